@@ -1,0 +1,11 @@
+# DDPRUN_SANITIZE: sanitizers for everything in the build.
+if(DDPRUN_SANITIZE STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(DDPRUN_SANITIZE STREQUAL "thread")
+  # Asio uses atomic_thread_fence, which g++ warns about under TSan.
+  add_compile_options(-fsanitize=thread -Wno-tsan)
+  add_link_options(-fsanitize=thread)
+elseif(DDPRUN_SANITIZE)
+  message(FATAL_ERROR "DDPRUN_SANITIZE is '${DDPRUN_SANITIZE}': use address or thread")
+endif()

@@ -1,0 +1,7 @@
+# ddprun::warnings: every target of ours links it.
+add_library(ddprun_warnings INTERFACE)
+add_library(ddprun::warnings ALIAS ddprun_warnings)
+target_compile_options(ddprun_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Werror -Wshadow -Woverloaded-virtual
+  -Wno-missing-field-initializers)
+target_include_directories(ddprun_warnings INTERFACE ${CMAKE_SOURCE_DIR})

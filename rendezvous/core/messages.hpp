@@ -1,0 +1,179 @@
+// The messages between a daemon, its agents, and the tethers between agents.
+//
+// They carry state, not events (design section 4): the newest replaces what has not been sent, all
+// of it is said again on a new connection, and what is older than the newest seen is ignored. The
+// bytes are made and read by protocol/agent.hpp; this header is what core needs of them.
+//
+// Thread rule: plain values. A daemon_message is shared as `shared_ptr<const>`, so that one that
+// goes to all members is encoded once.
+#pragma once
+
+#include "rendezvous/core/settings.hpp"
+#include "rendezvous/core/types.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun {
+
+inline constexpr std::uint32_t agent_protocol_version = 1;
+inline constexpr std::size_t line_bytes_max = 64 * 1024;
+inline constexpr std::size_t tail_bytes_max = 4096;
+inline constexpr std::size_t causes_max = 4;        // in one status
+inline constexpr std::size_t nccl_ids_max = 8;      // in one assignment
+inline constexpr std::size_t name_bytes_max = 256;  // run id, node id, host name, address
+
+// Why a round ended, as one node saw it.
+struct cause {
+  round_number round = 0;
+  std::uint32_t slot = 0;  // group rank of the node in that round
+  std::string node;        // its label
+  cause_class kind = cause_class::exit;
+  std::optional<std::uint32_t> rank;  // global rank; none for a whole node
+  std::optional<std::uint32_t> local_rank;
+  std::int64_t process = 0;  // pid on its host; 0: none
+  int code = 0;              // exit: the status; signal: the number; start: errno; else 0
+  bool by_our_stop = false;  // the worker ended after we had asked it to
+  duration age{};            // at the moment of sending
+  std::string text;          // "cannot execute train.py: Permission denied"
+  std::string tail;          // last lines of stderr, valid UTF-8
+  bool operator==(const cause&) const = default;
+};
+
+// A member's place in a round. Constant in size, whatever the size of the world.
+struct assignment {
+  std::uint32_t slot = 0;              // group rank
+  std::uint32_t group_world_size = 1;  // nodes in the round
+  std::uint32_t rank_first = 0;        // global rank of this node's local rank 0
+  std::uint32_t world_size = 1;        // workers in the round
+  std::string master_address;          // as workers and tethers dial it, no brackets
+  std::uint16_t master_port = 0;
+  std::uint16_t tether_port = 0;      // the leader's service; may equal master_port
+  std::string leader_node;            // label, for messages
+  std::vector<std::string> nccl_ids;  // base64, at most nccl_ids_max
+  bool operator==(const assignment&) const = default;
+};
+
+// ---- agent -> daemon ---------------------------------------------------------------------------
+
+// Everything that the daemon must know of an agent, and that it could have forgotten.
+struct status {
+  std::uint64_t seq = 0;          // grows with each status of a session; echoed by `answer`
+  instance_id instance = 0;       // 0: in none
+  round_number round = 0;         // of the round it is or was last in; 0: none
+  std::uint64_t desired_seq = 0;  // of the newest `desired` it has obeyed in this instance
+  member_phase phase = member_phase::joined;
+  std::optional<assignment> place;    // in `round`; none while joined or preparing
+  std::uint16_t service_port = 0;     // leader: where tethers are accepted in `round`; 0: not yet
+  std::uint16_t master_port = 0;      // leader: what the workers will be told; 0: not yet
+  std::vector<std::string> nccl_ids;  // leader, once prepared
+  std::uint32_t restarts_used = 0;    // highest it has been told
+  std::uint32_t unkillable = 0;       // workers that SIGKILL did not end
+  bool draining = false;              // asked to leave: no candidate for a further round
+  int signal = 0;                     // that asked it to leave; SIGINT asks the whole run to stop
+  std::vector<cause> causes;          // of `round`, at most causes_max, earliest first
+  bool operator==(const status&) const = default;
+};
+
+struct hello {
+  std::uint32_t protocol = agent_protocol_version;
+  std::string version;  // of ddprun
+  std::string token;    // room for authentication; empty
+  std::string run_id;
+  session_id session;
+  std::string node;               // label: given, or host name plus a suffix
+  bool node_is_explicit = false;  // two explicit equal labels are an error
+  std::string host;
+  std::uint32_t worker_count = 1;          // workers it starts
+  std::optional<std::uint32_t> node_rank;  // hint for the order of ranks
+  std::string address;                     // --local-addr; empty: not given
+  std::string own_address;                 // of its socket towards the daemon
+  run_settings settings;
+  status state;
+  bool operator==(const hello&) const = default;
+};
+
+// The last word of an agent: no worker of it lives. It is proof of death.
+struct goodbye {
+  session_id session;
+  bool operator==(const goodbye&) const = default;
+};
+
+// A guardian's word on a connection of its own: the agent is dead and its workers are killed.
+struct guardian_word {
+  std::string run_id;
+  session_id session;
+  bool operator==(const guardian_word&) const = default;
+};
+
+// ---- daemon -> agent ---------------------------------------------------------------------------
+
+struct welcome {
+  std::uint64_t epoch = 0;  // of the daemon; 0 until there is fail-over
+  std::string version;
+  timers timing;
+  bool operator==(const welcome&) const = default;
+};
+
+// The daemon has read the status `seq`: it vouches for the agent from when that was sent.
+struct answer {
+  std::uint64_t seq = 0;
+  bool operator==(const answer&) const = default;
+};
+
+struct desired {
+  std::uint64_t epoch = 0;
+  instance_id instance = 0;
+  round_number round = 0;
+  std::uint64_t seq = 0;  // grows with every change within the instance
+  desired_phase phase = desired_phase::wait;
+  std::uint32_t restarts_used = 0;     // charged so far: TORCHELASTIC_RESTART_COUNT
+  std::uint32_t world_size = 0;        // prepare: for the descriptor limit
+  std::uint32_t group_world_size = 0;  // prepare: how many tethers to expect
+  std::optional<assignment> place;     // run
+  duration grace{};                    // stop: SIGTERM to SIGKILL
+  int exit_code = 0;                   // close: what ddprun exits with
+  std::optional<cause> first_cause;    // stop, close: why
+  std::string text;                    // for people: whom we wait for, why we stop, how it ended
+  bool operator==(const desired&) const = default;
+};
+
+// The session is over before it began or went on; `text` says why and what to do.
+struct refused {
+  int exit_code = 64;
+  std::string text;
+  bool operator==(const refused&) const = default;
+};
+
+// ---- tether: member -> leader and back ---------------------------------------------------------
+
+struct tether_hello {
+  instance_id instance = 0;
+  round_number round = 0;
+  session_id session;
+  std::uint32_t slot = 0;
+  bool operator==(const tether_hello&) const = default;
+};
+
+struct tether_beat {
+  std::uint64_t seq = 0;
+  bool operator==(const tether_beat&) const = default;
+};
+
+struct tether_answer {
+  std::uint64_t seq = 0;  // of the beat it answers; the hello counts as 0
+  bool operator==(const tether_answer&) const = default;
+};
+
+using agent_message =
+    std::variant<hello, status, goodbye, guardian_word, tether_hello, tether_beat>;
+using daemon_message = std::variant<welcome, answer, desired, refused>;
+using tether_reply = std::variant<tether_answer, refused>;
+
+enum class note_level { debug, info, warning, error };
+
+}  // namespace ddprun
