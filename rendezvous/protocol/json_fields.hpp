@@ -1,0 +1,214 @@
+// Reads typed fields, with their limits, out of one JSON object; the decoding half of agent.hpp.
+//
+// After the first mistake all reads are harmless, so that a message is read straight down and
+// judged once, by its verdict.
+//
+// For agent.cpp alone: no other file includes it, so that one file pays for the JSON library.
+// Thread rule: one thread. Ownership: object and verdict must outlive the fields.
+#pragma once
+
+#include "rendezvous/protocol/agent.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ddprun::protocol {
+
+using nlohmann::json;
+
+inline constexpr duration duration_max = std::chrono::hours(24 * 365);
+
+// The first thing found wrong with a line.
+struct verdict {
+  error_code error;
+  std::string problem;
+};
+
+class fields {
+ public:
+  fields(const json& object, std::string where, verdict& found)
+      : object_(object), where_(std::move(where)), found_(found) {
+    if (!object_.is_object()) fail(errc::malformed_message, "", "is no object");
+  }
+
+  bool good() const { return !found_.error; }
+
+  void fail(errc error, std::string_view name, const std::string& what) {
+    if (found_.error) return;
+    found_.error = error;
+    found_.problem = path(name) + ": " + what;
+  }
+
+  // Null when the field is absent or something was wrong before.
+  const json* find(std::string_view name) const {
+    if (found_.error) return nullptr;
+    const auto field = object_.find(name);
+    return field == object_.end() ? nullptr : &*field;
+  }
+
+  void require(std::string_view name) {
+    if (good() && find(name) == nullptr) fail(errc::malformed_message, name, "is missing");
+  }
+
+  template <std::integral Number>
+  void number(std::string_view name, Number& value, std::int64_t min, std::uint64_t max) {
+    const json* field = find(name);
+    if (field == nullptr) return;
+    if (!field->is_number_integer()) {
+      return fail(errc::malformed_message, name, "is no integer");
+    }
+    const bool fits = field->is_number_unsigned()
+                          ? field->get<std::uint64_t>() <= max &&
+                                (min <= 0 || field->get<std::uint64_t>() >= std::uint64_t(min))
+                          : field->get<std::int64_t>() >= min;
+    if (!fits) {
+      return fail(
+          errc::malformed_message, name,
+          field->dump() + " is not in " + std::to_string(min) + " to " + std::to_string(max));
+    }
+    value = field->get<Number>();
+  }
+  void count(std::string_view name, std::uint64_t& value) { number(name, value, 0, count_max); }
+  void u32(std::string_view name, std::uint32_t& value) {
+    number(name, value, 0, std::numeric_limits<std::uint32_t>::max());
+  }
+  void u32(std::string_view name, std::optional<std::uint32_t>& value) {
+    if (find(name) != nullptr) u32(name, value.emplace());
+  }
+  void port(std::string_view name, std::uint16_t& value) { number(name, value, 0, 65535); }
+
+  void time(std::string_view name, duration& value, std::int64_t min_us = 0) {
+    using std::chrono::microseconds;
+    std::int64_t count = std::chrono::duration_cast<microseconds>(value).count();
+    const auto max = std::chrono::duration_cast<microseconds>(duration_max).count();
+    if (find(name) == nullptr) return;
+    number(name, count, min_us, static_cast<std::uint64_t>(max));
+    value = microseconds(count);
+  }
+
+  void flag(std::string_view name, bool& value) {
+    const json* field = find(name);
+    if (field == nullptr) return;
+    if (!field->is_boolean()) return fail(errc::malformed_message, name, "is no true or false");
+    value = field->get<bool>();
+  }
+
+  void text(std::string_view name, std::string& value, std::size_t bytes_max) {
+    const json* field = find(name);
+    if (field == nullptr) return;
+    if (!field->is_string()) return fail(errc::malformed_message, name, "is no string");
+    const auto& found = field->get_ref<const std::string&>();
+    if (found.size() > bytes_max) {
+      return fail(
+          errc::message_too_long, name,
+          std::to_string(found.size()) + " bytes, the limit is " + std::to_string(bytes_max));
+    }
+    value = found;
+  }
+  void label(std::string_view name, std::string& value) { text(name, value, name_bytes_max); }
+
+  void texts(std::string_view name, std::vector<std::string>& values, std::size_t count_limit) {
+    const json* list = list_of(name, count_limit);
+    if (list == nullptr) return;
+    for (const json& item : *list) {
+      if (!item.is_string() || item.get_ref<const std::string&>().size() > name_bytes_max) {
+        return fail(errc::malformed_message, name,
+                    "holds something that is no string of at most " +
+                        std::to_string(name_bytes_max) + " bytes");
+      }
+      values.push_back(item.get<std::string>());
+    }
+  }
+
+  // An array within its limit, else null.
+  const json* list_of(std::string_view name, std::size_t count_limit) {
+    const json* field = find(name);
+    if (field == nullptr) return nullptr;
+    if (!field->is_array()) {
+      fail(errc::malformed_message, name, "is no array");
+      return nullptr;
+    }
+    if (field->size() > count_limit) {
+      fail(errc::message_too_long, name,
+           std::to_string(field->size()) + " items, the limit is " + std::to_string(count_limit));
+      return nullptr;
+    }
+    return field;
+  }
+
+  void hexadecimal(std::string_view name, std::uint64_t& value) {
+    std::string digits;
+    text(name, digits, 16);
+    if (find(name) == nullptr) return;
+    if (digits.empty() || !parse_hex(digits, value)) {
+      fail(errc::malformed_message, name, "is no string of 1 to 16 hexadecimal digits");
+    }
+  }
+
+  void session(std::string_view name, session_id& value) {
+    std::string digits;
+    require(name);
+    text(name, digits, name_bytes_max);
+    if (!good()) return;
+    if (digits.size() != 32 || !parse_hex(std::string_view(digits).substr(0, 16), value.high) ||
+        !parse_hex(std::string_view(digits).substr(16), value.low) || !value) {
+      fail(errc::malformed_message, name, "is no string of 32 hexadecimal digits, not all 0");
+    }
+  }
+
+  // One of the words of an enumeration whose last value is `last`.
+  template <typename Enum>
+  void word(std::string_view name, Enum& value, Enum last, std::string_view what) {
+    std::string found;
+    text(name, found, name_bytes_max);
+    if (find(name) == nullptr) return;
+    for (int index = 0; index <= static_cast<int>(last); ++index) {
+      if (to_string(static_cast<Enum>(index)) == found) {
+        value = static_cast<Enum>(index);
+        return;
+      }
+    }
+    fail(errc::unknown_message, name,
+         "\"" + found + "\" is no " + std::string(what) +
+             " that this version knows; use the same version of ddprun on every node");
+  }
+
+  std::string path(std::string_view name) const {
+    if (name.empty()) return where_;
+    return where_ + "." + std::string(name);
+  }
+  verdict& found() { return found_; }
+
+ private:
+  static bool parse_hex(std::string_view digits, std::uint64_t& value) {
+    std::uint64_t parsed = 0;
+    for (const char digit : digits) {
+      int nibble = 0;
+      if (digit >= '0' && digit <= '9') {
+        nibble = digit - '0';
+      } else if (digit >= 'a' && digit <= 'f') {
+        nibble = digit - 'a' + 10;
+      } else {
+        return false;
+      }
+      parsed = parsed << 4 | static_cast<std::uint64_t>(nibble);
+    }
+    value = parsed;
+    return true;
+  }
+
+  const json& object_;
+  std::string where_;
+  verdict& found_;
+};
+
+}  // namespace ddprun::protocol

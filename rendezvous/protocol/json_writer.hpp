@@ -1,0 +1,61 @@
+// A JSON writer appends one object's fields to a line, in the order in which they are given.
+//
+// It exists so that encoding needs no document in memory: a line is one string that grows. Values
+// that equal a field's default are left out with `if_not`.
+//
+// Thread rule: one thread. Ownership: the line must outlive the writer.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace ddprun::protocol {
+
+// Appends `text` as a JSON string with quotes. `text` is valid UTF-8.
+void append_json_string(std::string& line, std::string_view text);
+
+// Opens an object at construction and closes it at destruction.
+class json_writer {
+ public:
+  explicit json_writer(std::string& line) : line_(line) { line_ += '{'; }
+  ~json_writer() { line_ += '}'; }
+  json_writer(const json_writer&) = delete;
+  json_writer& operator=(const json_writer&) = delete;
+
+  // Appends the name; the caller then appends the value to the line.
+  void name(std::string_view name) {
+    if (!first_) line_ += ',';
+    first_ = false;
+    line_ += '"';
+    line_ += name;
+    line_ += "\":";
+  }
+
+  void number(std::string_view field, std::integral auto value) {
+    name(field);
+    line_ += std::to_string(value);
+  }
+  void number_if_not(std::string_view field, std::integral auto value, decltype(value) absent) {
+    if (value != absent) number(field, value);
+  }
+  void flag_if(std::string_view field, bool value) {
+    if (!value) return;
+    name(field);
+    line_ += "true";
+  }
+  void text(std::string_view field, std::string_view value) {
+    name(field);
+    append_json_string(line_, value);
+  }
+  void text_if_any(std::string_view field, std::string_view value) {
+    if (!value.empty()) text(field, value);
+  }
+
+ private:
+  std::string& line_;
+  bool first_ = true;
+};
+
+}  // namespace ddprun::protocol

@@ -1,0 +1,324 @@
+#include "rendezvous/protocol/agent.hpp"
+
+#include "tests/support/catch.hpp"
+
+#include <string>
+
+using namespace ddprun;
+using namespace ddprun::protocol;
+using namespace std::chrono_literals;
+
+namespace {
+
+const session_id someone{0x0123456789abcdef, 0xfedcba9876543210};
+
+cause full_cause() {
+  cause value;
+  value.round = 3;
+  value.slot = 1;
+  value.node = "node-b";
+  value.kind = cause_class::signal;
+  value.rank = 5;
+  value.local_rank = 1;
+  value.process = 4242;
+  value.code = 9;
+  value.by_our_stop = true;
+  value.age = 1500us;
+  value.text = "killed by SIGKILL";
+  value.tail = "Traceback:\n\x1b[31m\"quoted\" \\ \xE2\x82\xAC\x01\n";
+  return value;
+}
+
+assignment full_assignment() {
+  assignment value;
+  value.slot = 1;
+  value.group_world_size = 2;
+  value.rank_first = 4;
+  value.world_size = 8;
+  value.master_address = "2001:db8::1";
+  value.master_port = 41234;
+  value.tether_port = 41235;
+  value.leader_node = "node-a";
+  value.nccl_ids = {"QUJD", "REVG"};
+  return value;
+}
+
+status full_status() {
+  status value;
+  value.seq = 17;
+  value.instance = 0xfedcba9876543210;
+  value.round = 3;
+  value.desired_seq = 4;
+  value.phase = member_phase::failed;
+  value.place = full_assignment();
+  value.service_port = 1234;
+  value.master_port = 1235;
+  value.nccl_ids = {"QUJD"};
+  value.restarts_used = 2;
+  value.unkillable = 1;
+  value.draining = true;
+  value.signal = 2;
+  value.causes = {full_cause(), full_cause()};
+  return value;
+}
+
+hello full_hello() {
+  hello value;
+  value.version = "0.1.0";
+  value.token = "secret";
+  value.run_id = "digits";
+  value.session = someone;
+  value.node = "node-b";
+  value.node_is_explicit = true;
+  value.host = "host-b";
+  value.worker_count = 4;
+  value.node_rank = 1;
+  value.address = "10.0.0.2";
+  value.own_address = "10.0.0.3";
+  value.settings.nodes_min = 1;
+  value.settings.nodes_max = 4;
+  value.settings.spares_max = 1;
+  value.settings.restarts_max = 3;
+  value.settings.node_losses_max = 7;
+  value.settings.store = store_mode::worker;
+  value.settings.on_join = join_policy::restart;
+  value.settings.timing = timers_for(3s);
+  value.settings.timing.linger = 1us;
+  value.state = full_status();
+  return value;
+}
+
+desired full_desired() {
+  desired value;
+  value.epoch = 1;
+  value.instance = 5;
+  value.round = 3;
+  value.seq = 9;
+  value.phase = desired_phase::close;
+  value.restarts_used = 1;
+  value.world_size = 8;
+  value.group_world_size = 2;
+  value.place = full_assignment();
+  value.grace = 5s;
+  value.exit_code = 137;
+  value.first_cause = full_cause();
+  value.text = "worker 5 on node-b was killed";
+  return value;
+}
+
+std::string without_newline(std::string line) {
+  REQUIRE(line.ends_with('\n'));
+  line.pop_back();
+  REQUIRE(line.find('\n') == std::string::npos);
+  return line;
+}
+
+std::string problem_of_agent(std::string_view line) {
+  std::string problem;
+  const auto message = decode_agent_message(line, &problem);
+  REQUIRE(message.has_error());
+  return problem + " [" + message.error().message() + "]";
+}
+
+}  // namespace
+
+TEST_CASE("agent messages come back as they were sent") {
+  const std::vector<agent_message> messages = {full_hello(),
+                                               full_status(),
+                                               status{},
+                                               hello{.run_id = "r", .session = someone},
+                                               goodbye{someone},
+                                               guardian_word{"digits", someone},
+                                               tether_hello{7, 3, someone, 2},
+                                               tether_beat{12}};
+  for (const auto& message : messages) {
+    std::string problem;
+    const auto back = decode_agent_message(without_newline(encode(message)), &problem);
+    INFO(problem);
+    REQUIRE(back.has_value());
+    CHECK(*back == message);
+  }
+}
+
+TEST_CASE("daemon messages and tether replies come back as they were sent") {
+  const std::vector<daemon_message> messages = {welcome{2, "0.1.0", timers_for(3s)}, answer{7},
+                                                desired{}, full_desired(), refused{64, "why"}};
+  for (const auto& message : messages) {
+    const auto back = decode_daemon_message(without_newline(encode(message)));
+    REQUIRE(back.has_value());
+    CHECK(*back == message);
+  }
+  for (const tether_reply& message : {tether_reply{tether_answer{3}}, tether_reply{refused{}}}) {
+    const auto back = decode_tether_reply(without_newline(encode(message)));
+    REQUIRE(back.has_value());
+    CHECK(*back == message);
+  }
+}
+
+TEST_CASE("golden lines") {
+  CHECK(encode(agent_message(goodbye{someone})) ==
+        "{\"type\":\"goodbye\",\"session\":\"0123456789abcdeffedcba9876543210\"}\n");
+  CHECK(encode(daemon_message(answer{7})) == "{\"type\":\"answer\",\"seq\":7}\n");
+  CHECK(encode(agent_message(tether_hello{0xabc, 3, someone, 2})) ==
+        "{\"type\":\"tether_hello\",\"instance\":\"abc\",\"round\":3,"
+        "\"session\":\"0123456789abcdeffedcba9876543210\",\"slot\":2}\n");
+  desired stop;
+  stop.instance = 255;
+  stop.round = 2;
+  stop.seq = 5;
+  stop.phase = desired_phase::stop;
+  stop.grace = 5s;
+  stop.text = "rank 1 \"failed\"";
+  CHECK(encode(daemon_message(stop)) ==
+        "{\"type\":\"desired\",\"instance\":\"ff\",\"round\":2,\"seq\":5,\"phase\":\"stop\","
+        "\"grace_us\":5000000,\"text\":\"rank 1 \\\"failed\\\"\"}\n");
+  desired run;
+  run.instance = 255;
+  run.round = 2;
+  run.seq = 4;
+  run.phase = desired_phase::run;
+  run.place = full_assignment();
+  run.place->nccl_ids.clear();
+  CHECK(encode(daemon_message(run)) ==
+        "{\"type\":\"desired\",\"instance\":\"ff\",\"round\":2,\"seq\":4,\"phase\":\"run\","
+        "\"place\":{\"slot\":1,\"group_world_size\":2,\"rank_first\":4,\"world_size\":8,"
+        "\"master_address\":\"2001:db8::1\",\"master_port\":41234,\"tether_port\":41235,"
+        "\"leader_node\":\"node-a\"}}\n");
+}
+
+TEST_CASE("a short hello that a person types has the defaults") {
+  const auto message = decode_agent_message(
+      R"({"type":"hello","protocol":1,"run_id":"r","session":"00000000000000000000000000000001",)"
+      R"("settings":{"timing":{"node_timeout_us":3000000}},"new_field":[1,{"x":null}]})");
+  REQUIRE(message.has_value());
+  const hello& greeting = std::get<hello>(*message);
+  CHECK(greeting.worker_count == 1);
+  CHECK(greeting.settings.timing == timers_for(3s));
+  CHECK(greeting.state == status{});
+}
+
+TEST_CASE("no prefix and no damaged byte of a line crashes or is taken for the message") {
+  const std::string line = without_newline(encode(agent_message(full_hello())));
+  for (std::size_t size = 0; size < line.size(); ++size) {
+    REQUIRE(decode_agent_message(std::string_view(line).substr(0, size)).has_error());
+  }
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    for (const char byte : {'\0', '"', '}', '9', '\xFF', '-'}) {
+      std::string damaged = line;
+      damaged[at] = byte;
+      (void)decode_agent_message(damaged);
+      (void)decode_daemon_message(damaged);
+    }
+  }
+}
+
+TEST_CASE("a refusal says what is wrong and where") {
+  CHECK(problem_of_agent("{\"type\":") == "line: is no JSON from byte 9 on [malformed message]");
+  CHECK(problem_of_agent("[]") == "message: is no object [malformed message]");
+  CHECK(problem_of_agent("{}") == "message.type: is missing [malformed message]");
+  CHECK(problem_of_agent(R"({"type":7})") == "message.type: is no string [malformed message]");
+  CHECK(problem_of_agent(R"({"type":"answer","seq":1})") ==
+        "message.type: \"answer\" is no message that belongs here [message of an unknown kind]");
+  CHECK(problem_of_agent(R"({"type":"status","phase":"flying"})") ==
+        "status.phase: \"flying\" is no phase that this version knows; use the same version of "
+        "ddprun on every node [message of an unknown kind]");
+  CHECK(problem_of_agent(R"({"type":"status","seq":-1})") ==
+        "status.seq: -1 is not in 0 to 9007199254740992 [malformed message]");
+  CHECK(problem_of_agent(R"({"type":"status","seq":1.5})") ==
+        "status.seq: is no integer [malformed message]");
+  CHECK(problem_of_agent(R"({"type":"status","seq":99999999999999999999999})") ==
+        "status.seq: is no integer [malformed message]");
+  CHECK(problem_of_agent(R"({"type":"status","seq":1e999})") ==
+        "line: holds a number that no computer can hold [malformed message]");
+  CHECK(problem_of_agent(R"({"type":"status","instance":"XYZ"})") ==
+        "status.instance: is no string of 1 to 16 hexadecimal digits [malformed message]");
+  CHECK(problem_of_agent(R"({"type":"status","causes":[{"tail":")" + std::string(4097, 'x') +
+                         "\"}]}") ==
+        "status.causes[0].tail: 4097 bytes, the limit is 4096 [message longer than the limit]");
+  CHECK(problem_of_agent(R"({"type":"status","causes":[{},{},{},{},{}]})") ==
+        "status.causes: 5 items, the limit is 4 [message longer than the limit]");
+  CHECK(problem_of_agent(R"({"type":"goodbye"})") ==
+        "goodbye.session: is missing [malformed message]");
+  CHECK(problem_of_agent(R"({"type":"hello","protocol":2,"version":"9.0"})") ==
+        "hello.protocol: version 2 of ddprun 9.0, this side speaks 1; use the same version of "
+        "ddprun on every node [the peer's protocol version is not supported]");
+  const std::string start =
+      R"({"type":"hello","protocol":1,"run_id":"r","session":"00000000000000000000000000000001",)";
+  CHECK(problem_of_agent(start + R"("settings":{"nodes_min":3,"nodes_max":2}})") ==
+        "hello.settings.nodes_min: is over nodes_max [malformed message]");
+  CHECK(problem_of_agent(start + R"("settings":{"timing":{"node_timeout_us":0}}})") ==
+        "hello.settings.timing.node_timeout_us: 0 is not in 1000 to 31536000000000 "
+        "[malformed message]");
+  CHECK(problem_of_agent(start + R"("worker_count":0})") ==
+        "hello.worker_count: 0 is not in 1 to 4096 [malformed message]");
+}
+
+TEST_CASE("depth and length are bounded") {
+  CHECK(decode_agent_message(std::string(line_bytes_max - 1, '[')).has_error());
+  std::string nested = R"({"type":"tether_beat","seq":1,"x":)";
+  nested += std::string(20'000, '[') + std::string(20'000, ']') + "}";
+  CHECK(decode_agent_message(nested).has_value());
+  CHECK(problem_of_agent(std::string(line_bytes_max, ' ')) ==
+        "line: 65536 bytes, the limit is 65535 [message longer than the limit]");
+}
+
+TEST_CASE("the worst status fits a line and can be read") {
+  status worst = full_status();
+  const std::string noise(100'000, '\x01');
+  const std::string garbage(100'000, '\xFF');
+  const std::string quotes(100'000, '"');
+  worst.place->master_address = quotes;
+  worst.place->leader_node = noise;
+  worst.place->nccl_ids.assign(100, quotes);
+  worst.nccl_ids.assign(100, quotes);
+  cause bad = full_cause();
+  bad.node = quotes;
+  bad.text = quotes;
+  bad.tail = noise;
+  worst.causes.assign(100, bad);
+  hello greeting = full_hello();
+  greeting.version = greeting.token = greeting.run_id = greeting.node = greeting.host = quotes;
+  greeting.address = greeting.own_address = garbage;
+  greeting.state = worst;
+  const std::string line = encode(agent_message(greeting));
+  CHECK(line.size() <= line_bytes_max);
+  std::string problem;
+  const auto back = decode_agent_message(without_newline(line), &problem);
+  INFO(problem);
+  REQUIRE(back.has_value());
+  const status& state = std::get<hello>(*back).state;
+  REQUIRE(state.causes.size() == causes_max);
+  CHECK(state.causes[0].tail == noise.substr(0, tail_bytes_max));
+  CHECK(state.causes[1].tail.empty());
+
+  desired last = full_desired();
+  last.text = garbage;
+  last.first_cause = bad;
+  CHECK(encode(daemon_message(last)).size() <= line_bytes_max);
+}
+
+TEST_CASE("the newest bytes of a tail survive, as valid text") {
+  status report;
+  report.causes.resize(1);
+  report.causes[0].tail = std::string(5000, 'x') + "\xFFlast";
+  const auto back = decode_agent_message(without_newline(encode(agent_message(report))));
+  REQUIRE(back.has_value());
+  const std::string& tail = std::get<status>(*back).causes[0].tail;
+  CHECK(tail.size() == tail_bytes_max);
+  CHECK(tail.ends_with("x\xEF\xBF\xBDlast"));
+}
+
+TEST_CASE("an ordinary assignment and status stay far below a kilobyte") {
+  desired run;
+  run.instance = 0xfedcba9876543210;
+  run.round = 3;
+  run.seq = 9;
+  run.phase = desired_phase::run;
+  run.place = full_assignment();
+  run.place->nccl_ids.clear();
+  status running = full_status();
+  running.causes.clear();
+  running.nccl_ids.clear();
+  running.place->nccl_ids.clear();
+  CHECK(encode(daemon_message(run)).size() + encode(agent_message(running)).size() < 1024);
+}
