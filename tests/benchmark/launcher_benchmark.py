@@ -1,0 +1,134 @@
+"""ddprun against torchrun, in one run on one machine: start, memory, restart.
+
+Each figure is the median of alternating rounds; the spread in brackets is the interquartile range.
+Run it by `tests/benchmark/run`, never beside tests.
+"""
+
+import os
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(os.environ.get("DDPRUN_BUILD", ROOT / "build")).resolve() / "bin"
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+
+
+def summary(values, unit):
+    middle = statistics.median(values)
+    low, _, high = statistics.quantiles(values, n=4) if len(values) > 1 else (middle,) * 3
+    return f"{middle:.1f} {unit} [{low:.1f} to {high:.1f}, n={len(values)}]"
+
+
+def wall_ms(command):
+    begin = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return (time.perf_counter() - begin) * 1000
+
+
+def bare_spawn_ms():
+    begin = time.perf_counter()
+    children = [os.posix_spawn("/bin/true", ["true"], os.environ) for _ in range(2)]
+    for child in children:
+        os.waitpid(child, 0)
+    return (time.perf_counter() - begin) * 1000
+
+
+def start(rounds):
+    arguments = ["--standalone", "--nproc-per-node", "2", "--no-python", "/bin/true"]
+    ours, theirs, bare = [], [], []
+    for index in range(rounds):
+        bare.append(bare_spawn_ms())
+        for _ in range(4):
+            ours.append(wall_ms([BIN / "ddprun", *arguments]))
+        if index < 5:
+            theirs.append(wall_ms([*TORCHRUN, *arguments]))
+    print("standalone, 2 workers of /bin/true, wall")
+    print(f"  bare spawn and wait  {summary(bare, 'ms')}")
+    print(f"  ddprun               {summary(ours, 'ms')}   (promise: at most 15 ms)")
+    print(f"  torchrun             {summary(theirs, 'ms')}")
+    print(f"  torchrun / ddprun    {statistics.median(theirs) / statistics.median(ours):.0f} x")
+
+
+def high_water_mb(pid):
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", text)[1]) / 1024
+
+
+def memory():
+    figures = {}
+    for name, launcher in (("ddprun", [BIN / "ddprun"]), ("torchrun", TORCHRUN)):
+        folder = Path(tempfile.mkdtemp())
+        ready = folder / "ready"
+        worker = ["bash", "-c", f"echo >>{ready}; exec sleep 600"]
+        process = subprocess.Popen(
+            [*launcher, "--standalone", "--nproc-per-node", "2", "--no-python", *worker],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not ready.exists() or len(ready.read_text()) < 2:
+            time.sleep(0.01)
+        figures[name] = high_water_mb(process.pid)
+        process.terminate()
+        process.wait()
+        shutil.rmtree(folder)
+    print("agent memory, VmHWM with 2 live workers")
+    print(f"  ddprun               {figures['ddprun']:.1f} MB   (promise: at most 8 MB)")
+    print(f"  torchrun             {figures['torchrun']:.1f} MB")
+    print(f"  torchrun / ddprun    {figures['torchrun'] / figures['ddprun']:.0f} x")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def restart_ms(launcher):
+    folder = Path(tempfile.mkdtemp())
+    notes = folder / "notes"
+    endpoint = f"127.0.0.1:{free_port()}"
+    agents = []
+    for index in range(2):
+        agents.append(subprocess.Popen(
+            [*launcher, "--nnodes", "2", "--nproc-per-node", "2", "--rdzv-backend", "c10d",
+             "--rdzv-endpoint", endpoint, "--rdzv-id", "bench", "--max-restarts", "3",
+             "--no-python", BIN / "restart_worker", notes],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        if index == 0:
+            time.sleep(0.5)
+    codes = [agent.wait() for agent in agents]
+    lines = [line.split() for line in notes.read_text().splitlines()]
+    shutil.rmtree(folder)
+    end = next(int(line[3]) for line in lines if line[2] == "exit")
+    again = [int(line[3]) for line in lines if line[2] == "start" and int(line[3]) > end]
+    if codes != [0, 0] or len(again) != 4:
+        raise RuntimeError(f"restart did not work: exit codes {codes}, {len(again)} of 4 again")
+    return (max(again) - end) / 1e6
+
+
+def restart(rounds):
+    ours, theirs = [], []
+    for index in range(rounds):
+        ours.append(restart_ms([BIN / "ddprun"]))
+        if index < 5:
+            theirs.append(restart_ms(TORCHRUN))
+    print("2 nodes x 2 workers: a worker exits 3 -> all 4 started again")
+    print(f"  ddprun               {summary(ours, 'ms')}   (promise: at most 20 ms)")
+    print(f"  torchrun             {summary(theirs, 'ms')}")
+    print(f"  torchrun / ddprun    {statistics.median(theirs) / statistics.median(ours):.0f} x")
+
+
+def main():
+    print(f"{os.cpu_count()} cores; medians [interquartile range]")
+    start(10)
+    memory()
+    restart(15)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Fixtures of the cluster tests: `cluster` starts programs, `hosts` makes network namespaces."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.support.cluster import Cluster  # noqa: E402
+from tests.support.hosts import Switch, available  # noqa: E402
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    cluster = getattr(item, "_cluster", None)
+    if report.when == "call" and report.failed and cluster is not None:
+        report.sections.append(("programs", cluster.report()))
+
+
+@pytest.fixture
+def cluster(tmp_path, request):
+    made = Cluster(tmp_path)
+    request.node._cluster = made
+    yield made
+    left = {}
+    if request.node.stash.get(passed_key, True):
+        left = made.marked()
+        for program in made.programs:
+            left.pop(program.pid, None)
+    made.close()
+    assert not left, f"processes were left behind: {left}"
+
+
+passed_key = pytest.StashKey()
+
+
+@pytest.fixture
+def make_hosts(cluster):
+    """Makes N hosts behind one switch; skips where namespaces are not allowed."""
+
+    def make(count, ipv6=False):
+        if not available():
+            pytest.skip("this machine does not allow network namespaces (needs root)")
+        switch = Switch(count, ipv6)
+        cluster.hosts.append(switch)
+        return switch.hosts
+
+    return make

@@ -1,0 +1,125 @@
+"""Who may be in a run: late nodes, spares, names, and settings that differ."""
+
+import re
+
+from tests.support.cluster import wait_for
+
+
+def test_a_late_node_starts_the_round(cluster):
+    daemon = cluster.daemon()
+    endpoint = f"127.0.0.1:{daemon.port}"
+    a = cluster.agent("node-a", endpoint=endpoint, nnodes=2)
+    a.says(r"waiting for 1 of 2 nodes; here: node-a \(1 worker\)")
+    assert not cluster.events("start")
+    b = cluster.agent("node-b", endpoint=endpoint, nnodes=2)
+    cluster.started(1, 2)
+    cluster.finish(2)
+    assert (a.wait(), b.wait()) == (0, 0)
+
+
+def test_min_nodes_start_after_the_last_call(cluster):
+    daemon = cluster.daemon()
+    agent = cluster.agent("node-a", endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:4",
+                          conf="last_call_timeout=0.2")
+    cluster.started(1, 1)
+    cluster.finish(1)
+    assert agent.wait() == 0
+
+
+def test_a_spare_takes_the_place_of_a_lost_node(cluster):
+    daemon = cluster.daemon()
+    endpoint = f"127.0.0.1:{daemon.port}"
+    common = dict(endpoint=endpoint, nnodes=2, conf="node_timeout=3")
+    a = cluster.agent("node-a", "--spares", 1, **common)
+    b = cluster.agent("node-b", "--spares", 1, **common)
+    cluster.started(1, 2)
+    c = cluster.agent("node-c", "--spares", 1, **common)
+    c.says("spare")
+    b.kill()
+    after = cluster.started(2, 2)
+    assert [w.node for w in after] == ["node-a", "node-c"]
+    cluster.finish(2)
+    assert (a.wait(), c.wait()) == (0, 0)
+    cluster.nothing_left(but=[daemon])
+
+
+def test_a_node_beyond_max_is_refused(cluster):
+    daemon = cluster.daemon()
+    endpoint = f"127.0.0.1:{daemon.port}"
+    a = cluster.agent("node-a", endpoint=endpoint)
+    cluster.started(1, 1)
+    b = cluster.agent("node-b", endpoint=endpoint)
+    assert b.wait() == 64
+    assert "--spares" in b.err(), b.err()
+    cluster.finish(1)
+    assert a.wait() == 0
+
+
+def test_two_agents_on_one_host_need_no_names(cluster):
+    daemon = cluster.daemon()
+    endpoint = f"127.0.0.1:{daemon.port}"
+    agents = [cluster.agent("", endpoint=endpoint, nnodes=2) for _ in range(2)]
+    workers = cluster.started(1, 2)
+    assert workers[0].node != workers[1].node
+    cluster.finish(2)
+    assert [agent.wait() for agent in agents] == [0, 0]
+
+
+def test_the_same_explicit_node_id_twice_is_refused(cluster):
+    daemon = cluster.daemon()
+    endpoint = f"127.0.0.1:{daemon.port}"
+    a = cluster.agent("node-a", endpoint=endpoint, nnodes=2)
+    a.says("1 of 2 nodes")
+    twin = cluster.agent("node-a", endpoint=endpoint, nnodes=2)
+    assert twin.wait() == 64
+    assert re.search("node-a.*already", twin.err()), twin.err()
+    b = cluster.agent("node-b", endpoint=endpoint, nnodes=2)
+    cluster.started(1, 2)
+    cluster.finish(2)
+    assert (a.wait(), b.wait()) == (0, 0)
+
+
+def test_a_node_with_another_setting_is_named_and_the_others_go_on(cluster):
+    daemon = cluster.daemon()
+    endpoint = f"127.0.0.1:{daemon.port}"
+    a = cluster.agent("node-a", "--max-restarts", 3, endpoint=endpoint, nnodes=2)
+    a.says("1 of 2 nodes")
+    odd = cluster.agent("node-x", "--max-restarts", 5, endpoint=endpoint, nnodes=2)
+    odd.says("max-restarts")
+    b = cluster.agent("node-b", "--max-restarts", 3, endpoint=endpoint, nnodes=2)
+    cluster.started(1, 2)
+    assert odd.wait() == 64
+    assert re.search("max-restarts is 5 here and 3 on the others", odd.err()), odd.err()
+    cluster.finish(2)
+    assert (a.wait(), b.wait()) == (0, 0)
+
+
+def test_a_join_restarts_the_run_where_that_was_asked_for(cluster):
+    daemon = cluster.daemon()
+    common = dict(endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2",
+                  conf="last_call_timeout=0.2")
+    a = cluster.agent("node-a", "--on-join", "restart", **common)
+    cluster.started(1, 1)
+    b = cluster.agent("node-b", "--on-join", "restart", **common)
+    after = cluster.started(2, 2)
+    assert [w.node for w in after] == ["node-a", "node-b"]
+    assert {w.restarts for w in after} == {"0"}
+    cluster.finish(2)
+    assert (a.wait(), b.wait()) == (0, 0)
+
+
+def test_the_same_command_again_opens_the_next_instance(cluster):
+    daemon = cluster.daemon()
+    endpoint = f"127.0.0.1:{daemon.port}"
+    instances = set()
+    for _ in range(2):
+        agent = cluster.agent("node-a", endpoint=endpoint)
+
+        def fresh():
+            found = [e.instance for e in cluster.events("start") if e.instance not in instances]
+            return found
+
+        instances.add(wait_for("a worker of a new instance", fresh)[0])
+        cluster.finish(1)
+        assert agent.wait() == 0
+    assert len(instances) == 2

@@ -1,0 +1,102 @@
+"""Three hosts without names: addresses, a cut link, a healed link, a lost daemon host."""
+
+import pytest
+
+from tests.support.cluster import wait_for
+
+CONF = "node_timeout=3,last_call_timeout=0.5"
+
+
+@pytest.mark.parametrize("ipv6", [False, True], ids=["ipv4", "ipv6"])
+def test_three_hosts_without_names(cluster, make_hosts, ipv6):
+    hosts = make_hosts(3, ipv6)
+    daemon = cluster.daemon(29400, host=hosts[0], bind="::" if ipv6 else "0.0.0.0")
+    address = f"[{hosts[0].address}]" if ipv6 else hosts[0].address
+    agents = [
+        cluster.agent(f"node-{index}", endpoint=f"{address}:{daemon.port}", nnodes=3, host=host)
+        for index, host in enumerate(hosts)
+    ]
+    workers = cluster.started(1, 3)
+    # The leader sits beside the daemon; still the others must get an address that they can reach.
+    assert all(hosts[0].address in worker.master for worker in workers), workers
+    cluster.finish(3)
+    assert [agent.wait() for agent in agents] == [0, 0, 0]
+    cluster.nothing_left(but=[daemon])
+
+
+def test_daemon_inside_the_first_agent_publishes_an_address_the_others_reach(cluster, make_hosts):
+    hosts = make_hosts(2)
+    endpoint = f"{hosts[0].address}:29400"
+    a = cluster.agent("node-0", endpoint=endpoint, nnodes=2, host=hosts[0])
+    a.says("1 of 2 nodes")
+    b = cluster.agent("node-1", endpoint=endpoint, nnodes=2, host=hosts[1])
+    workers = cluster.started(1, 2)
+    assert all(worker.master.startswith(hosts[0].address + ":") for worker in workers)
+    cluster.finish(2)
+    assert (a.wait(), b.wait()) == (0, 0)
+    cluster.nothing_left()
+    assert not hosts[0].sockets() and not hosts[1].sockets()
+
+
+def test_a_cut_link_is_a_lost_node_and_its_workers_end(cluster, make_hosts):
+    hosts = make_hosts(3)
+    daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
+    endpoint = f"{hosts[0].address}:{daemon.port}"
+    agents = [
+        cluster.agent(f"node-{index}", endpoint=endpoint, nnodes="1:2", host=hosts[index],
+                      conf=CONF) for index in (1, 2)
+    ]
+    before = cluster.started(1, 2)
+    cut = next(w for w in before if w.node == "node-2")
+    hosts[2].cut()
+    wait_for("the isolated node to kill its worker",
+             lambda: int(cut.pid) not in cluster.marked())
+    assert not [e for e in cluster.events("start") if e.round == "2"], \
+        "the next round starts only when the isolated node's workers are gone"
+    after = cluster.started(2, 1)
+    assert after[0].node == "node-1"
+    agents[0].says("node-2")
+    hosts[2].heal()
+    agents[1].says("again")
+    cluster.order(0, "exit 0")
+    assert agents[0].wait() == 0
+    assert agents[1].wait() == 0
+    cluster.nothing_left(but=[daemon])
+
+
+def test_a_link_that_heals_in_time_costs_nothing(cluster, make_hosts):
+    hosts = make_hosts(3)
+    daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
+    endpoint = f"{hosts[0].address}:{daemon.port}"
+    agents = [
+        cluster.agent(f"node-{index}", endpoint=endpoint, nnodes=2, host=hosts[index],
+                      conf="node_timeout=20") for index in (1, 2)
+    ]
+    cluster.started(1, 2)
+    hosts[2].cut()
+    hosts[2].heal()
+    cluster.finish(2)
+    assert [agent.wait() for agent in agents] == [0, 0]
+    assert len(cluster.events("start")) == 2
+
+
+def test_the_daemons_host_is_cut_off_and_the_nodes_run_on(cluster, make_hosts):
+    hosts = make_hosts(3)
+    daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
+    endpoint = f"{hosts[0].address}:{daemon.port}"
+    agents = [
+        cluster.agent(f"node-{index}", endpoint=endpoint, nnodes=2, host=hosts[index], conf=CONF)
+        for index in (1, 2)
+    ]
+    cluster.started(1, 2)
+    hosts[0].cut()
+    for agent in agents:
+        agent.says(r"without the daemon for [4-9]")
+    assert len(cluster.events("start")) == 2
+    hosts[0].heal()
+    for agent in agents:
+        agent.says("again")
+    cluster.finish(2)
+    assert [agent.wait() for agent in agents] == [0, 0]
+    assert len(cluster.events("start")) == 2
+    cluster.nothing_left(but=[daemon])

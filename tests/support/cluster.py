@@ -1,0 +1,256 @@
+"""Real daemons, agents and hosts for the cluster tests.
+
+Every process that a test starts carries DDPRUN_TEST_MARK in its environment, and so does all that
+it starts in turn; that is how `leftovers` finds orphans, whatever became of their parents.
+
+Workers are `tests/support/worker.sh`: each appends lines to a shared `events` file and then waits
+for its orders on a named pipe, so that a test decides when a worker ends, and how.
+"""
+
+import errno
+import os
+import re
+import signal
+import subprocess
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(os.environ.get("DDPRUN_BUILD", ROOT / "build")).resolve() / "bin"
+WORKER = ROOT / "tests" / "support" / "worker.sh"
+# Generous: a slow machine under a sanitizer must never fail a test that is right.
+LIMIT = float(os.environ.get("DDPRUN_TEST_LIMIT", "60"))
+
+
+def wait_for(what, condition, limit=None):
+    """Waits until `condition()` is true and returns its value; fails naming `what`."""
+    limit = LIMIT if limit is None else limit
+    deadline = time.monotonic() + limit
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {limit:.0f} s in vain for: {what}")
+        time.sleep(0.01)
+
+
+@dataclass
+class Event:
+    """One line of the events file: what a worker saw when it started or was told something."""
+
+    kind: str
+    values: dict = field(default_factory=dict)
+
+    def __getattr__(self, name):
+        try:
+            return self.values[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+class Program:
+    """A started program with its output in files; killed at the end of the test."""
+
+    def __init__(self, cluster, name, command, prefix=(), environment=None, **popen):
+        self.name = name
+        self.command = [str(part) for part in command]
+        self.out_path = cluster.folder / f"{name}.{len(cluster.programs)}.out"
+        self.err_path = cluster.folder / f"{name}.{len(cluster.programs)}.err"
+        env = dict(os.environ)
+        for key in list(env):
+            if key.startswith(("PET_", "TORCHELASTIC_", "DDPRUN_ROUND", "SLURM_")):
+                del env[key]
+        env["DDPRUN_TEST_MARK"] = cluster.mark
+        env["DDPRUN_TEST_CONTROL"] = str(cluster.folder)
+        env.update(environment or {})
+        with open(self.out_path, "wb") as out, open(self.err_path, "wb") as err:
+            self.process = subprocess.Popen(
+                [*prefix, *self.command],
+                stdin=popen.pop("stdin", subprocess.DEVNULL),
+                stdout=out,
+                stderr=err,
+                env=env,
+                **popen,
+            )
+        cluster.programs.append(self)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def out(self):
+        return self.out_path.read_text(errors="replace")
+
+    def err(self):
+        return self.err_path.read_text(errors="replace")
+
+    def kill(self, number=signal.SIGKILL):
+        os.kill(self.pid, number)
+
+    def wait(self, limit=None):
+        limit = LIMIT if limit is None else limit
+        try:
+            return self.process.wait(limit)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(
+                f"{self.name} did not end within {limit:.0f} s\n--- stderr\n{self.err()[-4000:]}"
+            ) from None
+
+    def running(self):
+        return self.process.poll() is None
+
+    def says(self, pattern, limit=None):
+        """Waits until stderr or stdout holds the pattern; returns the match."""
+
+        def look():
+            return re.search(pattern, self.err()) or re.search(pattern, self.out())
+
+        try:
+            return wait_for(f"{self.name} to say /{pattern}/", look, limit)
+        except AssertionError as failure:
+            raise AssertionError(f"{failure}\n--- stderr\n{self.err()[-4000:]}") from None
+
+
+class Cluster:
+    """All that one test starts: daemons, agents, hosts. `close` checks that nothing is left."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.mark = uuid.uuid4().hex
+        self.programs = []
+        self.hosts = []
+        self.events_path = self.folder / "events"
+        self.events_path.touch()
+
+    # ---- starting --------------------------------------------------------------------------
+
+    def daemon(self, port=0, *arguments, name="daemon", host=None, bind="127.0.0.1"):
+        port_file = self.folder / f"port.{len(self.programs)}"
+        program = Program(
+            self,
+            name,
+            [BIN / "ddprun-rendezvous", "--bind", bind, "--port", port, "--port-file", port_file,
+             "--recovery-window", "0", *arguments],
+            prefix=host.prefix if host else (),
+        )
+
+        def ready():
+            if not program.running():
+                raise AssertionError(f"the daemon ended: {program.err()}")
+            return port_file.exists() and port_file.read_text().strip()
+
+        program.port = int(wait_for("the daemon's port file", ready))
+        return program
+
+    def agent(self, name, *arguments, endpoint=None, nnodes="1", workers=1, host=None, run="test",
+              command=None, conf=None, environment=None, **popen):
+        line = [BIN / "ddprun", "--nnodes", nnodes, "--nproc-per-node", workers, "--rdzv-id", run]
+        if endpoint is not None:
+            line += ["--rdzv-endpoint", endpoint]
+        if conf:
+            line += ["--rdzv-conf", conf]
+        if name:
+            line += ["--node-id", name]
+        line += [*arguments, *(command or ["--no-python", WORKER])]
+        return Program(self, name or "agent", line, prefix=host.prefix if host else (),
+                       environment=environment, **popen)
+
+    # ---- workers ---------------------------------------------------------------------------
+
+    def events(self, kind=None):
+        found = []
+        for line in self.events_path.read_text(errors="replace").splitlines():
+            words = line.split()
+            if not words:
+                continue
+            values = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+            if kind is None or words[0] == kind:
+                found.append(Event(words[0], values))
+        return found
+
+    def started(self, round_number, count, limit=None):
+        """Waits until `count` workers of the round have started; returns them by rank."""
+
+        def look():
+            found = {int(e.rank): e for e in self.events("start") if e.round == str(round_number)}
+            return len(found) == count and [found[rank] for rank in sorted(found)]
+
+        return wait_for(f"{count} workers of round {round_number}", look, limit)
+
+    def order(self, rank, words, limit=None):
+        """Tells the living worker of this rank what to do: 'exit 3', 'kill -9 $$', ..."""
+        pipe = self.folder / f"orders.{rank}"
+
+        def deliver():
+            try:
+                handle = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError as failure:
+                if failure.errno in (errno.ENXIO, errno.ENOENT):
+                    return False
+                raise
+            os.write(handle, (words + "\n").encode())
+            os.close(handle)
+            return True
+
+        wait_for(f"rank {rank} to take orders", deliver, limit)
+
+    def finish(self, world_size, code=0):
+        for rank in range(world_size):
+            self.order(rank, f"exit {code}")
+
+    # ---- the end ---------------------------------------------------------------------------
+
+    def marked(self):
+        """Processes of this test that live: {pid: command line}. Zombies do not count."""
+        found = {}
+        needle = f"DDPRUN_TEST_MARK={self.mark}".encode()
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                if needle not in (entry / "environ").read_bytes().split(b"\0"):
+                    continue
+                if (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                    continue
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            found[int(entry.name)] = line
+        return found
+
+    def nothing_left(self, limit=None, but=()):
+        kept = {program.pid for program in but}
+
+        def gone():
+            return not set(self.marked()) - kept
+
+        try:
+            wait_for("all processes to be gone", gone, limit)
+        except AssertionError as failure:
+            raise AssertionError(f"{failure}; left: {self.marked()}") from None
+
+    def close(self):
+        for program in self.programs:
+            if program.running():
+                program.process.kill()
+                program.process.wait()
+        for pid in self.marked():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        for host in self.hosts:
+            host.remove()
+
+    def report(self):
+        """What every program wrote, for a test that failed."""
+        parts = []
+        for program in self.programs:
+            parts.append(f"=== {program.name}: {' '.join(program.command)}")
+            parts.append(f"exit: {program.process.poll()}")
+            parts.append(f"--- stdout\n{program.out()[-3000:]}")
+            parts.append(f"--- stderr\n{program.err()[-6000:]}")
+        return "\n".join(parts)

@@ -1,0 +1,71 @@
+"""Hosts as network namespaces behind one switch, with links that a test can cut and heal."""
+
+import os
+import subprocess
+import uuid
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+def available():
+    """True where this machine lets us make a network namespace."""
+    name = f"ddprun-probe-{os.getpid()}"
+    try:
+        ip("netns", "add", name)
+        ip("netns", "del", name)
+        return True
+    except (OSError, subprocess.CalledProcessError):
+        return False
+
+
+class Host:
+    """One host: `prefix` in front of a command runs it there."""
+
+    def __init__(self, switch, index, ipv6=False):
+        self.switch = switch
+        self.name = f"{switch.name}-h{index}"
+        self.port = f"p{index}"
+        self.address = f"fd00:{switch.tag}::{index + 1}" if ipv6 else f"10.77.0.{index + 1}"
+        ip("netns", "add", self.name)
+        ip("-n", switch.name, "link", "add", self.port, "type", "veth", "peer", "name", "eth0",
+           "netns", self.name)
+        ip("-n", switch.name, "link", "set", self.port, "master", "switch", "up")
+        length = "64" if ipv6 else "24"
+        flags = ["nodad"] if ipv6 else []
+        ip("-n", self.name, "address", "add", f"{self.address}/{length}", "dev", "eth0", *flags)
+        ip("-n", self.name, "link", "set", "lo", "up")
+        ip("-n", self.name, "link", "set", "eth0", "up")
+        self.prefix = ["ip", "netns", "exec", self.name]
+
+    def cut(self):
+        ip("-n", self.switch.name, "link", "set", self.port, "down")
+
+    def heal(self):
+        ip("-n", self.switch.name, "link", "set", self.port, "up")
+
+    def sockets(self):
+        """Listening and connected TCP sockets of this host, one line each."""
+        done = subprocess.run([*self.prefix, "ss", "-tanH", "state", "listening", "state",
+                               "established"], capture_output=True, text=True, check=True)
+        return [line for line in done.stdout.splitlines() if line.strip()]
+
+
+class Switch:
+    """A switch with `count` hosts. No name service, no way out."""
+
+    def __init__(self, count, ipv6=False):
+        self.tag = uuid.uuid4().hex[:4]
+        self.name = f"ddprun-{self.tag}"
+        ip("netns", "add", self.name)
+        # Spanning tree off and no delay: a healed link forwards at once.
+        ip("-n", self.name, "link", "add", "switch", "type", "bridge", "stp_state", "0",
+           "forward_delay", "0")
+        ip("-n", self.name, "link", "set", "switch", "up")
+        self.hosts = [Host(self, index, ipv6) for index in range(count)]
+
+    def remove(self):
+        for host in self.hosts:
+            subprocess.run(["ip", "netns", "del", host.name], capture_output=True, check=False)
+        subprocess.run(["ip", "netns", "del", self.name], capture_output=True, check=False)

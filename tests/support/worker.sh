@@ -1,0 +1,27 @@
+#!/bin/bash
+# A worker for the cluster tests: says who it is, then does what it is told.
+# $DDPRUN_TEST_CONTROL/events takes its lines; $DDPRUN_TEST_CONTROL/orders.RANK gives it orders.
+control=$DDPRUN_TEST_CONTROL
+say() {
+  # One write of one short line: appends of several workers do not mix.
+  printf '%s\n' "$*" >>"$control/events"
+}
+facts() {
+  echo "rank=$RANK local_rank=$LOCAL_RANK group_rank=$GROUP_RANK world_size=$WORLD_SIZE" \
+    "nodes=$GROUP_WORLD_SIZE round=$DDPRUN_ROUND instance=$DDPRUN_INSTANCE" \
+    "restarts=$TORCHELASTIC_RESTART_COUNT node=$DDPRUN_NODE master=$MASTER_ADDR:$MASTER_PORT" \
+    "pid=$$ at=$EPOCHREALTIME"
+}
+[ -n "$DDPRUN_TEST_TERM" ] && trap 'say term $(facts); [ "$DDPRUN_TEST_TERM" = ignore ] || exit 0' TERM INT
+orders=$control/orders.$RANK
+[ -p "$orders" ] || mkfifo "$orders" 2>/dev/null
+say start $(facts)
+while true; do
+  # Read and write, so that opening never blocks a signal and the end of a writer is no end.
+  exec 9<>"$orders"
+  if read -r line <&9; then
+    exec 9>&-
+    say order $(facts)
+    eval "$line"
+  fi
+done
