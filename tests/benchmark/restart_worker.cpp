@@ -4,13 +4,12 @@
 // the file named by the first argument, on the monotonic clock of this host.
 //
 // It runs under any launcher that sets RANK, WORLD_SIZE and TORCHELASTIC_RESTART_COUNT.
-#include <fcntl.h>
-#include <time.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
 
 namespace {
 
@@ -60,9 +59,11 @@ int main(int argc, char** argv) {
   // torchrun counts restarts for each node by itself, so a second start is what is portable.
   if (std::strcmp(attempt, "0") != 0 || starts(argv[1]) > world) return 0;
   if (std::atoi(rank) != world - 1) {
-    while (true) pause();
+    while (true)
+      pause();
   }
-  while (starts(argv[1]) < world) usleep(1000);
+  while (starts(argv[1]) < world)
+    usleep(1000);
   usleep(200'000);  // let the launchers come to rest
   note(argv[1], attempt, rank, "exit");
   return 3;
