@@ -1,0 +1,126 @@
+#include "worker/environment.hpp"
+
+#include "tests/support/catch.hpp"
+
+#include <map>
+
+namespace ddprun::tests {
+namespace {
+
+using variables = std::map<std::string, std::string>;
+
+variables of_torchrun() {
+  return {{"RANK", "3"},
+          {"WORLD_SIZE", "5"},
+          {"LOCAL_RANK", "1"},
+          {"LOCAL_WORLD_SIZE", "3"},
+          {"GROUP_RANK", "1"},
+          {"GROUP_WORLD_SIZE", "2"},
+          {"MASTER_ADDR", "10.0.0.7"},
+          {"MASTER_PORT", "29500"},
+          {"TORCHELASTIC_RESTART_COUNT", "2"},
+          {"TORCHELASTIC_MAX_RESTARTS", "4"},
+          {"TORCHELASTIC_RUN_ID", "job"},
+          {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+}
+
+worker::environment read(const variables& set) {
+  return worker::read_environment([&](const char* name) -> std::optional<std::string> {
+    const auto found = set.find(name);
+    return found == set.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+std::string error_of(variables set, const std::string& name, std::optional<std::string> value) {
+  set.erase(name);
+  if (value) set[name] = *value;
+  try {
+    read(set);
+  } catch (const worker::environment_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a worker knows its place from torchrun's variables", "[environment]") {
+  const auto environment = read(of_torchrun());
+  CHECK(environment.rank == 3);
+  CHECK(environment.world_size == 5);
+  CHECK(environment.local_rank == 1);
+  CHECK(environment.local_world_size == 3);
+  CHECK(environment.group_rank == 1);
+  CHECK(environment.group_world_size == 2);
+  CHECK(environment.master_address == "10.0.0.7");
+  CHECK(environment.master_port == 29500);
+  CHECK(environment.restart_count == 2);
+  CHECK(environment.restarts_max == 4);
+  CHECK(environment.run_id == "job");
+  CHECK(environment.agent_store);
+  CHECK(environment.round == 3);
+  CHECK(environment.instance == 0);
+}
+
+TEST_CASE("ddprun's own variables are used where they are set", "[environment]") {
+  auto set = of_torchrun();
+  set["DDPRUN_ROUND"] = "9";
+  set["DDPRUN_INSTANCE"] = "18446744073709551615";
+  set["DDPRUN_NODE_ID"] = "node-a";
+  const auto environment = read(set);
+  CHECK(environment.round == 9);
+  CHECK(environment.instance == ~std::uint64_t{0});
+  CHECK(environment.node_id == "node-a");
+}
+
+TEST_CASE("what the launcher need not tell has a default", "[environment]") {
+  const auto environment = read({{"RANK", "0"},
+                                 {"WORLD_SIZE", "1"},
+                                 {"LOCAL_RANK", "0"},
+                                 {"LOCAL_WORLD_SIZE", "1"},
+                                 {"MASTER_ADDR", "::1"},
+                                 {"MASTER_PORT", "1"}});
+  CHECK(environment.group_rank == 0);
+  CHECK(environment.group_world_size == 1);
+  CHECK(environment.round == 1);
+  CHECK(!environment.agent_store);
+  CHECK(environment.run_id.empty());
+}
+
+TEST_CASE("a missing variable is named with what to do", "[environment]") {
+  for (const char* name :
+       {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+    CHECK(error_of(of_torchrun(), name, std::nullopt) ==
+          std::string(name) +
+              " is not set: start this program with ddprun or torchrun, which set it");
+    CHECK(error_of(of_torchrun(), name, "") ==
+          std::string(name) +
+              " is empty: start this program with ddprun or torchrun, which set it");
+  }
+}
+
+TEST_CASE("a value that is no number is named", "[environment]") {
+  for (const char* value : {"three", "3x", " 3", "-1", "+1", "0x3", "3.0"}) {
+    CHECK(error_of(of_torchrun(), "RANK", value) ==
+          std::string("RANK='") + value +
+              "' is not a number: start this program with ddprun or torchrun, and do not set it by "
+              "hand");
+  }
+}
+
+TEST_CASE("a value out of range is named with the range", "[environment]") {
+  const auto set = of_torchrun();
+  CHECK(error_of(set, "RANK", "5") ==
+        "RANK='5' is out of range: it must be 0 to 4; start this program with ddprun or torchrun, "
+        "and do not set it by hand");
+  CHECK(error_of(set, "WORLD_SIZE", "0").starts_with("WORLD_SIZE='0' is out of range"));
+  CHECK(error_of(set, "LOCAL_RANK", "3").starts_with("LOCAL_RANK='3' is out of range"));
+  CHECK(error_of(set, "LOCAL_WORLD_SIZE", "6").starts_with("LOCAL_WORLD_SIZE='6' is out of range"));
+  CHECK(error_of(set, "MASTER_PORT", "65536").starts_with("MASTER_PORT='65536' is out of range"));
+  CHECK(error_of(set, "MASTER_PORT", "0").starts_with("MASTER_PORT='0' is out of range"));
+  CHECK(error_of(set, "DDPRUN_ROUND", "0").starts_with("DDPRUN_ROUND='0' is out of range"));
+  CHECK(error_of(set, "DDPRUN_ROUND", "99999999999999999999")
+            .starts_with("DDPRUN_ROUND='99999999999999999999' is out of range"));
+}
+
+}  // namespace ddprun::tests
