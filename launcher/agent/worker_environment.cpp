@@ -1,0 +1,163 @@
+#include "launcher/agent/worker_environment.hpp"
+
+#include "launcher/cli/check_files.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace ddprun {
+namespace {
+
+constexpr std::string_view free_port_name = "free_port";
+
+struct placeholder {
+  std::string_view name;
+  std::string value;
+};
+
+std::vector<placeholder> placeholders(const worker_round& round, std::uint32_t local_rank,
+                                      std::uint16_t free_port) {
+  const assignment& place = round.place;
+  return {
+      {"rank", std::to_string(place.rank_first + local_rank)},
+      {"local_rank", std::to_string(local_rank)},
+      {"group_rank", std::to_string(place.slot)},
+      {"world_size", std::to_string(place.world_size)},
+      {"nnodes", std::to_string(place.group_world_size)},
+      {"master_addr", place.master_address},
+      {"master_port", std::to_string(place.master_port)},
+      {"master_url", master_url(place)},
+      {free_port_name, std::to_string(free_port)},
+  };
+}
+
+bool continues_name(std::string_view text) {
+  if (text.empty()) return false;
+  const char c = text.front();
+  return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+// torchrun's macro, with the rules of Python's string.Template that it goes through: ${local_rank}
+// and $local_rank are replaced, $$ is one $, any other $ stays. Returns what stands for the start
+// of `text`, and takes it off.
+std::string take_dollar(std::string_view& text, const std::string& local_rank) {
+  for (const std::string_view macro : {"${local_rank}", "$local_rank"}) {
+    if (!text.starts_with(macro)) continue;
+    const bool whole_name = macro.back() == '}' || !continues_name(text.substr(macro.size()));
+    if (!whole_name) continue;
+    text.remove_prefix(macro.size());
+    return local_rank;
+  }
+  text.remove_prefix(text.starts_with("$$") ? 2 : 1);
+  return "$";
+}
+
+// The same for {name}; an unknown name stays as it is.
+std::string take_brace(std::string_view& text, const std::vector<placeholder>& values) {
+  const std::size_t end = text.find('}');
+  if (end != std::string_view::npos) {
+    const std::string_view name = text.substr(1, end - 1);
+    const auto found = std::find_if(values.begin(), values.end(),
+                                    [&](const placeholder& value) { return value.name == name; });
+    if (found != values.end()) {
+      text.remove_prefix(end + 1);
+      return found->value;
+    }
+  }
+  text.remove_prefix(1);
+  return "{";
+}
+
+std::string fill_in(std::string_view text, const std::vector<placeholder>& values,
+                    const std::string& local_rank) {
+  std::string filled;
+  while (!text.empty()) {
+    const std::size_t next = text.find_first_of("${");
+    filled += text.substr(0, next);
+    if (next == std::string_view::npos) break;
+    text.remove_prefix(next);
+    filled += text.front() == '$' ? take_dollar(text, local_rank) : take_brace(text, values);
+  }
+  return filled;
+}
+
+bool chooses_threads(std::uint32_t worker_count, const environment_map& inherited) {
+  return worker_count > 1 && find_variable(inherited, "OMP_NUM_THREADS") == nullptr;
+}
+
+}  // namespace
+
+environment_map worker_environment(const launch_options& options, const worker_round& round,
+                                   std::uint32_t local_rank, const environment_map& inherited) {
+  const assignment& place = round.place;
+  environment_map variables = inherited;
+  const auto set = [&](std::string_view name, std::string value) {
+    variables.insert_or_assign(std::string(name), std::move(value));
+  };
+  const auto number = [](auto value) { return std::to_string(value); };
+  const std::string rank = number(place.rank_first + local_rank);
+
+  set("RANK", rank);
+  set("LOCAL_RANK", number(local_rank));
+  set("GROUP_RANK", number(place.slot));
+  set("ROLE_RANK", rank);  // all nodes have the same role
+  set("ROLE_NAME", options.role);
+  set("WORLD_SIZE", number(place.world_size));
+  set("LOCAL_WORLD_SIZE", number(round.worker_count));
+  set("GROUP_WORLD_SIZE", number(place.group_world_size));
+  set("ROLE_WORLD_SIZE", number(place.world_size));
+  set("MASTER_ADDR", place.master_address);
+  set("MASTER_PORT", number(place.master_port));
+  set("TORCHELASTIC_RESTART_COUNT", number(round.restarts_used));
+  set("TORCHELASTIC_MAX_RESTARTS", number(options.settings.restarts_max));
+  set("TORCHELASTIC_RUN_ID", round.run_id);
+  // Python compares with exactly "True".
+  const bool agent_store = options.settings.store == store_mode::agent;
+  set("TORCHELASTIC_USE_AGENT_STORE", agent_store ? "True" : "False");
+  // Empty as with torchrun's --log-dir=/dev/null. Never the inherited one: that is of another run.
+  set("TORCHELASTIC_ERROR_FILE", "");
+
+  set("DDPRUN_RUN_ID", round.run_id);
+  set("DDPRUN_INSTANCE", number(round.instance));
+  set("DDPRUN_ROUND", number(round.round));
+  set("DDPRUN_NODE_ID", round.node);
+
+  // What the person may have set to something else.
+  variables.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+  variables.try_emplace("NCCL_HOSTID", round.node);
+  if (chooses_threads(round.worker_count, inherited)) set("OMP_NUM_THREADS", "1");
+  return variables;
+}
+
+std::string thread_count_note(std::uint32_t worker_count, const environment_map& inherited) {
+  if (!chooses_threads(worker_count, inherited)) return {};
+  return "OMP_NUM_THREADS is not set: " + std::to_string(worker_count) +
+         " workers share this node, so each gets OMP_NUM_THREADS=1; set it to use more";
+}
+
+std::vector<std::string> worker_command(const launch_options& options, const worker_round& round,
+                                        std::uint32_t local_rank, const environment_map& inherited,
+                                        std::uint16_t free_port) {
+  std::vector<std::string> command;
+  if (!options.no_python) {
+    command = {python_program(inherited), "-u"};
+    if (options.module) command.emplace_back("-m");
+  }
+  command.push_back(options.program);
+  const std::vector<placeholder> values = placeholders(round, local_rank, free_port);
+  for (const std::string& argument : options.arguments)
+    command.push_back(fill_in(argument, values, std::to_string(local_rank)));
+  return command;
+}
+
+bool wants_free_port(const launch_options& options) {
+  return std::any_of(
+      options.arguments.begin(), options.arguments.end(),
+      [](const std::string& text) { return text.find("{free_port}") != std::string::npos; });
+}
+
+std::string master_url(const assignment& place) {
+  return "tcp://" + to_text(endpoint_address{place.master_address, place.master_port});
+}
+
+}  // namespace ddprun

@@ -1,0 +1,52 @@
+// What each worker of a round gets: its environment and its command.
+//
+// The environment is the agent's own, with every variable that torchrun 2.11 sets (RANK to
+// TORCHELASTIC_USE_AGENT_STORE) and DDPRUN_* for ours. The command is Python with the script, a
+// module, or a plain program, with the placeholders of the arguments filled in.
+//
+// Thread rule: pure functions; nothing is looked up, opened or picked here.
+#pragma once
+
+#include "launcher/cli/environment_map.hpp"
+#include "launcher/cli/options.hpp"
+#include "rendezvous/core/messages.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+// One node's part in one round.
+struct worker_round {
+  instance_id instance = 0;
+  round_number round = 0;
+  assignment place;
+  std::uint32_t restarts_used = 0;
+  std::uint32_t worker_count = 1;  // on this node
+  std::string node;                // this node's label
+  std::string run_id;              // never empty
+};
+
+// The environment of the worker with that local rank: `inherited`, and over it what the round says.
+// OMP_NUM_THREADS is 1 when it is not set and the node has several workers.
+environment_map worker_environment(const launch_options& options, const worker_round& round,
+                                   std::uint32_t local_rank, const environment_map& inherited);
+
+// The line for the person when `worker_environment` chooses OMP_NUM_THREADS; empty when it does
+// not.
+std::string thread_count_note(std::uint32_t worker_count, const environment_map& inherited);
+
+// argv of the worker with that local rank. `free_port` is what {free_port} stands for; pick a new
+// one for each worker where `wants_free_port`.
+std::vector<std::string> worker_command(const launch_options& options, const worker_round& round,
+                                        std::uint32_t local_rank, const environment_map& inherited,
+                                        std::uint16_t free_port = 0);
+
+bool wants_free_port(const launch_options& options);
+
+// "tcp://10.0.0.1:29500", "tcp://[fe80::1]:29500".
+std::string master_url(const assignment& place);
+
+}  // namespace ddprun

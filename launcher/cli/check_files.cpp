@@ -1,0 +1,110 @@
+#include "launcher/cli/check_files.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+std::string reason(int code) {
+  return std::strerror(code);
+}
+
+// 0, or why the file cannot be executed.
+int execution_error(const std::string& path) {
+  struct stat found = {};
+  if (stat(path.c_str(), &found) != 0) return errno;
+  if (S_ISDIR(found.st_mode)) return EISDIR;
+  return access(path.c_str(), X_OK) == 0 ? 0 : errno;
+}
+
+// 0, or why none of the folders of PATH has it; EACCES wins over ENOENT, as in execvp().
+int search_error(const std::string& name, const environment_map& environment) {
+  if (name.find('/') != std::string::npos) return execution_error(name);
+  const std::string* const path = find_variable(environment, "PATH");
+  std::string_view rest = path != nullptr ? std::string_view(*path) : "/bin:/usr/bin";
+  int result = ENOENT;
+  while (true) {
+    const std::size_t colon = rest.find(':');
+    const std::string folder(rest.substr(0, colon));
+    const int code = execution_error((folder.empty() ? "." : folder) + "/" + name);
+    if (code == 0) return 0;
+    if (code == EACCES) result = EACCES;
+    if (colon == std::string_view::npos) return result;
+    rest.remove_prefix(colon + 1);
+  }
+}
+
+bool is_elf(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return false;
+  char magic[4] = {};
+  const bool elf = read(file, magic, sizeof magic) == 4 && std::memcmp(magic,
+                                                                       "\x7f"
+                                                                       "ELF",
+                                                                       4) == 0;
+  close(file);
+  return elf;
+}
+
+checked check_program(const std::string& program, const environment_map& environment) {
+  const int code = search_error(program, environment);
+  if (code == 0) return {};
+  std::string text = program + ": the program cannot be executed: " + reason(code);
+  if (code == ENOENT) {
+    const bool from_path = program.find('/') == std::string::npos;
+    const bool is_here = from_path && access(("./" + program).c_str(), F_OK) == 0;
+    text += is_here ? "; it is not in PATH, write ./" + program
+                    : (from_path ? "; it is not in PATH" : "; check the path");
+  } else if (code == EACCES) {
+    text += "; chmod +x, or leave --no-python out if it is a Python script";
+  }
+  return usage_error{text};
+}
+
+checked check_script(const std::string& script) {
+  if (access(script.c_str(), R_OK) != 0) {
+    const int code = errno;
+    std::string text = script + ": the script cannot be read: " + reason(code);
+    if (code == ENOENT) text += "; check the path (-m for a Python module)";
+    return usage_error{text};
+  }
+  struct stat found = {};
+  if (stat(script.c_str(), &found) == 0 && S_ISDIR(found.st_mode)) {
+    // Python runs a folder that has a __main__.py.
+    if (access((script + "/__main__.py").c_str(), R_OK) == 0) return {};
+    return usage_error{script + ": that is a folder without a __main__.py; name a script"};
+  }
+  if (is_elf(script)) {
+    return usage_error{script + ": that is a program, not a Python script; add --no-python"};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string python_program(const environment_map& environment) {
+  const std::string* const chosen = find_variable(environment, "PYTHON_EXEC");
+  if (chosen != nullptr && !chosen->empty()) return *chosen;
+  const std::string* const venv = find_variable(environment, "VIRTUAL_ENV");
+  if (venv != nullptr && !venv->empty()) return *venv + "/bin/python";
+  return "python3";
+}
+
+checked check_files(const launch_options& options, const environment_map& environment) {
+  if (options.no_python) return check_program(options.program, environment);
+  if (!options.module) {
+    if (const checked wrong = check_script(options.program)) return wrong;
+  }
+  const std::string python = python_program(environment);
+  const int code = search_error(python, environment);
+  if (code == 0) return {};
+  return usage_error{python + ": Python cannot be executed: " + reason(code) +
+                     "; set PYTHON_EXEC to the one to use (--no-python for a plain program)"};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,23 @@
+// Checks on this machine, before anything starts, that what the workers are to execute is there.
+//
+// It answers for the person's mistakes (a wrong path, a missing mode bit); what only exec can find
+// out is reported by the process that tries.
+//
+// Thread rule: any thread; reads the file system.
+#pragma once
+
+#include "launcher/cli/environment_map.hpp"
+#include "launcher/cli/options.hpp"
+
+#include <string>
+
+namespace ddprun {
+
+// The script or program, and Python where it is needed. Relative names are taken from the current
+// folder, names of programs without "/" from PATH.
+checked check_files(const launch_options& options, const environment_map& environment);
+
+// The Python that runs scripts: $PYTHON_EXEC, else that of $VIRTUAL_ENV, else "python3". Pure.
+std::string python_program(const environment_map& environment);
+
+}  // namespace ddprun

@@ -1,0 +1,170 @@
+#include "launcher/cli/options.hpp"
+
+#include "launcher/cli/command_line.hpp"
+#include "launcher/cli/help.hpp"
+#include "launcher/cli/option_actions.hpp"
+
+#include <charconv>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+checked check_program(const options_draft& draft) {
+  const launch_options& options = draft.options;
+  if (options.program.empty()) {
+    return usage_error{
+        "no script given; usage: ddprun [OPTIONS] SCRIPT [ARGUMENTS], and ddprun --help"};
+  }
+  if (options.module && options.no_python) {
+    return usage_error{draft.no_python + " and " + draft.module +
+                       ": a module is run by Python; leave one of the two out"};
+  }
+  return {};
+}
+
+// One node that names no endpoint has its daemon in this process, as with --standalone.
+checked settle_endpoint(options_draft& draft) {
+  launch_options& options = draft.options;
+  const bool one_node = options.settings.nodes_max == 1;
+  if (!draft.standalone.empty()) {
+    if (!one_node) {
+      return usage_error{draft.standalone + " is for one node, and there is " + draft.nodes +
+                         "; leave one of the two out"};
+    }
+    if (!draft.endpoint.empty()) {
+      options.notes.push_back(draft.endpoint + " is ignored with --standalone");
+    }
+    draft.endpoint.clear();
+  } else if (draft.endpoint.empty() && !one_node) {
+    const std::string host =
+        draft.master_address.empty() ? "HOST" : draft.master_address_value + ":29400";
+    std::string text = draft.nodes + " needs --rdzv-endpoint=" + host;
+    if (!draft.master_address.empty()) {
+      return usage_error{text + ", the same on all nodes, in place of " + draft.master_address +
+                         ": the static rendezvous is not there yet"};
+    }
+    return usage_error{text +
+                       "[:PORT], the same on all nodes: a ddprun-rendezvous daemon, or one of "
+                       "the nodes, which then runs it"};
+  }
+  if (draft.endpoint.empty()) {
+    options.standalone = true;
+    options.endpoint = {"127.0.0.1", 0};
+  } else if (options.endpoint.port == 0) {
+    return usage_error{draft.endpoint +
+                       ": all nodes must know the port, so it cannot be 0 (29400 when left out)"};
+  } else if (draft.run_id.empty()) {
+    options.run_id = "none";  // torchrun's default, so that nodes that all leave it out meet
+  }
+  return {};
+}
+
+checked settle_embedding(options_draft& draft) {
+  launch_options& options = draft.options;
+  if (draft.is_host) {
+    const embed_policy asked = *draft.is_host ? embed_policy::always : embed_policy::never;
+    if (options.embed != embed_policy::automatic && options.embed != asked) {
+      return usage_error{draft.embed + " contradicts is_host of --rdzv-conf; leave one out"};
+    }
+    options.embed = asked;
+  }
+  if (options.standalone) {
+    if (options.embed == embed_policy::never && !draft.embed.empty()) {
+      return usage_error{draft.embed +
+                         " needs --rdzv-endpoint=HOST[:PORT]: without one, the daemon of this run "
+                         "is in this process"};
+    }
+    options.embed = embed_policy::always;
+  }
+  return {};
+}
+
+void settle_master_address(options_draft& draft) {
+  if (draft.master_address.empty()) return;
+  launch_options& options = draft.options;
+  if (options.settings.nodes_max == 1) {
+    if (options.local_address.empty()) options.local_address = draft.master_address_value;
+    return;
+  }
+  options.notes.push_back(draft.master_address +
+                          " is ignored: workers are told the address of the node with group rank "
+                          "0; --local-addr says which one that is");
+}
+
+// The port of the first "tcp://HOST:PORT" in `text`; nothing when there is none in digits.
+std::optional<std::uint16_t> tcp_url_port(std::string_view text) {
+  const std::size_t scheme = text.find("tcp://");
+  if (scheme == std::string_view::npos) return {};
+  std::string_view rest = text.substr(scheme + 6);
+  const std::size_t bracket = rest.starts_with('[') ? rest.find(']') : 0;
+  const std::size_t colon = rest.find(':', bracket);
+  if (bracket == std::string_view::npos || colon == std::string_view::npos) return {};
+  rest = rest.substr(colon + 1);
+  std::uint16_t port = 0;
+  const auto [stopped, error] = std::from_chars(rest.data(), rest.data() + rest.size(), port);
+  if (error != std::errc() || stopped == rest.data()) return {};
+  return port;
+}
+
+// Scripts that serve a store of their own (design section 7): nothing of ours may hold its port.
+void settle_store(options_draft& draft, const environment_map& environment) {
+  launch_options& options = draft.options;
+  if (!draft.store.empty()) return;
+  const std::string* const unshared =
+      find_variable(environment, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
+  if (unshared != nullptr && *unshared == "1") {
+    options.settings.store = store_mode::worker;
+    options.notes.push_back(
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1: rank 0 serves the store (as with --store=worker)");
+    return;
+  }
+  for (const std::string& argument : options.arguments) {
+    const std::optional<std::uint16_t> port = tcp_url_port(argument);
+    if (!port || *port == 0 || *port == options.master_port) continue;
+    options.settings.store = store_mode::worker;
+    options.notes.push_back("the script is told " + argument +
+                            ", so rank 0 serves the store (as with --store=worker; --store=agent "
+                            "if that is not meant for torch)");
+    return;
+  }
+}
+
+// LOGLEVEL is torchrun's name for it; our option and PET_LOG_LEVEL win. Others read the variable
+// too, so a word that is none of ours is no error.
+void apply_log_level_variable(options_draft& draft, const environment_map& environment) {
+  const std::string* const level = find_variable(environment, "LOGLEVEL");
+  const auto spec = find_option("log-level");
+  if (level == nullptr || !spec) return;
+  const checked unknown_word = apply_option(draft, {*spec, *level, "LOGLEVEL=" + *level});
+  static_cast<void>(unknown_word);
+}
+
+}  // namespace
+
+parse_outcome parse_options(const std::vector<std::string>& command_line,
+                            const environment_map& environment) {
+  auto line = split_command_line(command_line, environment);
+  if (!line) return line.error();
+  for (const given_option& option : line->options) {
+    if (option.spec->name == "help") return show_text{std::string(help_text())};
+    if (option.spec->name == "version") return show_text{version_text()};
+  }
+  options_draft draft;
+  apply_log_level_variable(draft, environment);
+  for (const given_option& option : line->options) {
+    if (const checked wrong = apply_option(draft, option)) return *wrong;
+  }
+  draft.options.program = std::move(line->program);
+  draft.options.arguments = std::move(line->arguments);
+
+  if (const checked wrong = check_program(draft)) return *wrong;
+  if (const checked wrong = settle_endpoint(draft)) return *wrong;
+  if (const checked wrong = settle_embedding(draft)) return *wrong;
+  if (draft.shutdown_timeout) draft.options.settings.timing.stop_grace = *draft.shutdown_timeout;
+  settle_master_address(draft);
+  settle_store(draft, environment);
+  return std::move(draft.options);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,77 @@
+// The launch options are what a person asked for: the command line and its PET_* defaults, read and
+// checked, before anything starts.
+//
+// `parse_options` is pure: it opens no file, looks no name up and counts no processor. What needs
+// the machine is apart, in check_files.hpp and worker_count.hpp.
+//
+// Thread rule: plain values and pure functions.
+// Errors: one usage_error line, in the order in which the person wrote the options.
+#pragma once
+
+#include "launcher/cli/environment_map.hpp"
+#include "launcher/cli/usage_error.hpp"
+#include "launcher/cli/values.hpp"
+#include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/settings.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun {
+
+enum class worker_count_kind { number, automatic, cpu, gpu };
+
+// How many workers this node starts, as asked for; `count_workers` makes a number of it.
+struct worker_count_request {
+  worker_count_kind kind = worker_count_kind::number;
+  std::uint32_t number = 1;  // with worker_count_kind::number; at least 1
+};
+
+// Whether this agent may hold the rendezvous daemon (--embed-daemon, is_host of --rdzv-conf).
+enum class embed_policy {
+  automatic,  // when the endpoint is this host and nobody listens there yet
+  always,     // it must; a port in use is an error
+  never,      // the daemon is somewhere else, or is started by somebody else
+};
+
+struct launch_options {
+  run_settings settings;
+  worker_count_request workers;
+
+  std::string run_id;         // empty: standalone without --rdzv-id, the caller draws one
+  endpoint_address endpoint;  // standalone: 127.0.0.1 with port 0
+  bool standalone = false;    // one node: the daemon lives in this process, on a port of its own
+  embed_policy embed = embed_policy::automatic;
+
+  std::string node_id;                     // empty: the host name and a suffix
+  std::optional<std::uint32_t> node_rank;  // hint for the order of ranks
+  std::string local_address;               // published for this node; empty: found out
+  std::uint16_t master_port = 0;           // of the workers' store; 0: a new one each round
+  std::string role = "default";
+
+  bool module = false;     // `program` is a Python module
+  bool no_python = false;  // `program` is executed as it is
+  std::string program;     // script, module or program
+  std::vector<std::string> arguments;
+
+  note_level log_level = note_level::info;
+
+  // What the person should know of how the options were read; a line each, for standard error.
+  std::vector<std::string> notes;
+};
+
+// --help or --version: print `text` on standard output and exit with 0.
+struct show_text {
+  std::string text;
+};
+
+using parse_outcome = std::variant<launch_options, show_text, usage_error>;
+
+// Reads the command line without the program's own name.
+parse_outcome parse_options(const std::vector<std::string>& command_line,
+                            const environment_map& environment);
+
+}  // namespace ddprun

@@ -1,0 +1,33 @@
+// Reads --rdzv-conf: "key=value,key=value" with the timers of rendezvous/core/settings.hpp by name,
+// in seconds, and torchrun's keys.
+//
+// torchrun's keys: join_timeout and last_call_timeout are timers of ours;
+// keep_alive_interval x keep_alive_max_attempt (5 s x 3 when one is missing) is node_timeout;
+// is_host says whether the daemon is in this process; store_type may only be tcp; timeout,
+// read_timeout, close_timeout and heartbeat_timeout have no counterpart and are ignored with a
+// line.
+//
+// Thread rule: pure functions.
+#pragma once
+
+#include "launcher/cli/usage_error.hpp"
+#include "rendezvous/core/settings.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+struct rendezvous_conf {
+  timers timing;                // those not given follow from node_timeout
+  std::optional<bool> is_host;  // none: not given
+  std::vector<std::string> notes;
+};
+
+// `given` is the option as the person wrote it; messages start with it. A timer that contradicts
+// another is an error: both are named.
+parsed<rendezvous_conf> read_rendezvous_conf(std::string_view given, std::string_view text);
+
+}  // namespace ddprun

@@ -1,0 +1,26 @@
+// A usage error is one line for the person who typed the command: what is wrong, where, and what to
+// do. The program prints it after "ddprun: " on standard error and exits with `usage_exit_code`.
+//
+// Thread rule: plain values.
+#pragma once
+
+#include <boost/system/result.hpp>
+
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+inline constexpr int usage_exit_code = 2;
+
+struct usage_error {
+  std::string text;
+};
+
+template <typename T>
+using parsed = boost::system::result<T, usage_error>;
+
+// Empty: nothing is wrong.
+using checked = std::optional<usage_error>;
+
+}  // namespace ddprun

@@ -1,0 +1,55 @@
+// Reads the values of options: whole numbers, ranges of nodes, endpoints, names, seconds.
+//
+// Every function is handed `given`, the option as the person wrote it ("--nnodes=3:2", "PET_NNODES"
+// with its value), and starts its message with that.
+//
+// Thread rule: pure functions.
+#pragma once
+
+#include "launcher/cli/usage_error.hpp"
+#include "rendezvous/core/types.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+inline constexpr std::uint16_t default_endpoint_port = 29400;  // torchrun's for c10d
+inline constexpr std::uint32_t nodes_limit = 1'000'000;
+inline constexpr std::uint32_t workers_limit = 4096;  // on one node
+
+struct node_range {
+  std::uint32_t min = 1;
+  std::uint32_t max = 1;
+};
+
+struct endpoint_address {
+  std::string host;        // a name or a numeric address, without brackets
+  std::uint16_t port = 0;  // 0: picked by the kernel, with --standalone only
+};
+
+// A whole number of at least `min` and at most `max`; `what` says what it counts ("restarts").
+parsed<std::uint32_t> read_count(std::string_view given, std::string_view text,
+                                 std::string_view what, std::uint32_t min, std::uint32_t max);
+
+// "N" or "MIN:MAX".
+parsed<node_range> read_node_range(std::string_view given, std::string_view text);
+
+// "host", "host:port", "[address]:port", or a bare IPv6 address.
+parsed<endpoint_address> read_endpoint(std::string_view given, std::string_view text);
+
+// A label of 1 to 256 printable characters without blanks.
+parsed<std::string> read_name(std::string_view given, std::string_view text, std::string_view what);
+
+// Seconds with an optional fraction: "10", "0.5". From 1 ms to 30 days; 0 where `zero_allowed`.
+parsed<duration> read_seconds(std::string_view given, std::string_view text, bool zero_allowed);
+
+// Python's and torch's words: 1, true, t, yes, y; 0, false, f, no, n; case does not count.
+std::optional<bool> read_truth(std::string_view text);
+
+// "host:port", with brackets round an IPv6 address.
+std::string to_text(const endpoint_address& endpoint);
+
+}  // namespace ddprun

@@ -1,0 +1,177 @@
+#include "launcher/agent/worker_environment.hpp"
+
+#include "tests/support/catch.hpp"
+
+#include <set>
+
+using ddprun::environment_map;
+
+namespace {
+
+// Node 1 of a round of 2 + 3 workers.
+ddprun::worker_round second_node() {
+  ddprun::worker_round round;
+  round.instance = 77;
+  round.round = 4;
+  round.restarts_used = 2;
+  round.worker_count = 3;
+  round.node = "node-b";
+  round.run_id = "job7";
+  round.place.slot = 1;
+  round.place.group_world_size = 2;
+  round.place.rank_first = 2;
+  round.place.world_size = 5;
+  round.place.master_address = "10.0.0.1";
+  round.place.master_port = 29501;
+  return round;
+}
+
+std::vector<std::string> command(const std::vector<std::string>& arguments,
+                                 const environment_map& inherited = {}) {
+  ddprun::launch_options options;
+  options.program = "train.py";
+  options.arguments = arguments;
+  return worker_command(options, second_node(), 1, inherited, 4321);
+}
+
+std::string filled(const std::string& argument) {
+  return command({argument}).back();
+}
+
+}  // namespace
+
+TEST_CASE("a worker gets every variable of torchrun and ours") {
+  ddprun::launch_options options;
+  options.settings.restarts_max = 9;
+  options.role = "trainer";
+  const environment_map expected = {
+      {"RANK", "3"},
+      {"LOCAL_RANK", "1"},
+      {"GROUP_RANK", "1"},
+      {"ROLE_RANK", "3"},
+      {"ROLE_NAME", "trainer"},
+      {"WORLD_SIZE", "5"},
+      {"LOCAL_WORLD_SIZE", "3"},
+      {"GROUP_WORLD_SIZE", "2"},
+      {"ROLE_WORLD_SIZE", "5"},
+      {"MASTER_ADDR", "10.0.0.1"},
+      {"MASTER_PORT", "29501"},
+      {"TORCHELASTIC_RESTART_COUNT", "2"},
+      {"TORCHELASTIC_MAX_RESTARTS", "9"},
+      {"TORCHELASTIC_RUN_ID", "job7"},
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+      {"TORCHELASTIC_ERROR_FILE", ""},
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+      {"NCCL_HOSTID", "node-b"},
+      {"OMP_NUM_THREADS", "1"},
+      {"DDPRUN_RUN_ID", "job7"},
+      {"DDPRUN_INSTANCE", "77"},
+      {"DDPRUN_ROUND", "4"},
+      {"DDPRUN_NODE_ID", "node-b"},
+  };
+  CHECK(worker_environment(options, second_node(), 1, {}) == expected);
+}
+
+TEST_CASE("the round wins over what is inherited, a person's choice over our default") {
+  const environment_map inherited = {{"RANK", "99"},
+                                     {"PATH", "/bin"},
+                                     {"TORCHELASTIC_ERROR_FILE", "/elsewhere/error.json"},
+                                     {"OMP_NUM_THREADS", "8"},
+                                     {"NCCL_HOSTID", "mine"},
+                                     {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"}};
+  const environment_map worker = worker_environment({}, second_node(), 0, inherited);
+  CHECK(worker.at("RANK") == "2");
+  CHECK(worker.at("PATH") == "/bin");
+  CHECK(worker.at("TORCHELASTIC_ERROR_FILE").empty());
+  CHECK(worker.at("OMP_NUM_THREADS") == "8");
+  CHECK(worker.at("NCCL_HOSTID") == "mine");
+  CHECK(worker.at("TORCH_NCCL_ASYNC_ERROR_HANDLING") == "3");
+}
+
+TEST_CASE("OMP_NUM_THREADS is chosen, and said, for several workers only") {
+  CHECK(ddprun::thread_count_note(1, {}).empty());
+  CHECK(ddprun::thread_count_note(2, {{"OMP_NUM_THREADS", "4"}}).empty());
+  CHECK(ddprun::thread_count_note(2, {}).starts_with("OMP_NUM_THREADS is not set: 2 workers"));
+  ddprun::worker_round alone = second_node();
+  alone.worker_count = 1;
+  CHECK_FALSE(worker_environment({}, alone, 0, {}).contains("OMP_NUM_THREADS"));
+}
+
+TEST_CASE("the worker store takes the agent's place when asked for") {
+  ddprun::launch_options options;
+  options.settings.store = ddprun::store_mode::worker;
+  CHECK(worker_environment(options, second_node(), 0, {}).at("TORCHELASTIC_USE_AGENT_STORE") ==
+        "False");
+}
+
+TEST_CASE("scripts are run by Python without buffering") {
+  CHECK(command({"-x"}) == std::vector<std::string>{"python3", "-u", "train.py", "-x"});
+  CHECK(command({}, {{"VIRTUAL_ENV", "/venv"}}).front() == "/venv/bin/python");
+  CHECK(command({}, {{"PYTHON_EXEC", "/py"}, {"VIRTUAL_ENV", "/venv"}}).front() == "/py");
+
+  ddprun::launch_options options;
+  options.program = "package.train";
+  options.module = true;
+  CHECK(worker_command(options, second_node(), 0, {}) ==
+        std::vector<std::string>{"python3", "-u", "-m", "package.train"});
+  options.module = false;
+  options.no_python = true;
+  options.program = "./train";
+  CHECK(worker_command(options, second_node(), 0, {}) == std::vector<std::string>{"./train"});
+}
+
+TEST_CASE("placeholders in arguments are filled in") {
+  struct expectation {
+    const char* argument;
+    const char* result;
+  };
+  const expectation cases[] = {
+      {"{rank}", "3"},
+      {"{local_rank}", "1"},
+      {"{group_rank}", "1"},
+      {"{world_size}", "5"},
+      {"{nnodes}", "2"},
+      {"{master_addr}:{master_port}", "10.0.0.1:29501"},
+      {"--url={master_url}", "--url=tcp://10.0.0.1:29501"},
+      {"{free_port}", "4321"},
+      {"rank-{rank}-of-{world_size}.txt", "rank-3-of-5.txt"},
+      {"--local-rank=${local_rank}", "--local-rank=1"},
+      {"$local_rank", "1"},
+      {"$local_ranks ${rank} $x $", "$local_ranks $3 $x $"},
+      {"$$ $${local_rank}", "$ $1"},
+      {"{{rank}}", "{3}"},
+      {"{} {other} {rank", "{} {other} {rank"},
+      {"{\"rank\": 1}", "{\"rank\": 1}"},
+      {"", ""},
+  };
+  for (const expectation& expected : cases) {
+    INFO(expected.argument);
+    CHECK(filled(expected.argument) == expected.result);
+  }
+}
+
+TEST_CASE("an IPv6 master is bracketed in its url only") {
+  ddprun::worker_round round = second_node();
+  round.place.master_address = "fd00::1";
+  ddprun::launch_options options;
+  options.no_python = true;
+  options.program = "p";
+  options.arguments = {"{master_url}", "{master_addr}"};
+  CHECK(worker_command(options, round, 0, {}) ==
+        std::vector<std::string>{"p", "tcp://[fd00::1]:29501", "fd00::1"});
+}
+
+TEST_CASE("a free port is wanted only where an argument names it") {
+  ddprun::launch_options options;
+  options.arguments = {"--port", "{port}"};
+  CHECK_FALSE(wants_free_port(options));
+  options.arguments.emplace_back("--port={free_port}");
+  CHECK(wants_free_port(options));
+}
+
+TEST_CASE("an environment goes to a map and back") {
+  const char* const entries[] = {"B=2=x", "A=1", "B=3", "odd", "=C:=x", nullptr};
+  const environment_map variables = ddprun::environment_from(entries);
+  CHECK(variables == environment_map{{"A", "1"}, {"B", "2=x"}});
+  CHECK(ddprun::to_entries(variables) == std::vector<std::string>{"A=1", "B=2=x"});
+}
