@@ -1,0 +1,230 @@
+#include "rendezvous/core/key_value_store.hpp"
+
+#include <charconv>
+#include <limits>
+
+namespace ddprun::core {
+namespace {
+
+// The number at the start of `text`, as C's strtoll reads it: blanks, a sign, digits; what follows
+// is ignored.
+result<std::int64_t> leading_number(std::string_view text) {
+  const std::size_t start = text.find_first_not_of(" \t\n\v\f\r");
+  if (start == std::string_view::npos) return errc::invalid_argument;
+  text.remove_prefix(start);
+  if (text.front() == '+') {
+    text.remove_prefix(1);
+    if (!text.empty() && text.front() == '-') return errc::invalid_argument;
+  }
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{}) return errc::invalid_argument;
+  return number;
+}
+
+constexpr std::size_t decimal_bytes_max = std::numeric_limits<std::int64_t>::digits10 + 2;
+
+}  // namespace
+
+key_value_store::key_value_store(store_limits limits) : limits_(limits) {}
+
+// ---- memory ------------------------------------------------------------------------------------
+
+bool key_value_store::charge(std::size_t bytes) {
+  if (bytes > limits_.bytes_max - bytes_used_) return false;
+  bytes_used_ += bytes;
+  return true;
+}
+
+void key_value_store::release(std::size_t bytes) {
+  DDPRUN_ASSERT(bytes <= bytes_used_);
+  bytes_used_ -= bytes;
+}
+
+key_value_store::item* key_value_store::find(std::string_view key) {
+  const auto found = entries_.find(key);
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+const key_value_store::item* key_value_store::find(std::string_view key) const {
+  const auto found = entries_.find(key);
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+// Null where a limit is reached.
+key_value_store::item* key_value_store::find_or_create(std::string_view key) {
+  if (item* const at = find(key)) return at;
+  if (entries_.size() >= limits_.keys_max) return nullptr;
+  if (!charge(key.size() + store_key_overhead_bytes)) return nullptr;
+  return &*entries_.try_emplace(std::string(key)).first;
+}
+
+void key_value_store::drop_if_unused(item* at) {
+  entry& unused = at->second;
+  if (unused.value || unused.has_queue()) return;
+  if (unused.waiting.first != nullptr || unused.at_barrier.first != nullptr) return;
+  release(at->first.size() + store_key_overhead_bytes);
+  entries_.erase(entries_.find(at->first));
+}
+
+// ---- values ------------------------------------------------------------------------------------
+
+shared_bytes key_value_store::get(std::string_view key) const {
+  const item* const at = find(key);
+  return at == nullptr ? nullptr : at->second.value;
+}
+
+bool key_value_store::exists(std::string_view key) const {
+  const item* const at = find(key);
+  return at != nullptr && (at->second.value || at->second.has_queue());
+}
+
+// `at` is the entry of `key`, or null when there is none yet. Changes nothing when it fails.
+error_code key_value_store::store(std::string_view key, item* at, std::string_view value) {
+  if (value.size() > limits_.value_bytes_max) return errc::limit_reached;
+  if (at == nullptr) at = find_or_create(key);
+  if (at == nullptr) return errc::limit_reached;
+  std::shared_ptr<std::string>& current = at->second.value;
+  const std::size_t before = current ? current->size() : 0;
+  if (value.size() > before && !charge(value.size() - before)) {
+    drop_if_unused(at);
+    return errc::limit_reached;
+  }
+  if (value.size() < before) release(before - value.size());
+  // A buffer that nobody else holds is written in place, unless it would stay far too large.
+  const bool in_place = current && current.use_count() == 1 &&
+                        current->capacity() <= 2 * value.size() + store_item_overhead_bytes;
+  if (in_place) {
+    current->assign(value);
+    return {};
+  }
+  const bool created = !current;
+  current = std::make_shared<std::string>(value);
+  if (created) value_appeared(at);
+  return {};
+}
+
+void key_value_store::value_appeared(item* at) {
+  ++values_;
+  wake_all(at->second.waiting);
+}
+
+error_code key_value_store::set(std::string_view key, std::string_view value) {
+  return store(key, find(key), value);
+}
+
+error_code key_value_store::append(std::string_view key, std::string_view value) {
+  item* const at = find(key);
+  if (at == nullptr || !at->second.value) return store(key, at, value);
+  std::shared_ptr<std::string>& current = at->second.value;
+  if (value.size() > limits_.value_bytes_max - current->size()) return errc::limit_reached;
+  if (!charge(value.size())) return errc::limit_reached;
+  if (current.use_count() > 1) current = std::make_shared<std::string>(*current);
+  current->append(value);
+  return {};
+}
+
+std::int64_t key_value_store::erase(std::string_view key) {
+  item* const at = find(key);
+  if (at == nullptr || !at->second.value) return 0;
+  release(at->second.value->size());
+  at->second.value.reset();
+  --values_;
+  drop_if_unused(at);
+  return 1;
+}
+
+result<shared_bytes> key_value_store::compare_set(std::string_view key, std::string_view expected,
+                                                  std::string_view desired) {
+  item* const at = find(key);
+  if (at == nullptr || !at->second.value) {
+    if (!expected.empty()) return std::make_shared<const std::string>(expected);
+  } else if (*at->second.value != expected) {
+    return shared_bytes(at->second.value);
+  }
+  if (const error_code error = store(key, at, desired)) return error;
+  return get(key);
+}
+
+result<std::int64_t> key_value_store::add(std::string_view key, std::int64_t delta) {
+  item* const at = find(key);
+  std::int64_t sum = 0;
+  if (at != nullptr && at->second.value) {
+    const auto number = leading_number(*at->second.value);
+    if (!number) return number.error();
+    sum = *number;
+  }
+  if (__builtin_add_overflow(sum, delta, &sum)) return errc::invalid_argument;
+  char text[decimal_bytes_max];
+  const char* const end = std::to_chars(text, text + sizeof text, sum).ptr;
+  if (const error_code error =
+          store(key, at, std::string_view(text, static_cast<std::size_t>(end - text)))) {
+    return error;
+  }
+  return sum;
+}
+
+void key_value_store::for_each_key(const std::function<void(std::string_view)>& visit) const {
+  for (const auto& [key, value] : entries_) {
+    if (value.value) visit(key);
+  }
+}
+
+// ---- queues ------------------------------------------------------------------------------------
+
+error_code key_value_store::queue_push(std::string_view key, std::string_view value) {
+  item* const at = find_or_create(key);
+  if (at == nullptr) return errc::limit_reached;
+  if (!charge(value.size() + store_item_overhead_bytes)) {
+    drop_if_unused(at);
+    return errc::limit_reached;
+  }
+  entry& target = at->second;
+  if (!target.queue) target.queue = std::make_unique<std::deque<shared_bytes>>();
+  target.queue->push_back(std::make_shared<const std::string>(value));
+  // One item is for one waiter, the one that has waited longest.
+  if (wait_node* const node = target.waiting.first) {
+    client_state& client = clients_[node->client];
+    client.queue_offered = at->first;
+    client.has_offer = true;
+    arrived(node);
+  }
+  return {};
+}
+
+shared_bytes key_value_store::queue_pop(std::string_view key, client_id client,
+                                        std::int64_t& length) {
+  client_state& popper = clients_[client];
+  if (popper.has_offer && popper.queue_offered == key) popper.has_offer = false;
+  length = queue_length(key);
+  if (length == 0) return nullptr;
+  item* const at = find(key);
+  shared_bytes front = std::move(at->second.queue->front());
+  at->second.queue->pop_front();
+  release(front->size() + store_item_overhead_bytes);
+  if (at->second.queue->empty()) at->second.queue.reset();
+  drop_if_unused(at);
+  return front;
+}
+
+std::int64_t key_value_store::queue_length(std::string_view key) const {
+  const item* const at = find(key);
+  if (at == nullptr || !at->second.queue) return 0;
+  return static_cast<std::int64_t>(at->second.queue->size());
+}
+
+// A client that was woken for an item and did not take it must not keep it from the next waiter.
+void key_value_store::pass_offer_on(client_id client) {
+  client_state& holder = clients_[client];
+  if (!holder.has_offer) return;
+  holder.has_offer = false;
+  item* const at = find(holder.queue_offered);
+  if (at == nullptr || !at->second.has_queue()) return;
+  wait_node* const node = at->second.waiting.first;
+  if (node == nullptr) return;
+  clients_[node->client].queue_offered = at->first;
+  clients_[node->client].has_offer = true;
+  arrived(node);
+}
+
+}  // namespace ddprun::core

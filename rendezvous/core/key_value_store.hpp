@@ -1,0 +1,163 @@
+// A key value store is one keyspace of a TCPStore: values, counters, queues, and the clients that
+// wait for keys to appear. It holds no socket and speaks no bytes; store/conversation.hpp does.
+//
+// Values are shared, reference-counted buffers: what `get` hands out stays as it was, whatever is
+// stored under the key later. Keys and values are arbitrary bytes.
+//
+// A wait counts the keys that are absent when it arrives, and is over when each of them has come
+// into existence once, even if it was deleted again meanwhile. A key exists when it has a value or
+// a queue that is not empty. Setting a key that exists wakes nobody. A client has at most one
+// wait: a newer one replaces it. Clients whose wait is over are appended to `woken()`; the caller
+// answers them and clears it.
+//
+// Memory is bounded by `store_limits`; what would go beyond fails with errc::limit_reached and
+// changes nothing.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include "rendezvous/error.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace ddprun::core {
+
+using shared_bytes = std::shared_ptr<const std::string>;
+
+// Everything the keyspace holds is counted: keys, values, queued items, registrations of waits,
+// each with a fixed sum for the book-keeping around it.
+struct store_limits {
+  std::size_t bytes_max = std::size_t{1} << 30;
+  std::size_t keys_max = std::size_t{1} << 22;         // with a value, a queue or a waiter
+  std::size_t value_bytes_max = std::size_t{1} << 26;  // of one value, however it has grown
+};
+
+inline constexpr std::size_t store_key_overhead_bytes = 128;
+inline constexpr std::size_t store_item_overhead_bytes = 64;  // a queued item, a registered wait
+
+enum class wait_outcome { over, waiting };
+
+class key_value_store {
+ public:
+  using client_id = std::uint32_t;
+
+  explicit key_value_store(store_limits limits = {});
+  key_value_store(const key_value_store&) = delete;
+  key_value_store& operator=(const key_value_store&) = delete;
+
+  // A client is whoever may wait. The id of a detached client, whose waits are dropped, is used
+  // again for a later one.
+  client_id attach();
+  void detach(client_id client);
+
+  // Null when there is no value.
+  shared_bytes get(std::string_view key) const;
+  bool exists(std::string_view key) const;
+  error_code set(std::string_view key, std::string_view value);
+  error_code append(std::string_view key, std::string_view value);
+  // The number of values removed, 0 or 1.
+  std::int64_t erase(std::string_view key);
+
+  // Stores `desired` when the value equals `expected`, or when there is none and `expected` is
+  // empty. Returns what the reply holds: desired when stored, the current value when it differs,
+  // `expected` when there is no value and one was expected.
+  result<shared_bytes> compare_set(std::string_view key, std::string_view expected,
+                                   std::string_view desired);
+
+  // Adds to a decimal number, kept as text; no value counts as 0. A leading number counts ("12ab"
+  // is 12). errc::invalid_argument, and no change, where there is none or the sum overflows.
+  result<std::int64_t> add(std::string_view key, std::int64_t delta);
+
+  // Queues live beside the values: only `exists` and `wait` see both.
+  error_code queue_push(std::string_view key, std::string_view value);
+  // Null when the queue is empty. `length` is the length before the pop.
+  shared_bytes queue_pop(std::string_view key, client_id client, std::int64_t& length);
+  std::int64_t queue_length(std::string_view key) const;
+
+  // Over at once when all keys exist.
+  result<wait_outcome> wait(client_id client, std::span<const std::string_view> keys);
+  // Counts one arrival at `key`. Over when `world_size` have arrived: all who wait are woken.
+  result<wait_outcome> barrier(client_id client, std::string_view key, std::int64_t world_size);
+  // Ends the wait without an answer; harmless when there is none.
+  void cancel_wait(client_id client);
+  bool waits(client_id client) const;
+
+  std::vector<client_id>& woken() { return woken_; }
+
+  std::size_t size() const { return values_; }  // keys with a value
+  std::size_t bytes_used() const { return bytes_used_; }
+  std::size_t keys_used() const { return entries_.size(); }
+  // Every key with a value, in no order.
+  void for_each_key(const std::function<void(std::string_view)>& visit) const;
+
+ private:
+  struct entry;
+  using item = std::pair<const std::string, entry>;
+
+  // One key of one wait, linked into the list of its key.
+  struct wait_node {
+    wait_node* previous = nullptr;
+    wait_node* next = nullptr;
+    item* at = nullptr;  // null: this key has come into existence
+    client_id client = 0;
+    bool at_barrier = false;
+  };
+  struct wait_list {
+    wait_node* first = nullptr;
+    wait_node* last = nullptr;
+  };
+  // An entry without value, queue and waiters is removed at once.
+  struct entry {
+    std::shared_ptr<std::string> value;
+    std::unique_ptr<std::deque<shared_bytes>> queue;
+    wait_list waiting;     // for the key to exist
+    wait_list at_barrier;  // for the barrier to be complete
+    bool has_queue() const { return queue && !queue->empty(); }
+  };
+  struct key_hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view key) const {
+      return std::hash<std::string_view>{}(key);
+    }
+  };
+  struct client_state {
+    bool attached = false;
+    std::size_t missing = 0;       // keys still absent; 0: no wait
+    std::vector<wait_node> nodes;  // never resized while linked
+    std::string queue_offered;     // woken by a push to this queue, and has not popped
+    bool has_offer = false;
+  };
+
+  item* find(std::string_view key);
+  const item* find(std::string_view key) const;
+  item* find_or_create(std::string_view key);
+  void drop_if_unused(item* at);
+  bool charge(std::size_t bytes);
+  void release(std::size_t bytes);
+  error_code store(std::string_view key, item* at, std::string_view value);
+  void value_appeared(item* at);
+  void wake_all(wait_list& list);
+  void arrived(wait_node* node);
+  void link(item* at, wait_node* node);
+  void unlink(wait_node* node);
+  void pass_offer_on(client_id client);
+
+  store_limits limits_;
+  std::unordered_map<std::string, entry, key_hash, std::equal_to<>> entries_;
+  std::vector<client_state> clients_;
+  std::vector<client_id> free_clients_;
+  std::vector<client_id> woken_;
+  std::size_t values_ = 0;
+  std::size_t bytes_used_ = 0;
+};
+
+}  // namespace ddprun::core

@@ -1,0 +1,128 @@
+// The wire of PyTorch's TCPStore: requests as a client writes them (torch 2.11,
+// torch/csrc/distributed/c10d/TCPStoreBackend.hpp and TCPStoreLibUvBackend.cpp).
+//
+// A request is an opcode byte and its fields, without a frame: strings are a 64-bit length and
+// their bytes, all integers are little-endian. A parser reads one request at a time from bytes
+// that may arrive in any pieces; nothing is applied before the request is whole. A length beyond
+// its limit fails as soon as its eight bytes are there, before anything is allocated for it.
+//
+// Errors: unknown_message (no such opcode), message_too_long (a limit below), malformed_message
+// (a negative count). After an error the connection is of no more use.
+//
+// Thread rule: plain values.
+#pragma once
+
+#include "rendezvous/error.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::protocol::tcpstore {
+
+enum class opcode : std::uint8_t {
+  validate = 0,      // number: the magic
+  set = 1,           // key, value
+  compare_set = 2,   // key, expected, desired
+  get = 3,           // key
+  add = 4,           // key, number
+  check = 5,         // keys
+  wait = 6,          // keys
+  get_num_keys = 7,  //
+  delete_key = 8,    // key
+  append = 9,        // key, value
+  multi_get = 10,    // keys
+  multi_set = 11,    // key, value, key, value, ...
+  cancel_wait = 12,  //
+  ping = 13,         // number: echoed
+  queue_push = 14,   // key, value
+  queue_pop = 15,    // key
+  queue_len = 16,    // key
+  list_keys = 17,    //
+  barrier = 18,      // key, number: the world size (after torch 2.11)
+};
+
+inline constexpr std::uint32_t validate_magic = 0x3C85F7CE;
+inline constexpr std::size_t key_bytes_max = 8192;
+inline constexpr std::size_t value_bytes_max = 8 * 1024 * 1024;
+inline constexpr std::size_t keys_per_request_max = 131072;
+inline constexpr std::size_t request_bytes_max = 64 * 1024 * 1024;  // all of one request
+
+// The one-byte replies to CHECK, and to WAIT, BARRIER and CANCEL_WAIT.
+inline constexpr char reply_ready = 0;
+inline constexpr char reply_not_ready = 1;
+inline constexpr char reply_stop_waiting = 0;
+inline constexpr char reply_wait_canceled = 1;
+
+// One whole request: a view into the bytes it was parsed from and into the parser, valid until
+// either changes.
+class request {
+ public:
+  opcode code = opcode::validate;
+  std::int64_t number = 0;  // ADD: delta, BARRIER: world size, VALIDATE and PING: 32 unsigned bits
+
+  std::size_t size() const { return strings_.size(); }  // how many strings
+  std::string_view operator[](std::size_t index) const {
+    return {bytes_ + strings_[index].offset, strings_[index].length};
+  }
+
+ private:
+  friend class request_parser;
+  struct place {
+    std::uint32_t offset;
+    std::uint32_t length;
+  };
+  const char* bytes_ = nullptr;
+  std::span<const place> strings_;
+};
+
+class request_parser {
+ public:
+  enum class outcome { complete, incomplete, failed };
+
+  // Reads the request at the start of `bytes`. After `incomplete` it must be called with the same
+  // bytes and some more, and goes on where it stopped; they may lie elsewhere in memory.
+  outcome parse(std::string_view bytes, request& parsed);
+
+  // After `complete`: how many bytes the request had.
+  std::size_t consumed() const { return consumed_; }
+  // After `incomplete`: how many bytes are needed at least before anything new can be read. Never
+  // more than request_bytes_max, but not yet to be believed: allocate as bytes arrive.
+  std::size_t bytes_wanted() const { return wanted_; }
+  // After `failed`.
+  error_code error() const { return error_; }
+
+ private:
+  outcome want(std::size_t bytes);
+  outcome fail(errc error);
+  outcome begin(std::string_view bytes);
+  outcome scan_count(std::string_view bytes);
+  outcome scan_strings(std::string_view bytes);
+
+  std::vector<request::place> strings_;
+  std::size_t strings_total_ = 0;
+  std::size_t scanned_ = 0;  // bytes of this request that are understood
+  std::size_t consumed_ = 0;
+  std::size_t wanted_ = 1;
+  error_code error_;
+  std::uint8_t code_ = 0;
+  bool count_pending_ = false;
+};
+
+// Appends one request to `out`, as PyTorch's client writes it. The count of keys (or of pairs, for
+// MULTI_SET) is put in front where the opcode has one, `number` behind where it has one.
+void append_request(std::string& out, opcode code, std::span<const std::string_view> strings,
+                    std::int64_t number = 0);
+void append_request(std::string& out, opcode code,
+                    std::initializer_list<std::string_view> strings = {}, std::int64_t number = 0);
+
+// Little-endian integers and length-prefixed strings, as replies hold them.
+void append_u32(std::string& out, std::uint32_t value);
+void append_i64(std::string& out, std::int64_t value);
+void append_string(std::string& out, std::string_view value);
+
+}  // namespace ddprun::protocol::tcpstore

@@ -1,0 +1,58 @@
+// Replies are the bytes that a TCPStore connection has still to be sent, in order.
+//
+// Small values are copied among the other bytes; from `shared_from_bytes` on a value is held as the
+// shared buffer it is, so that one stored blob is not copied for each of its readers.
+//
+// Thread rule: one thread. Ownership: shared values stay alive until they are consumed.
+#pragma once
+
+#include "rendezvous/core/key_value_store.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::protocol::tcpstore {
+
+class replies {
+ public:
+  static constexpr std::size_t shared_from_bytes = 1024;
+  // Memory kept for the next replies once all have been sent.
+  static constexpr std::size_t kept_bytes_max = 4096;
+
+  void add_byte(char value);
+  void add_u32(std::uint32_t value);
+  void add_i64(std::int64_t value);
+  void add_string(std::string_view value);
+  // Null is written as the empty string.
+  void add_value(const core::shared_bytes& value);
+
+  bool empty() const { return bytes_left_ == 0; }
+  std::size_t bytes_left() const { return bytes_left_; }
+
+  // Fills `pieces` with the next bytes in order and returns how many pieces were filled. They stay
+  // valid until the next call of any other function here.
+  std::size_t gather(std::span<std::string_view> pieces) const;
+  // Takes `bytes` from the front: they have been sent.
+  void consume(std::size_t bytes);
+
+ private:
+  // A shared value that comes after the first `after` bytes of `plain_`.
+  struct shared_piece {
+    std::size_t after;
+    core::shared_bytes value;
+  };
+  void pop_piece();
+
+  std::string plain_;
+  std::vector<shared_piece> shared_;
+  std::size_t plain_sent_ = 0;
+  std::size_t first_shared_ = 0;  // index of the first in `shared_` that is not wholly sent
+  std::size_t shared_sent_ = 0;   // bytes of it that are
+  std::size_t bytes_left_ = 0;
+};
+
+}  // namespace ddprun::protocol::tcpstore

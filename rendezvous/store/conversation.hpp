@@ -1,0 +1,59 @@
+// A conversation is what one TCPStore client says to one keyspace: it turns the bytes of the client
+// into changes of the keyspace and into replies. It is the store's hot path, and pure: sockets,
+// buffers and time belong to store/session.hpp.
+//
+// The first request must be VALIDATE, and only the first. Anything else, and any request that
+// breaks a rule of protocol/tcpstore.hpp or a limit of the keyspace, is an error after which the
+// connection must be closed; nothing of the offending request has been applied, except for the
+// pairs of a MULTI_SET in front of the one that met a limit.
+//
+// Thread rule: that of the keyspace. Ownership: the keyspace must outlive the conversation.
+#pragma once
+
+#include "rendezvous/core/key_value_store.hpp"
+#include "rendezvous/protocol/tcpstore.hpp"
+#include "rendezvous/protocol/tcpstore_replies.hpp"
+
+#include <cstddef>
+#include <string_view>
+
+namespace ddprun::store {
+
+class conversation {
+ public:
+  // While replies of more bytes than this wait to be sent, no further request is taken.
+  static constexpr std::size_t unsent_bytes_max = 1024 * 1024;
+
+  explicit conversation(core::key_value_store& values);
+  ~conversation();
+  conversation(const conversation&) = delete;
+  conversation& operator=(const conversation&) = delete;
+
+  // Applies all whole requests at the start of `bytes` and appends their replies, until the bytes
+  // or the room for replies are used up. Returns how many bytes were used; give it the rest again,
+  // with what has arrived since. Other clients whose waits are over are in `values.woken()`.
+  result<std::size_t> on_bytes(std::string_view bytes, protocol::tcpstore::replies& replies);
+
+  // The wait of this client is over: appends the reply.
+  void on_woken(protocol::tcpstore::replies& replies);
+
+  bool validated() const { return validated_; }
+  core::key_value_store::client_id id() const { return id_; }
+  // How many bytes `on_bytes` needs at least before it can use any.
+  std::size_t bytes_wanted() const { return parser_.bytes_wanted(); }
+
+ private:
+  error_code apply(const protocol::tcpstore::request& request,
+                   protocol::tcpstore::replies& replies);
+  error_code apply_waits(const protocol::tcpstore::request& request,
+                         protocol::tcpstore::replies& replies);
+  void answer_own_wake(protocol::tcpstore::replies& replies);
+  error_code list_keys(protocol::tcpstore::replies& replies) const;
+
+  core::key_value_store& values_;
+  protocol::tcpstore::request_parser parser_;
+  core::key_value_store::client_id id_;
+  bool validated_ = false;
+};
+
+}  // namespace ddprun::store

@@ -1,0 +1,77 @@
+// A keyspace is one key value store with the connections that use it: one job store of one round,
+// or the daemon's own. Sessions share it, and keep it alive; whoever made it may end them all.
+//
+// Thread rule: everything of one keyspace, its sessions too, runs on one thread.
+// Ownership: by std::shared_ptr. It refers to its sessions without owning them.
+#pragma once
+
+#include "rendezvous/core/key_value_store.hpp"
+#include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/types.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddprun::store {
+
+class session;
+
+struct keyspace_options {
+  core::store_limits limits;
+  // A connection that has not said VALIDATE by then is a stranger and is closed.
+  duration validate_limit = std::chrono::seconds(10);
+  // A client that takes none of its replies for so long is cut off. PyTorch's clients never connect
+  // again, so this is as long as their own default timeout.
+  duration stall_limit = std::chrono::seconds(300);
+  // Memory for requests that have not arrived in full, of all sessions together.
+  std::size_t unfinished_bytes_max = std::size_t{1} << 29;
+  // Takes one line for each connection that had to be closed, and is told nothing else.
+  std::function<void(note_level, const std::string&)> log;
+};
+
+class keyspace {
+ public:
+  explicit keyspace(keyspace_options options = {});
+  ~keyspace();
+  keyspace(const keyspace&) = delete;
+  keyspace& operator=(const keyspace&) = delete;
+
+  core::key_value_store& values() { return values_; }
+  const keyspace_options& options() const { return options_; }
+  std::size_t session_count() const { return session_count_; }
+
+  // Closes every connection at once; replies that have not been sent are lost.
+  void cut();
+  // Sends what is queued and then ends the sending side of every connection; each is closed when
+  // its client has closed it too. Later sessions are ended in the same way.
+  void finish();
+  // Called once, from the last session, when there is none left; at once when there is none now.
+  void when_empty(std::function<void()> handler);
+
+  // For sessions only.
+  void add(session& member, core::key_value_store::client_id id);
+  void remove(core::key_value_store::client_id id);
+  void notify_if_empty();
+  // Answers every client whose wait is over.
+  void deliver_wakes();
+  // False where `unfinished_bytes_max` would be passed.
+  bool charge_unfinished(std::size_t bytes);
+  void release_unfinished(std::size_t bytes);
+  bool finishing() const { return finishing_; }
+  void log(note_level level, const std::string& text) const;
+
+ private:
+  keyspace_options options_;
+  core::key_value_store values_;
+  std::vector<session*> sessions_;  // by client id; null where there is none
+  std::function<void()> when_empty_;
+  std::size_t session_count_ = 0;
+  std::size_t unfinished_bytes_ = 0;
+  bool delivering_ = false;
+  bool finishing_ = false;
+};
+
+}  // namespace ddprun::store
