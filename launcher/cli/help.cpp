@@ -3,9 +3,9 @@
 #include "rendezvous/version.hpp"
 
 namespace ddprun {
+namespace {
 
-std::string_view help_text() {
-  return R"(usage: ddprun [OPTIONS] SCRIPT [ARGUMENTS]
+constexpr std::string_view help = R"(usage: ddprun [OPTIONS] SCRIPT [ARGUMENTS]
 
 Starts the workers of a distributed training job on this node, lets the nodes of the job find each
 other, and starts all workers again when one fails. Run it once on every node. Options are
@@ -75,6 +75,11 @@ Others
 Exit code: 0 when every worker ended with 0; that of the first worker that failed, or 128 plus its
 signal; 2 for a mistake on the command line; 64 when the run refuses this node.
 )";
+
+}  // namespace
+
+std::string_view help_text() {
+  return help;
 }
 
 std::string version_text() {

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Checks who includes whom: the layers point one way, and heavy or impure headers stay in their
+one place (design section 2, style guide). Prints each breach as FILE:LINE, exits 1 if any."""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
+
+BASE = ("rendezvous/error", "rendezvous/version")
+CORE = (*BASE, "rendezvous/core/")
+PROTOCOL = (*CORE, "rendezvous/protocol/")
+NET = (*PROTOCOL, "rendezvous/net/")
+STORE = (*NET, "rendezvous/store/")
+SERVER = (*STORE, "rendezvous/server/")
+BACKEND = (*NET, "rendezvous/backend/")
+OUTPUT = ("launcher/process/", "launcher/log/")
+PURE_LAUNCHER = (*CORE, "launcher/cli/", "launcher/agent/worker_environment")
+
+# The first matching prefix says what a file may include of ours. launcher/process and launcher/log
+# know nothing of rounds and agents.
+LAYERS = [
+    ("rendezvous/error", BASE),
+    ("rendezvous/version", BASE),
+    ("rendezvous/core/", CORE),
+    ("rendezvous/protocol/", PROTOCOL),
+    ("rendezvous/net/", NET),
+    ("rendezvous/store/", STORE),
+    ("rendezvous/server/", SERVER),
+    ("rendezvous/backend/", BACKEND),
+    ("launcher/cli/", PURE_LAUNCHER),
+    ("launcher/agent/worker_environment", PURE_LAUNCHER),
+    ("launcher/process/", (*NET, *OUTPUT)),
+    ("launcher/log/", (*NET, *OUTPUT)),
+    ("launcher/", (*SERVER, *BACKEND, "launcher/")),
+    ("worker/", (*NET, "worker/")),
+    ("examples/", (*NET, "worker/", "examples/")),
+]
+
+PURE = ("rendezvous/core/", "rendezvous/protocol/", "rendezvous/error", "rendezvous/version")
+LIGHT = ("rendezvous/", "launcher/")
+
+JSON = (
+    "rendezvous/protocol/agent.cpp",
+    "rendezvous/protocol/json_fields.hpp",
+    "rendezvous/server/http_session.cpp",
+)
+
+# (header pattern, files that may include it or None: any, files that the rule is about)
+PLACES = [
+    (r"nlohmann/", JSON, LIGHT),
+    (r"boost/beast", ("rendezvous/server/http_session.cpp",), LIGHT),
+    (r"boost/process", ("launcher/process/boost_spawner.cpp",), LIGHT),
+    (r"boost/asio|boost/(?!system/)|spdlog|fmt/|CLI/", (), PURE),
+    (r"(random|iostream|fstream|ctime|thread|mutex|unistd\.h|sys/.*)$",
+     ("rendezvous/error.cpp",), PURE),
+    (r"torch/|c10/|ATen/|nccl\.h|cuda", (), LIGHT),
+    (r"catch2/", ("tests/support/catch.hpp",), ("",)),
+]
+
+# Calls that make a pure layer depend on its surroundings.
+IMPURE = re.compile(
+    r"\b((steady_clock|system_clock)::now|getenv|random_device|std::c(out|err)|f?printf)\b"
+)
+
+
+def breaches(path, text):
+    layer = next((allowed for prefix, allowed in LAYERS if path.startswith(prefix)), None)
+    is_pure = path.startswith(PURE) and path != "rendezvous/error.cpp"  # the failed assertion
+    for number, line in enumerate(text.splitlines(), 1):
+        impure = IMPURE.search(line)
+        if impure and is_pure and not line.lstrip().startswith("//"):
+            yield number, f"{impure.group()} in a pure layer"
+        found = INCLUDE.match(line)
+        if not found:
+            continue
+        ours, theirs = found.groups()
+        if ours and layer is not None and not ours.startswith(layer):
+            yield number, f"may not include {ours}"
+        for pattern, places, about in PLACES:
+            if path.startswith(about) and path not in places and re.match(pattern, theirs or ours):
+                yield number, f"may not include {theirs or ours}"
+
+
+def main():
+    count = 0
+    wrong = 0
+    for folder in ("rendezvous", "launcher", "worker", "examples", "tests"):
+        for file in sorted((ROOT / folder).rglob("*.[ch]pp")):
+            path = file.relative_to(ROOT).as_posix()
+            count += 1
+            for number, text in breaches(path, file.read_text()):
+                print(f"{path}:{number}: {text}")
+                wrong += 1
+    print(f"{count} files, {wrong} breaches of the layers")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Checks the sizes that the style guide sets: 400 lines a file, 70 lines a function, 100 columns of
+C++ and Python; and that nothing was left for later. Prints each breach as FILE:LINE, exits 1 if any."""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("rendezvous", "launcher", "worker", "examples", "tests", ".cmake", ".ci")
+LINES_MAX = 400
+FUNCTION_MAX = 70
+COLUMNS_MAX = 100
+LATER = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X")) + r")\b")
+# clang-format puts the end of a function's head at the end of a line, and "}" under its start.
+SCOPE = re.compile(r"^\s*(namespace|class|struct|union|enum|extern)\b|^\s*$")
+
+
+def functions(lines):
+    """(first line number, length) of the functions at namespace level."""
+    start = None
+    for number, line in enumerate(lines, 1):
+        if start is None and line[:1] not in ("", " ", "#", "}", "/") and line.endswith("{"):
+            start = None if SCOPE.match(line) or line.startswith("TEST_CASE") else number
+        elif line.startswith("}"):
+            if start is not None:
+                yield start, number - start + 1
+            start = None
+
+
+def breaches(path, text):
+    lines = text.splitlines()
+    is_cpp = path.suffix in (".cpp", ".hpp")
+    if len(lines) > LINES_MAX:
+        yield len(lines), f"{len(lines)} lines, at most {LINES_MAX}"
+    for number, line in enumerate(lines, 1):
+        if len(line) > COLUMNS_MAX and path.suffix in (".cpp", ".hpp", ".py"):
+            yield number, f"{len(line)} columns, at most {COLUMNS_MAX}"
+        if LATER.search(line):
+            yield number, f"{LATER.search(line).group()}: finish it, or put it into an issue"
+    if is_cpp:
+        for number, length in functions(lines):
+            if length > FUNCTION_MAX:
+                yield number, f"a function of {length} lines, at most {FUNCTION_MAX}"
+
+
+def main():
+    count = 0
+    wrong = 0
+    files = [ROOT / "CMakeLists.txt"]
+    for folder in FOLDERS:
+        files += sorted((ROOT / folder).rglob("*"))
+    for file in files:
+        if not file.is_file() or "__pycache__" in file.parts:
+            continue
+        try:
+            text = file.read_text()
+        except UnicodeDecodeError:
+            continue  # golden bytes
+        count += 1
+        path = file.relative_to(ROOT)
+        for number, what in breaches(path, text):
+            print(f"{path}:{number}: {what}")
+            wrong += 1
+    print(f"{count} files, {wrong} breaches of the sizes")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
