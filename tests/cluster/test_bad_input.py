@@ -46,7 +46,8 @@ def test_a_program_that_cannot_be_executed_names_stage_and_reason(tmp_path):
 
 
 def test_nobody_answers(cluster):
-    agent = cluster.agent("node-a", endpoint="127.0.0.1:1", nnodes=2, conf="join_timeout=1,is_host=0")
+    agent = cluster.agent("node-a", endpoint="127.0.0.1:1", nnodes=2,
+                          conf="join_timeout=1,is_host=0")
     assert agent.wait() == 1
     text = agent.err()
     assert "127.0.0.1:1" in text and "refused" in text.lower(), text
@@ -79,8 +80,8 @@ def test_garbage_on_the_daemons_port_harms_nobody(cluster):
     daemon = cluster.daemon()
     agent = cluster.agent("node-a", endpoint=f"127.0.0.1:{daemon.port}")
     cluster.started(1, 1)
-    for garbage in (b"\x16\x03\x01\x02\x00", b"\xff" * 100_000, b'{"hello"\n', b"GET / HTTP/1.1\r\n",
-                    b"{}\n", b"\x00\x00\x00\x00\x00\x00", b"{" * 200_000):
+    for garbage in (b"\x16\x03\x01\x02\x00", b"\xff" * 100_000, b'{"hello"\n',
+                    b"GET / HTTP/1.1\r\n", b"{}\n", b"\x00\x00\x00\x00\x00\x00", b"{" * 200_000):
         stranger = socket.create_connection(("127.0.0.1", daemon.port))
         try:
             stranger.sendall(garbage)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks the sizes that the style guide sets: 400 lines a file, 70 lines a function, 100 columns of
-C++ and Python; and that nothing was left for later. Prints each breach as FILE:LINE, exits 1 if any."""
+C++ and Python; and that nothing was left for later. Prints each breach as FILE:LINE, exits 1 if
+any."""
 
 import re
 import sys

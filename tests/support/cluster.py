@@ -215,7 +215,8 @@ class Cluster:
                     continue
                 if (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
                     continue
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                words = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+                line = words.decode(errors="replace")
             except OSError:
                 continue
             found[int(entry.name)] = line
