@@ -1,0 +1,31 @@
+#include "launcher/log/output_tail.hpp"
+
+#include "rendezvous/protocol/utf8.hpp"
+
+namespace ddprun {
+
+void output_tail::add(std::string_view bytes) {
+  if (bytes.size() > output_tail_bytes_max) {
+    bytes.remove_prefix(bytes.size() - output_tail_bytes_max);
+    cut_ = true;
+  }
+  if (bytes_.size() + bytes.size() > 2 * output_tail_bytes_max) {
+    bytes_.erase(0, bytes_.size() - output_tail_bytes_max);
+    cut_ = true;
+  }
+  bytes_.append(bytes);
+}
+
+std::string output_tail::text() const {
+  const std::string whole = protocol::to_valid_utf8(bytes_);
+  std::string_view text = protocol::last_of(whole, output_tail_bytes_max);
+  if (cut_ || text.size() < whole.size()) {
+    const auto newline = text.find('\n');
+    if (newline != std::string_view::npos && newline + 1 < text.size()) {
+      text.remove_prefix(newline + 1);
+    }
+  }
+  return std::string(text);
+}
+
+}  // namespace ddprun

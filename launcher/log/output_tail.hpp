@@ -1,0 +1,27 @@
+// An output_tail keeps the last bytes of a worker's standard error, for the record of its failure.
+//
+// Thread rule: one thread at a time. Memory: twice the limit at most.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+inline constexpr std::size_t output_tail_bytes_max = 4096;
+
+class output_tail {
+ public:
+  void add(std::string_view bytes);
+
+  // Valid UTF-8 of at most the limit, beginning at a line where one begins in it. Bytes that are
+  // none become U+FFFD.
+  std::string text() const;
+
+ private:
+  std::string bytes_;
+  bool cut_ = false;  // bytes before these are gone
+};
+
+}  // namespace ddprun

@@ -1,0 +1,89 @@
+#include "launcher/process/child_setup.hpp"
+
+#include "launcher/process/guardian_message.hpp"
+
+#include <cerrno>
+#include <linux/close_range.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+[[noreturn]] void fail(const child_plan& plan, start_stage stage, int error) noexcept {
+  const start_report report{stage, error};
+  // Nothing can be done about a failed write; the parent then sees exit code 127.
+  [[maybe_unused]] const auto written = ::write(plan.report, &report, sizeof(report));
+  ::_exit(127);
+}
+
+// Handlers of the parent must not run in the child: they would write into its pipes. What a person
+// told us to ignore (nohup) stays ignored; SIGPIPE we ignore ourselves.
+void reset_signals() noexcept {
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) != 0) continue;  // glibc keeps two for itself
+    if (action.sa_handler == SIG_IGN && signal != SIGPIPE) continue;
+    if (action.sa_handler == SIG_DFL) continue;
+    struct sigaction standard {};
+    standard.sa_handler = SIG_DFL;
+    ::sigaction(signal, &standard, nullptr);
+  }
+}
+
+bool move_to(int from, int to) noexcept {
+  return from < 0 || ::dup2(from, to) == to;
+}
+
+}  // namespace
+
+child_plan make_child_plan(const spawn_request& request, const std::string& program) {
+  child_plan plan;
+  plan.program = program.c_str();
+  for (const auto& argument : request.argv)
+    plan.argv.push_back(argument.c_str());
+  plan.argv.push_back(nullptr);
+  for (const auto& variable : request.environment)
+    plan.environment.push_back(variable.c_str());
+  plan.environment.push_back(nullptr);
+  if (!request.directory.empty()) plan.directory = request.directory.c_str();
+  plan.input = request.standard_input;
+  plan.announce_to = request.announce_to;
+  plan.dies_with_parent = !request.outlives_us;
+  plan.parent = ::getpid();
+  return plan;
+}
+
+void run_child(const child_plan& plan) noexcept {
+  if (::setsid() < 0) fail(plan, start_stage::session, errno);
+  if (plan.dies_with_parent) {
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail(plan, start_stage::death_signal, errno);
+    // The parent may have died before prctl, which then never fires.
+    if (::getppid() != plan.parent) fail(plan, start_stage::death_signal, ESRCH);
+  }
+  if (plan.announce_to >= 0) {
+    // A guardian that has just died must not take the child with it.
+    ::signal(SIGPIPE, SIG_IGN);
+    // Before exec, so that there is no moment in which the agent's death leaves children of this
+    // process behind. A full pipe is no failure: the agent says it again.
+    const guardian_message message = add_group_message(::getpid());
+    [[maybe_unused]] const auto written = ::write(plan.announce_to, &message, sizeof(message));
+  }
+  if (!move_to(plan.input, 0) || !move_to(plan.output, 1) || !move_to(plan.errors, 2)) {
+    fail(plan, start_stage::streams, errno);
+  }
+  if (::syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0) {
+    fail(plan, start_stage::inheritance, errno);
+  }
+  if (plan.directory != nullptr && ::chdir(plan.directory) != 0) {
+    fail(plan, start_stage::directory, errno);
+  }
+  reset_signals();
+  ::pthread_sigmask(SIG_SETMASK, &plan.mask, nullptr);
+  ::execve(plan.program, const_cast<char* const*>(plan.argv.data()),
+           const_cast<char* const*>(plan.environment.data()));
+  fail(plan, start_stage::exec, errno);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,45 @@
+// What a child does between fork and exec.
+//
+// The child of a process with threads may only make async-signal-safe calls: everything that needs
+// memory is prepared before the fork, and the function here allocates nothing, throws nothing and
+// never returns.
+//
+// Thread rule: run_child only in a fresh child, with every signal blocked.
+#pragma once
+
+#include "launcher/process/spawner.hpp"
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+// What the child writes to the report pipe when a stage fails. One write, so never torn.
+struct start_report {
+  start_stage stage;
+  int error;
+};
+
+// All that the child needs, in the form that it needs it.
+struct child_plan {
+  const char* program = nullptr;
+  std::vector<const char*> argv;         // null-terminated, into the request
+  std::vector<const char*> environment;  // null-terminated, into the request
+  const char* directory = nullptr;       // none: stay
+  int input = -1;                        // -1: keep
+  int output = -1;
+  int errors = -1;
+  int report = -1;
+  int announce_to = -1;
+  bool dies_with_parent = true;
+  pid_t parent = -1;
+  sigset_t mask;  // of the thread that spawns, before it blocked everything
+};
+
+// The pointers live as long as `request` and `program` do.
+child_plan make_child_plan(const spawn_request& request, const std::string& program);
+
+[[noreturn]] void run_child(const child_plan& plan) noexcept;
+
+}  // namespace ddprun

@@ -1,0 +1,31 @@
+// An exit_status is how a process ended, as a value: by an exit code or by a signal.
+//
+// Not the shell's number: 137 may be exit(137) or SIGKILL, and here they differ.
+//
+// Thread rule: plain values.
+#pragma once
+
+#include <string>
+
+namespace ddprun {
+
+struct exit_status {
+  int code = 0;              // 0 to 255; meaningless when `signal` is set
+  int signal = 0;            // 0: left by exit
+  bool core_dumped = false;  // only with a signal
+
+  bool operator==(const exit_status&) const = default;
+
+  bool success() const { return signal == 0 && code == 0; }
+
+  // What a shell would show, and what ddprun exits with: the code, or 128 + signal.
+  int process_code() const { return signal != 0 ? 128 + signal : code; }
+
+  // "exit code 3", "killed by SIGSEGV (core dumped)".
+  std::string describe() const;
+};
+
+// "SIGKILL"; a number without a name is "signal 64".
+std::string signal_name(int signal);
+
+}  // namespace ddprun

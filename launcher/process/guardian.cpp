@@ -1,0 +1,186 @@
+#include "launcher/process/guardian.hpp"
+
+#include "launcher/process/guardian_process.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace asio = boost::asio;
+
+namespace ddprun {
+namespace {
+
+constexpr int starts_max = 10;  // more than an accident: somebody keeps killing it
+constexpr int farewell_wait_ms = 200;
+
+std::string to_bytes(const guardian_message& message, const std::string& body) {
+  std::string bytes(reinterpret_cast<const char*>(&message), sizeof(message));
+  return bytes + body;
+}
+
+}  // namespace
+
+struct guardian::link {
+  link(const asio::any_io_executor& executor, pid_t process, unique_fd write_end)
+      : pid(process), pipe(executor, write_end.release()) {
+    // The guardian holds the read end only, so no other process is surprised by O_NONBLOCK.
+    set_nonblocking(pipe.native_handle());
+  }
+
+  pid_t pid;
+  asio::posix::stream_descriptor pipe;
+  std::deque<std::string> backlog;  // messages that the full pipe did not take
+};
+
+guardian_process start_guardian() {
+  // A guardian that was killed must not take the agent with it.
+  ::signal(SIGPIPE, SIG_IGN);
+  guardian_process started;
+  auto pipe = make_pipe();
+  if (!pipe) {
+    started.error = pipe.error().value();
+    return started;
+  }
+  started.pid = ::fork();
+  if (started.pid == 0) {
+    pipe->write.reset();
+    run_guardian(pipe->read.get());
+  }
+  if (started.pid < 0) {
+    started.error = errno;
+  } else {
+    started.death_pipe = std::move(pipe->write);
+  }
+  return started;
+}
+
+guardian::guardian(asio::any_io_executor executor, spawner& spawn, guardian_process process,
+                   say_handler say)
+    : executor_(std::move(executor)), spawner_(spawn), say_(std::move(say)) {
+  if (process.pid < 0) {
+    if (process.error != 0) {
+      say_(std::string("the guardian could not be forked: ") + std::strerror(process.error));
+    }
+    start_again();
+    return;
+  }
+  link_ = std::make_shared<link>(executor_, process.pid, std::move(process.death_pipe));
+  const std::weak_ptr<link> weak = link_;
+  spawner_.adopt(process.pid, [this, weak](pid_t, exit_status status) {
+    if (weak.lock()) lost(status);
+  });
+}
+
+guardian::~guardian() = default;
+
+bool guardian::started() const {
+  return link_ != nullptr;
+}
+
+pid_t guardian::pid() const {
+  return link_ ? link_->pid : -1;
+}
+
+int guardian::announce_fd() const {
+  return link_ ? link_->pipe.native_handle() : -1;
+}
+
+void guardian::add(pid_t group) {
+  groups_.insert(group);
+  send(to_bytes(add_group_message(group), {}));
+}
+
+void guardian::remove(pid_t group) {
+  groups_.erase(group);
+  send(to_bytes({guardian_word::remove, group, 0, 0}, {}));
+}
+
+bool guardian::tell(const std::string& address, std::uint16_t port, const std::string& bytes) {
+  const std::string body = address + '\0' + bytes;
+  if (body.size() > guardian_tell_bytes_max) return false;
+  tell_message_ =
+      to_bytes({guardian_word::tell, 0, port, static_cast<std::uint32_t>(body.size())}, body);
+  send(tell_message_);
+  return true;
+}
+
+void guardian::farewell() {
+  if (!link_) return;
+  const std::shared_ptr<link> leaving = std::move(link_);
+  const auto bytes = to_bytes({guardian_word::farewell, 0, 0, 0}, {});
+  const auto written = ::write(leaving->pipe.native_handle(), bytes.data(), bytes.size());
+  const unique_fd handle(static_cast<int>(::syscall(SYS_pidfd_open, leaving->pid, 0)));
+  pollfd entry{handle.get(), POLLIN, 0};
+  // One that cannot hear (stopped, or behind with reading) must not act on what it heard long ago.
+  if (written < 0 || ::poll(&entry, 1, farewell_wait_ms) <= 0) ::kill(leaving->pid, SIGKILL);
+  spawner_.reap(leaving->pid);
+}
+
+void guardian::lost(exit_status status) {
+  spawner_.reap(link_->pid);
+  link_.reset();
+  if (starts_ >= starts_max) {
+    say_("the guardian ended again (" + status.describe() +
+         "); going on without one: if ddprun is killed, children of workers may be left");
+    return;
+  }
+  say_("the guardian ended (" + status.describe() + "); starting it again");
+  start_again();
+}
+
+void guardian::start_again() {
+  ++starts_;
+  auto pipe = make_pipe();
+  if (!pipe) {
+    say_("the guardian cannot be started: " + pipe.error().message());
+    return;
+  }
+  spawn_request request;
+  request.argv = {"/proc/self/exe", guardian_argument};
+  request.capture = false;
+  request.standard_input = pipe->read.get();
+  request.outlives_us = true;
+  const auto weak = std::make_shared<std::weak_ptr<link>>();
+  auto started = spawner_.spawn(request, [this, weak](pid_t, exit_status status) {
+    if (weak->lock()) lost(status);
+  });
+  if (!started) {
+    say_("the guardian cannot be started: " + started.error().describe());
+    return;
+  }
+  link_ = std::make_shared<link>(executor_, started->pid, std::move(pipe->write));
+  *weak = link_;
+  for (const pid_t group : groups_)
+    send(to_bytes(add_group_message(group), {}));
+  if (!tell_message_.empty()) send(tell_message_);
+}
+
+void guardian::send(std::string bytes) {
+  if (!link_) return;
+  const bool idle = link_->backlog.empty();
+  link_->backlog.push_back(std::move(bytes));
+  if (idle) flush();
+}
+
+void guardian::flush() {
+  while (!link_->backlog.empty()) {
+    const std::string& next = link_->backlog.front();
+    if (::write(link_->pipe.native_handle(), next.data(), next.size()) < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) return;  // it is dead: lost() comes, and a new one is told everything
+      const std::weak_ptr<link> weak = link_;
+      link_->pipe.async_wait(asio::posix::stream_descriptor::wait_write,
+                             [this, weak](error_code error) {
+                               if (!error && weak.lock()) flush();
+                             });
+      return;
+    }
+    link_->backlog.pop_front();
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,84 @@
+// The agent's side of the guardian: the process that kills the workers when the agent dies.
+//
+// start_guardian() forks it first thing in main, which costs a fraction of a millisecond; the class
+// then talks to it. When it is killed itself it is started again through the spawner (a process
+// with threads cannot fork safely but there), told everything anew, and one line says so.
+//
+// Nothing here blocks but farewell(), and that for 200 ms at most.
+//
+// Thread rule: the main thread. Ownership: see each function. Errors are lines for a person: work
+// goes on without a guardian, PDEATHSIG is the second line.
+#pragma once
+
+#include "launcher/process/guardian_message.hpp"
+#include "launcher/process/spawner.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+
+namespace ddprun {
+
+// A guardian that was just forked. No process, and `error` set, when that failed.
+struct guardian_process {
+  pid_t pid = -1;
+  unique_fd death_pipe;  // write end
+  int error = 0;
+};
+
+// To be called in main before any thread or io_context exists, after become_guardian_if_asked()
+// (see guardian_process.hpp). Also makes the process ignore SIGPIPE.
+guardian_process start_guardian();
+
+class guardian {
+ public:
+  using say_handler = std::function<void(const std::string& line)>;
+
+  // `spawn` and `say` must outlive it. Without a process it starts one through the spawner.
+  guardian(boost::asio::any_io_executor executor, spawner& spawn, guardian_process process,
+           say_handler say);
+  ~guardian();  // without farewell() the guardian acts as at the agent's death
+  guardian(const guardian&) = delete;
+  guardian& operator=(const guardian&) = delete;
+
+  bool started() const;
+  pid_t pid() const;
+
+  // For spawn_request::announce_to; -1 without a guardian. Changes when it is started again.
+  int announce_fd() const;
+
+  // A worker's process group to kill at the agent's death, and one that is gone.
+  void add(pid_t group);
+  void remove(pid_t group);
+
+  // What to send to whom once the workers are dead: numeric address, whole line. The newest counts;
+  // empty bytes: nobody. Refused (false) when too long for one message.
+  bool tell(const std::string& address, std::uint16_t port, const std::string& bytes);
+
+  // The agent leaves in order. Waits a moment for the guardian's end, so that no process is left.
+  void farewell();
+
+ private:
+  struct link;
+
+  void lost(exit_status status);
+  void start_again();
+  void send(std::string bytes);
+  void flush();
+
+  boost::asio::any_io_executor executor_;
+  spawner& spawner_;
+  say_handler say_;
+  std::shared_ptr<link> link_;  // null: no guardian
+  std::set<pid_t> groups_;
+  std::string tell_message_;  // as last sent; empty: none
+  int starts_ = 0;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,36 @@
+// The words that an agent and its children say to the guardian through the death pipe.
+//
+// Both ends are the same binary on one host, so the layout is the compiler's. Every message goes
+// out in one write of at most PIPE_BUF bytes: several writers never tear one another's.
+//
+// Thread rule: plain values, no allocation (a child says `add` between fork and exec).
+#pragma once
+
+#include <climits>
+
+#include <cstdint>
+#include <sys/types.h>
+
+namespace ddprun {
+
+enum class guardian_word : std::uint32_t {
+  add = 1,       // a process group to kill when the agent dies; twice is once
+  remove = 2,    // that group is gone
+  tell = 3,      // followed by `size` bytes: address '\0' and the bytes to send there
+  farewell = 4,  // the agent leaves in order: kill nothing, tell nobody
+};
+
+struct guardian_message {
+  guardian_word word;
+  std::int32_t group;  // add, remove
+  std::uint32_t port;  // tell
+  std::uint32_t size;  // tell
+};
+
+inline guardian_message add_group_message(pid_t group) {
+  return {guardian_word::add, group, 0, 0};
+}
+
+inline constexpr std::uint32_t guardian_tell_bytes_max = PIPE_BUF - sizeof(guardian_message);
+
+}  // namespace ddprun

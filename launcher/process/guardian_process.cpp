@@ -1,0 +1,145 @@
+#include "launcher/process/guardian_process.hpp"
+
+#include "launcher/process/guardian_message.hpp"
+#include "launcher/process/guardian_sender.hpp"
+#include "launcher/process/process_table.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <string>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// What the agent has said so far.
+struct charge {
+  std::vector<pid_t> groups;
+  std::string address;
+  std::uint16_t port = 0;
+  std::string bytes;
+  bool farewell = false;
+};
+
+void take_tell(const guardian_message& message, const std::string& body, charge& known) {
+  const auto end = body.find('\0');
+  if (end == std::string::npos) return;
+  known.address = body.substr(0, end);
+  known.port = static_cast<std::uint16_t>(message.port);
+  known.bytes = body.substr(end + 1);
+}
+
+void take_message(const guardian_message& message, const std::string& body, charge& known) {
+  auto& groups = known.groups;
+  const auto found = std::find(groups.begin(), groups.end(), message.group);
+  switch (message.word) {
+    case guardian_word::add:
+      // 0 and 1 would be our own group and everybody.
+      if (message.group > 1 && found == groups.end()) groups.push_back(message.group);
+      break;
+    case guardian_word::remove:
+      if (found != groups.end()) groups.erase(found);
+      break;
+    case guardian_word::tell:
+      take_tell(message, body, known);
+      break;
+    case guardian_word::farewell:
+      known.farewell = true;
+      break;
+  }
+}
+
+// Returns at the end of the pipe: the agent left or died.
+charge listen(int death_pipe) {
+  charge known;
+  std::string buffer;
+  char chunk[PIPE_BUF];
+  while (!known.farewell) {
+    const auto count = ::read(death_pipe, chunk, sizeof(chunk));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    buffer.append(chunk, static_cast<std::size_t>(count));
+    guardian_message message;
+    while (buffer.size() >= sizeof(message)) {
+      std::memcpy(&message, buffer.data(), sizeof(message));
+      if (buffer.size() < sizeof(message) + message.size) break;
+      take_message(message, buffer.substr(sizeof(message), message.size), known);
+      buffer.erase(0, sizeof(message) + message.size);
+    }
+  }
+  return known;
+}
+
+// SIGKILL until nothing of the groups runs. The wait is a short sleep: no handle tells when a whole
+// group that is not ours is gone.
+bool kill_groups(const std::vector<pid_t>& groups, clock::time_point deadline) {
+  for (const pid_t group : groups)
+    ::kill(-group, SIGKILL);
+  long pause_ns = 200'000;
+  for (const pid_t group : groups) {
+    while (group_runs(group)) {
+      if (clock::now() >= deadline) return false;
+      const timespec pause{0, pause_ns};
+      ::nanosleep(&pause, nullptr);
+      pause_ns = std::min(pause_ns * 2, 20'000'000L);
+      ::kill(-group, SIGKILL);
+    }
+  }
+  return true;
+}
+
+void report(const charge& known, bool all_dead) {
+  std::string line = "ddprun guardian: the agent died; ";
+  line += all_dead ? "killed " : "could not kill in time all of ";
+  line += std::to_string(known.groups.size()) +
+          (known.groups.size() == 1 ? " worker process group\n" : " worker process groups\n");
+  [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
+}
+
+// Everything of the agent but the pipe (moved to 0) and standard error is let go: a held pipe of
+// the agent's output would keep its reader waiting.
+void leave_the_agent(int death_pipe) {
+  ::setsid();
+  ::prctl(PR_SET_NAME, "ddprun-guardian");
+  ::prctl(PR_SET_PDEATHSIG, 0);
+  for (int signal = 1; signal <= SIGRTMAX; ++signal)
+    ::signal(signal, SIG_IGN);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (death_pipe != 0) ::dup2(death_pipe, 0);
+  const int null_device = ::open("/dev/null", O_WRONLY);
+  if (null_device >= 0) ::dup2(null_device, 1);
+  ::syscall(SYS_close_range, 3u, ~0u, 0u);
+  [[maybe_unused]] const int moved = ::chdir("/");
+}
+
+}  // namespace
+
+void run_guardian(int death_pipe) {
+  leave_the_agent(death_pipe);
+  const charge known = listen(0);
+  if (known.farewell) ::_exit(0);
+  const auto deadline = clock::now() + guardian_limit;
+  const bool all_dead = kill_groups(known.groups, deadline);
+  if (!known.groups.empty()) report(known, all_dead);
+  if (all_dead && !known.bytes.empty()) {
+    send_bytes(known.address, known.port, known.bytes, deadline);
+  }
+  ::_exit(0);
+}
+
+void become_guardian_if_asked(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], guardian_argument) == 0) run_guardian(0);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,32 @@
+// The guardian's own process: waits at the death pipe and, when the agent dies without a farewell,
+// kills every worker group that it was told of.
+//
+// It is a fork of ddprun made before any thread or, when a first one was killed, ddprun executed
+// again with `guardian_argument`. It has its own session and ignores every signal that can be
+// ignored. It holds no descriptor of the agent but standard error.
+//
+// Order at the agent's death: SIGKILL to each group (and to the cgroup, where one could be made);
+// wait until no process of them lives; only then the word to the daemon, because the daemon takes
+// it as proof that it may start the next round. All of it within `guardian_limit`: where processes
+// cannot be killed in that time, no word is sent.
+//
+// Thread rule: runs in a process with one thread.
+#pragma once
+
+#include <chrono>
+
+namespace ddprun {
+
+inline constexpr std::chrono::milliseconds guardian_limit{2000};
+
+// The hidden first argument of ddprun that makes it a guardian with the death pipe as its standard
+// input.
+inline constexpr const char* guardian_argument = "--ddprun-guardian";
+
+// Never returns. `death_pipe` is the read end.
+[[noreturn]] void run_guardian(int death_pipe);
+
+// To be called first in main: becomes the guardian when the arguments say so, else does nothing.
+void become_guardian_if_asked(int argc, char** argv);
+
+}  // namespace ddprun

@@ -1,0 +1,28 @@
+// Reads the system's table of processes (/proc), for the few questions that no handle answers: who
+// is left of a process group, and which orphans were given to us.
+//
+// It costs milliseconds on a busy host: for the rare paths only.
+//
+// Thread rule: may be called from any thread.
+#pragma once
+
+#include <sys/types.h>
+#include <vector>
+
+namespace ddprun {
+
+struct process_entry {
+  pid_t pid = -1;
+  pid_t parent = -1;
+  pid_t group = -1;
+  bool dead = false;  // a zombie: it has run its last instruction, and waits to be reaped
+};
+
+// All that could be read; a process that ends meanwhile is left out.
+std::vector<process_entry> list_processes();
+
+// True while a process of the group runs; zombies do not count (nobody may ever reap them where the
+// first process of a container does not).
+bool group_runs(pid_t group);
+
+}  // namespace ddprun

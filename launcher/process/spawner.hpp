@@ -1,0 +1,70 @@
+// A spawner starts processes and tells when they end. It is the seam between the agent and the
+// system: tests put a fake in its place.
+//
+// It is not a supervisor: it kills nothing by itself and knows of no worker groups.
+//
+// Thread rule: everything from the one thread that runs the executor the spawner was made with (a
+// child dies with the thread that forked it); `ended` is called there, never from inside spawn().
+// Ownership: a child is a zombie from its end until reap(): until then its process id, and that of
+// its process group, cannot be given to a stranger, so signals are safe.
+#pragma once
+
+#include "launcher/process/descriptors.hpp"
+#include "launcher/process/exit_status.hpp"
+#include "launcher/process/start_failure.hpp"
+
+#include <boost/system/result.hpp>
+
+#include <functional>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace ddprun {
+
+struct spawn_request {
+  // argv[0] is the program: a path when it holds a '/', else looked up in PATH of `environment`.
+  std::vector<std::string> argv;
+  std::vector<std::string> environment;  // all of it, as NAME=value
+  std::string directory;                 // empty: that of this process
+  bool capture = true;                   // stdout and stderr to pipes; false: shared with us
+  int standard_input = -1;               // a descriptor of ours for it; -1: shared with us
+  int announce_to = -1;                  // the guardian's pipe, told of the group before exec
+  bool outlives_us = false;              // true: no death signal (for the guardian)
+};
+
+struct spawned_child {
+  pid_t pid = -1;    // also its session and its process group
+  unique_fd output;  // read ends; none unless captured
+  unique_fd errors;
+};
+
+using spawn_result = boost::system::result<spawned_child, start_failure>;
+
+class spawner {
+ public:
+  using ended_handler = std::function<void(pid_t, exit_status)>;
+
+  virtual ~spawner() = default;
+
+  // Returns when the program has been executed, or could not be: then nothing of it is left.
+  virtual spawn_result spawn(const spawn_request& request, ended_handler ended) = 0;
+
+  // Watches a child that was forked elsewhere as if it had been started here.
+  virtual void adopt(pid_t pid, ended_handler ended) = 0;
+
+  // Sends to every process of the child's group. No effect once it was reaped.
+  virtual void signal_group(pid_t pid, int signal) = 0;
+
+  // Gives the process id of an ended child back to the system; blocks while it has not ended.
+  virtual void reap(pid_t pid) = 0;
+
+  // Reaps orphans of the group that came to us. True while some process of it runs. Only after
+  // reap(pid), with SIGKILL sent before.
+  virtual bool group_lives(pid_t pid) = 0;
+
+  // Whether the process is a child made here and not reaped yet.
+  virtual bool owns(pid_t pid) const = 0;
+};
+
+}  // namespace ddprun

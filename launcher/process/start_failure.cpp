@@ -1,0 +1,73 @@
+#include "launcher/process/start_failure.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+// A second sentence where errno alone sends a person the wrong way.
+std::string hint(const start_failure& failure) {
+  if (failure.stage == start_stage::find) return "; looked in PATH";
+  if (failure.stage != start_stage::exec) return {};
+  if (failure.error == ENOENT && ::access(failure.program.c_str(), F_OK) == 0) {
+    return "; the file is there, so the interpreter in its first line, or its loader, is not";
+  }
+  if (failure.error == ENOEXEC) return "; a script needs a first line like #!/bin/sh";
+  if (failure.error == EACCES && ::access(failure.program.c_str(), X_OK) != 0) {
+    return "; is it marked executable (chmod +x)?";
+  }
+  return {};
+}
+
+std::string_view verb(start_stage stage) {
+  switch (stage) {
+    case start_stage::find:
+      return "cannot find ";
+    case start_stage::exec:
+      return "cannot execute ";
+    default:
+      return "cannot start ";
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(start_stage stage) {
+  switch (stage) {
+    case start_stage::find:
+      return "find";
+    case start_stage::descriptors:
+      return "descriptors";
+    case start_stage::fork:
+      return "fork";
+    case start_stage::session:
+      return "session";
+    case start_stage::death_signal:
+      return "death signal";
+    case start_stage::streams:
+      return "streams";
+    case start_stage::inheritance:
+      return "inheritance";
+    case start_stage::directory:
+      return "directory";
+    case start_stage::exec:
+      return "exec";
+  }
+  return "unknown";
+}
+
+std::string start_failure::describe() const {
+  std::string text(verb(stage));
+  text += program;
+  if (stage == start_stage::directory) text += " in " + directory;
+  text += ": ";
+  text += std::strerror(error);
+  text += hint(*this);
+  text += " (stage: ";
+  text += to_string(stage);
+  return text + ")";
+}
+
+}  // namespace ddprun

@@ -1,0 +1,89 @@
+// A worker_group is the workers of one round on this node: started together, signalled together,
+// and done when the last of them is.
+//
+// A worker is done when it has ended, its pipes are drained, and no process of its group runs any
+// more. A failed worker's group is killed at once (its children hold devices and ports that the
+// next round needs); a successful one's children have `drain_limit` to end by themselves. Pipes
+// that somebody outside the group holds are waited for as long, unless our own reader is what
+// blocks.
+//
+// Thread rule: the main thread; handlers are called on the executor, never from inside a call, and
+// may destroy the group. Ownership: the references must outlive it. Destroying it while workers
+// live kills them without waiting.
+#pragma once
+
+#include "launcher/log/log_mux.hpp"
+#include "launcher/process/guardian.hpp"
+#include "launcher/process/spawner.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+struct worker_command {
+  std::vector<std::string> argv;         // argv[0] by the rules of spawn_request
+  std::vector<std::string> environment;  // all of it, as NAME=value
+  std::uint32_t local_rank = 0;
+  std::uint32_t rank = 0;
+  std::string prefix;  // of its output lines, "[node-a:0] "; empty: pass through
+};
+
+// How one worker ended. Exactly one for each that was started.
+struct worker_end {
+  std::uint32_t local_rank = 0;
+  std::uint32_t rank = 0;
+  pid_t pid = -1;
+  exit_status status;
+  std::chrono::steady_clock::time_point ended_at;  // the process, not its pipes
+  std::string tail;     // the last 4 KiB of its standard error, valid UTF-8
+  bool drained = true;  // false: somebody else still holds its pipes; what was in them was taken
+};
+
+class worker_group {
+ public:
+  struct options {
+    std::chrono::milliseconds drain_limit{2000};
+  };
+
+  struct events {
+    std::function<void()> all_started;  // every program was executed
+    // One could not be started; no further one is. Those that run go on until they are stopped.
+    std::function<void(std::uint32_t local_rank, const start_failure&)> start_failed;
+    std::function<void(const worker_end&)> ended;
+    std::function<void()> all_ended;  // once: after the last `ended`, or when none was started
+  };
+
+  struct live_worker {
+    std::uint32_t local_rank;
+    std::uint32_t rank;
+    pid_t pid;
+  };
+
+  // `guard` may be null: then nobody kills the workers' children when the agent dies.
+  worker_group(boost::asio::any_io_executor executor, spawner& spawn, log_mux& mux, guardian* guard,
+               options values);
+  ~worker_group();
+  worker_group(const worker_group&) = delete;
+  worker_group& operator=(const worker_group&) = delete;
+
+  // Once. Blocks for the forks and execs, about a millisecond each.
+  void start(std::vector<worker_command> commands, events handlers);
+
+  // To the process group of every worker that is not done.
+  void signal(int signal);
+  void kill();  // SIGKILL
+
+  // Those that are not done: after kill() and a wait, the ones that cannot be killed.
+  std::vector<live_worker> live() const;
+
+ private:
+  struct state;
+  std::shared_ptr<state> state_;
+};
+
+}  // namespace ddprun

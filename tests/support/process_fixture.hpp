@@ -1,0 +1,119 @@
+// What a test of real processes needs: an executor, a spawner, a writer into two files, and a loop
+// that runs a group of workers to its end, with a generous limit.
+#pragma once
+
+#include "launcher/log/log_mux.hpp"
+#include "launcher/log/writer.hpp"
+#include "launcher/process/boost_spawner.hpp"
+#include "launcher/process/worker_group.hpp"
+#include "tests/support/catch.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+namespace ddprun {
+
+inline constexpr std::chrono::seconds test_limit{60};
+
+// The whole content of a file, from its beginning.
+inline std::string content_of(int fd) {
+  std::string text;
+  char chunk[65536];
+  ssize_t count;
+  while ((count = ::pread(fd, chunk, sizeof(chunk), static_cast<off_t>(text.size()))) > 0) {
+    text.append(chunk, static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
+struct process_fixture {
+  process_fixture()
+      : output_file(::memfd_create("output", MFD_CLOEXEC)),
+        errors_file(::memfd_create("errors", MFD_CLOEXEC)),
+        spawn(io.get_executor()),
+        out(std::make_unique<writer>(writer::options{output_file.get(), errors_file.get()})),
+        mux(std::make_unique<log_mux>(io.get_executor(), *out)) {}
+
+  static std::vector<std::string> environment() {
+    return {std::string("PATH=") + std::getenv("PATH")};
+  }
+
+  static worker_command shell(const std::string& script, std::uint32_t local_rank,
+                              const std::string& prefix) {
+    worker_command command;
+    command.argv = {"sh", "-c", script};
+    command.environment = environment();
+    command.local_rank = local_rank;
+    command.rank = local_rank;
+    command.prefix = prefix;
+    return command;
+  }
+
+  // Runs the executor until `done`, and fails the test after the limit.
+  void run_until(const std::function<bool()>& done) {
+    const auto deadline = std::chrono::steady_clock::now() + test_limit;
+    io.restart();
+    while (!done()) {
+      if (io.run_one_until(deadline) == 0) {
+        io.restart();
+        if (std::chrono::steady_clock::now() >= deadline) FAIL("nothing happened in the limit");
+      }
+    }
+  }
+
+  // Starts a group without waiting for it.
+  worker_group& start_group(std::vector<worker_command> commands,
+                            worker_group::options options = {}) {
+    worker_group::events events;
+    events.all_started = [this] { all_started = true; };
+    events.start_failed = [this](std::uint32_t, const start_failure& why) { failure = why; };
+    events.ended = [this](const worker_end& end) { ends[end.local_rank] = end; };
+    events.all_ended = [this] { all_ended = true; };
+    all_started = all_ended = false;
+    ends.clear();
+    group = std::make_unique<worker_group>(io.get_executor(), spawn, *mux, guard, options);
+    group->start(std::move(commands), std::move(events));
+    return *group;
+  }
+
+  std::map<std::uint32_t, worker_end> run_group(std::vector<worker_command> commands,
+                                                worker_group::options options = {}) {
+    start_group(std::move(commands), options);
+    run_until([this] { return all_ended; });
+    return ends;
+  }
+
+  // Everything written so far; ends the writer.
+  std::string output() {
+    REQUIRE(out->finish(test_limit));
+    return content_of(output_file.get());
+  }
+  std::string errors() {
+    REQUIRE(out->finish(test_limit));
+    return content_of(errors_file.get());
+  }
+
+  boost::asio::io_context io{1};
+  unique_fd output_file;
+  unique_fd errors_file;
+  boost_spawner spawn;
+  std::unique_ptr<writer> out;
+  std::unique_ptr<log_mux> mux;
+  guardian* guard = nullptr;
+  std::unique_ptr<worker_group> group;
+  bool all_started = false;
+  bool all_ended = false;
+  std::optional<start_failure> failure;
+  std::map<std::uint32_t, worker_end> ends;
+};
+
+}  // namespace ddprun
