@@ -1,0 +1,258 @@
+#include "rendezvous/core/run.hpp"
+
+#include "rendezvous/core/run_state.hpp"
+
+#include <algorithm>
+
+namespace ddprun::core {
+
+run::run(run_options options) : state_(std::make_unique<state>()) {
+  state_->options = std::move(options);
+  state_->round = state_->options.first_round - 1;
+}
+
+run::~run() = default;
+run::run(run&&) noexcept = default;
+run& run::operator=(run&&) noexcept = default;
+
+void run::step(const run_event& event, time_point now, run_effects& effects) {
+  state_->now = now;
+  state_->effects = &effects;
+  ++state_->steps;
+  std::visit([this](const auto& one) { state_->apply(one); }, event);
+  state_->progress();
+  state_->effects = nullptr;
+}
+
+run_phase run::phase() const {
+  return state_->phase;
+}
+
+std::optional<time_point> run::next_deadline() const {
+  const state& self = *state_;
+  std::optional<time_point> next;
+  const auto also = [&next](const std::optional<time_point>& moment) {
+    if (moment && (!next || *moment < *next)) next = moment;
+  };
+  if (!self.watch.empty()) also(self.watch.begin()->first.first);
+  switch (self.phase) {
+    case run_phase::gathering: {
+      if (!self.by_connection.empty() && self.is_recovering()) {
+        also(self.options.recovery_until);
+        break;
+      }
+      for (const settings_group& group : self.groups) {
+        if (group.here >= group.settings.nodes_min) also(group.last_call_until);
+      }
+      if (self.instance != 0) also(self.phase_since + self.timing().join_timeout);
+      break;
+    }
+    case run_phase::settling:
+      also(self.settle_until);
+      break;
+    case run_phase::preparing:
+    case run_phase::running:
+      also(self.start_deadline);
+      break;
+    case run_phase::stopping:
+      also(self.fence_until());
+      break;
+    case run_phase::closed:
+      break;
+  }
+  return next;
+}
+
+bool run::forgettable(time_point now) const {
+  const state& self = *state_;
+  if (!self.nodes.empty()) return false;
+  if (self.phase != run_phase::closed && self.instance != 0) return false;
+  return std::all_of(self.closed.begin(), self.closed.end(), [now](const closed_instance& record) {
+    return now - record.closed_at >= closed_memory;
+  });
+}
+
+void run::state::apply(const agent_joined& event) {
+  const hello& greeting = event.hello;
+  if (greeting.protocol != agent_protocol_version) {
+    refuse(event.connection, greeting.node,
+           "this daemon speaks version " + std::to_string(agent_protocol_version) +
+               " of the agent protocol and this node version " + std::to_string(greeting.protocol) +
+               ": use the same ddprun on all hosts");
+    return;
+  }
+  const auto known = by_session.find(greeting.session);
+  closed_instance* const record = closed_record(greeting);
+  if (known == by_session.end() && record == nullptr) {
+    const std::string text = refusal(greeting);
+    if (!text.empty()) {
+      refuse(event.connection, greeting.node, text);
+      return;
+    }
+  }
+  node& who = known == by_session.end() ? admit(event) : *known->second;
+  attach(who, event);
+  if (record != nullptr && who.stands != standing::closing) {
+    tell_closed(who, *record);
+  } else {
+    recognise(who);
+  }
+}
+
+void run::state::apply(const status_received& event) {
+  node* const who = find(event.connection);
+  if (who == nullptr) return;
+  send(*who, std::make_shared<const daemon_message>(answer{event.status.seq}));
+  if (event.status.seq < who->state.seq) return;
+  if (unspoken != 0 && is_candidate(*who) && who->heard_step <= stop_step) --unspoken;
+  const status before = std::exchange(who->state, event.status);
+  who->heard = now;
+  who->heard_step = steps;
+  switch (who->stands) {
+    case standing::here:
+      if (who->slot) {
+        on_member_status(*who, before);
+      } else {
+        on_idle_status(*who);
+      }
+      return;
+    case standing::claimant:
+      return;
+    case standing::fenced:
+      // It has killed everything and joins anew.
+      if (who->state.instance == 0) recognise(*who);
+      return;
+    case standing::leaving:
+    case standing::closing:
+      return;
+  }
+}
+
+void run::state::apply(const goodbye_received& event) {
+  node* const who = find(event.connection);
+  if (who == nullptr) return;
+  if (who->stands == standing::closing) {
+    for (closed_instance& record : closed)
+      record.absent.erase(who->greeting.session);
+  }
+  lose(*who, true, "left");
+}
+
+void run::state::apply(const agent_disconnected& event) {
+  node* const who = find(event.connection);
+  if (who == nullptr) return;
+  detach(*who, false);
+  const bool was_told_to_go = who->stands == standing::closing || who->stands == standing::leaving;
+  if (was_told_to_go && !who->slot) forget(*who);
+}
+
+void run::state::apply(const guardian_reported& event) {
+  const auto found = by_session.find(event.session);
+  if (found == by_session.end()) return;
+  lose(*found->second, true, "its ddprun process died, and its guardian killed the workers");
+}
+
+void run::state::apply(const operator_stop_requested& event) {
+  cause why;
+  why.round = round;
+  why.kind = cause_class::operator_stop;
+  why.text = event.text;
+  stop_by_operator(std::move(why));
+}
+
+void run::state::apply(const time_passed&) {
+  check_liveness();
+  if (start_deadline && now >= *start_deadline) on_start_timeout();
+  forget_old_instances();
+}
+
+void run::state::apply(const loop_was_late& event) {
+  const duration by = event.by;
+  for (auto& [order, who] : nodes)
+    who->heard += by;
+  for (settings_group& group : groups) {
+    if (group.last_call_until) *group.last_call_until += by;
+  }
+  for (std::optional<time_point>* moment :
+       {&settle_until, &start_deadline, &first_acknowledged, &leader_acknowledged}) {
+    if (*moment) **moment += by;
+  }
+  options.recovery_until += by;
+  phase_since += by;
+  stop_issued += by;
+  first_loss += by;
+  last_loss += by;
+  vouched_until += by;
+}
+
+// Moves the run on as far as what is known now allows.
+void run::state::progress() {
+  switch (phase) {
+    case run_phase::gathering:
+      check_gathering();
+      return;
+    case run_phase::settling:
+      if (now >= *settle_until || (holds_for_words && unspoken == 0)) choose();
+      return;
+    case run_phase::preparing:
+      return;
+    case run_phase::running:
+      if (members_succeeded == members.size()) {
+        note(note_level::info, "every worker of round " + std::to_string(round) + " ended well");
+        close(0, std::nullopt, "every worker succeeded");
+      }
+      return;
+    case run_phase::stopping:
+      if (is_stop_settled()) end_of_stop();
+      return;
+    case run_phase::closed:
+      return;
+  }
+}
+
+void run::state::enter(run_phase next) {
+  phase = next;
+  phase_since = now;
+  ++wait_generation;
+}
+
+const timers& run::state::timing() const {
+  static const timers defaults;
+  if (settings) return settings->timing;
+  return groups.empty() ? defaults : groups.front().settings.timing;
+}
+
+const timers& run::state::timing_of(const node& member) const {
+  return settings ? settings->timing : member.greeting.settings.timing;
+}
+
+void run::state::note(note_level level, std::string text) {
+  effects->push_back(run_note{level, std::move(text)});
+}
+
+void run::state::send(node& to, message_pointer message) {
+  if (to.connection != 0) effects->push_back(send_to_agent{to.connection, std::move(message)});
+}
+
+void run::state::want(node& of, message_pointer message) {
+  of.wanted = std::move(message);
+  of.wait_generation = 0;
+  send(of, of.wanted);
+}
+
+ddprun::desired run::state::base_desired(desired_phase what) {
+  ddprun::desired value;
+  value.epoch = options.epoch;
+  value.instance = instance;
+  value.round = round;
+  value.seq = ++seq;
+  value.phase = what;
+  value.restarts_used = restarts_used;
+  return value;
+}
+
+message_pointer run::state::finished(ddprun::desired value) {
+  return std::make_shared<const daemon_message>(std::move(value));
+}
+
+}  // namespace ddprun::core

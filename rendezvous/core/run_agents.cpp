@@ -1,0 +1,266 @@
+// Who is here: connections, sessions, refusals, and what a hello tells about its sender.
+#include "rendezvous/core/run_state.hpp"
+
+#include <csignal>
+
+namespace ddprun::core {
+namespace {
+
+constexpr int usage_error = 64;
+
+// Workers may live, or may have been started, in the round that this status names.
+bool may_have_workers(const status& said) {
+  switch (said.phase) {
+    case member_phase::joined:
+    case member_phase::stopped:
+    case member_phase::lost:
+      return false;
+    case member_phase::preparing:
+    case member_phase::assigned:
+    case member_phase::starting:
+    case member_phase::running:
+    case member_phase::succeeded:
+    case member_phase::failed:
+    case member_phase::stopping:
+      return said.round != 0;
+  }
+  return true;
+}
+
+}  // namespace
+
+node* run::state::find(connection_id connection) const {
+  const auto found = by_connection.find(connection);
+  return found == by_connection.end() ? nullptr : found->second;
+}
+
+node& run::state::admit(const agent_joined& event) {
+  auto owned = std::make_unique<node>();
+  node& who = *owned;
+  who.order = next_order++;
+  nodes.emplace(who.order, std::move(owned));
+  by_session.emplace(event.hello.session, &who);
+  if (event.hello.node_is_explicit) by_explicit_label[event.hello.node] = &who;
+  return who;
+}
+
+// A session that connects again replaces its old connection, which may be half-open.
+void run::state::attach(node& who, const agent_joined& event) {
+  if (who.connection != 0) detach(who, true);
+  who.greeting = event.hello;
+  who.state = event.hello.state;
+  who.greeting.state = {};
+  who.peer_address = event.peer_address;
+  who.local_address = event.local_address;
+  who.fresh_instance = event.fresh_instance;
+  who.connection = event.connection;
+  by_connection[event.connection] = &who;
+  who.heard = now;
+  who.heard_step = steps;
+  who.away = false;
+  seq = std::max(seq, who.state.desired_seq);
+  restarts_used = who.state.instance == instance && instance != 0
+                      ? std::max(restarts_used, who.state.restarts_used)
+                      : restarts_used;
+  watch_over(who);
+  send(who, std::make_shared<const daemon_message>(
+                welcome{options.epoch, options.version, timing_of(who)}));
+  send(who, std::make_shared<const daemon_message>(answer{who.state.seq}));
+}
+
+void run::state::detach(node& who, bool disconnect) {
+  if (who.connection == 0) return;
+  if (disconnect) effects->push_back(disconnect_agent{who.connection});
+  by_connection.erase(who.connection);
+  who.connection = 0;
+  who.heard = now;
+  recount(who);
+  watch_over(who);
+}
+
+void run::state::forget(node& who) {
+  DDPRUN_ASSERT(!who.slot);
+  detach(who, true);
+  recount(who);
+  watch.erase({who.watch_at, who.order});
+  const session_id session = who.greeting.session;
+  by_session.erase(session);
+  const auto labelled = by_explicit_label.find(who.greeting.node);
+  if (labelled != by_explicit_label.end() && labelled->second == &who) {
+    by_explicit_label.erase(labelled);
+  }
+  nodes.erase(who.order);
+  // A run in which nobody was ever placed is not worth remembering once everybody has gone.
+  if (nodes.empty() && !settings && phase == run_phase::gathering) {
+    instance = 0;
+    groups.clear();
+  }
+}
+
+// Why a new session cannot be here at all; empty when it can.
+std::string run::state::refusal(const hello& greeting) const {
+  const auto same = by_explicit_label.find(greeting.node);
+  if (greeting.node_is_explicit && same != by_explicit_label.end()) {
+    // One that has been silent is more likely this node's earlier life on a host that lost power.
+    const node& other = *same->second;
+    const bool alive =
+        other.connection != 0 && now - other.heard < 3 * timing_of(other).heartbeat_interval;
+    if (alive && other.stands != standing::closing) {
+      return "node id " + greeting.node + " is already used by a node at " + other.peer_address +
+             ": give each node its own --node-id";
+    }
+  }
+  if (!settings || phase == run_phase::closed) return {};
+  const std::string difference = first_difference(greeting.settings, *settings);
+  if (!difference.empty()) {
+    return difference + ": start all nodes of run " + options.run_id + " with the same options";
+  }
+  const bool comes_to_be_fenced = greeting.state.instance != 0 && may_have_workers(greeting.state);
+  if (!comes_to_be_fenced && candidates_here() >= settings->nodes_max + settings->spares_max) {
+    return "run " + options.run_id + " is full: " + std::to_string(settings->nodes_max) +
+           " nodes and " + std::to_string(settings->spares_max) +
+           " spares are here; ask for more with --nnodes or --spares";
+  }
+  return {};
+}
+
+void run::state::refuse(connection_id connection, const std::string& node, std::string text) {
+  note(note_level::warning, "refused " + node + ": " + text);
+  effects->push_back(send_to_agent{
+      connection, std::make_shared<const daemon_message>(refused{usage_error, std::move(text)})});
+  effects->push_back(disconnect_agent{connection});
+}
+
+void run::state::refuse(node& who, std::string text) {
+  note(note_level::warning, "refused " + who.label() + ": " + text);
+  send(who, std::make_shared<const daemon_message>(refused{usage_error, std::move(text)}));
+  forget(who);
+}
+
+bool run::state::is_candidate(const node& who) const {
+  return who.connection != 0 && who.stands == standing::here && !who.state.draining &&
+         who.state.unkillable == 0;
+}
+
+// Keeps the count of candidates of its group.
+void run::state::recount(node& who) {
+  const bool counts = is_candidate(who);
+  if (counts == who.counted || who.group == nullptr) return;
+  who.counted = counts;
+  who.group->here += counts ? 1 : -1;
+  if (phase == run_phase::gathering) ++wait_generation;
+}
+
+std::uint32_t run::state::candidates_here() const {
+  std::uint32_t here = 0;
+  for (const settings_group& group : groups)
+    here += group.here;
+  return here;
+}
+
+void run::state::watch_over(node& who) {
+  watch.erase({who.watch_at, who.order});
+  const duration limit =
+      who.connection != 0 ? timing_of(who).node_timeout
+                          : std::min(timing_of(who).reconnect_grace, timing_of(who).node_timeout);
+  who.watch_at = who.heard + limit;
+  watch.emplace(std::pair(who.watch_at, who.order), &who);
+}
+
+// Decides by its newest status where a node that has just said hello belongs.
+void run::state::recognise(node& who) {
+  const status& said = who.state;
+  if (who.stands == standing::closing || who.stands == standing::leaving) {
+    want(who, who.wanted);
+    return;
+  }
+  if (who.stands == standing::fenced && said.instance == 0) {
+    if (closed_instance* const record = closed_record(who.greeting)) {
+      tell_closed(who, *record);
+      return;
+    }
+  }
+  if (is_recovering()) {
+    claim(who);
+    return;
+  }
+  if (who.stands == standing::claimant) who.stands = standing::here;
+  if (phase == run_phase::closed) open_instance(who.fresh_instance);
+  if (instance == 0) {
+    if (said.instance != 0) {
+      adopt(said.instance, {&who});
+      return;
+    }
+    open_instance(who.fresh_instance);
+  }
+  if (who.stands == standing::fenced && said.instance == 0) {
+    let_wait(who);
+  } else if (who.stands == standing::fenced || (said.instance != 0 && said.instance != instance)) {
+    fence(who);
+  } else if (who.slot) {
+    if (who.unreachable) mark_reachable(who);
+    recount(who);
+    if (who.wanted) want(who, who.wanted);
+    on_member_status(who, said);
+  } else if (said.instance == instance && fill_gap(who)) {
+    return;
+  } else if (said.instance == instance && (may_have_workers(said) || said.round > round)) {
+    fence(who);
+  } else {
+    let_wait(who);
+  }
+}
+
+// Makes it one of those who wait for the next round.
+void run::state::let_wait(node& who) {
+  who.stands = standing::here;
+  if (who.group == nullptr) who.group = &group_of(who.greeting.settings);
+  recount(who);
+  if (settings && who.counted && candidates_here() > settings->nodes_max + settings->spares_max) {
+    refuse(who, "run " + options.run_id + " went on without this node and is full: " +
+                    std::to_string(settings->nodes_max) + " nodes and " +
+                    std::to_string(settings->spares_max) + " spares are here");
+    return;
+  }
+  tell_wait(who);
+  on_idle_status(who);
+}
+
+// All who wait are told the same, and are told again when the reason has changed: each at its own
+// next heartbeat, so that n joins do not make n * n messages.
+void run::state::tell_wait(node& who) {
+  if (wait_built != wait_generation || !wait_message) {
+    ddprun::desired value = base_desired(desired_phase::wait);
+    value.text = reason();
+    wait_message = finished(std::move(value));
+    wait_built = wait_generation;
+  }
+  want(who, wait_message);
+  who.wait_generation = wait_generation;
+}
+
+// A status of a node that stands here without a place in the round.
+void run::state::on_idle_status(node& who) {
+  const bool was_counted = who.counted;
+  recount(who);
+  if (who.state.signal == SIGINT && instance != 0) {
+    cause why;
+    why.round = round;
+    why.node = who.label();
+    why.kind = cause_class::operator_stop;
+    why.code = SIGINT;
+    stop_by_operator(std::move(why));
+    return;
+  }
+  if (who.state.draining) {
+    drain(who);
+    return;
+  }
+  const bool waits = who.wait_generation != 0;
+  if ((waits && who.wait_generation != wait_generation) || (who.counted && !was_counted)) {
+    tell_wait(who);
+  }
+  if (who.counted) join_restarts(who);
+}
+
+}  // namespace ddprun::core

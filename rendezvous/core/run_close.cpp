@@ -1,0 +1,180 @@
+// How an instance ends, for all or for one node: design section 5, rule 9, drain and operator.
+#include "rendezvous/core/run_state.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+namespace ddprun::core {
+namespace {
+
+int code_of_drain(const status& state) {
+  return 128 + (state.signal == 0 ? SIGTERM : state.signal);
+}
+
+}  // namespace
+
+// The closed instance that the sender of this hello belongs to, by its own word or by ours: it may
+// have been connected, and lost, before it was told of any instance.
+closed_instance* run::state::closed_record(const hello& greeting) {
+  for (closed_instance& record : closed) {
+    if (now - record.closed_at >= closed_memory) continue;
+    if (greeting.state.instance == record.instance) return &record;
+    if (greeting.state.instance == 0 && record.absent.contains(greeting.session)) return &record;
+  }
+  return nullptr;
+}
+
+void run::state::tell_closed(node& who, closed_instance& record) {
+  who.stands = standing::closing;
+  recount(who);
+  who.group = nullptr;
+  record.absent.insert(who.greeting.session);
+  ddprun::desired value;
+  value.epoch = options.epoch;
+  value.instance = record.instance;
+  value.round = std::max(record.round, who.state.round);
+  value.seq = seq = std::max(seq, who.state.desired_seq) + 1;
+  value.phase = desired_phase::close;
+  value.restarts_used = record.restarts_used;
+  value.exit_code = record.exit_code;
+  value.first_cause = record.why;
+  value.text = record.text;
+  want(who, finished(std::move(value)));
+}
+
+// Everybody of the instance is told; those who are away will be when they come back.
+void run::state::close(int exit_code, std::optional<cause> why, std::string text) {
+  note(exit_code == 0 ? note_level::info : note_level::error,
+       "run " + options.run_id + " is closed with exit code " + std::to_string(exit_code) + ": " +
+           text);
+  leave_round();
+  last_cause = why;
+  last_end = text;
+  closed_instance record;
+  record.instance = instance;
+  record.exit_code = exit_code;
+  record.why = std::move(why);
+  record.text = std::move(text);
+  record.round = std::max(round, round_floor);
+  record.restarts_used = restarts_used;
+  record.closed_at = now;
+  ddprun::desired value = base_desired(desired_phase::close);
+  value.round = record.round;
+  value.exit_code = exit_code;
+  value.first_cause = record.why;
+  value.text = record.text;
+  const message_pointer message = finished(std::move(value));
+  enter(run_phase::closed);
+  start_deadline.reset();
+  settle_until.reset();
+  settle_wanted = stop_uncharged = holds_for_words = false;
+  std::vector<node*> away;
+  for (const auto& [order, who] : nodes) {
+    if (who->stands == standing::closing || who->stands == standing::leaving) continue;
+    record.absent.insert(who->greeting.session);
+    // A fenced one kills first; it is told when it joins anew.
+    if (who->stands == standing::fenced) {
+      who->group = nullptr;
+      continue;
+    }
+    who->stands = standing::closing;
+    recount(*who);
+    who->group = nullptr;
+    if (who->connection == 0) {
+      away.push_back(who.get());
+    } else {
+      want(*who, message);
+    }
+  }
+  for (node* const who : away)
+    forget(*who);
+  groups.clear();
+  closed.push_front(std::move(record));
+  if (closed.size() > closed_instances_max) closed.pop_back();
+}
+
+void run::state::open_instance(instance_id fresh) {
+  instance = fresh;
+  enter(run_phase::gathering);
+  round = std::max(options.first_round - 1, round_floor);
+  settings.reset();
+  restarts_used = 0;
+  node_losses.clear();
+  operator_stop.reset();
+  last_cause.reset();
+  last_end.clear();
+  common = {};
+}
+
+// The node is asked to leave. What it did in a round that is over or went well stays done.
+void run::state::drain(node& who) {
+  if (who.stands != standing::here) return;
+  const bool is_new = !std::exchange(who.drain_seen, true);
+  if (phase == run_phase::stopping || phase == run_phase::settling) {
+    // Judged when the next round is chosen: perhaps all are asked to leave.
+    if (is_new && who.slot) remember_loss();
+    return;
+  }
+  const bool works = who.slot && who.phase != member_phase::succeeded;
+  if (works) {
+    cause why;
+    why.round = round;
+    why.slot = *who.slot;
+    why.node = who.label();
+    why.kind = cause_class::drain;
+    why.code = who.state.signal;
+    causes.add(why, now);
+    remember_loss();
+    const std::optional<cause> first = causes.get();
+    end_round(&*first, timing().drain_grace, describe(*first));
+    return;
+  }
+  // A leader whose workers are done serves the store until the others are done too.
+  if (who.slot == 0U) return;
+  const bool goes_on_without = who.slot || phase != run_phase::gathering || candidates_here() != 0;
+  if (instance == 0) {
+    release(who, candidates_here() != 0 ? 0 : code_of_drain(who.state));
+  } else if (goes_on_without) {
+    release(who, 0);
+  } else {
+    close(code_of_drain(who.state), last_cause, "every node was asked to leave");
+  }
+}
+
+// It leaves, the run goes on.
+void run::state::release(node& who, int exit_code) {
+  note(note_level::info, who.label() + " leaves, as it was asked to");
+  who.stands = standing::leaving;
+  recount(who);
+  ddprun::desired value = base_desired(desired_phase::close);
+  value.round = std::max(round, who.state.round);
+  value.exit_code = exit_code;
+  value.text = "this node was asked to leave; the run goes on without it";
+  want(who, finished(std::move(value)));
+}
+
+void run::state::stop_by_operator(cause why) {
+  if (operator_stop || phase == run_phase::closed || instance == 0) return;
+  operator_stop = std::move(why);
+  switch (phase) {
+    case run_phase::gathering:
+    case run_phase::settling:
+      close(exit_code_of(*operator_stop), operator_stop, describe(*operator_stop));
+      return;
+    case run_phase::preparing:
+    case run_phase::running:
+      causes.add(*operator_stop, now);
+      end_round(&*operator_stop, timing().drain_grace, describe(*operator_stop));
+      return;
+    case run_phase::stopping:
+    case run_phase::closed:
+      return;
+  }
+}
+
+void run::state::forget_old_instances() {
+  closed.remove_if(
+      [this](const closed_instance& record) { return now - record.closed_at >= closed_memory; });
+}
+
+}  // namespace ddprun::core

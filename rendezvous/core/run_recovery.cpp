@@ -1,0 +1,247 @@
+// A restarted daemon learns from its agents what was going on (design section 6).
+//
+// Until `recovery_until` everybody is answered, which vouches for those who run, and nobody is told
+// anything new, for agents may still be on their way. A round whose members are all here and say
+// that they run it is kept, at once and as it is. Otherwise, when the time is over, the instance
+// with the most agents is taken, its newest round is ended free of charge, and members that have
+// not come back are fenced as if they had been lost. Agents of any other instance are fenced.
+#include "rendezvous/core/run_state.hpp"
+
+#include <algorithm>
+
+namespace ddprun::core {
+namespace {
+
+bool says_it_runs(const status& said) {
+  switch (said.phase) {
+    case member_phase::assigned:
+    case member_phase::starting:
+    case member_phase::running:
+    case member_phase::succeeded:
+    case member_phase::failed:
+      return said.place.has_value() && said.round != 0;
+    case member_phase::joined:
+    case member_phase::preparing:
+    case member_phase::stopping:
+    case member_phase::stopped:
+    case member_phase::lost:
+      return false;
+  }
+  return false;
+}
+
+round_number newest_round(const std::vector<node*>& claimants) {
+  round_number newest = 0;
+  for (const node* const who : claimants)
+    newest = std::max(newest, who->state.round);
+  return newest;
+}
+
+// All members of the newest round are here and say that they run it.
+bool is_complete(const std::vector<node*>& claimants) {
+  const round_number newest = newest_round(claimants);
+  std::vector<bool> filled;
+  std::size_t count = 0;
+  for (const node* const who : claimants) {
+    const status& said = who->state;
+    if (said.round != newest) continue;
+    if (!says_it_runs(said)) return false;
+    if (filled.empty()) filled.resize(said.place->group_world_size);
+    const std::uint32_t slot = said.place->slot;
+    if (filled.size() != said.place->group_world_size || slot >= filled.size()) return false;
+    if (!filled[slot]) ++count;
+    filled[slot] = true;
+  }
+  return count != 0 && count == filled.size();
+}
+
+constexpr std::uint32_t claimed_nodes_max = 1'000'000;
+
+}  // namespace
+
+void run::state::claim(node& who) {
+  if (who.state.instance == 0) {
+    let_wait(who);
+    return;
+  }
+  who.stands = standing::claimant;
+  // Looked at only when all could be here, so that n hellos do not cost n * n.
+  const bool may_be_complete =
+      says_it_runs(who.state) && by_connection.size() >= who.state.place->group_world_size;
+  if (may_be_complete) decide_on_claims(false);
+}
+
+// True when an instance was adopted.
+bool run::state::decide_on_claims(bool window_is_over) {
+  std::map<instance_id, std::vector<node*>> claims;
+  std::vector<instance_id> in_order;
+  for (const auto& [order, who] : nodes) {
+    if (who->stands != standing::claimant || who->connection == 0) continue;
+    std::vector<node*>& claimants = claims[who->state.instance];
+    if (claimants.empty()) in_order.push_back(who->state.instance);
+    claimants.push_back(who.get());
+  }
+  const std::vector<node*>* best = nullptr;
+  instance_id which = 0;
+  for (const instance_id one : in_order) {
+    const std::vector<node*>& claimants = claims[one];
+    if (!window_is_over && !is_complete(claimants)) continue;
+    if (best != nullptr && claimants.size() <= best->size()) continue;
+    best = &claimants;
+    which = one;
+  }
+  if (best == nullptr) return false;
+  adopt(which, *best);
+  return true;
+}
+
+void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
+  instance = which;
+  enter(run_phase::gathering);
+  const round_number newest = newest_round(claimants);
+  round = std::max(round, newest);
+  note(note_level::info, "found " + std::to_string(claimants.size()) +
+                             " nodes of an earlier daemon, newest round " + std::to_string(newest));
+  for (node* const who : claimants) {
+    who->stands = standing::here;
+    who->group = &group_of(who->greeting.settings);
+    recount(*who);
+    restarts_used = std::max(restarts_used, who->state.restarts_used);
+  }
+  std::vector<node*> of_round;
+  std::vector<node*> rest;
+  for (node* const who : claimants)
+    (newest != 0 && who->state.round == newest ? of_round : rest).push_back(who);
+  if (!of_round.empty()) adopt_round(of_round);
+  // By session: placing one may end the stay of another.
+  std::vector<session_id> others;
+  for (const auto& [order, who] : nodes) {
+    if (!who->slot && who->stands != standing::fenced && who->connection != 0) {
+      others.push_back(who->greeting.session);
+    }
+  }
+  for (const session_id session : others) {
+    const auto found = by_session.find(session);
+    if (found == by_session.end() || found->second->slot) continue;
+    recognise(*found->second);
+  }
+}
+
+void run::state::adopt_round(const std::vector<node*>& claimants) {
+  fix_settings(*claimants.front()->group);
+  std::vector<node*> still_here;
+  for (node* const who : claimants) {
+    if (by_session.find(who->greeting.session) != by_session.end()) still_here.push_back(who);
+  }
+  members_running = members_succeeded = members_down = members_unreachable = 0;
+  causes.clear();
+  if (round == newest_round(still_here) && is_complete(still_here)) {
+    keep_round(still_here);
+  } else {
+    end_found_round(still_here);
+  }
+  std::vector<node*> present;
+  for (node* const member : members) {
+    if (member != nullptr) present.push_back(member);
+  }
+  for (node* const member : present) {
+    if (member->slot) on_member_status(*member, member->state);
+  }
+}
+
+void run::state::keep_round(const std::vector<node*>& claimants) {
+  members.assign(claimants.front()->state.place->group_world_size, nullptr);
+  for (node* const who : claimants) {
+    const assignment& place = *who->state.place;
+    if (members[place.slot] != nullptr) continue;
+    members[place.slot] = who;
+    who->slot = who->last_slot = place.slot;
+    who->rank_first = place.rank_first;
+    who->was_told = told::run;
+  }
+  common = *members.front()->state.place;
+  enter(run_phase::running);
+  start_deadline = now + timing().start_timeout;
+  note(note_level::info, "round " + std::to_string(round) + " is kept: all its nodes run it");
+  for (node* const member : members) {
+    ddprun::desired value = base_desired(desired_phase::run);
+    value.place = place_of(*member);
+    want(*member, finished(std::move(value)));
+  }
+}
+
+// Members that nobody has heard of stay null: they count as unreachable until they come back.
+void run::state::end_found_round(const std::vector<node*>& claimants) {
+  std::uint32_t size = 0;
+  for (const node* const who : claimants) {
+    if (who->state.place) size = std::max(size, who->state.place->group_world_size);
+  }
+  // A leader that still prepares cannot say who else was told to run: one more than are here.
+  if (size == 0) size = static_cast<std::uint32_t>(claimants.size()) + 1;
+  size = std::min(size, claimed_nodes_max);
+  members.assign(size, nullptr);
+  std::vector<node*> without_place;
+  for (node* const who : claimants) {
+    const status& said = who->state;
+    std::optional<std::uint32_t> slot;
+    if (said.place) slot = said.place->slot;
+    if (!slot && said.phase == member_phase::preparing) slot = 0;
+    if (slot && *slot < size && members[*slot] == nullptr) {
+      members[*slot] = who;
+      who->slot = who->last_slot = slot;
+      who->rank_first = said.place ? said.place->rank_first : 0;
+      who->was_told = told::run;
+    } else {
+      without_place.push_back(who);
+    }
+  }
+  // Whoever has stopped may have forgotten its place: the last free ones, so that a leader is
+  // never taken for present because of a guess.
+  std::uint32_t free = size;
+  for (node* const who : without_place) {
+    while (free > 1 && members[free - 1] != nullptr)
+      --free;
+    if (free <= 1) break;
+    members[--free] = who;
+    who->slot = who->last_slot = free;
+    who->was_told = told::run;
+  }
+  const auto missing = std::count(members.begin(), members.end(), nullptr);
+  enter(run_phase::running);
+  stop_uncharged = true;
+  std::string text = "the rendezvous daemon was restarted";
+  if (missing != 0) {
+    text += " and " + std::to_string(missing) + " of " + std::to_string(size) + " nodes of round " +
+            std::to_string(round) + " have not come back";
+  }
+  end_round(nullptr, timing().stop_grace, std::move(text));
+}
+
+// A member of a found round that comes back while the round is being stopped.
+bool run::state::fill_gap(node& who) {
+  const status& said = who.state;
+  if (phase != run_phase::stopping || said.round != round || !said.place) return false;
+  const std::uint32_t size = said.place->group_world_size;
+  const std::uint32_t slot = said.place->slot;
+  if (slot >= size || size > claimed_nodes_max) return false;
+  const bool has_gaps = std::find(members.begin(), members.end(), nullptr) != members.end();
+  if (!has_gaps) return false;
+  if (members.size() < size) {
+    members_unreachable += size - static_cast<std::uint32_t>(members.size());
+    members.resize(size, nullptr);
+  }
+  if (members[slot] != nullptr) return false;
+  members[slot] = &who;
+  --members_unreachable;
+  who.stands = standing::here;
+  if (who.group == nullptr) who.group = &group_of(who.greeting.settings);
+  who.slot = who.last_slot = slot;
+  who.was_told = told::run;
+  who.down = who.unreachable = who.acknowledged = false;
+  recount(who);
+  want(who, stop_message);
+  on_member_status(who, said);
+  return true;
+}
+
+}  // namespace ddprun::core

@@ -1,0 +1,334 @@
+// A round from its assignment to the end of its stop: design section 5, rules 3, 4, 6 and 8.
+#include "rendezvous/core/master_address.hpp"
+#include "rendezvous/core/run_state.hpp"
+
+#include <csignal>
+
+namespace ddprun::core {
+
+void run::state::on_member_status(node& who, const status& before) {
+  const status& said = who.state;
+  recount(who);
+  if (said.signal == SIGINT) {
+    cause why;
+    why.round = round;
+    why.slot = *who.slot;
+    why.node = who.label();
+    why.kind = cause_class::operator_stop;
+    why.code = SIGINT;
+    stop_by_operator(std::move(why));
+    if (!who.slot) return;
+  }
+  if (said.draining) {
+    drain(who);
+    if (!who.slot) return;
+  }
+  if (before.instance == instance && said.instance == 0) {
+    // It has killed its workers and joined anew although nobody told it to.
+    if (phase == run_phase::stopping) {
+      acknowledge(who);
+      mark_down(who);
+    } else if (who.phase != member_phase::succeeded && who.was_told != told::nothing) {
+      who.phase = member_phase::stopped;
+      on_unasked_end(who);
+    }
+    return;
+  }
+  if (phase == run_phase::stopping) {
+    on_stop_status(who);
+  } else if (said.instance == instance && said.round == round && who.was_told != told::nothing) {
+    collect_causes(who);
+    on_progress(who);
+  }
+}
+
+void run::state::on_progress(node& who) {
+  const status& said = who.state;
+  switch (said.phase) {
+    case member_phase::preparing:
+    case member_phase::joined:
+    case member_phase::lost:
+      break;
+    case member_phase::assigned:
+    case member_phase::starting:
+    case member_phase::running:
+    case member_phase::succeeded:
+      if (phase == run_phase::running) set_phase(who, said.phase);
+      return;
+    case member_phase::failed:
+      who.phase = member_phase::failed;
+      on_unasked_end(who);
+      return;
+    case member_phase::stopping:
+    case member_phase::stopped:
+      // Success is final; whatever it stops after that is not our workers.
+      if (who.phase == member_phase::succeeded) return;
+      who.phase = said.phase;
+      on_unasked_end(who);
+      return;
+  }
+  const bool is_prepared = said.phase == member_phase::preparing && said.service_port != 0;
+  if (phase == run_phase::preparing && who.slot == 0U && is_prepared) assign_all();
+}
+
+// Phases only go forward: a status that was under way is no step back.
+void run::state::set_phase(node& member, member_phase next) {
+  if (member.phase >= next) return;
+  const bool was_running = member.phase >= member_phase::running;
+  member.phase = next;
+  if (next == member_phase::succeeded) ++members_succeeded;
+  if (next < member_phase::running || was_running) return;
+  ++members_running;
+  if (members_running == members.size()) {
+    start_deadline.reset();
+    ++wait_generation;
+    note(note_level::info, "round " + std::to_string(round) + ": all " +
+                               std::to_string(common.world_size) + " workers are started");
+  }
+}
+
+void run::state::assign_all() {
+  const node& leader = *members.front();
+  std::vector<node_addresses> addresses;
+  addresses.reserve(members.size());
+  for (const node* const member : members) {
+    addresses.push_back({member->greeting.address, member->greeting.own_address,
+                         member->peer_address, member->local_address});
+  }
+  common.master_address = choose_master_address(addresses);
+  common.tether_port = leader.state.service_port;
+  common.master_port =
+      leader.state.master_port != 0 ? leader.state.master_port : leader.state.service_port;
+  common.leader_node = leader.label();
+  common.nccl_ids = leader.state.nccl_ids;
+  enter(run_phase::running);
+  start_deadline = now + timing().start_timeout;
+  for (node* const member : members) {
+    ddprun::desired value = base_desired(desired_phase::run);
+    value.place = place_of(*member);
+    member->was_told = told::run;
+    want(*member, finished(std::move(value)));
+  }
+}
+
+assignment run::state::place_of(const node& member) const {
+  assignment place = common;
+  place.slot = *member.slot;
+  place.rank_first = member.rank_first;
+  return place;
+}
+
+void run::state::collect_causes(const node& who) {
+  for (const cause& one : who.state.causes) {
+    if (one.round == round) causes.add(one, now);
+  }
+}
+
+// A member's workers fail, or end although nobody asked for it.
+void run::state::on_unasked_end(node& who) {
+  if (!causes.get()) {
+    cause why;
+    why.round = round;
+    why.slot = *who.slot;
+    why.node = who.label();
+    if (who.phase == member_phase::failed) {
+      why.kind = cause_class::exit;
+      why.code = 1;
+      why.text = "the node did not say which worker failed";
+    } else {
+      // An agent that nobody vouched for kills its workers, and says so when it is back.
+      why.kind = cause_class::node_lost;
+      why.text = "it stopped its workers by itself";
+    }
+    causes.add(why, now);
+  }
+  if (causes.get()->kind == cause_class::node_lost) remember_loss();
+  end_round(&*causes.get(), timing().stop_grace, describe(*causes.get()));
+}
+
+void run::state::join_restarts(const node& who) {
+  if (phase != run_phase::running || settings->on_join != join_policy::restart) return;
+  if (who.slot || members.size() >= settings->nodes_max) return;
+  stop_uncharged = true;
+  remember_loss();
+  end_round(nullptr, timing().drain_grace, who.label() + " joins: the round restarts with it");
+}
+
+// Losses, drains and joins come in groups: the next choice waits for quiet after the last of them.
+void run::state::remember_loss() {
+  if (!settle_wanted) first_loss = now;
+  settle_wanted = true;
+  last_loss = now;
+  if (phase == run_phase::settling && !holds_for_words) {
+    settle_until = std::min(last_loss + timing().settle, first_loss + timing().settle_max);
+  }
+}
+
+void run::state::on_start_timeout() {
+  const node* late = nullptr;
+  std::size_t others = 0;
+  for (const node* const member : members) {
+    if (phase == run_phase::preparing && member->slot != 0U) continue;
+    if (member->phase >= member_phase::running) continue;
+    if (late == nullptr) {
+      late = member;
+    } else {
+      ++others;
+    }
+  }
+  start_deadline.reset();
+  if (late == nullptr) return;
+  cause why;
+  why.round = round;
+  why.slot = *late->slot;
+  why.node = late->label();
+  why.kind = cause_class::start;
+  const member_phase reached =
+      phase == run_phase::preparing ? member_phase::preparing : late->phase;
+  why.text = "has not started within " + to_text(timing().start_timeout) + ", is still " +
+             std::string(to_string(reached));
+  if (others != 0) why.text += "; so are " + std::to_string(others) + " more nodes";
+  causes.add(why, now);
+  end_round(&*causes.get(), timing().stop_grace, describe(why));
+}
+
+// Stop goes to everybody who was told of the round, as one shared message.
+void run::state::end_round(const cause* trigger, duration grace, std::string text) {
+  DDPRUN_ASSERT(phase == run_phase::preparing || phase == run_phase::running);
+  note(note_level::warning, "round " + std::to_string(round) + " ends: " + text);
+  enter(run_phase::stopping);
+  start_deadline.reset();
+  stop_issued = now;
+  stop_step = steps;
+  last_end = text;
+  first_acknowledged.reset();
+  leader_acknowledged.reset();
+  vouched_until = {};
+  ddprun::desired value = base_desired(desired_phase::stop);
+  stop_seq = value.seq;
+  value.grace = grace;
+  if (trigger != nullptr) value.first_cause = *trigger;
+  value.text = std::move(text);
+  stop_message = finished(std::move(value));
+  for (node* const member : members) {
+    if (member == nullptr) {
+      ++members_unreachable;
+      continue;
+    }
+    if (member->was_told != told::nothing && member->stands == standing::here) {
+      want(*member, stop_message);
+    }
+    const bool has_ended = member->was_told == told::nothing || member->dead ||
+                           member->phase == member_phase::stopped ||
+                           member->stands != standing::here;
+    const bool succeeded_and_left =
+        member->phase == member_phase::succeeded && member->connection == 0;
+    if (has_ended || succeeded_and_left) {
+      mark_down(*member);
+    } else if (member->away) {
+      mark_unreachable(*member);
+    }
+  }
+  // Whoever waits is told why, and shows by its answer that it is a candidate.
+  for (const auto& [order, who] : nodes) {
+    if (!who->slot && is_candidate(*who)) tell_wait(*who);
+  }
+}
+
+// What a member says while the round stops: it has dropped its tethers, its workers are gone.
+void run::state::on_stop_status(node& who) {
+  const status& said = who.state;
+  const bool of_round = said.instance == instance && said.round == round;
+  if (of_round) collect_causes(who);
+  const bool has_obeyed = said.desired_seq >= stop_seq;
+  switch (said.phase) {
+    case member_phase::preparing:
+    case member_phase::assigned:
+    case member_phase::starting:
+    case member_phase::running:
+    case member_phase::lost:
+      return;
+    case member_phase::failed:
+    case member_phase::stopping:
+      if (of_round && has_obeyed) acknowledge(who);
+      return;
+    case member_phase::stopped:
+      if (has_obeyed) acknowledge(who);
+      if (of_round || has_obeyed) mark_down(who);
+      return;
+    case member_phase::joined:
+    case member_phase::succeeded:
+      // Either the stop overtook the assignment, or it had ended before: nothing lives there.
+      if (!has_obeyed) return;
+      acknowledge(who);
+      mark_down(who);
+      return;
+  }
+}
+
+void run::state::end_of_stop() {
+  const std::optional<cause> why = stop_uncharged ? std::nullopt : causes.get();
+  if (why) last_cause = why;
+  if (causes.get()) last_end = describe(*causes.get());
+  leave_round();
+  const bool free_of_charge = std::exchange(stop_uncharged, false);
+  if (!free_of_charge && !charge(why)) return;
+  if (operator_stop) {
+    const cause operators = *operator_stop;
+    close(exit_code_of(operators), operators, describe(operators));
+    return;
+  }
+  if (std::exchange(settle_wanted, false)) {
+    begin_settling();
+  } else {
+    choose();
+  }
+}
+
+// False where the budget is spent and the run was closed. The class is that of the first cause,
+// known only now: when a host dies, the others' workers fail first, and a lost host must not use up
+// --max-restarts.
+bool run::state::charge(const std::optional<cause>& why) {
+  if (!why) return true;
+  if (is_charged_as_restart(why->kind)) {
+    if (operator_stop) return true;
+    if (restarts_used < settings->restarts_max) {
+      ++restarts_used;
+      return true;
+    }
+    std::string text = describe(*why);
+    if (settings->restarts_max != 0) {
+      text += "; all " + std::to_string(settings->restarts_max) + " restarts are used";
+    }
+    close(exit_code_of(*why), why, std::move(text));
+    return false;
+  }
+  if (why->kind != cause_class::node_lost) return true;
+  while (!node_losses.empty() && now - node_losses.front() >= node_loss_window)
+    node_losses.pop_front();
+  node_losses.push_back(now);
+  if (node_losses.size() <= settings->node_losses_max) return true;
+  close(exit_code_of(*why), why,
+        describe(*why) + "; more than " + std::to_string(settings->node_losses_max) +
+            " node losses within an hour (--max-node-losses)");
+  return false;
+}
+
+// Members become nodes that wait; those that are gone are forgotten, and fenced should they return.
+void run::state::leave_round() {
+  std::vector<node*> gone;
+  for (node* const member : members) {
+    if (member == nullptr) continue;
+    member->slot.reset();
+    if (member->connection == 0 && (member->away || member->stands != standing::here)) {
+      gone.push_back(member);
+    }
+    member->was_told = told::nothing;
+    member->down = member->unreachable = member->acknowledged = false;
+  }
+  members.clear();
+  for (node* const member : gone)
+    forget(*member);
+}
+
+}  // namespace ddprun::core

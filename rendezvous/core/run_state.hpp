@@ -1,0 +1,266 @@
+// The inside of a run: what it remembers of its agents, and the functions that its rules are made
+// of, by source file. Included by run*.cpp only.
+//
+// Time: conditions ("max nodes are here") are judged after every event; that an agent is lost, or
+// that a round did not start in time, is judged at `time_passed` only, because the caller drains
+// its input first: words that wait in a socket count (design section 6).
+//
+// Cost: O(log n) a status. Liveness entries are checked when they fire and moved then, so a
+// heartbeat touches none of them; phases of members are counted, never scanned. Only what happens
+// once a round (choosing, pushing a stop) is O(n log n) or O(n).
+//
+// Thread rule: one thread, as run.
+#pragma once
+
+#include "rendezvous/core/cause.hpp"
+#include "rendezvous/core/run.hpp"
+#include "rendezvous/error.hpp"
+
+#include <deque>
+#include <list>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+namespace ddprun::core {
+
+using message_pointer = std::shared_ptr<const daemon_message>;
+
+inline constexpr std::size_t closed_instances_max = 64;
+inline constexpr duration closed_memory = std::chrono::hours(1);
+inline constexpr duration node_loss_window = std::chrono::hours(1);
+
+// Nodes that agree on the settings. Before the first round there may be several groups; after it
+// there is one, and others are refused.
+struct settings_group {
+  run_settings settings;
+  std::uint64_t order = 0;    // of its first node
+  std::uint32_t here = 0;     // candidates that are connected
+  std::uint32_t highest = 0;  // of `here` in this gathering; only a new one restarts the last call
+  std::optional<time_point> last_call_until;
+};
+
+enum class standing {
+  here,      // waits, or is a member of the round
+  claimant,  // came with an instance that a restarted daemon has not yet decided on
+  fenced,    // must kill everything and join anew
+  leaving,   // drained: told to close, the run goes on without it
+  closing,   // its instance is closed: told so
+};
+
+enum class told { nothing, prepare, run };
+
+// One session. It lives as long as it is connected or has a slot in the round.
+struct node {
+  ddprun::hello greeting;
+  ddprun::status state;  // its newest
+  std::string peer_address;
+  std::string local_address;
+  instance_id fresh_instance = 0;
+  std::uint64_t order = 0;
+  connection_id connection = 0;  // 0: none
+  time_point heard{};            // its last word, or when the connection ended
+  std::uint64_t heard_step = 0;
+  time_point watch_at{};  // its entry in `watch`
+  standing stands = standing::here;
+  settings_group* group = nullptr;
+  bool counted = false;  // in group->here
+  message_pointer wanted;
+  std::uint64_t wait_generation = 0;
+
+  // In the round.
+  std::optional<std::uint32_t> slot;
+  std::optional<std::uint32_t> last_slot;  // in the newest round that was chosen
+  std::uint32_t rank_first = 0;
+  told was_told = told::nothing;
+  member_phase phase = member_phase::joined;
+  bool down = false;         // no worker of the round lives there
+  bool unreachable = false;  // lost, and workers may live there
+  bool acknowledged = false;
+  bool away = false;  // declared gone, and not back since
+  bool dead = false;  // with proof
+  bool drain_seen = false;
+
+  const std::string& label() const { return greeting.node; }
+};
+
+struct closed_instance {
+  instance_id instance = 0;
+  int exit_code = 0;
+  std::optional<cause> why;
+  std::string text;
+  round_number round = 0;
+  std::uint64_t seq = 0;
+  std::uint32_t restarts_used = 0;
+  time_point closed_at{};
+  std::set<session_id> absent;  // have not been told, or have not said goodbye
+};
+
+struct run::state {
+  run_options options;
+  time_point now{};
+  run_effects* effects = nullptr;
+  std::uint64_t steps = 0;  // counts steps: "has spoken since"
+
+  // The instance.
+  run_phase phase = run_phase::gathering;
+  time_point phase_since{};
+  instance_id instance = 0;
+  round_number round = 0;  // newest chosen or seen
+  std::uint64_t seq = 0;
+  std::uint32_t restarts_used = 0;
+  std::deque<time_point> node_losses;
+  std::optional<run_settings> settings;  // from the first round on
+  round_number round_floor = 0;          // the next round is above this too
+  std::optional<cause> last_cause;
+  std::string last_end;  // how the newest round ended, in words
+  std::list<closed_instance> closed;
+
+  // Agents.
+  std::map<std::uint64_t, std::unique_ptr<node>> nodes;  // by join order
+  std::map<session_id, node*> by_session;
+  std::unordered_map<connection_id, node*> by_connection;
+  std::map<std::pair<time_point, std::uint64_t>, node*> watch;  // when to look at whom
+  std::list<settings_group> groups;
+  std::uint64_t next_order = 1;
+  std::uint64_t wait_generation = 1;
+  std::uint64_t wait_built = 0;
+  message_pointer wait_message;
+  message_pointer stop_message;
+  std::unordered_map<std::string, node*> by_explicit_label;
+
+  // Waiting for a round.
+  std::optional<time_point> settle_until;
+  // Nodes here that choose() waits for, because they have not spoken since the stop was issued.
+  std::uint32_t unspoken = 0;
+  bool holds_for_words = false;
+
+  // The round. A member whose session is not known yet (a restarted daemon) is null.
+  std::vector<node*> members;
+  assignment common;  // what all places share
+  std::uint32_t members_running = 0;
+  std::uint32_t members_succeeded = 0;
+  std::optional<time_point> start_deadline;
+
+  // The stop.
+  std::uint64_t stop_step = 0;
+  std::uint64_t stop_seq = 0;
+  time_point stop_issued{};
+  bool stop_uncharged = false;  // a join or a recovery, whatever the members report
+  bool settle_wanted = false;
+  time_point first_loss{};
+  time_point last_loss{};
+  first_cause causes;
+  std::uint32_t members_down = 0;
+  std::uint32_t members_unreachable = 0;
+  std::optional<time_point> first_acknowledged;
+  std::optional<time_point> leader_acknowledged;
+  time_point vouched_until{};  // the last word of any unreachable member
+  std::optional<cause> operator_stop;
+
+  // run.cpp: events and time.
+  void apply(const agent_joined& event);
+  void apply(const status_received& event);
+  void apply(const goodbye_received& event);
+  void apply(const agent_disconnected& event);
+  void apply(const guardian_reported& event);
+  void apply(const operator_stop_requested& event);
+  void apply(const time_passed& event);
+  void apply(const loop_was_late& event);
+  void progress();
+  void enter(run_phase next);
+  const timers& timing() const;
+  const timers& timing_of(const node& member) const;
+  void note(note_level level, std::string text);
+  void send(node& to, message_pointer message);
+  void want(node& of, message_pointer message);
+  ddprun::desired base_desired(desired_phase what);
+  message_pointer finished(ddprun::desired value);
+
+  // run_agents.cpp: who is here.
+  node* find(connection_id connection) const;
+  node& admit(const agent_joined& event);
+  void attach(node& who, const agent_joined& event);
+  void detach(node& who, bool disconnect);
+  void forget(node& who);
+  std::string refusal(const hello& greeting) const;
+  void refuse(connection_id connection, const std::string& node, std::string text);
+  void refuse(node& who, std::string text);
+  bool is_candidate(const node& who) const;
+  void recount(node& who);
+  void watch_over(node& who);
+  std::optional<time_point> lost_at(const node& who) const;
+  void recognise(node& who);
+  void let_wait(node& who);
+  std::uint32_t candidates_here() const;
+  void tell_wait(node& who);
+  void on_idle_status(node& who);
+
+  // run_gather.cpp: rules 1, 2 and 7.
+  settings_group& group_of(const run_settings& value);
+  void check_gathering();
+  bool is_ready(settings_group& group);
+  void begin_gathering();
+  void begin_settling();
+  void choose();
+  void fix_settings(settings_group& group);
+  void start_round(settings_group& group);
+  void excuse_excess();
+  bool is_recovering() const;
+
+  // run_round.cpp: rules 3 and 4.
+  void on_member_status(node& who, const status& before);
+  void on_progress(node& who);
+  void assign_all();
+  assignment place_of(const node& member) const;
+  void collect_causes(const node& who);
+  void set_phase(node& member, member_phase next);
+  void join_restarts(const node& who);
+  void end_round(const cause* trigger, duration grace, std::string text);
+  void on_start_timeout();
+  void on_unasked_end(node& who);
+  void on_stop_status(node& who);
+  void remember_loss();
+  void end_of_stop();
+  bool charge(const std::optional<cause>& why);
+  void leave_round();
+
+  // run_fencing.cpp: section 6.
+  void check_liveness();
+  void lose(node& who, bool proof, const std::string& how);
+  void mark_down(node& member);
+  void mark_unreachable(node& member);
+  void mark_reachable(node& member);
+  void acknowledge(node& member);
+  void fence(node& who);
+  bool is_stop_settled() const;
+  std::optional<time_point> fence_until() const;
+
+  // run_recovery.cpp.
+  void claim(node& who);
+  bool decide_on_claims(bool window_is_over);
+  void adopt(instance_id which, const std::vector<node*>& claimants);
+  void adopt_round(const std::vector<node*>& claimants);
+  void keep_round(const std::vector<node*>& claimants);
+  void end_found_round(const std::vector<node*>& claimants);
+  bool fill_gap(node& who);
+
+  // run_close.cpp: rule 9, drain and operator.
+  closed_instance* closed_record(const hello& greeting);
+  void tell_closed(node& who, closed_instance& record);
+  void close(int exit_code, std::optional<cause> why, std::string text);
+  void open_instance(instance_id fresh);
+  void drain(node& who);
+  void release(node& who, int exit_code);
+  void stop_by_operator(cause why);
+  void forget_old_instances();
+
+  // run_view.cpp.
+  std::string reason() const;
+  std::string here_text() const;
+  std::string gathering_reason() const;
+  std::string stopping_reason() const;
+};
+
+}  // namespace ddprun::core

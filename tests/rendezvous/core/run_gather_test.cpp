@@ -1,0 +1,196 @@
+#include "tests/support/catch.hpp"
+#include "tests/support/run_story.hpp"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+TEST_CASE("a round starts when max nodes are here: prepare to the leader alone, then run to all") {
+  run_story story;
+  fake_node& second = story.joined("node-b", nodes_of(2, 2), 3);
+  CHECK(second.wanted.phase == desired_phase::wait);
+  CHECK(second.wanted.text == "waiting for 1 of 2 nodes; here: node-b (3 workers)");
+  CHECK(second.answered == second.state.seq);
+  story.now += 12s;
+  CHECK(story.why() == "waiting for 1 of 2 nodes; here: node-b (3 workers); for 12 s");
+
+  fake_node& first = story.joined("node-a", nodes_of(2, 2), 2);
+  CHECK(first.wanted.phase == desired_phase::prepare);
+  CHECK(first.wanted.round == 1);
+  CHECK(first.wanted.world_size == 5);
+  CHECK(first.wanted.group_world_size == 2);
+  CHECK(second.wanted.phase == desired_phase::wait);
+
+  story.start_round();
+  REQUIRE(first.wanted.place);
+  REQUIRE(second.wanted.place);
+  CHECK(first.wanted.place->slot == 0);
+  CHECK(first.wanted.place->rank_first == 0);
+  CHECK(second.wanted.place->slot == 1);
+  CHECK(second.wanted.place->rank_first == 2);
+  CHECK(second.wanted.place->world_size == 5);
+  CHECK(second.wanted.place->master_address == first.peer_address);
+  CHECK(second.wanted.place->master_port == 29501);
+  CHECK(second.wanted.place->leader_node == "node-a");
+  CHECK(story.view().phase == run_phase::running);
+}
+
+TEST_CASE("last call restarts at a new highest count only") {
+  run_story story;
+  fake_node& first = story.joined("a", nodes_of(1, 4));
+  story.pass(20s);
+  fake_node& second = story.joined("b", nodes_of(1, 4));
+  story.pass(29s);
+  CHECK(story.view().phase == run_phase::gathering);
+  // A node that comes and goes is no new highest count.
+  story.goodbye(second);
+  story.joined("c", nodes_of(1, 4));
+  story.pass(500ms);
+  CHECK(story.view().phase == run_phase::gathering);
+  story.pass(600ms);
+  CHECK(story.view().phase == run_phase::preparing);
+  CHECK(first.wanted.group_world_size == 2);
+}
+
+TEST_CASE("last call ends at join_timeout, however many still come") {
+  run_story story;
+  run_settings settings = nodes_of(1, 100);
+  settings.timing.join_timeout = 60s;
+  for (int index = 0; index < 3; ++index) {
+    story.joined("n" + std::to_string(index), settings);
+    story.pass(19s);
+  }
+  story.joined("late", settings);
+  CHECK(story.view().phase == run_phase::gathering);
+  story.pass(3s);
+  CHECK(story.view().phase == run_phase::preparing);
+}
+
+TEST_CASE("too few nodes within join_timeout end the run and name who is missing") {
+  run_story story;
+  fake_node& alone = story.joined("a", nodes_of(2, 2));
+  story.pass(601s);
+  CHECK(alone.wanted.phase == desired_phase::close);
+  CHECK(alone.wanted.exit_code == 1);
+  CHECK(alone.wanted.text == "gave up after 10 min: waiting for 1 of 2 nodes; here: a (2 workers)");
+}
+
+TEST_CASE("only a connected session counts") {
+  run_story story;
+  fake_node& first = story.joined("a", nodes_of(2, 2));
+  story.disconnect(first);
+  fake_node& second = story.joined("b", nodes_of(2, 2));
+  CHECK(story.view().phase == run_phase::gathering);
+  story.connect(first);
+  CHECK(story.view().phase == run_phase::preparing);
+  CHECK(second.wanted.phase == desired_phase::wait);
+}
+
+TEST_CASE("nodes that disagree wait, why names the difference, the agreeing group goes on") {
+  run_story story;
+  fake_node& odd = story.joined("odd", nodes_of(3, 3));
+  fake_node& first = story.joined("a", nodes_of(2, 2));
+  CHECK(story.why() ==
+        "waiting for 2 of 3 nodes; here: odd (2 workers), a (2 workers); they disagree: nnodes is "
+        "2:2 here and 3:3 on the others (1 node against 1); for 0 ms");
+  CHECK(odd.refusal.empty());
+  fake_node& second = story.joined("b", nodes_of(2, 2));
+  CHECK(odd.refusal ==
+        "nnodes is 3:3 here and 2:2 on the others: start all nodes of run story with the same "
+        "options");
+  CHECK(odd.connection == 0);
+  story.start_round();
+  CHECK(first.state.phase == member_phase::running);
+  CHECK(second.state.phase == member_phase::running);
+  const fake_node& late = story.joined("c", nodes_of(4, 4));
+  CHECK(late.refusal.find("nnodes is 4:4 here and 2:2 on the others") == 0);
+}
+
+TEST_CASE("beyond max a join is refused unless spares were asked for") {
+  run_story story;
+  run_settings settings = nodes_of(1, 1);
+  settings.spares_max = 1;
+  story.joined("a", settings);
+  fake_node& spare = story.joined("b", settings);
+  CHECK(spare.refusal.empty());
+  CHECK(spare.wanted.phase == desired_phase::wait);
+  CHECK(story.view().members.at(1).spare);
+  const fake_node& third = story.joined("c", settings);
+  CHECK(third.refusal ==
+        "run story is full: 1 nodes and 1 spares are here; ask for more with --nnodes or --spares");
+}
+
+TEST_CASE("two explicit equal node ids are refused; a silent earlier life is not in the way") {
+  run_story story;
+  fake_node& first = story.node("a", nodes_of(2, 3));
+  first.greeting.node_is_explicit = true;
+  story.connect(first);
+  fake_node& twin = story.node("a", nodes_of(2, 3));
+  twin.greeting.node_is_explicit = true;
+  story.connect(twin);
+  CHECK(twin.refusal ==
+        "node id a is already used by a node at 10.0.0.1: give each node its own "
+        "--node-id");
+  story.now += 5s;
+  fake_node& reborn = story.node("a", nodes_of(2, 3));
+  reborn.greeting.node_is_explicit = true;
+  story.connect(reborn);
+  CHECK(reborn.refusal.empty());
+}
+
+TEST_CASE("hosts of one name are different nodes") {
+  run_story story;
+  story.joined("twin", nodes_of(2, 2));
+  story.joined("twin", nodes_of(2, 2));
+  CHECK(story.view().phase == run_phase::preparing);
+}
+
+TEST_CASE("a join while running waits by default, and restarts the round where asked for") {
+  run_settings settings = nodes_of(1, 2);
+  settings.timing.last_call_timeout = 1s;
+  SECTION("wait") {
+    run_story story;
+    story.joined("a", settings);
+    story.pass(1s);
+    story.start_round();
+    const fake_node& late = story.joined("b", settings);
+    CHECK(late.wanted.phase == desired_phase::wait);
+    CHECK(story.view().phase == run_phase::running);
+  }
+  SECTION("restart") {
+    settings.on_join = join_policy::restart;
+    run_story story;
+    fake_node& first = story.joined("a", settings);
+    story.pass(1s);
+    story.start_round();
+    story.joined("b", settings);
+    CHECK(first.wanted.phase == desired_phase::stop);
+    CHECK(first.wanted.grace == 30s);
+    story.stop_all();
+    story.pass(500ms);
+    CHECK(first.wanted.phase == desired_phase::prepare);
+    CHECK(first.wanted.group_world_size == 2);
+    CHECK(first.wanted.restarts_used == 0);
+  }
+}
+
+TEST_CASE("the reason to wait is refreshed at a node's own heartbeat") {
+  run_story story;
+  fake_node& first = story.joined("a", nodes_of(3, 3));
+  story.joined("b", nodes_of(3, 3));
+  const std::size_t before = first.desired_count;
+  story.say(first);
+  CHECK(first.wanted.text == "waiting for 1 of 3 nodes; here: a (2 workers), b (2 workers)");
+  CHECK(first.desired_count == before + 1);
+  story.say(first);
+  CHECK(first.desired_count == before + 1);
+}
+
+TEST_CASE("a run that nobody joined is forgettable, one with a node is not") {
+  run_story story;
+  CHECK(story.machine().forgettable(story.now));
+  fake_node& first = story.joined("a", nodes_of(2, 2));
+  CHECK_FALSE(story.machine().forgettable(story.now));
+  story.goodbye(first);
+  CHECK(story.machine().forgettable(story.now));
+}
