@@ -1,0 +1,109 @@
+#include "rendezvous/net/listener.hpp"
+
+#include "rendezvous/net/resolve.hpp"
+
+#include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <utility>
+
+namespace ddprun::net {
+namespace {
+
+constexpr auto pause_after_failure = std::chrono::milliseconds(200);
+
+error_code open_on(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, bool dual_stack) {
+  error_code error;
+  acceptor.close(error);
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error && dual_stack) acceptor.set_option(asio::ip::v6_only(false), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(listen_backlog, error);
+  if (error) {
+    error_code ignored;
+    acceptor.close(ignored);
+  }
+  return error;
+}
+
+}  // namespace
+
+struct listener::state : std::enable_shared_from_this<listener::state> {
+  explicit state(executor where) : acceptor(where), timer(where) {}
+
+  tcp::acceptor acceptor;
+  asio::steady_timer timer;
+  listener_handlers handlers;
+  bool closed = false;
+  bool in_trouble = false;
+
+  void accept() {
+    acceptor.async_accept([self = shared_from_this()](error_code error, tcp::socket socket) {
+      if (self->closed) return;
+      // Out of descriptors or of memory: the connection still waits in the backlog.
+      if (error) return self->pause(error);
+      self->in_trouble = false;
+      self->handlers.on_accept(std::move(socket));
+      if (!self->closed) self->accept();
+    });
+  }
+
+  void pause(const error_code& error) {
+    if (!in_trouble && handlers.on_trouble) {
+      handlers.on_trouble("cannot accept connections for now: " + error.message() +
+                          "; they wait in the backlog");
+    }
+    in_trouble = true;
+    if (closed) return;
+    timer.expires_after(pause_after_failure);
+    timer.async_wait([self = shared_from_this()](error_code cancelled) {
+      if (!cancelled && !self->closed) self->accept();
+    });
+  }
+};
+
+result<std::uint16_t> listener::open(const std::string& address, std::uint16_t port,
+                                     std::string& problem) {
+  close();
+  state_ = std::make_shared<state>(executor_);
+  tcp::endpoint endpoint(tcp::v6(), port);
+  error_code error;
+  if (address.empty()) {
+    error = open_on(state_->acceptor, endpoint, true);
+    if (error == boost::system::errc::address_family_not_supported ||
+        error == boost::system::errc::address_not_available) {
+      endpoint = tcp::endpoint(tcp::v4(), port);
+      error = open_on(state_->acceptor, endpoint, false);
+    }
+  } else if (const auto numeric = numeric_address(address)) {
+    endpoint = tcp::endpoint(*numeric, port);
+    error = open_on(state_->acceptor, endpoint, *numeric == asio::ip::address_v6::any());
+  } else {
+    state_ = nullptr;
+    problem = "cannot listen on " + address + ": it is no numeric address of this host";
+    return errc::invalid_argument;
+  }
+  if (error) {
+    state_ = nullptr;
+    problem = "cannot listen on " + endpoint_text(endpoint) + ": " + error.message();
+    return error;
+  }
+  return state_->acceptor.local_endpoint().port();
+}
+
+void listener::start(listener_handlers handlers) {
+  state_->handlers = std::move(handlers);
+  state_->accept();
+}
+
+void listener::close() {
+  const auto closing = std::exchange(state_, nullptr);
+  if (!closing) return;
+  closing->closed = true;
+  closing->timer.cancel();
+  error_code ignored;
+  closing->acceptor.close(ignored);
+}
+
+}  // namespace ddprun::net

@@ -1,0 +1,48 @@
+// A resolver turns a host name and a port into endpoints to dial, without ever holding up the loop.
+//
+// Numeric addresses are answered without a look-up. Names go to getaddrinfo on a thread of its own
+// that posts its answer: a look-up cannot be cancelled, and destroying an io_context joins Asio's
+// own resolver thread for as long as DNS hangs. A cancelled look-up ends unheard.
+//
+// Thread rule: one thread, that of the executor. The handler comes from the loop, never from inside
+// `start`; after `cancel` or destruction it does not come. Destroy it before its io_context.
+//
+// Errors: asio::error::host_not_found and its kin, or the system's own.
+#pragma once
+
+#include "rendezvous/net/types.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::net {
+
+using endpoints = std::vector<tcp::endpoint>;  // in the system's order of preference
+
+class resolver {
+ public:
+  using handler = std::function<void(error_code error, endpoints found)>;
+
+  explicit resolver(executor where) : executor_(std::move(where)) {}
+  ~resolver() { cancel(); }
+  resolver(const resolver&) = delete;
+  resolver& operator=(const resolver&) = delete;
+
+  // `host` may be in brackets. A second start cancels the first.
+  void start(std::string host, std::uint16_t port, handler done);
+  void cancel();
+
+  struct request;  // shared with the thread of the look-up
+
+ private:
+  executor executor_;
+  std::shared_ptr<request> request_;
+};
+
+// The address, if `host` is numeric (also with brackets, also with a scope: fe80::1%eth0).
+std::optional<asio::ip::address> numeric_address(std::string_view host);
+
+}  // namespace ddprun::net

@@ -1,0 +1,75 @@
+#include "rendezvous/net/listener.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/support/loop.hpp"
+
+#include <sys/resource.h>
+
+using namespace ddprun;
+using namespace ddprun::net;
+using test::run_until;
+
+TEST_CASE("a port in use is named with its address and the system's words") {
+  boost::asio::io_context io{1};
+  listener first(io.get_executor());
+  listener second(io.get_executor());
+  std::string problem;
+  const auto port = first.open("127.0.0.1", 0, problem);
+  REQUIRE(port.has_value());
+  const auto again = second.open("127.0.0.1", *port, problem);
+  REQUIRE(again.has_error());
+  CHECK(again.error() == boost::system::errc::address_in_use);
+  CHECK(problem ==
+        "cannot listen on 127.0.0.1:" + std::to_string(*port) + ": Address already in use");
+  CHECK(second.open("node-a", 0, problem).has_error());
+  CHECK(problem == "cannot listen on node-a: it is no numeric address of this host");
+  CHECK(second.open("203.0.113.1", 0, problem).has_error());
+  CHECK(problem == "cannot listen on 203.0.113.1:0: Cannot assign requested address");
+}
+
+TEST_CASE("without an address both families are served") {
+  boost::asio::io_context io{1};
+  listener listening(io.get_executor());
+  std::string problem;
+  const auto port = listening.open("", 0, problem);
+  REQUIRE(port.has_value());
+  int accepted = 0;
+  listening.start({[&](tcp::socket) { ++accepted; }, {}});
+  tcp::socket four(io);
+  four.connect(test::loopback(*port));
+  REQUIRE(run_until(io, [&] { return accepted == 1; }));
+  tcp::socket six(io);
+  boost::system::error_code error;
+  six.connect(tcp::endpoint(boost::asio::ip::address_v6::loopback(), *port), error);
+  if (!error) REQUIRE(run_until(io, [&] { return accepted == 2; }));
+}
+
+TEST_CASE("out of descriptors is said once, and the connections wait") {
+  boost::asio::io_context io{1};
+  listener listening(io.get_executor());
+  std::string problem;
+  const auto port = listening.open("127.0.0.1", 0, problem);
+  REQUIRE(port.has_value());
+  std::vector<tcp::socket> accepted;
+  std::vector<std::string> troubles;
+  listening.start({[&](tcp::socket socket) { accepted.push_back(std::move(socket)); },
+                   [&](const std::string& text) { troubles.push_back(text); }});
+  tcp::socket client(io);
+  client.connect(test::loopback(*port));
+
+  rlimit old{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &old) == 0);
+  // Below every open descriptor: the next accept fails.
+  rlimit none = old;
+  none.rlim_cur = static_cast<rlim_t>(client.native_handle());
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const bool told = run_until(io, [&] { return !troubles.empty(); });
+  // A second attempt is as unlucky and silent; its pause is all that this waits for.
+  for (int turn = 0; turn < 3; ++turn)
+    io.run_one_for(std::chrono::seconds(10));
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &old) == 0);
+  CHECK(told);
+  REQUIRE(run_until(io, [&] { return accepted.size() == 1; }));
+  CHECK(troubles.size() == 1);
+  CHECK(troubles.front().find("Too many open files") != std::string::npos);
+}
