@@ -1,0 +1,160 @@
+// The session to the daemon: dialling with jitter, the hello with everything in it, one status per
+// heartbeat and at once on any change, and giving up when there has been no daemon for too long.
+#include "rendezvous/core/member_state.hpp"
+
+#include <algorithm>
+
+namespace ddprun::core {
+
+void member::state::handle(const daemon_connected& event) {
+  daemon.connected = true;
+  daemon.welcomed = false;
+  daemon.heard = now;
+  daemon.own_address = event.own_address;
+  // An answer to a status of an earlier connection cannot come any more.
+  daemon.unanswered.clear();
+  past_instances.clear();
+  hello greeting = options.greeting;
+  greeting.own_address = event.own_address;
+  greeting.state = make_status();
+  emit(send_to_daemon{std::move(greeting)});
+}
+
+void member::state::handle(const daemon_disconnected& event) {
+  daemon.error = event.text;
+  connect_again();
+}
+
+void member::state::connect_again() {
+  if (daemon.welcomed) {
+    daemon.unwelcomed_since = now;
+    note(note_level::warning, "lost the rendezvous daemon at " + options.endpoint + " (" +
+                                  daemon.error + "); trying again");
+  }
+  daemon.connected = false;
+  daemon.welcomed = false;
+  daemon.unanswered.clear();
+  // The first try is soon, because reconnect_grace runs; then slower, and never all at once.
+  const duration step = timing.reconnect_grace / 8;
+  const duration longest = std::min<duration>(timing.reconnect_grace / 2, std::chrono::seconds(1));
+  const unsigned doublings = std::min(daemon.attempts, 10U);
+  ++daemon.attempts;
+  emit(connect_daemon{jittered(std::min<duration>(longest, step * (1U << doublings)))});
+  leave_if_drained();
+}
+
+void member::state::drop_silent_daemon(std::string text) {
+  daemon.error = std::move(text);
+  emit(disconnect_daemon{});
+  connect_again();
+}
+
+void member::state::welcomed_by(const welcome& message) {
+  if (message.epoch < epoch) {
+    drop_silent_daemon("a daemon of an older epoch answered");
+    return;
+  }
+  epoch = message.epoch;
+  daemon.welcomed = true;
+  daemon.was_welcomed = true;
+  daemon.attempts = 0;
+  const timers& given = message.timing;
+  // Values that would make this machine spin or never wait are no timers.
+  if (given.heartbeat_interval > duration::zero() && given.isolation_limit > duration::zero() &&
+      given.node_timeout > duration::zero() && given.reconnect_grace > duration::zero()) {
+    timing = given;
+  }
+  // In no instance, this node cannot tell a daemon how far that instance had come: any word counts.
+  if (instance == 0) {
+    told_instance = 0;
+    told_round = 0;
+    told_seq = 0;
+  }
+}
+
+void member::state::answered_by(const answer& message) {
+  moment sent;
+  while (!daemon.unanswered.empty() && daemon.unanswered.front().seq <= message.seq) {
+    sent = daemon.unanswered.front().at;
+    daemon.unanswered.pop_front();
+  }
+  if (!sent || message.seq > daemon.status_seq) return;
+  if (!daemon.vouched || *sent > *daemon.vouched) daemon.vouched = sent;
+  vouched_anew();
+  spawn_when_vouched();
+}
+
+void member::state::refused_by(const refused& message) {
+  const int code = message.exit_code == 0 ? 64 : message.exit_code;
+  note(note_level::error,
+       "the rendezvous daemon at " + options.endpoint + " refused this node: " + message.text);
+  daemon.connected = false;
+  daemon.welcomed = false;
+  emit(disconnect_daemon{});
+  leaving = core::leave{code, message.text, std::nullopt};
+  // Whatever runs here, the daemon does not want it: a polite stop could save an old snapshot.
+  take_down(force::kill, duration::zero(), 0);
+}
+
+status member::state::make_status() {
+  status value;
+  value.seq = ++daemon.status_seq;
+  value.instance = instance;
+  value.round = round;
+  value.desired_seq = instance != 0 && instance == told_instance ? told_seq : 0;
+  value.phase = phase;
+  value.place = place;
+  value.service_port = service_port;
+  value.master_port = master_port;
+  value.nccl_ids = nccl_ids;
+  value.restarts_used = restarts_used;
+  value.unkillable = unkillable;
+  value.draining = draining;
+  value.signal = signal;
+  for (const seen_cause& seen : causes) {
+    value.causes.push_back(seen.cause);
+    value.causes.back().age = now - seen.at;
+  }
+  // Where too many are unanswered the newest is not remembered: that only makes vouching shorter.
+  if (daemon.unanswered.size() < unanswered_statuses_max) {
+    daemon.unanswered.push_back({value.seq, now});
+  }
+  daemon.status_at = now;
+  changed = false;
+  return value;
+}
+
+void member::state::send_status_if_due() {
+  if (!daemon.welcomed) return;
+  if (!changed && now < daemon.status_at + timing.heartbeat_interval) return;
+  emit(send_to_daemon{make_status()});
+}
+
+// A path that healed is found sooner by a new connection than by an old one's retransmissions.
+member::state::moment member::state::daemon_silence_deadline() const {
+  if (!daemon.connected) return std::nullopt;
+  return daemon.heard + silence_limit();
+}
+
+// Workers that somebody vouches for never die of a dead daemon; who has none gives up in the end.
+member::state::moment member::state::join_deadline() const {
+  if (daemon.welcomed || living > unkillable) return std::nullopt;
+  time_point since = daemon.unwelcomed_since;
+  if (in_round() && phase != member_phase::succeeded) return std::nullopt;
+  if (phase == member_phase::succeeded && !is_leader() && tether.vouched) {
+    since = std::max(since, *tether.vouched);
+  }
+  return since + timing.join_timeout;
+}
+
+// Between half and one and a half of `value`, by splitmix64.
+duration member::state::jittered(duration value) {
+  random += 0x9e3779b97f4a7c15ULL;
+  std::uint64_t mixed = random;
+  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebULL;
+  mixed ^= mixed >> 31;
+  return value / 2 + value / 1024 * static_cast<std::int64_t>(mixed % 1024);
+}
+
+}  // namespace ddprun::core

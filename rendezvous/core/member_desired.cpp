@@ -1,0 +1,172 @@
+// What the daemon wants: which of its words is news, and what each means to a node that may still
+// be busy with an older one.
+#include "rendezvous/core/member_state.hpp"
+
+#include <algorithm>
+
+namespace ddprun::core {
+
+// Within one instance both round and seq only grow, so a word that is above in neither is old.
+// Instances are random and cannot be compared: the newest that this connection spoke of counts, and
+// none that it has left behind.
+bool member::state::is_news(const desired& message) const {
+  if (message.epoch != epoch) return message.epoch > epoch;
+  if (told_instance == 0) return true;
+  if (message.instance != told_instance) {
+    return std::find(past_instances.begin(), past_instances.end(), message.instance) ==
+           past_instances.end();
+  }
+  return message.seq > told_seq || message.round > told_round;
+}
+
+void member::state::told(const desired& message) {
+  if (!daemon.welcomed || leaving || !is_news(message)) return;
+  if (told_instance != 0 && told_instance != message.instance) {
+    past_instances.push_back(told_instance);
+    if (past_instances.size() > past_instances_max) past_instances.pop_front();
+    told_round = 0;
+  }
+  epoch = message.epoch;
+  told_instance = message.instance;
+  told_round = std::max(told_round, message.round);
+  told_seq = message.seq;
+  changed = true;
+  if (message.instance == instance) restarts_used = std::max(restarts_used, message.restarts_used);
+  if (!message.text.empty() && message.text != told_text) note(note_level::info, message.text);
+  told_text = message.text;
+
+  if (message.phase == desired_phase::close) {
+    pending.reset();
+    leaving = core::leave{message.exit_code, message.text, message.first_cause};
+    take_down(force::ask, message.grace > duration::zero() ? message.grace : timing.stop_grace, 0);
+    return;
+  }
+  if (message.phase == desired_phase::fence) {
+    pending.reset();
+    fenced = true;
+    take_down(force::kill, duration::zero(), 0);
+    return;
+  }
+  // Another instance's workers are fenced like those of an older round, whatever is wanted next.
+  if (instance != 0 && message.instance != instance && (in_round() || living > 0)) {
+    pending = message;
+    fenced = true;
+    take_down(force::kill, duration::zero(), 0);
+    return;
+  }
+  switch (message.phase) {
+    case desired_phase::wait:
+      return obey_wait(message);
+    case desired_phase::prepare:
+      return obey_prepare(message);
+    case desired_phase::run:
+      return obey_run(message);
+    case desired_phase::stop:
+      return obey_stop(message);
+    case desired_phase::fence:
+    case desired_phase::close:
+      return;
+  }
+}
+
+void member::state::enter_instance(instance_id value) {
+  if (instance == value) return;
+  forget_round();
+  instance = value;
+  round = 0;
+  restarts_used = 0;
+}
+
+void member::state::obey_wait(const desired& message) {
+  if (in_round() || living > 0) {
+    pending = message;
+    // Between a stop and its end the stop's own grace holds.
+    if (phase != member_phase::stopping) take_down(force::ask, timing.stop_grace, 0);
+    return;
+  }
+  pending.reset();
+  enter_instance(message.instance);
+  forget_round();
+  restarts_used = std::max(restarts_used, message.restarts_used);
+}
+
+void member::state::obey_prepare(const desired& message) {
+  if (draining) return;  // The status says so; such a node is no candidate.
+  if (message.instance == instance && message.round <= round) return;
+  if (in_round() || living > 0) {
+    // The new round is on already: what still lives here of an older one must not.
+    pending = message;
+    take_down(force::kill, duration::zero(), 0);
+    return;
+  }
+  pending.reset();
+  enter_instance(message.instance);
+  begin_round(message.round);
+  restarts_used = std::max(restarts_used, message.restarts_used);
+  group_world_size = std::max(1U, message.group_world_size);
+  phase = member_phase::preparing;
+  service_wanted = true;
+  emit(open_service{round, group_world_size, message.world_size});
+}
+
+void member::state::obey_run(const desired& message) {
+  if (draining) return;
+  const bool same = message.instance == instance && message.round == round;
+  if (same) {
+    // A round that was left is never entered again; one that is on only gets newer words.
+    if (phase == member_phase::preparing && message.place) take_place(*message.place);
+    return;
+  }
+  if (message.instance == instance && message.round < round) return;
+  if (in_round() || living > 0) {
+    pending = message;
+    take_down(force::kill, duration::zero(), 0);
+    return;
+  }
+  pending.reset();
+  enter_instance(message.instance);
+  begin_round(message.round);
+  restarts_used = std::max(restarts_used, message.restarts_used);
+  take_place(message.place.value_or(assignment{.group_world_size = 0}));
+}
+
+void member::state::obey_stop(const desired& message) {
+  // An older round's stop says nothing about a newer round that has begun here.
+  if (message.instance == instance && message.round < round && in_round()) return;
+  pending.reset();
+  if (!in_round() && living == 0) {
+    // The assignment may never have come; saying "stopped" tells the daemon that it never will.
+    enter_instance(message.instance);
+    if (message.round > round) {
+      forget_round();
+      round = message.round;
+    }
+    restarts_used = std::max(restarts_used, message.restarts_used);
+    phase = round == 0 ? member_phase::joined : member_phase::stopped;
+    return;
+  }
+  if (message.round > round) pending = message;
+  take_down(force::ask, message.grace > duration::zero() ? message.grace : timing.stop_grace, 0);
+}
+
+// What was wanted while the last workers went down.
+void member::state::obey_pending() {
+  if (!pending || living > 0) return;
+  const desired message = std::move(*pending);
+  pending.reset();
+  switch (message.phase) {
+    case desired_phase::wait:
+      return obey_wait(message);
+    case desired_phase::prepare:
+      return obey_prepare(message);
+    case desired_phase::run:
+      return obey_run(message);
+    case desired_phase::stop:
+      return obey_stop(message);
+    case desired_phase::fence:
+    case desired_phase::close:
+      return;
+  }
+}
+
+}  // namespace ddprun::core

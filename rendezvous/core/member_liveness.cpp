@@ -1,0 +1,95 @@
+// Who vouches for this node, since when, and what happens when nobody has for isolation_limit.
+//
+// The daemon's side of the bargain (design section 6): over a member that it cannot reach, it
+// starts the next round isolation_limit after another member of the old round has let its tether
+// go, twice that over a leader. All counting here is from this node's own sending, so a delay on
+// the way only makes this node give up sooner.
+#include "rendezvous/core/member_state.hpp"
+
+#include <algorithm>
+
+namespace ddprun::core {
+
+// Clocks may run 1 % apart, and a kill takes a moment: this node takes 2 % off.
+duration member::state::limit() const {
+  return timing.isolation_limit - timing.isolation_limit / 50;
+}
+
+// After so long without a word a connection is given up, in time for another one to help.
+duration member::state::silence_limit() const {
+  return timing.isolation_limit / 2;
+}
+
+// The last moment for which another member of the round vouches, or none.
+member::state::moment member::state::round_vouch() const {
+  if (frozen_vouch) return frozen_vouch;
+  if (!in_round()) return std::nullopt;
+  // Alone it holds the tethers of all others: there are none. That keeps workers, it starts none:
+  // it says nothing about whether the round is still wanted.
+  if (is_alone()) return living > 0 ? moment(now) : std::nullopt;
+  if (!is_leader()) return tether.vouched;
+  if (held.by_age.size() + 1 < group_world_size) return std::nullopt;
+  return held.by_age.begin()->first;
+}
+
+member::state::moment member::state::vouch() const {
+  const moment others = round_vouch();
+  if (!others || !daemon.vouched) return others ? others : daemon.vouched;
+  return std::max(*others, *daemon.vouched);
+}
+
+bool member::state::vouched() const {
+  const moment last = vouch();
+  return last && now < *last + limit();
+}
+
+// A node that has succeeded has nothing to kill; its leader only stops to answer tethers.
+member::state::moment member::state::isolation_deadline() const {
+  if (!in_round() || phase == member_phase::succeeded) return std::nullopt;
+  if (killed || (phase == member_phase::failed && living == 0)) return std::nullopt;
+  if (living > 0 && is_alone() && !frozen_vouch) return std::nullopt;
+  const time_point deadline = vouch().value_or(round_began) + limit();
+  return thaw_until ? std::max(deadline, *thaw_until) : deadline;
+}
+
+void member::state::vouched_anew() {
+  if (vouched()) thaw_until.reset();
+}
+
+void member::state::check_isolation() {
+  const moment deadline = isolation_deadline();
+  if (!deadline || now < *deadline) return;
+  const std::string text = isolation_text();
+  note(note_level::error, text);
+  if (!asked_to_stop) {
+    ddprun::cause why;
+    why.kind = cause_class::node_lost;
+    why.by_our_stop = true;
+    why.text = text;
+    remember(std::move(why));
+  }
+  take_down(force::kill, duration::zero(), 0);
+}
+
+// The loop stood still: nothing could be heard, so nothing is held against anybody for that long.
+// For isolation only as long as a question and its answer take, and once: the others' clocks ran.
+void member::state::was_late(duration by) {
+  if (by == duration::zero()) return;
+  if (const moment deadline = isolation_deadline(); deadline && !thaw_until) {
+    thaw_until = std::min(*deadline + by, now + 2 * timing.heartbeat_interval);
+  }
+  const auto extend = [by](moment& value) {
+    if (value) *value += by;
+  };
+  extend(grace_until);
+  extend(kill_until);
+  extend(drained_at);
+  failed_at += by;
+  round_began += by;
+  daemon.heard += by;
+  daemon.unwelcomed_since += by;
+  // Ask at once; a beat is due by now, too.
+  if (by >= timing.heartbeat_interval) changed = true;
+}
+
+}  // namespace ddprun::core

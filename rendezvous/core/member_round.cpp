@@ -1,0 +1,195 @@
+// A round at one node: the leader's service, the place, the spawn, and how the workers end.
+#include "rendezvous/core/member_state.hpp"
+
+#include <algorithm>
+
+namespace ddprun::core {
+
+bool member::state::in_round() const {
+  switch (phase) {
+    case member_phase::preparing:
+    case member_phase::assigned:
+    case member_phase::starting:
+    case member_phase::running:
+    case member_phase::succeeded:
+    case member_phase::failed:
+    case member_phase::stopping:
+      return true;
+    case member_phase::joined:
+    case member_phase::stopped:
+    case member_phase::lost:
+      return false;
+  }
+  return false;
+}
+
+bool member::state::is_leader() const {
+  return phase == member_phase::preparing || (place && place->slot == 0);
+}
+
+bool member::state::is_alone() const {
+  return is_leader() && group_world_size <= 1;
+}
+
+void member::state::begin_round(round_number number) {
+  forget_round();
+  round = number;
+  round_began = now;
+  changed = true;
+}
+
+// What belonged to the last round goes, but for its number.
+void member::state::forget_round() {
+  if (service_wanted) emit(close_service{round});
+  phase = member_phase::joined;
+  place.reset();
+  group_world_size = 0;
+  service_wanted = false;
+  service_port = 0;
+  master_port = 0;
+  nccl_ids.clear();
+  causes.clear();
+  ended.clear();
+  living = 0;
+  unkillable = 0;
+  asked_to_stop = false;
+  killed = false;
+  grace_until.reset();
+  kill_until.reset();
+  tether = {};
+  held = {};
+  frozen_vouch.reset();
+  thaw_until.reset();
+  changed = true;
+}
+
+void member::state::handle(const service_opened& event) {
+  if (event.round != round || phase != member_phase::preparing) return;
+  service_port = event.service_port;
+  master_port = event.master_port;
+  nccl_ids = event.nccl_ids;
+  if (nccl_ids.size() > nccl_ids_max) nccl_ids.resize(nccl_ids_max);
+  changed = true;
+}
+
+void member::state::handle(const service_failed& event) {
+  if (event.round != round || !service_wanted || !in_round()) return;
+  if (phase == member_phase::stopping || phase == member_phase::succeeded) {
+    note(note_level::warning,
+         "the job store of round " + std::to_string(round) + " ended: " + event.text);
+    return;
+  }
+  ddprun::cause why;
+  why.kind = cause_class::start;
+  why.text = event.text;
+  service_wanted = false;
+  service_port = 0;
+  fail(std::move(why));
+}
+
+void member::state::take_place(const assignment& value) {
+  changed = true;
+  round_began = now;
+  phase = member_phase::assigned;
+  place = value;
+  group_world_size = value.group_world_size;
+  const bool leads = value.slot == 0;
+  const std::uint64_t rank_end = std::uint64_t{value.rank_first} + options.greeting.worker_count;
+  const bool sound =
+      value.slot < value.group_world_size && rank_end <= value.world_size &&
+      (leads ? service_port != 0 : value.tether_port != 0 && !value.master_address.empty());
+  if (!sound) {
+    ddprun::cause why;
+    why.kind = cause_class::start;
+    why.text = "the rendezvous daemon's assignment for round " + std::to_string(round) +
+               " makes no sense here: group rank " + std::to_string(value.slot) + " of " +
+               std::to_string(value.group_world_size) + ", ranks from " +
+               std::to_string(value.rank_first) + " of " + std::to_string(value.world_size);
+    place.reset();
+    fail(std::move(why));
+    return;
+  }
+  if (leads) {
+    spawn_when_vouched();
+  } else {
+    tether.wanted = true;
+    dial(duration::zero());
+  }
+}
+
+// Workers are never started on an old word: an agent that stood still may read an assignment of a
+// round that is long over.
+void member::state::spawn_when_vouched() {
+  if (phase != member_phase::assigned || !vouched()) return;
+  changed = true;
+  phase = member_phase::starting;
+  living = options.greeting.worker_count;
+  ended.assign(living, false);
+  emit(start_workers{instance, round, *place, restarts_used});
+}
+
+void member::state::handle(const workers_started& event) {
+  if (event.round != round || phase != member_phase::starting) return;
+  phase = member_phase::running;
+  changed = true;
+}
+
+void member::state::handle(const worker_ended& event) {
+  if (event.round != round || event.local_rank >= ended.size() || ended[event.local_rank]) return;
+  ended[event.local_rank] = true;
+  --living;
+  if (unkillable > living) {
+    unkillable = living;
+    changed = true;
+  }
+  if (!event.success) {
+    ddprun::cause why = event.cause;
+    why.local_rank = event.local_rank;
+    if (place) why.rank = place->rank_first + event.local_rank;
+    if (!asked_to_stop) {
+      fail(std::move(why));
+    } else if (causes.empty()) {
+      // One is enough to show that the stop arrived; the rest would only make the status long.
+      why.by_our_stop = true;
+      remember(std::move(why));
+    }
+  }
+  if (living > 0) return;
+  if (asked_to_stop) {
+    after_workers();
+  } else if (phase == member_phase::starting || phase == member_phase::running) {
+    phase = member_phase::succeeded;
+    changed = true;
+    leave_if_drained();
+  }
+}
+
+// The rest of this node's workers run on until the daemon says stop, which is at once.
+void member::state::fail(ddprun::cause why) {
+  remember(std::move(why));
+  if (phase == member_phase::failed) return;
+  phase = member_phase::failed;
+  failed_at = now;
+  changed = true;
+}
+
+void member::state::remember(ddprun::cause why) {
+  if (causes.size() >= causes_max) return;
+  why.round = round;
+  why.slot = place ? place->slot : 0;
+  why.node = options.greeting.node;
+  if (!causes.empty() || why.by_our_stop) why.tail.clear();
+  if (why.tail.size() > tail_bytes_max) {
+    std::size_t cut = why.tail.size() - tail_bytes_max;
+    // Not inside a character: the continuation bytes of UTF-8 are 10xxxxxx.
+    while (cut < why.tail.size() && (static_cast<unsigned char>(why.tail[cut]) & 0xC0U) == 0x80U) {
+      ++cut;
+    }
+    why.tail.erase(0, cut);
+  }
+  const time_point at = now - std::max(why.age, duration::zero());
+  causes.push_back({std::move(why), at});
+  changed = true;
+}
+
+}  // namespace ddprun::core

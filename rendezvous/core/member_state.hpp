@@ -1,0 +1,243 @@
+// What a member remembers, and the parts of its machine. Internal to member*.cpp.
+//
+//   file                 what it decides
+//   member.cpp           which part an event goes to; time; leaving
+//   member_daemon.cpp    the session to the daemon: connect, hello, welcome, status, reconnect
+//   member_desired.cpp   what the daemon wants: which word is new, and what it means here
+//   member_round.cpp     a round: service, tether, spawn, how the workers end
+//   member_stop.cpp      the way down: grace, kill, unkillable, fence, close; signals of a person
+//   member_tether.cpp    both ends of the tether
+//   member_liveness.cpp  who vouches for this node, since when, and isolation
+//   member_text.cpp      sentences for people
+//
+// Thread rule: one thread. `now` and `effects` are those of the step under way.
+#pragma once
+
+#include "rendezvous/core/member.hpp"
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <set>
+
+namespace ddprun::core {
+
+inline constexpr std::size_t unanswered_statuses_max = 64;
+inline constexpr std::size_t past_instances_max = 16;
+inline constexpr int exit_code_unreachable = 1;
+
+struct member::state {
+  using moment = std::optional<time_point>;
+
+  // ---- the session to the daemon ----
+  struct sent_status {
+    std::uint64_t seq = 0;
+    time_point at;
+  };
+  struct daemon_link {
+    bool connected = false;
+    bool welcomed = false;
+    bool was_welcomed = false;     // ever
+    time_point unwelcomed_since;   // not in a session since; counts towards join_timeout
+    time_point heard;              // the newest word on this connection
+    time_point status_at;          // the newest status was queued
+    std::uint64_t status_seq = 0;  // of it
+    std::deque<sent_status> unanswered;
+    unsigned attempts = 0;  // since the last welcome
+    std::string error;      // what the system said last
+    std::string own_address;
+    moment vouched;  // send time of the newest status that was answered
+  };
+
+  // ---- the member's end of the tether ----
+  struct tether_link {
+    bool wanted = false;    // this node keeps a tether in this round
+    bool answered = false;  // the hello was
+    bool waiting = false;   // a beat is under way; the next one waits for its answer
+    time_point waiting_since;
+    time_point hello_since;  // the oldest dial whose hello may still be answered
+    bool hello_pending = false;
+    time_point beat_due;
+    std::uint64_t beat_seq = 0;  // never used twice in a round
+    unsigned attempts = 0;
+    std::string error;
+    moment vouched;  // send time of the newest beat that was answered
+  };
+
+  // ---- the leader's end of the tethers ----
+  struct held_tether {
+    std::uint32_t slot = 0;
+    std::uint64_t beat_seq = 0;
+    moment answered;  // when its newest word was answered; none: it was not
+  };
+  struct held_slot {
+    session_id session;
+    std::uint64_t tether = 0;  // 0: none at the moment
+    moment vouched;
+  };
+  struct held_tethers {
+    std::map<std::uint64_t, held_tether> by_tether;
+    std::map<std::uint32_t, held_slot> by_slot;
+    std::set<std::pair<time_point, std::uint32_t>> by_age;  // slots that ever vouched
+  };
+
+  struct seen_cause {
+    ddprun::cause cause;
+    time_point at;
+  };
+
+  enum class force { ask, kill };
+
+  explicit state(member_options given);
+
+  // ---- member.cpp ----
+  void handle(const daemon_connected& event);
+  void handle(const daemon_disconnected& event);
+  void handle(const daemon_said& event);
+  void handle(const service_opened& event);
+  void handle(const service_failed& event);
+  void handle(const tether_connected& event);
+  void handle(const tether_disconnected& event);
+  void handle(const tether_answered& event);
+  void handle(const member_attached& event);
+  void handle(const member_beat& event);
+  void handle(const member_detached& event);
+  void handle(const workers_started& event);
+  void handle(const worker_ended& event);
+  void handle(const signal_received& event);
+  void handle(const member_time_passed& event);
+  void handle(const member_loop_was_late& event);
+  void emit(member_effect effect);
+  void note(note_level level, std::string text);
+  // Goodbye if no worker lives, and the last effect.
+  void finish(int exit_code, std::string text, std::optional<ddprun::cause> first_cause);
+  void collect_deadlines(moment& next) const;
+
+  // ---- member_daemon.cpp ----
+  void welcomed_by(const welcome& message);
+  void answered_by(const answer& message);
+  void refused_by(const refused& message);
+  void connect_again();
+  void drop_silent_daemon(std::string text);
+  status make_status();
+  void send_status_if_due();
+  moment daemon_silence_deadline() const;
+  moment join_deadline() const;
+  duration jittered(duration value);
+
+  // ---- member_desired.cpp ----
+  void told(const desired& message);
+  bool is_news(const desired& message) const;
+  void enter_instance(instance_id value);
+  void obey_wait(const desired& message);
+  void obey_prepare(const desired& message);
+  void obey_run(const desired& message);
+  void obey_stop(const desired& message);
+  void obey_pending();
+
+  // ---- member_round.cpp ----
+  void begin_round(round_number number);
+  void forget_round();
+  void take_place(const assignment& value);
+  void spawn_when_vouched();
+  void fail(ddprun::cause why);
+  void remember(ddprun::cause why);
+  bool in_round() const;
+  bool is_leader() const;
+  bool is_alone() const;
+
+  // ---- member_stop.cpp ----
+  void take_down(force how, duration grace, int signal);
+  void let_go();
+  void settle_down();
+  void after_workers();
+  void leave_if_drained();
+  void check_stop_deadlines();
+  moment drain_deadline() const;
+  moment own_stop_deadline() const;
+
+  // ---- member_tether.cpp ----
+  void dial(duration delay);
+  void dial_again(std::string text);
+  void send_beat();
+  void check_tether();
+  moment tether_deadline() const;
+  moment reach_deadline() const;
+  bool accepts_tethers() const;
+
+  // ---- member_liveness.cpp ----
+  duration limit() const;
+  duration silence_limit() const;
+  moment round_vouch() const;
+  moment vouch() const;
+  bool vouched() const;
+  moment isolation_deadline() const;
+  void vouched_anew();
+  void check_isolation();
+  void was_late(duration by);
+
+  // ---- member_text.cpp ----
+  std::string unreachable_text() const;
+  std::string tether_failure_text() const;
+  std::string isolation_text() const;
+  std::string why_text() const;
+
+  member_options options;
+  timers timing;
+  std::uint64_t random;
+
+  time_point now;
+  member_effects* effects = nullptr;
+  bool changed = false;  // the status differs from the one sent last
+  bool left = false;
+
+  daemon_link daemon;
+
+  // The newest word of the daemon, and the instances that this connection has left behind.
+  std::uint64_t epoch = 0;
+  instance_id told_instance = 0;
+  round_number told_round = 0;
+  std::uint64_t told_seq = 0;
+  std::deque<instance_id> past_instances;
+  std::optional<desired> pending;  // to be obeyed once no worker lives here
+  std::string told_text;
+
+  // The round.
+  instance_id instance = 0;
+  round_number round = 0;
+  member_phase phase = member_phase::joined;
+  std::uint32_t restarts_used = 0;
+  std::optional<assignment> place;
+  std::uint32_t group_world_size = 0;
+  time_point round_began;
+  bool service_wanted = false;
+  std::uint16_t service_port = 0;
+  std::uint16_t master_port = 0;
+  std::vector<std::string> nccl_ids;
+  std::vector<seen_cause> causes;
+  time_point failed_at;
+
+  // The workers. `living` counts those of which no end has been told.
+  std::vector<bool> ended;
+  std::uint32_t living = 0;
+  std::uint32_t unkillable = 0;
+  bool asked_to_stop = false;
+  bool killed = false;
+  moment grace_until;
+  moment kill_until;
+
+  tether_link tether;
+  held_tethers held;
+  moment frozen_vouch;  // of the tethers, from when they were let go
+  moment thaw_until;    // isolation waits until then after a loop that was late
+
+  // The way out.
+  bool fenced = false;
+  std::optional<ddprun::core::leave> leaving;
+  bool draining = false;
+  int signal = 0;
+  unsigned signals = 0;
+  moment drained_at;
+};
+
+}  // namespace ddprun::core
