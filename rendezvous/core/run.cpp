@@ -236,6 +236,7 @@ void run::state::send(node& to, message_pointer message) {
 
 void run::state::want(node& of, message_pointer message) {
   of.wanted = std::move(message);
+  of.wanted_seq = of.wanted ? std::get<ddprun::desired>(*of.wanted).seq : 0;
   of.wait_generation = 0;
   send(of, of.wanted);
 }

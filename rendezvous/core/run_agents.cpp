@@ -229,9 +229,12 @@ void run::state::let_wait(node& who) {
 // All who wait are told the same, and are told again when the reason has changed: each at its own
 // next heartbeat, so that n joins do not make n * n messages.
 void run::state::tell_wait(node& who) {
-  if (wait_built != wait_generation || !wait_message) {
+  // An agent takes only what is newer than the last it was told, so an older shared one is no use.
+  const std::uint64_t told_seq = std::max(who.wanted_seq, who.state.desired_seq);
+  if (wait_built != wait_generation || !wait_message || wait_seq <= told_seq) {
     ddprun::desired value = base_desired(desired_phase::wait);
     value.text = reason();
+    wait_seq = value.seq;
     wait_message = finished(std::move(value));
     wait_built = wait_generation;
   }

@@ -42,8 +42,8 @@ void run::state::check_gathering() {
   if (by_connection.empty() && instance == 0) return;
   if (is_recovering()) return;
   if (instance == 0) {
-    if (!decide_on_claims(true)) open_instance(nodes.begin()->second->fresh_instance);
-    return;
+    if (!decide_on_claims(true)) open_instance(by_connection.begin()->second->fresh_instance);
+    if (phase != run_phase::gathering) return;
   }
   settings_group* best = nullptr;
   for (settings_group& group : groups) {

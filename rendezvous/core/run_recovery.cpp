@@ -239,7 +239,10 @@ bool run::state::fill_gap(node& who) {
   who.was_told = told::run;
   who.down = who.unreachable = who.acknowledged = false;
   recount(who);
-  want(who, stop_message);
+  // Its earlier daemon may have told it more than this one has told anybody.
+  ddprun::desired stop = std::get<ddprun::desired>(*stop_message);
+  stop.seq = ++seq;
+  want(who, finished(std::move(stop)));
   on_member_status(who, said);
   return true;
 }

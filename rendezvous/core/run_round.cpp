@@ -205,7 +205,6 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
   leader_acknowledged.reset();
   vouched_until = {};
   ddprun::desired value = base_desired(desired_phase::stop);
-  stop_seq = value.seq;
   value.grace = grace;
   if (trigger != nullptr) value.first_cause = *trigger;
   value.text = std::move(text);
@@ -231,7 +230,8 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
   }
   // Whoever waits is told why, and shows by its answer that it is a candidate.
   for (const auto& [order, who] : nodes) {
-    if (!who->slot && is_candidate(*who)) tell_wait(*who);
+    const bool waits = !who->slot || who->was_told == told::nothing;
+    if (waits && is_candidate(*who)) tell_wait(*who);
   }
 }
 
@@ -240,7 +240,8 @@ void run::state::on_stop_status(node& who) {
   const status& said = who.state;
   const bool of_round = said.instance == instance && said.round == round;
   if (of_round) collect_causes(who);
-  const bool has_obeyed = said.desired_seq >= stop_seq;
+  // Everybody who was told of the round is told to stop it.
+  const bool has_obeyed = said.desired_seq >= who.wanted_seq;
   switch (said.phase) {
     case member_phase::preparing:
     case member_phase::assigned:

@@ -67,6 +67,7 @@ struct node {
   settings_group* group = nullptr;
   bool counted = false;  // in group->here
   message_pointer wanted;
+  std::uint64_t wanted_seq = 0;
   std::uint64_t wait_generation = 0;
 
   // In the round.
@@ -126,6 +127,7 @@ struct run::state {
   std::uint64_t next_order = 1;
   std::uint64_t wait_generation = 1;
   std::uint64_t wait_built = 0;
+  std::uint64_t wait_seq = 0;
   message_pointer wait_message;
   message_pointer stop_message;
   std::unordered_map<std::string, node*> by_explicit_label;
@@ -145,7 +147,6 @@ struct run::state {
 
   // The stop.
   std::uint64_t stop_step = 0;
-  std::uint64_t stop_seq = 0;
   time_point stop_issued{};
   bool stop_uncharged = false;  // a join or a recovery, whatever the members report
   bool settle_wanted = false;

@@ -1,0 +1,180 @@
+#include "tests/support/catch.hpp"
+#include "tests/support/run_story.hpp"
+
+#include <csignal>
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct pair_story : run_story {
+  explicit pair_story(run_settings settings = nodes_of(2, 2)) {
+    a = &joined("a", settings);
+    b = &joined("b", settings);
+    start_round();
+  }
+  fake_node* a = nullptr;
+  fake_node* b = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("success of all closes the run with 0; goodbye acknowledges") {
+  pair_story story;
+  story.say(*story.a, member_phase::succeeded);
+  CHECK(story.a->wanted.phase == desired_phase::run);
+  story.say(*story.b, member_phase::succeeded);
+  CHECK(story.a->wanted.phase == desired_phase::close);
+  CHECK(story.a->wanted.exit_code == 0);
+  CHECK(story.a->wanted_buffer == story.b->wanted_buffer);
+  CHECK(story.view().exit_code == 0);
+  story.goodbye(*story.a);
+  story.goodbye(*story.b);
+  CHECK_FALSE(story.machine().forgettable(story.now + 59min));
+  CHECK(story.machine().forgettable(story.now + 60min));
+}
+
+TEST_CASE("who was away at close is told when it comes back, for an hour") {
+  pair_story story;
+  const instance_id first = story.view().instance;
+  story.say(*story.b, member_phase::succeeded);
+  story.disconnect(*story.b);
+  story.say(*story.a, member_phase::succeeded);
+  story.goodbye(*story.a);
+  story.pass(50min);
+  SECTION("by its instance") {
+    story.connect(*story.b);
+    CHECK(story.b->wanted.phase == desired_phase::close);
+    CHECK(story.b->wanted.instance == first);
+    CHECK(story.b->wanted.exit_code == 0);
+  }
+  SECTION("also beside the next instance") {
+    const fake_node& next = story.joined("a", nodes_of(2, 2));
+    CHECK(next.wanted.phase == desired_phase::wait);
+    CHECK(story.view().instance != first);
+    story.connect(*story.b);
+    CHECK(story.b->wanted.phase == desired_phase::close);
+    CHECK(story.view().phase == run_phase::gathering);
+    CHECK(story.view().instance != first);
+  }
+}
+
+TEST_CASE("a hello without an instance opens the next instance of a closed run") {
+  pair_story story(nodes_of(2, 2, 0));
+  const instance_id first = story.view().instance;
+  story.fail(*story.b, 3);
+  story.stop_all();
+  CHECK(story.view().phase == run_phase::closed);
+  story.goodbye(*story.a);
+  fake_node& again = story.joined("a", nodes_of(1, 1));
+  CHECK(again.wanted.phase == desired_phase::prepare);
+  CHECK(again.wanted.instance != first);
+  CHECK(again.wanted.round == 1);
+  CHECK(story.b->wanted.phase == desired_phase::close);
+  story.goodbye(*story.b);
+  story.start_round();
+  CHECK(story.view().phase == run_phase::running);
+}
+
+TEST_CASE("a drained node leaves with 0 when the run goes on without it, free of charge") {
+  pair_story story(nodes_of(1, 2, 0));
+  story.ask_to_leave(*story.a, SIGTERM);
+  CHECK(story.b->wanted.phase == desired_phase::stop);
+  CHECK(story.b->wanted.grace == 30s);
+  story.stop_all();
+  CHECK(story.view().phase == run_phase::settling);
+  story.pass(500ms);
+  CHECK(story.a->wanted.phase == desired_phase::close);
+  CHECK(story.a->wanted.exit_code == 0);
+  CHECK(story.b->wanted.phase == desired_phase::prepare);
+  story.goodbye(*story.a);
+  story.start_round();
+  CHECK(story.view().restarts_used == 0);
+  CHECK(story.view().phase == run_phase::running);
+}
+
+TEST_CASE("a drained node leaves with 0 when the run falls to gathering") {
+  pair_story story;
+  story.ask_to_leave(*story.b, SIGTERM);
+  story.stop_all();
+  story.pass(500ms);
+  CHECK(story.b->wanted.phase == desired_phase::close);
+  CHECK(story.b->wanted.exit_code == 0);
+  CHECK(story.a->wanted.phase == desired_phase::wait);
+  CHECK(story.view().phase == run_phase::gathering);
+}
+
+TEST_CASE("SIGTERM to all ends the run with 128 + the signal") {
+  pair_story story;
+  story.ask_to_leave(*story.a, SIGTERM);
+  story.ask_to_leave(*story.b, SIGTERM);
+  story.stop_all();
+  story.pass(500ms);
+  CHECK(story.a->wanted.phase == desired_phase::close);
+  CHECK(story.a->wanted.exit_code == 143);
+  CHECK(story.b->wanted.exit_code == 143);
+}
+
+TEST_CASE("a lone node that waits and is asked to leave ends the run") {
+  run_story story;
+  fake_node& alone = story.joined("a", nodes_of(2, 2));
+  story.ask_to_leave(alone, SIGHUP);
+  CHECK(alone.wanted.phase == desired_phase::close);
+  CHECK(alone.wanted.exit_code == 128 + SIGHUP);
+}
+
+TEST_CASE("a spare leaves without disturbing the round") {
+  run_settings settings = nodes_of(1, 1);
+  settings.spares_max = 1;
+  run_story story;
+  story.joined("a", settings);
+  story.start_round();
+  fake_node& spare = story.joined("b", settings);
+  story.ask_to_leave(spare, SIGTERM);
+  CHECK(spare.wanted.phase == desired_phase::close);
+  CHECK(spare.wanted.exit_code == 0);
+  story.goodbye(spare);
+  CHECK(story.view().phase == run_phase::running);
+}
+
+TEST_CASE("Ctrl-C at one node stops the whole run with 130") {
+  pair_story story;
+  story.ask_to_leave(*story.b, SIGINT);
+  CHECK(story.a->wanted.phase == desired_phase::stop);
+  CHECK(story.a->wanted.text == "b: stopped by SIGINT");
+  story.stop_all();
+  CHECK(story.a->wanted.phase == desired_phase::close);
+  CHECK(story.a->wanted.exit_code == 130);
+  CHECK(story.b->wanted.exit_code == 130);
+}
+
+TEST_CASE("an operator's stop ends a run that gathers") {
+  run_story story;
+  fake_node& alone = story.joined("a", nodes_of(2, 2));
+  story.step(core::operator_stop_requested{"maintenance"});
+  CHECK(alone.wanted.phase == desired_phase::close);
+  CHECK(alone.wanted.exit_code == 143);
+  CHECK(alone.wanted.text == "stopped by an operator: maintenance");
+}
+
+TEST_CASE("a leader whose workers are done stays for the others, a member may go") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(3, 3));
+  fake_node& b = story.joined("b", nodes_of(3, 3));
+  fake_node& c = story.joined("c", nodes_of(3, 3));
+  story.start_round();
+  story.say(a, member_phase::succeeded);
+  story.say(b, member_phase::succeeded);
+  story.ask_to_leave(a, SIGTERM);
+  story.ask_to_leave(b, SIGTERM);
+  CHECK(a.wanted.phase == desired_phase::run);
+  CHECK(b.wanted.phase == desired_phase::close);
+  story.goodbye(b);
+  CHECK(story.view().phase == run_phase::running);
+  story.say(c, member_phase::succeeded);
+  CHECK(a.wanted.phase == desired_phase::close);
+  CHECK(a.wanted.exit_code == 0);
+  CHECK(c.wanted.exit_code == 0);
+}

@@ -1,0 +1,253 @@
+#include "tests/support/catch.hpp"
+#include "tests/support/run_story.hpp"
+
+#include <csignal>
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct pair_story : run_story {
+  explicit pair_story(run_settings settings = nodes_of(2, 2)) {
+    a = &joined("a", settings);
+    b = &joined("b", settings);
+    start_round();
+  }
+  fake_node* a = nullptr;
+  fake_node* b = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("a failure stops everybody with one shared message and is charged once") {
+  pair_story story;
+  story.fail(*story.b, 3);
+  CHECK(story.a->wanted.phase == desired_phase::stop);
+  CHECK(story.a->wanted.round == 1);
+  CHECK(story.a->wanted.grace == 5s);
+  CHECK(story.a->wanted_buffer == story.b->wanted_buffer);
+  REQUIRE(story.a->wanted.first_cause);
+  CHECK(story.a->wanted.first_cause->code == 3);
+  story.fail(*story.a, 1);
+  story.fail(*story.a, 1);
+  story.stop_all();
+  CHECK(story.view().phase == run_phase::preparing);
+  CHECK(story.view().round == 2);
+  CHECK(story.view().restarts_used == 1);
+  story.start_round();
+  CHECK(story.a->wanted.restarts_used == 1);
+  CHECK(story.b->wanted.restarts_used == 1);
+  CHECK(story.a->wanted.place->slot == 0);
+  CHECK(story.b->wanted.place->slot == 1);
+}
+
+TEST_CASE("after a plain worker failure nobody waits for quiet") {
+  pair_story story;
+  const time_point failed_at = story.now;
+  story.fail(*story.b, 3);
+  story.stop_all();
+  story.start_round();
+  CHECK(story.now == failed_at);
+  CHECK(story.a->state.phase == member_phase::running);
+}
+
+TEST_CASE("without a restart left the run ends with the cause's exit code") {
+  pair_story story(nodes_of(2, 2, 0));
+  story.fail(*story.b, 3);
+  CHECK(story.a->wanted.phase == desired_phase::stop);
+  story.stop_all();
+  CHECK(story.a->wanted.phase == desired_phase::close);
+  CHECK(story.a->wanted.exit_code == 3);
+  CHECK(story.a->wanted.text == "b: rank 2 (local rank 0) exited with status 3");
+  CHECK(story.b->wanted.exit_code == 3);
+}
+
+TEST_CASE("the first cause is settled when the stop ends, from all reports") {
+  pair_story story(nodes_of(2, 2, 0));
+  story.fail(*story.b, 1);  // a broken connection, the effect
+  cause killed;
+  killed.round = 1;
+  killed.node = "a";
+  killed.kind = cause_class::signal;
+  killed.code = SIGKILL;
+  killed.age = 10ms;
+  story.a->state.causes = {killed};
+  story.stop_all();
+  CHECK(story.a->wanted.phase == desired_phase::close);
+  CHECK(story.a->wanted.exit_code == 128 + SIGKILL);
+}
+
+TEST_CASE("every member must run within start_timeout") {
+  SECTION("the leader does not prepare") {
+    run_story story;
+    fake_node& only = story.joined("a", nodes_of(1, 1, 0));
+    CHECK(only.wanted.phase == desired_phase::prepare);
+    story.pass(60s);
+    CHECK(only.wanted.phase == desired_phase::stop);
+    CHECK(only.wanted.text == "a: has not started within 60 s, is still preparing");
+    story.stop_all();
+    CHECK(only.wanted.phase == desired_phase::close);
+    CHECK(only.wanted.exit_code == 1);
+  }
+  SECTION("a member does not start its workers") {
+    pair_story story;
+    story.fail(*story.a, 1);
+    story.stop_all();
+    fake_node& leader = story.node_in(desired_phase::prepare);
+    run_story::obey(leader);
+    leader.state.service_port = 29502;
+    story.say(leader, member_phase::preparing);
+    CHECK(story.b->wanted.phase == desired_phase::run);
+    story.say(*story.a, member_phase::running);
+    story.say(*story.b, member_phase::starting);
+    story.pass(60s);
+    CHECK(story.b->wanted.text == "b: has not started within 60 s, is still starting");
+    CHECK(story.view().phase == run_phase::stopping);
+  }
+}
+
+TEST_CASE("a leader that cannot prepare fails the round for all who were told of it") {
+  run_story story;
+  fake_node& leader = story.joined("a", nodes_of(2, 2));
+  fake_node& other = story.joined("b", nodes_of(2, 2));
+  run_story::obey(leader);
+  cause why;
+  why.round = 1;
+  why.node = "a";
+  why.kind = cause_class::start;
+  why.text = "port 29500 is in use";
+  leader.state.causes = {why};
+  story.say(leader, member_phase::failed);
+  CHECK(leader.wanted.phase == desired_phase::stop);
+  CHECK(other.wanted.phase == desired_phase::wait);
+  CHECK(other.wanted.text.find("stopping round 1 (a: port 29500 is in use)") == 0);
+  story.say(other);
+  story.stop_all();
+  CHECK(story.view().round == 2);
+  CHECK(story.view().restarts_used == 1);
+}
+
+TEST_CASE("success is final: a later loss of that member does not end the round") {
+  pair_story story;
+  story.say(*story.b, member_phase::succeeded);
+  story.disconnect(*story.b);
+  story.pass(5s);
+  CHECK(story.view().phase == run_phase::running);
+  CHECK(story.why() ==
+        "round 1 of 2 nodes and 4 workers runs; 1 nodes are done, waiting for a; "
+        "for 5 s");
+  story.say(*story.a, member_phase::succeeded);
+  CHECK(story.a->wanted.phase == desired_phase::close);
+  CHECK(story.a->wanted.exit_code == 0);
+}
+
+TEST_CASE("a worker that cannot be killed takes its node out; the others go on") {
+  run_settings settings = nodes_of(1, 2);
+  run_story story;
+  fake_node& a = story.joined("a", settings);
+  fake_node& b = story.joined("b", settings);
+  story.start_round();
+  story.fail(b, 1);
+  b.state.unkillable = 1;
+  story.stop_all();
+  CHECK(a.wanted.phase == desired_phase::prepare);
+  CHECK(a.wanted.group_world_size == 1);
+  story.start_round();
+  CHECK(story.view().phase == run_phase::running);
+  b.state.unkillable = 0;
+  story.say(b);
+  CHECK(b.wanted.phase == desired_phase::wait);
+}
+
+TEST_CASE("node losses have a budget of their own, per sliding hour") {
+  run_settings settings = nodes_of(1, 2, 0);
+  settings.node_losses_max = 1;
+  settings.timing.last_call_timeout = 1s;
+  run_story story;
+  fake_node& a = story.joined("a", settings);
+  fake_node& b = story.joined("b", settings);
+  story.start_round();
+  story.guardian(b);
+  CHECK(a.wanted.phase == desired_phase::stop);
+  story.stop_all();
+  story.pass(600ms);
+  story.start_round();
+  CHECK(story.view().node_losses == 1);
+  CHECK(story.view().restarts_used == 0);
+  CHECK(a.wanted.place->group_world_size == 1);
+  story.pass(3601s);
+  CHECK(story.view().node_losses == 0);
+}
+
+TEST_CASE("a node loss that shows late is not charged as the worker failures it caused") {
+  pair_story story(nodes_of(1, 2, 0));
+  story.disconnect(*story.b);  // the host dies
+  story.fail(*story.a, 1);     // its peer notices first
+  CHECK(story.a->wanted.phase == desired_phase::stop);
+  story.stop_all();
+  CHECK(story.view().phase == run_phase::stopping);
+  story.guardian(*story.b);
+  story.pass(600ms);
+  CHECK(story.view().restarts_used == 0);
+  CHECK(story.view().node_losses == 1);
+  CHECK(story.a->wanted.phase == desired_phase::prepare);
+}
+
+TEST_CASE("losses in a row make one round: settle restarts with each, up to its cap") {
+  run_settings settings = nodes_of(1, 30);
+  settings.timing.last_call_timeout = 1s;
+  run_story story;
+  std::vector<fake_node*> rack;
+  for (int index = 0; index < 12; ++index)
+    rack.push_back(&story.joined("n" + std::to_string(index), settings));
+  story.pass(1s);
+  story.start_round();
+  for (std::size_t index = 1; index < rack.size(); ++index) {
+    story.guardian(*rack[index]);
+    story.stop_all();
+    CHECK(story.view().round == 1);
+    if (index == 4) CHECK(story.view().phase != run_phase::preparing);
+    story.pass(400ms, {rack.begin(), rack.end()});
+  }
+  story.pass(1s);
+  CHECK(story.view().round == 2);
+  CHECK(story.view().node_losses == 1);
+}
+
+TEST_CASE("survivors keep their slots and a spare fills the hole") {
+  run_settings settings = nodes_of(3, 3);
+  settings.spares_max = 1;
+  run_story story;
+  fake_node& a = story.joined("a", settings);
+  fake_node& b = story.joined("b", settings);
+  fake_node& c = story.joined("c", settings);
+  story.start_round();
+  fake_node& spare = story.joined("d", settings);
+  story.guardian(b);
+  story.say(spare);
+  story.stop_all();
+  story.pass(500ms);
+  story.start_round();
+  CHECK(a.wanted.place->slot == 0);
+  CHECK(spare.wanted.place->slot == 1);
+  CHECK(c.wanted.place->slot == 2);
+}
+
+TEST_CASE("a spare that is silent since before the stop is waited for, but not for long") {
+  run_settings settings = nodes_of(2, 2);
+  settings.spares_max = 1;
+  run_story story;
+  story.joined("a", settings);
+  fake_node& b = story.joined("b", settings);
+  story.start_round();
+  fake_node& spare = story.joined("d", settings);
+  story.pass(1ms);
+  story.guardian(b);
+  story.stop_all();
+  story.pass(600ms, {&spare});
+  CHECK(story.view().phase == run_phase::settling);
+  story.say(spare);
+  CHECK(story.view().phase == run_phase::preparing);
+}

@@ -1,0 +1,195 @@
+#include "tests/support/catch.hpp"
+#include "tests/support/run_story.hpp"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Three nodes of which one may be missing; last call is short, as time is not the point.
+struct trio_story : run_story {
+  trio_story() {
+    run_settings settings = nodes_of(1, 3);
+    a = &joined("a", settings);
+    b = &joined("b", settings);
+    c = &joined("c", settings);
+    start_round();
+  }
+  void stop_but(const fake_node& silent) {
+    for (fake_node* const who : {a, b, c}) {
+      if (who == &silent || who->wanted.phase != desired_phase::stop) continue;
+      say(*who, member_phase::stopping);
+      say(*who, member_phase::stopped);
+    }
+  }
+  fake_node* a = nullptr;
+  fake_node* b = nullptr;
+  fake_node* c = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("a silent node is lost after node_timeout, its workers after the isolation limit") {
+  trio_story story;
+  story.pass(9900ms, {story.c});
+  CHECK(story.view().phase == run_phase::running);
+  story.pass(200ms, {story.c});
+  CHECK(story.view().phase == run_phase::stopping);
+  CHECK(story.c->connection == 0);
+  const time_point stopped = story.now;
+  story.stop_but(*story.c);
+  CHECK(story.why().find("c cannot be reached: waiting until its workers must be gone") !=
+        std::string::npos);
+  story.pass(8100ms);
+  CHECK(story.view().phase == run_phase::stopping);
+  story.pass(100ms);
+  CHECK(story.view().round == 2);
+  CHECK(story.now - stopped < 8300ms);
+}
+
+TEST_CASE("a lost leader takes two isolation limits: its members hang on its tethers") {
+  trio_story story;
+  story.disconnect(*story.a);
+  story.pass(2s);
+  CHECK(story.view().phase == run_phase::stopping);
+  story.stop_but(*story.a);
+  story.pass(16300ms);
+  CHECK(story.view().phase == run_phase::stopping);
+  story.pass(100ms);
+  CHECK(story.view().round == 2);
+  story.start_round();
+  CHECK(story.b->wanted.place->slot == 0);
+}
+
+TEST_CASE("a guardian's word or a goodbye is proof of death: nobody waits") {
+  trio_story story;
+  SECTION("guardian") {
+    story.guardian(*story.a);
+  }
+  SECTION("goodbye") {
+    story.goodbye(*story.a);
+  }
+  CHECK(story.view().phase == run_phase::stopping);
+  story.stop_but(*story.a);
+  story.pass(600ms);
+  CHECK(story.view().round == 2);
+}
+
+TEST_CASE("proof that comes while the lost are being waited for ends the wait") {
+  trio_story story;
+  story.disconnect(*story.c);
+  story.pass(2s);
+  story.stop_but(*story.c);
+  story.pass(1s);
+  CHECK(story.view().phase == run_phase::stopping);
+  story.guardian(*story.c);
+  story.pass(600ms);
+  CHECK(story.view().round == 2);
+}
+
+TEST_CASE("without a word from any member the next round waits for orphan_limit") {
+  trio_story story;
+  for (fake_node* const who : {story.a, story.b, story.c})
+    story.disconnect(*who);
+  story.pass(2s);
+  CHECK(story.view().phase == run_phase::stopping);
+  fake_node& newcomer = story.joined("d", nodes_of(1, 3));
+  story.pass(9min);
+  CHECK(story.view().round == 1);
+  CHECK(story.why().find("no node of it can be reached") != std::string::npos);
+  story.pass(62s);
+  CHECK(story.view().round == 2);
+  CHECK(newcomer.wanted.phase == desired_phase::prepare);
+}
+
+TEST_CASE("a node that comes back while the round stops is waited for") {
+  trio_story story;
+  story.disconnect(*story.c);
+  story.pass(2s);
+  story.stop_but(*story.c);
+  story.connect(*story.c);
+  CHECK(story.c->wanted.phase == desired_phase::stop);
+  story.pass(60s);
+  CHECK(story.view().round == 1);
+  story.stop_all();
+  story.pass(600ms);
+  CHECK(story.view().round == 2);
+}
+
+TEST_CASE("a node that comes back in an older round is fenced and joins anew") {
+  trio_story story;
+  story.pass(10s, {story.c});
+  story.stop_but(*story.c);
+  story.pass(9s);
+  story.start_round();
+  REQUIRE(story.view().round == 2);
+  story.connect(*story.c);
+  CHECK(story.c->wanted.phase == desired_phase::fence);
+  CHECK(story.c->wanted.round >= 2);
+  story.say(*story.c);
+  CHECK(story.c->wanted.phase == desired_phase::fence);
+  story.rejoin(*story.c);
+  CHECK(story.c->wanted.phase == desired_phase::wait);
+  CHECK(story.view().phase == run_phase::running);
+}
+
+TEST_CASE("an agent of another instance is fenced") {
+  trio_story story;
+  fake_node& stray = story.node("stray", nodes_of(1, 3));
+  stray.greeting.settings = story.a->greeting.settings;
+  stray.state.instance = 4711;
+  stray.state.round = 9;
+  stray.state.phase = member_phase::running;
+  story.connect(stray);
+  CHECK(stray.wanted.phase == desired_phase::fence);
+}
+
+TEST_CASE("a session that connects again replaces its old connection") {
+  trio_story story;
+  const connection_id before = story.b->connection;
+  story.connect(*story.b);
+  CHECK(story.b->connection != before);
+  CHECK(story.b->wanted.phase == desired_phase::run);
+  CHECK(story.view().phase == run_phase::running);
+  story.step(core::agent_disconnected{before});
+  story.pass(5s);
+  CHECK(story.view().phase == run_phase::running);
+}
+
+TEST_CASE("a reconnect within the grace does not end the round") {
+  trio_story story;
+  story.disconnect(*story.b);
+  story.pass(1900ms);
+  story.connect(*story.b);
+  story.pass(5s);
+  CHECK(story.view().phase == run_phase::running);
+}
+
+TEST_CASE("a loop that was late moves every deadline by that much") {
+  trio_story story;
+  story.now += 30s;
+  story.step(core::loop_was_late{30s});
+  story.step(core::time_passed{});
+  CHECK(story.view().phase == run_phase::running);
+  story.pass(9s, {story.a, story.b, story.c});
+  CHECK(story.view().phase == run_phase::running);
+}
+
+TEST_CASE("words that wait in a socket count: only time_passed declares a loss") {
+  trio_story story;
+  story.now += 11s;
+  story.say(*story.a);
+  story.say(*story.b);
+  story.say(*story.c);
+  story.step(core::time_passed{});
+  CHECK(story.view().phase == run_phase::running);
+}
+
+TEST_CASE("a node that stopped its workers by itself ends the round as a node loss") {
+  trio_story story;
+  story.b->state.phase = member_phase::stopped;
+  story.say(*story.b);
+  CHECK(story.view().phase == run_phase::stopping);
+  CHECK(story.a->wanted.text == "b was lost: it stopped its workers by itself");
+}
