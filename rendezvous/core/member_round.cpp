@@ -120,7 +120,8 @@ void member::state::take_place(const assignment& value) {
 // Workers are never started on an old word: an agent that stood still may read an assignment of a
 // round that is long over.
 void member::state::spawn_when_vouched() {
-  if (phase != member_phase::assigned || !vouched()) return;
+  const bool leader_answered = is_leader() || tether.vouched;
+  if (phase != member_phase::assigned || !leader_answered || !vouched()) return;
   changed = true;
   phase = member_phase::starting;
   living = options.greeting.worker_count;

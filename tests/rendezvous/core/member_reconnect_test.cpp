@@ -1,0 +1,193 @@
+#include "tests/support/catch.hpp"
+#include "tests/support/member_story.hpp"
+
+#include <set>
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using namespace ddprun::core;
+using Catch::Contains;
+using ddprun::test::member_story;
+
+TEST_CASE("the hello carries everything, again on each connection") {
+  member_story story;
+  story.run_as_member();
+  story.worker_fails(0);
+  story.lose_daemon();
+  story.forget();
+  story.tell(daemon_connected{"10.0.0.9"});
+  REQUIRE(story.all<send_to_daemon>().size() == 1);
+  const hello greeting = std::get<hello>(story.all<send_to_daemon>()[0].message);
+  CHECK(greeting.own_address == "10.0.0.9");
+  CHECK(greeting.state.instance == member_story::instance);
+  CHECK(greeting.state.round == 1);
+  CHECK(greeting.state.phase == member_phase::failed);
+  CHECK(greeting.state.desired_seq == story.desired_seq);
+  CHECK(greeting.state.place->slot == 1);
+  CHECK(greeting.state.causes.size() == 1);
+}
+
+TEST_CASE("reconnects are soon, then slower, and differ from node to node") {
+  std::set<duration> first;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    member_options options = member_story::default_options();
+    options.seed = seed;
+    member_story story(std::move(options));
+    story.connect();
+    story.forget();
+    for (int tries = 0; tries < 10; ++tries)
+      story.lose_daemon();
+    const auto dials = story.all<connect_daemon>();
+    REQUIRE(dials.size() == 10);
+    CHECK(dials.front().delay <= story.timing.reconnect_grace / 4);
+    CHECK(dials.back().delay >= 500ms);
+    CHECK(dials.back().delay <= 1500ms);
+    first.insert(dials.front().delay);
+  }
+  CHECK(first.size() > 4);
+}
+
+TEST_CASE("what is older than the newest word is ignored") {
+  member_story story;
+  story.connect();
+  const desired old_run = [&] {
+    desired value = story.order(desired_phase::run, 1);
+    value.place = assignment{1, 2, 2, 4, "10.0.0.1", 1, 1, "node-a", {}};
+    return value;
+  }();
+  story.want(desired_phase::wait, 2);
+  story.say(old_run);
+  CHECK(story.sent.phase == member_phase::joined);
+  CHECK_FALSE(story.did<dial_tether>());
+  SECTION("the same word again, too") {
+    story.assign(3, 1, 2);
+    desired again = story.order(desired_phase::stop, 3);
+    again.seq = --story.desired_seq;
+    story.say(again);
+    CHECK(story.sent.phase == member_phase::assigned);
+  }
+  SECTION("an instance that this connection has left behind, too") {
+    desired other = story.order(desired_phase::wait, 0);
+    other.instance = 5;
+    other.seq = 1;
+    story.say(other);
+    CHECK(story.sent.instance == 5);
+    story.want(desired_phase::wait, 9);
+    CHECK(story.sent.instance == 5);
+  }
+}
+
+TEST_CASE("another instance fences the workers of this one") {
+  member_story story;
+  story.run_as_member();
+  story.forget();
+  desired other = story.order(desired_phase::wait, 0);
+  other.instance = 5;
+  other.seq = 1;
+  story.say(other);
+  CHECK(story.did<kill_workers>());
+  story.workers_end_by_signal(9);
+  CHECK(story.sent.instance == 5);
+  CHECK(story.sent.phase == member_phase::joined);
+}
+
+TEST_CASE("a restarted daemon that says the same words does not disturb a running round") {
+  member_story story;
+  story.run_as_member();
+  story.lose_daemon();
+  story.pass(30s);
+  story.forget();
+  story.connect();
+  story.assign(1, 1, 2);
+  CHECK_FALSE(story.did<start_workers>());
+  CHECK_FALSE(story.did<kill_workers>());
+  CHECK(story.sent.phase == member_phase::running);
+  CHECK(story.sent.desired_seq == story.desired_seq);
+}
+
+TEST_CASE("an endpoint that never answers is given up, with what to check") {
+  member_story story;
+  for (int tries = 0; tries < 2000 && !story.left; ++tries) {
+    story.lose_daemon("Connection refused");
+    story.pass(1s);
+  }
+  REQUIRE(story.left);
+  CHECK(story.left->exit_code == 1);
+  CHECK(story.left->text ==
+        "cannot reach the rendezvous daemon at 10.0.0.100:29400, tried for 10 min; the last try: "
+        "Connection refused; check that it runs there, that the endpoint is right, and that no "
+        "firewall is between");
+}
+
+TEST_CASE("a daemon that died with its host is tried until join_timeout, then named") {
+  member_story story;
+  story.run_as_member();
+  story.lose_daemon("Connection reset by peer");
+  story.leader_answers = false;
+  story.pass(10s);
+  CHECK(story.did<kill_workers>());
+  story.workers_end_by_signal(9);
+  story.pass(story.timing.join_timeout);
+  REQUIRE(story.left);
+  CHECK(story.left->exit_code == 1);
+  CHECK_THAT(story.left->text, Contains("10.0.0.100:29400"));
+  CHECK_THAT(story.left->text, Contains("Connection reset by peer"));
+}
+
+TEST_CASE("a connection without a welcome is another service's: it is dropped and tried again") {
+  member_story story;
+  story.tell(daemon_connected{"10.0.0.2"});
+  story.forget();
+  story.pass(story.timing.isolation_limit);
+  CHECK(story.did<disconnect_daemon>());
+  CHECK(story.did<connect_daemon>());
+  CHECK_THAT(story.machine().why(story.now()), Contains("there was no welcome"));
+}
+
+TEST_CASE("a daemon that falls silent is dialled anew") {
+  member_story story;
+  story.run_as_member();
+  story.daemon_answers = false;
+  story.forget();
+  story.pass(story.timing.isolation_limit);
+  CHECK(story.did<disconnect_daemon>());
+  CHECK(story.did<connect_daemon>());
+  CHECK_FALSE(story.did<kill_workers>());
+}
+
+TEST_CASE("a refused node says why and leaves") {
+  member_story story;
+  story.tell(daemon_connected{"10.0.0.2"});
+  story.say(refused{64, "nnodes is 1:1 here and 2:2 on the others"});
+  REQUIRE(story.left);
+  CHECK(story.left->exit_code == 64);
+  CHECK_THAT(story.left->text, Contains("nnodes is 1:1 here"));
+  CHECK_THAT(story.all<member_note>().back().text, Contains("10.0.0.100:29400"));
+}
+
+TEST_CASE("a node that is refused while its workers run kills them first") {
+  member_story story;
+  story.run_as_member();
+  story.lose_daemon();
+  story.tell(daemon_connected{"10.0.0.2"});
+  story.say(refused{64, "the run is closed"});
+  CHECK(story.did<kill_workers>());
+  CHECK_FALSE(story.left);
+  story.workers_end_by_signal(9);
+  REQUIRE(story.left);
+  CHECK(story.left->exit_code == 64);
+}
+
+TEST_CASE("the daemon's timers hold from the welcome on, unless they make no sense") {
+  member_story story;
+  story.timing = timers_for(3s);
+  story.connect();
+  const std::size_t before = story.statuses;
+  story.pass(3s);
+  CHECK(story.statuses == before + 10);
+  story.lose_daemon();
+  story.timing.heartbeat_interval = 0s;
+  story.connect();
+  story.pass(3s);
+  CHECK(story.statuses < before + 25);
+}
