@@ -70,6 +70,15 @@ constexpr std::array options = {
     option_spec{"use-env", flag, 0, false, "LOCAL_RANK is always in the environment; leave it out"},
 };
 
+constexpr std::array<std::string_view, 8> ours = {
+    "spares",  "embed-daemon", "node-id",   "max-node-losses",
+    "on-join", "store",        "log-level", "version",
+};
+
+bool is_ours(const option_spec& spec) {
+  return std::find(ours.begin(), ours.end(), spec.name) != ours.end();
+}
+
 std::string with_dashes(std::string_view name) {
   std::string dashed(name);
   std::replace(dashed.begin(), dashed.end(), '_', '-');
@@ -122,13 +131,16 @@ parsed<const option_spec*> find_option(std::string_view name) {
   const std::string dashed = with_dashes(name);
   std::vector<std::string_view> matches;
   const option_spec* match = nullptr;
-  for (const option_spec& spec : options) {
-    if (spec.name == dashed) return &spec;
-    if (dashed.empty() || !spec.name.starts_with(dashed)) continue;
-    match = &spec;
-    matches.push_back(spec.name);
+  for (const bool of_ours : {false, true}) {
+    for (const option_spec& spec : options) {
+      if (spec.name == dashed) return &spec;
+      if (dashed.empty() || !spec.name.starts_with(dashed) || is_ours(spec) != of_ours) continue;
+      match = &spec;
+      matches.push_back(spec.name);
+    }
+    if (matches.size() == 1) return match;
+    if (matches.size() > 1) break;
   }
-  if (matches.size() == 1) return match;
   if (matches.size() > 1) return ambiguous(name, matches);
   return unknown(name, dashed);
 }

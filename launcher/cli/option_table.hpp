@@ -2,7 +2,8 @@
 // that it does not have yet, with the line that answers them.
 //
 // Names are kept with dashes; underscores are the same. Lookup follows argparse: an exact name, or
-// a prefix of one name only.
+// a prefix of one name only. Options that torchrun does not have stand back, so that a prefix that
+// is enough for torchrun is enough here.
 //
 // Thread rule: constant tables and pure functions.
 #pragma once
@@ -29,7 +30,6 @@ struct option_spec {
   std::string_view harmless = {};     // the one value of an unsupported option that is accepted
 };
 
-// In the order of the help.
 std::span<const option_spec> option_table();
 
 // The option of that name, which may have underscores and may be a prefix. The error names the

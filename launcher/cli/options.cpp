@@ -48,7 +48,9 @@ checked settle_endpoint(options_draft& draft) {
                        "[:PORT], the same on all nodes: a ddprun-rendezvous daemon, or one of "
                        "the nodes, which then runs it"};
   }
-  if (draft.endpoint.empty()) {
+  // torchrun's documentation has one node at localhost:0.
+  const bool any_port = one_node && !draft.endpoint.empty() && options.endpoint.port == 0;
+  if (draft.endpoint.empty() || any_port) {
     options.standalone = true;
     options.endpoint = {"127.0.0.1", 0};
   } else if (options.endpoint.port == 0) {

@@ -58,6 +58,13 @@ TEST_CASE("one node without an endpoint is standalone") {
   CHECK(options.notes.empty());
 }
 
+TEST_CASE("one node at port 0 is standalone too") {
+  const launch_options options = read("--rdzv-backend=c10d --rdzv-endpoint=localhost:0 a.py");
+  CHECK(options.standalone);
+  CHECK(to_text(options.endpoint) == "127.0.0.1:0");
+  CHECK(options.notes.empty());
+}
+
 TEST_CASE("the options of an elastic run are read") {
   const launch_options options = read(
       "--nnodes=2:4 --nproc-per-node 8 --rdzv-endpoint node0:1234 --rdzv-id job7 "
@@ -97,6 +104,10 @@ TEST_CASE("dashes, underscores, prefixes and both forms of values mean the same"
   CHECK(read("--rdzv_end=h --rdzv_id=x --nnode=2 a.py").settings.nodes_max == 2);
   CHECK(read("--no-python a.out").no_python);
   CHECK(read("--no_py a.out").no_python);
+  // What names one option of torchrun does so here, whatever we have added.
+  CHECK(read("--max=3 a.py").settings.restarts_max == 3);
+  CHECK(read("--node=3 a.py").node_rank == 3U);
+  CHECK(read("--spar=3 a.py").settings.spares_max == 3);
 }
 
 TEST_CASE("everything after the script is the script's") {
@@ -178,7 +189,7 @@ TEST_CASE("mistakes are answered with what, where and what to do") {
       {"-mx a",
        "unknown option -x in -mx; long options start with two dashes, and ddprun --help lists all"},
       {"--n=2 a.py",
-       "--n could be --nnodes, --nproc-per-node, --node-id, --node-rank, --no-python or "
+       "--n could be --nnodes, --nproc-per-node, --node-rank, --no-python or "
        "--numa-binding; write more of it"},
       {"--nnodes", "--nnodes needs a value"},
       {"--nnodes --standalone a.py", "--nnodes needs a value"},
