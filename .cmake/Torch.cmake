@@ -1,0 +1,84 @@
+# LibTorch from the PyPI package `torch`: target ddprun::torch, or none.
+#
+#   DDPRUN_WITH_TORCH  auto: used when it is found; OFF: not looked for; ON: missing is an error
+#   DDPRUN_PYTHON      the Python interpreter whose torch to use; else .venv here, else the active
+#                      virtual environment, else python3
+#
+# Not find_package(Torch): it is a fatal error where no CUDA toolkit is installed. Only libtorch_cpu
+# and libc10 are linked: libtorch_cuda takes seconds and gigabytes to load, and CPU work needs none
+# of it. The package is found without importing it (0.03 s instead of 2.5 s).
+set(DDPRUN_PYTHON "" CACHE FILEPATH "Python interpreter whose torch package is used")
+
+# Sets ddprun_torch_folder and ddprun_torch_version, or ddprun_torch_missing to the reason.
+function(ddprun_find_torch)
+  set(missing "")
+  set(pythons ${DDPRUN_PYTHON})
+  if(NOT pythons)
+    set(pythons ${CMAKE_SOURCE_DIR}/.venv/bin/python "$ENV{VIRTUAL_ENV}/bin/python" python3)
+  endif()
+  set(folder "")
+  foreach(python IN LISTS pythons)
+    execute_process(
+      COMMAND ${python} -c "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s and s.submodule_search_locations else '')"
+      OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
+    if(status EQUAL 0 AND IS_DIRECTORY "${folder}/lib")
+      break()
+    endif()
+    set(folder "")
+  endforeach()
+  find_path(DDPRUN_GLOO_INCLUDE_DIR gloo/rendezvous/store.h)
+  mark_as_advanced(DDPRUN_GLOO_INCLUDE_DIR)
+  if(NOT folder)
+    list(JOIN pythons ", " tried)
+    set(missing "no Python package torch (asked: ${tried}); ./tests/setup installs it, or name an interpreter with -DDDPRUN_PYTHON=")
+  elseif(NOT EXISTS ${folder}/lib/libtorch_cpu.so OR NOT EXISTS ${folder}/include/torch/csrc/api/include)
+    set(missing "${folder} has no libtorch_cpu.so or no headers")
+  elseif(NOT DDPRUN_GLOO_INCLUDE_DIR)
+    set(missing "no gloo/rendezvous/store.h: torch does not ship Gloo's headers; install the Debian package libgloo-dev")
+  else()
+    file(STRINGS ${folder}/version.py line REGEX "^__version__")
+    string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" version "${line}")
+    # c10d::Reducer and ProcessGroup change their constructors between versions.
+    if(NOT version MATCHES "^2\\.11\\." AND NOT DDPRUN_WITH_TORCH STREQUAL ON)
+      set(missing "torch ${version} in ${folder} is not 2.11, for which worker/torch is written (-DDDPRUN_WITH_TORCH=ON tries it all the same)")
+    endif()
+  endif()
+  set(ddprun_torch_missing "${missing}" PARENT_SCOPE)
+  set(ddprun_torch_folder "${folder}" PARENT_SCOPE)
+  set(ddprun_torch_version "${version}" PARENT_SCOPE)
+endfunction()
+
+if(NOT DDPRUN_WITH_TORCH MATCHES "^(auto|ON|OFF)$")
+  message(FATAL_ERROR "DDPRUN_WITH_TORCH is '${DDPRUN_WITH_TORCH}': use auto, ON or OFF")
+elseif(DDPRUN_WITH_TORCH STREQUAL OFF)
+  message(STATUS "LibTorch: left out (DDPRUN_WITH_TORCH=OFF)")
+elseif(DDPRUN_SANITIZE)
+  # The package's libraries are not built with the sanitizers, which would see errors in them.
+  if(DDPRUN_WITH_TORCH STREQUAL ON)
+    message(FATAL_ERROR "DDPRUN_WITH_TORCH=ON and DDPRUN_SANITIZE do not go together")
+  endif()
+  message(STATUS "LibTorch: left out of a sanitizer build")
+else()
+  ddprun_find_torch()
+  if(ddprun_torch_missing AND DDPRUN_WITH_TORCH STREQUAL ON)
+    message(FATAL_ERROR "DDPRUN_WITH_TORCH=ON, but ${ddprun_torch_missing}")
+  elseif(ddprun_torch_missing)
+    message(STATUS "LibTorch: left out: ${ddprun_torch_missing}")
+  else()
+    message(STATUS "LibTorch: ${ddprun_torch_version} in ${ddprun_torch_folder}")
+    add_library(ddprun_torch INTERFACE)
+    add_library(ddprun::torch ALIAS ddprun_torch)
+    target_include_directories(ddprun_torch SYSTEM INTERFACE
+      ${ddprun_torch_folder}/include ${ddprun_torch_folder}/include/torch/csrc/api/include
+      ${DDPRUN_GLOO_INCLUDE_DIR})
+    target_compile_definitions(ddprun_torch INTERFACE USE_C10D_GLOO)
+    # Debug information of torch's headers costs a third of the time to compile and a hundred times
+    # the size; the work is done inside libtorch_cpu, so what calls it needs no optimizing.
+    target_compile_options(ddprun_torch INTERFACE -g0 $<$<NOT:$<CONFIG:Debug>>:-O1>)
+    # Registrations in libtorch_cpu run when it is loaded, whether or not a symbol is used.
+    target_link_libraries(ddprun_torch INTERFACE
+      -Wl,--no-as-needed ${ddprun_torch_folder}/lib/libtorch_cpu.so
+      ${ddprun_torch_folder}/lib/libc10.so -Wl,--as-needed)
+    target_link_options(ddprun_torch INTERFACE -Wl,-rpath,${ddprun_torch_folder}/lib)
+  endif()
+endif()

@@ -1,0 +1,47 @@
+#include "network.hpp"
+
+#include "worker/checksum.hpp"
+
+#include <torch/nn/functional/activation.h>
+#include <torch/nn/functional/pooling.h>
+
+namespace snapshot_resume {
+
+namespace functional = torch::nn::functional;
+
+NetworkImpl::NetworkImpl() {
+  first =
+      register_module("first", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 16, 3).padding(1)));
+  second =
+      register_module("second", torch::nn::Conv2d(torch::nn::Conv2dOptions(16, 32, 3).padding(1)));
+  digit = register_module("digit", torch::nn::Linear(32 * 4 * 4, 10));
+}
+
+torch::Tensor NetworkImpl::forward(torch::Tensor images) {
+  auto values = functional::relu(first->forward(images));
+  values = functional::relu(second->forward(values));
+  values = functional::max_pool2d(values, functional::MaxPool2dFuncOptions(2));
+  return functional::log_softmax(digit->forward(values.flatten(1)), 1);
+}
+
+torch::Tensor images_of(digits& pictures) {
+  const auto count = static_cast<std::int64_t>(pictures.labels.size());
+  return torch::from_blob(pictures.images.data(), {count, 1, 8, 8}, torch::kFloat);
+}
+
+torch::Tensor labels_of(digits& pictures) {
+  const auto count = static_cast<std::int64_t>(pictures.labels.size());
+  return torch::from_blob(pictures.labels.data(), {count}, torch::kLong);
+}
+
+std::uint32_t checksum(torch::nn::Module& model) {
+  std::uint32_t result = 0;
+  for (const auto& parameter : model.parameters()) {
+    const auto values = parameter.detach().contiguous();
+    result = ddprun::worker::crc32c(
+        std::string_view(static_cast<const char*>(values.data_ptr()), values.nbytes()), result);
+  }
+  return result;
+}
+
+}  // namespace snapshot_resume

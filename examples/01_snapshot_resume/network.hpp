@@ -1,0 +1,29 @@
+// A small convolutional network for pictures of 8x8 pixels: 9,658 parameters.
+#pragma once
+
+#include "digits.hpp"
+
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+
+namespace snapshot_resume {
+
+struct NetworkImpl : torch::nn::Module {
+  NetworkImpl();
+  torch::Tensor forward(torch::Tensor images);
+
+  torch::nn::Conv2d first{nullptr};
+  torch::nn::Conv2d second{nullptr};
+  torch::nn::Linear digit{nullptr};
+};
+TORCH_MODULE(Network);
+
+// Tensors over the pictures' own memory, which must live as long.
+torch::Tensor images_of(digits& pictures);
+torch::Tensor labels_of(digits& pictures);
+
+// Of all parameters, bit by bit: two runs that end with the same one have done the same.
+std::uint32_t checksum(torch::nn::Module& model);
+
+}  // namespace snapshot_resume

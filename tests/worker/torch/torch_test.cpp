@@ -1,0 +1,254 @@
+// REQUIRE only: CHECK is here a macro of LibTorch, which ends the program.
+#include "tests/support/catch.hpp"
+#include "tests/worker/torch/ranks.hpp"
+#include "worker/torch/distributed_data_parallel.hpp"
+#include "worker/torch/process_group.hpp"
+#include "worker/torch/snapshot_archive.hpp"
+
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/sgd.h>
+
+#include <sstream>
+#include <unistd.h>
+
+namespace ddprun::tests {
+namespace {
+
+using worker::distributed_data_parallel;
+using worker::environment;
+using worker::process_group;
+using worker::process_group_options;
+
+struct NetImpl : torch::nn::Module {
+  explicit NetImpl(std::int64_t width = 8)
+      : first(register_module("first", torch::nn::Linear(4, width))),
+        second(register_module("second", torch::nn::Linear(width, 3))) {}
+  torch::Tensor forward(torch::Tensor values) {
+    return second->forward(torch::relu(first->forward(values)));
+  }
+  torch::nn::Linear first;
+  torch::nn::Linear second;
+};
+TORCH_MODULE(Net);
+
+torch::Tensor gradients(Net& net) {
+  std::vector<torch::Tensor> all;
+  for (const auto& parameter : net->parameters())
+    all.push_back(parameter.grad().flatten());
+  return torch::cat(all).clone();
+}
+
+torch::Tensor parameters(Net& net) {
+  std::vector<torch::Tensor> all;
+  for (const auto& parameter : net->parameters())
+    all.push_back(parameter.detach().flatten());
+  return torch::cat(all).clone();
+}
+
+std::string bits(const torch::Tensor& tensor) {
+  const auto flat = tensor.contiguous();
+  std::ostringstream text;
+  const auto* at = static_cast<const unsigned char*>(flat.data_ptr());
+  for (std::size_t byte = 0; byte < flat.nbytes(); ++byte)
+    text << std::hex << int{at[byte]} << ' ';
+  return text.str();
+}
+
+torch::Tensor images_of(std::uint32_t rank, int step) {
+  torch::manual_seed(100 * rank + static_cast<std::uint64_t>(step));
+  return torch::randn({6, 4});
+}
+
+const char* yes_no(bool value) {
+  return value ? "yes" : "no";
+}
+
+// Five steps; per step the loss, and whether the gradient is the mean of the ranks' own ones. The
+// last line has gradient and parameters bit by bit.
+std::string train(const environment& environment) {
+  torch::set_num_threads(1);
+  auto group = process_group::join(environment);
+  torch::manual_seed(environment.rank + 1);  // different first weights: rank 0's must win
+  Net net;
+  distributed_data_parallel parallel(group, *net);
+  torch::optim::SGD optimizer(net->parameters(), 0.1);
+  const auto labels = torch::tensor({0, 1, 2, 0, 1, 2}, torch::kLong);
+  std::ostringstream said;
+  for (int step = 0; step < 5; ++step) {
+    // What the average ought to be: a plain copy of the model over everybody's images.
+    Net plain;
+    {
+      const torch::NoGradGuard no_grad;
+      for (std::size_t at = 0; at < plain->parameters().size(); ++at) {
+        plain->parameters()[at].copy_(net->parameters()[at]);
+      }
+    }
+    for (std::uint32_t rank = 0; rank < environment.world_size; ++rank) {
+      (torch::nn::functional::cross_entropy(plain->forward(images_of(rank, step)), labels) /
+       static_cast<double>(environment.world_size))
+          .backward();
+    }
+    parallel.zero_grad();
+    const auto loss = torch::nn::functional::cross_entropy(
+        parallel.forward(net, images_of(environment.rank, step)), labels);
+    parallel.backward(loss);
+    said << "loss " << loss.item<float>() << ", mean "
+         << yes_no(torch::allclose(gradients(net), gradients(plain), 1e-4, 1e-6)) << "\n";
+    optimizer.step();
+  }
+  said << bits(gradients(net)) << bits(parameters(net));
+  group.barrier();
+  return said.str();
+}
+
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> result;
+  std::istringstream from(text);
+  for (std::string line; std::getline(from, line);)
+    result.push_back(line);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("two ranks: losses differ, gradients and weights are equal", "[torch]") {
+  const auto said = run_ranks(2, train);
+  INFO(said[0] << "\n" << said[1]);
+  const auto first = lines(said[0]);
+  const auto second = lines(said[1]);
+  REQUIRE(first.size() == 6);
+  REQUIRE(second.size() == 6);
+  for (int step = 0; step < 5; ++step) {
+    REQUIRE(first[step] != second[step]);
+    REQUIRE(first[step].ends_with("mean yes"));
+    REQUIRE(second[step].ends_with("mean yes"));
+  }
+  REQUIRE(first[5] == second[5]);
+}
+
+TEST_CASE("collectives give every rank the same", "[torch]") {
+  const auto said = run_ranks(3, [](const environment& environment) {
+    auto group = process_group::join(environment);
+    auto sum = torch::full({2}, static_cast<double>(environment.rank + 1));
+    group.all_reduce_sum(sum);
+    auto sent = torch::full({1}, static_cast<double>(environment.rank));
+    group.broadcast(sent, 2);
+    const auto bytes =
+        group.broadcast_bytes(environment.rank == 1 ? std::string("a\0b", 3) : "unused", 1);
+    const auto nothing = group.broadcast_bytes(environment.rank == 0 ? "" : "unused", 0);
+    group.barrier();
+    std::ostringstream text;
+    text << sum[0].item<float>() << ' ' << sum[1].item<float>() << ' ' << sent.item<float>() << ' '
+         << bytes.size() << bytes[0] << bytes[2] << ' ' << nothing.size();
+    return text.str();
+  });
+  REQUIRE(said == std::vector<std::string>(3, "6 6 2 3ab 0"));
+}
+
+TEST_CASE("a rank that dies is an error of the others, with rank and store named", "[torch]") {
+  const auto said = run_ranks(2, [](const environment& environment) -> std::string {
+    auto group = process_group::join(environment);
+    group.barrier();
+    if (environment.rank == 1) ::_exit(7);
+    auto sum = torch::ones({1000});
+    group.all_reduce_sum(sum);
+    return "not noticed";
+  });
+  REQUIRE(said[1] == "died");
+  REQUIRE(said[0].starts_with("error: rank 0 of 2, store at 127.0.0.1:"));
+  REQUIRE(said[0].find(": all_reduce: ") != std::string::npos);
+  REQUIRE(said[0].find('\n') == std::string::npos);
+}
+
+TEST_CASE("a rank that dies in a backward pass is an error of the others", "[torch]") {
+  const auto said = run_ranks(2, [](const environment& environment) -> std::string {
+    auto group = process_group::join(environment);
+    Net net;
+    distributed_data_parallel parallel(group, *net);
+    const auto output = parallel.forward(net, images_of(environment.rank, 0));
+    group.barrier();
+    if (environment.rank == 1) ::_exit(7);
+    parallel.backward(output.sum());
+    return "not noticed";
+  });
+  REQUIRE(said[1] == "died");
+  REQUIRE(said[0].starts_with("error: rank 0 of 2, store at 127.0.0.1:"));
+  REQUIRE(said[0].find(": averaging the gradients: ") != std::string::npos);
+}
+
+TEST_CASE("a store that nobody serves is named", "[torch]") {
+  const auto said = run_ranks(1, [](environment environment) -> std::string {
+    environment.master_port = 1;
+    process_group_options options;
+    options.join_timeout = std::chrono::milliseconds(300);
+    process_group::join(environment, options);
+    return "joined";
+  });
+  INFO(said[0]);
+  REQUIRE(
+      said[0].starts_with("error: rank 0 of 1, store at 127.0.0.1:1: cannot reach the store: "));
+}
+
+TEST_CASE("an interface that is not there is named", "[torch]") {
+  const auto said = run_ranks(1, [](const environment& environment) -> std::string {
+    ::setenv("GLOO_SOCKET_IFNAME", "nosuch0", 1);
+    process_group::join(environment);
+    return "joined";
+  });
+  INFO(said[0]);
+  REQUIRE(said[0].find("GLOO_SOCKET_IFNAME='nosuch0': ") != std::string::npos);
+}
+
+TEST_CASE("models that differ between ranks are found before the first step", "[torch]") {
+  const auto said = run_ranks(2, [](const environment& environment) -> std::string {
+    auto group = process_group::join(environment);
+    Net net(environment.rank == 0 ? 8 : 9);
+    distributed_data_parallel parallel(group, *net);
+    return "accepted";
+  });
+  INFO(said[0] << "\n" << said[1]);
+  // Rank 0's is the model that the others are compared with; it sees the other one leave.
+  REQUIRE(said[0].starts_with("error: rank 0 of 2, store at 127.0.0.1:"));
+  REQUIRE(said[1].find(": comparing models: ") != std::string::npos);
+}
+
+TEST_CASE("model and optimizer come back from an archive and go on the same", "[torch]") {
+  const auto said = run_ranks(1, [](const environment&) -> std::string {
+    torch::set_num_threads(1);
+    const auto step = [](Net& net, torch::optim::Adam& optimizer, int number) {
+      optimizer.zero_grad();
+      net->forward(images_of(0, number)).pow(2).sum().backward();
+      optimizer.step();
+    };
+    Net one;
+    torch::optim::Adam one_optimizer(one->parameters(), torch::optim::AdamOptions(0.01));
+    step(one, one_optimizer, 1);
+    step(one, one_optimizer, 2);
+    const auto bytes = worker::to_bytes(*one, one_optimizer);
+    step(one, one_optimizer, 3);
+    Net two;
+    torch::optim::Adam two_optimizer(two->parameters(), torch::optim::AdamOptions(0.01));
+    worker::from_bytes(bytes, *two, two_optimizer);
+    step(two, two_optimizer, 3);
+    std::ostringstream text;
+    text << "equal " << yes_no(torch::equal(parameters(one), parameters(two)));
+    const auto refused = [&](std::string_view bad, Net net) {
+      torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(0.01));
+      try {
+        worker::from_bytes(bad, *net, optimizer);
+      } catch (const worker::snapshot_archive_error&) {
+        return "yes";
+      }
+      return "no";
+    };
+    text << ", refused " << refused("no archive", Net()) << ' '
+         << refused(std::string_view(bytes).substr(0, bytes.size() / 2), Net());
+    return text.str();
+  });
+  REQUIRE(said[0] == "equal yes, refused yes yes");
+}
+
+}  // namespace ddprun::tests
