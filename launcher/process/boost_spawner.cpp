@@ -126,7 +126,11 @@ struct boost_spawner::child {
 };
 
 boost_spawner::boost_spawner(asio::any_io_executor executor)
-    : executor_(std::move(executor)), fork_context_(1) {}
+    : executor_(std::move(executor)), fork_context_(1) {
+  // Makes the context's reactor now. Boost would at the first spawn, and where descriptors run out
+  // in the middle of that, Asio 1.26 leaks those that it has opened.
+  const asio::posix::stream_descriptor first(fork_context_);
+}
 
 boost_spawner::~boost_spawner() = default;
 

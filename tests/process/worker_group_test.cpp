@@ -1,12 +1,25 @@
 // Real workers of one round: started, drained, named when they fail.
 #include "launcher/process/worker_group.hpp"
 
+#include "launcher/process/stray_reaper.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_fixture.hpp"
 
 #include <csignal>
+#include <sys/prctl.h>
 
 using namespace ddprun;
+
+namespace {
+
+// A script that starts a process in a session of its own, says its number on standard error, and
+// goes on when it has left the group: then its output is what `redirection` says.
+std::string escape(const std::string& redirection) {
+  return "exec 3>&1; p=$(setsid sh -c 'echo $$; exec sleep 1000 " + redirection +
+         "' & ); echo $p >&2; ";
+}
+
+}  // namespace
 
 TEST_CASE("workers of a group start, print whole lines with prefixes, and end") {
   process_fixture fixture;
@@ -45,4 +58,98 @@ TEST_CASE("a worker that cannot be started is named with its stage") {
   REQUIRE(fixture.failure);
   CHECK(fixture.failure->describe() ==
         "cannot execute ./no-such-program: No such file or directory (stage: exec)");
+}
+
+TEST_CASE("the children of a failed worker are killed with it") {
+  process_fixture fixture;
+  const auto ends = fixture.run_group({fixture.shell("sleep 1000 & echo $! >&2; exit 3", 0, "")});
+  REQUIRE(ends.size() == 1);
+  CHECK(ends.at(0).drained);
+  CHECK(!runs(std::stoi(ends.at(0).tail)));
+}
+
+TEST_CASE("the children of a successful worker have a moment, and their words count") {
+  process_fixture fixture;
+  const auto ends =
+      fixture.run_group({fixture.shell("(sleep 0.1; echo late) & exit 0", 0, "[a] ")});
+  CHECK(ends.at(0).drained);
+  CHECK(fixture.output() == "[a] late\n");
+}
+
+TEST_CASE("a child that does not end is killed when the moment is over") {
+  process_fixture fixture;
+  const auto ends = fixture.run_group({fixture.shell("sleep 1000 & echo $! >&2; exit 0", 0, "")},
+                                      {std::chrono::milliseconds(50)});
+  CHECK(ends.at(0).status.success());
+  CHECK(!runs(std::stoi(ends.at(0).tail)));
+}
+
+TEST_CASE("somebody outside the group who holds the pipes is not waited for without end") {
+  process_fixture fixture;
+  const auto ends = fixture.run_group({fixture.shell(escape(">&3") + "echo here; exit 1", 0, "")},
+                                      {std::chrono::milliseconds(50)});
+  CHECK(!ends.at(0).drained);
+  CHECK(fixture.output() == "here\n");
+  // It has left the group, and only a cgroup or the subreaper could find it.
+  CHECK(::kill(std::stoi(ends.at(0).tail), SIGKILL) == 0);
+}
+
+TEST_CASE("a signal reaches every process of every group") {
+  process_fixture fixture;
+  auto& group = fixture.start_group({
+      fixture.shell("sh -c 'echo up; exec sleep 1000'", 0, "[a:0] "),
+      fixture.shell("trap 'exit 7' TERM; sleep 1000 & echo up; wait", 1, "[a:1] "),
+  });
+  fixture.run_until([&] { return content_of(fixture.output_file.get()).size() == 18; });
+  CHECK(group.live().size() == 2);
+  group.signal(SIGTERM);
+  fixture.run_until([&] { return fixture.all_ended; });
+  CHECK(fixture.ends.at(0).status.describe() == "killed by SIGTERM");
+  CHECK(fixture.ends.at(1).status.describe() == "exit code 7");
+  CHECK(group.live().empty());
+}
+
+TEST_CASE("a worker that ignores SIGTERM is killed by kill") {
+  process_fixture fixture;
+  auto& group = fixture.start_group({fixture.shell("trap '' TERM; echo up; sleep 1000", 0, "")});
+  fixture.run_until([&] { return content_of(fixture.output_file.get()).size() == 3; });
+  group.signal(SIGTERM);
+  group.kill();
+  fixture.run_until([&] { return fixture.all_ended; });
+  CHECK(fixture.ends.at(0).status.describe() == "killed by SIGKILL");
+}
+
+TEST_CASE("a later worker that cannot start leaves the earlier ones to the agent") {
+  process_fixture fixture;
+  worker_command missing;
+  missing.argv = {"/no/such/program"};
+  missing.local_rank = 1;
+  auto& group = fixture.start_group(
+      {fixture.shell("sleep 1000", 0, ""), missing, fixture.shell("sleep 1000", 2, "")});
+  fixture.run_until([&] { return fixture.failure.has_value(); });
+  CHECK(!fixture.all_started);
+  CHECK(group.live().size() == 1);
+  group.kill();
+  fixture.run_until([&] { return fixture.all_ended; });
+  CHECK(fixture.ends.size() == 1);
+}
+
+TEST_CASE("destroying a group kills its workers, and the spawner reaps them") {
+  process_fixture fixture;
+  const pid_t pid = fixture.start_group({fixture.shell("sleep 1000", 0, "")}).live().at(0).pid;
+  fixture.group.reset();
+  fixture.run_until([&] { return !fixture.spawn.owns(pid); });
+  CHECK(::kill(pid, 0) == -1);
+}
+
+TEST_CASE("orphans that come to a subreaper are reaped, and killed when asked") {
+  process_fixture fixture;
+  stray_reaper strays(fixture.io.get_executor(), fixture.spawn);
+  const auto ends =
+      fixture.run_group({fixture.shell(escape(">/dev/null 2>&1 3>&1") + "exit 0", 0, "")});
+  const pid_t stray = std::stoi(ends.at(0).tail);
+  CHECK(::kill(stray, 0) == 0);
+  CHECK(strays.kill_strays() == 1);
+  fixture.run_until([&] { return ::kill(stray, 0) == -1; });
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }

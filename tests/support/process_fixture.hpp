@@ -5,10 +5,12 @@
 #include "launcher/log/log_mux.hpp"
 #include "launcher/log/writer.hpp"
 #include "launcher/process/boost_spawner.hpp"
+#include "launcher/process/process_table.hpp"
 #include "launcher/process/worker_group.hpp"
 #include "tests/support/catch.hpp"
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 
 #include <cstdlib>
 #include <functional>
@@ -22,7 +24,7 @@
 
 namespace ddprun {
 
-inline constexpr std::chrono::seconds test_limit{60};
+inline constexpr std::chrono::seconds test_limit{30};
 
 // The whole content of a file, from its beginning.
 inline std::string content_of(int fd) {
@@ -33,6 +35,14 @@ inline std::string content_of(int fd) {
     text.append(chunk, static_cast<std::size_t>(count));
   }
   return text;
+}
+
+// Whether the process has not run its last instruction yet; an unreaped zombie has.
+inline bool runs(pid_t pid) {
+  for (const auto& entry : list_processes()) {
+    if (entry.pid == pid) return !entry.dead;
+  }
+  return false;
 }
 
 struct process_fixture {
@@ -58,15 +68,14 @@ struct process_fixture {
     return command;
   }
 
-  // Runs the executor until `done`, and fails the test after the limit.
+  // Runs the executor until `done`; fails the test after the limit.
   void run_until(const std::function<bool()>& done) {
     const auto deadline = std::chrono::steady_clock::now() + test_limit;
     io.restart();
     while (!done()) {
-      if (io.run_one_until(deadline) == 0) {
-        io.restart();
-        if (std::chrono::steady_clock::now() >= deadline) FAIL("nothing happened in the limit");
-      }
+      if (std::chrono::steady_clock::now() >= deadline) FAIL("nothing happened in the limit");
+      // In slices, because `done` may look at what the writer's thread does.
+      if (io.run_one_for(std::chrono::milliseconds(5)) == 0) io.restart();
     }
   }
 

@@ -1,0 +1,139 @@
+#include "launcher/log/writer.hpp"
+
+#include "launcher/process/descriptors.hpp"
+#include "tests/support/catch.hpp"
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace ddprun;
+
+namespace {
+
+constexpr std::chrono::seconds generous{60};
+
+struct two_pipes {
+  two_pipes() : output(std::move(*make_pipe())), errors(std::move(*make_pipe())) {}
+  writer::options options(std::size_t queue_bytes = 1000) const {
+    return {output.write.get(), errors.write.get(), queue_bytes};
+  }
+  pipe_ends output;
+  pipe_ends errors;
+};
+
+std::string read_some(const unique_fd& from, std::size_t bytes) {
+  std::string text(bytes, '\0');
+  std::size_t size = 0;
+  while (size < bytes) {
+    const auto count = ::read(from.get(), text.data() + size, bytes - size);
+    if (count <= 0) break;
+    size += static_cast<std::size_t>(count);
+  }
+  text.resize(size);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("what is pushed is written to its stream in order") {
+  const two_pipes pipes;
+  writer out(pipes.options());
+  out.push(output_stream::output, "one\n");
+  out.push(output_stream::errors, "wrong\n");
+  out.push(output_stream::output, "two\n");
+  CHECK(out.finish(generous));
+  CHECK(read_some(pipes.output.read, 8) == "one\ntwo\n");
+  CHECK(read_some(pipes.errors.read, 6) == "wrong\n");
+}
+
+TEST_CASE("a blocked standard output does not hold up standard error") {
+  const two_pipes pipes;
+  writer out(pipes.options());
+  // More than a pipe holds: it blocks until somebody reads.
+  out.push(output_stream::output, std::string(200'000, 'x'));
+  out.push(output_stream::errors, "still here\n");
+  CHECK(read_some(pipes.errors.read, 11) == "still here\n");
+  CHECK(!out.finish(std::chrono::milliseconds(0)));
+}
+
+TEST_CASE("a full queue says so, and says when there is room again") {
+  const two_pipes pipes;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool room = false;
+  writer out(pipes.options(100'000));
+  out.on_room([&](output_stream stream) {
+    const std::lock_guard lock(mutex);
+    room = stream == output_stream::output;
+    changed.notify_all();
+  });
+  std::size_t pushed = 0;
+  const std::string piece(50'000, 'x');
+  bool taken = true;
+  while (taken) {
+    taken = out.push(output_stream::output, piece);
+    pushed += piece.size();
+    REQUIRE(pushed < 1'000'000);
+  }
+  // The first answer may have been overtaken by the thread; what counts is that both agree.
+  CHECK(read_some(pipes.output.read, pushed).size() == pushed);
+  std::unique_lock lock(mutex);
+  CHECK(changed.wait_for(lock, generous, [&] { return room; }));
+  CHECK(out.has_room(output_stream::output));
+}
+
+TEST_CASE("lines are not torn where they fit into one write") {
+  const two_pipes pipes;
+  writer out(pipes.options(1'000'000));
+  std::string all;
+  for (int count = 0; count < 1000; ++count)
+    all += std::string(99, 'x') + "\n";
+  out.push(output_stream::output, all);
+  // Packets of a pipe are not seen by read(); a reader of exactly PIPE_BUF sees where writes end
+  // only through the content, which must be whole.
+  CHECK(read_some(pipes.output.read, all.size()) == all);
+}
+
+TEST_CASE("a closed standard output costs one line, and nothing else") {
+  two_pipes pipes;
+  pipes.output.read.reset();
+  writer out(pipes.options());
+  out.push(output_stream::output, "lost\n");
+  const std::string expected =
+      "ddprun: standard output is closed: Broken pipe; going on without it\n";
+  CHECK(read_some(pipes.errors.read, expected.size()) == expected);
+  CHECK(out.push(output_stream::output, std::string(1'000'000, 'x')));
+  CHECK(out.has_room(output_stream::output));
+  out.say("more\n");
+  CHECK(out.finish(generous));
+  CHECK(read_some(pipes.errors.read, 5) == "more\n");
+}
+
+TEST_CASE("both streams closed is survived in silence") {
+  two_pipes pipes;
+  pipes.output.read.reset();
+  pipes.errors.read.reset();
+  writer out(pipes.options());
+  out.push(output_stream::output, "lost\n");
+  out.say("lost\n");
+  CHECK(out.finish(generous));
+}
+
+TEST_CASE("a file takes everything") {
+  const unique_fd file(::memfd_create("output", MFD_CLOEXEC));
+  writer out({file.get(), file.get(), 1000});
+  std::string all;
+  for (int count = 0; count < 10'000; ++count) {
+    const std::string line = "line " + std::to_string(count) + "\n";
+    out.push(output_stream::output, line);
+    all += line;
+  }
+  CHECK(out.finish(generous));
+  std::string text(all.size() + 1, '\0');
+  const auto count = ::pread(file.get(), text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(count));
+  CHECK(text == all);
+}

@@ -1,0 +1,192 @@
+// The death of an agent, by SIGKILL: none of its workers or their children may live on.
+#include "tests/support/catch.hpp"
+#include "tests/support/child_program.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+using namespace ddprun;
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds generous{30};
+
+// A worker with a child in its group; both ignore what is polite.
+const char* const stubborn =
+    "trap '' TERM INT HUP; sh -c \"trap '' TERM INT HUP; sleep 1000\" & echo child $!; wait";
+
+// An agent with two such workers, all of it running.
+struct guarded_agent {
+  explicit guarded_agent(std::vector<std::string> options = {}) : program(words(options)) {
+    const bool guarded =
+        std::find(options.begin(), options.end(), "--no-guardian") == options.end();
+    if (guarded) guardian = program.number_after("guardian");
+    // The lines of workers and agent come in any order.
+    while (processes.size() < 4) {
+      const std::string line = program.line();
+      if (line.starts_with("worker ") || line.starts_with("child ")) {
+        processes.emplace_back(std::atoi(line.c_str() + line.find(' ') + 1));
+      }
+    }
+  }
+
+  static std::vector<std::string> words(const std::vector<std::string>& options) {
+    std::vector<std::string> all = {"test_agent"};
+    all.insert(all.end(), options.begin(), options.end());
+    all.insert(all.end(), {stubborn, stubborn});
+    return all;
+  }
+
+  // Milliseconds until all four are dead.
+  double wait_for_death() {
+    const auto begin = clock::now();
+    for (const auto& process : processes)
+      REQUIRE(process.gone_within(generous));
+    return std::chrono::duration<double, std::milli>(clock::now() - begin).count();
+  }
+
+  child_program program;
+  pid_t guardian = -1;
+  std::vector<process_watch> processes;
+};
+
+// A listener on a port that the system picks.
+struct listener {
+  listener() : fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    REQUIRE(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(::listen(fd.get(), 4) == 0);
+    REQUIRE(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    port = ntohs(address.sin_port);
+  }
+
+  bool has_caller(std::chrono::milliseconds limit) const {
+    pollfd entry{fd.get(), POLLIN, 0};
+    return ::poll(&entry, 1, static_cast<int>(limit.count())) == 1;
+  }
+
+  std::string receive() const {
+    REQUIRE(has_caller(generous));
+    const unique_fd peer(::accept4(fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    std::string text;
+    char chunk[256];
+    ssize_t count;
+    while ((count = ::read(peer.get(), chunk, sizeof(chunk))) > 0) {
+      text.append(chunk, static_cast<std::size_t>(count));
+    }
+    return text;
+  }
+
+  unique_fd fd;
+  std::uint16_t port = 0;
+};
+
+}  // namespace
+
+TEST_CASE("an agent killed by SIGKILL takes workers and their children with it, 50 times") {
+  std::vector<double> times;
+  for (int round = 0; round < 50; ++round) {
+    guarded_agent agent;
+    agent.program.kill(SIGKILL);
+    times.push_back(agent.wait_for_death());
+    const process_watch guardian(agent.guardian);
+    REQUIRE(guardian.gone_within(generous));
+  }
+  std::sort(times.begin(), times.end());
+  std::printf("agent killed -> 4 processes gone: median %.2f ms, worst of 50 %.2f ms\n", times[25],
+              times.back());
+}
+
+TEST_CASE("without a guardian the workers die with the agent by their death signal") {
+  guarded_agent agent({"--no-guardian"});
+  // Workers and children came in any order; the workers are the session leaders.
+  std::vector<const process_watch*> workers;
+  for (const auto& process : agent.processes) {
+    if (::getsid(process.pid()) == process.pid()) workers.push_back(&process);
+  }
+  REQUIRE(workers.size() == 2);
+  agent.program.kill(SIGKILL);
+  for (const auto* worker : workers)
+    CHECK(worker->gone_within(generous));
+  for (const auto& process : agent.processes)
+    ::kill(process.pid(), SIGKILL);
+}
+
+TEST_CASE("a guardian that was killed is started again, says so, and still guards") {
+  guarded_agent agent;
+  for (int time = 0; time < 3; ++time) {
+    const process_watch before(agent.guardian);
+    ::kill(agent.guardian, SIGKILL);
+    CHECK(agent.program.error_line() ==
+          "the guardian ended (killed by SIGKILL); starting it again");
+    REQUIRE(before.gone_within(generous));
+    agent.guardian = agent.program.number_after("guardian");
+  }
+  agent.program.kill(SIGKILL);
+  agent.wait_for_death();
+}
+
+TEST_CASE("the word to the daemon comes after the last worker is dead") {
+  const listener daemon;
+  guarded_agent agent({"--tell", "127.0.0.1", std::to_string(daemon.port), "dead: a\n"});
+  agent.program.kill(SIGKILL);
+  CHECK(daemon.receive() == "dead: a\n");
+  for (const auto& process : agent.processes)
+    CHECK(process.gone_within(std::chrono::seconds(0)));
+}
+
+TEST_CASE("an agent that leaves in order tells nobody anything, and leaves no guardian") {
+  const listener daemon;
+  child_program agent(
+      {"test_agent", "--tell", "127.0.0.1", std::to_string(daemon.port), "dead: a\n", "exit 3"});
+  const process_watch guardian(agent.number_after("guardian"));
+  agent.rest();
+  CHECK(WEXITSTATUS(agent.wait()) == 3);
+  CHECK(guardian.gone_within(std::chrono::seconds(0)));
+  CHECK(!daemon.has_caller(std::chrono::milliseconds(0)));
+}
+
+TEST_CASE("a daemon that does not answer holds the guardian up for a bounded time") {
+  // A full backlog: the connection is never accepted, the bytes are never read.
+  const listener daemon;
+  guarded_agent agent({"--tell", "127.0.0.1", std::to_string(daemon.port), "dead: a\n"});
+  const process_watch guardian(agent.guardian);
+  const auto begin = clock::now();
+  agent.program.kill(SIGKILL);
+  const double workers_ms = agent.wait_for_death();
+  REQUIRE(guardian.gone_within(generous));
+  const std::chrono::duration<double> whole = clock::now() - begin;
+  std::printf("silent daemon: workers gone after %.2f ms, guardian after %.2f s\n", workers_ms,
+              whole.count());
+}
+
+TEST_CASE("a stopped guardian does not hold up the agent's end") {
+  child_program agent({"test_agent", "echo here; read line < /dev/zero"});
+  const pid_t guardian = agent.number_after("guardian");
+  const process_watch watch(guardian);
+  while (agent.line() != "here") {
+  }
+  ::kill(guardian, SIGSTOP);
+  agent.kill(SIGTERM);
+  const bool gone = watch.gone_within(generous);
+  ::kill(guardian, SIGKILL);
+  REQUIRE(gone);
+  CHECK(WEXITSTATUS(agent.wait()) == 128 + SIGKILL);
+}
+
+TEST_CASE("a guardian that is signalled politely goes on guarding") {
+  guarded_agent agent;
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGUSR1}) {
+    ::kill(agent.guardian, signal);
+  }
+  agent.program.kill(SIGKILL);
+  agent.wait_for_death();
+}

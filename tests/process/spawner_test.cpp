@@ -1,0 +1,218 @@
+// One real child: what it inherits, how its end is told, and what is said when it cannot start.
+#include "tests/support/catch.hpp"
+#include "tests/support/child_program.hpp"
+#include "tests/support/process_fixture.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+using namespace ddprun;
+
+namespace {
+
+spawn_request request_for(const std::string& script) {
+  spawn_request request;
+  request.argv = {"sh", "-c", script};
+  request.environment = process_fixture::environment();
+  return request;
+}
+
+// Spawns, waits for the end and reaps.
+exit_status run(process_fixture& fixture, const spawn_request& request,
+                std::string* output = nullptr) {
+  std::optional<exit_status> ended;
+  auto started = fixture.spawn.spawn(request, [&](pid_t, exit_status status) { ended = status; });
+  if (!started) FAIL(started.error().describe());
+  CHECK(fixture.spawn.owns(started->pid));
+  fixture.run_until([&] { return ended.has_value(); });
+  char text[4096];
+  ssize_t count;
+  while (output != nullptr && (count = ::read(started->output.get(), text, sizeof(text))) > 0) {
+    output->append(text, static_cast<std::size_t>(count));
+  }
+  fixture.spawn.reap(started->pid);
+  CHECK(!fixture.spawn.owns(started->pid));
+  CHECK(!fixture.spawn.group_lives(started->pid));
+  return *ended;
+}
+
+std::string output_of(const std::string& script) {
+  process_fixture fixture;
+  std::string output;
+  CHECK(run(fixture, request_for(script), &output).success());
+  return output;
+}
+
+start_failure failure_of(const spawn_request& request) {
+  process_fixture fixture;
+  auto started = fixture.spawn.spawn(request, [](pid_t, exit_status) { FAIL("it started"); });
+  REQUIRE(!started.has_value());
+  // Nothing of it is left: no child at all.
+  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
+  return started.error();
+}
+
+// A folder that is removed with its files.
+struct temporary_folder {
+  temporary_folder() {
+    char name[] = "/tmp/ddprun_process_XXXXXX";
+    REQUIRE(::mkdtemp(name) != nullptr);
+    path = name;
+  }
+  ~temporary_folder() { std::filesystem::remove_all(path); }
+
+  std::string file(const std::string& name, const std::string& content, int mode) const {
+    const std::string whole = path + "/" + name;
+    std::ofstream(whole) << content;
+    ::chmod(whole.c_str(), static_cast<mode_t>(mode));
+    return whole;
+  }
+  std::string path;
+};
+
+}  // namespace
+
+TEST_CASE("a worker's descriptors are exactly 0, 1 and 2") {
+  // Descriptors of every kind that Asio and others leave open over an exec.
+  const unique_fd open_socket(::socket(AF_INET, SOCK_STREAM, 0));
+  const unique_fd open_file(::open("/dev/null", O_RDONLY));
+  CHECK(output_of("cd /proc/self/fd; for fd in *; do [ -e $fd ] && echo $fd; done; :") ==
+        "0\n1\n2\n");
+}
+
+TEST_CASE("a worker has no signal blocked, caught or ignored by us") {
+  ::signal(SIGPIPE, SIG_IGN);
+  struct sigaction caught {};
+  caught.sa_handler = [](int) {};
+  ::sigaction(SIGUSR1, &caught, nullptr);
+  // Read by a program that changes nothing itself: the shell and grep have handlers of their own.
+  const std::string status = output_of("exec cat /proc/self/status");
+  for (const std::string kind : {"SigBlk", "SigIgn", "SigCgt"}) {
+    CHECK(status.find(kind + ":\t0000000000000000\n") != std::string::npos);
+  }
+  ::signal(SIGUSR1, SIG_DFL);
+  ::signal(SIGPIPE, SIG_DFL);
+}
+
+TEST_CASE("a worker leads its own session, and what nohup ignores stays ignored") {
+  CHECK(output_of("set -- $(cat /proc/$$/stat); [ $5 = $$ ] && [ $6 = $$ ] && echo leads") ==
+        "leads\n");
+  ::signal(SIGHUP, SIG_IGN);
+  CHECK(output_of("exec cat /proc/self/status").find("SigIgn:\t0000000000000001\n") !=
+        std::string::npos);
+  ::signal(SIGHUP, SIG_DFL);
+}
+
+TEST_CASE("an exit code and a signal of the same number are told apart") {
+  process_fixture fixture;
+  CHECK(run(fixture, request_for("exit 9")) == exit_status{9, 0, false});
+  CHECK(run(fixture, request_for("kill -9 $$")) == exit_status{0, 9, false});
+  CHECK(run(fixture, request_for("exit 137")).describe() == "exit code 137");
+  CHECK(run(fixture, request_for("kill -TERM $$")).describe() == "killed by SIGTERM");
+  CHECK(run(fixture, request_for("exit 255")).process_code() == 255);
+}
+
+TEST_CASE("a child stays a zombie, and its number ours, until it is reaped") {
+  process_fixture fixture;
+  bool ended = false;
+  auto started =
+      fixture.spawn.spawn(request_for("exit 0"), [&](pid_t, exit_status) { ended = true; });
+  REQUIRE(started.has_value());
+  fixture.run_until([&] { return ended; });
+  CHECK(::kill(started->pid, 0) == 0);
+  fixture.spawn.reap(started->pid);
+  CHECK(::kill(started->pid, 0) == -1);
+}
+
+TEST_CASE("a program that cannot be executed is named with stage and reason") {
+  const temporary_folder folder;
+  spawn_request request;
+  request.argv = {folder.file("train", "#!/bin/sh\n", 0644)};
+  start_failure failure = failure_of(request);
+  CHECK(failure.stage == start_stage::exec);
+  CHECK(failure.error == EACCES);
+  CHECK(failure.describe() == "cannot execute " + request.argv[0] +
+                                  ": Permission denied; is it marked executable (chmod +x)? "
+                                  "(stage: exec)");
+
+  request.argv = {folder.file("script", "#!/no/such/python\n", 0755)};
+  failure = failure_of(request);
+  CHECK(failure.error == ENOENT);
+  CHECK(failure.describe().find("interpreter in its first line") != std::string::npos);
+
+  request.argv = {folder.file("text", "no first line\n", 0755)};
+  failure = failure_of(request);
+  CHECK(failure.error == ENOEXEC);
+  CHECK(failure.describe().find("#!/bin/sh") != std::string::npos);
+}
+
+TEST_CASE("a name that is in no folder of PATH is not found before anything is forked") {
+  spawn_request request;
+  request.argv = {"no-such-program-anywhere"};
+  request.environment = process_fixture::environment();
+  CHECK(failure_of(request).describe() ==
+        "cannot find no-such-program-anywhere: No such file or directory; looked in PATH "
+        "(stage: find)");
+}
+
+TEST_CASE("a folder that cannot be entered is the stage directory") {
+  spawn_request request = request_for("exit 0");
+  request.directory = "/no/such/folder";
+  CHECK(failure_of(request).describe() ==
+        "cannot start sh in /no/such/folder: No such file or directory (stage: directory)");
+}
+
+TEST_CASE("without descriptors left nothing starts, at any number of them, and nothing leaks") {
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  process_fixture fixture;
+  // The lowest free numbers are contiguous from here.
+  const int next = ::dup(0);
+  ::close(next);
+  int failures = 0;
+  for (int left = 0; left < 24; ++left) {
+    const rlimit tight{static_cast<rlim_t>(next + left), before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &tight) == 0);
+    std::optional<exit_status> ended;
+    auto started = fixture.spawn.spawn(request_for("exit 0"),
+                                       [&](pid_t, exit_status status) { ended = status; });
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+    if (started) {
+      fixture.run_until([&] { return ended.has_value(); });
+      fixture.spawn.reap(started->pid);
+    } else {
+      ++failures;
+      CHECK(started.error().stage == start_stage::descriptors);
+      CHECK(started.error().error == EMFILE);
+    }
+    CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
+  }
+  CHECK(failures > 5);
+  CHECK(failures < 20);
+  const int after = ::dup(0);
+  ::close(after);
+  CHECK(after <= next + 4);  // what Asio opened for its first descriptor
+}
+
+TEST_CASE("sockets of the agent do not make a spawn slow") {
+  const auto milliseconds_per_spawn = [](process_fixture& fixture) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int count = 0; count < 20; ++count)
+      run(fixture, request_for("exit 0"));
+    const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
+    return time.count() / 20;
+  };
+  process_fixture fixture;
+  const double alone = milliseconds_per_spawn(fixture);
+  std::vector<std::unique_ptr<boost::asio::posix::stream_descriptor>> sockets;
+  for (int count = 0; count < 2000; ++count) {
+    sockets.push_back(std::make_unique<boost::asio::posix::stream_descriptor>(
+        fixture.io, ::socket(AF_INET, SOCK_STREAM, 0)));
+  }
+  const double crowded = milliseconds_per_spawn(fixture);
+  std::printf("spawn, wait and reap: %.2f ms; beside 2,000 sockets: %.2f ms\n", alone, crowded);
+}

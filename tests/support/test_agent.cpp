@@ -1,0 +1,120 @@
+// A small agent for the tests of processes: workers, guardian, writer and nothing of a rendezvous.
+//
+//   test_agent [--no-guardian] [--tell ADDRESS PORT BYTES] [--prefix] SCRIPT...
+//
+// Runs each script with sh as one worker. Prints "guardian PID" and, when all are started, "worker
+// PID" for each, then what the workers print. SIGTERM kills the workers. Ends with the code of the
+// last worker that failed, and then "end: ..." for each on standard error.
+#include "launcher/process/boost_spawner.hpp"
+#include "launcher/process/guardian.hpp"
+#include "launcher/process/guardian_process.hpp"
+#include "launcher/process/stray_reaper.hpp"
+#include "launcher/process/worker_group.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+struct arguments {
+  bool guarded = true;
+  bool prefixed = false;
+  std::string address, bytes;
+  std::uint16_t port = 0;
+  std::vector<std::string> scripts;
+};
+
+arguments parse(int argc, char** argv) {
+  arguments result;
+  for (int index = 1; index < argc; ++index) {
+    const std::string word = argv[index];
+    if (word == "--no-guardian") {
+      result.guarded = false;
+    } else if (word == "--prefix") {
+      result.prefixed = true;
+    } else if (word == "--tell" && index + 3 < argc) {
+      result.address = argv[++index];
+      result.port = static_cast<std::uint16_t>(std::atoi(argv[++index]));
+      result.bytes = argv[++index];
+    } else {
+      result.scripts.push_back(word);
+    }
+  }
+  return result;
+}
+
+std::vector<ddprun::worker_command> to_commands(const arguments& given) {
+  std::vector<ddprun::worker_command> commands;
+  for (const auto& script : given.scripts) {
+    ddprun::worker_command command;
+    command.argv = {"sh", "-c", script};
+    command.environment = {std::string("PATH=") + std::getenv("PATH")};
+    command.local_rank = command.rank = static_cast<std::uint32_t>(commands.size());
+    if (given.prefixed) command.prefix = "[node:" + std::to_string(commands.size()) + "] ";
+    commands.push_back(std::move(command));
+  }
+  return commands;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace ddprun;
+  become_guardian_if_asked(argc, argv);
+  ensure_standard_descriptors();
+  const arguments given = parse(argc, argv);
+  guardian_process forked;
+  if (given.guarded) forked = start_guardian();
+
+  boost::asio::io_context io(1);
+  boost_spawner spawn(io.get_executor());
+  writer out;
+  log_mux mux(io.get_executor(), out);
+  stray_reaper strays(io.get_executor(), spawn);
+  std::unique_ptr<guardian> guard;
+  if (given.guarded) {
+    const auto print = [&] {
+      out.push(output_stream::output, "guardian " + std::to_string(guard->pid()) + "\n");
+    };
+    const auto say = [&, print](const std::string& line) {
+      out.say(line + "\n");
+      boost::asio::post(io, print);  // the new one, once it is there
+    };
+    guard = std::make_unique<guardian>(io.get_executor(), spawn, std::move(forked), say);
+    if (!given.bytes.empty()) guard->tell(given.address, given.port, given.bytes);
+    print();
+  }
+
+  int code = 0;
+  worker_group group(io.get_executor(), spawn, mux, guard.get(), {});
+  worker_group::events events;
+  events.all_started = [&] {
+    for (const auto& one : group.live()) {
+      out.push(output_stream::output, "worker " + std::to_string(one.pid) + "\n");
+    }
+  };
+  events.start_failed = [&](std::uint32_t, const start_failure& failure) {
+    out.say(failure.describe() + "\n");
+    code = 1;
+  };
+  events.ended = [&](const worker_end& end) {
+    out.say("end: " + std::to_string(end.local_rank) + " " + end.status.describe() + "\n");
+    if (!end.status.success()) code = end.status.process_code();
+  };
+  events.all_ended = [&] { io.stop(); };
+  boost::asio::signal_set terminate(io, SIGTERM);
+  terminate.async_wait([&](boost::system::error_code error, int) {
+    if (!error) group.kill();
+  });
+  group.start(to_commands(given), std::move(events));
+
+  io.run();
+  strays.kill_strays();
+  if (guard) guard->farewell();
+  out.finish(std::chrono::seconds(60));
+  return code;
+}
