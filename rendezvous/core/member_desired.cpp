@@ -77,6 +77,18 @@ void member::state::enter_instance(instance_id value) {
   restarts_used = 0;
 }
 
+// A fenced node says that it is in no round, so a daemon that restarts may hand out a number again.
+bool member::state::has_left(const desired& message) const {
+  return message.instance == entered_instance && message.round <= entered_round;
+}
+
+// "Stopped" ends such a round at once; the next has a new number.
+void member::state::stay_out(round_number number) {
+  forget_round();
+  round = number;
+  phase = member_phase::stopped;
+}
+
 void member::state::obey_wait(const desired& message) {
   if (in_round() || living > 0) {
     pending = message;
@@ -101,6 +113,7 @@ void member::state::obey_prepare(const desired& message) {
   }
   pending.reset();
   enter_instance(message.instance);
+  if (has_left(message)) return stay_out(message.round);
   begin_round(message.round);
   restarts_used = std::max(restarts_used, message.restarts_used);
   group_world_size = std::max(1U, message.group_world_size);
@@ -125,6 +138,7 @@ void member::state::obey_run(const desired& message) {
   }
   pending.reset();
   enter_instance(message.instance);
+  if (has_left(message)) return stay_out(message.round);
   begin_round(message.round);
   restarts_used = std::max(restarts_used, message.restarts_used);
   take_place(message.place.value_or(assignment{.group_world_size = 0}));

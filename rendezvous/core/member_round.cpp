@@ -34,6 +34,8 @@ bool member::state::is_alone() const {
 void member::state::begin_round(round_number number) {
   forget_round();
   round = number;
+  entered_instance = instance;
+  entered_round = number;
   round_began = now;
   changed = true;
 }

@@ -134,6 +134,8 @@ struct member::state {
   void obey_run(const desired& message);
   void obey_stop(const desired& message);
   void obey_pending();
+  bool has_left(const desired& message) const;
+  void stay_out(round_number number);
 
   // ---- member_round.cpp ----
   void begin_round(round_number number);
@@ -205,6 +207,8 @@ struct member::state {
   // The round.
   instance_id instance = 0;
   round_number round = 0;
+  instance_id entered_instance = 0;  // of the newest round that began here, also after a fence
+  round_number entered_round = 0;
   member_phase phase = member_phase::joined;
   std::uint32_t restarts_used = 0;
   std::optional<assignment> place;

@@ -77,6 +77,23 @@ TEST_CASE("what is older than the newest word is ignored") {
   }
 }
 
+TEST_CASE("a round that a fenced node left is not entered again, whatever a new daemon says") {
+  member_story story;
+  story.run_as_member();
+  story.want(desired_phase::fence, 1);
+  story.workers_end_by_signal(9);
+  story.lose_daemon();
+  story.desired_seq = 0;
+  story.connect();
+  story.forget();
+  story.assign(1, 1, 2);
+  CHECK_FALSE(story.did<dial_tether>());
+  CHECK(story.sent.round == 1);
+  CHECK(story.sent.phase == member_phase::stopped);
+  story.assign(2, 1, 2);
+  CHECK(story.did<dial_tether>());
+}
+
 TEST_CASE("another instance fences the workers of this one") {
   member_story story;
   story.run_as_member();
