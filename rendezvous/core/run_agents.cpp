@@ -144,6 +144,11 @@ bool run::state::is_candidate(const node& who) const {
 
 // Keeps the count of candidates of its group.
 void run::state::recount(node& who) {
+  if (who.connection != 0 && who.stands == standing::here && who.state.unkillable != 0) {
+    stuck.insert(who.order);
+  } else {
+    stuck.erase(who.order);
+  }
   const bool counts = is_candidate(who);
   if (counts == who.counted || who.group == nullptr) return;
   who.counted = counts;

@@ -47,10 +47,15 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   note(exit_code == 0 ? note_level::info : note_level::error,
        "run " + options.run_id + " is closed with exit code " + std::to_string(exit_code) + ": " +
            text);
+  closed_instance record;
+  for (const node* const member : members) {
+    if (member != nullptr && member->connection == 0 && !member->dead) {
+      record.absent.insert(member->greeting.session);
+    }
+  }
   leave_round();
   last_cause = why;
   last_end = text;
-  closed_instance record;
   record.instance = instance;
   record.exit_code = exit_code;
   record.why = std::move(why);

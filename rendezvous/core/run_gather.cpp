@@ -49,10 +49,7 @@ void run::state::check_gathering() {
   for (settings_group& group : groups) {
     if (is_ready(group) && (best == nullptr || group.here > best->here)) best = &group;
   }
-  if (best != nullptr) {
-    start_round(*best);
-    return;
-  }
+  if (best != nullptr && start_round(*best)) return;
   const duration limit = timing().join_timeout;
   if (now - phase_since >= limit) {
     close(1, last_cause, "gave up after " + to_text(limit) + ": " + reason());
@@ -149,12 +146,15 @@ void run::state::fix_settings(settings_group& group) {
   groups.remove_if([&group](const settings_group& one) { return &one != &group; });
 }
 
-void run::state::start_round(settings_group& group) {
-  fix_settings(group);
+// False where too few of those who are here have spoken since the stop was issued.
+bool run::state::start_round(settings_group& group) {
   std::vector<node*> from;
   for (const auto& [order, who] : nodes) {
-    if (is_candidate(*who) && who->heard_step > stop_step) from.push_back(who.get());
+    const bool is_fit = is_candidate(*who) && who->group == &group;
+    if (is_fit && who->heard_step > stop_step) from.push_back(who.get());
   }
+  if (from.size() < group.settings.nodes_min) return false;
+  fix_settings(group);
   const rank_assignment chosen = assign_ranks(rank_candidates(from), settings->nodes_max);
   round = std::max(round, round_floor) + 1;
   for (const auto& [order, who] : nodes)
@@ -165,6 +165,7 @@ void run::state::start_round(settings_group& group) {
     member.slot = member.last_slot = static_cast<std::uint32_t>(members.size());
     member.rank_first = place.rank_first;
     member.was_told = told::nothing;
+    member.succeeded = false;
     member.phase = member_phase::joined;
     member.down = member.unreachable = member.acknowledged = member.dead = false;
     members.push_back(&member);
@@ -188,6 +189,7 @@ void run::state::start_round(settings_group& group) {
                              " nodes, " + std::to_string(common.world_size) + " workers, led by " +
                              leader.label());
   excuse_excess();
+  return true;
 }
 
 // A restarted daemon lets everybody wait, as it cannot know yet how many there will be.

@@ -76,7 +76,9 @@ void run::state::set_phase(node& member, member_phase next) {
   if (member.phase >= next) return;
   const bool was_running = member.phase >= member_phase::running;
   member.phase = next;
-  if (next == member_phase::succeeded) ++members_succeeded;
+  if (next == member_phase::succeeded && !std::exchange(member.succeeded, true)) {
+    ++members_succeeded;
+  }
   if (next < member_phase::running || was_running) return;
   ++members_running;
   if (members_running == members.size()) {
@@ -257,8 +259,10 @@ void run::state::on_stop_status(node& who) {
       if (has_obeyed) acknowledge(who);
       if (of_round || has_obeyed) mark_down(who);
       return;
-    case member_phase::joined:
     case member_phase::succeeded:
+      if (of_round && !std::exchange(who.succeeded, true)) ++members_succeeded;
+      [[fallthrough]];
+    case member_phase::joined:
       // Either the stop overtook the assignment, or it had ended before: nothing lives there.
       if (!has_obeyed) return;
       acknowledge(who);
@@ -271,7 +275,13 @@ void run::state::end_of_stop() {
   const std::optional<cause> why = stop_uncharged ? std::nullopt : causes.get();
   if (why) last_cause = why;
   if (causes.get()) last_end = describe(*causes.get());
+  const bool all_succeeded = members_succeeded == members.size();
   leave_round();
+  if (all_succeeded) {
+    // The stop crossed the last success on its way.
+    close(0, std::nullopt, "every worker succeeded");
+    return;
+  }
   const bool free_of_charge = std::exchange(stop_uncharged, false);
   if (!free_of_charge && !charge(why)) return;
   if (operator_stop) {

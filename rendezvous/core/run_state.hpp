@@ -79,8 +79,9 @@ struct node {
   bool down = false;         // no worker of the round lives there
   bool unreachable = false;  // lost, and workers may live there
   bool acknowledged = false;
-  bool away = false;  // declared gone, and not back since
-  bool dead = false;  // with proof
+  bool succeeded = false;  // final for this round
+  bool away = false;       // declared gone, and not back since
+  bool dead = false;       // with proof
   bool drain_seen = false;
 
   const std::string& label() const { return greeting.node; }
@@ -124,6 +125,7 @@ struct run::state {
   std::unordered_map<connection_id, node*> by_connection;
   std::map<std::pair<time_point, std::uint64_t>, node*> watch;  // when to look at whom
   std::list<settings_group> groups;
+  std::set<std::uint64_t> stuck;  // by join order: connected, with workers that cannot be killed
   std::uint64_t next_order = 1;
   std::uint64_t wait_generation = 1;
   std::uint64_t wait_built = 0;
@@ -206,7 +208,7 @@ struct run::state {
   void begin_settling();
   void choose();
   void fix_settings(settings_group& group);
-  void start_round(settings_group& group);
+  bool start_round(settings_group& group);
   void excuse_excess();
   bool is_recovering() const;
 

@@ -62,13 +62,9 @@ std::string run::state::gathering_reason() const {
             " (" + counted(by_size[1]->here, "node") + " against " +
             std::to_string(by_size[0]->here) + ")";
   }
-  std::size_t stuck = 0;
-  for (const auto& [order, who] : nodes) {
-    if (who->stands == standing::here && who->state.unkillable != 0 && who->connection != 0) {
-      if (stuck++ == 0) {
-        text += "; " + who->label() + " has workers that cannot be killed";
-      }
-    }
+  if (!stuck.empty()) {
+    text += "; " + nodes.at(*stuck.begin())->label() + " has workers that cannot be killed";
+    if (stuck.size() > 1) text += " (and " + std::to_string(stuck.size() - 1) + " more nodes)";
   }
   return text;
 }

@@ -251,3 +251,33 @@ TEST_CASE("a spare that is silent since before the stop is waited for, but not f
   story.say(spare);
   CHECK(story.view().phase == run_phase::preparing);
 }
+
+TEST_CASE("a stop that crosses the last success ends the run well") {
+  pair_story story(nodes_of(2, 2, 0));
+  story.say(*story.a, member_phase::succeeded);
+  story.disconnect(*story.a);
+  story.step(core::agent_disconnected{0});
+  story.b->state.draining = true;
+  story.b->state.signal = SIGTERM;
+  story.say(*story.b);
+  CHECK(story.b->wanted.phase == desired_phase::stop);
+  story.say(*story.b, member_phase::succeeded);
+  CHECK(story.b->wanted.phase == desired_phase::close);
+  CHECK(story.b->wanted.exit_code == 0);
+}
+
+TEST_CASE("nodes that have not spoken since the stop never make up a round") {
+  pair_story story;
+  story.pass(1ms);
+  fake_node* const a = story.a;
+  fake_node* const b = story.b;
+  story.guardian(*b);
+  // The host stands still after its workers went down: connected, but silent.
+  story.say(*a, member_phase::stopped);
+  fake_node& c = story.joined("c", a->greeting.settings);
+  story.pass(400ms, {a});
+  CHECK(story.view().phase == run_phase::settling);
+  story.pass(200ms, {a});
+  CHECK(story.view().phase == run_phase::preparing);
+  CHECK(c.wanted.phase == desired_phase::wait);
+}
