@@ -1,0 +1,83 @@
+#include "rendezvous/server/agent_session.hpp"
+
+#include "rendezvous/protocol/agent.hpp"
+
+#include <utility>
+#include <variant>
+
+namespace ddprun::server {
+namespace {
+
+constexpr duration last_words_limit = std::chrono::seconds(2);
+constexpr int refused_exit_code = 64;
+
+}  // namespace
+
+agent_session::agent_session(net::tcp::socket socket, connection_id id, owner& whom,
+                             duration hello_limit, duration stall_limit)
+    : id_(id), owner_(whom) {
+  hello_timer_ = std::make_unique<boost::asio::steady_timer>(socket.get_executor());
+  net::line_handlers handlers;
+  handlers.on_line = [this](std::string_view line) { take_line(line); };
+  handlers.on_end = [this](error_code error) { end(error.message()); };
+  connection_ =
+      std::make_shared<net::line_connection>(std::move(socket), std::move(handlers), stall_limit);
+  peer_address_ = connection_->peer_address();
+  local_address_ = connection_->local_address();
+  hello_timer_->expires_after(hello_limit);
+  // Whether the session still waits is asked of what the handler holds itself: when the wait was
+  // ended in the same moment, the session may be gone.
+  hello_timer_->async_wait(
+      [this, hello_limit, weak = std::weak_ptr(connection_)](error_code error) {
+        const auto connection = weak.lock();
+        if (error || !connection || !connection->is_open() || !hello_timer_) return;
+        reject("no hello within " + to_text(hello_limit));
+      });
+  connection_->start();
+}
+
+agent_session::~agent_session() {
+  // One that has finished goes on by itself until its last words have left.
+  if (connection_->is_open()) connection_->close();
+}
+
+// The owner may destroy this session in each call: they are the last thing that happens here.
+void agent_session::take_line(std::string_view line) {
+  std::string problem;
+  auto message = protocol::decode_agent_message(line, &problem);
+  if (!message) return reject(problem);
+  const bool is_first = hello_timer_ != nullptr;
+  const bool opens =
+      std::holds_alternative<hello>(*message) || std::holds_alternative<guardian_word>(*message);
+  const bool goes_on =
+      std::holds_alternative<status>(*message) || std::holds_alternative<goodbye>(*message);
+  if (!opens && !goes_on) {
+    return reject("a tether belongs to the leader of the round; this is the daemon's port");
+  }
+  if (is_first && !opens) return reject("the first message of a session is its hello");
+  if (!is_first && opens) return reject("a session says hello once");
+  hello_timer_.reset();
+  owner_.on_message(*this, std::move(*message));
+}
+
+void agent_session::reject(const std::string& text) {
+  refuse(text);
+  owner_.on_end(*this, text);
+}
+
+void agent_session::end(const std::string& why) {
+  owner_.on_end(*this, why);
+}
+
+void agent_session::refuse(const std::string& text) {
+  const daemon_message message = refused{refused_exit_code, text};
+  send(message.index(), std::make_shared<const std::string>(protocol::encode(message)));
+  finish();
+}
+
+void agent_session::finish() {
+  hello_timer_.reset();
+  connection_->finish(last_words_limit);
+}
+
+}  // namespace ddprun::server

@@ -1,0 +1,66 @@
+// An agent session is the daemon's end of one connection of the agent protocol: it checks that
+// messages come in an order that makes sense, and ends the session with a sentence where not.
+//
+// First comes a hello (an agent) or a guardian's word; after a hello, status and at last goodbye.
+// It decides nothing: who may join, and who is lost, is core::run's.
+//
+// Thread rule: one thread, that of the socket's executor. The owner is told from the loop, never
+// from inside a call, and may destroy the session while it is told.
+#pragma once
+
+#include "rendezvous/core/messages.hpp"
+#include "rendezvous/net/line_connection.hpp"
+
+#include <boost/asio/steady_timer.hpp>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace ddprun::server {
+
+class agent_session {
+ public:
+  class owner {
+   public:
+    virtual void on_message(agent_session& from, agent_message message) = 0;
+    // The connection has ended, or the session ended it; `why` is for the log.
+    virtual void on_end(agent_session& from, const std::string& why) = 0;
+
+   protected:
+    ~owner() = default;
+  };
+
+  // Nothing was read from `socket`. A peer that has not said its first line within `hello_limit`,
+  // or takes nothing that is sent for `stall_limit`, is cut off.
+  agent_session(net::tcp::socket socket, connection_id id, owner& whom, duration hello_limit,
+                duration stall_limit);
+  ~agent_session();
+  agent_session(const agent_session&) = delete;
+  agent_session& operator=(const agent_session&) = delete;
+
+  connection_id id() const { return id_; }
+  const std::string& peer_address() const { return peer_address_; }    // numeric
+  const std::string& local_address() const { return local_address_; }  // numeric
+  void set_stall_limit(duration limit) { connection_->set_stall_limit(limit); }
+
+  void send(std::size_t kind, net::shared_bytes line) { connection_->send(kind, std::move(line)); }
+
+  // Says why, sends what is queued, and closes; the owner hears nothing more.
+  void refuse(const std::string& text);
+  void finish();
+
+ private:
+  void take_line(std::string_view line);
+  void end(const std::string& why);
+  void reject(const std::string& text);
+
+  connection_id id_;
+  owner& owner_;
+  std::string peer_address_;
+  std::string local_address_;
+  std::shared_ptr<net::line_connection> connection_;
+  std::unique_ptr<boost::asio::steady_timer> hello_timer_;  // until the first line
+};
+
+}  // namespace ddprun::server

@@ -1,0 +1,29 @@
+#include "rendezvous/server/descriptor_limit.hpp"
+
+#include <algorithm>
+#include <sys/resource.h>
+
+namespace ddprun::server {
+namespace {
+
+// "Unlimited" and limits beyond any use are taken as this.
+constexpr rlim_t limit_max = 1 << 20;
+
+}  // namespace
+
+std::size_t descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
+  return static_cast<std::size_t>(std::min(limit.rlim_cur, limit_max));
+}
+
+std::size_t raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, limit_max));
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  return descriptor_limit();
+}
+
+}  // namespace ddprun::server

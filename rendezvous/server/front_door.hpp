@@ -1,0 +1,61 @@
+// A front door tells the protocols of one port apart: it takes accepted connections, looks at their
+// first bytes without taking them, and hands each to whom it belongs.
+//
+// Used by the daemon (agents, TCPStore, HTTP) and by a round's service (tethers, TCPStore). A
+// protocol without a handler is treated as a stranger's. Strangers, and whoever says nothing within
+// the limit, are closed without an answer.
+//
+// Thread rule: one thread, that of the sockets' executor. Handlers come from the loop, and none
+// after `close` or destruction. Destroy it before its io_context.
+#pragma once
+
+#include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/types.hpp"
+#include "rendezvous/net/types.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace ddprun::server {
+
+using log_function = std::function<void(note_level level, const std::string& text)>;
+
+struct front_door_handlers {
+  using take = std::function<void(net::tcp::socket socket)>;
+  take agent;
+  take tcpstore;
+  take http;
+  log_function log;  // may be empty
+};
+
+class front_door {
+ public:
+  explicit front_door(front_door_handlers handlers,
+                      duration first_byte_limit = std::chrono::seconds(10));
+  ~front_door();
+  front_door(const front_door&) = delete;
+  front_door& operator=(const front_door&) = delete;
+
+  void accept(net::tcp::socket socket);
+  void close();
+
+  // Connections that have said nothing yet.
+  std::size_t waiting() const { return guests_.size(); }
+
+ private:
+  struct guest;
+
+  void look(std::uint64_t id);
+  void dismiss(std::uint64_t id, note_level level, const std::string& why);
+
+  front_door_handlers handlers_;
+  duration first_byte_limit_;
+  std::map<std::uint64_t, std::shared_ptr<guest>> guests_;
+  std::uint64_t last_id_ = 0;
+};
+
+}  // namespace ddprun::server

@@ -1,0 +1,130 @@
+// ddprun-rendezvous: a server and a command line.
+#include "rendezvous/server/descriptor_limit.hpp"
+#include "rendezvous/server/options.hpp"
+#include "rendezvous/server/server.hpp"
+#include "rendezvous/version.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+using namespace ddprun;
+using namespace ddprun::server;
+
+constexpr int usage_error = 2;
+constexpr std::size_t descriptors_min = 64;
+
+spdlog::level::level_enum to_spdlog(note_level level) {
+  switch (level) {
+    case note_level::debug:
+      return spdlog::level::debug;
+    case note_level::info:
+      return spdlog::level::info;
+    case note_level::warning:
+      return spdlog::level::warn;
+    case note_level::error:
+      return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+int fail(int code, const std::string& text) {
+  std::fprintf(stderr, "ddprun-rendezvous: %s\n", text.c_str());
+  return code;
+}
+
+// Whole or not there: a reader that waits for the file never finds half a number.
+bool write_port_file(const std::string& path, std::uint16_t port, std::string& problem) {
+  const std::string temporary = path + "." + std::to_string(::getpid());
+  const auto failed = [&](const std::string& what) {
+    problem = "cannot write --port-file " + what + ": " + std::strerror(errno);
+    std::remove(temporary.c_str());
+    return false;
+  };
+  std::FILE* const file = std::fopen(temporary.c_str(), "we");
+  if (file == nullptr) return failed(temporary);
+  const bool printed = std::fprintf(file, "%u\n", static_cast<unsigned>(port)) > 0;
+  if (std::fclose(file) != 0 || !printed) return failed(temporary);
+  return std::rename(temporary.c_str(), path.c_str()) == 0 || failed(path);
+}
+
+int serve(const daemon_options& options) {
+  const std::size_t descriptors = raise_descriptor_limit();
+  if (descriptors < descriptors_min) {
+    return fail(1, "the limit of open files is " + std::to_string(descriptors) + ", at least " +
+                       std::to_string(descriptors_min) + " are needed: raise it (ulimit -n)");
+  }
+  boost::asio::io_context io(1);
+  server_options wanted;
+  wanted.bind_address = options.bind_address;
+  wanted.port = options.port;
+  wanted.service.recovery_window = options.recovery_window;
+  wanted.service.log = [](note_level level, const std::string& text) {
+    spdlog::log(to_spdlog(level), text);
+  };
+  server::server daemon(io.get_executor(), std::move(wanted));
+  // Before the port is known to anybody: who reads it may stop us at once.
+  boost::asio::signal_set signals(io, SIGINT, SIGTERM);
+  signals.async_wait([&](const error_code& error, int number) {
+    if (error) return;
+    spdlog::info("stopping on {}", ::strsignal(number));
+    daemon.stop();
+    io.stop();
+  });
+  std::string problem;
+  const auto port = daemon.start(problem);
+  if (!port) return fail(1, problem);
+  if (!options.port_file.empty() && !write_port_file(options.port_file, *port, problem)) {
+    return fail(1, problem);
+  }
+  std::printf("listening on port %u\n", static_cast<unsigned>(*port));
+  std::fflush(stdout);
+  spdlog::info(
+      "ddprun-rendezvous {} listens on {}; room for {} connections", version,
+      net::endpoint_text(options.bind_address.empty() ? "::" : options.bind_address, *port),
+      descriptors);
+  io.run();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A reader of our output that has gone is no reason to end.
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    const auto log = spdlog::stderr_logger_st("ddprun-rendezvous");
+    log->set_pattern("%H:%M:%S.%e %l: %v");
+    spdlog::set_default_logger(log);
+    std::string problem;
+    const auto options =
+        parse_daemon_options(std::vector<std::string>(argv + 1, argv + argc), problem);
+    if (!options) return fail(usage_error, problem);
+    spdlog::set_level(to_spdlog(options->log_level));
+    switch (options->what) {
+      case daemon_options::action::help:
+        std::fwrite(daemon_help().data(), 1, daemon_help().size(), stdout);
+        return 0;
+      case daemon_options::action::version:
+        std::printf("ddprun-rendezvous %s\n", std::string(version).c_str());
+        return 0;
+      case daemon_options::action::serve:
+        return serve(*options);
+    }
+  } catch (const std::exception& error) {
+    return fail(1, error.what());
+  }
+  return 0;
+}

@@ -1,0 +1,33 @@
+// The command line of ddprun-rendezvous: arguments in, options or one line out.
+//
+// Thread rule: pure functions.
+#pragma once
+
+#include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/types.hpp"
+#include "rendezvous/error.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::server {
+
+struct daemon_options {
+  enum class action { serve, help, version };
+  action what = action::serve;
+  std::string bind_address;    // numeric; empty: all
+  std::uint16_t port = 29400;  // 0 picks one
+  std::string port_file;       // empty: none
+  note_level log_level = note_level::info;
+  duration recovery_window = std::chrono::seconds(10);
+};
+
+// `arguments` without the program's name. On failure `problem` is one line for the person.
+result<daemon_options> parse_daemon_options(const std::vector<std::string>& arguments,
+                                            std::string& problem);
+
+std::string_view daemon_help();
+
+}  // namespace ddprun::server

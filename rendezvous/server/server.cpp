@@ -1,0 +1,96 @@
+#include "rendezvous/server/server.hpp"
+
+#include "rendezvous/server/descriptor_limit.hpp"
+#include "rendezvous/server/http_session.hpp"
+#include "rendezvous/store/session.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::server {
+namespace {
+
+// Descriptors that are no connections: standard streams, the loop's own, the listener, a file.
+constexpr std::size_t descriptors_reserved = 32;
+// An answer about ten thousand nodes is large: few at once.
+constexpr std::size_t http_sessions_max = 64;
+
+}  // namespace
+
+server::server(net::executor where, server_options options)
+    : options_(std::move(options)),
+      listener_(where),
+      door_(
+          {.agent = [this](net::tcp::socket socket) { service_->accept(std::move(socket)); },
+           .tcpstore =
+               [this](net::tcp::socket socket) { store::start_session(std::move(socket), space_); },
+           .http = [this](net::tcp::socket socket) { accept_http(std::move(socket)); },
+           .log = options_.service.log},
+          options_.service.hello_limit) {
+  if (options_.connections_max == 0) {
+    const std::size_t limit = descriptor_limit();
+    options_.connections_max = limit > descriptors_reserved ? limit - descriptors_reserved : 1;
+  }
+  // Some room is left for those who look at a daemon that is full of agents.
+  options_.service.agents_max =
+      std::min(options_.service.agents_max,
+               options_.connections_max - std::min<std::size_t>(16, options_.connections_max / 4));
+  service_ = std::make_shared<service>(where, options_.service);
+  store::keyspace_options keys;
+  keys.log = options_.service.log;
+  space_ = std::make_shared<store::keyspace>(std::move(keys));
+}
+
+result<std::uint16_t> server::start(std::string& problem) {
+  const auto port = listener_.open(options_.bind_address, options_.port, problem);
+  if (!port) return port;
+  net::listener_handlers handlers;
+  handlers.on_accept = [this](net::tcp::socket socket) { accept(std::move(socket)); };
+  handlers.on_trouble = [this](const std::string& text) { log(note_level::error, text); };
+  listener_.start(std::move(handlers));
+  return port;
+}
+
+void server::accept(net::tcp::socket socket) {
+  service_->note_input();
+  const std::size_t open = connection_count();
+  if (open < options_.connections_max) {
+    full_ = false;
+    return door_.accept(std::move(socket));
+  }
+  // Closed, not kept: whoever it is may come again.
+  if (!std::exchange(full_, true)) {
+    log(note_level::error, "turning connections away: " + std::to_string(open) +
+                               " are open, the most that the limit of open files (ulimit -n) "
+                               "leaves room for");
+  }
+}
+
+void server::accept_http(net::tcp::socket socket) {
+  if (*http_count_ >= http_sessions_max) return;
+  ++*http_count_;
+  serve_http(
+      std::move(socket),
+      [weak = std::weak_ptr<service>(service_)] {
+        const auto held = weak.lock();
+        return held ? held->runs() : std::vector<core::run_view>();
+      },
+      [count = http_count_] { --*count; });
+}
+
+std::size_t server::connection_count() const {
+  return door_.waiting() + service_->agent_count() + space_->session_count() + *http_count_;
+}
+
+void server::stop() {
+  listener_.close();
+  door_.close();
+  service_->stop();
+  space_->cut();
+}
+
+void server::log(note_level level, const std::string& text) const {
+  if (options_.service.log) options_.service.log(level, text);
+}
+
+}  // namespace ddprun::server

@@ -1,0 +1,65 @@
+// A server is a whole rendezvous daemon on a given loop: one port with agents, TCPStore and HTTP
+// on it. `ddprun-rendezvous` is this and a command line; an agent that hosts the daemon has one on
+// its service thread.
+//
+//   server daemon(context.get_executor(), {.port = 0, .service = {.recovery_window = 0s}});
+//   std::string problem;
+//   const auto port = daemon.start(problem);
+//
+// TCPStore clients share one keyspace, as with torchrun's c10d rendezvous; jobs have their own.
+//
+// Thread rule: one thread, that of the executor. Destroy it before its io_context. Ownership: of
+// all its connections, which `stop` closes at once.
+#pragma once
+
+#include "rendezvous/net/listener.hpp"
+#include "rendezvous/server/front_door.hpp"
+#include "rendezvous/server/service.hpp"
+#include "rendezvous/store/keyspace.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace ddprun::server {
+
+struct server_options {
+  std::string bind_address;         // numeric; empty: all, IPv6 and IPv4
+  std::uint16_t port = 29400;       // 0 picks a free one
+  std::size_t connections_max = 0;  // of all kinds; 0: what the limit of open files leaves
+  service_options service;          // its log takes the lines of all parts
+};
+
+class server {
+ public:
+  server(net::executor where, server_options options);
+  ~server() { stop(); }
+  server(const server&) = delete;
+  server& operator=(const server&) = delete;
+
+  // Listens and serves; the port. Once. On failure `problem` is one line with address, port and
+  // the system's words.
+  result<std::uint16_t> start(std::string& problem);
+
+  // Stops listening and closes every connection at once. For good.
+  void stop();
+
+  std::size_t agent_count() const { return service_->agent_count(); }
+  std::vector<core::run_view> runs() const { return service_->runs(); }
+
+ private:
+  void accept(net::tcp::socket socket);
+  void accept_http(net::tcp::socket socket);
+  std::size_t connection_count() const;
+  void log(note_level level, const std::string& text) const;
+
+  server_options options_;
+  net::listener listener_;
+  front_door door_;
+  std::shared_ptr<service> service_;  // HTTP sessions look whether it is still there
+  std::shared_ptr<store::keyspace> space_;
+  std::shared_ptr<std::size_t> http_count_ = std::make_shared<std::size_t>(0);
+  bool full_ = false;
+};
+
+}  // namespace ddprun::server

@@ -1,0 +1,262 @@
+#include "rendezvous/server/service.hpp"
+
+#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/version.hpp"
+
+#include <boost/asio/post.hpp>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace ddprun::server {
+namespace {
+
+using std::chrono::steady_clock;
+
+// A loop is measured at least so often while agents are connected, and else so often.
+constexpr duration tick_with_agents = std::chrono::seconds(1);
+constexpr duration tick_without_agents = std::chrono::seconds(60);
+constexpr duration lateness_that_counts = std::chrono::milliseconds(100);
+
+// Rounds of the loop in a row without input before deadlines fire: what the first finds ready is
+// only taken in the second. Bounded, lest a flood of input stop the time.
+constexpr int quiet_turns_wanted = 2;
+constexpr int drain_turns_max = 10'000;
+
+}  // namespace
+
+service::service(net::executor where, service_options options)
+    : executor_(where),
+      options_(std::move(options)),
+      recovery_until_(steady_clock::now() + options_.recovery_window),
+      timer_(where) {}
+
+void service::accept(net::tcp::socket socket) {
+  ++inputs_;
+  const connection_id id = ++last_connection_;
+  auto session = std::make_unique<agent_session>(std::move(socket), id, *this, options_.hello_limit,
+                                                 options_.hello_limit);
+  if (agents_.size() >= options_.agents_max) {
+    log(note_level::error, "refused " + session->peer_address() + ": " +
+                               std::to_string(agents_.size()) + " agents are the most");
+    return session->refuse("this daemon serves at most " + std::to_string(options_.agents_max) +
+                           " agents: raise its limit of open files (ulimit -n)");
+  }
+  agents_[id].session = std::move(session);
+}
+
+void service::on_message(agent_session& from, agent_message message) {
+  ++inputs_;
+  if (auto* greeting = std::get_if<hello>(&message)) return join(from, std::move(*greeting));
+  if (const auto* word = std::get_if<guardian_word>(&message)) return hear_guardian(from, *word);
+  const connection_id id = from.id();
+  run_entry* const run = agents_.at(id).run;
+  if (run == nullptr) return;
+  if (auto* news = std::get_if<status>(&message)) {
+    return step(*run, core::status_received{id, std::move(*news)});
+  }
+  // The last word: the machine forgets the connection, and nothing more is to be said.
+  step(*run, core::goodbye_received{id});
+  disconnect(id);
+}
+
+void service::join(agent_session& from, hello greeting) {
+  const connection_id id = from.id();
+  auto found = runs_.find(greeting.run_id);
+  if (found == runs_.end()) {
+    if (runs_.size() >= options_.runs_max) {
+      log(note_level::error, "refused run " + greeting.run_id + ": " +
+                                 std::to_string(runs_.size()) + " runs are the most");
+      from.refuse("this daemon already holds " + std::to_string(runs_.size()) + " runs");
+      agents_.erase(id);
+      return;
+    }
+    core::run_options options;
+    options.run_id = greeting.run_id;
+    options.version = version;
+    options.recovery_until = recovery_until_;
+    found = runs_.try_emplace(greeting.run_id, std::move(options)).first;
+  }
+  // A peer that does not read is given as long as one that does not speak.
+  from.set_stall_limit(greeting.settings.timing.node_timeout);
+  agents_.at(id).run = &found->second;
+  core::agent_joined event;
+  event.connection = id;
+  event.peer_address = from.peer_address();
+  event.local_address = from.local_address();
+  event.fresh_instance = draw_instance();
+  event.hello = std::move(greeting);
+  step(found->second, event);
+}
+
+void service::hear_guardian(agent_session& from, const guardian_word& word) {
+  const connection_id id = from.id();
+  const auto found = runs_.find(word.run_id);
+  if (found != runs_.end()) {
+    log(note_level::info, "the guardian of session " + to_string(word.session) + " at " +
+                              from.peer_address() + ": its agent is dead, its workers are killed");
+    step(found->second, core::guardian_reported{word.session});
+  }
+  disconnect(id);
+}
+
+void service::on_end(agent_session& from, const std::string& why) {
+  ++inputs_;
+  const connection_id id = from.id();
+  log(note_level::debug,
+      "connection " + std::to_string(id) + " of " + from.peer_address() + " ended: " + why);
+  run_entry* const run = agents_.at(id).run;
+  agents_.erase(id);
+  if (run != nullptr) step(*run, core::agent_disconnected{id});
+}
+
+void service::step(run_entry& run, const core::run_event& event) {
+  const time_point now = moment();
+  core::run_effects effects;
+  run.machine.step(event, now, effects);
+  run.deadline = run.machine.next_deadline();
+  carry_out(run, effects);
+  schedule_arming();
+}
+
+void service::carry_out(run_entry& run, core::run_effects& effects) {
+  for (const core::run_effect& effect : effects) {
+    if (const auto* message = std::get_if<core::send_to_agent>(&effect)) {
+      send(message->connection, message->message);
+    } else if (const auto* gone = std::get_if<core::disconnect_agent>(&effect)) {
+      disconnect(gone->connection);
+    } else if (const auto* note = std::get_if<core::run_note>(&effect)) {
+      log(note->level, run.id + ": " + note->text);
+    }
+  }
+}
+
+void service::send(connection_id connection, const std::shared_ptr<const daemon_message>& message) {
+  const auto found = agents_.find(connection);
+  if (found == agents_.end()) return;
+  net::shared_bytes line;
+  if (message == shared_message_) {
+    line = shared_line_;
+  } else {
+    line = std::make_shared<const std::string>(protocol::encode(*message));
+    // Held by the machine too: others may be sent the same.
+    if (message.use_count() > 1) {
+      shared_message_ = message;
+      shared_line_ = line;
+    }
+  }
+  found->second.session->send(message->index(), std::move(line));
+}
+
+void service::disconnect(connection_id connection) {
+  const auto found = agents_.find(connection);
+  if (found == agents_.end()) return;
+  found->second.session->finish();
+  agents_.erase(found);
+}
+
+// Now; if the loop stood still since the timer was to fire, every run hears of that first.
+time_point service::moment() {
+  const time_point now = steady_clock::now();
+  if (!expected_ || now - *expected_ < lateness_that_counts) return now;
+  const duration late = now - *expected_;
+  expected_ = now;
+  log(note_level::warning,
+      "this daemon stood still for " + to_text(late) + ": all deadlines move by as much");
+  for (auto& [id, run] : runs_) {
+    core::run_effects effects;
+    run.machine.step(core::loop_was_late{late}, now, effects);
+    run.deadline = run.machine.next_deadline();
+    carry_out(run, effects);
+  }
+  return now;
+}
+
+// Once for all that happens in this turn of the loop.
+void service::schedule_arming() {
+  if (std::exchange(arming_, true)) return;
+  boost::asio::post(executor_, [this, alive = std::weak_ptr<bool>(alive_)] {
+    if (alive.expired()) return;
+    arming_ = false;
+    arm();
+  });
+}
+
+void service::arm() {
+  if (draining_) return;
+  expected_.reset();
+  if (runs_.empty()) {
+    timer_.cancel();
+    return;
+  }
+  time_point next =
+      steady_clock::now() + (agents_.empty() ? tick_without_agents : tick_with_agents);
+  for (const auto& [id, run] : runs_) {
+    if (run.deadline) next = std::min(next, *run.deadline);
+  }
+  expected_ = std::max(next, steady_clock::now());
+  timer_.expires_at(next);
+  timer_.async_wait([this, alive = std::weak_ptr<bool>(alive_)](error_code error) {
+    if (error || alive.expired()) return;
+    moment();
+    // Nobody expects the timer while input is drained.
+    expected_.reset();
+    draining_ = true;
+    drain_then_fire(inputs_, 0, 0);
+  });
+}
+
+void service::drain_then_fire(std::uint64_t inputs_seen, int quiet_turns, int turns) {
+  if (quiet_turns >= quiet_turns_wanted || turns >= drain_turns_max) return fire();
+  boost::asio::post(executor_,
+                    [this, inputs_seen, quiet_turns, turns, alive = std::weak_ptr<bool>(alive_)] {
+                      if (alive.expired()) return;
+                      const bool quiet = inputs_ == inputs_seen;
+                      drain_then_fire(inputs_, quiet ? quiet_turns + 1 : 0, turns + 1);
+                    });
+}
+
+void service::fire() {
+  draining_ = false;
+  const time_point now = steady_clock::now();
+  for (auto run = runs_.begin(); run != runs_.end();) {
+    if (run->second.deadline && *run->second.deadline <= now) {
+      step(run->second, core::time_passed{});
+    }
+    const bool forgotten = run->second.machine.forgettable(now) &&
+                           std::none_of(agents_.begin(), agents_.end(), [&](const auto& one) {
+                             return one.second.run == &run->second;
+                           });
+    run = forgotten ? runs_.erase(run) : std::next(run);
+  }
+  schedule_arming();
+}
+
+std::vector<core::run_view> service::runs() const {
+  std::vector<core::run_view> views;
+  const time_point now = steady_clock::now();
+  for (const auto& [id, run] : runs_)
+    views.push_back(run.machine.view(now));
+  return views;
+}
+
+instance_id service::draw_instance() {
+  instance_id drawn = 0;
+  while (drawn == 0)
+    drawn = static_cast<std::uint64_t>(random_()) << 32 | random_();
+  return drawn;
+}
+
+void service::log(note_level level, const std::string& text) const {
+  if (options_.log) options_.log(level, text);
+}
+
+void service::stop() {
+  alive_.reset();
+  timer_.cancel();
+  agents_.clear();
+  runs_.clear();
+}
+
+}  // namespace ddprun::server

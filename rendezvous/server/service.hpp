@@ -1,0 +1,106 @@
+// A service runs the machines of all runs of one daemon: it turns what agents say into events,
+// carries the effects out, and brings the time.
+//
+// Two things it owes to the machines (design section 6): input that has arrived is taken before
+// deadlines fire, and a loop that was late by d tells every run so before anything else happens.
+//
+// Thread rule: one thread, that of the executor. Destroy it before its io_context. Errors: sessions
+// end by themselves and are logged; nothing an agent says ends the service.
+#pragma once
+
+#include "rendezvous/core/run.hpp"
+#include "rendezvous/server/agent_session.hpp"
+#include "rendezvous/server/front_door.hpp"
+
+#include <boost/asio/steady_timer.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace ddprun::server {
+
+struct service_options {
+  // How long agents of an earlier daemon on this endpoint may still come back; 0: there was none.
+  duration recovery_window = std::chrono::seconds(10);
+  duration hello_limit = std::chrono::seconds(10);
+  std::size_t agents_max = 100'000;  // connections
+  std::size_t runs_max = 1000;
+  log_function log;  // may be empty
+};
+
+class service final : public agent_session::owner {
+ public:
+  service(net::executor where, service_options options);
+  ~service() { stop(); }
+  service(const service&) = delete;
+  service& operator=(const service&) = delete;
+
+  // `socket` speaks the agent protocol; nothing was read from it.
+  void accept(net::tcp::socket socket);
+
+  // Something arrived that this service will hear of soon: deadlines wait for it.
+  void note_input() { ++inputs_; }
+
+  // Closes every session at once, so that agents look for another daemon. For good.
+  void stop();
+
+  std::size_t agent_count() const { return agents_.size(); }
+  std::vector<core::run_view> runs() const;
+
+ private:
+  struct run_entry {
+    explicit run_entry(core::run_options options)
+        : id(options.run_id), machine(std::move(options)) {}
+    std::string id;
+    core::run machine;
+    std::optional<time_point> deadline;
+  };
+  struct agent {
+    std::unique_ptr<agent_session> session;
+    run_entry* run = nullptr;  // once it has said hello
+  };
+
+  void on_message(agent_session& from, agent_message message) override;
+  void on_end(agent_session& from, const std::string& why) override;
+
+  void join(agent_session& from, hello greeting);
+  void hear_guardian(agent_session& from, const guardian_word& word);
+  void step(run_entry& run, const core::run_event& event);
+  void carry_out(run_entry& run, core::run_effects& effects);
+  void send(connection_id connection, const std::shared_ptr<const daemon_message>& message);
+  void disconnect(connection_id connection);
+  time_point moment();
+  void schedule_arming();
+  void arm();
+  void drain_then_fire(std::uint64_t inputs_seen, int quiet_turns, int turns);
+  void fire();
+  instance_id draw_instance();
+  void log(note_level level, const std::string& text) const;
+
+  net::executor executor_;
+  service_options options_;
+  time_point recovery_until_;
+  std::map<std::string, run_entry, std::less<>> runs_;
+  std::unordered_map<connection_id, agent> agents_;
+  connection_id last_connection_ = 0;
+  std::random_device random_;
+
+  // The newest message that several agents share, and its bytes.
+  std::shared_ptr<const daemon_message> shared_message_;
+  net::shared_bytes shared_line_;
+
+  boost::asio::steady_timer timer_;
+  std::optional<time_point> expected_;  // when the timer was to fire
+  std::uint64_t inputs_ = 0;
+  bool arming_ = false;
+  bool draining_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for posted handlers
+};
+
+}  // namespace ddprun::server

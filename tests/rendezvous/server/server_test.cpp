@@ -1,0 +1,263 @@
+// A whole daemon on a real port of loopback, and raw peers that type what PROTOCOL.md says.
+#include "rendezvous/server/server.hpp"
+
+#include "rendezvous/protocol/agent.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/loop.hpp"
+
+#include <optional>
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+using test::raw_peer;
+using test::run_until;
+
+namespace {
+
+struct fixture {
+  boost::asio::io_context io{1};
+  std::vector<std::string> log;
+  std::optional<server::server> daemon;
+  std::uint16_t port = 0;
+
+  explicit fixture(server::server_options options = {}) {
+    options.bind_address = "127.0.0.1";
+    options.port = 0;
+    options.service.recovery_window = 0s;
+    options.service.log = [this](note_level, const std::string& text) { log.push_back(text); };
+    daemon.emplace(io.get_executor(), std::move(options));
+    std::string problem;
+    const auto opened = daemon->start(problem);
+    INFO(problem);
+    REQUIRE(opened.has_value());
+    port = *opened;
+  }
+
+  // Runs until the peer has heard a line with this in it.
+  bool hears(raw_peer& peer, const std::string& words) {
+    return run_until(io, [&] { return peer.heard().find(words) != std::string::npos; });
+  }
+  bool closes(raw_peer& peer) {
+    return run_until(io, [&] { return peer.closed(); });
+  }
+};
+
+std::string session_of(int number) {
+  std::string digits(32, '0');
+  digits.back() = static_cast<char>('0' + number);
+  return digits;
+}
+
+std::string hello_line(int number, int nodes, const std::string& node) {
+  return R"({"type":"hello","protocol":1,"run_id":"r","session":")" + session_of(number) +
+         R"(","node":")" + node + R"(","settings":{"nodes_min":)" + std::to_string(nodes) +
+         R"(,"nodes_max":)" + std::to_string(nodes) + "}}\n";
+}
+
+const std::string http_end = " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+}  // namespace
+
+TEST_CASE("agents are welcomed, told whom they wait for, and answered") {
+  fixture f;
+  raw_peer one(f.io, f.port);
+  one.say(hello_line(1, 2, "node-a"));
+  REQUIRE(f.hears(one, R"("type":"welcome")"));
+  REQUIRE(f.hears(one, "waiting for 1 of 2 nodes; here: node-a (1 worker)"));
+  // Two messages in one segment.
+  one.say("{\"type\":\"status\",\"seq\":1}\n{\"type\":\"status\",\"seq\":2}\n");
+  REQUIRE(f.hears(one, R"({"type":"answer","seq":2})"));
+  CHECK(f.daemon->agent_count() == 1);
+  one.say("{\"type\":\"goodbye\",\"session\":\"" + session_of(1) + "\"}\n");
+  REQUIRE(f.closes(one));
+  CHECK(f.daemon->agent_count() == 0);
+}
+
+TEST_CASE("two agents are led into a round") {
+  fixture f;
+  raw_peer one(f.io, f.port);
+  raw_peer two(f.io, f.port);
+  one.say(hello_line(1, 2, "node-a"));
+  REQUIRE(f.hears(one, R"("phase":"wait")"));
+  two.say(hello_line(2, 2, "node-b"));
+  REQUIRE(f.hears(one, R"("phase":"prepare")"));
+  const std::string heard = one.heard();
+  const std::size_t prepare = heard.find("\"instance\":\"", heard.rfind('\n', heard.size() - 2));
+  REQUIRE(prepare != std::string::npos);
+  const std::string instance =
+      heard.substr(prepare + 12, heard.find('"', prepare + 12) - prepare - 12);
+  one.say("{\"type\":\"status\",\"seq\":1,\"instance\":\"" + instance +
+          "\",\"round\":1,\"phase\":\"preparing\",\"service_port\":4000,\"master_port\":4000}\n");
+  REQUIRE(f.hears(one, R"("phase":"run")"));
+  REQUIRE(f.hears(two, R"("phase":"run")"));
+  CHECK(two.heard().find(R"("slot":1,"group_world_size":2,"rank_first":1,"world_size":2)") !=
+        std::string::npos);
+}
+
+TEST_CASE("a hello may come in any pieces") {
+  fixture f;
+  const std::string line = hello_line(1, 2, "node-a");
+  raw_peer peer(f.io, f.port);
+  for (const char byte : line) {
+    peer.say({&byte, 1});
+    test::run_ready(f.io);
+  }
+  REQUIRE(f.hears(peer, R"("type":"welcome")"));
+}
+
+TEST_CASE("what cannot be read ends the session with a sentence") {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"{nonsense\n", "line: is no JSON from byte "},
+      {"{\"type\":\"status\",\"seq\":1}\n", "the first message of a session is its hello"},
+      {"{\"type\":\"tether_beat\",\"seq\":1}\n", "a tether belongs to the leader of the round"},
+      {"{\"type\":\"desired\",\"phase\":\"run\"}\n", "is no message that belongs here"},
+      {R"({"type":"hello","protocol":7,"version":"9"})"
+       "\n",
+       "version 7 of ddprun 9, this side speaks 1"},
+      {hello_line(1, 2, "node-a") + hello_line(1, 2, "node-a"), "a session says hello once"},
+      {hello_line(1, 2, "node-a") + "{\"type\":\"status\",\"phase\":\"flying\"}\n",
+       "is no phase that this version knows"},
+  };
+  for (const auto& [said, expected] : cases) {
+    fixture f;
+    raw_peer peer(f.io, f.port);
+    peer.say(said);
+    INFO(said);
+    REQUIRE(f.hears(peer, expected));
+    REQUIRE(f.closes(peer));
+    CHECK(f.daemon->agent_count() == 0);
+  }
+}
+
+TEST_CASE("strangers are closed promptly and without an answer") {
+  for (const std::string first : {"\x16\x03\x01", "SSH-2.0-x\r\n", "\xFF", " {", "GETTING /"}) {
+    fixture f;
+    raw_peer peer(f.io, f.port);
+    peer.say(first);
+    REQUIRE(f.closes(peer));
+    CHECK(peer.heard().empty());
+    CHECK(f.log.size() == 1);
+  }
+}
+
+TEST_CASE("who says nothing, or no whole line, is closed at the limit") {
+  server::server_options options;
+  options.service.hello_limit = 50ms;
+  fixture f(std::move(options));
+  raw_peer silent(f.io, f.port);
+  raw_peer slow(f.io, f.port);
+  slow.say("{\"type\":");
+  REQUIRE(f.closes(silent));
+  REQUIRE(f.hears(slow, "no hello within 50 ms"));
+  REQUIRE(f.closes(slow));
+}
+
+TEST_CASE("a line without end is cut off") {
+  fixture f;
+  raw_peer peer(f.io, f.port);
+  peer.socket().non_blocking(false);
+  peer.say("{" + std::string(line_bytes_max, 'x'));
+  peer.socket().non_blocking(true);
+  REQUIRE(f.closes(peer));
+}
+
+TEST_CASE("HTTP: health, runs, and one line for everything else") {
+  fixture f;
+  raw_peer agent(f.io, f.port);
+  agent.say(hello_line(1, 2, "node-a"));
+  REQUIRE(f.hears(agent, R"("phase":"wait")"));
+
+  raw_peer health(f.io, f.port);
+  health.say("G");
+  test::run_ready(f.io);
+  health.say("ET /healthz" + http_end);
+  REQUIRE(f.closes(health));
+  CHECK(health.heard().starts_with("HTTP/1.1 200 OK\r\n"));
+  CHECK(health.heard().ends_with("\r\n\r\nok\n"));
+
+  raw_peer runs(f.io, f.port);
+  runs.say("GET /api/v1/runs?x=1" + http_end);
+  REQUIRE(f.closes(runs));
+  CHECK(runs.heard().find("waiting for 1 of 2 nodes; here: node-a") != std::string::npos);
+  CHECK(runs.heard().find("\"phase\": \"gathering\"") != std::string::npos);
+  CHECK(runs.heard().find("application/json") != std::string::npos);
+
+  const std::vector<std::pair<std::string, std::string>> others = {
+      {"GET /" + http_end, "404 Not Found"},
+      {"POST /healthz" + http_end, "405 Method Not Allowed"},
+      {"GET nonsense\r\n\r\n", "400 Bad Request"},
+      {"HEAD /healthz" + http_end, "200 OK"},
+      {"GET /healthz HTTP/1.1\r\nA: " + std::string(20'000, 'x') + "\r\n\r\n", "400 Bad Request"},
+  };
+  for (const auto& [said, expected] : others) {
+    raw_peer peer(f.io, f.port);
+    peer.say(said);
+    INFO(said.substr(0, 100));
+    REQUIRE(f.hears(peer, expected));
+  }
+}
+
+TEST_CASE("TCPStore clients share the daemon's keyspace") {
+  using namespace std::string_literals;
+  fixture f;
+  raw_peer peer(f.io, f.port);
+  // VALIDATE, then PING with a nonce, which comes back.
+  peer.say("\x00\xCE\xF7\x85\x3C"s);
+  peer.say("\x0D\x2A\x00\x00\x00"s);
+  REQUIRE(run_until(f.io, [&] { return peer.heard().size() == 4; }));
+  CHECK(peer.heard() == "\x2A\x00\x00\x00"s);
+}
+
+TEST_CASE("a guardian's word ends its session, known or not") {
+  fixture f;
+  raw_peer peer(f.io, f.port);
+  peer.say(R"({"type":"guardian_word","run_id":"r","session":")" + session_of(1) + "\"}\n");
+  REQUIRE(f.closes(peer));
+  CHECK(peer.heard().empty());
+}
+
+TEST_CASE("an agent that is silent is lost, and one that speaks is not") {
+  fixture f;
+  raw_peer silent(f.io, f.port);
+  raw_peer speaker(f.io, f.port);
+  const std::string tail = R"(,"timing":{"node_timeout_us":300000}}})"
+                           "\n";
+  const auto with_timeout = [&](std::string line) {
+    return line.substr(0, line.rfind("}}")) + tail;
+  };
+  silent.say(with_timeout(hello_line(1, 3, "node-a")));
+  speaker.say(with_timeout(hello_line(2, 3, "node-b")));
+  REQUIRE(f.hears(speaker, R"("type":"welcome")"));
+  int seq = 0;
+  REQUIRE(run_until(f.io, [&] {
+    speaker.say("{\"type\":\"status\",\"seq\":" + std::to_string(++seq) + "}\n");
+    return silent.closed();
+  }));
+  CHECK_FALSE(speaker.closed());
+  CHECK(f.daemon->agent_count() == 1);
+}
+
+TEST_CASE("a daemon that stops closes its agents and frees its port") {
+  fixture f;
+  raw_peer peer(f.io, f.port);
+  peer.say(hello_line(1, 2, "node-a"));
+  REQUIRE(f.hears(peer, R"("type":"welcome")"));
+  f.daemon->stop();
+  REQUIRE(f.closes(peer));
+  server::server again(f.io.get_executor(), {.bind_address = "127.0.0.1", .port = f.port});
+  std::string problem;
+  CHECK(again.start(problem).has_value());
+  test::run_ready(f.io);
+}
+
+TEST_CASE("beyond the most agents, one is told so") {
+  server::server_options options;
+  options.service.agents_max = 1;
+  fixture f(std::move(options));
+  raw_peer first(f.io, f.port);
+  first.say(hello_line(1, 2, "node-a"));
+  REQUIRE(f.hears(first, R"("type":"welcome")"));
+  raw_peer second(f.io, f.port);
+  second.say(hello_line(2, 2, "node-b"));
+  REQUIRE(f.hears(second, "this daemon serves at most 1 agents"));
+}
