@@ -135,9 +135,10 @@ std::string thread_count_note(std::uint32_t worker_count, const environment_map&
          " workers share this node, so each gets OMP_NUM_THREADS=1; set it to use more";
 }
 
-std::vector<std::string> worker_command(const launch_options& options, const worker_round& round,
-                                        std::uint32_t local_rank, const environment_map& inherited,
-                                        std::uint16_t free_port) {
+std::vector<std::string> worker_command_line(const launch_options& options,
+                                             const worker_round& round, std::uint32_t local_rank,
+                                             const environment_map& inherited,
+                                             std::uint16_t free_port) {
   std::vector<std::string> command;
   if (!options.no_python) {
     command = {python_program(inherited), "-u"};

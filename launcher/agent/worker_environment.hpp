@@ -40,9 +40,10 @@ std::string thread_count_note(std::uint32_t worker_count, const environment_map&
 
 // argv of the worker with that local rank. `free_port` is what {free_port} stands for; pick a new
 // one for each worker where `wants_free_port`.
-std::vector<std::string> worker_command(const launch_options& options, const worker_round& round,
-                                        std::uint32_t local_rank, const environment_map& inherited,
-                                        std::uint16_t free_port = 0);
+std::vector<std::string> worker_command_line(const launch_options& options,
+                                             const worker_round& round, std::uint32_t local_rank,
+                                             const environment_map& inherited,
+                                             std::uint16_t free_port = 0);
 
 bool wants_free_port(const launch_options& options);
 

@@ -45,7 +45,7 @@ log_mux::source_id log_mux::add(source values) {
   const auto from = std::make_shared<entry>(executor_, ++last_id_, std::move(values));
   if (!from->from.prefix.empty()) {
     from->splitter =
-        std::make_unique<line_splitter>(line_bytes_max, [this, raw = from.get()](auto line) {
+        std::make_unique<line_splitter>(output_line_bytes_max, [this, raw = from.get()](auto line) {
           batch_ += raw->from.prefix;
           batch_ += line;
         });

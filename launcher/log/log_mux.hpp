@@ -5,7 +5,7 @@
 // the pipes that lead to it are not read: the workers wait in write(), as they would on a terminal.
 //
 // Thread rule: the main thread; handlers are called on the executor, never from inside a call.
-// Memory: one shared buffer, and per source a partial line of at most `line_bytes_max`.
+// Memory: one shared buffer, and per source a partial line of at most `output_line_bytes_max`.
 #pragma once
 
 #include "launcher/log/line_splitter.hpp"
@@ -24,7 +24,7 @@
 
 namespace ddprun {
 
-inline constexpr std::size_t line_bytes_max = 64 * 1024;
+inline constexpr std::size_t output_line_bytes_max = 64 * 1024;
 
 class log_mux {
  public:

@@ -96,14 +96,14 @@ void guardian::add(pid_t group) {
 
 void guardian::remove(pid_t group) {
   groups_.erase(group);
-  send(to_bytes({guardian_word::remove, group, 0, 0}, {}));
+  send(to_bytes({guardian_verb::remove, group, 0, 0}, {}));
 }
 
 bool guardian::tell(const std::string& address, std::uint16_t port, const std::string& bytes) {
   const std::string body = address + '\0' + bytes;
   if (body.size() > guardian_tell_bytes_max) return false;
   tell_message_ =
-      to_bytes({guardian_word::tell, 0, port, static_cast<std::uint32_t>(body.size())}, body);
+      to_bytes({guardian_verb::tell, 0, port, static_cast<std::uint32_t>(body.size())}, body);
   send(tell_message_);
   return true;
 }
@@ -111,7 +111,7 @@ bool guardian::tell(const std::string& address, std::uint16_t port, const std::s
 void guardian::farewell() {
   if (!link_) return;
   const std::shared_ptr<link> leaving = std::move(link_);
-  const auto bytes = to_bytes({guardian_word::farewell, 0, 0, 0}, {});
+  const auto bytes = to_bytes({guardian_verb::farewell, 0, 0, 0}, {});
   const auto written = ::write(leaving->pipe.native_handle(), bytes.data(), bytes.size());
   const unique_fd handle(static_cast<int>(::syscall(SYS_pidfd_open, leaving->pid, 0)));
   pollfd entry{handle.get(), POLLIN, 0};

@@ -13,7 +13,7 @@
 
 namespace ddprun {
 
-enum class guardian_word : std::uint32_t {
+enum class guardian_verb : std::uint32_t {
   add = 1,       // a process group to kill when the agent dies; twice is once
   remove = 2,    // that group is gone
   tell = 3,      // followed by `size` bytes: address '\0' and the bytes to send there
@@ -21,14 +21,14 @@ enum class guardian_word : std::uint32_t {
 };
 
 struct guardian_message {
-  guardian_word word;
+  guardian_verb word;
   std::int32_t group;  // add, remove
   std::uint32_t port;  // tell
   std::uint32_t size;  // tell
 };
 
 inline guardian_message add_group_message(pid_t group) {
-  return {guardian_word::add, group, 0, 0};
+  return {guardian_verb::add, group, 0, 0};
 }
 
 inline constexpr std::uint32_t guardian_tell_bytes_max = PIPE_BUF - sizeof(guardian_message);

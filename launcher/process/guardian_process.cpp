@@ -42,17 +42,17 @@ void take_message(const guardian_message& message, const std::string& body, char
   auto& groups = known.groups;
   const auto found = std::find(groups.begin(), groups.end(), message.group);
   switch (message.word) {
-    case guardian_word::add:
+    case guardian_verb::add:
       // 0 and 1 would be our own group and everybody.
       if (message.group > 1 && found == groups.end()) groups.push_back(message.group);
       break;
-    case guardian_word::remove:
+    case guardian_verb::remove:
       if (found != groups.end()) groups.erase(found);
       break;
-    case guardian_word::tell:
+    case guardian_verb::tell:
       take_tell(message, body, known);
       break;
-    case guardian_word::farewell:
+    case guardian_verb::farewell:
       known.farewell = true;
       break;
   }

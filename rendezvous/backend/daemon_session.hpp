@@ -36,6 +36,8 @@ class daemon_session {
 
   void disconnect() { client_.drop(); }
   bool is_connected() const { return client_.is_connected(); }
+  // The daemon's, numeric; empty without a connection.
+  std::string peer_address() const { return client_.peer_address(); }
 
   // Sends what is queued, then closes, within `limit`; then `done`, from the loop. With the session
   // destroyed meanwhile the sending goes on for as long as the loop runs.

@@ -43,6 +43,8 @@ class line_client {
   void dial(std::string host, std::uint16_t port, duration delay);
   void send(std::size_t kind, std::string line);
   bool is_connected() const { return connection_ != nullptr; }
+  // Numeric; empty without a connection.
+  std::string peer_address() const { return connection_ ? connection_->peer_address() : ""; }
 
   // At once; no `disconnected` follows.
   void drop();

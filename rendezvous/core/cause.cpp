@@ -74,7 +74,7 @@ std::string describe(const cause& value) {
   const std::string who = subject(value);
   switch (value.kind) {
     case cause_class::exit:
-      return with_text(who + " exited with status " + std::to_string(value.code), value);
+      return with_text(who + " exited with code " + std::to_string(value.code), value);
     case cause_class::signal:
       return with_text(who + " killed by " + signal_name(value.code), value);
     case cause_class::start: {

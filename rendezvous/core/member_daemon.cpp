@@ -22,6 +22,10 @@ void member::state::handle(const daemon_connected& event) {
 
 void member::state::handle(const daemon_disconnected& event) {
   daemon.error = event.text;
+  if (!daemon.was_welcomed && daemon.attempts == 0) {
+    note(note_level::info, "waiting for the rendezvous daemon at " + options.endpoint + ": " +
+                               event.text + "; trying for " + to_text(timing.join_timeout));
+  }
   connect_again();
 }
 
@@ -55,6 +59,10 @@ void member::state::welcomed_by(const welcome& message) {
     return;
   }
   epoch = message.epoch;
+  if (daemon.was_welcomed) {
+    note(note_level::info, "reached the rendezvous daemon at " + options.endpoint +
+                               " again, after " + to_text(now - daemon.unwelcomed_since));
+  }
   daemon.welcomed = true;
   daemon.was_welcomed = true;
   daemon.attempts = 0;

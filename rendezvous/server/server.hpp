@@ -45,6 +45,10 @@ class server {
   void stop();
 
   std::size_t agent_count() const { return service_->agent_count(); }
+  // Calls `handler` once, from the loop, when no agent is connected.
+  void when_no_agents(std::function<void()> handler) {
+    service_->when_no_agents(std::move(handler));
+  }
   std::vector<core::run_view> runs() const { return service_->runs(); }
 
  private:

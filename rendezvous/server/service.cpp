@@ -46,6 +46,16 @@ void service::accept(net::tcp::socket socket) {
   agents_[id].session = std::move(session);
 }
 
+void service::when_no_agents(std::function<void()> handler) {
+  on_no_agents_ = std::move(handler);
+  notice_departure();
+}
+
+void service::notice_departure() {
+  if (!agents_.empty() || !on_no_agents_) return;
+  boost::asio::post(executor_, std::exchange(on_no_agents_, nullptr));
+}
+
 void service::on_message(agent_session& from, agent_message message) {
   ++inputs_;
   if (auto* greeting = std::get_if<hello>(&message)) return join(from, std::move(*greeting));
@@ -70,6 +80,7 @@ void service::join(agent_session& from, hello greeting) {
                                  std::to_string(runs_.size()) + " runs are the most");
       from.refuse("this daemon already holds " + std::to_string(runs_.size()) + " runs");
       agents_.erase(id);
+      notice_departure();
       return;
     }
     core::run_options options;
@@ -108,6 +119,7 @@ void service::on_end(agent_session& from, const std::string& why) {
       "connection " + std::to_string(id) + " of " + from.peer_address() + " ended: " + why);
   run_entry* const run = agents_.at(id).run;
   agents_.erase(id);
+  notice_departure();
   if (run != nullptr) step(*run, core::agent_disconnected{id});
 }
 
@@ -154,6 +166,7 @@ void service::disconnect(connection_id connection) {
   if (found == agents_.end()) return;
   found->second.session->finish();
   agents_.erase(found);
+  notice_departure();
 }
 
 // Now; if the loop stood still since the timer was to fire, every run hears of that first.

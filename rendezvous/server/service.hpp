@@ -51,6 +51,10 @@ class service final : public agent_session::owner {
   void stop();
 
   std::size_t agent_count() const { return agents_.size(); }
+
+  // Calls `handler` once, from the loop, when no agent is connected; one at a time.
+  void when_no_agents(std::function<void()> handler);
+
   std::vector<core::run_view> runs() const;
 
  private:
@@ -75,6 +79,7 @@ class service final : public agent_session::owner {
   void carry_out(run_entry& run, core::run_effects& effects);
   void send(connection_id connection, const std::shared_ptr<const daemon_message>& message);
   void disconnect(connection_id connection);
+  void notice_departure();
   time_point moment();
   void schedule_arming();
   void arm();
@@ -99,6 +104,7 @@ class service final : public agent_session::owner {
   std::optional<time_point> expected_;  // when the timer was to fire
   std::uint64_t inputs_ = 0;
   bool arming_ = false;
+  std::function<void()> on_no_agents_;
   bool draining_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for posted handlers
 };

@@ -47,7 +47,7 @@ def test_a_failed_worker_restarts_all_workers_of_all_nodes(cluster):
     assert {w.pid for w in after}.isdisjoint({w.pid for w in before})
     assert after[0].master != before[0].master, "a new round has a new store"
     for agent in agents:
-        agent.says(r"rank 3 .*exit code 3")
+        agent.says(r"rank 3 .*exited with code 3")
     cluster.finish(4)
     assert [agent.wait() for agent in agents] == [0, 0]
     cluster.nothing_left(but=[daemon])
@@ -67,7 +67,7 @@ def test_the_budget_is_the_runs_and_the_exit_code_is_the_causes(cluster):
     assert [agent.wait() for agent in agents] == [7, 7]
     for agent in agents:
         text = agent.err()
-        assert re.search(r"node-b.*rank 1.*exit code 7", text), text
+        assert re.search(r"node-b.*rank 1.*exited with code 7", text), text
         assert "the disk is full" in text, text
     cluster.nothing_left(but=[daemon])
 

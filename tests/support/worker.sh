@@ -9,7 +9,7 @@ say() {
 facts() {
   echo "rank=$RANK local_rank=$LOCAL_RANK group_rank=$GROUP_RANK world_size=$WORLD_SIZE" \
     "nodes=$GROUP_WORLD_SIZE round=$DDPRUN_ROUND instance=$DDPRUN_INSTANCE" \
-    "restarts=$TORCHELASTIC_RESTART_COUNT node=$DDPRUN_NODE master=$MASTER_ADDR:$MASTER_PORT" \
+    "restarts=$TORCHELASTIC_RESTART_COUNT node=$DDPRUN_NODE_ID master=$MASTER_ADDR:$MASTER_PORT" \
     "pid=$$ at=$EPOCHREALTIME"
 }
 [ -n "$DDPRUN_TEST_TERM" ] && trap 'say term $(facts); [ "$DDPRUN_TEST_TERM" = ignore ] || exit 0' TERM INT

@@ -31,7 +31,7 @@ std::vector<std::string> command(const std::vector<std::string>& arguments,
   ddprun::launch_options options;
   options.program = "train.py";
   options.arguments = arguments;
-  return worker_command(options, second_node(), 1, inherited, 4321);
+  return worker_command_line(options, second_node(), 1, inherited, 4321);
 }
 
 std::string filled(const std::string& argument) {
@@ -112,12 +112,12 @@ TEST_CASE("scripts are run by Python without buffering") {
   ddprun::launch_options options;
   options.program = "package.train";
   options.module = true;
-  CHECK(worker_command(options, second_node(), 0, {}) ==
+  CHECK(worker_command_line(options, second_node(), 0, {}) ==
         std::vector<std::string>{"python3", "-u", "-m", "package.train"});
   options.module = false;
   options.no_python = true;
   options.program = "./train";
-  CHECK(worker_command(options, second_node(), 0, {}) == std::vector<std::string>{"./train"});
+  CHECK(worker_command_line(options, second_node(), 0, {}) == std::vector<std::string>{"./train"});
 }
 
 TEST_CASE("placeholders in arguments are filled in") {
@@ -157,7 +157,7 @@ TEST_CASE("an IPv6 master is bracketed in its url only") {
   options.no_python = true;
   options.program = "p";
   options.arguments = {"{master_url}", "{master_addr}"};
-  CHECK(worker_command(options, round, 0, {}) ==
+  CHECK(worker_command_line(options, round, 0, {}) ==
         std::vector<std::string>{"p", "tcp://[fd00::1]:29501", "fd00::1"});
 }
 

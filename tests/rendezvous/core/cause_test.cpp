@@ -91,7 +91,7 @@ TEST_CASE("a cause reads as a sentence") {
   CHECK(describe(killed) == "node-a: rank 3 (local rank 1) killed by SIGKILL");
   cause exited = report(cause_class::exit, 3, {}, "node-b");
   exited.rank = 0;
-  CHECK(describe(exited) == "node-b: rank 0 exited with status 3");
+  CHECK(describe(exited) == "node-b: rank 0 exited with code 3");
   CHECK(describe(report(cause_class::start, EACCES, {}, "x")) ==
         "x could not be started: Permission denied");
   cause missing = report(cause_class::start, ENOENT, {}, "x");

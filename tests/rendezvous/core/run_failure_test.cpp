@@ -60,7 +60,7 @@ TEST_CASE("without a restart left the run ends with the cause's exit code") {
   story.stop_all();
   CHECK(story.a->wanted.phase == desired_phase::close);
   CHECK(story.a->wanted.exit_code == 3);
-  CHECK(story.a->wanted.text == "b: rank 2 (local rank 0) exited with status 3");
+  CHECK(story.a->wanted.text == "b: rank 2 (local rank 0) exited with code 3");
   CHECK(story.b->wanted.exit_code == 3);
 }
 

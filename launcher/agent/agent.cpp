@@ -1,0 +1,237 @@
+#include "launcher/agent/agent.hpp"
+
+#include "launcher/cli/help.hpp"
+#include "launcher/cli/values.hpp"
+#include "rendezvous/net/resolve.hpp"
+#include "rendezvous/protocol/agent.hpp"
+
+#include <boost/asio/post.hpp>
+
+#include <csignal>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+// What is still queued to the daemon when the member leaves has this long to go out.
+constexpr auto goodbye_limit = std::chrono::seconds(1);
+// What the workers wrote last has this long to reach the terminal or the log.
+constexpr auto output_limit = std::chrono::seconds(10);
+// How soon a wait is spoken of again, doubled each time up to the larger one.
+constexpr auto progress_interval = std::chrono::seconds(2);
+constexpr auto progress_interval_max = std::chrono::seconds(30);
+// A loop that comes later than this to a deadline stood still: the peers' words wait in its
+// sockets.
+constexpr auto lateness_that_counts = std::chrono::milliseconds(100);
+
+}  // namespace
+
+agent::agent(launch_options options, agent_identity identity, environment_map environment,
+             guardian_process guard)
+    : options_(std::move(options)),
+      identity_(std::move(identity)),
+      environment_(std::move(environment)),
+      console_(identity_.node, options_.log_level,
+               [this](const std::string& line) { writer_.say(line); }),
+      mux_(context_.get_executor(), writer_),
+      spawner_(context_.get_executor()),
+      guardian_(context_.get_executor(), spawner_, std::move(guard),
+                [this](const std::string& line) { say(note_level::warning, line); }),
+      reaper_(context_.get_executor(), spawner_),
+      signals_(context_),
+      timer_(context_),
+      progress_timer_(context_),
+      service_(std::make_unique<round_service>(
+          context_.get_executor(), service_thread_,
+          round_service_options{options_.settings.store, options_.master_port, identity_.seed},
+          [this](core::member_event event) { feed(event); },
+          [this](note_level level, const std::string& text) { say(level, text); })),
+      session_(context_.get_executor(),
+               {[this](std::string own_address) {
+                  brief_guardian();
+                  feed(core::daemon_connected{std::move(own_address)});
+                },
+                [this](std::shared_ptr<const daemon_message> message) { hear(std::move(message)); },
+                [this](std::string text) { feed(core::daemon_disconnected{std::move(text)}); }}),
+      tether_(context_.get_executor(),
+              {[this] { feed(core::tether_connected{tether_round_}); },
+               [this](std::uint64_t seq) {
+                 feed(core::tether_answered{tether_round_, seq});
+               },
+               [this](std::string text) {
+                 feed(core::tether_disconnected{tether_round_, std::move(text)});
+               }}) {}
+
+agent::~agent() = default;
+
+int agent::run() {
+  for (const std::string& note : options_.notes)
+    say(note_level::info, note);
+  watch_signals();
+  find_daemon();
+  context_.run();
+  workers_.reset();
+  guardian_.farewell();
+  writer_.finish(output_limit);
+  return exit_code_.value_or(1);
+}
+
+void agent::say(note_level level, const std::string& text) {
+  console_.say(level, text);
+}
+
+// ---- the daemon ------------------------------------------------------------------------------
+
+void agent::find_daemon() {
+  embedded_ = std::make_unique<embedded_daemon>(
+      context_.get_executor(), service_thread_,
+      [this](note_level level, const std::string& text) { say(level, text); });
+  daemon_search search;
+  search.endpoint = options_.endpoint;
+  search.standalone = options_.standalone;
+  search.embed = options_.embed;
+  search.nodes_max = options_.settings.nodes_max + options_.settings.spares_max;
+  embedded_->find(search, [this](daemon_place place) {
+    if (!place.problem.empty()) {
+      say(note_level::error, place.problem);
+      exit_code_ = 1;
+      return after_goodbye();
+    }
+    start_member(place.host, place.port);
+  });
+}
+
+void agent::start_member(const std::string& host, std::uint16_t port) {
+  if (exit_code_) return;  // a signal came first
+  daemon_host_ = host;
+  daemon_port_ = port;
+  core::member_options values;
+  values.greeting = greeting();
+  values.endpoint =
+      options_.standalone ? to_text(endpoint_address{host, port}) : to_text(options_.endpoint);
+  values.seed = identity_.seed;
+  values.hosts_daemon = embedded_->hosts();
+  member_.emplace(std::move(values));
+  core::member_effects effects;
+  member_->start(std::chrono::steady_clock::now(), effects);
+  for (const core::member_effect& effect : effects)
+    std::visit([this](const auto& each) { apply(each); }, effect);
+  arm_timer();
+  report_progress(progress_interval);
+}
+
+hello agent::greeting() const {
+  hello words;
+  words.version = version_text();
+  words.run_id = options_.run_id;
+  words.session = identity_.session;
+  words.node = identity_.node;
+  words.node_is_explicit = !options_.node_id.empty();
+  words.host = short_host_name();
+  words.worker_count = identity_.worker_count;
+  words.node_rank = options_.node_rank;
+  words.address = options_.local_address;
+  words.settings = options_.settings;
+  return words;
+}
+
+// The guardian's word is proof of death: it spares the others the wait for our isolation limit.
+void agent::brief_guardian() {
+  if (embedded_->hosts()) return;  // the daemon dies with us
+  const agent_message word = guardian_word{options_.run_id, identity_.session};
+  guardian_.tell(session_.peer_address(), daemon_port_, protocol::encode(word));
+}
+
+void agent::hear(std::shared_ptr<const daemon_message> message) {
+  const auto* wanted = std::get_if<desired>(message.get());
+  feed(core::daemon_said{message});
+  if (wanted != nullptr && wanted->first_cause) console_.show_tail(*wanted->first_cause);
+}
+
+// ---- events ----------------------------------------------------------------------------------
+
+void agent::watch_signals() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
+    signals_.add(number);
+  signals_.async_wait([this](boost::system::error_code error, int number) {
+    if (error) return;
+    watch_signals();
+    if (member_) return feed(core::signal_received{number});
+    exit_code_ = 128 + number;  // before there is a member: nothing to take down
+    after_goodbye();
+  });
+}
+
+void agent::feed(const core::member_event& event) {
+  if (!member_ || exit_code_) return;
+  core::member_effects now;
+  member_->step(event, std::chrono::steady_clock::now(), now);
+  for (const core::member_effect& effect : now)
+    std::visit([this](const auto& each) { apply(each); }, effect);
+  if (!exit_code_) arm_timer();
+}
+
+void agent::arm_timer() {
+  const std::optional<time_point> due = member_->next_deadline();
+  if (due == armed_for_) return;
+  armed_for_ = due;
+  timer_.cancel();
+  if (!due) return;
+  timer_.expires_at(*due);
+  timer_.async_wait([this, due = *due](boost::system::error_code error) {
+    if (error || armed_for_ != due) return;
+    armed_for_.reset();
+    const duration late = std::chrono::steady_clock::now() - due;
+    if (late > lateness_that_counts) feed(core::member_loop_was_late{late});
+    // What has arrived meanwhile is heard before a deadline is held against its sender: the sockets
+    // are polled once between this handler and the next.
+    boost::asio::post(context_, [this] {
+      boost::asio::post(context_, [this] { feed(core::member_time_passed{}); });
+    });
+  });
+}
+
+// ---- progress ---------------------------------------------------------------------------------
+
+// A log shows that a wait goes on, and for what; once the workers run there is nothing to say while
+// the daemon answers.
+void agent::report_progress(duration after) {
+  progress_timer_.expires_after(after);
+  progress_timer_.async_wait([this, after](boost::system::error_code error) {
+    if (error || exit_code_ || !member_) return;
+    const bool at_work = member_->phase() == member_phase::running;
+    if (!at_work || !session_.is_connected()) {
+      const std::string why = member_->why(std::chrono::steady_clock::now());
+      say(note_level::info, why);
+    }
+    report_progress(std::min<duration>(2 * after, progress_interval_max));
+  });
+}
+
+// ---- the end ---------------------------------------------------------------------------------
+
+void agent::leave_in_order(const core::leave& effect) {
+  exit_code_ = effect.exit_code;
+  if (effect.first_cause) console_.show_tail(*effect.first_cause);
+  if (!effect.text.empty() && effect.text != last_note_) {
+    say(effect.exit_code == 0 ? note_level::info : note_level::error, effect.text);
+  }
+  timer_.cancel();
+  progress_timer_.cancel();
+  tether_.drop();
+  if (session_.is_connected()) {
+    session_.finish(goodbye_limit, [this] { after_goodbye(); });
+  } else {
+    session_.disconnect();
+    after_goodbye();
+  }
+}
+
+void agent::after_goodbye() {
+  session_.disconnect();
+  signals_.cancel();
+  const duration linger = options_.settings.timing.linger;
+  embedded_->close(linger, [this] { service_->when_closed([this] { context_.stop(); }); });
+}
+
+}  // namespace ddprun

@@ -1,0 +1,125 @@
+// The agent is the Asio shell round core::member: it carries out the member's effects (dial, spawn,
+// open the round's service, say, leave) and feeds it what happens. It decides nothing.
+//
+// One agent runs on each node of a run; it starts and watches this node's workers.
+//
+// Thread rule: the main thread, which is the only one that forks. The service thread (job store,
+// tethers that a leader holds, embedded daemon) and the writer thread are its own.
+// Ownership: owns everything of the run in this process; `run` returns when all of it is gone.
+#pragma once
+
+#include "launcher/agent/console.hpp"
+#include "launcher/agent/embedded_daemon.hpp"
+#include "launcher/agent/own_addresses.hpp"
+#include "launcher/agent/round_service.hpp"
+#include "launcher/agent/service_thread.hpp"
+#include "launcher/cli/environment_map.hpp"
+#include "launcher/cli/options.hpp"
+#include "launcher/log/log_mux.hpp"
+#include "launcher/log/writer.hpp"
+#include "launcher/process/boost_spawner.hpp"
+#include "launcher/process/guardian.hpp"
+#include "launcher/process/stray_reaper.hpp"
+#include "launcher/process/worker_group.hpp"
+#include "rendezvous/backend/daemon_session.hpp"
+#include "rendezvous/backend/tether_client.hpp"
+#include "rendezvous/core/member.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+// What the agent needs beside the options; drawn or counted by main.
+struct agent_identity {
+  session_id session;              // random
+  std::uint64_t seed = 0;          // for the jitter of reconnects
+  std::string node;                // label
+  std::uint32_t worker_count = 1;  // workers on this node
+};
+
+class agent {
+ public:
+  agent(launch_options options, agent_identity identity, environment_map environment,
+        guardian_process guard);
+  ~agent();
+  agent(const agent&) = delete;
+  agent& operator=(const agent&) = delete;
+
+  // Runs until the member leaves; returns what the process exits with.
+  int run();
+
+ private:
+  // ---- agent.cpp: life of the process ----
+  void find_daemon();
+  void start_member(const std::string& host, std::uint16_t port);
+  hello greeting() const;
+  void brief_guardian();
+  void hear(std::shared_ptr<const daemon_message> message);
+  void report_progress(duration after);
+  void watch_signals();
+  void feed(const core::member_event& event);
+  void arm_timer();
+  void leave_in_order(const core::leave& effect);
+  void after_goodbye();
+  void say(note_level level, const std::string& text);
+
+  // ---- agent_effects.cpp: one for each effect of the member ----
+  void apply(const core::connect_daemon& effect);
+  void apply(const core::send_to_daemon& effect);
+  void apply(const core::disconnect_daemon& effect);
+  void apply(const core::open_service& effect);
+  void apply(const core::close_service& effect);
+  void apply(const core::dial_tether& effect);
+  void apply(const core::send_tether_beat& effect);
+  void apply(const core::drop_tether& effect);
+  void apply(const core::answer_member& effect);
+  void apply(const core::refuse_member& effect);
+  void apply(const core::drop_members& effect);
+  void apply(const core::start_workers& effect);
+  void apply(const core::stop_workers& effect);
+  void apply(const core::kill_workers& effect);
+  void apply(const core::member_note& effect);
+  void apply(const core::leave& effect);
+  void worker_is_over(round_number round, const worker_end& end);
+  void worker_not_started(round_number round, std::uint32_t local_rank,
+                          const start_failure& failure);
+
+  launch_options options_;
+  agent_identity identity_;
+  environment_map environment_;
+
+  boost::asio::io_context context_{1};
+  writer writer_;
+  console console_;
+  log_mux mux_;
+  boost_spawner spawner_;
+  guardian guardian_;
+  stray_reaper reaper_;
+  boost::asio::signal_set signals_;
+  boost::asio::steady_timer timer_;           // the member's next deadline
+  boost::asio::steady_timer progress_timer_;  // the next word about a wait
+
+  service_thread service_thread_;
+  std::unique_ptr<round_service> service_;
+  std::unique_ptr<embedded_daemon> embedded_;
+  backend::daemon_session session_;
+  backend::tether_client tether_;
+
+  std::string daemon_host_;
+  std::uint16_t daemon_port_ = 0;
+  std::optional<core::member> member_;
+  std::optional<time_point> armed_for_;
+  round_number tether_round_ = 0;
+  std::unique_ptr<worker_group> workers_;
+  round_number workers_round_ = 0;
+  std::string last_note_;
+  std::optional<int> exit_code_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,167 @@
+// What the agent does for each effect of its member.
+#include "launcher/agent/agent.hpp"
+#include "launcher/agent/free_port.hpp"
+#include "launcher/agent/worker_environment.hpp"
+#include "rendezvous/core/cause.hpp"
+#include "rendezvous/protocol/agent.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+
+// ---- the daemon ------------------------------------------------------------------------------
+
+void agent::apply(const core::connect_daemon& effect) {
+  session_.connect(daemon_host_, daemon_port_, effect.delay);
+}
+
+void agent::apply(const core::send_to_daemon& effect) {
+  session_.send(effect.message);
+}
+
+void agent::apply(const core::disconnect_daemon&) {
+  session_.disconnect();
+}
+
+// ---- the round's service and the tethers -----------------------------------------------------
+
+void agent::apply(const core::open_service& effect) {
+  service_->open(effect);
+}
+
+void agent::apply(const core::close_service& effect) {
+  service_->close(effect.round);
+}
+
+void agent::apply(const core::dial_tether& effect) {
+  tether_round_ = effect.round;
+  tether_.dial(effect.address, effect.port, effect.delay, effect.hello);
+}
+
+void agent::apply(const core::send_tether_beat& effect) {
+  tether_.beat(effect.seq);
+}
+
+void agent::apply(const core::drop_tether&) {
+  tether_.drop();
+}
+
+void agent::apply(const core::answer_member& effect) {
+  service_->answer(effect.tether, effect.seq);
+}
+
+void agent::apply(const core::refuse_member& effect) {
+  service_->refuse(effect.tether, effect.text);
+}
+
+void agent::apply(const core::drop_members&) {
+  service_->drop_members();
+}
+
+// ---- workers ---------------------------------------------------------------------------------
+
+void agent::apply(const core::start_workers& effect) {
+  worker_round facts;
+  facts.instance = effect.instance;
+  facts.round = effect.round;
+  facts.place = effect.place;
+  facts.restarts_used = effect.restarts_used;
+  facts.worker_count = identity_.worker_count;
+  facts.node = identity_.node;
+  facts.run_id = options_.run_id;
+
+  std::vector<worker_command> commands;
+  commands.reserve(facts.worker_count);
+  for (std::uint32_t local_rank = 0; local_rank < facts.worker_count; ++local_rank) {
+    const std::uint16_t free_port = wants_free_port(options_) ? unused_kernel_port() : 0;
+    worker_command command;
+    command.argv = worker_command_line(options_, facts, local_rank, environment_, free_port);
+    command.environment = to_entries(worker_environment(options_, facts, local_rank, environment_));
+    command.local_rank = local_rank;
+    command.rank = effect.place.rank_first + local_rank;
+    // One worker alone looks as it would without ddprun: no prefix, partial lines at once.
+    if (facts.worker_count > 1) {
+      command.prefix = "[" + identity_.node + ":" + std::to_string(command.rank) + "] ";
+    }
+    commands.push_back(std::move(command));
+  }
+  if (effect.round == 1) {
+    if (const auto note = thread_count_note(facts.worker_count, environment_); !note.empty()) {
+      say(note_level::info, note);
+    }
+  }
+  worker_group::events events;
+  events.all_started = [this, round = effect.round] { feed(core::workers_started{round}); };
+  events.start_failed = [this, round = effect.round](std::uint32_t local_rank,
+                                                     const start_failure& failure) {
+    worker_not_started(round, local_rank, failure);
+  };
+  events.ended = [this, round = effect.round](const worker_end& end) {
+    worker_is_over(round, end);
+  };
+  workers_round_ = effect.round;
+  workers_ = std::make_unique<worker_group>(context_.get_executor(), spawner_, mux_, &guardian_,
+                                            worker_group::options{});
+  workers_->start(std::move(commands), std::move(events));
+}
+
+void agent::worker_is_over(round_number round, const worker_end& end) {
+  core::worker_ended event;
+  event.round = round;
+  event.local_rank = end.local_rank;
+  event.success = end.status.success();
+  cause& why = event.cause;
+  why.round = round;
+  why.node = identity_.node;
+  why.rank = end.rank;
+  why.local_rank = end.local_rank;
+  why.process = end.pid;
+  why.kind = end.status.signal != 0 ? cause_class::signal : cause_class::exit;
+  why.code = end.status.signal != 0 ? end.status.signal : end.status.code;
+  why.age = std::chrono::steady_clock::now() - end.ended_at;
+  if (end.status.core_dumped) why.text = "core dumped";
+  if (!event.success) why.tail = end.tail;
+  feed(event);
+}
+
+void agent::worker_not_started(round_number round, std::uint32_t local_rank,
+                               const start_failure& failure) {
+  // The group starts no further worker after this one: none of those will ever live.
+  for (std::uint32_t each = local_rank; each < identity_.worker_count; ++each) {
+    core::worker_ended event;
+    event.round = round;
+    event.local_rank = each;
+    cause& why = event.cause;
+    why.round = round;
+    why.node = identity_.node;
+    why.local_rank = each;
+    why.kind = cause_class::start;
+    why.code = failure.error;
+    why.by_our_stop = each != local_rank;
+    why.text = failure.describe();
+    feed(event);
+  }
+}
+
+void agent::apply(const core::stop_workers& effect) {
+  if (workers_ && workers_round_ == effect.round) workers_->signal(effect.signal);
+}
+
+void agent::apply(const core::kill_workers& effect) {
+  if (!workers_ || workers_round_ != effect.round) return;
+  workers_->kill();
+  reaper_.kill_strays();
+}
+
+// ---- words -----------------------------------------------------------------------------------
+
+void agent::apply(const core::member_note& effect) {
+  say(effect.level, effect.text);
+}
+
+void agent::apply(const core::leave& effect) {
+  leave_in_order(effect);
+}
+
+}  // namespace ddprun

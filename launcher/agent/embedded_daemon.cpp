@@ -1,0 +1,118 @@
+#include "launcher/agent/embedded_daemon.hpp"
+
+#include "launcher/agent/own_addresses.hpp"
+#include "launcher/agent/store_limits.hpp"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+using boost::asio::ip::address;
+
+// Descriptors of a hosting agent beside those of the agents that connect.
+constexpr std::uint64_t own_descriptors = 64;
+
+// Only for this host where the endpoint says so; else for all that can reach the port.
+std::string bind_address(const daemon_search& search) {
+  if (search.standalone) return "127.0.0.1";
+  const auto numeric = net::numeric_address(search.endpoint.host);
+  return numeric && numeric->is_loopback() ? search.endpoint.host : "";
+}
+
+}  // namespace
+
+embedded_daemon::embedded_daemon(boost::asio::any_io_executor main, service_thread& thread,
+                                 log_handler log)
+    : main_(main), thread_(thread), log_(std::move(log)), resolver_(main) {}
+
+embedded_daemon::~embedded_daemon() {
+  // The server belongs to the service thread, or to nobody once that has ended.
+  thread_.stop();
+}
+
+void embedded_daemon::find(const daemon_search& search, place_handler found) {
+  const auto later = [this, search, found](bool is_own) {
+    boost::asio::post(main_, [this, search, found, is_own] { decide(search, is_own, found); });
+  };
+  if (search.standalone || search.embed != embed_policy::automatic) return later(true);
+  if (const auto numeric = net::numeric_address(search.endpoint.host)) {
+    return later(is_own_address(*numeric));
+  }
+  if (is_own_name(search.endpoint.host)) return later(true);
+  resolver_.start(search.endpoint.host, search.endpoint.port,
+                  [this, search, found](error_code error, net::endpoints endpoints) {
+                    const bool is_own =
+                        !error && std::any_of(endpoints.begin(), endpoints.end(),
+                                              [](const net::tcp::endpoint& each) {
+                                                return is_own_address(each.address());
+                                              });
+                    decide(search, is_own, found);
+                  });
+}
+
+void embedded_daemon::decide(const daemon_search& search, bool is_own, place_handler found) {
+  const bool wanted = search.standalone || search.embed == embed_policy::always ||
+                      (search.embed == embed_policy::automatic && is_own);
+  if (!wanted) return found({search.endpoint.host, search.endpoint.port, {}});
+  open(search, std::move(found));
+}
+
+void embedded_daemon::open(const daemon_search& search, place_handler found) {
+  if (!allow_descriptors(own_descriptors + search.nodes_max)) {
+    log_(note_level::warning, "this process may open too few file descriptors for " +
+                                  std::to_string(search.nodes_max) +
+                                  " nodes: raise the hard limit (ulimit -Hn)");
+  }
+  thread_.start();
+  boost::asio::post(thread_.context(), [this, search, found = std::move(found)] {
+    server::server_options options;
+    options.bind_address = bind_address(search);
+    options.port = search.standalone ? std::uint16_t{0} : search.endpoint.port;
+    options.service.recovery_window = duration::zero();
+    // The agent tells the person what matters of it; the daemon's own lines are for looking
+    // closely.
+    options.service.log = [this](note_level, const std::string& text) {
+      boost::asio::post(main_, [this, text] { log_(note_level::debug, "daemon: " + text); });
+    };
+    auto opened = std::make_unique<server::server>(thread_.executor(), std::move(options));
+    std::string problem;
+    const result<std::uint16_t> port = opened->start(problem);
+    if (port) server_ = std::move(opened);
+    boost::asio::post(main_, [this, search, found, port, problem] {
+      if (port) {
+        hosts_ = true;
+        const std::string bound = bind_address(search);
+        return found({bound.empty() ? "127.0.0.1" : bound, *port, {}});
+      }
+      // Somebody listens there already: that is the daemon, or will be named as a stranger.
+      const bool taken = port.error() == boost::system::errc::address_in_use;
+      if (taken && search.embed != embed_policy::always) {
+        return found({search.endpoint.host, search.endpoint.port, {}});
+      }
+      found({{}, 0, problem});
+    });
+  });
+}
+
+void embedded_daemon::close(duration linger, std::function<void()> done) {
+  resolver_.cancel();
+  if (!hosts_) {
+    boost::asio::post(main_, std::move(done));
+    return;
+  }
+  boost::asio::post(thread_.context(), [this, linger, done = std::move(done)]() mutable {
+    auto limit = std::make_shared<boost::asio::steady_timer>(thread_.executor(), linger);
+    limit->async_wait([this, limit, done = std::move(done)](error_code) {
+      if (server_) server_->stop();
+      boost::asio::post(main_, done);
+    });
+    server_->when_no_agents([limit] { limit->cancel(); });
+  });
+}
+
+}  // namespace ddprun

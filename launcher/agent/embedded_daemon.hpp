@@ -1,0 +1,70 @@
+// The embedded daemon is a ddprun-rendezvous inside this agent: for one node without an endpoint,
+// and where the endpoint is this host and nobody listens there yet.
+//
+// It dies with its agent (design section 6), so no agents of an earlier daemon are waited for.
+//
+// Thread rule: made and called by the main thread; its sockets live on the service thread.
+#pragma once
+
+#include "launcher/agent/service_thread.hpp"
+#include "launcher/cli/options.hpp"
+#include "rendezvous/core/types.hpp"
+#include "rendezvous/net/resolve.hpp"
+#include "rendezvous/server/server.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace ddprun {
+
+struct daemon_search {
+  endpoint_address endpoint;
+  bool standalone = false;
+  embed_policy embed = embed_policy::automatic;
+  std::uint32_t nodes_max = 1;  // that may connect, spares among them
+};
+
+// Where the agent is to connect. `problem`: nowhere, and why.
+struct daemon_place {
+  std::string host;
+  std::uint16_t port = 0;
+  std::string problem;
+};
+
+class embedded_daemon {
+ public:
+  using log_handler = std::function<void(note_level level, const std::string& text)>;
+  using place_handler = std::function<void(daemon_place place)>;
+
+  embedded_daemon(boost::asio::any_io_executor main, service_thread& thread, log_handler log);
+  ~embedded_daemon();
+  embedded_daemon(const embedded_daemon&) = delete;
+  embedded_daemon& operator=(const embedded_daemon&) = delete;
+
+  // Once. Decides whether the daemon is to live here, and opens it then; `found` is called from the
+  // loop of the main thread.
+  void find(const daemon_search& search, place_handler found);
+
+  bool hosts() const { return hosts_; }
+
+  // Lets the other agents leave first: waits until nobody is connected, at most `linger`, then
+  // closes; then `done`, from the loop of the main thread.
+  void close(duration linger, std::function<void()> done);
+
+ private:
+  void decide(const daemon_search& search, bool is_own, place_handler found);
+  void open(const daemon_search& search, place_handler found);
+
+  boost::asio::any_io_executor main_;
+  service_thread& thread_;
+  log_handler log_;
+  net::resolver resolver_;
+  std::unique_ptr<server::server> server_;  // used on the service thread only, once it is open
+  bool hosts_ = false;
+};
+
+}  // namespace ddprun

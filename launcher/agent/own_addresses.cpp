@@ -1,0 +1,75 @@
+#include "launcher/agent/own_addresses.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <strings.h>
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+using boost::asio::ip::address;
+using boost::asio::ip::address_v4;
+using boost::asio::ip::address_v6;
+
+std::string full_host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+  return name.data();
+}
+
+bool equal_ignoring_case(const std::string& left, const std::string& right) {
+  return strcasecmp(left.c_str(), right.c_str()) == 0;
+}
+
+}  // namespace
+
+std::vector<address> own_addresses() {
+  std::vector<address> found;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return found;
+  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr) continue;
+    if (each->ifa_addr->sa_family == AF_INET) {
+      const auto* v4 = reinterpret_cast<const sockaddr_in*>(each->ifa_addr);
+      found.emplace_back(address_v4(ntohl(v4->sin_addr.s_addr)));
+    } else if (each->ifa_addr->sa_family == AF_INET6) {
+      const auto* v6 = reinterpret_cast<const sockaddr_in6*>(each->ifa_addr);
+      address_v6::bytes_type bytes;
+      std::memcpy(bytes.data(), &v6->sin6_addr, bytes.size());
+      found.emplace_back(address_v6(bytes));
+    }
+  }
+  freeifaddrs(list);
+  return found;
+}
+
+bool is_own_address(const address& given) {
+  address plain = given;
+  if (given.is_v6()) {
+    const address_v6 v6 = given.to_v6();
+    if (v6.is_v4_mapped()) {
+      plain = boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, v6);
+    } else {
+      plain = address_v6(v6.to_bytes());  // without the scope, which own_addresses leaves out too
+    }
+  }
+  if (plain.is_loopback()) return true;
+  const std::vector<address> own = own_addresses();
+  return std::find(own.begin(), own.end(), plain) != own.end();
+}
+
+std::string short_host_name() {
+  const std::string name = full_host_name();
+  return name.substr(0, name.find('.'));
+}
+
+bool is_own_name(const std::string& name) {
+  return equal_ignoring_case(name, "localhost") || equal_ignoring_case(name, full_host_name()) ||
+         equal_ignoring_case(name, short_host_name());
+}
+
+}  // namespace ddprun

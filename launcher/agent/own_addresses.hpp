@@ -1,0 +1,25 @@
+// Tells whether an address is one of this host's, to decide where the daemon may live.
+//
+// Thread rule: may be called from any thread. It asks the kernel, never a name server.
+#pragma once
+
+#include <boost/asio/ip/address.hpp>
+
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+// All addresses of all interfaces, loopback among them; IPv4 ones as IPv4.
+std::vector<boost::asio::ip::address> own_addresses();
+
+// True for a loopback address and for each of `own_addresses`, an IPv4 one mapped to IPv6 too.
+bool is_own_address(const boost::asio::ip::address& address);
+
+// The name of this host as the kernel has it, cut at the first dot.
+std::string short_host_name();
+
+// True for "localhost" and for this host's name, with or without its domain, in any case.
+bool is_own_name(const std::string& name);
+
+}  // namespace ddprun

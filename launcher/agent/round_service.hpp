@@ -1,0 +1,61 @@
+// The round service is what the leader serves for one round: the job store to which the workers'
+// PyTorch connects (TCPStore at MASTER_ADDR:MASTER_PORT), and the tethers of the other members.
+//
+// Both share one port, told apart by the first byte, so that one port has to pass a firewall. In
+// store mode `worker` the port is for tethers alone, and MASTER_PORT is another one that rank 0
+// will open itself: it is picked outside the range from which the kernel gives ports away.
+// Each round has a fresh keyspace, and a new port unless the person fixed it.
+//
+// Thread rule: made and called by the main thread; sockets live on the service thread; what happens
+// is posted to the main thread as events of core::member.
+#pragma once
+
+#include "launcher/agent/service_thread.hpp"
+#include "rendezvous/core/member.hpp"
+#include "rendezvous/core/types.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace ddprun {
+
+struct round_service_options {
+  store_mode store = store_mode::agent;
+  std::uint16_t master_port = 0;  // 0: a new one each round
+  std::uint64_t seed = 0;         // where to begin to look for a port of the workers' own
+};
+
+class round_service {
+ public:
+  using event_handler = std::function<void(core::member_event event)>;
+  using log_handler = std::function<void(note_level level, std::string text)>;
+
+  // Both handlers are called on `main`, one event at a time; the destructor ends that.
+  round_service(boost::asio::any_io_executor main, service_thread& thread,
+                round_service_options options, event_handler happened, log_handler log);
+  ~round_service();
+  round_service(const round_service&) = delete;
+  round_service& operator=(const round_service&) = delete;
+
+  // Ends with service_opened or service_failed. A round that is still open is closed first.
+  void open(const core::open_service& wanted);
+  // The workers are gone: what they are owed is sent, then their connections end.
+  void close(round_number round);
+  // Calls `done` on the main thread when nothing of a closed round lingers, at once if so.
+  void when_closed(std::function<void()> done);
+
+  void answer(std::uint64_t tether, std::uint64_t seq);
+  void refuse(std::uint64_t tether, std::string text);
+  void drop_members();
+
+ private:
+  struct state;
+  service_thread& thread_;
+  std::shared_ptr<state> state_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,42 @@
+// The service thread carries the sockets that must not slow the main thread: the job store, the
+// tethers that a leader holds, and the embedded daemon.
+//
+// The main thread forks, and each fork costs it time for every socket of its own context; ten
+// thousand tethers therefore live here. Only values are posted between the two.
+//
+// Thread rule: constructed, started and stopped by the main thread; all that is posted runs on the
+// service thread. Started on first use, so that a plain node without a daemon pays for no thread.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include <optional>
+#include <thread>
+
+namespace ddprun {
+
+class service_thread {
+ public:
+  service_thread();
+  // Stops the thread: handlers that have not begun by then never run.
+  ~service_thread();
+  service_thread(const service_thread&) = delete;
+  service_thread& operator=(const service_thread&) = delete;
+
+  // Starts the thread if it does not run yet. All signals stay blocked in it: the main thread
+  // receives them.
+  void start();
+  void stop();
+
+  boost::asio::io_context& context() { return context_; }
+  boost::asio::any_io_executor executor() { return context_.get_executor(); }
+
+ private:
+  boost::asio::io_context context_{1};
+  std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> work_;
+  std::thread thread_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,85 @@
+// ddprun: the launcher and agent of one node. See README.md and `ddprun --help`.
+#include "launcher/agent/agent.hpp"
+#include "launcher/agent/own_addresses.hpp"
+#include "launcher/cli/check_files.hpp"
+#include "launcher/cli/help.hpp"
+#include "launcher/cli/options.hpp"
+#include "launcher/cli/worker_count.hpp"
+#include "launcher/process/guardian.hpp"
+#include "launcher/process/guardian_process.hpp"
+#include "rendezvous/core/types.hpp"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <string>
+#include <sys/random.h>
+#include <unistd.h>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace {
+
+int usage(const ddprun::usage_error& error) {
+  std::fprintf(stderr, "ddprun: %s\n", error.text.c_str());
+  return ddprun::usage_exit_code;
+}
+
+std::uint64_t random_number() {
+  std::uint64_t value = 0;
+  while (getrandom(&value, sizeof value, 0) != sizeof value) {
+  }
+  return value;
+}
+
+ddprun::agent_identity make_identity(const ddprun::launch_options& options, std::uint32_t workers) {
+  ddprun::agent_identity identity;
+  identity.session = {random_number() | 1, random_number()};
+  identity.seed = random_number();
+  identity.worker_count = workers;
+  identity.node = options.node_id;
+  if (identity.node.empty()) {
+    // Two agents on one host, and two hosts of one name, are normal: the suffix tells them apart.
+    identity.node =
+        ddprun::short_host_name() + "-" + ddprun::to_string(identity.session).substr(28);
+  }
+  return identity;
+}
+
+int run(int argc, char** argv) {
+  const ddprun::environment_map environment = ddprun::environment_from(environ);
+  ddprun::parse_outcome outcome =
+      ddprun::parse_options(std::vector<std::string>(argv + 1, argv + argc), environment);
+  if (const auto* error = std::get_if<ddprun::usage_error>(&outcome)) return usage(*error);
+  if (const auto* shown = std::get_if<ddprun::show_text>(&outcome)) {
+    std::fputs(shown->text.c_str(), stdout);
+    return 0;
+  }
+  auto options = std::get<ddprun::launch_options>(std::move(outcome));
+  if (const ddprun::checked error = ddprun::check_files(options, environment)) return usage(*error);
+  const auto workers =
+      ddprun::count_workers(options.workers, ddprun::count_processors(environment));
+  if (!workers) return usage(workers.error());
+  ddprun::agent_identity identity = make_identity(options, *workers);
+  if (options.run_id.empty()) options.run_id = ddprun::to_string(identity.session);
+
+  // Forked before any thread or socket exists.
+  ddprun::guardian_process guard = ddprun::start_guardian();
+  ddprun::agent agent(std::move(options), std::move(identity), environment, std::move(guard));
+  return agent.run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ddprun::become_guardian_if_asked(argc, argv);
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ddprun: cannot go on: %s\n", error.what());
+    return 1;
+  }
+}
