@@ -28,8 +28,8 @@ namespace ddprun::server {
 struct service_options {
   // How long agents of an earlier daemon on this endpoint may still come back; 0: there was none.
   duration recovery_window = std::chrono::seconds(10);
-  duration hello_limit = std::chrono::seconds(10);
-  std::size_t agents_max = 100'000;  // connections
+  duration hello_limit = std::chrono::seconds(30);  // a peer says its first line
+  std::size_t agents_max = 100'000;                 // connections
   std::size_t runs_max = 1000;
   log_function log;  // may be empty
 };
