@@ -1,4 +1,4 @@
-#include "arguments.hpp"
+#include "examples/01_snapshot_resume/arguments.hpp"
 
 #include <charconv>
 #include <cstdio>

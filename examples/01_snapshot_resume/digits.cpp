@@ -1,4 +1,4 @@
-#include "digits.hpp"
+#include "examples/01_snapshot_resume/digits.hpp"
 
 #include <cerrno>
 #include <cstring>

@@ -4,9 +4,9 @@
 // A disturbed run ends with the same weights, bit by bit, as an undisturbed one: the order of the
 // samples depends on seed and epoch alone, each rank computes on one thread, and gradients are
 // summed in the same order from the first step of a process on (`warm_up`).
-#include "arguments.hpp"
-#include "digits.hpp"
-#include "network.hpp"
+#include "examples/01_snapshot_resume/arguments.hpp"
+#include "examples/01_snapshot_resume/digits.hpp"
+#include "examples/01_snapshot_resume/network.hpp"
 #include "worker/distributed_sampler.hpp"
 #include "worker/environment.hpp"
 #include "worker/snapshot.hpp"

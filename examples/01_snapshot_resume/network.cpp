@@ -1,4 +1,4 @@
-#include "network.hpp"
+#include "examples/01_snapshot_resume/network.hpp"
 
 #include "worker/checksum.hpp"
 

@@ -1,7 +1,7 @@
 // A small convolutional network for pictures of 8x8 pixels: 9,658 parameters.
 #pragma once
 
-#include "digits.hpp"
+#include "examples/01_snapshot_resume/digits.hpp"
 
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>

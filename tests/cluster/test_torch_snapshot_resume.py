@@ -1,5 +1,5 @@
-"""examples/01_snapshot_resume on two nodes, a worker killed in the middle: it resumes from the newest
-snapshot and ends with the weights of a run that nobody disturbed, bit by bit."""
+"""examples/01_snapshot_resume on two nodes, a worker killed in the middle: it resumes from the
+newest snapshot and ends with the weights of a run that nobody disturbed, bit by bit."""
 
 import os
 import re
