@@ -21,6 +21,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t file_chunk_bytes = 64 * 1024;
+constexpr std::chrono::milliseconds stuck_limit{100};
 
 // As much as one write may take without waiting, ending at a line where one ends.
 std::size_t next_chunk(std::string_view rest, std::size_t bytes_max) {
@@ -66,6 +67,7 @@ struct writer::shared {
   std::function<void(output_stream)> room_handler;
   unique_fd wake_fd;
   bool stopping = false;
+  bool abandoned = false;  // stop before the next write: the owner takes the descriptors back
   bool finished = false;
   std::thread thread;
 };
@@ -161,6 +163,10 @@ void writer::shared::run() {
       std::uint64_t count;
       [[maybe_unused]] const auto taken = ::read(wake_fd.get(), &count, sizeof(count));
     }
+    {
+      const std::lock_guard lock(mutex);
+      if (abandoned) break;
+    }
     if (entries[1].revents != 0) write_some(output_stream::output);
     if (entries[2].revents != 0) write_some(output_stream::errors);
   }
@@ -211,10 +217,18 @@ bool writer::finish(std::chrono::milliseconds limit) {
   std::unique_lock lock(shared_->mutex);
   shared_->stopping = true;
   shared_->wake();
-  const bool done = shared_->changed.wait_for(lock, limit, [this] { return shared_->finished; });
+  const auto is_finished = [this] { return shared_->finished; };
+  const bool done = shared_->changed.wait_for(lock, limit, is_finished);
+  if (!done) {
+    // It waits for room nearly always, and leaves at once.
+    shared_->abandoned = true;
+    shared_->wake();
+    shared_->changed.wait_for(lock, stuck_limit, is_finished);
+  }
+  const bool ended = shared_->finished;
   shared_->room_handler = nullptr;
   lock.unlock();
-  if (done) {
+  if (ended) {
     shared_->thread.join();
   } else {
     shared_->thread.detach();

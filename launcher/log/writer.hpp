@@ -50,7 +50,8 @@ class writer {
   bool say(std::string_view line);
 
   // Whether everything pushed so far is written (or its stream closed). Waits for it, at most
-  // `limit`, and ends the thread. A thread that is stuck in the system is left behind.
+  // `limit`, and ends the thread: the descriptors may be closed then. Only a thread that is stuck
+  // in write(2) itself is left behind.
   bool finish(std::chrono::milliseconds limit);
 
  private:

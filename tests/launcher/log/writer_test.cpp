@@ -50,13 +50,16 @@ TEST_CASE("what is pushed is written to its stream in order") {
 }
 
 TEST_CASE("a blocked standard output does not hold up standard error") {
-  const two_pipes pipes;
+  two_pipes pipes;
   writer out(pipes.options());
   // More than a pipe holds: it blocks until somebody reads.
   out.push(output_stream::output, std::string(200'000, 'x'));
   out.push(output_stream::errors, "still here\n");
   CHECK(read_some(pipes.errors.read, 11) == "still here\n");
   CHECK(!out.finish(std::chrono::milliseconds(0)));
+  // Nothing writes any more: what is in the pipe is all that comes.
+  pipes.output.write.reset();
+  CHECK(read_some(pipes.output.read, 200'000).size() < 200'000);
 }
 
 TEST_CASE("a full queue says so, and says when there is room again") {
@@ -85,16 +88,26 @@ TEST_CASE("a full queue says so, and says when there is room again") {
   CHECK(out.has_room(output_stream::output));
 }
 
-TEST_CASE("lines are not torn where they fit into one write") {
+TEST_CASE("two writers on one pipe never tear one another's lines") {
   const two_pipes pipes;
-  writer out(pipes.options(1'000'000));
-  std::string all;
-  for (int count = 0; count < 1000; ++count)
-    all += std::string(99, 'x') + "\n";
-  out.push(output_stream::output, all);
-  // Packets of a pipe are not seen by read(); a reader of exactly PIPE_BUF sees where writes end
-  // only through the content, which must be whole.
-  CHECK(read_some(pipes.output.read, all.size()) == all);
+  writer first({pipes.output.write.get(), pipes.errors.write.get(), 1'000'000});
+  writer second({pipes.output.write.get(), pipes.errors.write.get(), 1'000'000});
+  // A length that divides no write of PIPE_BUF bytes.
+  constexpr std::size_t line_bytes = 71;
+  constexpr std::size_t lines = 5000;
+  std::string ones, twos;
+  for (std::size_t count = 0; count < lines; ++count) {
+    ones += std::string(line_bytes - 1, '1') + "\n";
+    twos += std::string(line_bytes - 1, '2') + "\n";
+  }
+  first.push(output_stream::output, ones);
+  second.push(output_stream::output, twos);
+  const std::string all = read_some(pipes.output.read, 2 * lines * line_bytes);
+  REQUIRE(all.size() == 2 * lines * line_bytes);
+  for (std::size_t at = 0; at < all.size(); at += line_bytes) {
+    const std::string line = all.substr(at, line_bytes);
+    REQUIRE(line == std::string(line_bytes - 1, line[0]) + "\n");
+  }
 }
 
 TEST_CASE("a closed standard output costs one line, and nothing else") {
