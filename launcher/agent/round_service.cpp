@@ -188,6 +188,10 @@ void round_service::close(round_number round) {
 }
 
 void round_service::when_closed(std::function<void()> done) {
+  if (!thread_.started()) {
+    boost::asio::post(state_->main, std::move(done));
+    return;
+  }
   boost::asio::post(state_->here, [state = state_, done = std::move(done)]() mutable {
     state->on_closed.push_back(std::move(done));
     if (state->lingering == 0) state->closed();

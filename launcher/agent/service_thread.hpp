@@ -29,6 +29,8 @@ class service_thread {
   // receives them.
   void start();
   void stop();
+  // False until the first start: nothing that is posted is heard before.
+  bool started() const { return thread_.joinable(); }
 
   boost::asio::io_context& context() { return context_; }
   boost::asio::any_io_executor executor() { return context_.get_executor(); }
