@@ -238,7 +238,9 @@ void run::state::tell_wait(node& who) {
   const std::uint64_t told_seq = std::max(who.wanted_seq, who.state.desired_seq);
   if (wait_built != wait_generation || !wait_message || wait_seq <= told_seq) {
     ddprun::desired value = base_desired(desired_phase::wait);
-    value.text = reason();
+    // Whoever waits while a round is on takes part in the next one.
+    const bool is_spare = phase == run_phase::preparing || phase == run_phase::running;
+    value.text = is_spare ? "this node waits as a spare: " + reason() : reason();
     wait_seq = value.seq;
     wait_message = finished(std::move(value));
     wait_built = wait_generation;

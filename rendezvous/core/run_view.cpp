@@ -52,6 +52,8 @@ std::string run::state::gathering_reason() const {
   if (group.here < wanted.nodes_min) {
     const std::uint32_t missing = wanted.nodes_min - group.here;
     text = "waiting for " + std::to_string(missing) + " of " + nodes_text(wanted);
+  } else if (group.here >= wanted.nodes_max) {
+    text = "all of " + nodes_text(wanted) + " are here";
   } else {
     text = "enough nodes are here (" + std::to_string(group.here) + " of " + nodes_text(wanted) +
            "), last call for more";

@@ -1,6 +1,8 @@
 """kill -9 and SIGSTOP of each process in turn, and what is left after it."""
 
+import os
 import signal
+import socket
 
 from tests.support.cluster import wait_for
 
@@ -37,11 +39,8 @@ def guardian_of(cluster, agent):
 def two_nodes(cluster, *arguments, nnodes="1:2", workers=2, conf=FAST, **more):
     daemon = cluster.daemon()
     endpoint = f"127.0.0.1:{daemon.port}"
-    agents = [
-        cluster.agent(name, *arguments, endpoint=endpoint, nnodes=nnodes, workers=workers,
-                      conf=conf, **more)
-        for name in ("node-a", "node-b")
-    ]
+    agents = cluster.nodes("node-a", "node-b", arguments=arguments, endpoint=endpoint,
+                           nnodes=nnodes, workers=workers, conf=conf, **more)
     return daemon, agents
 
 
@@ -65,9 +64,7 @@ def test_killed_guardian_costs_nothing(cluster):
     daemon, (a, b) = two_nodes(cluster, nnodes=2, workers=1)
     cluster.started(1, 2)
     guardian = guardian_of(cluster, a)
-    signal_number = signal.SIGKILL
-    import os
-    os.kill(guardian, signal_number)
+    os.kill(guardian, signal.SIGKILL)
     a.says("guardian")
     cluster.finish(2)
     assert (a.wait(), b.wait()) == (0, 0)
@@ -78,7 +75,6 @@ def test_killed_guardian_costs_nothing(cluster):
 def test_agent_killed_after_its_guardian_leaves_no_worker(cluster):
     agent = cluster.agent("", workers=2)
     cluster.started(1, 2)
-    import os
     os.kill(guardian_of(cluster, agent), signal.SIGKILL)
     agent.says("guardian")
     agent.kill()
@@ -92,7 +88,7 @@ def test_daemon_killed_and_started_again_workers_do_not_notice(cluster):
     daemon.wait()
     for agent in agents:
         agent.says("daemon")
-    again = cluster.daemon(daemon.port)
+    again = cluster.daemon(daemon.port, recovery=10)
     for agent in agents:
         agent.says("again")
     assert len(cluster.events("start")) == 2, "no worker was started anew"
@@ -115,14 +111,13 @@ def test_daemon_that_stays_dead_costs_no_worker_while_the_nodes_see_each_other(c
         agent.says(r"no rendezvous daemon at .* for [2-9]")
     assert len(cluster.events("start")) == 2
     assert not cluster.events("term")
-    again = cluster.daemon(daemon.port)
+    again = cluster.daemon(daemon.port, recovery=10)
     cluster.finish(2)
     assert [agent.wait() for agent in agents] == [0, 0]
     cluster.nothing_left(but=[again])
 
 
 def test_agent_that_hosts_the_daemon_is_killed_the_others_end_with_a_clear_line(cluster):
-    import socket
     probe = socket.socket()
     probe.bind(("127.0.0.1", 0))
     port = probe.getsockname()[1]

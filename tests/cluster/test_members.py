@@ -30,8 +30,7 @@ def test_a_spare_takes_the_place_of_a_lost_node(cluster):
     daemon = cluster.daemon()
     endpoint = f"127.0.0.1:{daemon.port}"
     common = dict(endpoint=endpoint, nnodes=2, conf="node_timeout=3")
-    a = cluster.agent("node-a", "--spares", 1, **common)
-    b = cluster.agent("node-b", "--spares", 1, **common)
+    a, b = cluster.nodes("node-a", "node-b", arguments=["--spares", 1], **common)
     cluster.started(1, 2)
     c = cluster.agent("node-c", "--spares", 1, **common)
     c.says("spare")

@@ -12,10 +12,12 @@ def test_three_hosts_without_names(cluster, make_hosts, ipv6):
     hosts = make_hosts(3, ipv6)
     daemon = cluster.daemon(29400, host=hosts[0], bind="::" if ipv6 else "0.0.0.0")
     address = f"[{hosts[0].address}]" if ipv6 else hosts[0].address
-    agents = [
-        cluster.agent(f"node-{index}", endpoint=f"{address}:{daemon.port}", nnodes=3, host=host)
-        for index, host in enumerate(hosts)
-    ]
+    agents = []
+    for index, host in enumerate(hosts):
+        agents.append(cluster.agent(f"node-{index}", endpoint=f"{address}:{daemon.port}", nnodes=3,
+                                    host=host))
+        if index == 0:
+            agents[0].says("waiting for 2 of 3 nodes")  # hence group rank 0
     workers = cluster.started(1, 3)
     # The leader sits beside the daemon; still the others must get an address that they can reach.
     assert all(hosts[0].address in worker.master for worker in workers), workers

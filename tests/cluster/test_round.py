@@ -2,8 +2,6 @@
 
 import re
 
-FAST = "node_timeout=3"
-
 
 def test_one_node_needs_no_endpoint(cluster):
     agent = cluster.agent("", "--nnodes", "1", workers=2)
@@ -35,10 +33,8 @@ def test_two_nodes_with_different_worker_counts(cluster):
 def test_a_failed_worker_restarts_all_workers_of_all_nodes(cluster):
     daemon = cluster.daemon()
     endpoint = f"127.0.0.1:{daemon.port}"
-    agents = [
-        cluster.agent(name, "--max-restarts", 2, endpoint=endpoint, nnodes=2, workers=2)
-        for name in ("node-a", "node-b")
-    ]
+    agents = cluster.nodes("node-a", "node-b", arguments=["--max-restarts", 2],
+                           endpoint=endpoint, nnodes=2, workers=2)
     before = cluster.started(1, 4)
     cluster.order(3, "exit 3")
     after = cluster.started(2, 4)
@@ -56,10 +52,8 @@ def test_a_failed_worker_restarts_all_workers_of_all_nodes(cluster):
 def test_the_budget_is_the_runs_and_the_exit_code_is_the_causes(cluster):
     daemon = cluster.daemon()
     endpoint = f"127.0.0.1:{daemon.port}"
-    agents = [
-        cluster.agent(name, "--max-restarts", 1, endpoint=endpoint, nnodes=2, workers=1)
-        for name in ("node-a", "node-b")
-    ]
+    agents = cluster.nodes("node-a", "node-b", arguments=["--max-restarts", 1],
+                           endpoint=endpoint, nnodes=2)
     cluster.started(1, 2)
     cluster.order(0, "exit 3")
     cluster.started(2, 2)
@@ -85,11 +79,8 @@ def test_the_first_cause_is_not_the_victim(cluster):
     """Rank 0 dies by a signal; rank 1, which saw it, exits with 1 a moment later."""
     daemon = cluster.daemon()
     endpoint = f"127.0.0.1:{daemon.port}"
-    agents = [
-        cluster.agent(name, endpoint=endpoint, nnodes=2, workers=1,
-                      environment={"DDPRUN_TEST_TERM": "trap"})
-        for name in ("node-a", "node-b")
-    ]
+    agents = cluster.nodes("node-a", "node-b", endpoint=endpoint, nnodes=2,
+                           environment={"DDPRUN_TEST_TERM": "trap"})
     cluster.started(1, 2)
     cluster.order(0, "kill -SEGV $$")
     assert [agent.wait() for agent in agents] == [139, 139]

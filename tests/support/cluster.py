@@ -127,13 +127,13 @@ class Cluster:
 
     # ---- starting --------------------------------------------------------------------------
 
-    def daemon(self, port=0, *arguments, name="daemon", host=None, bind="127.0.0.1"):
+    def daemon(self, port=0, *arguments, name="daemon", host=None, bind="127.0.0.1", recovery=0):
         port_file = self.folder / f"port.{len(self.programs)}"
         program = Program(
             self,
             name,
             [BIN / "ddprun-rendezvous", "--bind", bind, "--port", port, "--port-file", port_file,
-             "--recovery-window", "0", *arguments],
+             "--recovery-window", recovery, *arguments],
             prefix=host.prefix if host else (),
         )
 
@@ -157,6 +157,15 @@ class Cluster:
         line += [*arguments, *(command or ["--no-python", WORKER])]
         return Program(self, name or "agent", line, prefix=host.prefix if host else (),
                        environment=environment, **popen)
+
+    def nodes(self, *names, **options):
+        """Starts an agent for each name, each after the one before has joined: so go their ranks."""
+        agents = []
+        for name in names:
+            agents.append(self.agent(name, *options.get("arguments", ()),
+                                     **{k: v for k, v in options.items() if k != "arguments"}))
+            agents[-1].says(rf"here:.*{name}")
+        return agents
 
     # ---- workers ---------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Hosts as network namespaces behind one switch, with links that a test can cut and heal."""
 
+import ipaddress
 import os
 import subprocess
 import uuid
@@ -27,7 +28,8 @@ class Host:
         self.switch = switch
         self.name = f"{switch.name}-h{index}"
         self.port = f"p{index}"
-        self.address = f"fd00:{switch.tag}::{index + 1}" if ipv6 else f"10.77.0.{index + 1}"
+        address = f"fd00:{switch.tag}::{index + 1}" if ipv6 else f"10.77.0.{index + 1}"
+        self.address = str(ipaddress.ip_address(address))  # as ddprun writes it
         ip("netns", "add", self.name)
         ip("-n", switch.name, "link", "add", self.port, "type", "veth", "peer", "name", "eth0",
            "netns", self.name)
