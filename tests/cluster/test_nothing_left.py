@@ -1,0 +1,57 @@
+"""Descriptors and ports: as many after a round as before, none after the run."""
+
+import os
+import socket
+
+from tests.support.cluster import wait_for
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def listening_ports(pid):
+    """TCP ports on which the process listens."""
+    inodes = set()
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            link = os.readlink(f"/proc/{pid}/fd/{name}")
+        except OSError:
+            continue
+        if link.startswith("socket:["):
+            inodes.add(link[8:-1])
+    ports = set()
+    for table in ("tcp", "tcp6"):
+        with open(f"/proc/{pid}/net/{table}") as file:
+            for line in file.readlines()[1:]:
+                words = line.split()
+                if words[3] == "0A" and words[9] in inodes:
+                    ports.add(int(words[1].rsplit(":", 1)[1], 16))
+    return ports
+
+
+def test_rounds_leave_no_descriptor_and_no_port(cluster):
+    daemon = cluster.daemon()
+    idle = descriptors(daemon.pid)
+    agents = cluster.nodes("node-a", "node-b", arguments=["--max-restarts", 3], nnodes=2,
+                           endpoint=f"127.0.0.1:{daemon.port}", workers=2)
+    cluster.started(1, 4)
+    first = [descriptors(agent.pid) for agent in agents]
+    ports = [listening_ports(agent.pid) for agent in agents]
+    assert [len(each) for each in ports] == [1, 0], "the leader alone listens, on one port"
+    for round_number in (2, 3, 4):
+        cluster.order(1, "exit 3")
+        cluster.started(round_number, 4)
+    # The last round's connections linger for a moment.
+    wait_for("the agents to hold what they held in the first round",
+             lambda: [descriptors(agent.pid) for agent in agents] == first)
+    assert [len(listening_ports(agent.pid)) for agent in agents] == [1, 0]
+    cluster.finish(4)
+    assert [agent.wait() for agent in agents] == [0, 0]
+    wait_for("the daemon to hold what it held before",
+             lambda: descriptors(daemon.pid) == idle)
+    for port in set().union(*ports):
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", port)) != 0
+    cluster.nothing_left(but=[daemon])
+
