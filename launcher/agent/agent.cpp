@@ -213,8 +213,11 @@ void agent::report_progress(duration after) {
 void agent::leave_in_order(const core::leave& effect) {
   exit_code_ = effect.exit_code;
   if (effect.first_cause) console_.show_tail(*effect.first_cause);
-  if (!effect.text.empty() && effect.text != last_note_) {
-    say(effect.exit_code == 0 ? note_level::info : note_level::error, effect.text);
+  if (effect.exit_code != 0) {
+    say(note_level::error, "exit code " + std::to_string(effect.exit_code) +
+                               (effect.text.empty() ? "" : ": " + effect.text));
+  } else if (effect.text != last_note_ && !effect.text.empty()) {
+    say(note_level::info, effect.text);
   }
   timer_.cancel();
   progress_timer_.cancel();

@@ -86,7 +86,13 @@ void agent::apply(const core::start_workers& effect) {
     }
     commands.push_back(std::move(command));
   }
-  if (effect.round == 1) {
+  if (effect.round > 1) {
+    say(note_level::info, "round " + std::to_string(effect.round) +
+                              " starts: " + std::to_string(effect.place.world_size) +
+                              " workers on " + std::to_string(effect.place.group_world_size) +
+                              " node(s), restart " + std::to_string(effect.restarts_used) + " of " +
+                              std::to_string(options_.settings.restarts_max));
+  } else {
     if (const auto note = thread_count_note(facts.worker_count, environment_); !note.empty()) {
       say(note_level::info, note);
     }
@@ -157,6 +163,7 @@ void agent::apply(const core::kill_workers& effect) {
 // ---- words -----------------------------------------------------------------------------------
 
 void agent::apply(const core::member_note& effect) {
+  last_note_ = effect.text;
   say(effect.level, effect.text);
 }
 
