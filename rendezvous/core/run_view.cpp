@@ -158,7 +158,7 @@ run_view run::view(time_point now) const {
       std::count_if(self.node_losses.begin(), self.node_losses.end(),
                     [now](time_point moment) { return now - moment < node_loss_window; }));
   view.settings = self.settings;
-  view.world_size = self.common.world_size;
+  view.world_size = self.members.empty() ? 0 : self.common.world_size;
   view.master_address = self.common.master_address;
   view.master_port = self.common.master_port;
   if (self.phase == run_phase::closed && !self.closed.empty()) {

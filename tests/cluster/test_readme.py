@@ -1,0 +1,46 @@
+"""What README.md shows is true: its first script runs as shown, its options and files exist."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.cluster import BIN, ROOT
+
+README = (ROOT / "README.md").read_text()
+
+
+def test_every_option_it_names_is_known():
+    known = subprocess.run([BIN / "ddprun", "--help"], capture_output=True, text=True,
+                           check=True).stdout
+    known += subprocess.run([BIN / "ddprun-rendezvous", "--help"], capture_output=True, text=True,
+                            check=True).stdout
+    for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - {"--build"}:
+        assert option in known, option
+
+
+def test_every_file_it_names_exists():
+    named = set(re.findall(r"\]\(([^)#]+)\)", README)) | {"examples/demo", "tests/run",
+                                                          "tests/setup", "tests/benchmark/run"}
+    for name in named:
+        assert (ROOT / name).exists(), name
+
+
+def test_no_place_was_left_empty():
+    assert "<!--" not in README
+
+
+def test_the_first_job_prints_what_it_shows(cluster, tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is not installed here")
+    shown = re.search(r"\$ cat hello.py\n(.*?)\n\n\$ ddprun (.*?) hello.py\n(.*?)```", README, re.S)
+    script = tmp_path / "hello.py"
+    script.write_text(shown[1] + "\n")
+    agent = cluster.agent("", *shown[2].split(), command=[script], workers=2,
+                          environment={"PYTHON_EXEC": sys.executable})
+    assert agent.wait(180) == 0, agent.err()
+    lines = sorted(line for line in shown[3].splitlines() if line.startswith("["))
+    assert sorted(agent.out().splitlines()) == lines
+    for line in shown[3].splitlines():
+        if line.startswith("ddprun "):
+            assert line.split(": ", 1)[1] in agent.err(), agent.err()
