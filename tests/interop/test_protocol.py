@@ -14,7 +14,8 @@ NC_LIMIT = "60"
 
 def examples():
     """Every fenced block of PROTOCOL.md that is a conversation, as a list of (mark, line)."""
-    blocks = re.findall(r"^```\n(.*?)^```", (ROOT / "rendezvous/PROTOCOL.md").read_text(), re.S | re.M)
+    text = (ROOT / "rendezvous/PROTOCOL.md").read_text()
+    blocks = re.findall(r"^```\n(.*?)^```", text, re.S | re.M)
     for block in blocks:
         lines = block.splitlines()
         if all(line.startswith((">", "<")) for line in lines):

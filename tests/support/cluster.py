@@ -159,7 +159,7 @@ class Cluster:
                        environment=environment, **popen)
 
     def nodes(self, *names, **options):
-        """Starts an agent for each name, each after the one before has joined: so go their ranks."""
+        """Starts an agent for each name, the next once one has joined: so go their ranks."""
         agents = []
         for name in names:
             agents.append(self.agent(name, *options.get("arguments", ()),
