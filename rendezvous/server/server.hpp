@@ -41,7 +41,8 @@ class server {
   // the system's words.
   result<std::uint16_t> start(std::string& problem);
 
-  // Stops listening and closes every connection at once. For good.
+  // Stops listening and closes every connection at once, but for answers over HTTP, which have
+  // their ten seconds to leave. For good.
   void stop();
 
   std::size_t agent_count() const { return service_->agent_count(); }

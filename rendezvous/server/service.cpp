@@ -18,6 +18,7 @@ using std::chrono::steady_clock;
 constexpr duration tick_with_agents = std::chrono::seconds(1);
 constexpr duration tick_without_agents = std::chrono::seconds(60);
 constexpr duration lateness_that_counts = std::chrono::milliseconds(100);
+constexpr duration lateness_worth_a_line = std::chrono::seconds(1);
 
 // Rounds of the loop in a row without input before deadlines fire: what the first finds ready is
 // only taken in the second. Bounded, lest a flood of input stop the time.
@@ -175,7 +176,7 @@ time_point service::moment() {
   if (!expected_ || now - *expected_ < lateness_that_counts) return now;
   const duration late = now - *expected_;
   expected_ = now;
-  log(note_level::warning,
+  log(late < lateness_worth_a_line ? note_level::debug : note_level::warning,
       "this daemon stood still for " + to_text(late) + ": all deadlines move by as much");
   for (auto& [id, run] : runs_) {
     core::run_effects effects;
