@@ -3,6 +3,7 @@
 #include "launcher/process/child_setup.hpp"
 #include "launcher/process/find_program.hpp"
 #include "launcher/process/process_table.hpp"
+#include "launcher/process/signals_blocked.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/optional.hpp>
@@ -28,24 +29,6 @@ struct child_initializer {
   error_code on_exec_setup(Launcher&, const process::filesystem::path&, const char* const*&) {
     run_child(plan);
   }
-};
-
-// All signals are held back round the fork: a handler of ours that ran in the child would write
-// into the parent's pipes.
-class signals_blocked {
- public:
-  signals_blocked() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~signals_blocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  signals_blocked(const signals_blocked&) = delete;
-  signals_blocked& operator=(const signals_blocked&) = delete;
-  const sigset_t& before() const { return before_; }
-
- private:
-  sigset_t before_;
 };
 
 exit_status to_exit_status(const siginfo_t& info) {

@@ -80,7 +80,8 @@ void run_child(const child_plan& plan) noexcept {
     fail(plan, start_stage::directory, errno);
   }
   reset_signals();
-  ::pthread_sigmask(SIG_SETMASK, &plan.mask, nullptr);
+  // The guardian begins with all of them held back, until it ignores them.
+  if (plan.dies_with_parent) ::pthread_sigmask(SIG_SETMASK, &plan.mask, nullptr);
   ::execve(plan.program, const_cast<char* const*>(plan.argv.data()),
            const_cast<char* const*>(plan.environment.data()));
   fail(plan, start_stage::exec, errno);

@@ -1,6 +1,7 @@
 #include "launcher/process/guardian.hpp"
 
 #include "launcher/process/guardian_process.hpp"
+#include "launcher/process/signals_blocked.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -45,6 +46,8 @@ guardian_process start_guardian() {
     started.error = pipe.error().value();
     return started;
   }
+  // The guardian ignores signals, and lets them through only then.
+  const signals_blocked blocked;
   started.pid = ::fork();
   if (started.pid == 0) {
     pipe->write.reset();
