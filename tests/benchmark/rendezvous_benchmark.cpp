@@ -22,6 +22,7 @@
 #include <netinet/tcp.h>
 #include <string>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -49,6 +50,7 @@ class daemon_process {
     pid_ = fork();
     if (pid_ < 0) fail("fork");
     if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // also where the benchmark fails
       execl(program.c_str(), program.c_str(), "--bind", "127.0.0.1", "--port", "0", "--port-file",
             port_file_.c_str(), "--recovery-window", "0", "--log-level", "error", nullptr);
       std::perror("cannot start ddprun-rendezvous");
