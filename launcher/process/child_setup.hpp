@@ -11,7 +11,6 @@
 
 #include <csignal>
 #include <string>
-#include <sys/resource.h>
 #include <vector>
 
 namespace ddprun {
@@ -35,8 +34,7 @@ struct child_plan {
   int announce_to = -1;
   bool dies_with_parent = true;
   pid_t parent = -1;
-  sigset_t mask;              // of the thread that spawns, before it blocked everything
-  rlimit descriptor_limit{};  // what the child gets
+  sigset_t mask;  // of the thread that spawns, before it blocked everything
 };
 
 // The pointers live as long as `request` and `program` do.

@@ -109,6 +109,8 @@ status member::state::make_status() {
   value.seq = ++daemon.status_seq;
   value.instance = instance;
   value.round = round;
+  value.round_told =
+      instance != 0 && instance == told_instance ? std::max(round, told_round) : round;
   value.desired_seq = instance != 0 && instance == told_instance ? told_seq : 0;
   value.phase = phase;
   value.place = place;

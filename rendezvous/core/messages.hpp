@@ -65,6 +65,7 @@ struct status {
   std::uint64_t seq = 0;          // grows with each status of a session; echoed by `answer`
   instance_id instance = 0;       // 0: in none
   round_number round = 0;         // of the round it is or was last in; 0: none
+  round_number round_told = 0;    // the newest that the daemon has named to it, in or not; >= round
   std::uint64_t desired_seq = 0;  // of the newest `desired` it has obeyed in this instance
   member_phase phase = member_phase::joined;
   std::optional<assignment> place;    // in `round`; none while joined or preparing

@@ -42,7 +42,9 @@ std::optional<time_point> run::next_deadline() const {
         break;
       }
       for (const settings_group& group : self.groups) {
-        if (group.here >= group.settings.nodes_min) also(group.last_call_until);
+        // One that has passed was judged: what is missing then is words of those who are here.
+        const bool is_due = group.last_call_until && *group.last_call_until <= self.now;
+        if (group.here >= group.settings.nodes_min && !is_due) also(group.last_call_until);
       }
       if (self.instance != 0) also(self.phase_since + self.timing().join_timeout);
       break;

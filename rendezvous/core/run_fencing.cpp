@@ -67,7 +67,8 @@ void run::state::lose(node& who, bool proof, const std::string& how) {
   why.slot = *who.slot;
   why.node = who.label();
   why.kind = cause_class::node_lost;
-  why.age = now - last_word;
+  // After the loop was late the last word is counted from a moment that may still be to come.
+  why.age = std::max(now - last_word, duration::zero());
   why.text = how;
   if (phase == run_phase::stopping) {
     if (proof) {

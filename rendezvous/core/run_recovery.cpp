@@ -33,7 +33,7 @@ bool says_it_runs(const status& said) {
 round_number newest_round(const std::vector<node*>& claimants) {
   round_number newest = 0;
   for (const node* const who : claimants)
-    newest = std::max(newest, who->state.round);
+    newest = std::max({newest, who->state.round, who->state.round_told});
   return newest;
 }
 
@@ -112,7 +112,14 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   std::vector<node*> rest;
   for (node* const who : claimants)
     (newest != 0 && who->state.round == newest ? of_round : rest).push_back(who);
-  if (!of_round.empty()) adopt_round(of_round);
+  if (!of_round.empty()) {
+    adopt_round(of_round);
+  } else if (newest != 0) {
+    end_unseen_round(claimants);
+  }
+  // The earlier daemon may have chosen one more round and died before any of these heard of it. No
+  // number is used twice; a round that is kept is known to be the newest.
+  if (phase != run_phase::running) round_floor = std::max(round_floor, newest + 1);
   // By session: placing one may end the stay of another.
   std::vector<session_id> others;
   for (const auto& [order, who] : nodes) {
@@ -215,6 +222,20 @@ void run::state::end_found_round(const std::vector<node*>& claimants) {
             std::to_string(round) + " have not come back";
   }
   end_round(nullptr, timing().stop_grace, std::move(text));
+}
+
+// Only nodes that were waiting have come back, and they were told of a round: its members may run
+// it still, held together by their tethers. One member that nobody has heard of stands for them.
+void run::state::end_unseen_round(const std::vector<node*>& claimants) {
+  fix_settings(*claimants.front()->group);
+  members_running = members_succeeded = members_down = members_unreachable = 0;
+  causes.clear();
+  members.assign(1, nullptr);
+  enter(run_phase::running);
+  stop_uncharged = true;
+  end_round(nullptr, timing().stop_grace,
+            "the rendezvous daemon was restarted and no node of round " + std::to_string(round) +
+                " has come back");
 }
 
 // A member of a found round that comes back while the round is being stopped.

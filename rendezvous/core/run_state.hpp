@@ -247,6 +247,7 @@ struct run::state {
   void adopt_round(const std::vector<node*>& claimants);
   void keep_round(const std::vector<node*>& claimants);
   void end_found_round(const std::vector<node*>& claimants);
+  void end_unseen_round(const std::vector<node*>& claimants);
   bool fill_gap(node& who);
 
   // run_close.cpp: rule 9, drain and operator.

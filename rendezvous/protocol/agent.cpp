@@ -87,6 +87,8 @@ void read(fields& from, status& value) {
   from.count("seq", value.seq);
   from.hexadecimal("instance", value.instance);
   from.count("round", value.round);
+  value.round_told = value.round;
+  from.count("round_told", value.round_told);
   from.count("desired_seq", value.desired_seq);
   from.word("phase", value.phase, member_phase::lost, "phase");
   read_object(from, "place", value.place);

@@ -154,6 +154,7 @@ void write_fields(std::string& line, json_writer& object, const status& value, t
   object.number_if_not("seq", value.seq, 0);
   if (value.instance != 0) object.text("instance", hex(value.instance));
   object.number_if_not("round", value.round, 0);
+  object.number_if_not("round_told", value.round_told, value.round);
   object.number_if_not("desired_seq", value.desired_seq, 0);
   object.text("phase", to_string(value.phase));
   if (value.place) {
