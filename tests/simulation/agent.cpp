@@ -1,0 +1,269 @@
+#include "tests/simulation/agent.hpp"
+
+#include "tests/simulation/network.hpp"
+#include "tests/simulation/world.hpp"
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace ddprun::simulation {
+
+using namespace std::chrono_literals;
+
+agent::agent(world& in, host& on, core::member_options options, std::string daemon_address)
+    : process(in, on),
+      greeting_(options.greeting),
+      machine_(std::move(options)),
+      daemon_address_(std::move(daemon_address)) {}
+
+void agent::begin() {
+  core::member_effects effects;
+  machine_.start(local_now(), effects);
+  apply(effects);
+  wake_at(machine_.next_deadline());
+}
+
+void agent::step(const core::member_event& event) {
+  if (!alive() || left_ || world_.over()) return;
+  core::member_event changed = event;
+  if (world_.mutation().member_event && !world_.mutation().member_event(*this, changed)) return;
+  core::member_effects effects;
+  machine_.step(changed, local_now(), effects);
+  if (world_.mutation().member_effects) world_.mutation().member_effects(*this, changed, effects);
+  apply(effects);
+  if (!left_) wake_at(machine_.next_deadline());
+}
+
+void agent::on_wake() {
+  step(core::member_time_passed{});
+}
+
+void agent::on_late(duration by) {
+  step(core::member_loop_was_late{by});
+}
+
+void agent::apply(const core::member_effects& effects) {
+  for (const auto& effect : effects)
+    std::visit([this](const auto& each) { run(each); }, effect);
+}
+
+// ---- effects -----------------------------------------------------------------------------------
+
+void agent::run(const core::connect_daemon& effect) {
+  const std::uint64_t attempt = ++daemon_attempt_;
+  world_.time().after(host_.clock.true_duration(effect.delay), [=, this] {
+    post([=, this] {
+      if (attempt == daemon_attempt_ && !left_)
+        daemon_dial_ = world_.net().dial(*this, daemon_address_, daemon_port);
+    });
+  });
+}
+
+void agent::run(const core::send_to_daemon& effect) {
+  if (!daemon_) return;
+  world_.net().send(*daemon_, 0, effect.message);
+}
+
+void agent::run(const core::disconnect_daemon&) {
+  ++daemon_attempt_;
+  world_.net().forget_dial(daemon_dial_);
+  if (daemon_) world_.net().close(*daemon_, 0);
+  daemon_.reset();
+}
+
+void agent::run(const core::open_service& effect) {
+  const round_number round = effect.round;
+  const bool fails = world_.service_fails(host_.id);
+  world_.time().after(world_.random().between(100us, 20ms), [=, this] {
+    post([=, this] {
+      if (fails) return step(core::service_failed{round, "out of descriptors"});
+      if (service_port_ != 0) world_.net().stop_listening(host_.id, service_port_);
+      service_port_ = host_.port_next++;
+      service_round_ = round;
+      world_.net().listen(*this, host_.id, service_port_);
+      step(core::service_opened{round, service_port_, service_port_, {}});
+    });
+  });
+}
+
+void agent::run(const core::close_service& effect) {
+  if (effect.round != service_round_ || service_port_ == 0) return;
+  world_.net().stop_listening(host_.id, service_port_);
+  service_port_ = 0;
+}
+
+void agent::run(const core::dial_tether& effect) {
+  const std::uint64_t attempt = ++tether_attempt_;
+  tether_round_ = effect.round;
+  tether_hello_ = effect.hello;
+  world_.time().after(host_.clock.true_duration(effect.delay),
+                      [=, this, address = effect.address, port = effect.port] {
+                        post([=, this] {
+                          if (attempt == tether_attempt_ && !left_)
+                            tether_dial_ = world_.net().dial(*this, address, port);
+                        });
+                      });
+}
+
+void agent::run(const core::send_tether_beat& effect) {
+  if (tether_) world_.net().send(*tether_, 0, agent_message(tether_beat{effect.seq}));
+}
+
+void agent::run(const core::drop_tether&) {
+  ++tether_attempt_;
+  world_.net().forget_dial(tether_dial_);
+  if (tether_) world_.net().close(*tether_, 0);
+  tether_.reset();
+}
+
+void agent::run(const core::answer_member& effect) {
+  const auto found = accepted_.find(effect.tether);
+  if (found == accepted_.end()) return;
+  world_.net().send(*found->second, 1, tether_reply(tether_answer{effect.seq}));
+}
+
+void agent::run(const core::refuse_member& effect) {
+  const auto found = accepted_.find(effect.tether);
+  if (found == accepted_.end()) return;
+  world_.net().send(*found->second, 1, tether_reply(refused{64, effect.text}));
+  world_.net().close(*found->second, 1);
+  accepted_.erase(found);
+  attached_.erase(effect.tether);
+}
+
+void agent::run(const core::drop_members&) {
+  for (const auto& [id, held] : std::exchange(accepted_, {}))
+    world_.net().close(*held, 1);
+  attached_.clear();
+}
+
+void agent::run(const core::start_workers& effect) {
+  world_.start_workers(*this, effect);
+}
+void agent::run(const core::stop_workers& effect) {
+  world_.ask_workers(*this, effect.round, effect.signal);
+}
+void agent::run(const core::kill_workers& effect) {
+  world_.kill_workers(*this, effect.round);
+}
+
+void agent::run(const core::member_note& effect) {
+  world_.trace([&] { return greeting_.node + " note: " + effect.text; });
+}
+
+void agent::run(const core::leave& effect) {
+  if (left_) return;
+  left_ = effect;
+  world_.trace([&] {
+    return greeting_.node + " leaves with " + std::to_string(effect.exit_code) + ": " + effect.text;
+  });
+  exit_when_flushed(world_.now() + 1s);
+}
+
+void agent::exit_when_flushed(moment limit) {
+  if (!alive()) return;
+  if (daemon_ && !daemon_->ends[0].outbox.empty() && world_.now() < limit) {
+    world_.time().after(20ms, [=, this] { post([=, this] { exit_when_flushed(limit); }); });
+    return;
+  }
+  world_.agent_exits(*this);
+}
+
+// ---- what the network says ---------------------------------------------------------------------
+
+void agent::on_accepted(connection& from, int end, std::uint16_t port) {
+  if (port != service_port_ || left_) return world_.net().close(from, end);
+  accepted_[from.id] = from.shared_from_this();
+}
+
+void agent::on_dialed(std::uint64_t dial, connection& to, int) {
+  if (dial == daemon_dial_) {
+    daemon_ = to.shared_from_this();
+    step(core::daemon_connected{host_.address});
+  } else if (dial == tether_dial_) {
+    tether_ = to.shared_from_this();
+    world_.net().send(to, 0, agent_message(tether_hello_));
+    step(core::tether_connected{tether_round_});
+  } else {
+    world_.net().close(to, 0);
+  }
+}
+
+void agent::on_dial_failed(std::uint64_t dial, const std::string& text) {
+  if (dial == daemon_dial_) step(core::daemon_disconnected{text});
+  if (dial == tether_dial_) step(core::tether_disconnected{tether_round_, text});
+}
+
+void agent::on_message(connection& from, int, const payload& message) {
+  if (daemon_.get() == &from) {
+    step(core::daemon_said{std::get<std::shared_ptr<const daemon_message>>(message)});
+  } else if (tether_.get() == &from) {
+    const auto& reply = std::get<tether_reply>(message);
+    if (const auto* answered = std::get_if<tether_answer>(&reply))
+      return step(core::tether_answered{tether_round_, answered->seq});
+    world_.net().close(*tether_, 0);
+    tether_.reset();
+    step(core::tether_disconnected{tether_round_, std::get<refused>(reply).text});
+  } else if (accepted_.contains(from.id)) {
+    tether_spoke(from, std::get<agent_message>(message));
+  }
+}
+
+void agent::tether_spoke(connection& from, const agent_message& message) {
+  if (const auto* first = std::get_if<tether_hello>(&message)) {
+    attached_[from.id] = true;
+    step(core::member_attached{from.id, *first});
+  } else if (const auto* beat = std::get_if<tether_beat>(&message)) {
+    step(core::member_beat{from.id, beat->seq});
+  }
+}
+
+void agent::on_closed(connection& from, int, const std::string& text) {
+  if (daemon_.get() == &from) {
+    daemon_.reset();
+    step(core::daemon_disconnected{text});
+  } else if (tether_.get() == &from) {
+    tether_.reset();
+    step(core::tether_disconnected{tether_round_, text});
+  } else if (accepted_.erase(from.id) == 1 && attached_.erase(from.id) == 1) {
+    step(core::member_detached{from.id});
+  }
+}
+
+// ---- guardian ----------------------------------------------------------------------------------
+
+guardian::guardian(world& in, host& on, agent& of, std::string daemon_address)
+    : process(in, on), agent_(of), daemon_address_(std::move(daemon_address)) {}
+
+void guardian::begin() {
+  world_.time().after(world_.random().between(500us, 5ms), [this] {
+    post([this] {
+      world_.kill_workers(agent_, ~0ULL);
+      look();
+    });
+  });
+}
+
+void guardian::look() {
+  if (agent_.group && agent_.group->alive > 0) {
+    world_.time().after(10ms, [this] { post([this] { look(); }); });
+    return;
+  }
+  world_.net().dial(*this, daemon_address_, daemon_port);
+}
+
+void guardian::on_dialed(std::uint64_t, connection& to, int end) {
+  const hello& greeting = agent_.greeting();
+  world_.net().send(to, end, agent_message(guardian_word{greeting.run_id, greeting.session}));
+  world_.net().close(to, end);
+}
+
+void guardian::on_dial_failed(std::uint64_t, const std::string&) {
+  if (++attempts_ >= 10) return;
+  world_.time().after(
+      1s, [this] { post([this] { world_.net().dial(*this, daemon_address_, daemon_port); }); });
+}
+
+}  // namespace ddprun::simulation

@@ -1,0 +1,107 @@
+// A simulated agent: the shell round core::member that the real agent is, over simulated sockets
+// and workers.  Its guardian outlives it: kills its workers and gives its word to the daemon.
+//
+// Thread rule: one thread. Ownership: the world owns it.
+#pragma once
+
+#include "rendezvous/core/member.hpp"
+#include "tests/simulation/process.hpp"
+#include "tests/simulation/truth.hpp"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace ddprun::simulation {
+
+class agent final : public process {
+ public:
+  agent(world& in, host& on, core::member_options options, std::string daemon_address);
+
+  void begin();
+  void step(const core::member_event& event);
+
+  const hello& greeting() const { return greeting_; }
+  session_id session() const { return greeting_.session; }
+  const std::optional<core::leave>& left() const { return left_; }
+  bool connected() const { return daemon_ != nullptr; }
+  connection* daemon_connection() const { return daemon_.get(); }
+  connection* tether() const { return tether_.get(); }
+  const core::member& machine() const { return machine_; }
+  std::string why() const override { return machine_.why(local_now()); }
+  std::uint64_t index = 0;
+  bool asked_to_leave = false;          // a signal was sent to it
+  std::shared_ptr<worker_group> group;  // its newest
+
+  void on_accepted(connection& from, int end, std::uint16_t port) override;
+  void on_dialed(std::uint64_t dial, connection& to, int end) override;
+  void on_dial_failed(std::uint64_t dial, const std::string& text) override;
+  void on_message(connection& from, int end, const payload& message) override;
+  void on_closed(connection& from, int end, const std::string& text) override;
+
+ private:
+  void on_wake() override;
+  void on_late(duration by) override;
+  void apply(const core::member_effects& effects);
+  void run(const core::connect_daemon& effect);
+  void run(const core::send_to_daemon& effect);
+  void run(const core::disconnect_daemon& effect);
+  void run(const core::open_service& effect);
+  void run(const core::close_service& effect);
+  void run(const core::dial_tether& effect);
+  void run(const core::send_tether_beat& effect);
+  void run(const core::drop_tether& effect);
+  void run(const core::answer_member& effect);
+  void run(const core::refuse_member& effect);
+  void run(const core::drop_members& effect);
+  void run(const core::start_workers& effect);
+  void run(const core::stop_workers& effect);
+  void run(const core::kill_workers& effect);
+  void run(const core::member_note& effect);
+  void run(const core::leave& effect);
+  void tether_spoke(connection& from, const agent_message& message);
+  void exit_when_flushed(moment limit);
+
+  hello greeting_;
+  core::member machine_;
+  std::string daemon_address_;
+  std::shared_ptr<connection> daemon_;
+  std::uint64_t daemon_dial_ = 0;
+  std::uint64_t daemon_attempt_ = 0;
+  std::shared_ptr<connection> tether_;
+  std::uint64_t tether_dial_ = 0;
+  std::uint64_t tether_attempt_ = 0;
+  round_number tether_round_ = 0;
+  tether_hello tether_hello_;
+  std::uint16_t service_port_ = 0;
+  round_number service_round_ = 0;
+  std::map<std::uint64_t, std::shared_ptr<connection>> accepted_;  // by connection id
+  std::map<std::uint64_t, bool> attached_;
+  std::optional<core::leave> left_;
+};
+
+// Kills the workers of a dead agent and says so to the daemon, again and again until it is heard.
+class guardian final : public process {
+ public:
+  guardian(world& in, host& on, agent& of, std::string daemon_address);
+  void begin();
+  std::string why() const override { return "guardian"; }
+
+  void on_accepted(connection&, int, std::uint16_t) override {}
+  void on_dialed(std::uint64_t dial, connection& to, int end) override;
+  void on_dial_failed(std::uint64_t dial, const std::string& text) override;
+  void on_message(connection&, int, const payload&) override {}
+  void on_closed(connection&, int, const std::string&) override {}
+
+ private:
+  void on_wake() override {}
+  void on_late(duration) override {}
+  void look();
+
+  agent& agent_;
+  std::string daemon_address_;
+  int attempts_ = 0;
+};
+
+}  // namespace ddprun::simulation

@@ -1,0 +1,200 @@
+#include "tests/simulation/checkers.hpp"
+
+#include "tests/simulation/agent.hpp"
+#include "tests/simulation/daemon.hpp"
+#include "tests/simulation/network.hpp"
+#include "tests/simulation/world.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+namespace ddprun::simulation {
+
+using namespace std::chrono_literals;
+
+void checkers::violated(const worker_group& group, const std::string& text) {
+  world_.violated(text + " (" + group.owner->greeting().node + ", round " +
+                  std::to_string(group.round) + ")");
+}
+
+void checkers::forget_dead() {
+  std::erase_if(live_, [](const auto& each) { return each->alive == 0; });
+}
+
+// ---- ranks -------------------------------------------------------------------------------------
+
+void checkers::check_ranks(const worker_group& group, round_record& round, bool first) {
+  const assignment& place = group.place;
+  const auto count = static_cast<std::uint32_t>(group.workers.size());
+  if (first) {
+    round.common = place;
+    round.restarts_used = group.restarts_used;
+  }
+  const assignment& common = round.common;
+  if (place.world_size != common.world_size || place.group_world_size != common.group_world_size ||
+      place.master_address != common.master_address || place.master_port != common.master_port)
+    return violated(group, "ranks: members disagree on world size or master");
+  if (group.restarts_used != round.restarts_used)
+    return violated(group, "rounds: members of a round have different restart counts");
+  if (!round.sessions.insert(group.session).second)
+    return violated(group, "ranks: workers of one round started twice on one node");
+  if (place.slot >= place.group_world_size || !round.slots.insert(place.slot).second)
+    return violated(group, "ranks: a group rank twice, or not below the group's size");
+  std::uint32_t next = 0;
+  round.ranks[place.rank_first] += count;
+  for (const auto& [start, length] : round.ranks) {
+    if (start < next) return violated(group, "ranks: a rank was given twice");
+    next = start + length;
+  }
+  if (next > common.world_size) return violated(group, "ranks: a rank beyond the world size");
+  if (round.slots.size() < common.group_world_size) return;
+  std::uint32_t total = 0;
+  for (const auto& [start, length] : round.ranks)
+    total += length;
+  if (total != common.world_size) violated(group, "ranks: not exactly 0..world-1");
+}
+
+// ---- rounds ------------------------------------------------------------------------------------
+
+// A round that was complete and had no failure of a worker can have cost nothing; the others may.
+void checkers::check_rounds(const worker_group& group, instance_record& instance) {
+  const auto here = instance.rounds.find(group.round);
+  if (std::next(here) != instance.rounds.end() && !group.owner->went_on_at())
+    return violated(group, "rounds: a round started after a later one");
+  if (here == instance.rounds.begin()) {
+    if (group.round == 1 && group.restarts_used != 0)
+      violated(group, "rounds: restarts charged before the first round");
+    return;
+  }
+  const auto earlier = std::prev(here);
+  const round_record& before = earlier->second;
+  if (group.restarts_used < before.restarts_used)
+    return violated(group, "rounds: restarts_used fell");
+  std::uint64_t chargeable = group.round - earlier->first - 1;
+  if (before.may_be_charged || !before.was_full) ++chargeable;
+  if (group.restarts_used > before.restarts_used + chargeable)
+    violated(group, "rounds: more was charged than rounds failed");
+}
+
+// ---- overlap -----------------------------------------------------------------------------------
+
+bool checkers::excused(const worker_group& older, moment& until) const {
+  until = duration::max();
+  if (older.only_unkillable()) return true;
+  if (older.owner->standing_still() && older.owner->alive()) return true;
+  if (world_.host_at(older.host).standing_still) return true;
+  const duration orphan = world_.settings().timing.orphan_limit;
+  if (world_.now() - older.owner->heard_by_daemon >= orphan - orphan / 50) return true;
+  const auto went_on = older.owner->went_on_at();
+  if (!went_on || *went_on < older.started) return false;
+  const duration limit = world_.settings().timing.isolation_limit;
+  until = *went_on + limit + limit / 50 + world_.settings().timing.heartbeat_interval;
+  return world_.now() < until;
+}
+
+void checkers::check_overlap(const std::shared_ptr<worker_group>& group) {
+  if (group->alive == 0) return;
+  for (const auto& other : live_) {
+    if (other->alive == 0 || other->instance != group->instance || other->round == group->round)
+      continue;
+    const auto& older = other->round < group->round ? other : group;
+    moment until{};
+    if (!excused(*older, until)) {
+      return violated(*older, "overlap: its workers live beside those of round " +
+                                  std::to_string(std::max(other->round, group->round)));
+    }
+    ++overlaps_excused_;
+    if (until != duration::max()) world_.time().at(until, [=, this] { check_overlap(older); });
+  }
+}
+
+// ---- events ------------------------------------------------------------------------------------
+
+void checkers::group_started(const std::shared_ptr<worker_group>& group) {
+  forget_dead();
+  instance_record& instance = instances_[group->instance];
+  if (instance.closed && instance.closed_by == world_.daemon_index() && !group->owner->went_on_at())
+    return violated(*group, "closed: workers started in a closed instance");
+  const auto [here, first] = instance.rounds.try_emplace(group->round);
+  if (first) ++rounds_started_;
+  check_ranks(*group, here->second, first);
+  check_rounds(*group, instance);
+  check_overlap(group);
+  live_.push_back(group);
+  if (here->second.slots.size() == group->place.group_world_size) here->second.was_full = true;
+}
+
+void checkers::worker_failed(const worker_group& group) {
+  instances_[group.instance].rounds[group.round].may_be_charged = true;
+}
+
+void checkers::start_failed(instance_id instance, round_number round) {
+  const auto found = instances_[instance].rounds.find(round);
+  if (found != instances_[instance].rounds.end()) found->second.may_be_charged = true;
+}
+
+void checkers::run_closed(const daemon& by, const core::run_view& view) {
+  instance_record& instance = instances_[view.instance];
+  instance.closed = true;
+  instance.closed_by = by.index;
+  instance.exit_code = view.exit_code.value_or(-1);
+  instance.faults_at_close = world_.faults();
+  instance.present = by.sessions_joined();
+  world_.trace(
+      [&] { return "closed with " + std::to_string(instance.exit_code) + ": " + view.why; });
+}
+
+// One code for all who were present, as long as nothing broke after the close and nobody was asked
+// to leave by a person.
+void checkers::agent_left(const agent& who) {
+  if (who.group && who.group->alive > 0 && !who.group->only_unkillable())
+    return violated(*who.group, "closed: an agent left while its workers live");
+  if (who.asked_to_leave) return;
+  for (const auto& [id, instance] : instances_) {
+    if (!instance.closed || !instance.present.contains(who.session())) continue;
+    if (instance.faults_at_close != world_.faults() || world_.faults_active()) continue;
+    if (who.left()->exit_code == 64) continue;
+    if (who.left()->exit_code != instance.exit_code) {
+      world_.violated("closed: " + who.greeting().node + " left with " +
+                      std::to_string(who.left()->exit_code) + ", the run with " +
+                      std::to_string(instance.exit_code));
+    }
+  }
+}
+
+void checkers::queue_grew(const connection& over, int end) {
+  const auto& queue = over.ends[static_cast<std::size_t>(end)].outbox;
+  std::map<int, int> kinds;
+  for (const parcel& each : queue) {
+    const int kind = replaceable_kind(*each.content);
+    if (++kinds[kind] > (kind == 0 ? 3 : 1))
+      return world_.violated("queue: more than one state waits for a peer");
+  }
+}
+
+bool checkers::full(instance_id instance, round_number round) const {
+  std::uint32_t groups = 0;
+  std::uint32_t wanted = 0;
+  for (const auto& each : live_) {
+    if (each->instance != instance || each->round != round || !each->all_executed) continue;
+    if (each->alive != each->workers.size()) continue;
+    ++groups;
+    wanted = each->place.group_world_size;
+  }
+  return wanted != 0 && groups == wanted;
+}
+
+bool checkers::any_full(std::uint32_t nodes_min) const {
+  return std::any_of(live_.begin(), live_.end(), [&](const auto& each) {
+    return each->alive > 0 && each->place.group_world_size >= nodes_min &&
+           full(each->instance, each->round);
+  });
+}
+
+bool checkers::ended(instance_id instance) const {
+  const auto found = instances_.find(instance);
+  return found != instances_.end() && found->second.closed;
+}
+
+}  // namespace ddprun::simulation

@@ -1,0 +1,98 @@
+#include "tests/simulation/families.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+namespace ddprun::simulation {
+
+using namespace std::chrono_literals;
+
+std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+namespace {
+
+std::string play_one(schedule plan, bool shrunk) {
+  if (shrunk) plan = shrink(std::move(plan));
+  const outcome result = play(plan, true);
+  std::printf("%s%s", result.transcript.c_str(), to_text(plan).c_str());
+  return result.violation;
+}
+
+}  // namespace
+
+std::string play_family(const std::string& test, std::uint64_t count,
+                        const std::function<schedule(std::uint64_t)>& make) {
+  if (std::getenv("DDPRUN_SIMULATION_SEED") != nullptr) {
+    return play_one(make(number_from("DDPRUN_SIMULATION_SEED", 0)),
+                    std::getenv("DDPRUN_SIMULATION_SHRINK") != nullptr);
+  }
+  const std::uint64_t wanted = number_from("DDPRUN_SIMULATION_SCHEDULES", schedules_default);
+  const std::uint64_t step = wanted >= schedules_default ? 1 : schedules_default / (wanted + 1) + 1;
+  const std::uint64_t failures_most = number_from("DDPRUN_SIMULATION_FAILURES", 1);
+  const auto began = std::chrono::steady_clock::now();
+  std::string report;
+  outcome total;
+  std::uint64_t played = 0;
+  std::uint64_t failures = 0;
+  for (std::uint64_t seed = 0; seed < count && failures < failures_most; seed += step) {
+    const outcome result = play(make(seed));
+    ++played;
+    total.messages += result.messages;
+    total.rounds += result.rounds;
+    total.lasted += result.lasted;
+    total.overlaps_excused += result.overlaps_excused;
+    total.until_running = std::max(total.until_running, result.until_running);
+    if (result.violation.empty()) continue;
+    ++failures;
+    report += "--seed=" + std::to_string(seed) + ": " + result.violation +
+              "\n    again: DDPRUN_SIMULATION_SEED=" + std::to_string(seed) +
+              " simulation_tests \"" + test + "\"\n";
+  }
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  std::printf(
+      "%-44s %7llu schedules in %6.1f s, %5.0f h simulated, %9llu messages, %7llu rounds, "
+      "%llu excused overlaps, slowest recovery %s\n",
+      test.c_str(), static_cast<unsigned long long>(played), seconds,
+      std::chrono::duration<double>(total.lasted).count() / 3600,
+      static_cast<unsigned long long>(total.messages),
+      static_cast<unsigned long long>(total.rounds),
+      static_cast<unsigned long long>(total.overlaps_excused),
+      ddprun::to_text(std::chrono::round<std::chrono::seconds>(total.until_running)).c_str());
+  std::fflush(stdout);
+  return report;
+}
+
+schedule quiet_schedule(std::uint64_t seed, std::uint32_t nodes) {
+  schedule made;
+  made.options.seed = seed;
+  made.nodes = nodes;
+  run_settings& settings = made.options.settings;
+  settings.nodes_min = nodes;
+  settings.nodes_max = nodes;
+  settings.restarts_max = 20;
+  timers& timing = settings.timing;
+  timing = timers_for(5s);
+  timing.heartbeat_interval = 1s;
+  timing.isolation_limit = 3s;
+  timing.reconnect_grace = 1s;
+  timing.stop_grace = 1s;
+  timing.drain_grace = 2s;
+  timing.kill_wait = 1s;
+  timing.start_timeout = 8s;
+  timing.join_timeout = 60s;
+  timing.last_call_timeout = 500ms;
+  timing.settle = 200ms;
+  timing.orphan_limit = 20s;
+  made.heal_at = 2s;
+  return made;
+}
+
+}  // namespace ddprun::simulation

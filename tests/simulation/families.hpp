@@ -1,0 +1,32 @@
+// What the tests of scenario families share: how they run many schedules and report a failure, and
+// the settings from which they start.
+//
+// DDPRUN_SIMULATION_SCHEDULES scales a family down (or the general one up), DDPRUN_SIMULATION_SEED
+// plays one schedule of it alone and prints the transcript, DDPRUN_SIMULATION_SHRINK leaves out its
+// faults that do not matter.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include "tests/simulation/schedule.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace ddprun::simulation {
+
+inline constexpr std::uint64_t schedules_default = 10'000;
+
+std::uint64_t number_from(const char* variable, std::uint64_t otherwise);
+
+// Plays schedule(0) to schedule(count - 1), or fewer, evenly spread, when schedules are scaled
+// down. The result is empty, or says for each failing one how to play it again; it ends after
+// DDPRUN_SIMULATION_FAILURES of them (1).
+std::string play_family(const std::string& test, std::uint64_t count,
+                        const std::function<schedule(std::uint64_t)>& make);
+
+// `nodes` of two workers; five seconds of node_timeout, a heartbeat a second, short graces.
+schedule quiet_schedule(std::uint64_t seed, std::uint32_t nodes);
+
+}  // namespace ddprun::simulation

@@ -1,0 +1,175 @@
+// A world is hosts, processes, a network and time, all decided by one seed.
+//
+// A scenario builds one, lets time pass, and calls the faults below; whatever goes wrong is kept as
+// the first violation, at which the world stops. With `tracing` the transcript holds every message,
+// worker and fault with its moment.
+//
+// Thread rule: one thread; worlds are independent of each other.
+#pragma once
+
+#include "tests/simulation/agent.hpp"
+#include "tests/simulation/checkers.hpp"
+#include "tests/simulation/daemon.hpp"
+#include "tests/simulation/network.hpp"
+#include "tests/simulation/random_source.hpp"
+#include "tests/simulation/timeline.hpp"
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace ddprun::simulation {
+
+// A mutant decorates what goes into a machine or comes out of it. `false` drops the event.
+struct mutant {
+  std::function<bool(daemon&, core::run_event&)> run_event;
+  std::function<void(daemon&, const core::run_event&, core::run_effects&)> run_effects;
+  std::function<bool(agent&, core::member_event&)> member_event;
+  std::function<void(agent&, const core::member_event&, core::member_effects&)> member_effects;
+  bool queues_replace = true;
+};
+
+// How workers behave; drawn from the seed by most scenarios.
+struct worker_habits {
+  unsigned collateral_percent = 100;  // of the others fail too when one worker of a round fails
+  duration collateral_most = std::chrono::seconds(2);
+  unsigned ignores_term_percent = 0;
+  duration stop_most = std::chrono::milliseconds(200);
+  duration start_most = std::chrono::milliseconds(20);
+};
+
+struct world_options {
+  std::uint64_t seed = 1;
+  run_settings settings;
+  std::int64_t clock_error_parts_per_million = 10'000;  // at most, either way
+  worker_habits habits;
+  mutant mutation;
+  unsigned double_percent = 0;         // of the statuses the daemon reads twice
+  bool first_daemon_recovers = false;  // waits for agents of an earlier daemon; later ones always
+  std::uint64_t events_most = 1'000'000;
+  bool tracing = false;
+};
+
+class world {
+ public:
+  explicit world(world_options options);
+  ~world();
+  world(const world&) = delete;
+  world& operator=(const world&) = delete;
+
+  // ---- building, and what people do ----
+  host& add_host();
+  agent& start_agent(host& on, std::uint32_t worker_count = 2);
+  daemon& start_daemon(host& on);
+  void signal(agent& whom, int number);
+  bool finishing() const { return finishing_; }
+  bool first_daemon_recovers() const { return options_.first_daemon_recovers; }
+  unsigned double_percent() const { return options_.double_percent; }
+  void finish_training();  // from now on workers of a complete round soon end with 0
+
+  // ---- time ----
+  void run_until(moment end);
+  void run_for(duration time) { run_until(now() + time); }
+  // Until `condition` holds; false when `limit` passed first.
+  bool run_until_true(const std::function<bool()>& condition, duration limit);
+
+  // ---- faults ----
+  void kill_agent(agent& which);
+  void kill_daemon();
+  void lose_power(host& which);
+  void give_power(host& which);
+  void stand_still(host& which, bool clock_too);
+  void go_on(host& which);
+  void fail_worker(worker_group& group, std::size_t index, cause_class kind, int code);
+  void succeed_node(worker_group& group);
+  void make_unkillable(worker_group& group, duration time);
+  void fail_next_service(host& which) { services_to_fail_.insert(which.id); }
+  void fail_next_start(host& which) { starts_to_fail_.insert(which.id); }
+  void forget_planned_failures() { services_to_fail_.clear(), starts_to_fail_.clear(); }
+  void set_island(host& which, std::uint32_t island);
+  void heal_everything();  // links, hosts that stand still; power and daemons are the scenario's
+  void note_fault() { ++faults_; }
+  std::uint64_t faults() const { return faults_; }
+  bool faults_active() const;
+
+  // ---- what is ----
+  timeline& time() { return time_; }
+  moment now() const { return time_.now(); }
+  network& net() { return network_; }
+  random_source& random() { return random_; }
+  const run_settings& settings() const { return options_.settings; }
+  worker_habits& habits() { return options_.habits; }
+  const mutant& mutation() const { return options_.mutation; }
+  checkers& checks() { return checkers_; }
+  host& host_at(host_id id) { return *hosts_[id]; }
+  const host& host_at(host_id id) const { return *hosts_[id]; }
+  std::size_t hosts() const { return hosts_.size(); }
+  std::vector<std::unique_ptr<agent>>& agents() { return agents_; }
+  daemon* current_daemon();
+  std::uint64_t daemon_index() const { return daemons_.size(); }
+  std::optional<host_id> host_of_address(const std::string& address, host_id from) const;
+  std::size_t agents_here() const;  // alive and neither leaving nor asked to
+
+  // ---- the processes' side ----
+  void start_workers(agent& by, const core::start_workers& effect);
+  void ask_workers(agent& by, round_number round, int signal);
+  void kill_workers(agent& by, round_number round_most);
+  bool service_fails(host_id on) { return services_to_fail_.erase(on) == 1; }
+  void agent_exits(agent& who);
+  void run_closed(daemon& by, const core::run_view& view) { checkers_.run_closed(by, view); }
+  void message_sent(const connection& over, int end, const parcel& message);
+  void message_read(const connection& over, int end, const payload& message);
+  void queue_grew(const connection& over, int end) { checkers_.queue_grew(over, end); }
+  bool queues_replace() const { return options_.mutation.queues_replace; }
+  instance_id fresh_instance() { return random_.next() | 1; }
+  duration timer_lateness() {
+    return random_.between(duration::zero(), std::chrono::milliseconds(3));
+  }
+  // Called with every message sent, before it flies: a scenario may kill its sender.
+  std::function<void(const connection&, int, const parcel&)> on_sent;
+  // Called when a worker dies of a signal of its own agent.
+  std::function<void(const worker_group&)> on_killed_by_agent;
+
+  // ---- the verdict ----
+  void violated(const std::string& text);
+  bool over() const { return !violation_.empty(); }
+  const std::string& violation() const { return violation_; }
+  void trace(const std::invocable auto& text) {
+    if (options_.tracing) trace_line(text());
+  }
+  const std::string& transcript() const { return transcript_; }
+
+ private:
+  void trace_line(const std::string& text);
+  void note_failed_start(const payload& message);
+  void on_host(host& which, duration delay, std::function<void()> what);
+  void end_worker(worker_group& group, std::size_t index, bool success, cause_class kind, int code);
+  void kill_one(const std::shared_ptr<worker_group>& group, std::size_t index);
+  void others_fail_too(const worker_group& group);
+  void succeed_if_complete(instance_id instance, round_number round);
+
+  world_options options_;
+  random_source random_;
+  timeline time_;
+  network network_;
+  checkers checkers_;
+  std::vector<std::unique_ptr<host>> hosts_;
+  std::vector<std::unique_ptr<agent>> agents_;
+  std::vector<std::unique_ptr<daemon>> daemons_;
+  std::vector<std::unique_ptr<guardian>> guardians_;
+  std::set<host_id> services_to_fail_;
+  std::set<host_id> starts_to_fail_;
+  std::set<std::pair<instance_id, round_number>> collateral_;
+  bool finishing_ = false;
+  std::uint64_t faults_ = 0;
+  std::uint64_t groups_ = 0;
+  std::string daemon_address_;
+  std::string violation_;
+  std::string transcript_;
+};
+
+}  // namespace ddprun::simulation

@@ -1,0 +1,203 @@
+#include "tests/simulation/world.hpp"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+namespace ddprun::simulation {
+
+using namespace std::chrono_literals;
+
+// What workers do waits while their host stands still, and dies with it.
+void world::on_host(host& which, duration delay, std::function<void()> what) {
+  host* const where = &which;
+  time_.after(delay, [=, boot = which.boots, what = std::move(what)] {
+    if (!where->powered || where->boots != boot) return;
+    if (where->standing_still) {
+      where->deferred.push_back(what);
+      return;
+    }
+    what();
+  });
+}
+
+void world::start_workers(agent& by, const core::start_workers& effect) {
+  auto group = std::make_shared<worker_group>();
+  group->id = ++groups_;
+  group->owner = &by;
+  group->host = by.where().id;
+  group->boot = by.where().boots;
+  group->session = by.session();
+  group->instance = effect.instance;
+  group->round = effect.round;
+  group->place = effect.place;
+  group->restarts_used = effect.restarts_used;
+  group->started = now();
+  group->workers.resize(by.greeting().worker_count);
+  group->alive = by.greeting().worker_count;
+  trace([&] {
+    return by.greeting().node + " starts workers of round " + std::to_string(group->round);
+  });
+  if (by.group && by.group->alive > 0 && !by.group->only_unkillable())
+    violated("overlap: " + by.greeting().node + " starts workers beside its own older ones");
+  by.group = group;
+  checkers_.group_started(group);
+  if (starts_to_fail_.erase(by.where().id) == 1) {
+    checkers_.worker_failed(*group);
+    end_worker(*group, 0, false, cause_class::start, 2);
+  }
+  on_host(by.where(), random_.between(200us, habits().start_most), [=, this] {
+    if (group->alive != group->workers.size()) return;
+    group->all_executed = true;
+    group->owner->post([=] { group->owner->step(core::workers_started{group->round}); });
+    if (finishing_) succeed_if_complete(group->instance, group->round);
+  });
+}
+
+void world::end_worker(worker_group& group, std::size_t index, bool success, cause_class kind,
+                       int code) {
+  worker& ended = group.workers[index];
+  if (!ended.alive) return;
+  ended.alive = false;
+  --group.alive;
+  if (success) ++group.succeeded;
+  trace([&] {
+    return group.owner->greeting().node + " worker " + std::to_string(index) + " of round " +
+           std::to_string(group.round) + " ends: " + std::string(to_string(kind)) + " " +
+           std::to_string(code);
+  });
+  core::worker_ended event;
+  event.round = group.round;
+  event.local_rank = static_cast<std::uint32_t>(index);
+  event.success = success;
+  event.cause.kind = kind;
+  event.cause.code = code;
+  event.cause.local_rank = event.local_rank;
+  event.cause.process = static_cast<std::int64_t>(1000 * group.id + index);
+  event.cause.text = "worker ended";
+  agent* const owner = group.owner;
+  on_host(host_at(group.host), random_.between(100us, 20ms),
+          [=] { owner->post([=] { owner->step(event); }); });
+}
+
+void world::fail_worker(worker_group& group, std::size_t index, cause_class kind, int code) {
+  if (index >= group.workers.size() || !group.workers[index].alive) return;
+  if (group.workers[index].killed || host_at(group.host).standing_still) return;
+  ++faults_;
+  if (!group.workers[index].asked_to_stop) checkers_.worker_failed(group);
+  end_worker(group, index, false, kind, code);
+  others_fail_too(group);
+}
+
+// A collective of which one rank is gone fails on the others soon: one cause, many reports.
+void world::others_fail_too(const worker_group& group) {
+  if (!collateral_.insert({group.instance, group.round}).second) return;
+  for (const auto& other : checkers_.live()) {
+    if (other->instance != group.instance || other->round != group.round) continue;
+    for (std::size_t index = 0; index < other->workers.size(); ++index) {
+      if (!random_.chance(habits().collateral_percent)) continue;
+      const int code = random_.chance(50) ? 1 : 6;
+      on_host(host_at(other->host), random_.between(0ms, habits().collateral_most), [=, this] {
+        if (!other->workers[index].alive || other->workers[index].unkillable) return;
+        if (!other->workers[index].asked_to_stop) checkers_.worker_failed(*other);
+        end_worker(*other, index, false, code == 1 ? cause_class::exit : cause_class::signal, code);
+      });
+    }
+  }
+}
+
+void world::succeed_node(worker_group& group) {
+  for (std::size_t index = 0; index < group.workers.size(); ++index) {
+    const worker& each = group.workers[index];
+    if (each.alive && !each.killed && !each.unkillable && !host_at(group.host).standing_still)
+      end_worker(group, index, true, cause_class::exit, 0);
+  }
+}
+
+void world::make_unkillable(worker_group& group, duration time) {
+  if (group.alive == 0) return;
+  ++faults_;
+  for (std::size_t index = 0; index < group.workers.size(); ++index) {
+    if (!group.workers[index].alive) continue;
+    group.workers[index].unkillable = true;
+    auto* const where = &host_at(group.host);
+    const auto stuck = group.shared_from_this();
+    on_host(*where, time, [=, this] {
+      worker& free = stuck->workers[index];
+      free.unkillable = false;
+      if (free.is_done && !free.killed) end_worker(*stuck, index, true, cause_class::exit, 0);
+      if (stuck->workers[index].killed) end_worker(*stuck, index, false, cause_class::signal, 9);
+    });
+    return;  // one is enough
+  }
+}
+
+void world::kill_one(const std::shared_ptr<worker_group>& group, std::size_t index) {
+  worker& target = group->workers[index];
+  if (!target.alive || target.killed) return;
+  target.killed = true;
+  if (target.unkillable) return;
+  on_host(host_at(group->host), random_.between(50us, 5ms), [=, this] {
+    if (!group->workers[index].unkillable) end_worker(*group, index, false, cause_class::signal, 9);
+  });
+}
+
+void world::kill_workers(agent& by, round_number round_most) {
+  const auto& group = by.group;
+  if (!group || group->round > round_most || group->alive == 0) return;
+  trace([&] { return "workers of " + by.greeting().node + " are killed"; });
+  if (by.alive() && on_killed_by_agent) on_killed_by_agent(*group);
+  for (std::size_t index = 0; index < group->workers.size(); ++index)
+    kill_one(group, index);
+  others_fail_too(*group);
+}
+
+void world::ask_workers(agent& by, round_number round, int number) {
+  const auto group = by.group;
+  if (!group || group->round != round || group->alive == 0) return;
+  if (by.alive() && on_killed_by_agent) on_killed_by_agent(*group);
+  for (std::size_t index = 0; index < group->workers.size(); ++index) {
+    group->workers[index].asked_to_stop = true;
+    if (random_.chance(habits().ignores_term_percent)) continue;
+    const bool success = random_.chance(20);
+    on_host(host_at(group->host), random_.between(100us, habits().stop_most), [=, this] {
+      if (group->workers[index].unkillable) return;
+      end_worker(*group, index, success, success ? cause_class::exit : cause_class::signal,
+                 success ? 0 : number);
+    });
+  }
+}
+
+void world::finish_training() {
+  finishing_ = true;
+  trace([] { return "training comes to its end"; });
+  const auto live = checkers_.live();
+  for (const auto& group : live)
+    succeed_if_complete(group->instance, group->round);
+}
+
+// Ranks end together: all workers of a complete round end with 0 within a second, unless something
+// else happens to them first.
+void world::succeed_if_complete(instance_id instance, round_number round) {
+  if (!checkers_.full(instance, round) || collateral_.contains({instance, round})) return;
+  for (const auto& group : checkers_.live()) {
+    if (group->instance != instance || group->round != round) continue;
+    for (std::size_t index = 0; index < group->workers.size(); ++index) {
+      on_host(host_at(group->host), random_.between(300ms, 1s), [=, this] {
+        worker& each = group->workers[index];
+        if (each.killed || each.asked_to_stop || collateral_.contains({instance, round})) return;
+        each.is_done = true;
+        if (!each.unkillable) end_worker(*group, index, true, cause_class::exit, 0);
+      });
+    }
+  }
+}
+
+void world::agent_exits(agent& who) {
+  if (!who.alive()) return;
+  checkers_.agent_left(who);
+  who.die();
+  network_.process_died(who, false);
+}
+
+}  // namespace ddprun::simulation
