@@ -54,6 +54,11 @@ void member::state::told(const desired& message) {
     take_down(force::kill, duration::zero(), 0);
     return;
   }
+  obey(message);
+}
+
+// What may have to wait for older workers to be gone.
+void member::state::obey(const desired& message) {
   switch (message.phase) {
     case desired_phase::wait:
       return obey_wait(message);
@@ -168,19 +173,7 @@ void member::state::obey_pending() {
   if (!pending || living > 0) return;
   const desired message = std::move(*pending);
   pending.reset();
-  switch (message.phase) {
-    case desired_phase::wait:
-      return obey_wait(message);
-    case desired_phase::prepare:
-      return obey_prepare(message);
-    case desired_phase::run:
-      return obey_run(message);
-    case desired_phase::stop:
-      return obey_stop(message);
-    case desired_phase::fence:
-    case desired_phase::close:
-      return;
-  }
+  obey(message);
 }
 
 }  // namespace ddprun::core

@@ -129,6 +129,7 @@ struct member::state {
   void told(const desired& message);
   bool is_news(const desired& message) const;
   void enter_instance(instance_id value);
+  void obey(const desired& message);
   void obey_wait(const desired& message);
   void obey_prepare(const desired& message);
   void obey_run(const desired& message);
