@@ -5,6 +5,7 @@
 #include "launcher/cli/help.hpp"
 #include "launcher/cli/options.hpp"
 #include "launcher/cli/worker_count.hpp"
+#include "launcher/process/descriptors.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/guardian_process.hpp"
 #include "rendezvous/core/types.hpp"
@@ -76,6 +77,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   ddprun::become_guardian_if_asked(argc, argv);
+  ddprun::ensure_standard_descriptors();
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

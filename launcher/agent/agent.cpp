@@ -2,6 +2,7 @@
 
 #include "launcher/cli/help.hpp"
 #include "launcher/cli/values.hpp"
+#include "rendezvous/net/descriptor_limit.hpp"
 #include "rendezvous/net/resolve.hpp"
 #include "rendezvous/protocol/agent.hpp"
 
@@ -24,6 +25,11 @@ constexpr auto progress_interval_max = std::chrono::seconds(30);
 // sockets.
 constexpr auto lateness_that_counts = std::chrono::milliseconds(100);
 
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 agent::agent(launch_options options, agent_identity identity, environment_map environment,
@@ -43,7 +49,8 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
       progress_timer_(context_),
       service_(std::make_unique<round_service>(
           context_.get_executor(), service_thread_,
-          round_service_options{options_.settings.store, options_.master_port, identity_.seed},
+          round_service_options{options_.settings.store, options_.master_port, identity_.seed,
+                                identity_.worker_count},
           [this](core::member_event event) { feed(event); },
           [this](note_level level, const std::string& text) { say(level, text); })),
       session_(context_.get_executor(),
@@ -60,7 +67,10 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                },
                [this](std::string text) {
                  feed(core::tether_disconnected{tether_round_, std::move(text)});
-               }}) {}
+               }}) {
+  // The spawner has seen the limit as it was: the workers get that one.
+  net::raise_descriptor_limit();
+}
 
 agent::~agent() = default;
 
@@ -72,6 +82,7 @@ int agent::run() {
   context_.run();
   workers_.reset();
   guardian_.farewell();
+  signals_.clear();  // what is left to do is not worth more than a Ctrl-C
   writer_.finish(output_limit);
   return exit_code_.value_or(1);
 }
@@ -92,6 +103,7 @@ void agent::find_daemon() {
   search.embed = options_.embed;
   search.nodes_max = options_.settings.nodes_max + options_.settings.spares_max;
   embedded_->find(search, [this](daemon_place place) {
+    if (exit_code_) return;  // a signal came first
     if (!place.problem.empty()) {
       say(note_level::error, place.problem);
       exit_code_ = 1;
@@ -102,7 +114,6 @@ void agent::find_daemon() {
 }
 
 void agent::start_member(const std::string& host, std::uint16_t port) {
-  if (exit_code_) return;  // a signal came first
   daemon_host_ = host;
   daemon_port_ = port;
   core::member_options values;
@@ -151,11 +162,20 @@ void agent::hear(std::shared_ptr<const daemon_message> message) {
 // ---- events ----------------------------------------------------------------------------------
 
 void agent::watch_signals() {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    // Under nohup the hang-up of the terminal is not for us.
+    if (number == SIGHUP && is_ignored(number)) continue;
     signals_.add(number);
+  }
+  await_signal();
+}
+
+void agent::await_signal() {
   signals_.async_wait([this](boost::system::error_code error, int number) {
     if (error) return;
-    watch_signals();
+    await_signal();
+    // On the way out only others are waited for.
+    if (goodbye_said_) return context_.stop();
     if (member_) return feed(core::signal_received{number});
     exit_code_ = 128 + number;  // before there is a member: nothing to take down
     after_goodbye();
@@ -231,8 +251,14 @@ void agent::leave_in_order(const core::leave& effect) {
 }
 
 void agent::after_goodbye() {
+  goodbye_said_ = true;
   session_.disconnect();
-  signals_.cancel();
+  progress_timer_.expires_after(progress_interval);
+  progress_timer_.async_wait([this](boost::system::error_code error) {
+    if (error || !embedded_->hosts()) return;
+    say(note_level::info,
+        "the rendezvous daemon in this process waits for other nodes to leave (Ctrl-C: end now)");
+  });
   const duration linger = options_.settings.timing.linger;
   embedded_->close(linger, [this] { service_->when_closed([this] { context_.stop(); }); });
 }

@@ -63,6 +63,7 @@ class agent {
   void hear(std::shared_ptr<const daemon_message> message);
   void report_progress(duration after);
   void watch_signals();
+  void await_signal();
   void feed(const core::member_event& event);
   void arm_timer();
   void leave_in_order(const core::leave& effect);
@@ -119,7 +120,8 @@ class agent {
   std::unique_ptr<worker_group> workers_;
   round_number workers_round_ = 0;
   std::string last_note_;
-  std::optional<int> exit_code_;
+  std::optional<int> exit_code_;  // the member has left, or there was none
+  bool goodbye_said_ = false;     // only others are waited for
 };
 
 }  // namespace ddprun

@@ -71,10 +71,12 @@ void agent::apply(const core::start_workers& effect) {
   facts.node = identity_.node;
   facts.run_id = options_.run_id;
 
+  const std::vector<std::uint16_t> free_ports =
+      unused_kernel_ports(wants_free_port(options_) ? facts.worker_count : 0);
   std::vector<worker_command> commands;
   commands.reserve(facts.worker_count);
   for (std::uint32_t local_rank = 0; local_rank < facts.worker_count; ++local_rank) {
-    const std::uint16_t free_port = wants_free_port(options_) ? unused_kernel_port() : 0;
+    const std::uint16_t free_port = free_ports.empty() ? 0 : free_ports[local_rank];
     worker_command command;
     command.argv = worker_command_line(options_, facts, local_rank, environment_, free_port);
     command.environment = to_entries(worker_environment(options_, facts, local_rank, environment_));

@@ -1,7 +1,7 @@
 #include "launcher/agent/embedded_daemon.hpp"
 
+#include "launcher/agent/descriptor_needs.hpp"
 #include "launcher/agent/own_addresses.hpp"
-#include "launcher/agent/store_limits.hpp"
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -13,9 +13,6 @@ namespace ddprun {
 namespace {
 
 using boost::asio::ip::address;
-
-// Descriptors of a hosting agent beside those of the agents that connect.
-constexpr std::uint64_t own_descriptors = 64;
 
 // Only for this host where the endpoint says so; else for all that can reach the port.
 std::string bind_address(const daemon_search& search) {
@@ -63,7 +60,7 @@ void embedded_daemon::decide(const daemon_search& search, bool is_own, place_han
 }
 
 void embedded_daemon::open(const daemon_search& search, place_handler found) {
-  if (!allow_descriptors(own_descriptors + search.nodes_max)) {
+  if (!has_descriptors_for_nodes(search.nodes_max)) {
     log_(note_level::warning, "this process may open too few file descriptors for " +
                                   std::to_string(search.nodes_max) +
                                   " nodes: raise the hard limit (ulimit -Hn)");

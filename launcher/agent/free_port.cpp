@@ -1,9 +1,11 @@
 #include "launcher/agent/free_port.hpp"
 
+#include "launcher/process/descriptors.hpp"
+
 #include <fstream>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -11,21 +13,26 @@ namespace {
 constexpr std::uint32_t first_port = 10'000;  // below live the well-known services
 constexpr std::uint32_t last_port = 65'535;
 
-// Binds and lets go again; the port, or 0.
-std::uint16_t try_port(std::uint16_t port) {
-  const int handle = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (handle < 0) return 0;
+struct held_port {
+  unique_fd socket;
+  std::uint16_t number = 0;
+};
+
+// Binds; the port is nobody else's until it is let go.
+held_port hold_port(std::uint16_t port) {
+  held_port held;
+  held.socket.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int handle = held.socket.get();
+  if (handle < 0) return held;
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   socklen_t length = sizeof address;
-  std::uint16_t bound = 0;
   if (::bind(handle, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
       ::getsockname(handle, reinterpret_cast<sockaddr*>(&address), &length) == 0) {
-    bound = ntohs(address.sin_port);
+    held.number = ntohs(address.sin_port);
   }
-  ::close(handle);
-  return bound;
+  return held;
 }
 
 }  // namespace
@@ -41,13 +48,21 @@ std::uint16_t unused_static_port(std::uint64_t seed) {
     const auto offset = static_cast<std::uint32_t>((seed + std::uint64_t{step} * stride) % count);
     const std::uint32_t port = first_port + offset;
     if (port >= low && port <= high) continue;
-    if (try_port(static_cast<std::uint16_t>(port)) != 0) return static_cast<std::uint16_t>(port);
+    if (hold_port(static_cast<std::uint16_t>(port)).number != 0)
+      return static_cast<std::uint16_t>(port);
   }
   return 0;
 }
 
-std::uint16_t unused_kernel_port() {
-  return try_port(0);
+std::vector<std::uint16_t> unused_kernel_ports(std::size_t count) {
+  // All are held until the last is found: among those let go the kernel may pick one again.
+  std::vector<held_port> held;
+  std::vector<std::uint16_t> numbers;
+  for (std::size_t index = 0; index < count; ++index) {
+    held.push_back(hold_port(0));
+    numbers.push_back(held.back().number);
+  }
+  return numbers;
 }
 
 }  // namespace ddprun

@@ -6,7 +6,9 @@
 // Thread rule: may be called from any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace ddprun {
 
@@ -15,7 +17,7 @@ namespace ddprun {
 // begins. 0: there is none.
 std::uint16_t unused_static_port(std::uint64_t seed);
 
-// A port that the kernel picked and nobody holds. 0: there is none.
-std::uint16_t unused_kernel_port();
+// `count` different ports that the kernel picked and nobody holds. 0: there was none left.
+std::vector<std::uint16_t> unused_kernel_ports(std::size_t count);
 
 }  // namespace ddprun

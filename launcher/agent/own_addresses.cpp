@@ -57,7 +57,7 @@ bool is_own_address(const address& given) {
       plain = address_v6(v6.to_bytes());  // without the scope, which own_addresses leaves out too
     }
   }
-  if (plain.is_loopback()) return true;
+  if (plain.is_loopback() || plain.is_unspecified()) return true;
   const std::vector<address> own = own_addresses();
   return std::find(own.begin(), own.end(), plain) != own.end();
 }

@@ -13,7 +13,8 @@ namespace ddprun {
 // All addresses of all interfaces, loopback among them; IPv4 ones as IPv4.
 std::vector<boost::asio::ip::address> own_addresses();
 
-// True for a loopback address and for each of `own_addresses`, an IPv4 one mapped to IPv6 too.
+// True for a loopback address, for the one that stands for all of this host's (0.0.0.0, ::), and
+// for each of `own_addresses`, an IPv4 one mapped to IPv6 too.
 bool is_own_address(const boost::asio::ip::address& address);
 
 // The name of this host as the kernel has it, cut at the first dot.

@@ -1,7 +1,7 @@
 #include "launcher/agent/round_service.hpp"
 
+#include "launcher/agent/descriptor_needs.hpp"
 #include "launcher/agent/free_port.hpp"
-#include "launcher/agent/store_limits.hpp"
 #include "rendezvous/backend/tether_host.hpp"
 #include "rendezvous/net/listener.hpp"
 #include "rendezvous/server/front_door.hpp"
@@ -37,8 +37,9 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
 
   void open(const core::open_service& wanted) {
     close_now();
-    if (const std::string problem = descriptor_problem(wanted); !problem.empty()) {
-      return post_event(core::service_failed{wanted.round, problem});
+    const std::string shortage = descriptor_problem(wanted, options.own_workers);
+    if (!shortage.empty()) {
+      return post_event(core::service_failed{wanted.round, shortage});
     }
     listener.emplace(here);
     std::string problem;

@@ -27,6 +27,7 @@ struct round_service_options {
   store_mode store = store_mode::agent;
   std::uint16_t master_port = 0;  // 0: a new one each round
   std::uint64_t seed = 0;         // where to begin to look for a port of the workers' own
+  std::uint32_t own_workers = 0;  // of this node
 };
 
 class round_service {

@@ -113,6 +113,7 @@ boost_spawner::boost_spawner(asio::any_io_executor executor)
   // Makes the context's reactor now. Boost would at the first spawn, and where descriptors run out
   // in the middle of that, Asio 1.26 leaks those that it has opened.
   const asio::posix::stream_descriptor first(fork_context_);
+  ::getrlimit(RLIMIT_NOFILE, &descriptor_limit_);
 }
 
 boost_spawner::~boost_spawner() = default;
@@ -131,6 +132,7 @@ spawn_result boost_spawner::spawn(const spawn_request& request, ended_handler en
   plan.output = pipes->output.write.get();
   plan.errors = pipes->errors.write.get();
   plan.report = pipes->report.write.get();
+  plan.descriptor_limit = descriptor_limit_;
 
   error_code error;
   const pid_t pid = launch(fork_context_, plan, error);

@@ -18,13 +18,15 @@
 #include <boost/asio/io_context.hpp>
 
 #include <memory>
+#include <sys/resource.h>
 #include <unordered_map>
 
 namespace ddprun {
 
 class boost_spawner final : public spawner {
  public:
-  // Ends are reported on `executor`, which must be run by the thread that calls spawn().
+  // Ends are reported on `executor`, which must be run by the thread that calls spawn(). Children
+  // get the limit of open files that this process has now, whatever it raises it to later.
   explicit boost_spawner(boost::asio::any_io_executor executor);
   ~boost_spawner() override;
   boost_spawner(const boost_spawner&) = delete;
@@ -44,6 +46,7 @@ class boost_spawner final : public spawner {
 
   boost::asio::any_io_executor executor_;
   boost::asio::io_context fork_context_;  // never run; holds no socket
+  rlimit descriptor_limit_{};
   std::unordered_map<pid_t, std::shared_ptr<child>> children_;
 };
 

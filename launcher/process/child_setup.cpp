@@ -76,6 +76,8 @@ void run_child(const child_plan& plan) noexcept {
   if (::syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0) {
     fail(plan, start_stage::inheritance, errno);
   }
+  // We may have raised ours; a worker that uses select(), or walks all numbers, must not see it.
+  ::setrlimit(RLIMIT_NOFILE, &plan.descriptor_limit);
   if (plan.directory != nullptr && ::chdir(plan.directory) != 0) {
     fail(plan, start_stage::directory, errno);
   }

@@ -11,6 +11,7 @@
 
 #include <csignal>
 #include <string>
+#include <sys/resource.h>
 #include <vector>
 
 namespace ddprun {
@@ -34,7 +35,8 @@ struct child_plan {
   int announce_to = -1;
   bool dies_with_parent = true;
   pid_t parent = -1;
-  sigset_t mask;  // of the thread that spawns, before it blocked everything
+  sigset_t mask;              // of the thread that spawns, before it blocked everything
+  rlimit descriptor_limit{};  // what the child gets
 };
 
 // The pointers live as long as `request` and `program` do.

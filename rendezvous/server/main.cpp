@@ -1,5 +1,5 @@
 // ddprun-rendezvous: a server and a command line.
-#include "rendezvous/server/descriptor_limit.hpp"
+#include "rendezvous/net/descriptor_limit.hpp"
 #include "rendezvous/server/options.hpp"
 #include "rendezvous/server/server.hpp"
 #include "rendezvous/version.hpp"
@@ -61,7 +61,7 @@ bool write_port_file(const std::string& path, std::uint16_t port, std::string& p
 }
 
 int serve(const daemon_options& options) {
-  const std::size_t descriptors = raise_descriptor_limit();
+  const std::size_t descriptors = net::raise_descriptor_limit();
   if (descriptors < descriptors_min) {
     return fail(1, "the limit of open files is " + std::to_string(descriptors) + ", at least " +
                        std::to_string(descriptors_min) + " are needed: raise it (ulimit -n)");

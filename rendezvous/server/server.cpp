@@ -1,6 +1,6 @@
 #include "rendezvous/server/server.hpp"
 
-#include "rendezvous/server/descriptor_limit.hpp"
+#include "rendezvous/net/descriptor_limit.hpp"
 #include "rendezvous/server/http_session.hpp"
 #include "rendezvous/store/session.hpp"
 
@@ -28,7 +28,7 @@ server::server(net::executor where, server_options options)
            .log = options_.service.log},
           options_.service.hello_limit) {
   if (options_.connections_max == 0) {
-    const std::size_t limit = descriptor_limit();
+    const std::size_t limit = net::descriptor_limit();
     options_.connections_max = limit > descriptors_reserved ? limit - descriptors_reserved : 1;
   }
   // Some room is left for those who look at a daemon that is full of agents.

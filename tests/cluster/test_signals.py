@@ -1,10 +1,12 @@
 """Ctrl-C and SIGTERM at every stage: workers end, agents leave with 128 + signal, nothing stays."""
 
 import signal
+import socket
+import sys
 
 import pytest
 
-from tests.support.cluster import wait_for
+from tests.support.cluster import Program, wait_for
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -23,6 +25,51 @@ def test_while_nobody_answers(cluster, number):
     agent.says("127.0.0.1:1")
     agent.kill(number)
     assert agent.wait() == 128 + number
+    cluster.nothing_left()
+
+
+DEAF_NAME_SERVER = """
+import socket, time
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("127.0.0.1", 53))
+print("deaf", flush=True)
+while server.recv(4096):
+    print("asked", flush=True)
+"""
+
+
+def test_while_a_name_is_looked_up(cluster, make_hosts):
+    host, = make_hosts(1)
+    server = Program(cluster, "dns", [sys.executable, "-c", DEAF_NAME_SERVER], prefix=host.prefix)
+    server.says("deaf")
+    resolv = cluster.folder / "resolv.conf"
+    resolv.write_text("nameserver 127.0.0.1\noptions timeout:30 attempts:5\n")
+    behind = ["unshare", "--mount", "sh", "-c",
+              f'mount --bind {resolv} /etc/resolv.conf && exec "$@"', "sh"]
+    line = cluster.agent_line("node-a", endpoint="a-host.example:29400", nnodes=2)
+    agent = Program(cluster, "node-a", line, prefix=[*host.prefix, *behind])
+    server.says("asked")
+    agent.kill(signal.SIGINT)
+    assert agent.wait(20) == 130, "it does not wait for the system's resolver"
+    cluster.nothing_left(but=[server])
+
+
+def test_while_the_daemon_in_this_process_serves_another_run(cluster):
+    probe = socket.socket()
+    probe.bind(("127.0.0.1", 0))
+    endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
+    probe.close()
+    host = cluster.agent("node-a", endpoint=endpoint, conf="linger=600")
+    cluster.started(1, 1)
+    other = cluster.agent("node-b", endpoint=endpoint, nnodes=2, run="other")
+    other.says("1 of 2 nodes")
+    cluster.finish(1)
+    host.says("waits for other nodes to leave")
+    assert other.running()
+    host.kill(signal.SIGINT)
+    assert host.wait() == 0, "the run's own exit code stays"
+    other.kill(signal.SIGINT)
+    assert other.wait() == 130
     cluster.nothing_left()
 
 

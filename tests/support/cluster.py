@@ -145,8 +145,8 @@ class Cluster:
         program.port = int(wait_for("the daemon's port file", ready))
         return program
 
-    def agent(self, name, *arguments, endpoint=None, nnodes="1", workers=1, host=None, run="test",
-              command=None, conf=None, environment=None, **popen):
+    def agent_line(self, name, *arguments, endpoint=None, nnodes="1", workers=1, run="test",
+                   command=None, conf=None):
         line = [BIN / "ddprun", "--nnodes", nnodes, "--nproc-per-node", workers, "--rdzv-id", run]
         if endpoint is not None:
             line += ["--rdzv-endpoint", endpoint]
@@ -154,7 +154,12 @@ class Cluster:
             line += ["--rdzv-conf", conf]
         if name:
             line += ["--node-id", name]
-        line += [*arguments, *(command or ["--no-python", WORKER])]
+        return [*line, *arguments, *(command or ["--no-python", WORKER])]
+
+    def agent(self, name, *arguments, host=None, environment=None, endpoint=None, nnodes="1",
+              workers=1, run="test", command=None, conf=None, **popen):
+        line = self.agent_line(name, *arguments, endpoint=endpoint, nnodes=nnodes, workers=workers,
+                               run=run, command=command, conf=conf)
         return Program(self, name or "agent", line, prefix=host.prefix if host else (),
                        environment=environment, **popen)
 

@@ -1,9 +1,9 @@
-#include "rendezvous/server/descriptor_limit.hpp"
+#include "rendezvous/net/descriptor_limit.hpp"
 
 #include <algorithm>
 #include <sys/resource.h>
 
-namespace ddprun::server {
+namespace ddprun::net {
 namespace {
 
 // "Unlimited" and limits beyond any use are taken as this.
@@ -26,4 +26,4 @@ std::size_t raise_descriptor_limit() {
   return descriptor_limit();
 }
 
-}  // namespace ddprun::server
+}  // namespace ddprun::net
