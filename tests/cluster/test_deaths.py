@@ -93,7 +93,7 @@ def test_daemon_killed_and_started_again_workers_do_not_notice(cluster):
         agent.says("again")
     assert len(cluster.events("start")) == 2, "no worker was started anew"
     cluster.order(0, "exit 3")
-    # Round 3: a daemon that came back empty leaves out a number that its predecessor may have given.
+    # Round 3: a daemon that came back empty leaves out a number that was perhaps given before.
     after = cluster.started(3, 2)
     assert {w.restarts for w in after} == {"1"}
     cluster.finish(2)
