@@ -36,6 +36,12 @@ void agent::step(const core::member_event& event) {
   if (!left_) wake_at(machine_.next_deadline());
 }
 
+void agent::step_unchanged(const core::member_event& event) {
+  core::member_effects effects;
+  machine_.step(event, local_now(), effects);
+  apply(effects);
+}
+
 void agent::on_wake() {
   step(core::member_time_passed{});
 }

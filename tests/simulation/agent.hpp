@@ -21,6 +21,7 @@ class agent final : public process {
 
   void begin();
   void step(const core::member_event& event);
+  void step_unchanged(const core::member_event& event);  // past the mutant
 
   const hello& greeting() const { return greeting_; }
   session_id session() const { return greeting_.session; }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
 
 namespace ddprun::simulation {
 
@@ -19,6 +20,7 @@ void checkers::violated(const worker_group& group, const std::string& text) {
 }
 
 void checkers::forget_dead() {
+  started_since_sweep_ = 0;
   std::erase_if(live_, [](const auto& each) { return each->alive == 0; });
 }
 
@@ -41,13 +43,14 @@ void checkers::check_ranks(const worker_group& group, round_record& round, bool 
     return violated(group, "ranks: workers of one round started twice on one node");
   if (place.slot >= place.group_world_size || !round.slots.insert(place.slot).second)
     return violated(group, "ranks: a group rank twice, or not below the group's size");
-  std::uint32_t next = 0;
-  round.ranks[place.rank_first] += count;
-  for (const auto& [start, length] : round.ranks) {
-    if (start < next) return violated(group, "ranks: a rank was given twice");
-    next = start + length;
-  }
-  if (next > common.world_size) return violated(group, "ranks: a rank beyond the world size");
+  const auto [own, fresh] = round.ranks.emplace(place.rank_first, count);
+  const auto next = std::next(own);
+  const bool follows = own == round.ranks.begin() ||
+                       std::prev(own)->first + std::prev(own)->second <= place.rank_first;
+  const bool precedes = next == round.ranks.end() || place.rank_first + count <= next->first;
+  if (!fresh || !follows || !precedes) return violated(group, "ranks: a rank was given twice");
+  if (place.rank_first + count > common.world_size)
+    return violated(group, "ranks: a rank beyond the world size");
   if (round.slots.size() < common.group_world_size) return;
   std::uint32_t total = 0;
   for (const auto& [start, length] : round.ranks)
@@ -112,7 +115,8 @@ void checkers::check_overlap(const std::shared_ptr<worker_group>& group) {
 // ---- events ------------------------------------------------------------------------------------
 
 void checkers::group_started(const std::shared_ptr<worker_group>& group) {
-  forget_dead();
+  // Now and then: ten thousand groups start in one round.
+  if (++started_since_sweep_ > live_.size() / 4) forget_dead();
   instance_record& instance = instances_[group->instance];
   if (instance.closed && instance.closed_by == world_.daemon_index() && !group->owner->went_on_at())
     return violated(*group, "closed: workers started in a closed instance");
@@ -186,10 +190,13 @@ bool checkers::full(instance_id instance, round_number round) const {
 }
 
 bool checkers::any_full(std::uint32_t nodes_min) const {
-  return std::any_of(live_.begin(), live_.end(), [&](const auto& each) {
-    return each->alive > 0 && each->place.group_world_size >= nodes_min &&
-           full(each->instance, each->round);
-  });
+  std::map<std::pair<instance_id, round_number>, std::uint32_t> groups;
+  for (const auto& each : live_) {
+    if (!each->all_executed || each->alive != each->workers.size()) continue;
+    if (each->place.group_world_size < nodes_min) continue;
+    if (++groups[{each->instance, each->round}] == each->place.group_world_size) return true;
+  }
+  return false;
 }
 
 bool checkers::ended(instance_id instance) const {

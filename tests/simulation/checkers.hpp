@@ -77,6 +77,7 @@ class checkers {
   world& world_;
   std::map<instance_id, instance_record> instances_;
   std::vector<std::shared_ptr<worker_group>> live_;
+  std::size_t started_since_sweep_ = 0;
   std::uint64_t overlaps_excused_ = 0;
   std::uint64_t rounds_started_ = 0;
 };

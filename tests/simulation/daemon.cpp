@@ -33,6 +33,11 @@ std::set<session_id> daemon::sessions_joined() const {
   return sessions;
 }
 
+session_id daemon::session_of(connection_id which) const {
+  const auto found = sessions_.find(which);
+  return found == sessions_.end() ? session_id{} : found->second;
+}
+
 void daemon::operator_stops() {
   if (run_) step(core::operator_stop_requested{"stopped by the operator"});
 }
@@ -125,7 +130,7 @@ void daemon::on_message(connection& from, int, const payload& message) {
       run_.emplace(core::run_options{first->run_id, 0, "sim", began_ + window, 1});
     }
     found->second.joined = true;
-    found->second.session = first->session;
+    found->second.session = sessions_[from.id] = first->session;
     step(core::agent_joined{from.id, *first, world_.host_at(from.ends[0].host).address,
                             host_.address, world_.fresh_instance()});
   } else if (const auto* word = std::get_if<guardian_word>(&said)) {

@@ -27,6 +27,8 @@ class daemon final : public process {
   const core::run* run() const { return run_ ? &*run_ : nullptr; }
   std::string why() const override;
   std::set<session_id> sessions_joined() const;
+  // Also of a connection that has just ended.
+  session_id session_of(connection_id which) const;
   std::uint64_t index = 0;
 
   void on_accepted(connection& from, int end, std::uint16_t port) override;
@@ -53,6 +55,7 @@ class daemon final : public process {
   time_point sweep_;
   std::optional<core::run> run_;
   std::map<connection_id, peer> peers_;
+  std::map<connection_id, session_id> sessions_;
   bool closed_seen_ = false;
 };
 

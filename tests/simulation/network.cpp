@@ -82,7 +82,7 @@ void network::establish(std::uint64_t dial, process& listener) {
   const pending_dial pending = dials_[dial];
   auto made = std::make_shared<connection>();
   made->id = ++connection_last_;
-  made->window = 2 + random_.below(15);
+  made->window = 1 + random_.below(world_.window_most());
   made->ends[0].owner = pending.from;
   made->ends[0].host = pending.from->where().id;
   made->ends[1].owner = &listener;
@@ -272,13 +272,13 @@ void network::process_died(process& who, bool host_lost_power) {
   who.connections.clear();
 }
 
-void network::break_connection(connection& which) {
+void network::break_connection(connection& which, bool both_hear) {
   auto self = which.shared_from_this();
   for (int end = 0; end < 2; ++end) {
     connection::endpoint& from = which.ends[static_cast<std::size_t>(end)];
     const std::uint64_t flying = from.sent - std::min(from.sent, from.arrived);
     from.lost_from = std::min(from.lost_from, from.arrived + random_.below(flying + 1));
-    if (random_.chance(75)) {
+    if (both_hear || random_.chance(75)) {
       const duration heard = std::max(from.last_arrival - world_.now(), duration::zero()) + delay();
       world_.time().after(heard, [=, this] { reset(self, 1 - end, "Connection reset by peer"); });
     } else {

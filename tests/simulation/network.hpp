@@ -62,7 +62,7 @@ class network {
   void process_died(process& who, bool host_lost_power);
 
   // Faults.
-  void break_connection(connection& which);
+  void break_connection(connection& which, bool both_hear = false);
   void set_silent(host_id from, host_id to, bool silent);
   void heal_links();       // and all islands are one
   void islands_changed();  // after the world moved hosts between islands

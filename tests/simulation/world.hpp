@@ -36,6 +36,7 @@ struct mutant {
 // How workers behave; drawn from the seed by most scenarios.
 struct worker_habits {
   unsigned collateral_percent = 100;  // of the others fail too when one worker of a round fails
+  duration collateral_least{};
   duration collateral_most = std::chrono::seconds(2);
   unsigned ignores_term_percent = 0;
   duration stop_most = std::chrono::milliseconds(200);
@@ -50,6 +51,7 @@ struct world_options {
   mutant mutation;
   unsigned double_percent = 0;         // of the statuses the daemon reads twice
   bool first_daemon_recovers = false;  // waits for agents of an earlier daemon; later ones always
+  std::uint64_t window_most = 16;      // messages under way on a connection: 1 to so many
   std::uint64_t events_most = 1'000'000;
   bool tracing = false;
 };
@@ -68,6 +70,7 @@ class world {
   void signal(agent& whom, int number);
   bool finishing() const { return finishing_; }
   bool first_daemon_recovers() const { return options_.first_daemon_recovers; }
+  std::uint64_t window_most() const { return options_.window_most; }
   unsigned double_percent() const { return options_.double_percent; }
   void finish_training();  // from now on workers of a complete round soon end with 0
 
@@ -164,6 +167,7 @@ class world {
   std::set<host_id> services_to_fail_;
   std::set<host_id> starts_to_fail_;
   std::set<std::pair<instance_id, round_number>> collateral_;
+  std::set<std::pair<instance_id, round_number>> finished_;
   bool finishing_ = false;
   std::uint64_t faults_ = 0;
   std::uint64_t groups_ = 0;

@@ -97,11 +97,13 @@ void world::others_fail_too(const worker_group& group) {
     for (std::size_t index = 0; index < other->workers.size(); ++index) {
       if (!random_.chance(habits().collateral_percent)) continue;
       const int code = random_.chance(50) ? 1 : 6;
-      on_host(host_at(other->host), random_.between(0ms, habits().collateral_most), [=, this] {
-        if (!other->workers[index].alive || other->workers[index].unkillable) return;
-        if (!other->workers[index].asked_to_stop) checkers_.worker_failed(*other);
-        end_worker(*other, index, false, code == 1 ? cause_class::exit : cause_class::signal, code);
-      });
+      on_host(host_at(other->host),
+              random_.between(habits().collateral_least, habits().collateral_most), [=, this] {
+                if (!other->workers[index].alive || other->workers[index].unkillable) return;
+                if (!other->workers[index].asked_to_stop) checkers_.worker_failed(*other);
+                end_worker(*other, index, false,
+                           code == 1 ? cause_class::exit : cause_class::signal, code);
+              });
     }
   }
 }
@@ -179,7 +181,9 @@ void world::finish_training() {
 // Ranks end together: all workers of a complete round end with 0 within a second, unless something
 // else happens to them first.
 void world::succeed_if_complete(instance_id instance, round_number round) {
-  if (!checkers_.full(instance, round) || collateral_.contains({instance, round})) return;
+  if (finished_.contains({instance, round}) || collateral_.contains({instance, round})) return;
+  if (!checkers_.full(instance, round)) return;
+  finished_.insert({instance, round});
   for (const auto& group : checkers_.live()) {
     if (group->instance != instance || group->round != round) continue;
     for (std::size_t index = 0; index < group->workers.size(); ++index) {

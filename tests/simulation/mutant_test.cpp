@@ -1,0 +1,283 @@
+// Each mutant breaks one rule on its way in or out of a machine, and the checker of that rule must
+// say so. A checker that no mutant trips checks nothing.
+#include "tests/simulation/families.hpp"
+#include "tests/support/catch.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace ddprun::simulation {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Plays until a schedule violates something: the violation, or nothing after `count`.
+std::string caught(const mutant& mutation, std::uint64_t count,
+                   const std::function<schedule(std::uint64_t)>& make) {
+  for (std::uint64_t seed = 0; seed < count; ++seed) {
+    schedule plan = make(seed);
+    plan.options.mutation = mutation;
+    const std::string violation = play(plan).violation;
+    if (!violation.empty()) return violation;
+  }
+  return "nothing";
+}
+
+fault fault_of(fault_kind kind, moment at, std::uint32_t host, duration length = {}) {
+  fault made;
+  made.kind = kind;
+  made.at = at;
+  made.host = host;
+  made.length = length;
+  return made;
+}
+
+schedule quiet(std::uint64_t seed) {
+  return quiet_schedule(seed, 3);
+}
+
+schedule with_failure(std::uint64_t seed) {
+  schedule made = quiet_schedule(seed, 3);
+  made.faults.push_back(fault_of(fault_kind::fail_worker, 1s, 1));
+  return made;
+}
+
+schedule with_cut(std::uint64_t seed) {
+  schedule made = quiet_schedule(seed, 3);
+  made.options.settings.nodes_min = 1;
+  const auto host = static_cast<std::uint32_t>(1 + seed % 3);
+  made.faults.push_back(fault_of(fault_kind::isolate_host, 1500ms, host, 20s));
+  made.heal_at = 22s;
+  return made;
+}
+
+// Changes every `desired` that the daemon sends.
+mutant with_desired(std::function<void(daemon&, desired&)> change) {
+  mutant made;
+  made.run_effects = [change](daemon& by, const core::run_event&, core::run_effects& effects) {
+    for (auto& effect : effects) {
+      auto* const sent = std::get_if<core::send_to_agent>(&effect);
+      if (sent == nullptr || !std::holds_alternative<desired>(*sent->message)) continue;
+      desired changed = std::get<desired>(*sent->message);
+      change(by, changed);
+      sent->message = std::make_shared<const daemon_message>(std::move(changed));
+    }
+  };
+  return made;
+}
+
+// Drops effects of an agent.
+template <typename Effect>
+mutant without(std::function<bool(const agent&)> when = [](const agent&) { return true; }) {
+  mutant made;
+  made.member_effects = [when](agent& by, const core::member_event&,
+                               core::member_effects& effects) {
+    std::erase_if(effects, [&](const auto& effect) {
+      return std::holds_alternative<Effect>(effect) && when(by);
+    });
+  };
+  return made;
+}
+
+}  // namespace
+
+using Catch::Matchers::StartsWith;
+
+TEST_CASE("mutant: ranks begin at the wrong place") {
+  const mutant wrong = with_desired([](daemon&, desired& value) {
+    if (value.place && value.place->slot == 1) value.place->rank_first -= 1;
+  });
+  REQUIRE_THAT(caught(wrong, 5, quiet), StartsWith("ranks:"));
+}
+
+TEST_CASE("mutant: one member is told of another world") {
+  const mutant wrong = with_desired([](daemon&, desired& value) {
+    if (value.place && value.place->slot == 2) value.place->world_size += 1;
+  });
+  REQUIRE_THAT(caught(wrong, 5, quiet), StartsWith("ranks:"));
+}
+
+TEST_CASE("mutant: the daemon takes every broken connection for a proof of death") {
+  mutant hasty;
+  hasty.run_event = [](daemon& by, core::run_event& event) {
+    const auto* const gone = std::get_if<core::agent_disconnected>(&event);
+    if (gone == nullptr) return true;
+    event = core::guardian_reported{by.session_of(gone->connection)};
+    return true;
+  };
+  const auto broken = [](std::uint64_t seed) {
+    schedule made = with_cut(seed);
+    made.faults.insert(made.faults.begin(), fault_of(fault_kind::break_daemon_connection, 1490ms,
+                                                     static_cast<std::uint32_t>(1 + seed % 3)));
+    return made;
+  };
+  REQUIRE_THAT(caught(hasty, 100, broken), StartsWith("overlap:"));
+}
+
+TEST_CASE("mutant: a member never isolates itself") {
+  mutant stubborn;
+  stubborn.member_effects = [](agent& by, const core::member_event& event,
+                               core::member_effects& effects) {
+    if (!std::holds_alternative<core::member_time_passed>(event) || by.connected()) return;
+    std::erase_if(effects, [](const auto& effect) {
+      return std::holds_alternative<core::kill_workers>(effect);
+    });
+  };
+  const auto cut_off = [](std::uint64_t seed) {
+    schedule made = with_cut(seed);
+    made.faults.push_back(fault_of(fault_kind::break_daemon_connection, 1490ms,
+                                   static_cast<std::uint32_t>(1 + seed % 3)));
+    return made;
+  };
+  REQUIRE_THAT(caught(stubborn, 100, cut_off), StartsWith("overlap:"));
+}
+
+TEST_CASE("mutant: agents say that they have stopped, and have not") {
+  mutant liar;
+  liar.member_event = [](agent& by, core::member_event& event) {
+    const bool stopping = by.machine().phase() == member_phase::stopping;
+    if (stopping && std::holds_alternative<core::member_time_passed>(event) && by.group) {
+      for (std::uint32_t rank = 0; rank < by.group->workers.size(); ++rank) {
+        core::worker_ended ended;
+        ended.round = by.group->round;
+        ended.local_rank = rank;
+        ended.success = true;
+        by.step_unchanged(ended);
+      }
+    }
+    return true;
+  };
+  const auto slow = [](std::uint64_t seed) {
+    schedule made = with_failure(seed);
+    made.options.habits.ignores_term_percent = 100;
+    made.options.habits.collateral_percent = 0;
+    made.options.settings.timing.stop_grace = 5s;
+    return made;
+  };
+  REQUIRE_THAT(caught(liar, 20, slow), StartsWith("overlap:"));
+}
+
+TEST_CASE("mutant: a failure is charged twice") {
+  const mutant greedy = with_desired([](daemon&, desired& value) { value.restarts_used *= 2; });
+  REQUIRE_THAT(caught(greedy, 20, with_failure), StartsWith("rounds:"));
+}
+
+TEST_CASE("mutant: restarts are forgotten") {
+  const auto twice = [](std::uint64_t seed) {
+    schedule made = with_failure(seed);
+    made.faults.push_back(fault_of(fault_kind::fail_worker, 6s, 2));
+    made.heal_at = 8s;
+    return made;
+  };
+  mutant forgetful;
+  forgetful.member_effects = [](agent&, const core::member_event&, core::member_effects& effects) {
+    for (auto& effect : effects) {
+      auto* const start = std::get_if<core::start_workers>(&effect);
+      if (start != nullptr && start->restarts_used > 1) start->restarts_used = 0;
+    }
+  };
+  REQUIRE_THAT(caught(forgetful, 20, twice), StartsWith("rounds:"));
+}
+
+TEST_CASE("mutant: the round's number is used twice") {
+  const mutant stuck = with_desired([](daemon&, desired& value) {
+    if (value.round > 1) value.round = 1;
+  });
+  const std::string violation = caught(stuck, 20, with_failure);
+  CAPTURE(violation);
+  REQUIRE(violation != "nothing");
+}
+
+TEST_CASE("mutant: a stop is lost") {
+  mutant lossy;
+  lossy.run_effects = [](daemon&, const core::run_event&, core::run_effects& effects) {
+    std::erase_if(effects, [](const auto& effect) {
+      const auto* const sent = std::get_if<core::send_to_agent>(&effect);
+      if (sent == nullptr) return false;
+      const auto* const order = std::get_if<desired>(sent->message.get());
+      return order != nullptr && order->phase == desired_phase::stop;
+    });
+  };
+  const auto alone = [](std::uint64_t seed) {
+    schedule made = with_failure(seed);
+    made.options.habits.collateral_percent = 0;
+    return made;
+  };
+  REQUIRE_THAT(caught(lossy, 20, alone), StartsWith("liveness:"));
+}
+
+TEST_CASE("mutant: no round is ever assigned") {
+  mutant idle;
+  idle.run_effects = [](daemon&, const core::run_event&, core::run_effects& effects) {
+    std::erase_if(effects, [](const auto& effect) {
+      const auto* const sent = std::get_if<core::send_to_agent>(&effect);
+      if (sent == nullptr) return false;
+      const auto* const order = std::get_if<desired>(sent->message.get());
+      return order != nullptr && order->phase == desired_phase::run;
+    });
+  };
+  const auto patient = [](std::uint64_t seed) {
+    schedule made = quiet_schedule(seed, 3);
+    made.options.settings.restarts_max = 1000;
+    return made;
+  };
+  REQUIRE_THAT(caught(idle, 3, patient), StartsWith("liveness:"));
+}
+
+TEST_CASE("mutant: an agent that is told to close stays") {
+  REQUIRE_THAT(caught(without<core::leave>(), 3, quiet), StartsWith("closed:"));
+}
+
+TEST_CASE("mutant: one agent leaves with a code of its own") {
+  mutant odd;
+  odd.member_effects = [](agent& by, const core::member_event&, core::member_effects& effects) {
+    for (auto& effect : effects) {
+      auto* const last = std::get_if<core::leave>(&effect);
+      if (last != nullptr && by.index == 1) last->exit_code = 7;
+    }
+  };
+  REQUIRE_THAT(caught(odd, 3, quiet), StartsWith("closed:"));
+}
+
+TEST_CASE("mutant: a closed instance opens again") {
+  const mutant reopening = with_desired([](daemon&, desired& value) {
+    static thread_local assignment last;
+    if (value.place) last = *value.place;
+    if (value.phase != desired_phase::close || last.slot + 1 != last.group_world_size) return;
+    value.phase = desired_phase::run;
+    value.round += 1;
+    value.place = last;
+    value.place->slot = 0;
+    value.place->rank_first = 0;
+    value.place->group_world_size = 1;
+    value.place->world_size = 2;
+  });
+  const auto one = [](std::uint64_t seed) { return quiet_schedule(seed, 1); };
+  REQUIRE_THAT(caught(reopening, 3, one), StartsWith("closed:"));
+}
+
+TEST_CASE("mutant: every state waits in a peer's queue") {
+  mutant hoarder;
+  hoarder.queues_replace = false;
+  const auto narrow = [](std::uint64_t seed) {
+    schedule made = with_cut(seed);
+    made.options.window_most = 1;
+    return made;
+  };
+  REQUIRE_THAT(caught(hoarder, 20, narrow), StartsWith("queue:"));
+}
+
+TEST_CASE("mutant: a deadline that has passed is never dealt with") {
+  mutant asleep;
+  asleep.run_event = [](daemon&, core::run_event& event) {
+    return !std::holds_alternative<core::time_passed>(event);
+  };
+  REQUIRE_THAT(caught(asleep, 20, with_cut), StartsWith("a deadline in the past"));
+}
+
+}  // namespace ddprun::simulation

@@ -1,0 +1,163 @@
+// Families with an exact expectation: what a dead daemon costs (nothing), what one root cause costs
+// (one restart, whatever order its effects are reported in), and what a round costs in bytes.
+#include "tests/simulation/families.hpp"
+#include "tests/support/catch.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace ddprun::simulation {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool plays_one() {
+  return std::getenv("DDPRUN_SIMULATION_SEED") != nullptr;
+}
+
+// A complete round, ready for what the story does to it. With one seed its transcript is printed.
+struct running_world {
+  explicit running_world(schedule plan) : in(traced(plan.options)) {
+    daemon_host = &in.add_host();
+    in.start_daemon(*daemon_host);
+    for (std::uint32_t index = 0; index < plan.nodes; ++index)
+      in.start_agent(in.add_host());
+    const std::uint32_t nodes = plan.nodes;
+    runs = in.run_until_true([this, nodes] { return in.checks().any_full(nodes); }, 30s);
+  }
+  ~running_world() {
+    if (plays_one()) std::fputs(in.transcript().c_str(), stdout);
+  }
+  static world_options traced(world_options options) {
+    options.tracing = plays_one();
+    return options;
+  }
+  world in;
+  host* daemon_host = nullptr;
+  bool runs = false;
+};
+
+std::uint64_t seed_first() {
+  return number_from("DDPRUN_SIMULATION_SEED", 0);
+}
+
+std::uint64_t seed_end(std::uint64_t count) {
+  if (plays_one()) return seed_first() + 1;
+  const std::uint64_t wanted = number_from("DDPRUN_SIMULATION_SCHEDULES", schedules_default);
+  return std::max<std::uint64_t>(1,
+                                 count * std::min(wanted, schedules_default) / schedules_default);
+}
+
+}  // namespace
+
+// Design section 11, invariant 4.
+TEST_CASE("members connected to each other and a dead daemon: no worker dies") {
+  for (std::uint64_t seed = seed_first(); seed < seed_end(200); ++seed) {
+    schedule plan = quiet_schedule(seed, static_cast<std::uint32_t>(1 + seed % 4));
+    running_world story(plan);
+    INFO("seed " << seed);
+    REQUIRE(story.runs);
+    std::string died;
+    story.in.on_killed_by_agent = [&](const worker_group& group) {
+      died = group.owner->greeting().node + ": " + group.owner->why();
+    };
+    const round_number round = story.in.agents().front()->group->round;
+    story.in.run_for(story.in.random().between(0ms, 3s));
+    story.in.kill_daemon();
+    story.in.run_for(40s);
+    REQUIRE(died == "");
+    story.in.start_daemon(*story.daemon_host);
+    story.in.run_for(30s);
+    REQUIRE(died == "");
+    REQUIRE(story.in.violation() == "");
+    REQUIRE(story.in.checks().any_full(plan.nodes));
+    REQUIRE(story.in.agents().front()->group->round == round);
+  }
+}
+
+TEST_CASE("one root cause costs one restart, in whatever order its effects are reported") {
+  for (std::uint64_t seed = seed_first(); seed < seed_end(500); ++seed) {
+    schedule plan = quiet_schedule(seed, 4);
+    plan.options.double_percent = 50;
+    // Not sooner than the first node has read its worker's last output: what ends there after the
+    // stop counts as ended by it.
+    plan.options.habits.collateral_least = 60ms;
+    plan.options.habits.collateral_most = std::chrono::milliseconds(60 + seed % 3000);
+    running_world story(plan);
+    INFO("seed " << seed);
+    REQUIRE(story.runs);
+    story.in.run_for(1s);
+    random_source random = random_source(seed).fork(3);
+    auto& agents = story.in.agents();
+    const agent& first = *agents[random.below(agents.size())];
+    story.in.fail_worker(*first.group, random.below(2), cause_class::signal, 11);
+    // Reports are delayed and said again by connections that break meanwhile.
+    for (int breaks = 0; breaks < 3; ++breaks) {
+      story.in.run_for(random.between(0ms, 400ms));
+      agent& hit = *agents[random.below(agents.size())];
+      if (random.chance(50) && hit.connected())
+        story.in.net().break_connection(*hit.daemon_connection(), true);
+    }
+    REQUIRE(story.in.run_until_true(
+        [&] { return first.group->round == 2 && story.in.checks().any_full(4); }, 30s));
+    REQUIRE(story.in.violation() == "");
+    REQUIRE(first.group->restarts_used == 1);
+    const auto view = story.in.current_daemon()->run()->view({});
+    REQUIRE(view.first_cause);
+    REQUIRE(view.first_cause->kind == cause_class::signal);
+    REQUIRE(view.first_cause->code == 11);
+    REQUIRE(view.first_cause->node == first.greeting().node);
+  }
+}
+
+// Design section 11, invariant 7: everything but heartbeats and their answers.
+TEST_CASE("a restart costs each member 1 KiB from the daemon and 2 KiB to it") {
+  constexpr std::uint32_t nodes = 64;
+  schedule plan = quiet_schedule(1, nodes);
+  running_world story(plan);
+  REQUIRE(story.runs);
+  story.in.run_for(3s);
+  std::map<std::uint64_t, std::size_t> down;
+  std::map<std::uint64_t, std::size_t> up;
+  std::map<std::uint64_t, std::string> last;
+  story.in.on_sent = [&](const connection& over, int end, const parcel& message) {
+    if (over.ends[1].owner != story.in.current_daemon()) return;
+    if (end == 1) {
+      const auto& word = std::get<std::shared_ptr<const daemon_message>>(*message.content);
+      if (!std::holds_alternative<answer>(*word)) down[over.id] += message.bytes;
+      return;
+    }
+    const auto* const news = std::get_if<status>(&std::get<agent_message>(*message.content));
+    if (news == nullptr) return;
+    const std::string shape = std::to_string(news->round) + std::string(to_string(news->phase)) +
+                              std::to_string(news->desired_seq);
+    const bool heartbeat = std::exchange(last[over.id], shape) == shape;
+    if (!heartbeat) up[over.id] += message.bytes;
+  };
+  const agent& first = *story.in.agents()[5];
+  story.in.fail_worker(*first.group, 0, cause_class::signal, 11);
+  REQUIRE(story.in.run_until_true(
+      [&] { return first.group->round == 2 && story.in.checks().any_full(nodes); }, 30s));
+  const auto report = [](const char* way, const std::map<std::uint64_t, std::size_t>& bytes) {
+    std::size_t most = 0;
+    std::size_t total = 0;
+    for (const auto& [id, count] : bytes) {
+      most = std::max(most, count);
+      total += count;
+    }
+    std::printf("a restart of %u nodes, %s: %zu bytes for each member, %zu the most for one\n",
+                nodes, way, total / bytes.size(), most);
+    return total / bytes.size();
+  };
+  REQUIRE(report("from the daemon", down) <= 1024);
+  // Every status repeats the place and the causes; heartbeats are not counted.
+  REQUIRE(report("to the daemon", up) <= 2048);
+}
+
+}  // namespace ddprun::simulation
