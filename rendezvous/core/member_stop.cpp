@@ -1,29 +1,12 @@
 // The way down: ask, kill, name what cannot be killed; then stay, join anew, go on, or leave. And
 // what a person's signals do.
+#include "rendezvous/core/cause.hpp"
 #include "rendezvous/core/member_state.hpp"
 
 #include <algorithm>
 #include <csignal>
 
 namespace ddprun::core {
-namespace {
-
-std::string_view signal_name(int signal) {
-  switch (signal) {
-    case SIGINT:
-      return "SIGINT";
-    case SIGTERM:
-      return "SIGTERM";
-    case SIGHUP:
-      return "SIGHUP";
-    case SIGQUIT:
-      return "SIGQUIT";
-    default:
-      return "a signal";
-  }
-}
-
-}  // namespace
 
 // Lets go of the tether, or of those held here: from now on nobody runs on because of this node.
 void member::state::let_go() {
@@ -132,7 +115,7 @@ void member::state::handle(const signal_received& event) {
   signal = event.signal;
   changed = true;
   const int code = 128 + event.signal;
-  const std::string name(signal_name(event.signal));
+  const std::string name = signal_name(event.signal);
   if (signals > 1) {
     leaving = core::leave{code, name + " came twice: workers killed", std::nullopt};
     return take_down(force::kill, duration::zero(), 0);
@@ -166,8 +149,7 @@ void member::state::leave_if_drained() {
   if (left) return;
   const moment deadline = drain_deadline();
   if (!deadline || now < *deadline) return;
-  finish(128 + signal,
-         std::string(signal_name(signal)) + ": left without a word of the rendezvous daemon",
+  finish(128 + signal, signal_name(signal) + ": left without a word of the rendezvous daemon",
          std::nullopt);
 }
 
