@@ -52,14 +52,15 @@ std::string with_text(std::string sentence, const cause& value) {
 
 }  // namespace
 
+bool comes_before(const cause& one, time_point one_at, const cause& other, time_point other_at) {
+  if (is_planned(one.kind)) one_at -= planned_head_start;
+  if (is_planned(other.kind)) other_at -= planned_head_start;
+  return std::pair(weight(one), one_at) < std::pair(weight(other), other_at);
+}
+
 void first_cause::add(const cause& report, time_point received) {
-  time_point happened = received - report.age;
-  if (is_planned(report.kind)) happened -= planned_head_start;
-  if (best_) {
-    const int ours = weight(report);
-    const int theirs = weight(*best_);
-    if (ours > theirs || (ours == theirs && happened >= happened_)) return;
-  }
+  const time_point happened = received - report.age;
+  if (best_ && !comes_before(report, happened, *best_, happened_)) return;
   best_ = report;
   happened_ = happened;
 }

@@ -21,6 +21,10 @@ namespace ddprun::core {
 // on other nodes notice that a peer goes away within the same second, and often report first.
 inline constexpr duration planned_head_start = std::chrono::seconds(1);
 
+// Is `one`, which happened at `one_at`, rather the first cause than `other`? A strict order: by
+// what can hardly be a consequence, then by time. Both times are of one host's clock.
+bool comes_before(const cause& one, time_point one_at, const cause& other, time_point other_at);
+
 // Collects reports of one round and keeps the first cause, whatever the order and number of the
 // reports. Its size does not depend on how many there were.
 class first_cause {

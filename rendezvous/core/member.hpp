@@ -71,7 +71,7 @@ struct member_attached {
 };
 struct member_beat {
   std::uint64_t tether = 0;
-  std::uint64_t seq = 0;
+  tether_beat beat;
 };
 struct member_detached {
   std::uint64_t tether = 0;
@@ -138,7 +138,7 @@ struct dial_tether {
   tether_hello hello;
 };
 struct send_tether_beat {
-  std::uint64_t seq = 0;
+  tether_beat beat;
 };
 // Drop it; no tether_disconnected follows.
 struct drop_tether {};

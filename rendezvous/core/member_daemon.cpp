@@ -17,6 +17,7 @@ void member::state::handle(const daemon_connected& event) {
   hello greeting = options.greeting;
   greeting.own_address = event.own_address;
   greeting.state = make_status();
+  greeting.state.place = place;
   emit(send_to_daemon{std::move(greeting)});
 }
 
@@ -113,7 +114,6 @@ status member::state::make_status() {
       instance != 0 && instance == told_instance ? std::max(round, told_round) : round;
   value.desired_seq = instance != 0 && instance == told_instance ? told_seq : 0;
   value.phase = phase;
-  value.place = place;
   value.service_port = service_port;
   value.master_port = master_port;
   value.nccl_ids = nccl_ids;
@@ -134,9 +134,16 @@ status member::state::make_status() {
   return value;
 }
 
+// On the way to `running` the daemon waits for none of the steps, and there are 10,000 of us: the
+// next heartbeat says how far it is.
+bool member::state::has_news() const {
+  if (phase == member_phase::assigned || phase == member_phase::starting) return false;
+  return changed && (phase != member_phase::preparing || service_port != 0);
+}
+
 void member::state::send_status_if_due() {
   if (!daemon.welcomed) return;
-  if (!changed && now < daemon.status_at + timing.heartbeat_interval) return;
+  if (!has_news() && now < daemon.status_at + timing.heartbeat_interval) return;
   emit(send_to_daemon{make_status()});
 }
 
@@ -154,6 +161,8 @@ member::state::moment member::state::join_deadline() const {
   if (phase == member_phase::succeeded && !is_leader() && tether.vouched) {
     since = std::max(since, *tether.vouched);
   }
+  // Others still run on this leader's tethers and store.
+  if (phase == member_phase::succeeded && held.needed_at) since = std::max(since, *held.needed_at);
   return since + timing.join_timeout;
 }
 

@@ -1,4 +1,5 @@
 // A round at one node: the leader's service, the place, the spawn, and how the workers end.
+#include "rendezvous/core/cause.hpp"
 #include "rendezvous/core/member_state.hpp"
 
 #include <algorithm>
@@ -151,10 +152,16 @@ void member::state::handle(const worker_ended& event) {
     if (place) why.rank = place->rank_first + event.local_rank;
     if (!asked_to_stop) {
       fail(std::move(why));
-    } else if (causes.empty()) {
-      // One is enough to show that the stop arrived; the rest would only make the status long.
-      why.by_our_stop = true;
+    } else if (now - why.age < asked_at) {
+      // It had died before: what held it up was the reading of its last output.
       remember(std::move(why));
+    } else if (causes.empty()) {
+      // One is enough to show that the stop arrived; the rest would only make the status long. It
+      // goes with the word that all have ended.
+      why.by_our_stop = true;
+      const bool has_news = changed;
+      remember(std::move(why));
+      changed = has_news;
     }
   }
   if (living > 0) return;
@@ -177,11 +184,15 @@ void member::state::fail(ddprun::cause why) {
 }
 
 void member::state::remember(ddprun::cause why) {
-  if (causes.size() >= causes_max) return;
+  const time_point at = now - std::max(why.age, duration::zero());
+  auto where = causes.begin();
+  while (where != causes.end() && !comes_before(why, at, where->cause, where->at))
+    ++where;
+  if (where == causes.end() && causes.size() >= causes_max) return;
   why.round = round;
   why.slot = place ? place->slot : 0;
   why.node = options.greeting.node;
-  if (!causes.empty() || why.by_our_stop) why.tail.clear();
+  if (where != causes.begin() || why.by_our_stop) why.tail.clear();
   if (why.tail.size() > tail_bytes_max) {
     std::size_t cut = why.tail.size() - tail_bytes_max;
     // Not inside a character: the continuation bytes of UTF-8 are 10xxxxxx.
@@ -190,8 +201,10 @@ void member::state::remember(ddprun::cause why) {
     }
     why.tail.erase(0, cut);
   }
-  const time_point at = now - std::max(why.age, duration::zero());
-  causes.push_back({std::move(why), at});
+  causes.insert(where, seen_cause{std::move(why), at});
+  if (causes.size() > causes_max) causes.pop_back();
+  // One tail is told: that of the first.
+  if (causes.size() > 1) causes[1].cause.tail.clear();
   changed = true;
 }
 

@@ -79,6 +79,7 @@ struct member::state {
     std::map<std::uint64_t, held_tether> by_tether;
     std::map<std::uint32_t, held_slot> by_slot;
     std::set<std::pair<time_point, std::uint32_t>> by_age;  // slots that ever vouched
+    moment needed_at;  // the newest beat of a member whose workers have not all succeeded
   };
 
   struct seen_cause {
@@ -120,6 +121,7 @@ struct member::state {
   void connect_again();
   void drop_silent_daemon(std::string text);
   status make_status();
+  bool has_news() const;
   void send_status_if_due();
   moment daemon_silence_deadline() const;
   moment join_deadline() const;
@@ -219,7 +221,7 @@ struct member::state {
   std::uint16_t service_port = 0;
   std::uint16_t master_port = 0;
   std::vector<std::string> nccl_ids;
-  std::vector<seen_cause> causes;
+  std::vector<seen_cause> causes;  // the likeliest first cause first; at most causes_max
   time_point failed_at;
 
   // The workers. `living` counts those of which no end has been told.
@@ -227,6 +229,7 @@ struct member::state {
   std::uint32_t living = 0;
   std::uint32_t unkillable = 0;
   bool asked_to_stop = false;
+  time_point asked_at;  // when they were asked, or killed, first
   bool killed = false;
   moment grace_until;
   moment kill_until;

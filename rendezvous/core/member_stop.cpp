@@ -26,6 +26,7 @@ void member::state::take_down(force how, duration grace, int wanted_signal) {
   if (living == 0) return after_workers();
   const bool given_up = phase == member_phase::stopped;  // unkillable workers only
   if (!given_up) phase = member_phase::stopping;
+  if (!asked_to_stop) asked_at = now;
   if (how == force::kill) {
     asked_to_stop = true;
     grace_until.reset();
@@ -126,10 +127,16 @@ void member::state::handle(const signal_received& event) {
   if (phase == member_phase::joined && living == 0) {
     return finish(code, name + ": left before a round began here", std::nullopt);
   }
-  note(note_level::info, name + ": leaving the run");
   if (phase == member_phase::succeeded || !in_round()) {
+    note(note_level::info, name + ": leaving the run");
     drained_at = now;
   } else {
+    std::string text = name + ": leaving the run";
+    if (living > 0) {
+      text += "; workers that have not ended in " + to_text(timing.drain_grace) +
+              " are killed (a second signal kills at once)";
+    }
+    note(note_level::info, text);
     take_down(force::ask, timing.drain_grace, event.signal);
   }
   if (!left) leave_if_drained();

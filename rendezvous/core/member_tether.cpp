@@ -63,7 +63,7 @@ void member::state::handle(const tether_answered& event) {
 void member::state::send_beat() {
   tether.waiting = true;
   tether.waiting_since = now;
-  emit(send_tether_beat{++tether.beat_seq});
+  emit(send_tether_beat{{++tether.beat_seq, phase == member_phase::succeeded}});
 }
 
 member::state::moment member::state::tether_deadline() const {
@@ -137,9 +137,10 @@ void member::state::handle(const member_attached& event) {
 
 void member::state::handle(const member_beat& event) {
   const auto found = held.by_tether.find(event.tether);
-  if (found == held.by_tether.end() || event.seq <= found->second.beat_seq) return;
+  if (found == held.by_tether.end() || event.beat.seq <= found->second.beat_seq) return;
   held_tether& link = found->second;
-  link.beat_seq = event.seq;
+  link.beat_seq = event.beat.seq;
+  if (!event.beat.succeeded) held.needed_at = now;
   if (link.answered) {
     held_slot& member = held.by_slot[link.slot];
     if (!member.vouched || *link.answered > *member.vouched) {
@@ -153,7 +154,7 @@ void member::state::handle(const member_beat& event) {
   link.answered.reset();
   if (accepts_tethers() && vouched()) {
     link.answered = now;
-    emit(answer_member{event.tether, event.seq});
+    emit(answer_member{event.tether, event.beat.seq});
   }
 }
 

@@ -68,7 +68,9 @@ struct status {
   round_number round_told = 0;    // the newest that the daemon has named to it, in or not; >= round
   std::uint64_t desired_seq = 0;  // of the newest `desired` it has obeyed in this instance
   member_phase phase = member_phase::joined;
-  std::optional<assignment> place;    // in `round`; none while joined or preparing
+  // In `round`; none while joined or preparing. Said in the hello alone: whoever has welcomed this
+  // agent knows it from there, or has assigned it.
+  std::optional<assignment> place;
   std::uint16_t service_port = 0;     // leader: where tethers are accepted in `round`; 0: not yet
   std::uint16_t master_port = 0;      // leader: what the workers will be told; 0: not yet
   std::vector<std::string> nccl_ids;  // leader, once prepared
@@ -76,7 +78,7 @@ struct status {
   std::uint32_t unkillable = 0;       // workers that SIGKILL did not end
   bool draining = false;              // asked to leave: no candidate for a further round
   int signal = 0;                     // that asked it to leave; SIGINT asks the whole run to stop
-  std::vector<cause> causes;          // of `round`, at most causes_max, earliest first
+  std::vector<cause> causes;          // of `round`, at most causes_max, the likeliest first
   bool operator==(const status&) const = default;
 };
 
@@ -162,6 +164,7 @@ struct tether_hello {
 
 struct tether_beat {
   std::uint64_t seq = 0;
+  bool succeeded = false;  // its workers have ended well: nobody need stay for it
   bool operator==(const tether_beat&) const = default;
 };
 

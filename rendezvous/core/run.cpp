@@ -58,6 +58,7 @@ std::optional<time_point> run::next_deadline() const {
       break;
     case run_phase::stopping:
       also(self.fence_until());
+      also(self.stop_overdue_at());
       break;
     case run_phase::closed:
       break;
@@ -99,6 +100,11 @@ void run::state::apply(const agent_joined& event) {
   } else {
     recognise(who);
   }
+  // Only now: an answer vouches for it, and one that comes back with an old assignment would start
+  // its workers on that before it reads that it is to be fenced. It may have been refused.
+  if (node* const here = find(event.connection)) {
+    send(*here, std::make_shared<const daemon_message>(answer{greeting.state.seq}));
+  }
 }
 
 void run::state::apply(const status_received& event) {
@@ -108,6 +114,9 @@ void run::state::apply(const status_received& event) {
   if (event.status.seq < who->state.seq) return;
   if (unspoken != 0 && is_candidate(*who) && who->heard_step <= stop_step) --unspoken;
   const status before = std::exchange(who->state, event.status);
+  const bool same_round =
+      before.instance == event.status.instance && before.round == event.status.round;
+  if (same_round && !who->state.place) who->state.place = before.place;
   who->heard = now;
   who->heard_step = steps;
   switch (who->stands) {
@@ -165,6 +174,7 @@ void run::state::apply(const operator_stop_requested& event) {
 void run::state::apply(const time_passed&) {
   check_liveness();
   if (start_deadline && now >= *start_deadline) on_start_timeout();
+  if (const auto overdue = stop_overdue_at(); overdue && now >= *overdue) on_stop_overdue();
   forget_old_instances();
 }
 
@@ -182,6 +192,7 @@ void run::state::apply(const loop_was_late& event) {
   options.recovery_until += by;
   phase_since += by;
   stop_issued += by;
+  stop_told += by;
   first_loss += by;
   last_loss += by;
   vouched_until += by;

@@ -65,7 +65,6 @@ void run::state::attach(node& who, const agent_joined& event) {
   watch_over(who);
   send(who, std::make_shared<const daemon_message>(
                 welcome{options.epoch, options.version, timing_of(who)}));
-  send(who, std::make_shared<const daemon_message>(answer{who.state.seq}));
 }
 
 void run::state::detach(node& who, bool disconnect) {
@@ -140,12 +139,14 @@ void run::state::refuse(node& who, std::string text) {
 
 bool run::state::is_candidate(const node& who) const {
   return who.connection != 0 && who.stands == standing::here && !who.state.draining &&
-         who.state.unkillable == 0;
+         who.state.unkillable == 0 && !who.overdue;
 }
 
 // Keeps the count of candidates of its group.
 void run::state::recount(node& who) {
-  if (who.connection != 0 && who.stands == standing::here && who.state.unkillable != 0) {
+  if (!may_have_workers(who.state)) who.overdue = false;
+  const bool is_stuck = who.state.unkillable != 0 || who.overdue;
+  if (who.connection != 0 && who.stands == standing::here && is_stuck) {
     stuck.insert(who.order);
   } else {
     stuck.erase(who.order);

@@ -117,6 +117,7 @@ void run::state::mark_unreachable(node& member) {
 void run::state::mark_reachable(node& member) {
   if (!member.unreachable) return;
   member.unreachable = false;
+  stop_told = now;
   member.phase = member_phase::stopping;
   --members_unreachable;
 }

@@ -254,6 +254,7 @@ bool run::state::fill_gap(node& who) {
   if (members[slot] != nullptr) return false;
   members[slot] = &who;
   --members_unreachable;
+  stop_told = now;
   who.stands = standing::here;
   if (who.group == nullptr) who.group = &group_of(who.greeting.settings);
   who.slot = who.last_slot = slot;

@@ -201,6 +201,9 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
   enter(run_phase::stopping);
   start_deadline.reset();
   stop_issued = now;
+  stop_told = now;
+  stop_patience = std::max(grace, timing().drain_grace) + timing().kill_wait + timing().stop_grace +
+                  2 * timing().node_timeout;
   stop_step = steps;
   last_end = text;
   first_acknowledged.reset();
@@ -269,6 +272,28 @@ void run::state::on_stop_status(node& who) {
       mark_down(who);
       return;
   }
+}
+
+// A node that has acknowledged asks, kills, and names what it cannot kill, each in bounded time.
+// One that still stops after all that is broken; it is treated as one whose workers cannot be
+// killed.
+std::optional<time_point> run::state::stop_overdue_at() const {
+  if (phase != run_phase::stopping) return std::nullopt;
+  if (members_down + members_unreachable >= members.size()) return std::nullopt;
+  return stop_told + stop_patience;
+}
+
+void run::state::on_stop_overdue() {
+  for (node* const member : members) {
+    const bool stops = member != nullptr && member->acknowledged && !member->unreachable;
+    if (!stops || member->down) continue;
+    note(note_level::error, member->label() + " still stops its workers " + to_text(stop_patience) +
+                                " after it was told to: going on without it");
+    member->overdue = true;
+    recount(*member);
+    mark_down(*member);
+  }
+  stop_told = now;  // for those who have not acknowledged: they may run on, and are waited for
 }
 
 void run::state::end_of_stop() {

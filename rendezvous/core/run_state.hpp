@@ -83,6 +83,7 @@ struct node {
   bool away = false;       // declared gone, and not back since
   bool dead = false;       // with proof
   bool drain_seen = false;
+  bool overdue = false;  // said `stopping` for longer than any stop can take
 
   const std::string& label() const { return greeting.node; }
 };
@@ -125,7 +126,7 @@ struct run::state {
   std::unordered_map<connection_id, node*> by_connection;
   std::map<std::pair<time_point, std::uint64_t>, node*> watch;  // when to look at whom
   std::list<settings_group> groups;
-  std::set<std::uint64_t> stuck;  // by join order: connected, with workers that cannot be killed
+  std::set<std::uint64_t> stuck;  // by join order: connected, with workers that do not end
   std::uint64_t next_order = 1;
   std::uint64_t wait_generation = 1;
   std::uint64_t wait_built = 0;
@@ -150,6 +151,8 @@ struct run::state {
   // The stop.
   std::uint64_t stop_step = 0;
   time_point stop_issued{};
+  time_point stop_told{};       // when the last member was told to stop: one may come back later
+  duration stop_patience{};     // from then on; nobody who speaks is waited for longer
   bool stop_uncharged = false;  // a join or a recovery, whatever the members report
   bool settle_wanted = false;
   time_point first_loss{};
@@ -225,6 +228,8 @@ struct run::state {
   void on_unasked_end(node& who);
   void on_stop_status(node& who);
   void remember_loss();
+  std::optional<time_point> stop_overdue_at() const;
+  void on_stop_overdue();
   void end_of_stop();
   bool charge(const std::optional<cause>& why);
   void leave_round();

@@ -65,7 +65,7 @@ std::string run::state::gathering_reason() const {
             std::to_string(by_size[0]->here) + ")";
   }
   if (!stuck.empty()) {
-    text += "; " + nodes.at(*stuck.begin())->label() + " has workers that cannot be killed";
+    text += "; " + nodes.at(*stuck.begin())->label() + " has workers that do not end";
     if (stuck.size() > 1) text += " (and " + std::to_string(stuck.size() - 1) + " more nodes)";
   }
   return text;

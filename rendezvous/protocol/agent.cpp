@@ -155,6 +155,7 @@ void read(fields& from, tether_hello& value) {
 
 void read(fields& from, tether_beat& value) {
   from.count("seq", value.seq);
+  from.flag("succeeded", value.succeeded);
 }
 void read(fields& from, tether_answer& value) {
   from.count("seq", value.seq);

@@ -232,6 +232,7 @@ struct line_of {
     json_writer object(line);
     object.text("type", "tether_beat");
     object.number("seq", value.seq);
+    object.flag_if("succeeded", value.succeeded);
   }
   void operator()(const welcome& value) const {
     json_writer object(line);

@@ -3,6 +3,7 @@
 #include "tests/simulation/network.hpp"
 #include "tests/simulation/world.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -114,7 +115,7 @@ void agent::run(const core::dial_tether& effect) {
 }
 
 void agent::run(const core::send_tether_beat& effect) {
-  if (tether_) world_.net().send(*tether_, 0, agent_message(tether_beat{effect.seq}));
+  if (tether_) world_.net().send(*tether_, 0, agent_message(effect.beat));
 }
 
 void agent::run(const core::drop_tether&) {
@@ -204,7 +205,14 @@ void agent::on_dial_failed(std::uint64_t dial, const std::string& text) {
 
 void agent::on_message(connection& from, int, const payload& message) {
   if (daemon_.get() == &from) {
-    step(core::daemon_said{std::get<std::shared_ptr<const daemon_message>>(message)});
+    const auto& said = std::get<std::shared_ptr<const daemon_message>>(message);
+    if (const auto* order = std::get_if<desired>(said.get())) {
+      news& known = told_[order->instance];
+      known.restarts_used = std::max(known.restarts_used, order->restarts_used);
+      round_number& newest = known.rounds[world_.daemon_index()];
+      newest = std::max(newest, order->round);
+    }
+    step(core::daemon_said{said});
   } else if (tether_.get() == &from) {
     const auto& reply = std::get<tether_reply>(message);
     if (const auto* answered = std::get_if<tether_answer>(&reply))
@@ -217,12 +225,17 @@ void agent::on_message(connection& from, int, const payload& message) {
   }
 }
 
+agent::news agent::told(instance_id instance) const {
+  const auto found = told_.find(instance);
+  return found == told_.end() ? news{} : found->second;
+}
+
 void agent::tether_spoke(connection& from, const agent_message& message) {
   if (const auto* first = std::get_if<tether_hello>(&message)) {
     attached_[from.id] = true;
     step(core::member_attached{from.id, *first});
   } else if (const auto* beat = std::get_if<tether_beat>(&message)) {
-    step(core::member_beat{from.id, beat->seq});
+    step(core::member_beat{from.id, *beat});
   }
 }
 

@@ -30,6 +30,12 @@ class agent final : public process {
   connection* daemon_connection() const { return daemon_.get(); }
   connection* tether() const { return tether_.get(); }
   const core::member& machine() const { return machine_; }
+  // The highest that it has read.
+  struct news {
+    std::uint32_t restarts_used = 0;
+    std::map<std::uint64_t, round_number> rounds;  // by the daemon that named them
+  };
+  news told(instance_id instance) const;
   std::string why() const override { return machine_.why(local_now()); }
   std::uint64_t index = 0;
   bool asked_to_leave = false;          // a signal was sent to it
@@ -80,6 +86,7 @@ class agent final : public process {
   std::map<std::uint64_t, std::shared_ptr<connection>> accepted_;  // by connection id
   std::map<std::uint64_t, bool> attached_;
   std::optional<core::leave> left_;
+  std::map<instance_id, news> told_;
 };
 
 // Kills the workers of a dead agent and says so to the daemon, again and again until it is heard.

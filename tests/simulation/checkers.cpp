@@ -32,6 +32,7 @@ void checkers::check_ranks(const worker_group& group, round_record& round, bool 
   if (first) {
     round.common = place;
     round.restarts_used = group.restarts_used;
+    round.started_by = world_.daemon_index();
   }
   const assignment& common = round.common;
   if (place.world_size != common.world_size || place.group_world_size != common.group_world_size ||
@@ -60,6 +61,34 @@ void checkers::check_ranks(const worker_group& group, round_record& round, bool 
 
 // ---- rounds ------------------------------------------------------------------------------------
 
+// When the daemon dies together with everybody whom it had told of a round, or of a charge, nobody
+// knows of it any more: that takes a journal.
+bool checkers::is_known(const round_record& round,
+                        const std::function<bool(const agent&)>& was_told) const {
+  const daemon* const here = world_.current_daemon();
+  if (here == nullptr || here->index == round.started_by) return true;
+  const std::set<session_id> heard = here->sessions_joined();
+  return std::any_of(world_.agents().begin(), world_.agents().end(), [&](const auto& each) {
+    return each->alive() && heard.contains(each->session()) && was_told(*each);
+  });
+}
+
+// Its number is given again; none of its workers may live.
+void checkers::forget_unknown_round(const worker_group& group, instance_record& instance) {
+  const auto found = instance.rounds.find(group.round);
+  if (found == instance.rounds.end()) return;
+  const bool lives = std::any_of(live_.begin(), live_.end(), [&](const auto& each) {
+    return each->alive > 0 && each->instance == group.instance && each->round == group.round;
+  });
+  const auto was_told = [&](const agent& each) {
+    const auto told = each.told(group.instance).rounds;
+    return std::any_of(told.begin(), told.end(), [&](const auto& one) {
+      return one.first < world_.daemon_index() && one.second >= group.round;
+    });
+  };
+  if (!lives && !is_known(found->second, was_told)) instance.rounds.erase(found);
+}
+
 // A round that was complete and had no failure of a worker can have cost nothing; the others may.
 void checkers::check_rounds(const worker_group& group, instance_record& instance) {
   const auto here = instance.rounds.find(group.round);
@@ -72,7 +101,10 @@ void checkers::check_rounds(const worker_group& group, instance_record& instance
   }
   const auto earlier = std::prev(here);
   const round_record& before = earlier->second;
-  if (group.restarts_used < before.restarts_used)
+  const auto was_told = [&](const agent& each) {
+    return each.told(group.instance).restarts_used >= before.restarts_used;
+  };
+  if (group.restarts_used < before.restarts_used && is_known(before, was_told))
     return violated(group, "rounds: restarts_used fell");
   std::uint64_t chargeable = group.round - earlier->first - 1;
   if (before.may_be_charged || !before.was_full) ++chargeable;
@@ -89,10 +121,14 @@ bool checkers::excused(const worker_group& older, moment& until) const {
   if (world_.host_at(older.host).standing_still) return true;
   const duration orphan = world_.settings().timing.orphan_limit;
   if (world_.now() - older.owner->heard_by_daemon >= orphan - orphan / 50) return true;
-  const auto went_on = older.owner->went_on_at();
-  if (!went_on || *went_on < older.started) return false;
+  // Back among the living, by itself or in the daemon's eyes, it has so long to notice.
   const duration limit = world_.settings().timing.isolation_limit;
-  until = *went_on + limit + limit / 50 + world_.settings().timing.heartbeat_interval;
+  std::optional<moment> back = older.owner->orphan_until;
+  if (const auto went_on = older.owner->went_on_at()) back = std::max(back.value_or(0s), *went_on);
+  // One whose clock stood still, too, may even start on what it was told before.
+  const std::optional<moment> clock_back = world_.host_at(older.host).clock_went_on_at;
+  if (!back || (*back < older.started && back != clock_back)) return false;
+  until = *back + limit + limit / 50 + world_.settings().timing.heartbeat_interval;
   return world_.now() < until;
 }
 
@@ -120,8 +156,12 @@ void checkers::group_started(const std::shared_ptr<worker_group>& group) {
   instance_record& instance = instances_[group->instance];
   if (instance.closed && instance.closed_by == world_.daemon_index() && !group->owner->went_on_at())
     return violated(*group, "closed: workers started in a closed instance");
+  forget_unknown_round(*group, instance);
   const auto [here, first] = instance.rounds.try_emplace(group->round);
-  if (first) ++rounds_started_;
+  if (first) {
+    ++rounds_started_;
+    here->second.may_be_charged = instance.start_failed.contains(group->round);
+  }
   check_ranks(*group, here->second, first);
   check_rounds(*group, instance);
   check_overlap(group);
@@ -134,6 +174,7 @@ void checkers::worker_failed(const worker_group& group) {
 }
 
 void checkers::start_failed(instance_id instance, round_number round) {
+  instances_[instance].start_failed.insert(round);
   const auto found = instances_[instance].rounds.find(round);
   if (found != instances_[instance].rounds.end()) found->second.may_be_charged = true;
 }
@@ -155,16 +196,18 @@ void checkers::agent_left(const agent& who) {
   if (who.group && who.group->alive > 0 && !who.group->only_unkillable())
     return violated(*who.group, "closed: an agent left while its workers live");
   if (who.asked_to_leave) return;
+  // One that was told late of the end of its instance may be present at the end of the next, too.
+  const instance_record* other = nullptr;
   for (const auto& [id, instance] : instances_) {
     if (!instance.closed || !instance.present.contains(who.session())) continue;
+    if (who.left()->exit_code == instance.exit_code) return;
     if (instance.faults_at_close != world_.faults() || world_.faults_active()) continue;
-    if (who.left()->exit_code == 64) continue;
-    if (who.left()->exit_code != instance.exit_code) {
-      world_.violated("closed: " + who.greeting().node + " left with " +
-                      std::to_string(who.left()->exit_code) + ", the run with " +
-                      std::to_string(instance.exit_code));
-    }
+    if (who.left()->exit_code != 64) other = &instance;
   }
+  if (other == nullptr) return;
+  world_.violated("closed: " + who.greeting().node + " left with " +
+                  std::to_string(who.left()->exit_code) + ", the run with " +
+                  std::to_string(other->exit_code));
 }
 
 void checkers::queue_grew(const connection& over, int end) {

@@ -18,6 +18,7 @@
 #include "tests/simulation/truth.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -53,6 +54,7 @@ class checkers {
   struct round_record {
     assignment common;
     std::uint32_t restarts_used = 0;
+    std::uint64_t started_by = 0;                  // which daemon
     std::map<std::uint32_t, std::uint32_t> ranks;  // first to count
     std::set<std::uint32_t> slots;
     std::set<session_id> sessions;
@@ -61,6 +63,7 @@ class checkers {
   };
   struct instance_record {
     std::map<round_number, round_record> rounds;
+    std::set<round_number> start_failed;  // said so, whether or not a worker was ever started
     bool closed = false;
     std::uint64_t closed_by = 0;  // which daemon
     int exit_code = 0;
@@ -70,6 +73,8 @@ class checkers {
 
   void check_ranks(const worker_group& group, round_record& round, bool first);
   void check_rounds(const worker_group& group, instance_record& instance);
+  bool is_known(const round_record& round, const std::function<bool(const agent&)>& was_told) const;
+  void forget_unknown_round(const worker_group& group, instance_record& instance);
   void check_overlap(const std::shared_ptr<worker_group>& group);
   bool excused(const worker_group& older, moment& until) const;
   void violated(const worker_group& group, const std::string& text);

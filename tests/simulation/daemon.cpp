@@ -121,7 +121,11 @@ void daemon::on_accepted(connection& from, int, std::uint16_t) {
 void daemon::on_message(connection& from, int, const payload& message) {
   const auto found = peers_.find(from.id);
   if (found == peers_.end()) return;
-  from.ends[0].owner->heard_by_daemon = world_.now();
+  process& speaker = *from.ends[0].owner;
+  const duration orphan = world_.settings().timing.orphan_limit;
+  if (world_.now() - speaker.heard_by_daemon >= orphan - orphan / 50)
+    speaker.orphan_until = world_.now();
+  speaker.heard_by_daemon = world_.now();
   const auto& said = std::get<agent_message>(message);
   if (const auto* first = std::get_if<hello>(&said)) {
     if (!run_) {

@@ -30,6 +30,7 @@ struct host {
   bool powered = true;
   bool standing_still = false;  // the whole machine, as a paused VM
   bool clock_stands_still = false;
+  std::optional<moment> clock_went_on_at;  // when it last did, after standing still
   moment still_since{};
   std::uint64_t boots = 1;
   std::uint16_t port_next = 30000;
@@ -75,6 +76,8 @@ class process {
 
   std::unordered_map<std::uint64_t, std::shared_ptr<connection>> connections;
   moment heard_by_daemon{};  // its newest word that a daemon read
+  // When a daemon last read a word of it that came after orphan_limit of silence.
+  std::optional<moment> orphan_until;
 
  protected:
   virtual void on_wake() = 0;

@@ -182,7 +182,10 @@ void world::go_on(host& which) {
   if (!which.standing_still) return;
   trace([&] { return which.name + " goes on"; });
   which.standing_still = false;
-  if (which.clock_stands_still) which.clock.stood_still(which.still_since, now());
+  if (which.clock_stands_still) {
+    which.clock.stood_still(which.still_since, now());
+    which.clock_went_on_at = now();
+  }
   network_.islands_changed();
   for (auto& what : std::exchange(which.deferred, {}))
     what();

@@ -76,8 +76,20 @@ void world::end_worker(worker_group& group, std::size_t index, bool success, cau
   event.cause.process = static_cast<std::int64_t>(1000 * group.id + index);
   event.cause.text = "worker ended";
   agent* const owner = group.owner;
-  on_host(host_at(group.host), random_.between(100us, 20ms),
-          [=] { owner->post([=] { owner->step(event); }); });
+  host& where = host_at(group.host);
+  // The agent notices the death at once, and tells of it when it has read the last output.
+  on_host(where, random_.between(50us, 1ms), [=, this, &where] {
+    owner->post([=, this, &where] {
+      const time_point noticed = owner->local_now();
+      on_host(where, random_.between(50us, 20ms), [=] {
+        owner->post([=] {
+          core::worker_ended told = event;
+          told.cause.age = owner->local_now() - noticed;
+          owner->step(told);
+        });
+      });
+    });
+  });
 }
 
 void world::fail_worker(worker_group& group, std::size_t index, cause_class kind, int code) {

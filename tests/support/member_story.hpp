@@ -177,6 +177,7 @@ class member_story {
   bool daemon_answers = true;
   bool leader_answers = true;
   std::map<std::uint64_t, bool> silent_members;  // tethers that beat no more
+  bool members_succeeded = false;                // what their beats say
   std::uint16_t tether_port = 29500;
   std::uint64_t desired_seq = 0;
   status sent;  // the newest
@@ -202,7 +203,7 @@ class member_story {
     }
   }
   void react(const core::send_tether_beat& effect) {
-    if (leader_answers) tell(core::tether_answered{member_.round(), effect.seq});
+    if (leader_answers) tell(core::tether_answered{member_.round(), effect.beat.seq});
   }
   void react(const core::answer_member& effect) {
     // A member beats again one heartbeat later; here with the next status, to need no clock.
@@ -214,7 +215,7 @@ class member_story {
   void members_beat() {
     const std::map<std::uint64_t, std::uint64_t> beats = std::exchange(waiting_beats_, {});
     for (const auto& [tether, seq] : beats)
-      tell(core::member_beat{tether, seq});
+      tell(core::member_beat{tether, {seq, members_succeeded}});
   }
   // Time with beats of all members that are not silent.
   void pass_with_members(duration by) {

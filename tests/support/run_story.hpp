@@ -26,6 +26,7 @@ struct fake_node {
   // What the daemon said.
   desired wanted;
   std::uint64_t answered = 0;
+  bool answered_before_wanted = false;  // was ever answered while `wanted` said nothing
   std::size_t desired_count = 0;
   std::string refusal;
   const void* wanted_buffer = nullptr;
@@ -241,6 +242,7 @@ class run_story {
       ++who->desired_count;
     } else if (const auto* said = std::get_if<answer>(sent.message.get())) {
       who->answered = said->seq;
+      if (who->wanted.seq == 0) who->answered_before_wanted = true;
     } else if (const auto* no = std::get_if<refused>(sent.message.get())) {
       who->refusal = no->text;
     }

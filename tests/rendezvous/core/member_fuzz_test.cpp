@@ -113,7 +113,7 @@ class checked_member {
         return member_attached{tether,
                                {1, round, {9, tether}, static_cast<std::uint32_t>(pick(4))}};
       case 8:
-        return member_beat{tether, ++beat_of_member_};
+        return member_beat{tether, {++beat_of_member_, pick(2) == 0}};
       case 9:
         return member_detached{tether};
       case 10:
@@ -149,7 +149,7 @@ class checked_member {
       } else if (const auto* const sent = std::get_if<send_to_daemon>(&effect)) {
         check_words(sent->message);
       } else if (const auto* const beat = std::get_if<send_tether_beat>(&effect)) {
-        beat_ = beat->seq;
+        beat_ = beat->beat.seq;
       } else if (std::holds_alternative<leave>(effect)) {
         left_ = true;
       }

@@ -110,7 +110,7 @@ TEST_CASE("a beat vouches from when the answer before it was given") {
   // The hello was answered at the start; a beat that was 6 s on its way says no more than that.
   const time_point answered = story.now();
   story.pass(6s);
-  story.tell(member_beat{101, 1});
+  story.tell(member_beat{101, {1}});
   story.forget();
   while (!story.did<kill_workers>() && story.now() < answered + 20s)
     story.pass(10ms);

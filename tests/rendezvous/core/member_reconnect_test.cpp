@@ -64,7 +64,7 @@ TEST_CASE("what is older than the newest word is ignored") {
     desired again = story.order(desired_phase::stop, 3);
     again.seq = --story.desired_seq;
     story.say(again);
-    CHECK(story.sent.phase == member_phase::assigned);
+    CHECK(story.machine().phase() == member_phase::assigned);
   }
   SECTION("an instance that this connection has left behind, too") {
     desired other = story.order(desired_phase::wait, 0);
@@ -149,6 +149,20 @@ TEST_CASE("a daemon that died with its host is tried until join_timeout, then na
   CHECK(story.left->exit_code == 1);
   CHECK_THAT(story.left->text, Contains("10.0.0.100:29400"));
   CHECK_THAT(story.left->text, Contains("Connection reset by peer"));
+}
+
+TEST_CASE("a leader that has succeeded stays without a daemon while others run on it") {
+  member_story story;
+  story.run_as_leader(2);
+  story.worker_succeeds(0);
+  story.worker_succeeds(1);
+  story.lose_daemon();
+  story.pass_with_members(2 * story.timing.join_timeout);
+  CHECK_FALSE(story.left);
+  CHECK(story.did<answer_member>());
+  story.members_succeeded = true;
+  story.pass_with_members(story.timing.join_timeout + 2 * story.timing.heartbeat_interval);
+  REQUIRE(story.left);
 }
 
 TEST_CASE("a connection without a welcome is another service's: it is dropped and tried again") {

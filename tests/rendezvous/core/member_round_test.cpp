@@ -19,9 +19,13 @@ TEST_CASE("the leader opens the round's service, says its ports, and starts when
   CHECK_FALSE(story.did<start_workers>());
   story.assign(1, 0, 2);
   CHECK(story.did<start_workers>());
-  CHECK(story.sent.phase == member_phase::starting);
+  CHECK(story.machine().phase() == member_phase::starting);
   story.tell(workers_started{1});
   CHECK(story.sent.phase == member_phase::running);
+  CHECK_FALSE(story.sent.place);  // the daemon knows it: it has given it
+  story.lose_daemon();
+  story.connect();
+  REQUIRE(story.sent.place);  // another one may not
   CHECK(story.sent.place->world_size == 4);
 }
 
@@ -46,7 +50,7 @@ TEST_CASE("a member dials the leader before it starts workers") {
   CHECK(story.all<dial_tether>()[0].address == "10.0.0.1");
   CHECK(story.all<dial_tether>()[0].hello.slot == 1);
   CHECK_FALSE(story.did<start_workers>());
-  CHECK(story.sent.phase == member_phase::assigned);
+  CHECK(story.machine().phase() == member_phase::assigned);
   story.tell(tether_connected{1});
   CHECK_FALSE(story.did<start_workers>());
   story.tell(tether_answered{1, 0});
@@ -57,7 +61,7 @@ TEST_CASE("a leader that cannot be reached is a start failure that names both ad
   member_story story;
   story.connect();
   story.assign(1, 1, 2);
-  for (int tries = 0; tries < 400 && story.sent.phase == member_phase::assigned; ++tries) {
+  for (int tries = 0; tries < 400 && story.machine().phase() == member_phase::assigned; ++tries) {
     story.tell(tether_disconnected{1, "No route to host"});
     story.pass(100ms);
   }
@@ -68,6 +72,26 @@ TEST_CASE("a leader that cannot be reached is a start failure that names both ad
         "cannot reach the leader node-a at 10.0.0.1:29500 from 10.0.0.2, tried for 30 s; the last "
         "try: No route to host");
   CHECK_FALSE(story.did<start_workers>());
+}
+
+TEST_CASE("on the way to running a heartbeat says how far a node is, no status of its own") {
+  member_story story;
+  story.connect();
+  const std::size_t before = story.statuses;
+  story.assign(1, 1, 2);
+  story.reach_leader();
+  CHECK(story.machine().phase() == member_phase::starting);
+  CHECK(story.statuses == before);
+  story.tell(workers_started{1});
+  CHECK(story.statuses == before + 1);
+  CHECK(story.sent.phase == member_phase::running);
+
+  member_story slow;
+  slow.connect();
+  slow.assign(1, 1, 2);
+  slow.pass(slow.timing.heartbeat_interval);
+  CHECK(slow.sent.phase == member_phase::assigned);
+  CHECK(slow.sent.round == 1);
 }
 
 TEST_CASE("the first failure is told at once, and the other workers run on until the stop") {
@@ -108,7 +132,7 @@ TEST_CASE("a stop is acknowledged after the tether was let go, never before") {
   CHECK(leader.did<drop_members>());
   CHECK(leader.place_of<drop_members>() < leader.place_of<send_to_daemon>());
   leader.forget();
-  leader.tell(member_beat{101, 50});
+  leader.tell(member_beat{101, {50}});
   CHECK_FALSE(leader.did<answer_member>());
   leader.attach(1, 300);
   CHECK(leader.did<refuse_member>());
@@ -122,6 +146,56 @@ TEST_CASE("workers that end after our stop are marked so") {
   CHECK(story.sent.phase == member_phase::stopped);
   REQUIRE(story.sent.causes.size() == 1);
   CHECK(story.sent.causes[0].by_our_stop);
+}
+
+TEST_CASE("a worker that had died before our stop is no victim of it, however late it is told") {
+  member_story story;
+  story.run_as_member();
+  story.want(desired_phase::stop, 1);
+  story.pass(100ms);
+  cause why;
+  why.kind = cause_class::signal;
+  why.code = 15;
+  why.age = 90ms;
+  story.tell(worker_ended{1, 0, false, why});
+  why.code = 11;
+  why.age = 200ms;
+  why.tail = "Segmentation fault";
+  story.tell(worker_ended{1, 1, false, why});
+  CHECK(story.sent.phase == member_phase::stopped);
+  REQUIRE(story.sent.causes.size() == 2);
+  CHECK(story.sent.causes[0].code == 11);
+  CHECK_FALSE(story.sent.causes[0].by_our_stop);
+  CHECK(story.sent.causes[0].tail == "Segmentation fault");
+  CHECK(story.sent.causes[1].by_our_stop);
+}
+
+TEST_CASE("of many causes those are told that are likeliest the first") {
+  core::member_options options = member_story::default_options();
+  options.greeting.worker_count = 8;
+  member_story story(options);
+  story.connect();
+  desired value = story.order(desired_phase::run, 1);
+  value.place = assignment{1, 2, 8, 16, "10.0.0.1", 29501, 29500, "node-a", {}};
+  story.say(value);
+  story.reach_leader();
+  story.tell(workers_started{1});
+  cause why;
+  why.kind = cause_class::exit;
+  for (std::uint32_t local_rank = 0; local_rank < 8; ++local_rank) {
+    why.code = static_cast<int>(local_rank) + 1;
+    why.age = local_rank * 10ms;
+    why.tail = "tail " + std::to_string(local_rank);
+    if (local_rank == 6) why.kind = cause_class::signal;
+    story.tell(worker_ended{1, local_rank, false, why});
+    why.kind = cause_class::exit;
+  }
+  REQUIRE(story.sent.causes.size() == causes_max);
+  const std::vector<int> codes = {7, 8, 6, 5};
+  for (std::size_t index = 0; index < codes.size(); ++index) {
+    CHECK(story.sent.causes[index].code == codes[index]);
+    CHECK(story.sent.causes[index].tail.empty() == (index != 0));
+  }
 }
 
 TEST_CASE("stop asks, kills after the grace, and names what outlives SIGKILL") {
@@ -148,6 +222,9 @@ TEST_CASE("stop asks, kills after the grace, and names what outlives SIGKILL") {
     CHECK(story.sent.round == 1);
     story.worker_fails(1, 137);
     CHECK(story.did<dial_tether>());
+    CHECK(story.machine().round() == 2);
+    story.reach_leader();
+    story.tell(workers_started{2});
     CHECK(story.sent.round == 2);
     CHECK(story.sent.unkillable == 0);
   }
@@ -172,6 +249,7 @@ TEST_CASE("a stopped round is never entered again; the next one is") {
   story.reach_leader();
   REQUIRE(story.did<start_workers>());
   CHECK(story.all<start_workers>()[0].round == 2);
+  story.tell(workers_started{2});
   CHECK(story.sent.causes.empty());
 }
 
@@ -194,8 +272,8 @@ TEST_CASE("a newer round first takes down what still lives of an older one, with
   CHECK_FALSE(story.did<dial_tether>());
   story.workers_end_by_signal(9);
   CHECK(story.did<dial_tether>());
-  CHECK(story.sent.round == 2);
-  CHECK(story.sent.phase == member_phase::assigned);
+  CHECK(story.machine().round() == 2);
+  CHECK(story.machine().phase() == member_phase::assigned);
 }
 
 TEST_CASE("success is final, and the leader serves the store until the round is over") {

@@ -1,6 +1,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/run_story.hpp"
 
+#include <algorithm>
 #include <csignal>
 
 using namespace ddprun;
@@ -144,11 +145,9 @@ TEST_CASE("success is final: a later loss of that member does not end the round"
 }
 
 TEST_CASE("a worker that cannot be killed takes its node out; the others go on") {
-  run_settings settings = nodes_of(1, 2);
-  run_story story;
-  fake_node& a = story.joined("a", settings);
-  fake_node& b = story.joined("b", settings);
-  story.start_round();
+  pair_story story(nodes_of(1, 2));
+  fake_node& a = *story.a;
+  fake_node& b = *story.b;
   story.fail(b, 1);
   b.state.unkillable = 1;
   story.stop_all();
@@ -159,6 +158,48 @@ TEST_CASE("a worker that cannot be killed takes its node out; the others go on")
   b.state.unkillable = 0;
   story.say(b);
   CHECK(b.wanted.phase == desired_phase::wait);
+}
+
+TEST_CASE("a node that speaks but never ends its stop takes itself out; the others go on") {
+  const run_settings settings = nodes_of(1, 2);
+  pair_story story(settings);
+  fake_node& a = *story.a;
+  fake_node& b = *story.b;
+  story.fail(a, 1);
+  story.say(a, member_phase::stopping);
+  story.say(a, member_phase::stopped);
+  story.say(b, member_phase::stopping);
+  const timers& timing = settings.timing;
+  story.pass(timing.drain_grace + timing.kill_wait + timing.stop_grace + timing.node_timeout);
+  CHECK(story.view().phase == run_phase::stopping);
+  CHECK(a.wanted.phase == desired_phase::stop);
+  story.pass(timing.node_timeout);
+  CHECK(a.wanted.phase == desired_phase::prepare);
+  CHECK(a.wanted.group_world_size == 1);
+  CHECK(std::count_if(story.notes.begin(), story.notes.end(), [](const std::string& text) {
+          return text.starts_with("b still stops its workers 60 s after");
+        }) == 1);
+  story.start_round();
+  // Once it is done it is like any other.
+  story.say(b, member_phase::stopped);
+  CHECK(b.wanted.phase == desired_phase::wait);
+  CHECK(story.view().phase == run_phase::running);
+}
+
+TEST_CASE("a node that comes back late is given as long to stop as any other") {
+  pair_story story(nodes_of(1, 2));
+  fake_node& a = *story.a;
+  fake_node& b = *story.b;
+  story.disconnect(b);
+  story.disconnect(a);
+  story.pass(100s);  // nobody acknowledges: the round stays in its stop
+  REQUIRE(story.view().phase == run_phase::stopping);
+  story.connect(b);
+  story.say(b, member_phase::stopping);
+  story.pass(30s);
+  CHECK(story.view().phase == run_phase::stopping);
+  story.say(b, member_phase::stopped);
+  CHECK(b.wanted.phase != desired_phase::fence);
 }
 
 TEST_CASE("node losses have a budget of their own, per sliding hour") {
@@ -280,4 +321,26 @@ TEST_CASE("nodes that have not spoken since the stop never make up a round") {
   story.pass(200ms, {a});
   CHECK(story.view().phase == run_phase::preparing);
   CHECK(c.wanted.phase == desired_phase::wait);
+}
+
+TEST_CASE("a last call that has passed asks for no further look until somebody speaks") {
+  run_settings settings = nodes_of(2, 2);
+  settings.spares_max = 1;
+  settings.timing.last_call_timeout = 1s;
+  run_story story;
+  fake_node& a = story.joined("a", settings);
+  fake_node& b = story.joined("b", settings);
+  story.start_round();
+  fake_node& spare = story.joined("d", settings);
+  story.pass(1ms);
+  story.guardian(b);
+  story.say(a, member_phase::stopped);
+  // Two are here, enough for a round; but one has not said a word since the stop.
+  story.pass(6s, {&spare});
+  REQUIRE(story.view().phase == run_phase::gathering);
+  const auto next = story.machine().next_deadline();
+  REQUIRE(next);
+  CHECK(*next > story.now);
+  story.say(spare);
+  CHECK(story.view().phase == run_phase::preparing);
 }

@@ -110,7 +110,7 @@ TEST_CASE("a node that comes back while the round stops is waited for") {
   story.stop_but(*story.c);
   story.connect(*story.c);
   CHECK(story.c->wanted.phase == desired_phase::stop);
-  story.pass(60s);
+  story.pass(50s);
   CHECK(story.view().round == 1);
   story.stop_all();
   story.pass(600ms);
@@ -132,6 +132,27 @@ TEST_CASE("a node that comes back in an older round is fenced and joins anew") {
   story.rejoin(*story.c);
   CHECK(story.c->wanted.phase == desired_phase::wait);
   CHECK(story.view().phase == run_phase::running);
+}
+
+TEST_CASE("a fenced node is told so before its hello is answered: the answer would vouch for it") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(1, 2));
+  fake_node& b = story.joined("b", nodes_of(1, 2));
+  story.start_round();
+  story.guardian(b);
+  story.stop_all();
+  story.pass(600ms);
+  story.start_round();
+  REQUIRE(a.wanted.round == 2);
+  // Its machine stood still with the assignment of round 1 unread.
+  fake_node& late = b;
+  late.state.phase = member_phase::assigned;
+  late.answered_before_wanted = false;
+  late.wanted = {};
+  story.connect(late);
+  CHECK(late.wanted.phase == desired_phase::fence);
+  CHECK(late.answered == late.state.seq);
+  CHECK_FALSE(late.answered_before_wanted);
 }
 
 TEST_CASE("an agent of another instance is fenced") {
@@ -174,6 +195,17 @@ TEST_CASE("a loop that was late moves every deadline by that much") {
   CHECK(story.view().phase == run_phase::running);
   story.pass(9s, {story.a, story.b, story.c});
   CHECK(story.view().phase == run_phase::running);
+}
+
+TEST_CASE("a loss right after the loop was late is no cause from the future") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(2, 2));
+  fake_node& b = story.joined("b", nodes_of(2, 2));
+  story.start_round();
+  story.step(core::loop_was_late{5s});
+  story.guardian(b);
+  REQUIRE(a.wanted.first_cause);
+  CHECK(a.wanted.first_cause->age >= duration::zero());
 }
 
 TEST_CASE("words that wait in a socket count: only time_passed declares a loss") {

@@ -130,7 +130,7 @@ TEST_CASE("agent messages come back as they were sent") {
                                                goodbye{someone},
                                                guardian_word{"digits", someone},
                                                tether_hello{7, 3, someone, 2},
-                                               tether_beat{12}};
+                                               tether_beat{12, true}};
   for (const auto& message : messages) {
     std::string problem;
     const auto back = decode_agent_message(without_newline(encode(message)), &problem);
