@@ -46,9 +46,9 @@ void tether_client::dial(std::string address, std::uint16_t port, duration delay
   client_.dial(std::move(address), port, delay);
 }
 
-void tether_client::beat(std::uint64_t seq) {
+void tether_client::beat(const tether_beat& word) {
   if (!client_.is_connected()) return;
-  const agent_message message = tether_beat{seq};
+  const agent_message message = word;
   client_.send(message.index(), protocol::encode(message));
 }
 

@@ -31,7 +31,7 @@ class tether_client {
   void dial(std::string address, std::uint16_t port, duration delay, const tether_hello& hello);
 
   // A beat replaces an unsent one.
-  void beat(std::uint64_t seq);
+  void beat(const tether_beat& word);
 
   void drop() { client_.drop(); }
   bool is_connected() const { return client_.is_connected(); }

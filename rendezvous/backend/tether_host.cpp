@@ -66,7 +66,7 @@ void tether_host::take_line(std::uint64_t id, std::string_view line) {
   }
   if (const auto* beat = std::get_if<tether_beat>(&*message); beat && entry.attached) {
     const auto told = handlers_;
-    return told->beat(id, beat->seq);
+    return told->beat(id, *beat);
   }
   reject(id, "a tether says tether_hello once and tether_beat from then on");
 }

@@ -25,7 +25,7 @@ class tether_host {
  public:
   struct handlers {
     std::function<void(std::uint64_t tether, tether_hello hello)> attached;
-    std::function<void(std::uint64_t tether, std::uint64_t seq)> beat;
+    std::function<void(std::uint64_t tether, const tether_beat& word)> beat;
     std::function<void(std::uint64_t tether)> detached;
     std::function<void(std::string text)> stranger;  // for the log; may be empty
   };

@@ -26,7 +26,8 @@ constexpr std::size_t decimal_bytes_max = std::numeric_limits<std::int64_t>::dig
 
 }  // namespace
 
-key_value_store::key_value_store(store_limits limits) : limits_(limits) {}
+key_value_store::key_value_store(store_limits limits, hash_seed seed)
+    : limits_(limits), entries_(0, key_hash{seed}) {}
 
 // ---- memory ------------------------------------------------------------------------------------
 
@@ -106,6 +107,7 @@ error_code key_value_store::store(std::string_view key, item* at, std::string_vi
 
 void key_value_store::value_appeared(item* at) {
   ++values_;
+  value_keys_bytes_ += at->first.size();
   wake_all(at->second.waiting);
 }
 
@@ -130,6 +132,7 @@ std::int64_t key_value_store::erase(std::string_view key) {
   release(at->second.value->size());
   at->second.value.reset();
   --values_;
+  value_keys_bytes_ -= at->first.size();
   drop_if_unused(at);
   return 1;
 }
@@ -182,13 +185,7 @@ error_code key_value_store::queue_push(std::string_view key, std::string_view va
   entry& target = at->second;
   if (!target.queue) target.queue = std::make_unique<std::deque<shared_bytes>>();
   target.queue->push_back(std::make_shared<const std::string>(value));
-  // One item is for one waiter, the one that has waited longest.
-  if (wait_node* const node = target.waiting.first) {
-    client_state& client = clients_[node->client];
-    client.queue_offered = at->first;
-    client.has_offer = true;
-    arrived(node);
-  }
+  offer_item(at);
   return {};
 }
 
@@ -213,18 +210,25 @@ std::int64_t key_value_store::queue_length(std::string_view key) const {
   return static_cast<std::int64_t>(at->second.queue->size());
 }
 
+// One item is for one client: of those that wait, the first that it wakes. Who waits for other keys
+// too has seen this one come, and goes on waiting, so that nobody holds more than one offer.
+void key_value_store::offer_item(item* at) {
+  while (wait_node* const node = at->second.waiting.first) {
+    client_state& client = clients_[node->client];
+    if (!arrived(node)) continue;
+    client.queue_offered = at->first;
+    client.has_offer = true;
+    return;
+  }
+}
+
 // A client that was woken for an item and did not take it must not keep it from the next waiter.
 void key_value_store::pass_offer_on(client_id client) {
   client_state& holder = clients_[client];
   if (!holder.has_offer) return;
   holder.has_offer = false;
   item* const at = find(holder.queue_offered);
-  if (at == nullptr || !at->second.has_queue()) return;
-  wait_node* const node = at->second.waiting.first;
-  if (node == nullptr) return;
-  clients_[node->client].queue_offered = at->first;
-  clients_[node->client].has_offer = true;
-  arrived(node);
+  if (at != nullptr && at->second.has_queue()) offer_item(at);
 }
 
 }  // namespace ddprun::core

@@ -16,6 +16,7 @@
 // Thread rule: one thread.
 #pragma once
 
+#include "rendezvous/core/key_hash.hpp"
 #include "rendezvous/error.hpp"
 
 #include <cstddef>
@@ -50,7 +51,7 @@ class key_value_store {
  public:
   using client_id = std::uint32_t;
 
-  explicit key_value_store(store_limits limits = {});
+  explicit key_value_store(store_limits limits = {}, hash_seed seed = {});
   key_value_store(const key_value_store&) = delete;
   key_value_store& operator=(const key_value_store&) = delete;
 
@@ -96,6 +97,8 @@ class key_value_store {
   std::size_t size() const { return values_; }  // keys with a value
   std::size_t bytes_used() const { return bytes_used_; }
   std::size_t keys_used() const { return entries_.size(); }
+  // All bytes of the keys with a value.
+  std::size_t value_keys_bytes() const { return value_keys_bytes_; }
   // Every key with a value, in no order.
   void for_each_key(const std::function<void(std::string_view)>& visit) const;
 
@@ -123,12 +126,6 @@ class key_value_store {
     wait_list at_barrier;  // for the barrier to be complete
     bool has_queue() const { return queue && !queue->empty(); }
   };
-  struct key_hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view key) const {
-      return std::hash<std::string_view>{}(key);
-    }
-  };
   struct client_state {
     bool attached = false;
     std::size_t missing = 0;       // keys still absent; 0: no wait
@@ -146,9 +143,10 @@ class key_value_store {
   error_code store(std::string_view key, item* at, std::string_view value);
   void value_appeared(item* at);
   void wake_all(wait_list& list);
-  void arrived(wait_node* node);
+  bool arrived(wait_node* node);
   void link(item* at, wait_node* node);
   void unlink(wait_node* node);
+  void offer_item(item* at);
   void pass_offer_on(client_id client);
 
   store_limits limits_;
@@ -157,6 +155,7 @@ class key_value_store {
   std::vector<client_id> free_clients_;
   std::vector<client_id> woken_;
   std::size_t values_ = 0;
+  std::size_t value_keys_bytes_ = 0;
   std::size_t bytes_used_ = 0;
 };
 

@@ -50,15 +50,17 @@ void key_value_store::unlink(wait_node* node) {
   node->at = nullptr;
 }
 
-// What this node waits for has come. The nodes are freed with the last of them.
-void key_value_store::arrived(wait_node* node) {
+// What this node waits for has come. True with the last of them, which frees all and is the end of
+// the wait.
+bool key_value_store::arrived(wait_node* node) {
   const client_id client = node->client;
   unlink(node);
   client_state& waiter = clients_[client];
-  if (--waiter.missing != 0) return;
+  if (--waiter.missing != 0) return false;
   release(waiter.nodes.size() * store_item_overhead_bytes);
   std::vector<wait_node>().swap(waiter.nodes);
   woken_.push_back(client);
+  return true;
 }
 
 void key_value_store::wake_all(wait_list& list) {
@@ -92,14 +94,18 @@ result<wait_outcome> key_value_store::wait(client_id client,
 result<wait_outcome> key_value_store::barrier(client_id client, std::string_view key,
                                               std::int64_t world_size) {
   cancel_wait(client);
+  // Room to register is wanted first, and from the last who comes too: a call that fails must not
+  // have counted.
+  if (!charge(store_item_overhead_bytes)) return errc::limit_reached;
   const auto count = add(key, 1);
+  const bool waits = count && *count < world_size;
+  if (!waits) release(store_item_overhead_bytes);
   if (!count) return count.error();
   item* const at = find(key);
-  if (*count >= world_size) {
+  if (!waits) {
     wake_all(at->second.at_barrier);
     return wait_outcome::over;
   }
-  if (!charge(store_item_overhead_bytes)) return errc::limit_reached;
   client_state& waiter = clients_[client];
   waiter.nodes.resize(1);
   waiter.missing = 1;
@@ -110,9 +116,9 @@ result<wait_outcome> key_value_store::barrier(client_id client, std::string_view
 }
 
 void key_value_store::cancel_wait(client_id client) {
-  pass_offer_on(client);
   client_state& waiter = clients_[client];
-  if (waiter.nodes.empty()) return;
+  // Who holds an offer was woken, and has no nodes.
+  if (waiter.nodes.empty()) return pass_offer_on(client);
   for (wait_node& node : waiter.nodes) {
     item* const at = node.at;
     if (at == nullptr) continue;

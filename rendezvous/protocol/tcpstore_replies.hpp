@@ -1,7 +1,9 @@
 // Replies are the bytes that a TCPStore connection has still to be sent, in order.
 //
 // Small values are copied among the other bytes; from `shared_from_bytes` on a value is held as the
-// shared buffer it is, so that one stored blob is not copied for each of its readers.
+// shared buffer it is, so that one stored blob is not copied for each of its readers. Once
+// `copied_bytes_max` stand there, values of any size but the smallest are held so: a megabyte of
+// keys in one MULTI_GET must not become a hundred of copies.
 //
 // Thread rule: one thread. Ownership: shared values stay alive until they are consumed.
 #pragma once
@@ -20,6 +22,8 @@ namespace ddprun::protocol::tcpstore {
 class replies {
  public:
   static constexpr std::size_t shared_from_bytes = 1024;
+  static constexpr std::size_t copied_bytes_max = 1024 * 1024;
+  static constexpr std::size_t always_copied_bytes = 64;
   // Memory kept for the next replies once all have been sent.
   static constexpr std::size_t kept_bytes_max = 4096;
 

@@ -1,4 +1,5 @@
 // ddprun-rendezvous: a server and a command line.
+#include "rendezvous/core/cause.hpp"
 #include "rendezvous/net/descriptor_limit.hpp"
 #include "rendezvous/server/options.hpp"
 #include "rendezvous/server/server.hpp"
@@ -71,6 +72,7 @@ int serve(const daemon_options& options) {
   wanted.bind_address = options.bind_address;
   wanted.port = options.port;
   wanted.service.recovery_window = options.recovery_window;
+  wanted.store_limits.bytes_max = options.store_bytes_max;
   wanted.service.log = [](note_level level, const std::string& text) {
     spdlog::log(to_spdlog(level), text);
   };
@@ -79,7 +81,7 @@ int serve(const daemon_options& options) {
   boost::asio::signal_set signals(io, SIGINT, SIGTERM);
   signals.async_wait([&](const error_code& error, int number) {
     if (error) return;
-    spdlog::info("stopping on {}", ::strsignal(number));
+    spdlog::info("stopping on {}", core::signal_name(number));
     daemon.stop();
     io.stop();
   });

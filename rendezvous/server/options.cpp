@@ -12,8 +12,10 @@
 namespace ddprun::server {
 namespace {
 
-constexpr std::array<std::string_view, 7> known = {
-    "--bind", "--help", "--log-level", "--port", "--port-file", "--recovery-window", "--version"};
+constexpr std::array<std::string_view, 8> known = {
+    "--bind",         "--help",   "--log-level", "--port", "--port-file", "--recovery-window",
+    "--store-memory", "--version"};
+constexpr std::size_t store_mib_max = std::size_t{1} << 20;
 
 std::size_t edits(std::string_view left, std::string_view right) {
   std::vector<std::size_t> row(right.size() + 1);
@@ -70,6 +72,10 @@ std::string set(daemon_options& options, const std::string& name, const std::str
     const auto level = parse_level(value);
     if (!level) return "is none of debug, info, warning and error";
     options.log_level = *level;
+  } else if (name == "--store-memory") {
+    const auto mib = parse<std::size_t>(value);
+    if (!mib || *mib == 0 || *mib > store_mib_max) return "is no size in MiB (1 to 1048576)";
+    options.store_bytes_max = *mib << 20;
   } else {
     const auto seconds = parse<double>(value);
     if (!seconds || !std::isfinite(*seconds) || *seconds < 0 || *seconds > 86'400) {
@@ -130,6 +136,8 @@ it goes on.
   --log-level LEVEL           debug, info, warning or error (info)
   --recovery-window SECONDS   wait so long for agents of an earlier daemon on this endpoint before
                               new rounds start; 0: there was none (10)
+  --store-memory MIB          hold at most so much for TCPStore clients; who asks for more is cut
+                              off, and nobody else notices (1024)
   --help, --version
 )";
 }

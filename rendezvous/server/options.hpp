@@ -3,6 +3,7 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include "rendezvous/core/key_value_store.hpp"
 #include "rendezvous/core/messages.hpp"
 #include "rendezvous/core/types.hpp"
 #include "rendezvous/error.hpp"
@@ -22,6 +23,7 @@ struct daemon_options {
   std::string port_file;       // empty: none
   note_level log_level = note_level::info;
   duration recovery_window = std::chrono::seconds(10);
+  std::size_t store_bytes_max = core::store_limits{}.bytes_max;  // of the daemon's own TCPStore
 };
 
 // `arguments` without the program's name. On failure `problem` is one line for the person.

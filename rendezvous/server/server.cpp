@@ -2,7 +2,8 @@
 
 #include "rendezvous/net/descriptor_limit.hpp"
 #include "rendezvous/server/http_session.hpp"
-#include "rendezvous/store/session.hpp"
+
+#include <boost/asio/post.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -22,8 +23,7 @@ server::server(net::executor where, server_options options)
       listener_(where),
       door_(
           {.agent = [this](net::tcp::socket socket) { service_->accept(std::move(socket)); },
-           .tcpstore =
-               [this](net::tcp::socket socket) { store::start_session(std::move(socket), space_); },
+           .tcpstore = [this](net::tcp::socket socket) { store_.serve(std::move(socket), space_); },
            .http = [this](net::tcp::socket socket) { accept_http(std::move(socket)); },
            .log = options_.service.log},
           options_.service.hello_limit) {
@@ -37,7 +37,12 @@ server::server(net::executor where, server_options options)
                options_.connections_max - std::min<std::size_t>(16, options_.connections_max / 4));
   service_ = std::make_shared<service>(where, options_.service);
   store::keyspace_options keys;
-  keys.log = options_.service.log;
+  keys.limits = options_.store_limits;
+  if (options_.service.log) {
+    keys.log = [where, log = options_.service.log](note_level level, const std::string& text) {
+      boost::asio::post(where, [log, level, text] { log(level, text); });
+    };
+  }
   space_ = std::make_shared<store::keyspace>(std::move(keys));
 }
 
@@ -86,7 +91,7 @@ void server::stop() {
   listener_.close();
   door_.close();
   service_->stop();
-  space_->cut();
+  store_.stop();
 }
 
 void server::log(note_level level, const std::string& text) const {

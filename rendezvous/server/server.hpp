@@ -8,14 +8,16 @@
 //
 // TCPStore clients share one keyspace, as with torchrun's c10d rendezvous; jobs have their own.
 //
-// Thread rule: one thread, that of the executor. Destroy it before its io_context. Ownership: of
-// all its connections, which `stop` closes at once.
+// Thread rule: one thread, that of the executor, but for TCPStore, which has one of its own so that
+// its traffic holds up no heartbeat. Destroy it before its io_context. Ownership: of all its
+// connections, which `stop` closes at once.
 #pragma once
 
 #include "rendezvous/net/listener.hpp"
 #include "rendezvous/server/front_door.hpp"
 #include "rendezvous/server/service.hpp"
 #include "rendezvous/store/keyspace.hpp"
+#include "rendezvous/store/store_thread.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -28,6 +30,7 @@ struct server_options {
   std::uint16_t port = 29400;       // 0 picks a free one
   std::size_t connections_max = 0;  // of all kinds; 0: what the limit of open files leaves
   service_options service;          // its log takes the lines of all parts
+  core::store_limits store_limits;  // of the keyspace that all TCPStore clients share
 };
 
 class server {
@@ -63,6 +66,7 @@ class server {
   front_door door_;
   std::shared_ptr<service> service_;  // HTTP sessions look whether it is still there
   std::shared_ptr<store::keyspace> space_;
+  store::store_thread store_;
   std::shared_ptr<std::size_t> http_count_ = std::make_shared<std::size_t>(0);
   bool full_ = false;
 };

@@ -160,8 +160,7 @@ error_code conversation::apply_waits(const request& request, tcpstore_replies& r
 }
 
 error_code conversation::list_keys(tcpstore_replies& replies) const {
-  std::size_t bytes = 0;
-  values_.for_each_key([&](std::string_view key) { bytes += sizeof(std::int64_t) + key.size(); });
+  const std::size_t bytes = values_.value_keys_bytes() + values_.size() * sizeof(std::int64_t);
   if (bytes > protocol::tcpstore::request_bytes_max) return errc::limit_reached;
   replies.add_i64(static_cast<std::int64_t>(values_.size()));
   values_.for_each_key([&](std::string_view key) { replies.add_string(key); });

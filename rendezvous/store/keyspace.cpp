@@ -2,12 +2,25 @@
 
 #include "rendezvous/store/session.hpp"
 
+#include <cstdint>
+#include <random>
 #include <utility>
 
 namespace ddprun::store {
 
+namespace {
+
+core::hash_seed secret_seed() {
+  std::random_device random;
+  const auto word = [&] { return std::uint64_t{random()} << 32 | random(); };
+  const std::uint64_t first = word();
+  return {first, word()};
+}
+
+}  // namespace
+
 keyspace::keyspace(keyspace_options options)
-    : options_(std::move(options)), values_(options_.limits) {}
+    : options_(std::move(options)), values_(options_.limits, secret_seed()) {}
 
 keyspace::~keyspace() = default;
 

@@ -1,7 +1,8 @@
 // A keyspace is one key value store with the connections that use it: one job store of one round,
 // or the daemon's own. Sessions share it, and keep it alive; whoever made it may end them all.
 //
-// Thread rule: everything of one keyspace, its sessions too, runs on one thread.
+// Thread rule: everything of one keyspace, its sessions too, runs on one thread, that of their
+// reactor; only session_count() may be asked from others.
 // Ownership: by std::shared_ptr. It refers to its sessions without owning them.
 #pragma once
 
@@ -9,6 +10,7 @@
 #include "rendezvous/core/messages.hpp"
 #include "rendezvous/core/types.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -41,7 +43,7 @@ class keyspace {
 
   core::key_value_store& values() { return values_; }
   const keyspace_options& options() const { return options_; }
-  std::size_t session_count() const { return session_count_; }
+  std::size_t session_count() const { return session_count_.load(std::memory_order_relaxed); }
 
   // Closes every connection at once; replies that have not been sent are lost.
   void cut();
@@ -68,7 +70,7 @@ class keyspace {
   core::key_value_store values_;
   std::vector<session*> sessions_;  // by client id; null where there is none
   std::function<void()> when_empty_;
-  std::size_t session_count_ = 0;
+  std::atomic<std::size_t> session_count_ = 0;
   std::size_t unfinished_bytes_ = 0;
   bool delivering_ = false;
   bool finishing_ = false;

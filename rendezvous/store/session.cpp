@@ -1,24 +1,33 @@
 #include "rendezvous/store/session.hpp"
 
-#include <boost/asio/buffer.hpp>
+#include "rendezvous/net/types.hpp"
+
+#include <boost/asio/error.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
+#include <netinet/tcp.h>
 #include <string>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 #include <utility>
 
 namespace ddprun::store {
-
-namespace asio = boost::asio;
-using asio::ip::tcp;
 
 namespace {
 
 // Replies are sent in at most so many pieces by one system call.
 constexpr std::size_t pieces_max = 16;
 
+bool would_block() {
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
 bool is_orderly(const error_code& reason) {
+  namespace asio = boost::asio;
   return !reason || reason == asio::error::eof || reason == asio::error::operation_aborted ||
          reason == asio::error::connection_reset || reason == asio::error::broken_pipe;
 }
@@ -29,75 +38,66 @@ note_level level_of(const error_code& reason) {
   return stranger ? note_level::info : note_level::warning;
 }
 
-std::string peer_of(const tcp::socket& socket) {
-  error_code error;
-  const tcp::endpoint peer = socket.remote_endpoint(error);
-  if (error) return "a client that is gone";
-  asio::ip::address address = peer.address();
-  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
-    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
-  }
-  return address.to_string() + " port " + std::to_string(peer.port());
+std::string peer_of(int socket) {
+  net::tcp::endpoint peer;
+  auto length = static_cast<socklen_t>(peer.capacity());
+  if (::getpeername(socket, peer.data(), &length) != 0) return "a client that is gone";
+  peer.resize(length);
+  return net::address_text(peer.address()) + " port " + std::to_string(peer.port());
 }
 
 }  // namespace
 
-void start_session(tcp::socket socket, std::shared_ptr<keyspace> space, std::string_view bytes) {
-  std::make_shared<session>(std::move(socket), std::move(space))->start(bytes);
+void start_session(unique_fd socket, reactor& loop, std::shared_ptr<keyspace> space) {
+  std::make_shared<session>(std::move(socket), loop, std::move(space))->start();
 }
 
-session::session(tcp::socket socket, std::shared_ptr<keyspace> space)
-    : socket_(std::move(socket)), space_(std::move(space)), conversation_(space_->values()) {
+session::session(unique_fd socket, reactor& loop, std::shared_ptr<keyspace> space)
+    : socket_(std::move(socket)),
+      loop_(loop),
+      space_(std::move(space)),
+      conversation_(space_->values()) {
   space_->add(*this, conversation_->id());
 }
 
-// Destroyed with its io_context, a session has not ended yet; nobody is told then.
+// Destroyed with its reactor, a session has not ended yet; nobody is told then.
 session::~session() {
   if (!conversation_) return;
   space_->remove(conversation_->id());
   if (capacity_ > read_buffer_bytes) space_->release_unfinished(capacity_);
 }
 
-void session::start(std::string_view bytes) {
-  error_code error;
-  socket_.non_blocking(true, error);
-  if (error) return end(error);
-  socket_.set_option(tcp::no_delay(true), error);  // not vital; a dead peer is seen at the read
+void session::start() {
+  set_nonblocking(socket_.get());
+  const int on = 1;  // not vital; a dead peer is seen at the read
+  ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   resize(read_buffer_bytes);
+  if (const error_code error = loop_.add(socket_.get(), EPOLLIN, shared_from_this())) {
+    return end(error);
+  }
+  loop_.set_deadline(socket_.get(), space_->options().validate_limit);
   if (space_->finishing()) finish();
+}
+
+void session::on_ready(std::uint32_t) {
   if (!conversation_) return;
-  // Bytes that others have read are few, for they only looked for the protocol.
-  if (bytes.size() > capacity_) {
-    if (bytes.size() > protocol::tcpstore::request_bytes_max) return end(errc::message_too_long);
-    if (!space_->charge_unfinished(bytes.size())) return end(errc::limit_reached);
-    resize(bytes.size());
-  }
-  std::copy(bytes.begin(), bytes.end(), buffer_.get());
-  end_ = bytes.size();
-  if (bytes.empty()) {
-    arm(space_->options().validate_limit, errc::connection_silent);
-    return read();
-  }
-  process();
-  if (conversation_ && !conversation_->validated()) {
-    arm(space_->options().validate_limit, errc::connection_silent);
-  }
+  if (awaits_writable_) return is_writable();
+  read();
+}
+
+// One deadline serves both limits, for a client that has not validated yet has no replies to take.
+void session::on_deadline() {
+  end(awaits_writable_ ? errc::peer_does_not_read : errc::connection_silent);
 }
 
 void session::read() {
-  reading_ = true;
-  socket_.async_read_some(asio::buffer(buffer_.get() + end_, capacity_ - end_),
-                          [self = shared_from_this()](error_code error, std::size_t bytes) {
-                            self->on_read(error, bytes);
-                          });
-}
-
-void session::on_read(error_code error, std::size_t bytes) {
-  reading_ = false;
-  if (!conversation_) return;
-  if (error) return end(error);
-  end_ += bytes;
-  process();
+  const auto count = ::recv(socket_.get(), buffer_.get() + end_, capacity_ - end_, 0);
+  if (count > 0) {
+    end_ += static_cast<std::size_t>(count);
+    return process();
+  }
+  if (count == 0) return end(boost::asio::error::eof);
+  if (!would_block()) end(last_system_error());
 }
 
 void session::process() {
@@ -105,7 +105,7 @@ void session::process() {
     const bool was_validated = conversation_->validated();
     const auto used = conversation_->on_bytes({buffer_.get() + begin_, end_ - begin_}, replies_);
     const bool more = replies_.bytes_left() > conversation::unsent_bytes_max;
-    if (!was_validated && conversation_->validated()) disarm();
+    if (!was_validated && conversation_->validated()) loop_.clear_deadline(socket_.get());
     flush();
     space_->deliver_wakes();
     if (!conversation_) return;
@@ -115,45 +115,50 @@ void session::process() {
     if (!more) break;
   }
   if (finishing_) begin_ = end_;  // only the end of the connection is of interest
-  if (make_room()) read();
+  make_room();
 }
 
 void session::flush() {
   while (!replies_.empty() && !awaits_writable_) {
     std::array<std::string_view, pieces_max> pieces;
     const std::size_t count = replies_.gather(pieces);
-    error_code error;
-    std::size_t sent = 0;
+    ssize_t sent = 0;
     if (count == 1) {
-      sent = socket_.write_some(asio::buffer(pieces[0].data(), pieces[0].size()), error);
+      sent = ::send(socket_.get(), pieces[0].data(), pieces[0].size(), MSG_NOSIGNAL);
     } else {
-      std::array<asio::const_buffer, pieces_max> buffers;
+      std::array<iovec, pieces_max> vectors{};
       for (std::size_t index = 0; index < count; ++index) {
-        buffers[index] = asio::buffer(pieces[index].data(), pieces[index].size());
+        vectors[index] = {const_cast<char*>(pieces[index].data()), pieces[index].size()};
       }
-      sent = socket_.write_some(buffers, error);
+      msghdr message{};
+      message.msg_iov = vectors.data();
+      message.msg_iovlen = count;
+      sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
     }
-    if (error == asio::error::would_block) return await_writable();
-    if (error) return end(error);
-    replies_.consume(sent);
+    if (sent < 0) {
+      if (would_block()) return await_writable();
+      return end(last_system_error());
+    }
+    replies_.consume(static_cast<std::size_t>(sent));
   }
-  if (replies_.empty() && finishing_) {
-    error_code ignored;
-    socket_.shutdown(tcp::socket::shutdown_send, ignored);
-  }
+  if (replies_.empty() && finishing_) ::shutdown(socket_.get(), SHUT_WR);
 }
 
+// Until the client takes its replies nothing more is read from it.
 void session::await_writable() {
   awaits_writable_ = true;
-  arm(space_->options().stall_limit, errc::peer_does_not_read);
-  socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](error_code error) {
-    if (!self->conversation_) return;
-    if (error) return self->end(error);
-    self->awaits_writable_ = false;
-    self->disarm();
-    self->flush();
-    if (self->conversation_ && !self->awaits_writable_ && !self->reading_) self->process();
-  });
+  loop_.set_deadline(socket_.get(), space_->options().stall_limit);
+  loop_.change(socket_.get(), EPOLLOUT);
+}
+
+void session::is_writable() {
+  awaits_writable_ = false;
+  flush();
+  if (!conversation_) return;
+  if (awaits_writable_) return;
+  loop_.clear_deadline(socket_.get());
+  loop_.change(socket_.get(), EPOLLIN);
+  process();
 }
 
 void session::wake() {
@@ -167,34 +172,33 @@ void session::finish() {
 }
 
 void session::cut() {
-  end(asio::error::operation_aborted);
+  end(boost::asio::error::operation_aborted);
 }
 
-// False when the session has ended for want of memory.
-bool session::make_room() {
+// For what comes next; ends the session where memory is short.
+void session::make_room() {
   if (begin_ == end_) {
     begin_ = end_ = 0;
     if (capacity_ > read_buffer_bytes) {
       space_->release_unfinished(capacity_);
       resize(read_buffer_bytes);
     }
-    return true;
+    return;
   }
   if (begin_ != 0) {
     std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
     end_ -= begin_;
     begin_ = 0;
   }
-  if (end_ < capacity_) return true;
-  // A length that the client claims is believed only as far as bytes have come.
-  const std::size_t grown = std::min(2 * capacity_, conversation_->bytes_wanted());
+  if (end_ < capacity_) return;
+  // A length that the client claims is believed only as far as bytes have come. What is wanted may
+  // be no more than the next of many keys: by less than half each time, a request of n keys would
+  // be moved n times.
+  const std::size_t least = capacity_ + capacity_ / 2;
+  const std::size_t grown = std::clamp(conversation_->bytes_wanted(), least, 2 * capacity_);
   const std::size_t held = capacity_ > read_buffer_bytes ? capacity_ : 0;
-  if (!space_->charge_unfinished(grown - held)) {
-    end(errc::limit_reached);
-    return false;
-  }
+  if (!space_->charge_unfinished(grown - held)) return end(errc::limit_reached);
   resize(grown);
-  return true;
 }
 
 void session::resize(std::size_t capacity) {
@@ -206,30 +210,15 @@ void session::resize(std::size_t capacity) {
   capacity_ = capacity;
 }
 
-// One timer serves both limits, for a client that has not validated yet has no replies to take.
-void session::arm(duration limit, errc reason) {
-  timer_ = std::make_unique<asio::steady_timer>(socket_.get_executor(), limit);
-  timer_->async_wait([weak = weak_from_this(), armed = ++armed_, reason](error_code error) {
-    const auto self = weak.lock();
-    // It may have expired, and then been disarmed before this ran.
-    if (!error && self && self->armed_ == armed) self->end(reason);
-  });
-}
-
-void session::disarm() {
-  ++armed_;
-  timer_.reset();
-}
-
 void session::end(error_code reason) {
   if (!conversation_) return;
   if (!is_orderly(reason)) {
-    space_->log(level_of(reason),
-                "store: closed the connection of " + peer_of(socket_) + ": " + reason.message());
+    space_->log(level_of(reason), "store: closed the connection of " + peer_of(socket_.get()) +
+                                      ": " + reason.message());
   }
-  error_code ignored;
-  socket_.close(ignored);
-  disarm();
+  const auto keep = shared_from_this();
+  loop_.remove(socket_.get());
+  socket_.reset();
   const auto id = conversation_->id();
   conversation_.reset();
   if (capacity_ > read_buffer_bytes) space_->release_unfinished(capacity_);

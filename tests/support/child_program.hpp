@@ -2,7 +2,7 @@
 #pragma once
 
 #include "launcher/process/boost_spawner.hpp"
-#include "launcher/process/descriptors.hpp"
+#include "rendezvous/net/descriptors.hpp"
 #include "tests/support/catch.hpp"
 
 #include <boost/asio/io_context.hpp>

@@ -17,6 +17,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <unistd.h>
 
 namespace {
 
@@ -47,12 +48,16 @@ arguments parse(int argc, char** argv) {
   return result;
 }
 
+std::string session_mark() {
+  return "DDPRUN_SESSION=test-" + std::to_string(::getpid());
+}
+
 std::vector<ddprun::worker_command> to_commands(const arguments& given) {
   std::vector<ddprun::worker_command> commands;
   for (const auto& script : given.scripts) {
     ddprun::worker_command command;
     command.argv = {"sh", "-c", script};
-    command.environment = {std::string("PATH=") + std::getenv("PATH")};
+    command.environment = {std::string("PATH=") + std::getenv("PATH"), session_mark()};
     command.local_rank = command.rank = static_cast<std::uint32_t>(commands.size());
     if (given.prefixed) command.prefix = "[node:" + std::to_string(commands.size()) + "] ";
     commands.push_back(std::move(command));
@@ -85,6 +90,7 @@ int main(int argc, char** argv) {
       boost::asio::post(io, print);  // the new one, once it is there
     };
     guard = std::make_unique<guardian>(io.get_executor(), spawn, std::move(forked), say);
+    guard->mark(session_mark());
     if (!given.bytes.empty()) guard->tell(given.address, given.port, given.bytes);
     print();
   }

@@ -21,7 +21,7 @@ struct fixture {
   tcp::acceptor acceptor{io, test::loopback(0)};
   std::uint16_t port = acceptor.local_endpoint().port();
   std::vector<std::pair<std::uint64_t, tether_hello>> attached;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> beats;
+  std::vector<std::pair<std::uint64_t, tether_beat>> beats;
   std::vector<std::uint64_t> detached;
   std::vector<std::string> strangers;
   std::unique_ptr<tether_host> host;
@@ -31,7 +31,7 @@ struct fixture {
     told.attached = [this](std::uint64_t id, tether_hello hello) {
       attached.push_back({id, hello});
     };
-    told.beat = [this](std::uint64_t id, std::uint64_t seq) { beats.push_back({id, seq}); };
+    told.beat = [this](std::uint64_t id, const tether_beat& word) { beats.push_back({id, word}); };
     told.detached = [this](std::uint64_t id) { detached.push_back(id); };
     told.stranger = [this](std::string text) { strangers.push_back(std::move(text)); };
     host = std::make_unique<tether_host>(std::move(told), limits);
@@ -73,9 +73,10 @@ TEST_CASE("a tether attaches, beats, is answered and detaches") {
   const std::uint64_t id = f.attached[0].first;
   f.host->answer(id, 0);
   REQUIRE(run_until(f.io, [&] { return member.answers.size() == 1; }));
-  member.client.beat(1);
+  member.client.beat({1, true});
   REQUIRE(run_until(f.io, [&] { return f.beats.size() == 1; }));
-  f.host->answer(id, f.beats[0].second);
+  CHECK(f.beats[0].second.succeeded);
+  f.host->answer(id, f.beats[0].second.seq);
   REQUIRE(run_until(f.io, [&] { return member.answers.size() == 2; }));
   CHECK(member.answers == std::vector<std::uint64_t>{0, 1});
   member.client.drop();

@@ -232,6 +232,48 @@ TEST_CASE("a push wakes one waiter; what that one does not take is offered to th
   }
 }
 
+TEST_CASE("an item is for the first client that it wakes, and for no other that it finds") {
+  key_value_store store;
+  const ids two{store.attach(), store.attach()};
+  std::int64_t length = 0;
+  SECTION("a client that waits for another key too does not keep the item from the next") {
+    CHECK(*wait(store, two[0], {"q", "k"}) == wait_outcome::waiting);
+    CHECK(*wait(store, two[1], {"q"}) == wait_outcome::waiting);
+    REQUIRE_FALSE(store.queue_push("q", "x"));
+    CHECK(take_woken(store) == ids{two[1]});
+    CHECK(text(store.queue_pop("q", two[1], length)) == "x");
+    REQUIRE_FALSE(store.set("k", ""));  // it has seen the queue
+    CHECK(take_woken(store) == ids{two[0]});
+    CHECK(store.erase("k") == 1);
+  }
+  SECTION("a wait that names a queue twice is woken once, and cancelled without an echo") {
+    CHECK(*wait(store, two[0], {"q", "q", "k"}) == wait_outcome::waiting);
+    REQUIRE_FALSE(store.queue_push("q", "x"));
+    CHECK(take_woken(store).empty());
+    store.cancel_wait(two[0]);
+    CHECK(take_woken(store).empty());
+    CHECK(*wait(store, two[0], {"r", "r"}) == wait_outcome::waiting);
+    REQUIRE_FALSE(store.queue_push("r", "y"));
+    CHECK(take_woken(store) == ids{two[0]});
+    store.cancel_wait(two[0]);
+    CHECK(take_woken(store).empty());
+    CHECK(text(store.queue_pop("q", two[1], length)) == "x");
+    CHECK(text(store.queue_pop("r", two[1], length)) == "y");
+  }
+  check_empty(store);
+}
+
+TEST_CASE("a barrier that cannot register its caller has not counted it") {
+  store_limits limits;
+  limits.bytes_max =
+      ddprun::core::store_key_overhead_bytes + 2 + ddprun::core::store_item_overhead_bytes - 1;
+  key_value_store store(limits);
+  const auto client = store.attach();
+  CHECK(store.barrier(client, "b", 2).error() == errc::limit_reached);
+  CHECK_FALSE(store.waits(client));
+  check_empty(store);
+}
+
 TEST_CASE("a barrier counts, and lets all go with the last") {
   key_value_store store;
   const ids two{store.attach(), store.attach()};

@@ -150,6 +150,31 @@ TEST_CASE("a count beyond its limit is refused as soon as it is there") {
   }
 }
 
+TEST_CASE("no length field of any request is believed beyond its limit") {
+  int fields = 0;
+  for (const golden_request& golden : golden_requests()) {
+    const std::string bytes = hex(golden.bytes);
+    const bool counted = golden.code == opcode::check || golden.code == opcode::wait ||
+                         golden.code == opcode::multi_get || golden.code == opcode::multi_set;
+    std::size_t at = counted ? 9 : 1;
+    for (const std::string& text : golden.strings) {
+      for (const std::uint64_t length :
+           {std::uint64_t{value_bytes_max + 1}, std::uint64_t{1} << 31, std::uint64_t{1} << 32,
+            ~std::uint64_t{0} >> 1, std::uint64_t{1} << 63, ~std::uint64_t{0} - 7,
+            ~std::uint64_t{0}}) {
+        INFO(golden.name << ", " << length << " at " << at);
+        // At once, and with the rest of the request behind it.
+        CHECK(failure(bytes.substr(0, at) + length_of(length)) == errc::message_too_long);
+        CHECK(failure(bytes.substr(0, at) + length_of(length) + bytes.substr(at + 8)) ==
+              errc::message_too_long);
+      }
+      at += 8 + text.size();
+      ++fields;
+    }
+  }
+  CHECK(fields == 26);
+}
+
 TEST_CASE("a request is bounded as a whole") {
   std::string bytes(1, '\13');  // MULTI_SET
   bytes += length_of(9);
@@ -186,6 +211,34 @@ TEST_CASE("replies have their golden bytes") {
   CHECK(pending.bytes_left() == all.size());
   pending.consume(all.size());
   CHECK(pending.empty());
+}
+
+TEST_CASE("a long row of values that are small each is not copied beyond its bound") {
+  const auto value = std::make_shared<std::string>(replies::shared_from_bytes - 1, 'v');
+  const auto tiny = std::make_shared<std::string>(replies::always_copied_bytes - 1, 't');
+  replies pending;
+  const std::size_t count = 20000;
+  for (std::size_t index = 0; index < count; ++index) {
+    pending.add_value(value);
+    pending.add_value(tiny);
+  }
+  CHECK(tiny.use_count() == 1);
+  const auto shared = static_cast<std::size_t>(value.use_count() - 1);
+  CHECK((count - shared) * value->size() <= replies::copied_bytes_max + value->size());
+  std::string one;
+  append_string(one, *value);
+  append_string(one, *tiny);
+  REQUIRE(pending.bytes_left() == count * one.size());
+  bool right = true;
+  while (!pending.empty()) {
+    const std::size_t before = pending.bytes_left();
+    std::string all = sent(pending).substr(0, one.size());
+    right = right && all == one.substr(0, all.size()) && all.size() == one.size();
+    pending.consume(all.size());
+    REQUIRE(pending.bytes_left() < before);
+  }
+  CHECK(right);
+  CHECK(value.use_count() == 1);
 }
 
 TEST_CASE("large values are shared, and sent whole from any point") {

@@ -28,12 +28,13 @@ TEST_CASE("the daemon's options") {
   CHECK(read({}).port == 29400);
   CHECK(read({}).recovery_window == 10s);
   const auto options = read({"--bind=::1", "--port", "0", "--port_file=p", "--log-level", "error",
-                             "--recovery-window", "0.5"});
+                             "--recovery-window", "0.5", "--store-memory", "3"});
   CHECK(options.bind_address == "::1");
   CHECK(options.port == 0);
   CHECK(options.port_file == "p");
   CHECK(options.log_level == note_level::error);
   CHECK(options.recovery_window == 500ms);
+  CHECK(options.store_bytes_max == std::size_t{3} << 20);
   CHECK(read({"--help"}).what == daemon_options::action::help);
   CHECK(read({"--version"}).what == daemon_options::action::version);
 }
@@ -52,6 +53,7 @@ TEST_CASE("a mistake is one line that names it") {
   CHECK(problem_of({"--bind", "node-a"}) == "--bind node-a: is no numeric address of this host");
   CHECK(problem_of({"--log-level=loud"}) ==
         "--log-level loud: is none of debug, info, warning and error");
+  CHECK(problem_of({"--store-memory=0"}) == "--store-memory 0: is no size in MiB (1 to 1048576)");
   CHECK(problem_of({"--recovery-window=-1"}) ==
         "--recovery-window -1: is no time in seconds (0 to 86400)");
   CHECK(problem_of({"--recovery-window=nan"}) ==

@@ -2,6 +2,7 @@
 #include "rendezvous/server/server.hpp"
 
 #include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/tcpstore.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/loop.hpp"
 
@@ -9,6 +10,7 @@
 
 using namespace ddprun;
 using namespace std::chrono_literals;
+using protocol::tcpstore::opcode;
 using test::raw_peer;
 using test::run_until;
 
@@ -206,6 +208,27 @@ TEST_CASE("TCPStore clients share the daemon's keyspace") {
   peer.say("\x0D\x2A\x00\x00\x00"s);
   REQUIRE(run_until(f.io, [&] { return peer.heard().size() == 4; }));
   CHECK(peer.heard() == "\x2A\x00\x00\x00"s);
+}
+
+TEST_CASE("TCPStore has a memory cap of its own, which costs the agents nothing") {
+  server::server_options options;
+  options.store_limits.bytes_max = 4096;
+  fixture f(options);
+  raw_peer agent(f.io, f.port);
+  agent.say(hello_line(1, 2, "node-a"));
+  REQUIRE(f.hears(agent, "waiting for 1 of 2 nodes"));
+  std::string request;
+  protocol::tcpstore::append_request(request, opcode::validate, {},
+                                     protocol::tcpstore::validate_magic);
+  protocol::tcpstore::append_request(request, opcode::set, {"/k", std::string(8192, 'x')});
+  raw_peer greedy(f.io, f.port);
+  greedy.say(request);
+  CHECK(f.closes(greedy));
+  REQUIRE(run_until(f.io, [&] { return !f.log.empty() && f.log.back().starts_with("store: "); }));
+  const std::size_t lines = agent.lines();
+  agent.say("{\"type\":\"status\",\"seq\":1}\n");
+  CHECK(run_until(f.io, [&] { return agent.lines() > lines; }));
+  CHECK_FALSE(agent.closed());
 }
 
 TEST_CASE("a guardian's word ends its session, known or not") {

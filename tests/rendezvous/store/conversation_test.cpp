@@ -179,6 +179,31 @@ TEST_CASE("requests that arrive byte by byte are answered as in one piece") {
   CHECK(answered == expected);
 }
 
+TEST_CASE("a request is applied with its last byte, and one that is cut off not at all") {
+  for (const auto& golden : golden_requests()) {
+    if (golden.code == validate) continue;
+    const std::string bytes = hex(golden.bytes);
+    key_value_store whole_values;
+    client whole(whole_values);
+    const std::string expected = whole.say(bytes);
+    for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
+      INFO(golden.name << " cut at " << cut);
+      key_value_store values;
+      {
+        client other(values);
+        CHECK(other.say(bytes.substr(0, cut)).empty());
+        CHECK(values.bytes_used() == 0);
+      }
+      CHECK(values.bytes_used() == 0);
+      client c(values);
+      CHECK(c.say(bytes.substr(0, cut)).empty());
+      CHECK(c.say(bytes.substr(cut)) == expected);
+      CHECK(values.bytes_used() == whole_values.bytes_used());
+      CHECK(values.size() == whole_values.size());
+    }
+  }
+}
+
 TEST_CASE("nothing more is taken while many replies wait to be sent") {
   key_value_store values;
   client c(values);

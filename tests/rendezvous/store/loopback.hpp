@@ -2,13 +2,11 @@
 #pragma once
 
 #include "rendezvous/protocol/tcpstore.hpp"
-#include "rendezvous/store/listener.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/store_listener.hpp"
 
-#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 
@@ -37,19 +35,19 @@ class served_store {
       const std::lock_guard lock(mutex_);
       lines_.push_back(text);
     };
-    listener_.emplace(context_.get_executor(), std::move(options));
-    REQUIRE_FALSE(listener_->open("127.0.0.1", 0));
+    listener_.emplace(loop_, std::move(options));
+    REQUIRE_FALSE(listener_->listen(0));
     port_ = listener_->port();
-    thread_ = std::thread([this] { context_.run(); });
+    thread_ = std::thread([this] { loop_.run(); });
   }
   ~served_store() {
-    on_thread([this] { listener_.reset(); });
-    work_.reset();
+    loop_.stop();
     thread_.join();
   }
 
   std::uint16_t port() const { return port_; }
-  store::listener& listener() { return *listener_; }
+  store::reactor& loop() { return loop_; }
+  test::store_listener& listener() { return *listener_; }
   std::vector<std::string> lines() {
     const std::lock_guard lock(mutex_);
     return lines_;
@@ -60,7 +58,7 @@ class served_store {
   std::invoke_result_t<Function> on_thread(Function function) {
     std::packaged_task<std::invoke_result_t<Function>()> task(std::move(function));
     auto done = task.get_future();
-    asio::post(context_, [&task] { task(); });
+    loop_.post([&task] { task(); });
     return done.get();
   }
 
@@ -79,9 +77,8 @@ class served_store {
   }
 
  private:
-  asio::io_context context_{1};
-  asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
-  std::optional<store::listener> listener_;
+  store::reactor loop_;
+  std::optional<test::store_listener> listener_;
   std::uint16_t port_ = 0;
   std::mutex mutex_;
   std::vector<std::string> lines_;
