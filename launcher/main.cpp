@@ -5,10 +5,10 @@
 #include "launcher/cli/help.hpp"
 #include "launcher/cli/options.hpp"
 #include "launcher/cli/worker_count.hpp"
-#include "launcher/process/descriptors.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/guardian_process.hpp"
 #include "rendezvous/core/types.hpp"
+#include "rendezvous/net/descriptors.hpp"
 
 #include <array>
 #include <cstdio>

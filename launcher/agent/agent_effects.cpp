@@ -35,12 +35,13 @@ void agent::apply(const core::close_service& effect) {
 }
 
 void agent::apply(const core::dial_tether& effect) {
+  service_->let_go_of_port();
   tether_round_ = effect.round;
   tether_.dial(effect.address, effect.port, effect.delay, effect.hello);
 }
 
 void agent::apply(const core::send_tether_beat& effect) {
-  tether_.beat(effect.seq);
+  tether_.beat(effect.beat);
 }
 
 void agent::apply(const core::drop_tether&) {
@@ -70,6 +71,8 @@ void agent::apply(const core::start_workers& effect) {
   facts.worker_count = identity_.worker_count;
   facts.node = identity_.node;
   facts.run_id = options_.run_id;
+  facts.session = to_string(identity_.session);
+  guardian_.mark(std::string(session_variable) + "=" + facts.session);
 
   const std::vector<std::uint16_t> free_ports =
       unused_kernel_ports(wants_free_port(options_) ? facts.worker_count : 0);

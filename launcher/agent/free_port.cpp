@@ -1,6 +1,6 @@
 #include "launcher/agent/free_port.hpp"
 
-#include "launcher/process/descriptors.hpp"
+#include "rendezvous/net/descriptors.hpp"
 
 #include <fstream>
 #include <netinet/in.h>

@@ -2,17 +2,16 @@
 
 #include "launcher/agent/descriptor_needs.hpp"
 #include "launcher/agent/free_port.hpp"
+#include "launcher/agent/round_port.hpp"
 #include "rendezvous/backend/tether_host.hpp"
-#include "rendezvous/net/listener.hpp"
 #include "rendezvous/server/front_door.hpp"
-#include "rendezvous/store/session.hpp"
+#include "rendezvous/store/store_thread.hpp"
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include <list>
+#include <map>
 #include <optional>
-#include <sys/socket.h>
 #include <utility>
 
 namespace ddprun {
@@ -33,7 +32,13 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
         here(std::move(own)),
         options(values),
         happened(std::move(event)),
-        log(std::move(text)) {}
+        log(std::move(text)),
+        port(here, options.store == store_mode::agent ? options.master_port : 0,
+             {[this](std::uint16_t number, const std::string& problem) {
+                port_opened(number, problem);
+              },
+              [this](tcp::socket socket) { accept(std::move(socket)); },
+              [this](const std::string& line) { post_log(note_level::warning, line); }}) {}
 
   void open(const core::open_service& wanted) {
     close_now();
@@ -41,27 +46,25 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     if (!shortage.empty()) {
       return post_event(core::service_failed{wanted.round, shortage});
     }
-    listener.emplace(here);
-    std::string problem;
-    const std::uint16_t port = options.store == store_mode::agent ? options.master_port : 0;
-    const result<std::uint16_t> opened = listener->open("", port, problem);
-    if (!opened) {
-      listener.reset();
-      return post_event(core::service_failed{wanted.round, problem});
-    }
-    std::uint16_t master_port = *opened;
-    if (options.store == store_mode::worker) {
-      master_port = options.master_port != 0 ? options.master_port
-                                             : unused_static_port(options.seed + wanted.round);
-      if (master_port == 0) {
-        listener.reset();
-        return post_event(
-            core::service_failed{wanted.round, "no free port for the workers' store"});
-      }
-    }
     round = wanted.round;
+    port.open();
+  }
+
+  void port_opened(std::uint16_t number, const std::string& problem) {
+    if (number == 0) return fail(problem);
+    std::uint16_t master_port = number;
+    if (options.store == store_mode::worker) {
+      master_port =
+          options.master_port != 0 ? options.master_port : unused_static_port(options.seed + round);
+      if (master_port == 0) return fail("no free port for the workers' store");
+    }
     start_round();
-    post_event(core::service_opened{round, *opened, master_port, {}});
+    post_event(core::service_opened{round, number, master_port, {}});
+  }
+
+  void fail(std::string problem) {
+    port.close();
+    post_event(core::service_failed{std::exchange(round, 0), std::move(problem)});
   }
 
   void start_round() {
@@ -71,9 +74,9 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
                                          if (auto self = weak.lock())
                                            self->post_event(core::member_attached{tether, hello});
                                        },
-                                       [weak](std::uint64_t tether, std::uint64_t seq) {
+                                       [weak](std::uint64_t tether, const tether_beat& word) {
                                          if (auto self = weak.lock())
-                                           self->post_event(core::member_beat{tether, seq});
+                                           self->post_event(core::member_beat{tether, word});
                                        },
                                        [weak](std::uint64_t tether) {
                                          if (auto self = weak.lock())
@@ -85,51 +88,62 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
                                        }});
     if (options.store == store_mode::agent) {
       store::keyspace_options values;
-      values.log = [weak](note_level level, const std::string& text) {
-        if (auto self = weak.lock()) self->post_log(level, "job store: " + text);
+      // On the store's thread, which must never be the one to destroy what it is a part of.
+      values.log = [weak, to = main](note_level level, const std::string& text) {
+        boost::asio::post(to, [weak, level, text] {
+          const auto self = weak.lock();
+          if (self && self->log) self->log(level, "job store: " + text);
+        });
       };
       space = std::make_shared<store::keyspace>(std::move(values));
     }
     server::front_door_handlers sorted;
     sorted.agent = [this](tcp::socket socket) { tethers->accept(std::move(socket)); };
     if (space) {
-      sorted.tcpstore = [this](tcp::socket socket) {
-        store::start_session(std::move(socket), space, {});
-      };
+      sorted.tcpstore = [this](tcp::socket socket) { store.serve(std::move(socket), space); };
     }
     sorted.log = [weak](note_level, const std::string& text) {
       if (auto self = weak.lock()) self->post_log(note_level::debug, "the round's port: " + text);
     };
     door.emplace(std::move(sorted));
-    net::listener_handlers handlers;
-    handlers.on_accept = [this](tcp::socket socket) {
-      error_code ignored;
-      socket.set_option(tcp::no_delay(true), ignored);
-      door->accept(std::move(socket));
-    };
-    handlers.on_trouble = [weak](const std::string& text) {
-      if (auto self = weak.lock()) self->post_log(note_level::warning, text);
-    };
-    listener->start(std::move(handlers));
+  }
+
+  void accept(tcp::socket socket) {
+    error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    door->accept(std::move(socket));
   }
 
   void close_now() {
-    listener.reset();
+    port.pause();
     door.reset();
     tethers.reset();
     round = 0;
-    if (!space) return;
-    std::shared_ptr<store::keyspace> old = std::exchange(space, nullptr);
-    old->finish();
-    ++lingering;
-    auto timer = std::make_shared<boost::asio::steady_timer>(here, store_linger);
-    timer->async_wait([old](error_code error) {
-      if (!error) old->cut();
+    const auto old = std::exchange(space, nullptr);
+    if (old && store.started()) close_store(old);
+  }
+
+  // What its clients are owed is sent; those that stay are cut in the end.
+  void close_store(std::shared_ptr<store::keyspace> old) {
+    const std::uint64_t id = ++last_lingerer;
+    auto& timer = lingering.try_emplace(id, here).first->second;
+    timer.expires_after(store_linger);
+    timer.async_wait([self = shared_from_this(), old](error_code error) {
+      if (!error) self->store.post([old] { old->cut(); });
     });
-    old->when_empty([self = shared_from_this(), timer] {
-      timer->cancel();
-      if (--self->lingering == 0) self->closed();
+    store.post([old, where = here, weak = weak_from_this(), id] {
+      old->finish();
+      old->when_empty([where, weak, id] {
+        boost::asio::post(where, [weak, id] {
+          if (auto self = weak.lock()) self->store_closed(id);
+        });
+      });
     });
+  }
+
+  void store_closed(std::uint64_t id) {
+    lingering.erase(id);
+    if (lingering.empty()) closed();
   }
 
   void closed() {
@@ -156,11 +170,13 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   log_handler log;         // main thread
 
   round_number round = 0;
-  std::optional<net::listener> listener;
+  round_port port;
   std::optional<backend::tether_host> tethers;
   std::shared_ptr<store::keyspace> space;
   std::optional<server::front_door> door;
-  int lingering = 0;
+  store::store_thread store;
+  std::map<std::uint64_t, boost::asio::steady_timer> lingering;  // closed stores with clients left
+  std::uint64_t last_lingerer = 0;
   std::vector<std::function<void()>> on_closed;
 };
 
@@ -174,7 +190,10 @@ round_service::~round_service() {
   // Events that are on their way find nobody.
   state_->happened = nullptr;
   state_->log = nullptr;
-  boost::asio::post(state_->here, [state = state_] { state->close_now(); });
+  boost::asio::post(state_->here, [state = state_] {
+    state->close_now();
+    state->port.close();
+  });
 }
 
 void round_service::open(const core::open_service& wanted) {
@@ -194,8 +213,16 @@ void round_service::when_closed(std::function<void()> done) {
     return;
   }
   boost::asio::post(state_->here, [state = state_, done = std::move(done)]() mutable {
+    state->port.close();
     state->on_closed.push_back(std::move(done));
-    if (state->lingering == 0) state->closed();
+    if (state->lingering.empty()) state->closed();
+  });
+}
+
+void round_service::let_go_of_port() {
+  if (!thread_.started()) return;
+  boost::asio::post(state_->here, [state = state_] {
+    if (state->round == 0) state->port.close();
   });
 }
 

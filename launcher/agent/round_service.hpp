@@ -6,8 +6,8 @@
 // will open itself: it is picked outside the range from which the kernel gives ports away.
 // Each round has a fresh keyspace, and a new port unless the person fixed it.
 //
-// Thread rule: made and called by the main thread; sockets live on the service thread; what happens
-// is posted to the main thread as events of core::member.
+// Thread rule: made and called by the main thread; sockets live on the service thread, those of the
+// store on the store's; what happens is posted to the main thread as events of core::member.
 #pragma once
 
 #include "launcher/agent/service_thread.hpp"
@@ -46,6 +46,8 @@ class round_service {
   void open(const core::open_service& wanted);
   // The workers are gone: what they are owed is sent, then their connections end.
   void close(round_number round);
+  // Another node leads the next round; a fixed port is kept for no round of this one.
+  void let_go_of_port();
   // Calls `done` on the main thread when nothing of a closed round lingers, at once if so.
   void when_closed(std::function<void()> done);
 

@@ -1,7 +1,8 @@
 #include "launcher/agent/service_thread.hpp"
 
+#include "rendezvous/net/signals_blocked.hpp"
+
 #include <pthread.h>
-#include <signal.h>
 
 namespace ddprun {
 
@@ -14,15 +15,11 @@ service_thread::~service_thread() {
 void service_thread::start() {
   if (thread_.joinable()) return;
   work_.emplace(context_.get_executor());
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const signals_blocked blocked;
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "ddprun-service");
     context_.run();
   });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void service_thread::stop() {

@@ -1,5 +1,6 @@
-// The service thread carries the sockets that must not slow the main thread: the job store, the
-// tethers that a leader holds, and the embedded daemon.
+// The service thread carries the sockets that must not slow the main thread: the round's port, the
+// tethers that a leader holds, and the embedded daemon. Connections to a store are told apart here
+// and then go to a thread of their own (store/store_thread.hpp).
 //
 // The main thread forks, and each fork costs it time for every socket of its own context; ten
 // thousand tethers therefore live here. Only values are posted between the two.

@@ -121,10 +121,13 @@ environment_map worker_environment(const launch_options& options, const worker_r
   set("DDPRUN_INSTANCE", number(round.instance));
   set("DDPRUN_ROUND", number(round.round));
   set("DDPRUN_NODE_ID", round.node);
+  set(std::string(session_variable), round.session);
 
   // What the person may have set to something else.
   variables.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   variables.try_emplace("NCCL_HOSTID", round.node);
+  // Gloo asks for all addresses at once: 6 requests a rank in place of 4 + 3 * world size.
+  variables.try_emplace("GLOO_ENABLE_STORE_V2_API", "1");
   if (chooses_threads(round.worker_count, inherited)) set("OMP_NUM_THREADS", "1");
   return variables;
 }

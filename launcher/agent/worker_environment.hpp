@@ -27,7 +27,11 @@ struct worker_round {
   std::uint32_t worker_count = 1;  // on this node
   std::string node;                // this node's label
   std::string run_id;              // never empty
+  std::string session;             // this agent process, in hexadecimal
 };
+
+// Whatever a worker starts inherits it: the guardian finds by it what has left the worker's group.
+inline constexpr std::string_view session_variable = "DDPRUN_SESSION";
 
 // The environment of the worker with that local rank: `inherited`, and over it what the round says.
 // OMP_NUM_THREADS is 1 when it is not set and the node has several workers.

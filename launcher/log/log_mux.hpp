@@ -10,7 +10,7 @@
 
 #include "launcher/log/line_splitter.hpp"
 #include "launcher/log/writer.hpp"
-#include "launcher/process/descriptors.hpp"
+#include "rendezvous/net/descriptors.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 

@@ -3,7 +3,7 @@
 #include "launcher/process/child_setup.hpp"
 #include "launcher/process/find_program.hpp"
 #include "launcher/process/process_table.hpp"
-#include "launcher/process/signals_blocked.hpp"
+#include "rendezvous/net/signals_blocked.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/optional.hpp>

@@ -1,7 +1,7 @@
 #include "launcher/process/guardian.hpp"
 
 #include "launcher/process/guardian_process.hpp"
-#include "launcher/process/signals_blocked.hpp"
+#include "rendezvous/net/signals_blocked.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -102,6 +102,12 @@ void guardian::remove(pid_t group) {
   send(to_bytes({guardian_verb::remove, group, 0, 0}, {}));
 }
 
+void guardian::mark(const std::string& entry) {
+  mark_message_ =
+      to_bytes({guardian_verb::mark, 0, 0, static_cast<std::uint32_t>(entry.size())}, entry);
+  send(mark_message_);
+}
+
 bool guardian::tell(const std::string& address, std::uint16_t port, const std::string& bytes) {
   const std::string body = address + '\0' + bytes;
   if (body.size() > guardian_tell_bytes_max) return false;
@@ -160,6 +166,7 @@ void guardian::start_again() {
   for (const pid_t group : groups_)
     send(to_bytes(add_group_message(group), {}));
   if (!tell_message_.empty()) send(tell_message_);
+  if (!mark_message_.empty()) send(mark_message_);
 }
 
 void guardian::send(std::string bytes) {

@@ -57,6 +57,11 @@ class guardian {
   void add(pid_t group);
   void remove(pid_t group);
 
+  // "NAME=VALUE", which every worker has in its environment and nobody else on this host. At the
+  // agent's death whoever has inherited it is killed too: a worker's child that has left its
+  // process group, and its session, is found by nothing else short of a cgroup.
+  void mark(const std::string& entry);
+
   // What to send to whom once the workers are dead: numeric address, whole line. The newest counts;
   // empty bytes: nobody. Refused (false) when too long for one message.
   bool tell(const std::string& address, std::uint16_t port, const std::string& bytes);
@@ -78,6 +83,7 @@ class guardian {
   std::shared_ptr<link> link_;  // null: no guardian
   std::set<pid_t> groups_;
   std::string tell_message_;  // as last sent; empty: none
+  std::string mark_message_;  // the same
   int starts_ = 0;
 };
 

@@ -18,13 +18,14 @@ enum class guardian_verb : std::uint32_t {
   remove = 2,    // that group is gone
   tell = 3,      // followed by `size` bytes: address '\0' and the bytes to send there
   farewell = 4,  // the agent leaves in order: kill nothing, tell nobody
+  mark = 5,      // followed by `size` bytes: "NAME=VALUE" in the environment of every worker
 };
 
 struct guardian_message {
   guardian_verb word;
   std::int32_t group;  // add, remove
   std::uint32_t port;  // tell
-  std::uint32_t size;  // tell
+  std::uint32_t size;  // tell, mark
 };
 
 inline guardian_message add_group_message(pid_t group) {

@@ -21,12 +21,15 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
+constexpr const char* guardian_name = "ddprun-guardian";  // 15 bytes: as long as a name may be
+
 // What the agent has said so far.
 struct charge {
   std::vector<pid_t> groups;
   std::string address;
   std::uint16_t port = 0;
   std::string bytes;
+  std::string mark;
   bool farewell = false;
 };
 
@@ -54,6 +57,9 @@ void take_message(const guardian_message& message, const std::string& body, char
       break;
     case guardian_verb::farewell:
       known.farewell = true;
+      break;
+    case guardian_verb::mark:
+      known.mark = body;
       break;
   }
 }
@@ -97,11 +103,35 @@ bool kill_groups(const std::vector<pid_t>& groups, clock::time_point deadline) {
   return true;
 }
 
-void report(const charge& known, bool all_dead) {
+// The same for who has left its worker's group. Each look starts anew: they may fork meanwhile. The
+// guardian of a ddprun among them ends by itself, after its own workers.
+bool kill_marked(const std::string& mark, clock::time_point deadline, std::size_t& killed) {
+  std::vector<pid_t> known;
+  while (true) {
+    std::vector<pid_t> left = processes_with(mark);
+    std::erase_if(left, [](pid_t pid) { return process_name(pid) == guardian_name; });
+    if (left.empty()) return true;
+    if (clock::now() >= deadline) return false;
+    for (const pid_t pid : left) {
+      ::kill(pid, SIGKILL);
+      if (std::find(known.begin(), known.end(), pid) == known.end()) known.push_back(pid);
+    }
+    killed = known.size();
+    const timespec pause{0, 1'000'000};
+    ::nanosleep(&pause, nullptr);
+  }
+}
+
+void report(const charge& known, std::size_t escaped, bool all_dead) {
   std::string line = "ddprun guardian: the agent died; ";
   line += all_dead ? "killed " : "could not kill in time all of ";
   line += std::to_string(known.groups.size()) +
-          (known.groups.size() == 1 ? " worker process group\n" : " worker process groups\n");
+          (known.groups.size() == 1 ? " worker process group" : " worker process groups");
+  if (escaped != 0) {
+    line += " and " + std::to_string(escaped) +
+            (escaped == 1 ? " process that had left them" : " processes that had left them");
+  }
+  line += '\n';
   [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
 }
 
@@ -109,7 +139,7 @@ void report(const charge& known, bool all_dead) {
 // the agent's output would keep its reader waiting.
 void leave_the_agent(int death_pipe) {
   ::setsid();
-  ::prctl(PR_SET_NAME, "ddprun-guardian");
+  ::prctl(PR_SET_NAME, guardian_name);
   ::prctl(PR_SET_PDEATHSIG, 0);
   for (int signal = 1; signal <= SIGRTMAX; ++signal)
     ::signal(signal, SIG_IGN);
@@ -130,8 +160,10 @@ void run_guardian(int death_pipe) {
   const charge known = listen(0);
   if (known.farewell) ::_exit(0);
   const auto deadline = clock::now() + guardian_limit;
-  const bool all_dead = kill_groups(known.groups, deadline);
-  if (!known.groups.empty()) report(known, all_dead);
+  bool all_dead = kill_groups(known.groups, deadline);
+  std::size_t escaped = 0;
+  if (!known.mark.empty()) all_dead &= kill_marked(known.mark, deadline, escaped);
+  if (!known.groups.empty() || escaped != 0) report(known, escaped, all_dead);
   if (all_dead && !known.bytes.empty()) {
     send_bytes(known.address, known.port, known.bytes, deadline);
   }

@@ -1,6 +1,6 @@
 #include "launcher/process/guardian_sender.hpp"
 
-#include "launcher/process/descriptors.hpp"
+#include "rendezvous/net/descriptors.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,13 +1,12 @@
 #include "launcher/process/process_table.hpp"
 
-#include "launcher/process/descriptors.hpp"
+#include "rendezvous/net/descriptors.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
@@ -17,19 +16,26 @@
 namespace ddprun {
 namespace {
 
+std::string read_file(pid_t pid, const char* name) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/" + name;
+  const unique_fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char chunk[4096];
+  while (file) {
+    const auto count = ::read(file.get(), chunk, sizeof(chunk));
+    if (count <= 0) break;
+    text.append(chunk, static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
 // "pid (name) state parent group ...", where the name may hold anything, brackets too.
 bool read_entry(pid_t pid, process_entry& entry) {
-  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
-  const unique_fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return false;
-  char text[512];
-  const auto count = ::read(file.get(), text, sizeof(text) - 1);
-  if (count <= 0) return false;
-  text[count] = '\0';
-  const char* name_end = std::strrchr(text, ')');
+  const std::string text = read_file(pid, "stat");
+  const auto name_end = text.rfind(')');
   char state = 0;
-  if (name_end == nullptr ||
-      std::sscanf(name_end + 1, " %c %d %d", &state, &entry.parent, &entry.group) != 3) {
+  if (name_end == std::string::npos || std::sscanf(text.c_str() + name_end + 1, " %c %d %d", &state,
+                                                   &entry.parent, &entry.group) != 3) {
     return false;
   }
   entry.pid = pid;
@@ -37,18 +43,42 @@ bool read_entry(pid_t pid, process_entry& entry) {
   return true;
 }
 
+std::vector<pid_t> list_pids() {
+  std::vector<pid_t> pids;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc"), ::closedir);
+  if (!folder) return pids;
+  while (const dirent* file = ::readdir(folder.get())) {
+    if (const int pid = std::atoi(file->d_name); pid > 0) pids.push_back(pid);
+  }
+  return pids;
+}
+
 }  // namespace
 
 std::vector<process_entry> list_processes() {
   std::vector<process_entry> entries;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc"), ::closedir);
-  if (!folder) return entries;
-  while (const dirent* file = ::readdir(folder.get())) {
-    const int pid = std::atoi(file->d_name);
+  for (const pid_t pid : list_pids()) {
     process_entry entry;
-    if (pid > 0 && read_entry(pid, entry)) entries.push_back(entry);
+    if (read_entry(pid, entry)) entries.push_back(entry);
   }
   return entries;
+}
+
+std::vector<pid_t> processes_with(const std::string& entry) {
+  std::vector<pid_t> found;
+  for (const pid_t pid : list_pids()) {
+    // Entries end with a zero byte: with one before, the first is like the others.
+    const std::string all = '\0' + read_file(pid, "environ") + '\0';
+    const bool has_it = all.find('\0' + entry + '\0') != std::string::npos;
+    if (has_it && pid != ::getpid()) found.push_back(pid);
+  }
+  return found;
+}
+
+std::string process_name(pid_t pid) {
+  std::string name = read_file(pid, "comm");
+  if (!name.empty() && name.back() == '\n') name.pop_back();
+  return name;
 }
 
 bool group_runs(pid_t group) {

@@ -6,6 +6,7 @@
 // Thread rule: may be called from any thread.
 #pragma once
 
+#include <string>
 #include <sys/types.h>
 #include <vector>
 
@@ -24,5 +25,12 @@ std::vector<process_entry> list_processes();
 // True while a process of the group runs; zombies do not count (nobody may ever reap them where the
 // first process of a container does not).
 bool group_runs(pid_t group);
+
+// Who was started with `entry` ("NAME=VALUE") in its environment, as far as this process may look;
+// zombies have none. A process that writes over its own environment is not found.
+std::vector<pid_t> processes_with(const std::string& entry);
+
+// As the kernel knows it, at most 15 bytes; empty when there is no such process.
+std::string process_name(pid_t pid);
 
 }  // namespace ddprun

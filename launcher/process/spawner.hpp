@@ -9,9 +9,9 @@
 // its process group, cannot be given to a stranger, so signals are safe.
 #pragma once
 
-#include "launcher/process/descriptors.hpp"
 #include "launcher/process/exit_status.hpp"
 #include "launcher/process/start_failure.hpp"
+#include "rendezvous/net/descriptors.hpp"
 
 #include <boost/system/result.hpp>
 

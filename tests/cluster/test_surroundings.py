@@ -4,6 +4,8 @@ import re
 import signal
 import socket
 import subprocess
+import threading
+import time
 
 import pytest
 
@@ -113,6 +115,49 @@ def test_a_fixed_master_port_serves_every_round(cluster, store):
     cluster.order(1, "exit 0")
     assert agent.wait() == 0
     cluster.nothing_left()
+
+
+def test_nobody_can_take_a_fixed_master_port_between_two_rounds(cluster):
+    port = free_port()
+    taken, over = [], threading.Event()
+
+    def try_to_take():
+        while not over.is_set():
+            with socket.socket(socket.AF_INET6) as thief:
+                thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    thief.bind(("::", port))
+                    thief.listen()
+                    taken.append(time.monotonic())
+                except OSError:
+                    pass
+
+    agent = cluster.agent("", "--max-restarts", 9, "--master-port", port, workers=1)
+    cluster.started(1, 1)
+    thread = threading.Thread(target=try_to_take)
+    thread.start()
+    try:
+        for round_number in range(1, 10):
+            cluster.started(round_number, 1)
+            cluster.order(0, "exit 3")
+        cluster.started(10, 1)
+    finally:
+        over.set()
+        thread.join()
+    assert not taken
+    cluster.finish(1)
+    assert agent.wait() == 0
+
+
+def test_a_master_port_that_is_free_soon_costs_no_restart(cluster):
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", 0))
+        other.listen()
+        agent = cluster.agent("", "--master-port", other.getsockname()[1], workers=1)
+        agent.says("Address already in use; trying for 3 s")
+    cluster.started(1, 1)
+    cluster.finish(1)
+    assert agent.wait() == 0
 
 
 def test_two_at_once_with_one_master_port(cluster):

@@ -105,6 +105,30 @@ TEST_CASE("an agent killed by SIGKILL takes workers and their children with it, 
               times.back());
 }
 
+TEST_CASE("a worker's child that has left its group and session dies with the agent, too") {
+  const listener daemon;
+  const char* const escaping =
+      "(trap '' TERM INT HUP; setsid sh -c 'echo escaped $$; exec sleep 1000' &); wait; sleep 1000";
+  child_program agent({"test_agent", "--tell", "127.0.0.1", std::to_string(daemon.port),
+                       "dead: a\n", escaping, escaping});
+  agent.number_after("guardian");
+  std::vector<process_watch> escaped;
+  while (escaped.size() < 2) {
+    const std::string line = agent.line();
+    if (line.starts_with("escaped ")) escaped.emplace_back(std::atoi(line.c_str() + 8));
+  }
+  // One that only looks alike is left alone.
+  child_program other({"sh", "-c", "DDPRUN_SESSION=test- exec sleep 1000"});
+  agent.kill(SIGKILL);
+  CHECK(daemon.receive() == "dead: a\n");
+  for (const auto& process : escaped)
+    CHECK(process.gone_within(std::chrono::seconds(0)));
+  CHECK(agent.error_line() ==
+        "ddprun guardian: the agent died; killed 2 worker process groups and 2 processes that had "
+        "left them");
+  other.kill(SIGKILL);
+}
+
 TEST_CASE("without a guardian the workers die with the agent by their death signal") {
   guarded_agent agent({"--no-guardian"});
   // Workers and children came in any order; the workers are the session leaders.

@@ -17,6 +17,7 @@ ddprun::worker_round second_node() {
   round.worker_count = 3;
   round.node = "node-b";
   round.run_id = "job7";
+  round.session = "00ab";
   round.place.slot = 1;
   round.place.group_world_size = 2;
   round.place.rank_first = 2;
@@ -63,11 +64,13 @@ TEST_CASE("a worker gets every variable of torchrun and ours") {
       {"TORCHELASTIC_ERROR_FILE", ""},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
       {"NCCL_HOSTID", "node-b"},
+      {"GLOO_ENABLE_STORE_V2_API", "1"},
       {"OMP_NUM_THREADS", "1"},
       {"DDPRUN_RUN_ID", "job7"},
       {"DDPRUN_INSTANCE", "77"},
       {"DDPRUN_ROUND", "4"},
       {"DDPRUN_NODE_ID", "node-b"},
+      {"DDPRUN_SESSION", "00ab"},
   };
   CHECK(worker_environment(options, second_node(), 1, {}) == expected);
 }
@@ -78,6 +81,7 @@ TEST_CASE("the round wins over what is inherited, a person's choice over our def
                                      {"TORCHELASTIC_ERROR_FILE", "/elsewhere/error.json"},
                                      {"OMP_NUM_THREADS", "8"},
                                      {"NCCL_HOSTID", "mine"},
+                                     {"GLOO_ENABLE_STORE_V2_API", "0"},
                                      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"}};
   const environment_map worker = worker_environment({}, second_node(), 0, inherited);
   CHECK(worker.at("RANK") == "2");
@@ -85,6 +89,7 @@ TEST_CASE("the round wins over what is inherited, a person's choice over our def
   CHECK(worker.at("TORCHELASTIC_ERROR_FILE").empty());
   CHECK(worker.at("OMP_NUM_THREADS") == "8");
   CHECK(worker.at("NCCL_HOSTID") == "mine");
+  CHECK(worker.at("GLOO_ENABLE_STORE_V2_API") == "0");
   CHECK(worker.at("TORCH_NCCL_ASYNC_ERROR_HANDLING") == "3");
 }
 

@@ -1,6 +1,6 @@
 #include "launcher/log/writer.hpp"
 
-#include "launcher/process/descriptors.hpp"
+#include "rendezvous/net/descriptors.hpp"
 #include "tests/support/catch.hpp"
 
 #include <condition_variable>

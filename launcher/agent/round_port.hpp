@@ -1,0 +1,65 @@
+// The port of a round's service: a new one each round, or the one that the person fixed.
+//
+// A fixed port is not closed between two rounds of the same leader: another program could take it,
+// and a worker of the new round could be refused. Whoever connects meanwhile belongs to the old
+// round and is cut. A leader that does not lead again lets go of it, at the latest after
+// `keep_limit`. A fixed port that is in use is tried again for `busy_limit`: the job before this
+// one may be about to end, and a restart must not be spent on that.
+//
+// Thread rule: one thread, that of the executor. Handlers come from the loop, none after
+// destruction.
+#pragma once
+
+#include "rendezvous/core/types.hpp"
+#include "rendezvous/net/listener.hpp"
+
+#include <boost/asio/steady_timer.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace ddprun {
+
+class round_port {
+ public:
+  static constexpr std::chrono::seconds keep_limit{10};
+  static constexpr std::chrono::seconds busy_limit{3};
+
+  struct handlers {
+    // Called once for each open(): the port, or 0 and one line that says what is wrong.
+    std::function<void(std::uint16_t port, const std::string& problem)> opened;
+    std::function<void(net::tcp::socket socket)> accepted;
+    std::function<void(const std::string& text)> trouble;  // one line for the person
+  };
+
+  // `fixed` 0: the kernel picks a port for each round.
+  round_port(net::executor where, std::uint16_t fixed, handlers told);
+  ~round_port() { close(); }
+  round_port(const round_port&) = delete;
+  round_port& operator=(const round_port&) = delete;
+
+  void open();
+  // The round is over.
+  void pause();
+  // This node leads no more.
+  void close();
+
+ private:
+  void try_to_open();
+  void opened(std::uint16_t port);
+  void after(duration time, std::function<void()> what);
+  void forget_timer();
+
+  const std::uint16_t fixed_;
+  handlers handlers_;
+  net::listener listener_;
+  boost::asio::steady_timer timer_;  // of the next try, or of keeping
+  std::shared_ptr<std::uint64_t> turns_ = std::make_shared<std::uint64_t>(0);
+  std::int64_t tries_left_ = 0;
+  std::uint16_t kept_ = 0;
+  bool serving_ = false;
+};
+
+}  // namespace ddprun
