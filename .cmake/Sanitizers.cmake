@@ -9,3 +9,11 @@ elseif(DDPRUN_SANITIZE STREQUAL "thread")
 elseif(DDPRUN_SANITIZE)
   message(FATAL_ERROR "DDPRUN_SANITIZE is '${DDPRUN_SANITIZE}': use address or thread")
 endif()
+
+# DDPRUN_FUZZ: coverage for libFuzzer in everything, so that tests/fuzz can be built with it.
+if(DDPRUN_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "DDPRUN_FUZZ needs clang: -DCMAKE_CXX_COMPILER=clang++-14")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

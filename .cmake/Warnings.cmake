@@ -5,5 +5,5 @@ target_compile_options(ddprun_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Werror -Wshadow -Woverloaded-virtual
   -Wno-missing-field-initializers
   # With -O2, g++ 12 sees uninitialized members in moves of std::variant that cannot happen.
-  $<$<NOT:$<CONFIG:Debug>>:-Wno-maybe-uninitialized>)
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<NOT:$<CONFIG:Debug>>>:-Wno-maybe-uninitialized>)
 target_include_directories(ddprun_warnings INTERFACE ${CMAKE_SOURCE_DIR})

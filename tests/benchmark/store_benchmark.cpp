@@ -3,153 +3,30 @@
 // is printed are medians of ratios within one round, with the ratio of two rounds of the same echo
 // server beside them as the noise.
 //
-//   store_benchmark [--rounds=N] [--milliseconds=N] [--python=PATH] [--connections=1,64,1000]
+//   store_benchmark [--rounds=N] [--milliseconds=N] [--python=PATH] [--connections=1,64,1000,10000]
 //
 // PATH is $DDPRUN_PYTHON or .venv/bin/python unless given; PyTorch's server is left out where it
 // has no torch. Each server is a process of its own; the
 // load comes from this one.
 #include "rendezvous/protocol/tcpstore.hpp"
-#include "rendezvous/store/listener.hpp"
-
-#include <boost/asio/io_context.hpp>
+#include "tests/benchmark/store_servers.hpp"
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <fcntl.h>
-#include <filesystem>
-#include <fstream>
-#include <functional>
 #include <memory>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <optional>
-#include <signal.h>
 #include <string>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
 namespace {
 
 namespace wire = ddprun::protocol::tcpstore;
+using namespace ddprun::benchmark;
 using clock_type = std::chrono::steady_clock;
-
-[[noreturn]] void fail(const char* what) {
-  std::perror(what);
-  std::exit(1);
-}
-
-// ---- servers -----------------------------------------------------------------------------------
-
-struct server {
-  std::string name;
-  pid_t pid = 0;
-  std::uint16_t port = 0;
-  bool echoes = false;
-};
-
-void echo_connections(int listening) {
-  const int poll = epoll_create1(EPOLL_CLOEXEC);
-  epoll_event event{.events = EPOLLIN, .data = {.fd = listening}};
-  epoll_ctl(poll, EPOLL_CTL_ADD, listening, &event);
-  std::vector<epoll_event> events(256);
-  std::vector<char> bytes(65536);
-  while (true) {
-    const int count = epoll_wait(poll, events.data(), static_cast<int>(events.size()), -1);
-    for (int index = 0; index < count; ++index) {
-      const int from = events[static_cast<std::size_t>(index)].data.fd;
-      if (from == listening) {
-        const int accepted = accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (accepted < 0) continue;
-        const int on = 1;
-        setsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        epoll_event added{.events = EPOLLIN, .data = {.fd = accepted}};
-        epoll_ctl(poll, EPOLL_CTL_ADD, accepted, &added);
-        continue;
-      }
-      const ssize_t got = recv(from, bytes.data(), bytes.size(), 0);
-      if (got <= 0 || send(from, bytes.data(), static_cast<std::size_t>(got), MSG_NOSIGNAL) < 0) {
-        close(from);
-      }
-    }
-  }
-}
-
-void serve_echo(int port_pipe) {
-  const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  if (bind(listening, reinterpret_cast<sockaddr*>(&address), length) != 0) fail("bind");
-  if (listen(listening, 4096) != 0) fail("listen");
-  getsockname(listening, reinterpret_cast<sockaddr*>(&address), &length);
-  dprintf(port_pipe, "%d\n", ntohs(address.sin_port));
-  echo_connections(listening);
-}
-
-void serve_store(int port_pipe) {
-  boost::asio::io_context context(1);
-  ddprun::store::listener listener(context.get_executor());
-  if (const auto error = listener.open("127.0.0.1", 0)) {
-    std::fprintf(stderr, "%s\n", error.message().c_str());
-    std::exit(1);
-  }
-  dprintf(port_pipe, "%d\n", listener.port());
-  context.run();
-}
-
-void serve_pytorch(int port_pipe, const std::string& python) {
-  dup2(port_pipe, STDOUT_FILENO);
-  const char* const program =
-      "import signal, torch.distributed as d\n"
-      "s = d.TCPStore('127.0.0.1', 0, None, True, wait_for_workers=False)\n"
-      "print(s.port, flush=True)\n"
-      "signal.pause()\n";
-  execlp(python.c_str(), python.c_str(), "-c", program, nullptr);
-  std::exit(127);
-}
-
-std::optional<server> start(const std::string& name, const std::function<void(int)>& serve) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) fail("pipe");
-  const pid_t pid = fork();
-  if (pid < 0) fail("fork");
-  if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    serve(ends[1]);
-    std::exit(1);
-  }
-  close(ends[1]);
-  FILE* const told = fdopen(ends[0], "r");
-  int port = 0;
-  const bool started = std::fscanf(told, "%d", &port) == 1;
-  std::fclose(told);
-  if (started) return server{name, pid, static_cast<std::uint16_t>(port)};
-  waitpid(pid, nullptr, 0);
-  return std::nullopt;
-}
-
-// Nanoseconds of processor time of all threads of a process so far.
-std::int64_t cpu_time(pid_t pid) {
-  std::int64_t total = 0;
-  for (const auto& thread :
-       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
-    std::ifstream file(thread.path() / "schedstat");
-    std::int64_t time = 0;
-    file >> time;
-    total += time;
-  }
-  return total;
-}
 
 // ---- load --------------------------------------------------------------------------------------
 
@@ -229,16 +106,7 @@ class load {
 
  private:
   void connect_one(std::uint16_t port) {
-    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (socket < 0 || connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-      fail("connect");
-    }
-    const int on = 1;
-    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    const int socket = connect_to(port);
     epoll_event event{.events = EPOLLIN, .data = {.fd = socket}};
     epoll_ctl(poll_, EPOLL_CTL_ADD, socket, &event);
     sockets_.push_back(socket);
@@ -294,8 +162,8 @@ double median(const std::vector<sample>& samples, double sample::*of) {
 struct options {
   int rounds = 9;
   int milliseconds = 200;
-  std::string python = ".venv/bin/python";
-  std::vector<std::size_t> connections{1, 64, 1000};
+  std::string python = default_python();
+  std::vector<std::size_t> connections{1, 64, 1000, 10000};
 };
 
 void measure(const std::vector<server>& servers, const options& chosen, std::size_t connections) {
@@ -335,7 +203,6 @@ void measure(const std::vector<server>& servers, const options& chosen, std::siz
 
 options parse(int argc, char** argv) {
   options chosen;
-  if (const char* const python = std::getenv("DDPRUN_PYTHON")) chosen.python = python;
   for (int index = 1; index < argc; ++index) {
     const std::string argument = argv[index];
     const auto value = argument.substr(argument.find('=') + 1);
@@ -346,12 +213,7 @@ options parse(int argc, char** argv) {
     } else if (argument.starts_with("--python=")) {
       chosen.python = value;
     } else if (argument.starts_with("--connections=")) {
-      chosen.connections.clear();
-      for (const char* at = value.c_str(); at != nullptr;) {
-        chosen.connections.push_back(std::strtoul(at, nullptr, 10));
-        at = std::strchr(at, ',');
-        if (at != nullptr) ++at;
-      }
+      chosen.connections = counts_of(value);
     } else {
       std::fprintf(stderr, "store_benchmark: unknown argument %s\n", argv[index]);
       std::exit(2);
@@ -364,25 +226,23 @@ options parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const options chosen = parse(argc, argv);
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-  std::vector<server> servers;
-  servers.push_back(*start("echo", serve_echo));
-  servers.back().echoes = true;
-  servers.push_back(*start("ddprun", serve_store));
-  const auto torch = start("TCPStore", [&](int told) { serve_pytorch(told, chosen.python); });
-  if (torch) servers.push_back(*torch);
+  const std::size_t descriptors = raise_descriptor_limit();
+  std::vector<server> servers{start_echo(), start_store()};
+  if (const auto torch = start_pytorch(chosen.python)) servers.push_back(*torch);
   std::printf("%d rounds of %d ms, medians; (quartiles); us = server CPU per request\n",
               chosen.rounds, chosen.milliseconds);
   std::printf(
       "| conn | what  | ddprun/s |  echo/s | torch/s |   us  | CPU ddprun/echo  | CPU torch/echo   "
       "| rate ddprun/torch | CPU echo/echo   |\n");
-  for (const std::size_t connections : chosen.connections)
-    measure(servers, chosen, connections);
-  for (const server& each : servers) {
-    kill(each.pid, SIGKILL);
-    waitpid(each.pid, nullptr, 0);
+  for (const std::size_t connections : chosen.connections) {
+    // The load is connected to all servers at once.
+    if (servers.size() * connections + 64 <= descriptors) {
+      measure(servers, chosen, connections);
+    } else {
+      std::printf("| %4zu | left out: at most %zu open files (ulimit -n)\n", connections,
+                  descriptors);
+    }
   }
+  for (const server& each : servers)
+    stop(each);
 }

@@ -5,10 +5,16 @@ import sys
 # PyTorch's client prints a C++ backtrace for each time-out that these tests provoke.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
 os.environ.setdefault("TORCH_SHOW_CPP_STACKTRACES", "0")
+# PyTorch's client looks up the name of each address that it connects to. Where the resolver does
+# not always answer, a lost query need not cost 5 s.
+os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:1")
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import pytest  # noqa: E402
 import store_client  # noqa: E402
+
+from tests.support.cluster import Cluster  # noqa: E402
 
 
 @pytest.fixture
@@ -22,7 +28,34 @@ def store(server):
     return store_client.connect(server.port)
 
 
+@pytest.fixture
+def cluster(tmp_path):
+    made = Cluster(tmp_path)
+    yield made
+    left = made.marked()
+    for program in made.programs:
+        left.pop(program.pid, None)
+    made.close()
+    assert not left, f"processes were left behind: {left}"
+
+
+@pytest.fixture(scope="session")
+def both():
+    """A store of ours and one of PyTorch's for the differential tests, which renew them."""
+    with store_client.our_store() as ours, store_client.pytorch_store() as theirs:
+        yield ours, theirs
+
+
 def pytest_addoption(parser):
-    parser.addoption("--seed", type=int, default=None, help="of one differential run")
-    parser.addoption("--rounds", type=int, default=4, help="differential runs, from seed 1")
-    parser.addoption("--operations", type=int, default=150, help="in each differential run")
+    group = parser.getgroup("differential", "differential tests: a long run, or a failed one again")
+    group.addoption("--seed", type=int, default=None, help="one run, of this seed")
+    group.addoption("--rounds", type=int, default=3, help="so many runs, from seed 1")
+    group.addoption("--operations", type=int, default=150, help="in each run, of each client")
+    group.addoption("--clients", type=int, default=5, help="that run at the same time")
+
+
+def pytest_generate_tests(metafunc):
+    if "seed" in metafunc.fixturenames:
+        seed = metafunc.config.getoption("--seed")
+        rounds = metafunc.config.getoption("--rounds")
+        metafunc.parametrize("seed", range(1, rounds + 1) if seed is None else [seed])

@@ -15,11 +15,9 @@ PATIENCE = timedelta(seconds=60)  # longer than anything that works takes
 
 
 @contextlib.contextmanager
-def our_store():
-    """Yields the process of a store of ours, with its port as `port`."""
-    server = subprocess.Popen(
-        [BUILD / "bin" / "store_server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+def running(command):
+    """Yields the process of a server that prints its port, which is then `port`."""
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         server.port = int(server.stdout.readline())
         yield server
@@ -30,25 +28,33 @@ def our_store():
     assert code == 0
 
 
-@contextlib.contextmanager
+def our_store():
+    return running([BUILD / "bin" / "store_server"])
+
+
+PYTORCH_STORE = """
+import sys, torch.distributed as dist
+def store(): return dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+now = store()
+print(now.port, flush=True)
+for line in sys.stdin:
+    now = store()
+    print(now.port, flush=True)
+"""
+
+
 def pytorch_store():
-    """The same for PyTorch's own server (libuv), in a process of its own."""
-    program = (
-        "import sys, torch.distributed as d\n"
-        "s = d.TCPStore('127.0.0.1', 0, None, True, wait_for_workers=False)\n"
-        "print(s.port, flush=True)\n"
-        "sys.stdin.read()\n"
-    )
-    server = subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        server.port = int(server.stdout.readline())
-        yield server
-    finally:
-        server.stdin.close()
-        server.wait(timeout=60)
-        server.stdout.close()
+    """PyTorch's own server (libuv) in the place of ours."""
+    return running([sys.executable, "-c", PYTORCH_STORE])
+
+
+def renew(server):
+    """Has the server begin again with an empty store."""
+    server.stdin.write("renew\n")
+    server.stdin.flush()
+    answer = server.stdout.readline()
+    if answer != "renewed\n":
+        server.port = int(answer)
 
 
 def connect(port, timeout=PATIENCE):

@@ -1,18 +1,27 @@
-"""Unmodified process groups on gloo, with our store in the place of the launcher's."""
+"""Unmodified process groups on gloo, with our store or daemon in the place of the launcher's."""
 
 import os
 import subprocess
 import sys
 
 import pytest
+from store_client import renew
+
+from tests.support.hosts import Switch, available
 
 WORKER = """
 import sys, torch, torch.distributed as dist
-rank, world = int(sys.argv[1]), int(sys.argv[2])
-if sys.argv[3] == "env":
-    dist.init_process_group("gloo")
+from datetime import timedelta
+rank, world, method = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+limit = timedelta(seconds=60)
+if method == "env":
+    dist.init_process_group("gloo", timeout=limit)
+elif method.startswith("tcp:"):
+    dist.init_process_group("gloo", init_method=method, rank=rank, world_size=world, timeout=limit)
 else:
-    dist.init_process_group("gloo", init_method=sys.argv[3], rank=rank, world_size=world)
+    job, host, port = method.split()
+    store = dist.PrefixStore(job, dist.TCPStore(host, int(port), is_master=False))
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=limit)
 for step in range(3):
     tensor = torch.full((1000,), float(dist.get_rank() + 1 + step))
     dist.all_reduce(tensor)
@@ -20,35 +29,28 @@ for step in range(3):
 group = dist.new_group(list(range(world)))
 dist.barrier(group)
 gathered = [None] * world
-dist.all_gather_object(gathered, dist.get_rank())
-assert gathered == list(range(world)), gathered
+dist.all_gather_object(gathered, (dist.get_rank(), method))
+assert gathered == [(rank, method) for rank in range(world)], gathered
 dist.destroy_process_group()
 print("done", rank)
 """
+AS_CLIENT = {"TORCHELASTIC_USE_AGENT_STORE": "True"}  # rank 0 opens no store of its own
 
 
-def run_group(port, world, method):
-    workers = []
-    for rank in range(world):
-        environment = dict(
-            os.environ,
-            MASTER_ADDR="127.0.0.1",
-            MASTER_PORT=str(port),
-            RANK=str(rank),
-            WORLD_SIZE=str(world),
-            TORCHELASTIC_USE_AGENT_STORE="True",
-            TORCH_CPP_LOG_LEVEL="WARNING",
-            OMP_NUM_THREADS="1",
+def start_group(world, method, environment, hosts=None):
+    return [
+        subprocess.Popen(
+            [*(hosts[rank].prefix if hosts else []), sys.executable, "-c", WORKER,
+             str(rank), str(world), method],
+            env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(world),
+                 "TORCH_CPP_LOG_LEVEL": "WARNING", "OMP_NUM_THREADS": "1", **environment},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )
-        workers.append(
-            subprocess.Popen(
-                [sys.executable, "-c", WORKER, str(rank), str(world), method],
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-        )
+        for rank in range(world)
+    ]  # fmt: skip
+
+
+def finish(workers):
     try:
         outputs = [worker.communicate(timeout=240)[0] for worker in workers]
     finally:
@@ -60,20 +62,43 @@ def run_group(port, world, method):
         assert "Broken pipe" not in output
 
 
+def run_by_environment(port, world):
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    finish(start_group(world, "env", {**AS_CLIENT, **address}))
+
+
 @pytest.mark.parametrize("world", [2, 3])
 def test_env_rendezvous(server, world):
-    run_group(server.port, world, "env")
-
-
-def test_tcp_rendezvous_of_the_master_port(server):
-    # With USE_AGENT_STORE every rank of a tcp:// address is a client, rank 0 too.
-    run_group(server.port, 2, f"tcp://127.0.0.1:{server.port}")
+    run_by_environment(server.port, world)
 
 
 def test_two_rounds_on_one_port(server):
     """The second round finds no key of the first: its ranks would meet dead addresses there."""
-    run_group(server.port, 2, "env")
-    server.stdin.write("renew\n")
-    server.stdin.flush()
-    assert server.stdout.readline() == "renewed\n"
-    run_group(server.port, 2, "env")
+    run_by_environment(server.port, 2)
+    renew(server)
+    run_by_environment(server.port, 2)
+
+
+def test_a_tcp_script_without_launcher_meets_at_the_daemon(cluster):
+    """With USE_AGENT_STORE every rank of a tcp:// address is a client, rank 0 too."""
+    daemon = cluster.daemon()
+    finish(start_group(2, f"tcp://127.0.0.1:{daemon.port}", AS_CLIENT))
+
+
+def test_a_tcp_script_on_other_hosts_than_the_daemons_needs_no_variable(cluster):
+    """Rank 0 opens a store there, which nobody asks: its own client asks the daemon too."""
+    if not available():
+        pytest.skip("this machine does not allow network namespaces (needs root)")
+    switch = Switch(3)
+    cluster.hosts.append(switch)
+    daemon = cluster.daemon(29400, host=switch.hosts[0], bind="0.0.0.0")
+    method = f"tcp://{switch.hosts[0].address}:{daemon.port}"
+    finish(start_group(2, method, {"GLOO_SOCKET_IFNAME": "eth0"}, switch.hosts[1:]))
+
+
+def test_jobs_with_prefixes_share_the_daemon(cluster):
+    """At the same time: neither takes an address of the other for one of its own."""
+    daemon = cluster.daemon()
+    jobs = [f"job{index} 127.0.0.1 {daemon.port}" for index in range(2)]
+    for group in [start_group(2, job, {}) for job in jobs]:
+        finish(group)

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 import torch.distributed as dist
-from store_client import connect
+from store_client import connect, renew
 
 SHORT = timedelta(milliseconds=50)
 
@@ -206,9 +206,7 @@ def test_a_client_that_breaks_the_limits_is_closed_and_others_are_not(store, ser
 def test_a_renewed_store_knows_nothing_of_the_last_round(store, server):
     store.set("stale", "1")
     assert store.get("stale") == b"1"
-    server.stdin.write("renew\n")
-    server.stdin.flush()
-    assert server.stdout.readline() == "renewed\n"
+    renew(server)
     with pytest.raises(dist.DistNetworkError):
         store.get("stale")
     fresh = connect(server.port)

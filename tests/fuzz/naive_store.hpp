@@ -1,0 +1,99 @@
+// A second TCPStore keyspace, in maps and lists that are searched from the start each time: what it
+// expects each client to be answered, and how many bytes it counts, must be what
+// store/conversation.hpp answers and core/key_value_store.hpp counts.
+//
+// It knows the rules from their headers, and nothing of how they are kept.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include "rendezvous/core/key_value_store.hpp"
+#include "tests/fuzz/naive_parser.hpp"
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::fuzz {
+
+// Bytes that a client is to be sent. A list of keys comes in any order, and stands here sorted.
+struct expected_piece {
+  std::string bytes;
+  bool is_list = false;
+};
+
+class naive_store {
+ public:
+  using client = std::size_t;
+
+  naive_store(core::store_limits limits, std::size_t clients_max);
+
+  void open(client who);
+  void close(client who);
+
+  // `unused` bytes of a client, of which it takes what the conversation has to take while at most
+  // `unsent_max` bytes wait to be sent. Returns how many it took, or the error that ends it.
+  result<std::size_t> on_bytes(client who, std::string_view unused, std::size_t unsent_max);
+
+  // `sent` has left for the client: it must be what was expected.
+  void check_sent(client who, std::string_view sent);
+
+  bool waits(client who) const { return !clients_[who].missing.empty(); }
+  std::size_t unsent(client who) const { return clients_[who].unsent; }
+  std::size_t bytes_used() const;
+  std::size_t keys_used() const;
+  std::size_t size() const { return now_.values.size(); }
+  std::vector<std::string> queued_keys() const;
+
+ private:
+  struct client_state {
+    bool validated = false;
+    std::vector<std::string> missing;  // keys, or the one barrier
+    bool at_barrier = false;
+    std::size_t registered = 0;  // keys of the wait that were absent when it came
+    std::optional<std::string> offer;
+    std::deque<expected_piece> expected;
+    std::string received;    // of the first of `expected`
+    std::size_t unsent = 0;  // bytes of `expected` that `check_sent` has not seen
+  };
+  using lists = std::map<std::string, std::vector<client>>;  // in the order of arrival
+  // What a request that meets a limit must leave as it was. No queue and no list is empty.
+  struct contents {
+    std::map<std::string, std::string> values;
+    std::map<std::string, std::deque<std::string>> queues;
+    lists waiting;
+    lists at_barrier;
+  };
+
+  error_code apply(client who, const naive_request& request);
+  error_code apply_value(client who, const naive_request& request);
+  error_code apply_queue(client who, const naive_request& request);
+  error_code apply_wait(client who, const naive_request& request);
+
+  bool exists(const std::string& key) const;
+  bool within_limits() const;
+  std::set<std::string> keys() const;
+  error_code set_value(const std::string& key, const std::string& value);
+  result<std::int64_t> add_number(const std::string& key, std::int64_t delta);
+  client arrive(lists& waiters, const std::string& key);
+  void offer_one(const std::string& key);
+  void cancel(client who);
+  void answer_woken();
+
+  void say(client who, std::string bytes);
+  void say_number(client who, std::int64_t value);
+  void say_text(client who, const std::string& text);
+  void say_keys(client who);
+
+  core::store_limits limits_;
+  contents now_;
+  std::vector<client_state> clients_;
+  std::vector<client> woken_;
+};
+
+}  // namespace ddprun::fuzz

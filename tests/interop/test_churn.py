@@ -1,0 +1,146 @@
+"""Connections that come and go by the hundred thousand leave no memory and no descriptor behind."""
+
+import collections
+import os
+import re
+import socket
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(os.environ.get("DDPRUN_BUILD", ROOT / "build")).resolve() / "bin"
+
+CONNECTIONS = {"ddprun-rendezvous": 100_000, "store_server": 30_000}
+WARM_UP = 10_000
+OPEN_AT_ONCE = 40
+GROWTH_KB_MAX = 512  # 6 bytes of each of the daemon's connections
+
+VALIDATE = b"\0" + struct.pack("<I", 0x3C85F7CE)
+RESET = struct.pack("ii", 1, 0)  # no TIME_WAIT: there are only 28,000 ports to connect from
+
+
+def text(value):
+    return struct.pack("<Q", len(value)) + value
+
+
+ADD = VALIDATE + b"\4" + text(b"/count") + struct.pack("<q", 1)
+SAYS = [
+    ("counts", ADD),
+    ("stranger", b"\xff\xd8 nobody speaks this"),
+    ("half a request",
+     VALIDATE + b"\1" + text(b"/never") + struct.pack("<Q", 100_000) + b"x" * 3000),
+    ("waits", VALIDATE + b"\6" + struct.pack("<Q", 2) + text(b"/never/one") + text(b"/other")),
+    ("silent", b""),
+    ("half a hello", VALIDATE[:3]),
+    ("queue", VALIDATE + b"\6" + struct.pack("<Q", 1) + text(b"/q")),
+]
+
+
+@pytest.fixture(params=CONNECTIONS)
+def server(request, tmp_path):
+    """A process that serves a store; `port` is its port."""
+    command = [BIN / request.param]
+    if request.param == "ddprun-rendezvous":
+        command += ["--bind", "127.0.0.1", "--port", "0", "--recovery-window", "0"]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=(tmp_path / "log").open("w"),
+        text=True)
+    process.connections = CONNECTIONS[request.param]
+    process.port = int(re.findall(r"\d+", process.stdout.readline())[-1])
+    yield process
+    process.stdin.close()  # the end of a store_server
+    if request.param == "ddprun-rendezvous":
+        process.terminate()
+    assert process.wait(60) == 0
+    process.stdout.close()
+
+
+def connect(port):
+    peer = socket.socket()
+    peer.settimeout(60)
+    peer.connect(("127.0.0.1", port))
+    return peer
+
+
+def hear(peer, count):
+    heard = b""
+    while len(heard) < count:
+        more = peer.recv(count - len(heard))
+        assert more, "the server closed"
+        heard += more
+    return heard
+
+
+def add(peer, validated, delta=0):
+    request = ADD if not validated else ADD[len(VALIDATE):]
+    peer.sendall(request[:-8] + struct.pack("<q", delta))
+    return struct.unpack("<q", hear(peer, 8))[0]
+
+
+def churn(port, count):
+    """Opens and closes so many of all kinds, a few open at any time; returns how many counted."""
+    counted = 0
+    opened = collections.deque()
+    for index in range(count):
+        name, says = SAYS[index % len(SAYS)]
+        peer = connect(port)
+        if says:
+            peer.sendall(says)
+        if name == "counts":
+            hear(peer, 8)
+            counted += 1
+        opened.append(peer)
+        if len(opened) > OPEN_AT_ONCE:
+            close(opened.popleft())
+    for peer in opened:
+        close(peer)
+    return counted
+
+
+def close(peer):
+    # What the server has closed already, a stranger, is no longer connected.
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    peer.close()
+
+
+def resident_kb(process):
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1))
+
+
+def descriptors(process):
+    return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
+
+
+def settled(process, witness, descriptors_wanted):
+    """Waits until the server has seen the last of the others go; its descriptors then."""
+    for _ in range(10_000):  # each asks the server something, and so gives it a turn
+        if descriptors(process) <= descriptors_wanted:
+            break
+        add(witness, True)
+    return descriptors(process)
+
+
+def test_a_hundred_thousand_connections_leave_nothing_behind(server):
+    witness = connect(server.port)
+    add(witness, False)
+    descriptors_before = descriptors(server)
+    counted = churn(server.port, WARM_UP)
+    assert settled(server, witness, descriptors_before) == descriptors_before
+    memory_before = resident_kb(server)
+
+    counted += churn(server.port, server.connections - WARM_UP)
+    assert settled(server, witness, descriptors_before) == descriptors_before
+    grown = resident_kb(server) - memory_before
+    print(f"{memory_before} kB after {WARM_UP}, {grown} kB more after {server.connections}")
+    assert grown <= GROWTH_KB_MAX
+    # Nobody was forgotten, nothing but the count was kept, and no half request was applied.
+    assert add(witness, True) == counted
+    witness.sendall(b"\7")
+    assert struct.unpack("<q", hear(witness, 8))[0] == 1
+    witness.sendall(b"\x11")
+    assert hear(witness, 8 + 8 + 6) == struct.pack("<q", 1) + text(b"/count")
+    witness.close()

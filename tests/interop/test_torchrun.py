@@ -1,0 +1,87 @@
+"""Real torchrun agents that meet at ddprun-rendezvous instead of at a store of their own."""
+
+import re
+import sys
+import textwrap
+
+import store_client
+
+from tests.support.cluster import Program
+
+LIMIT = 240  # of a run: each of its processes imports PyTorch, which takes seconds
+
+SCRIPT = textwrap.dedent("""
+    import os, sys, torch, torch.distributed as dist
+    dist.init_process_group("gloo")
+    rank, world = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(rank)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(5):
+        if sys.argv[1:] == [str(step), str(rank)] and not os.path.exists("lost"):
+            open("lost", "w").close()
+            os.kill(os.getpid(), 9)
+        optimizer.zero_grad()
+        model(torch.randn(8, 4)).square().mean().backward()
+        optimizer.step()
+    weights = [None] * world
+    dist.all_gather_object(weights, [round(p.sum().item(), 5) for p in model.parameters()])
+    assert weights == weights[:1] * world, weights
+    runs = [None] * world
+    dist.all_gather_object(runs, os.environ["TORCHELASTIC_RUN_ID"])
+    assert runs == runs[:1] * world, runs
+    dist.barrier()
+    print(f"<{runs[0]} {rank} of {world} done>", flush=True)
+    dist.destroy_process_group()
+    # Without Python's own end, where one worker in sixty dies: see examples/01_snapshot_resume.
+    os._exit(0)
+""")
+
+
+def torchrun(cluster, port, run, nodes, *arguments, conf=None):
+    script = cluster.folder / "train.py"
+    script.write_text(SCRIPT)
+    line = [
+        sys.executable, "-m", "torch.distributed.run", "--rdzv-backend=c10d",
+        f"--rdzv-endpoint=127.0.0.1:{port}", f"--rdzv-id={run}", f"--nnodes={nodes}",
+        "--nproc-per-node=1", "--local-addr=127.0.0.1", "--max-restarts=3",
+        *([f"--rdzv-conf={conf}"] if conf else []), script, *arguments,
+    ]  # fmt: skip
+    # Agents of torch 2.11 keep one store for all rounds unless told not to: workers that are
+    # restarted would read the keys of the dead ones.
+    settings = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    return Program(cluster, f"torchrun-{run}", line, environment=settings, cwd=cluster.folder)
+
+
+def finished(agents, run):
+    """All agents end well, and each rank of the run has done its work once."""
+    codes = [agent.wait(LIMIT) for agent in agents]
+    words = "".join(agent.out() + agent.err() for agent in agents)
+    assert codes == [0] * len(agents), words
+    done = re.findall(rf"<{run} (\d+) of {len(agents)} done>", words)
+    assert sorted(done) == [str(rank) for rank in range(len(agents))], words
+    return words
+
+
+def test_a_lost_worker_is_restarted(cluster):
+    """Two agents that could be the host: they find the daemon on the port and take it."""
+    daemon = cluster.daemon()
+    agents = [torchrun(cluster, daemon.port, "lossy", 2, "2", "1") for _ in range(2)]
+    finished(agents, "lossy")
+    assert (cluster.folder / "lost").exists()
+    assert daemon.running()
+
+
+def test_runs_of_different_ids_do_not_meet(cluster):
+    """Three agents and two, at the same time at one daemon, told that they are no hosts."""
+    daemon = cluster.daemon()
+    three = [torchrun(cluster, daemon.port, "three", 3, conf="is_host=0") for _ in range(3)]
+    two = [torchrun(cluster, daemon.port, "two", 2, conf="is_host=0") for _ in range(2)]
+    finished(three, "three")
+    finished(two, "two")
+    keys = store_client.connect(daemon.port).list_keys()
+    assert {"torch.rendezvous.two", "torch.rendezvous.three"} <= set(keys), keys
+    # What a run leaves behind says that it is closed: its name is used up.
+    late = torchrun(cluster, daemon.port, "two", 1, conf="is_host=0")
+    assert late.wait(LIMIT) == 1
+    assert "RendezvousClosedError" in late.err(), late.err()
