@@ -31,15 +31,29 @@ key_value_store::key_value_store(store_limits limits, hash_seed seed)
 
 // ---- memory ------------------------------------------------------------------------------------
 
+bool key_value_store::has_room(std::size_t bytes) {
+  while (bytes > limits_.bytes_max - memory_.used) {
+    if (memory_.let_go == 0 || !let_go_ || !let_go_()) return false;
+  }
+  return true;
+}
+
 bool key_value_store::charge(std::size_t bytes) {
-  if (bytes > limits_.bytes_max - bytes_used_) return false;
-  bytes_used_ += bytes;
+  if (!has_room(bytes)) return false;
+  memory_.used += bytes;
   return true;
 }
 
 void key_value_store::release(std::size_t bytes) {
-  DDPRUN_ASSERT(bytes <= bytes_used_);
-  bytes_used_ -= bytes;
+  DDPRUN_ASSERT(bytes <= memory_.used);
+  memory_.used -= bytes;
+}
+
+// The value of a key that is about to have another, or none: for whoever holds it still.
+shared_bytes key_value_store::take(counted&& value) {
+  const counted taken = std::move(value);
+  taken->let_go();
+  return shared(taken);
 }
 
 key_value_store::item* key_value_store::find(std::string_view key) {
@@ -72,7 +86,7 @@ void key_value_store::drop_if_unused(item* at) {
 
 shared_bytes key_value_store::get(std::string_view key) const {
   const item* const at = find(key);
-  return at == nullptr ? nullptr : at->second.value;
+  return at == nullptr || !at->second.value ? nullptr : shared(at->second.value);
 }
 
 bool key_value_store::exists(std::string_view key) const {
@@ -85,22 +99,21 @@ error_code key_value_store::store(std::string_view key, item* at, std::string_vi
   if (value.size() > limits_.value_bytes_max) return errc::limit_reached;
   if (at == nullptr) at = find_or_create(key);
   if (at == nullptr) return errc::limit_reached;
-  std::shared_ptr<std::string>& current = at->second.value;
-  const std::size_t before = current ? current->size() : 0;
-  if (value.size() > before && !charge(value.size() - before)) {
+  counted& current = at->second.value;
+  const bool sole = current && current.use_count() == 1;
+  const std::size_t replaced = sole ? current->text.size() : 0;
+  if (value.size() > replaced && !has_room(value.size() - replaced)) {
     drop_if_unused(at);
     return errc::limit_reached;
   }
-  if (value.size() < before) release(before - value.size());
   // A buffer that nobody else holds is written in place, unless it would stay far too large.
-  const bool in_place = current && current.use_count() == 1 &&
-                        current->capacity() <= 2 * value.size() + store_item_overhead_bytes;
-  if (in_place) {
+  if (sole && current->text.capacity() <= 2 * value.size() + store_item_overhead_bytes) {
     current->assign(value);
     return {};
   }
   const bool created = !current;
-  current = std::make_shared<std::string>(value);
+  if (!created) take(std::move(current));
+  current = make_value(value);
   if (created) value_appeared(at);
   return {};
 }
@@ -118,10 +131,15 @@ error_code key_value_store::set(std::string_view key, std::string_view value) {
 error_code key_value_store::append(std::string_view key, std::string_view value) {
   item* const at = find(key);
   if (at == nullptr || !at->second.value) return store(key, at, value);
-  std::shared_ptr<std::string>& current = at->second.value;
-  if (value.size() > limits_.value_bytes_max - current->size()) return errc::limit_reached;
-  if (!charge(value.size())) return errc::limit_reached;
-  if (current.use_count() > 1) current = std::make_shared<std::string>(*current);
+  counted& current = at->second.value;
+  const std::size_t before = current->text.size();
+  if (value.size() > limits_.value_bytes_max - before) return errc::limit_reached;
+  const bool sole = current.use_count() == 1;
+  if (!has_room(value.size() + (sole ? 0 : before))) return errc::limit_reached;
+  if (!sole) {
+    const shared_bytes old = take(std::move(current));
+    current = make_value(*old);
+  }
   current->append(value);
   return {};
 }
@@ -129,8 +147,7 @@ error_code key_value_store::append(std::string_view key, std::string_view value)
 std::int64_t key_value_store::erase(std::string_view key) {
   item* const at = find(key);
   if (at == nullptr || !at->second.value) return 0;
-  release(at->second.value->size());
-  at->second.value.reset();
+  take(std::move(at->second.value));
   --values_;
   value_keys_bytes_ -= at->first.size();
   drop_if_unused(at);
@@ -141,9 +158,12 @@ result<shared_bytes> key_value_store::compare_set(std::string_view key, std::str
                                                   std::string_view desired) {
   item* const at = find(key);
   if (at == nullptr || !at->second.value) {
-    if (!expected.empty()) return std::make_shared<const std::string>(expected);
-  } else if (*at->second.value != expected) {
-    return shared_bytes(at->second.value);
+    if (!expected.empty()) {
+      if (!has_room(expected.size())) return errc::limit_reached;
+      return take(make_value(expected));
+    }
+  } else if (at->second.value->text != expected) {
+    return shared(at->second.value);
   }
   if (const error_code error = store(key, at, desired)) return error;
   return get(key);
@@ -153,7 +173,7 @@ result<std::int64_t> key_value_store::add(std::string_view key, std::int64_t del
   item* const at = find(key);
   std::int64_t sum = 0;
   if (at != nullptr && at->second.value) {
-    const auto number = leading_number(*at->second.value);
+    const auto number = leading_number(at->second.value->text);
     if (!number) return number.error();
     sum = *number;
   }
@@ -178,13 +198,14 @@ void key_value_store::for_each_key(const std::function<void(std::string_view)>& 
 error_code key_value_store::queue_push(std::string_view key, std::string_view value) {
   item* const at = find_or_create(key);
   if (at == nullptr) return errc::limit_reached;
-  if (!charge(value.size() + store_item_overhead_bytes)) {
+  if (!has_room(value.size() + store_item_overhead_bytes)) {
     drop_if_unused(at);
     return errc::limit_reached;
   }
+  charge(store_item_overhead_bytes);
   entry& target = at->second;
-  if (!target.queue) target.queue = std::make_unique<std::deque<shared_bytes>>();
-  target.queue->push_back(std::make_shared<const std::string>(value));
+  if (!target.queue) target.queue = std::make_unique<std::deque<counted>>();
+  target.queue->push_back(make_value(value));
   offer_item(at);
   return {};
 }
@@ -196,9 +217,9 @@ shared_bytes key_value_store::queue_pop(std::string_view key, client_id client,
   length = queue_length(key);
   if (length == 0) return nullptr;
   item* const at = find(key);
-  shared_bytes front = std::move(at->second.queue->front());
+  shared_bytes front = take(std::move(at->second.queue->front()));
   at->second.queue->pop_front();
-  release(front->size() + store_item_overhead_bytes);
+  release(store_item_overhead_bytes);
   if (at->second.queue->empty()) at->second.queue.reset();
   drop_if_unused(at);
   return front;

@@ -11,9 +11,12 @@
 // answers them and clears it.
 //
 // Memory is bounded by `store_limits`; what would go beyond fails with errc::limit_reached and
-// changes nothing.
+// changes nothing. A value counts until the last who holds it lets go: a reader that takes nothing
+// must not keep, uncounted, every value that a key has had. Nor must it keep others from storing:
+// see `on_shortage`.
 //
-// Thread rule: one thread.
+// Thread rule: one thread. Ownership: all that was handed out must be let go of before the store is
+// destroyed.
 #pragma once
 
 #include "rendezvous/core/key_hash.hpp"
@@ -94,8 +97,12 @@ class key_value_store {
 
   std::vector<client_id>& woken() { return woken_; }
 
+  // Asked again and again while memory is short and values are held that no key has any more: lets
+  // go of some, and does nothing else here. False: there are none to let go of.
+  void on_shortage(std::function<bool()> let_go) { let_go_ = std::move(let_go); }
+
   std::size_t size() const { return values_; }  // keys with a value
-  std::size_t bytes_used() const { return bytes_used_; }
+  std::size_t bytes_used() const { return memory_.used; }
   std::size_t keys_used() const { return entries_.size(); }
   // All bytes of the keys with a value.
   std::size_t value_keys_bytes() const { return value_keys_bytes_; }
@@ -118,10 +125,49 @@ class key_value_store {
     wait_node* first = nullptr;
     wait_node* last = nullptr;
   };
+  struct memory {
+    std::size_t used = 0;
+    std::size_t let_go = 0;  // of it, of values that no key has any more
+  };
+  // Bytes that count as used for as long as they are there.
+  class counted_bytes {
+   public:
+    counted_bytes(std::string_view value, memory& uses) : text(value), uses_(uses) {
+      uses_.used += text.size();
+    }
+    ~counted_bytes() {
+      uses_.used -= text.size();
+      if (let_go_) uses_.let_go -= text.size();
+    }
+    counted_bytes(const counted_bytes&) = delete;
+    counted_bytes& operator=(const counted_bytes&) = delete;
+
+    void assign(std::string_view value) {
+      uses_.used += value.size() - text.size();  // unsigned: what is less wraps round and back
+      text.assign(value);
+    }
+    void append(std::string_view value) {
+      uses_.used += value.size();
+      text.append(value);
+    }
+    // No key has it any more.
+    void let_go() {
+      let_go_ = true;
+      uses_.let_go += text.size();
+    }
+
+    std::string text;
+
+   private:
+    memory& uses_;
+    bool let_go_ = false;
+  };
+  using counted = std::shared_ptr<counted_bytes>;
+
   // An entry without value, queue and waiters is removed at once.
   struct entry {
-    std::shared_ptr<std::string> value;
-    std::unique_ptr<std::deque<shared_bytes>> queue;
+    counted value;
+    std::unique_ptr<std::deque<counted>> queue;
     wait_list waiting;     // for the key to exist
     wait_list at_barrier;  // for the barrier to be complete
     bool has_queue() const { return queue && !queue->empty(); }
@@ -138,6 +184,12 @@ class key_value_store {
   const item* find(std::string_view key) const;
   item* find_or_create(std::string_view key);
   void drop_if_unused(item* at);
+  static shared_bytes shared(const counted& value) { return {value, &value->text}; }
+  counted make_value(std::string_view value) {
+    return std::make_shared<counted_bytes>(value, memory_);
+  }
+  static shared_bytes take(counted&& value);
+  bool has_room(std::size_t bytes);
   bool charge(std::size_t bytes);
   void release(std::size_t bytes);
   error_code store(std::string_view key, item* at, std::string_view value);
@@ -150,13 +202,14 @@ class key_value_store {
   void pass_offer_on(client_id client);
 
   store_limits limits_;
+  memory memory_;  // before the values, which count down in it to their end
+  std::function<bool()> let_go_;
   std::unordered_map<std::string, entry, key_hash, std::equal_to<>> entries_;
   std::vector<client_state> clients_;
   std::vector<client_id> free_clients_;
   std::vector<client_id> woken_;
   std::size_t values_ = 0;
   std::size_t value_keys_bytes_ = 0;
-  std::size_t bytes_used_ = 0;
 };
 
 }  // namespace ddprun::core

@@ -36,6 +36,10 @@ class replies {
 
   bool empty() const { return bytes_left_ == 0; }
   std::size_t bytes_left() const { return bytes_left_; }
+  // Bytes of memory that these replies take beside the shared values, which their store counts.
+  std::size_t memory() const {
+    return plain_.capacity() + shared_.capacity() * sizeof(shared_piece);
+  }
 
   // Fills `pieces` with the next bytes in order and returns how many pieces were filled. They stay
   // valid until the next call of any other function here.

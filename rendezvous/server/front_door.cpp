@@ -81,7 +81,9 @@ void front_door::dismiss(std::uint64_t id, note_level level, const std::string& 
   const auto peer = who->socket.remote_endpoint(error);
   const std::string name = error ? "a peer" : net::endpoint_text(peer);
   who->socket.close(error);
-  if (handlers_.log) handlers_.log(level, "closed " + name + ": it " + why);
+  const auto line =
+      log_limit_.admit("closed " + name + ": it " + why, std::chrono::steady_clock::now());
+  if (line && handlers_.log) handlers_.log(level, *line);
 }
 
 void front_door::close() {

@@ -3,12 +3,13 @@
 //
 // Used by the daemon (agents, TCPStore, HTTP) and by a round's service (tethers, TCPStore). A
 // protocol without a handler is treated as a stranger's. Strangers, and whoever says nothing within
-// the limit, are closed without an answer.
+// the limit, are closed without an answer; of many at once, only some get a line in the log.
 //
 // Thread rule: one thread, that of the sockets' executor. Handlers come from the loop, and none
 // after `close` or destruction. Destroy it before its io_context.
 #pragma once
 
+#include "rendezvous/core/log_limit.hpp"
 #include "rendezvous/core/messages.hpp"
 #include "rendezvous/core/types.hpp"
 #include "rendezvous/net/types.hpp"
@@ -56,6 +57,7 @@ class front_door {
   duration first_byte_limit_;
   std::map<std::uint64_t, std::shared_ptr<guest>> guests_;
   std::uint64_t last_id_ = 0;
+  core::log_limit log_limit_;
 };
 
 }  // namespace ddprun::server

@@ -20,7 +20,9 @@ core::hash_seed secret_seed() {
 }  // namespace
 
 keyspace::keyspace(keyspace_options options)
-    : options_(std::move(options)), values_(options_.limits, secret_seed()) {}
+    : options_(std::move(options)), values_(options_.limits, secret_seed()) {
+  values_.on_shortage([this] { return cut_stalled(); });
+}
 
 keyspace::~keyspace() = default;
 
@@ -74,18 +76,37 @@ void keyspace::deliver_wakes() {
   delivering_ = false;
 }
 
-bool keyspace::charge_unfinished(std::size_t bytes) {
-  if (bytes > options_.unfinished_bytes_max - unfinished_bytes_) return false;
-  unfinished_bytes_ += bytes;
+std::uint64_t keyspace::stalled(session& member) {
+  stalled_.emplace(++last_ticket_, &member);
+  return last_ticket_;
+}
+
+// Frees the replies of the one that has stalled longest.
+bool keyspace::cut_stalled() {
+  if (stalled_.empty()) return false;
+  session* const longest = stalled_.begin()->second;
+  stalled_.erase(stalled_.begin());
+  longest->give_up();
   return true;
 }
 
-void keyspace::release_unfinished(std::size_t bytes) {
-  unfinished_bytes_ -= bytes;
+bool keyspace::charge_buffered(std::size_t bytes) {
+  while (bytes > options_.buffered_bytes_max - buffered_bytes_) {
+    if (!cut_stalled()) return false;
+  }
+  buffered_bytes_ += bytes;
+  return true;
 }
 
-void keyspace::log(note_level level, const std::string& text) const {
-  if (options_.log) options_.log(level, text);
+void keyspace::release_buffered(std::size_t bytes) {
+  buffered_bytes_ -= bytes;
+}
+
+// A storm of strangers does not hide what befalls the clients.
+void keyspace::log(note_level level, std::string text) {
+  core::log_limit& limit = level == note_level::info ? strangers_ : others_;
+  const auto line = limit.admit(std::move(text), std::chrono::steady_clock::now());
+  if (line && options_.log) options_.log(level, *line);
 }
 
 }  // namespace ddprun::store

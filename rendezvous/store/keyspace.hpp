@@ -7,12 +7,15 @@
 #pragma once
 
 #include "rendezvous/core/key_value_store.hpp"
+#include "rendezvous/core/log_limit.hpp"
 #include "rendezvous/core/messages.hpp"
 #include "rendezvous/core/types.hpp"
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,9 +31,11 @@ struct keyspace_options {
   // A client that takes none of its replies for so long is cut off. PyTorch's clients never connect
   // again, so this is as long as their own default timeout.
   duration stall_limit = std::chrono::seconds(300);
-  // Memory for requests that have not arrived in full, of all sessions together.
-  std::size_t unfinished_bytes_max = std::size_t{1} << 29;
-  // Takes one line for each connection that had to be closed, and is told nothing else.
+  // Memory for requests that have not arrived in full and replies that cannot be sent yet, of all
+  // sessions together; the values in such replies count in `limits`.
+  std::size_t buffered_bytes_max = std::size_t{1} << 29;
+  // Takes one line for each connection that had to be closed, and is told nothing else; of many at
+  // once, only some (core/log_limit.hpp).
   std::function<void(note_level, const std::string&)> log;
 };
 
@@ -59,19 +64,30 @@ class keyspace {
   void notify_if_empty();
   // Answers every client whose wait is over.
   void deliver_wakes();
-  // False where `unfinished_bytes_max` would be passed.
-  bool charge_unfinished(std::size_t bytes);
-  void release_unfinished(std::size_t bytes);
+  // False where `buffered_bytes_max` would be passed, whoever is cut off for it.
+  bool charge_buffered(std::size_t bytes);
+  // A session whose client takes no replies now, until `not_stalled` with the ticket returned here.
+  // Where memory is short, those that have stalled longest are the first to go.
+  std::uint64_t stalled(session& member);
+  void not_stalled(std::uint64_t ticket) { stalled_.erase(ticket); }
+  std::size_t stalled_count() const { return stalled_.size(); }
+  void release_buffered(std::size_t bytes);
   bool finishing() const { return finishing_; }
-  void log(note_level level, const std::string& text) const;
+  void log(note_level level, std::string text);
 
  private:
+  bool cut_stalled();
+
   keyspace_options options_;
   core::key_value_store values_;
-  std::vector<session*> sessions_;  // by client id; null where there is none
+  core::log_limit strangers_;
+  core::log_limit others_;
+  std::vector<session*> sessions_;             // by client id; null where there is none
+  std::map<std::uint64_t, session*> stalled_;  // by ticket, which counts up
+  std::uint64_t last_ticket_ = 0;
   std::function<void()> when_empty_;
   std::atomic<std::size_t> session_count_ = 0;
-  std::size_t unfinished_bytes_ = 0;
+  std::size_t buffered_bytes_ = 0;
   bool delivering_ = false;
   bool finishing_ = false;
 };

@@ -64,7 +64,8 @@ session::session(unique_fd socket, reactor& loop, std::shared_ptr<keyspace> spac
 session::~session() {
   if (!conversation_) return;
   space_->remove(conversation_->id());
-  if (capacity_ > read_buffer_bytes) space_->release_unfinished(capacity_);
+  space_->release_buffered(held_);
+  space_->not_stalled(stalled_);
 }
 
 void session::start() {
@@ -81,6 +82,7 @@ void session::start() {
 
 void session::on_ready(std::uint32_t) {
   if (!conversation_) return;
+  if (given_up_) return end(errc::peer_does_not_read);
   if (awaits_writable_) return is_writable();
   read();
 }
@@ -147,15 +149,19 @@ void session::flush() {
 // Until the client takes its replies nothing more is read from it.
 void session::await_writable() {
   awaits_writable_ = true;
+  if (!hold(capacity_)) return end(errc::limit_reached);
+  stalled_ = space_->stalled(*this);
   loop_.set_deadline(socket_.get(), space_->options().stall_limit);
   loop_.change(socket_.get(), EPOLLOUT);
 }
 
 void session::is_writable() {
   awaits_writable_ = false;
+  space_->not_stalled(stalled_);
   flush();
   if (!conversation_) return;
   if (awaits_writable_) return;
+  hold(capacity_);
   loop_.clear_deadline(socket_.get());
   loop_.change(socket_.get(), EPOLLIN);
   process();
@@ -175,13 +181,20 @@ void session::cut() {
   end(boost::asio::error::operation_aborted);
 }
 
+void session::give_up() {
+  given_up_ = true;
+  replies_ = {};
+  hold(capacity_);
+  ::shutdown(socket_.get(), SHUT_RDWR);  // the loop finds it ready
+}
+
 // For what comes next; ends the session where memory is short.
 void session::make_room() {
   if (begin_ == end_) {
     begin_ = end_ = 0;
     if (capacity_ > read_buffer_bytes) {
-      space_->release_unfinished(capacity_);
       resize(read_buffer_bytes);
+      hold(capacity_);
     }
     return;
   }
@@ -196,9 +209,19 @@ void session::make_room() {
   // be moved n times.
   const std::size_t least = capacity_ + capacity_ / 2;
   const std::size_t grown = std::clamp(conversation_->bytes_wanted(), least, 2 * capacity_);
-  const std::size_t held = capacity_ > read_buffer_bytes ? capacity_ : 0;
-  if (!space_->charge_unfinished(grown - held)) return end(errc::limit_reached);
+  if (!hold(grown)) return end(errc::limit_reached);
   resize(grown);
+}
+
+// Accounts for a read buffer of `capacity` and for replies that cannot be sent. False, and nothing
+// has changed, where all sessions together would hold too much.
+bool session::hold(std::size_t capacity) {
+  std::size_t bytes = capacity > read_buffer_bytes ? capacity : 0;
+  if (awaits_writable_) bytes += replies_.memory();
+  if (bytes > held_ && !space_->charge_buffered(bytes - held_)) return false;
+  if (bytes < held_) space_->release_buffered(held_ - bytes);
+  held_ = bytes;
+  return true;
 }
 
 void session::resize(std::size_t capacity) {
@@ -221,7 +244,8 @@ void session::end(error_code reason) {
   socket_.reset();
   const auto id = conversation_->id();
   conversation_.reset();
-  if (capacity_ > read_buffer_bytes) space_->release_unfinished(capacity_);
+  space_->release_buffered(std::exchange(held_, 0));
+  space_->not_stalled(stalled_);
   buffer_.reset();
   capacity_ = begin_ = end_ = 0;
   space_->deliver_wakes();

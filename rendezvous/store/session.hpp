@@ -3,8 +3,9 @@
 //
 // It lives by itself until the client closes, breaks a rule, or the keyspace ends it. Memory is
 // bounded: an idle session holds `read_buffer_bytes`, a request that has not arrived in full grows
-// the buffer as its bytes come, and while replies cannot be sent nothing more is read. Of one
-// connection at most a buffer is read before the others have their turn.
+// the buffer as its bytes come, and while replies cannot be sent nothing more is read; what goes
+// beyond an idle session's is charged to the keyspace. Of one connection at most a buffer is read
+// before the others have their turn.
 //
 // Thread rule: the thread of the reactor, which is that of the keyspace. The reactor outlives it.
 // Errors: ended sessions are reported to the keyspace's log, once, unless the client left in order.
@@ -45,6 +46,9 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   void wake();
   void finish();
   void cut();
+  // Memory is short, and this client takes nothing: frees the replies at once. The end comes from
+  // the loop, for who asks may be in the middle of a change.
+  void give_up();
 
  private:
   void read();
@@ -53,6 +57,7 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   void await_writable();
   void is_writable();
   void make_room();
+  bool hold(std::size_t capacity);
   void resize(std::size_t capacity);
   void end(error_code reason);
 
@@ -65,7 +70,10 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   std::size_t capacity_ = 0;
   std::size_t begin_ = 0;  // bytes [begin_, end_) of the buffer have not been used
   std::size_t end_ = 0;
+  std::size_t held_ = 0;       // bytes charged to the keyspace
+  std::uint64_t stalled_ = 0;  // the keyspace's ticket while the replies cannot be sent
   bool awaits_writable_ = false;
+  bool given_up_ = false;
   bool finishing_ = false;
 };
 

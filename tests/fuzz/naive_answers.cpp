@@ -1,4 +1,5 @@
 // The answering half of naive_store.
+#include "rendezvous/protocol/tcpstore_replies.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/naive_store.hpp"
 
@@ -12,6 +13,7 @@ namespace wire = protocol::tcpstore;
 void naive_store::say(client who, std::string bytes) {
   client_state& state = clients_[who];
   state.unsent += bytes.size();
+  state.copied += bytes.size();
   if (bytes.empty()) return;
   if (state.expected.empty() || state.expected.back().is_list) state.expected.emplace_back();
   state.expected.back().bytes += bytes;
@@ -23,10 +25,19 @@ void naive_store::say_number(client who, std::int64_t value) {
   say(who, std::move(bytes));
 }
 
-void naive_store::say_text(client who, const std::string& text) {
+// Null is said as the empty string.
+void naive_store::say_value(client who, const text_value& said) {
+  client_state& state = clients_[who];
+  const std::size_t size = said ? said->size() : 0;
+  const bool is_held =
+      size >= (state.copied < wire::replies::copied_bytes_max ? wire::replies::shared_from_bytes
+                                                              : wire::replies::always_copied_bytes);
   std::string bytes;
-  wire::append_string(bytes, text);
+  wire::append_string(bytes, said ? *said : "");
   say(who, std::move(bytes));
+  if (!is_held) return;
+  state.copied -= size;
+  state.held.push_back({said, state.sent + state.unsent});
 }
 
 void naive_store::say_keys(client who) {
@@ -36,6 +47,7 @@ void naive_store::say_keys(client who) {
   for (const auto& [key, value] : now_.values)
     wire::append_string(piece.bytes, key);
   clients_[who].unsent += piece.bytes.size();
+  clients_[who].copied += piece.bytes.size();
   clients_[who].expected.push_back(std::move(piece));
 }
 
@@ -72,6 +84,10 @@ void naive_store::check_sent(client who, std::string_view sent) {
   client_state& state = clients_[who];
   FUZZ_CHECK(sent.size() <= state.unsent);
   state.unsent -= sent.size();
+  state.sent += sent.size();
+  if (state.unsent == 0) state.copied = 0;
+  while (!state.held.empty() && state.held.front().until <= state.sent)
+    state.held.pop_front();
   while (!sent.empty()) {
     expected_piece& piece = state.expected.front();
     const std::string_view part = sent.substr(0, piece.bytes.size() - state.received.size());

@@ -53,14 +53,20 @@ std::size_t naive_store::bytes_used() const {
   std::size_t bytes = 0;
   for (const std::string& key : keys())
     bytes += key.size() + core::store_key_overhead_bytes;
-  for (const auto& [key, value] : now_.values)
-    bytes += value.size();
+  std::set<text_value> all;  // whoever holds them, and however many
+  for (const auto& [key, stored] : now_.values)
+    all.insert(stored);
   for (const auto& [key, items] : now_.queues) {
-    for (const std::string& item : items)
-      bytes += item.size() + core::store_item_overhead_bytes;
+    all.insert(items.begin(), items.end());
+    bytes += items.size() * core::store_item_overhead_bytes;
   }
-  for (const client_state& state : clients_)
+  for (const client_state& state : clients_) {
     bytes += state.registered * core::store_item_overhead_bytes;
+    for (const held_value& held : state.held)
+      all.insert(held.what);
+  }
+  for (const text_value& each : all)
+    bytes += each->size();
   return bytes;
 }
 
@@ -122,15 +128,14 @@ error_code naive_store::apply(client who, const naive_request& request) {
 
 error_code naive_store::apply_value(client who, const naive_request& request) {
   const auto& words = request.strings;
-  const auto found = words.empty() ? now_.values.end() : now_.values.find(words[0]);
-  const bool has = found != now_.values.end();
+  const text_value found = words.empty() ? nullptr : find(words[0]);
   switch (request.code) {
     case get:
-      say_text(who, has ? found->second : "");
+      say_value(who, found);
       return {};
     case multi_get:
       for (const std::string& key : words)
-        say_text(who, now_.values.contains(key) ? now_.values.at(key) : "");
+        say_value(who, find(key));
       return {};
     case delete_key:
       say_number(who, static_cast<std::int64_t>(now_.values.erase(words[0])));
@@ -138,7 +143,7 @@ error_code naive_store::apply_value(client who, const naive_request& request) {
     case set:
       return set_value(words[0], words[1]);
     case append:
-      return set_value(words[0], (has ? found->second : "") + words[1]);
+      return set_value(words[0], (found ? *found : "") + words[1]);
     case multi_set:
       for (std::size_t index = 0; index < words.size(); index += 2) {
         if (const error_code error = set_value(words[index], words[index + 1])) return error;
@@ -151,21 +156,32 @@ error_code naive_store::apply_value(client who, const naive_request& request) {
       return {};
     }
     default: {  // compare_set
-      if (has ? found->second != words[1] : !words[1].empty()) {
-        say_text(who, has ? found->second : words[1]);
+      if (found && *found != words[1]) {
+        say_value(who, found);
+        return {};
+      }
+      if (!found && !words[1].empty()) {
+        // The reply is what was expected: a value that no key ever had.
+        if (words[1].size() > limits_.bytes_max - bytes_used()) return errc::limit_reached;
+        say_value(who, std::make_shared<std::string>(words[1]));
         return {};
       }
       if (const error_code error = set_value(words[0], words[2])) return error;
-      say_text(who, words[2]);
+      say_value(who, find(words[0]));
       return {};
     }
   }
 }
 
-error_code naive_store::set_value(const std::string& key, const std::string& value) {
-  if (value.size() > limits_.value_bytes_max) return errc::limit_reached;
+naive_store::text_value naive_store::find(const std::string& key) const {
+  const auto found = now_.values.find(key);
+  return found == now_.values.end() ? nullptr : found->second;
+}
+
+error_code naive_store::set_value(const std::string& key, const std::string& text) {
+  if (text.size() > limits_.value_bytes_max) return errc::limit_reached;
   contents before = now_;
-  const bool is_new = now_.values.insert_or_assign(key, value).second;
+  const bool is_new = now_.values.insert_or_assign(key, std::make_shared<std::string>(text)).second;
   if (!within_limits()) {
     now_ = std::move(before);
     return errc::limit_reached;
@@ -177,8 +193,8 @@ error_code naive_store::set_value(const std::string& key, const std::string& val
 
 result<std::int64_t> naive_store::add_number(const std::string& key, std::int64_t delta) {
   std::int64_t sum = 0;
-  if (const auto found = now_.values.find(key); found != now_.values.end()) {
-    const char* const text = found->second.c_str();
+  if (const text_value found = find(key)) {
+    const char* const text = found->c_str();
     char* end = nullptr;
     errno = 0;
     sum = std::strtoll(text, &end, 10);
@@ -201,13 +217,13 @@ error_code naive_store::apply_queue(client who, const naive_request& request) {
     if (clients_[who].offer == key) clients_[who].offer.reset();
     say_number(who, static_cast<std::int64_t>(length));
     if (length == 0) return {};
-    say_text(who, found->second.front());
+    say_value(who, found->second.front());
     found->second.pop_front();
     if (length == 1) now_.queues.erase(found);
     return {};
   }
   contents before = now_;
-  now_.queues[key].push_back(request.strings[1]);
+  now_.queues[key].push_back(std::make_shared<std::string>(request.strings[1]));
   if (!within_limits()) {
     now_ = std::move(before);
     return errc::limit_reached;

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -51,6 +52,13 @@ class naive_store {
   std::vector<std::string> queued_keys() const;
 
  private:
+  // Each time that something is stored, another one.
+  using text_value = std::shared_ptr<const std::string>;
+  // A value that a reply holds until so many bytes in all have been sent.
+  struct held_value {
+    text_value what;
+    std::size_t until;
+  };
   struct client_state {
     bool validated = false;
     std::vector<std::string> missing;  // keys, or the one barrier
@@ -60,12 +68,15 @@ class naive_store {
     std::deque<expected_piece> expected;
     std::string received;    // of the first of `expected`
     std::size_t unsent = 0;  // bytes of `expected` that `check_sent` has not seen
+    std::size_t sent = 0;    // bytes that it has
+    std::size_t copied = 0;  // bytes that hold no value, since nothing was unsent
+    std::deque<held_value> held;
   };
   using lists = std::map<std::string, std::vector<client>>;  // in the order of arrival
   // What a request that meets a limit must leave as it was. No queue and no list is empty.
   struct contents {
-    std::map<std::string, std::string> values;
-    std::map<std::string, std::deque<std::string>> queues;
+    std::map<std::string, text_value> values;
+    std::map<std::string, std::deque<text_value>> queues;
     lists waiting;
     lists at_barrier;
   };
@@ -78,7 +89,8 @@ class naive_store {
   bool exists(const std::string& key) const;
   bool within_limits() const;
   std::set<std::string> keys() const;
-  error_code set_value(const std::string& key, const std::string& value);
+  text_value find(const std::string& key) const;  // null: none
+  error_code set_value(const std::string& key, const std::string& text);
   result<std::int64_t> add_number(const std::string& key, std::int64_t delta);
   client arrive(lists& waiters, const std::string& key);
   void offer_one(const std::string& key);
@@ -87,7 +99,7 @@ class naive_store {
 
   void say(client who, std::string bytes);
   void say_number(client who, std::int64_t value);
-  void say_text(client who, const std::string& text);
+  void say_value(client who, const text_value& said);
   void say_keys(client who);
 
   core::store_limits limits_;

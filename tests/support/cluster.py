@@ -127,14 +127,15 @@ class Cluster:
 
     # ---- starting --------------------------------------------------------------------------
 
-    def daemon(self, port=0, *arguments, name="daemon", host=None, bind="127.0.0.1", recovery=0):
+    def daemon(self, port=0, *arguments, name="daemon", host=None, bind="127.0.0.1", recovery=0,
+               prefix=()):
         port_file = self.folder / f"port.{len(self.programs)}"
         program = Program(
             self,
             name,
             [BIN / "ddprun-rendezvous", "--bind", bind, "--port", port, "--port-file", port_file,
              "--recovery-window", recovery, *arguments],
-            prefix=host.prefix if host else (),
+            prefix=[*(host.prefix if host else ()), *prefix],
         )
 
         def ready():

@@ -40,10 +40,11 @@ TEST_CASE("a value is what was set last, and a reader's copy stays") {
   key_value_store store;
   CHECK(store.get("k") == nullptr);
   REQUIRE_FALSE(store.set("k", "one"));
-  const auto read = store.get("k");
+  auto read = store.get("k");
   REQUIRE_FALSE(store.set("k", "two"));
   REQUIRE_FALSE(store.append("k", "!"));
   CHECK(text(read) == "one");
+  read.reset();
   CHECK(text(store.get("k")) == "two!");
   REQUIRE_FALSE(store.append("new", "made"));
   CHECK(text(store.get("new")) == "made");
@@ -318,4 +319,50 @@ TEST_CASE("what would pass a limit fails and changes nothing") {
   CHECK(text(store.get("b")) == "1");
   REQUIRE_FALSE(store.set("a", ""));
   CHECK(store.bytes_used() < used);
+}
+
+TEST_CASE("a value counts until the last who holds it lets go") {
+  store_limits limits;
+  limits.bytes_max = 3000;
+  key_value_store store(limits);
+  const std::string large(900, 'x');
+  REQUIRE_FALSE(store.set("k", large));
+  const std::size_t with_one = store.bytes_used();
+  auto first = store.get("k");
+  REQUIRE_FALSE(store.set("k", large));
+  auto second = store.get("k");
+  CHECK(store.bytes_used() == with_one + large.size());
+  REQUIRE_FALSE(store.append("k", "y"));
+  CHECK(store.bytes_used() == with_one + 2 * large.size() + 1);
+  auto third = store.get("k");
+  CHECK(store.set("k", large) == errc::limit_reached);
+  CHECK(text(store.get("k")) == large + "y");
+  SECTION("by itself") {
+    second.reset();
+  }
+  SECTION("when asked to, for as long as that makes room") {
+    store.on_shortage([&] {
+      const bool held = second != nullptr || first != nullptr;
+      (second != nullptr ? second : first).reset();
+      return held;
+    });
+  }
+  CHECK_FALSE(store.set("k", large));
+  CHECK(first != nullptr);
+  CHECK(text(third) == large + "y");
+  third.reset();
+  first.reset();
+  CHECK(store.bytes_used() == with_one);
+  CHECK(store.erase("k") == 1);
+  check_empty(store);
+}
+
+TEST_CASE("nobody is asked to let go of what the keys themselves have") {
+  store_limits limits;
+  limits.bytes_max = 2000;
+  key_value_store store(limits);
+  store.on_shortage([]() -> bool { throw std::logic_error("asked in vain"); });
+  REQUIRE_FALSE(store.set("a", std::string(900, 'x')));
+  const auto reader = store.get("a");
+  CHECK(store.set("b", std::string(900, 'x')) == errc::limit_reached);
 }

@@ -1,0 +1,116 @@
+"""Ten thousand clients of one daemon at the same time."""
+
+import re
+import resource
+import socket
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import wait_for
+
+CLIENTS = 10_000
+DESCRIPTORS = CLIENTS + 200  # of this process; the daemon has its own
+KB_EACH_MAX = 8
+
+VALIDATE = b"\0" + struct.pack("<I", 0x3C85F7CE)
+PING = b"\x0d" + struct.pack("<I", 7)
+PONG = struct.pack("<I", 7)
+
+
+def text(value):
+    return struct.pack("<Q", len(value)) + value
+
+
+WAIT = b"\6" + struct.pack("<Q", 1) + text(b"/go")
+SET = b"\1" + text(b"/go") + text(b"now")
+
+
+@pytest.fixture
+def many_descriptors():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < DESCRIPTORS:
+        pytest.skip(f"the hard limit of open files is {hard}, and {DESCRIPTORS} are needed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, DESCRIPTORS), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def connect(port, says=b""):
+    peer = socket.create_connection(("127.0.0.1", port), timeout=60)
+    peer.sendall(VALIDATE + says)
+    return peer
+
+
+def hear(peer, count):
+    heard = b""
+    while len(heard) < count:
+        more = peer.recv(count - len(heard))
+        if not more:
+            break
+        heard += more
+    return heard
+
+
+def resident_kb(process):
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1))
+
+
+def test_ten_thousand_wait_for_one_key(cluster, many_descriptors):
+    daemon = cluster.daemon()
+    before = resident_kb(daemon)
+    waiting = []
+    try:
+        for _ in range(CLIENTS):
+            # What is answered has been read, and so has the wait behind it.
+            waiting.append(connect(daemon.port, PING + WAIT))
+        assert all(hear(peer, 4) == PONG for peer in waiting)
+        each = (resident_kb(daemon) - before) / CLIENTS
+        print(f"{each:.1f} kB for each of {CLIENTS}")
+        assert each <= KB_EACH_MAX
+        with connect(daemon.port, SET) as setter:
+            assert all(hear(peer, 1) == b"\0" for peer in waiting)
+            setter.sendall(PING)
+            assert hear(setter, 4) == PONG
+    finally:
+        for peer in waiting:
+            peer.close()
+    # All of their room is there again.
+    descriptors = Path(f"/proc/{daemon.pid}/fd")
+    wait_for("the daemon to close them all", lambda: len(list(descriptors.iterdir())) < 100)
+
+
+def test_a_daemon_that_is_full_says_so_and_serves_those_it_has(cluster):
+    """Room is what the limit of open files leaves."""
+    limit = 100
+    daemon = cluster.daemon(prefix=["prlimit", f"--nofile={limit}:{limit}"])
+    served = []
+    for _ in range(2 * limit):
+        try:
+            peer = connect(daemon.port, PING)
+            if hear(peer, 4) == PONG:
+                served.append(peer)
+            else:
+                peer.close()
+        except ConnectionError:
+            pass
+    assert limit / 2 < len(served) < limit
+    daemon.says(rf"turning connections away: {len(served)} are open, the most that the limit of")
+    for peer in served:
+        peer.sendall(PING)
+        assert hear(peer, 4) == PONG
+    # As soon as some have gone others are served.
+    for peer in served:
+        peer.close()
+
+    def there_is_room():
+        try:
+            with connect(daemon.port, PING) as peer:
+                return hear(peer, 4) == PONG
+        except ConnectionError:
+            return False
+
+    wait_for("room for another", there_is_room)
