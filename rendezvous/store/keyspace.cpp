@@ -76,6 +76,11 @@ void keyspace::deliver_wakes() {
   delivering_ = false;
 }
 
+std::unique_ptr<protocol::tcpstore::replies> keyspace::take_replies() {
+  if (spare_replies_) return std::move(spare_replies_);
+  return std::make_unique<protocol::tcpstore::replies>();
+}
+
 std::uint64_t keyspace::stalled(session& member) {
   stalled_.emplace(++last_ticket_, &member);
   return last_ticket_;

@@ -10,13 +10,16 @@
 #include "rendezvous/core/log_limit.hpp"
 #include "rendezvous/core/messages.hpp"
 #include "rendezvous/core/types.hpp"
+#include "rendezvous/protocol/tcpstore_replies.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +44,9 @@ struct keyspace_options {
 
 class keyspace {
  public:
+  // Holds every request of PyTorch's client but those with large values.
+  static constexpr std::size_t read_buffer_bytes = 2048;
+
   explicit keyspace(keyspace_options options = {});
   ~keyspace();
   keyspace(const keyspace&) = delete;
@@ -73,6 +79,13 @@ class keyspace {
   std::size_t stalled_count() const { return stalled_.size(); }
   void release_buffered(std::size_t bytes);
   bool finishing() const { return finishing_; }
+  // What one session reads in its turn, and nobody keeps beyond it.
+  std::span<char> read_buffer() { return read_buffer_; }
+  // Empty replies, and where they go once they are empty again.
+  std::unique_ptr<protocol::tcpstore::replies> take_replies();
+  void give_back(std::unique_ptr<protocol::tcpstore::replies> empty) {
+    spare_replies_ = std::move(empty);
+  }
   void log(note_level level, std::string text);
 
  private:
@@ -82,6 +95,8 @@ class keyspace {
   core::key_value_store values_;
   core::log_limit strangers_;
   core::log_limit others_;
+  std::array<char, read_buffer_bytes> read_buffer_;
+  std::unique_ptr<protocol::tcpstore::replies> spare_replies_;
   std::vector<session*> sessions_;             // by client id; null where there is none
   std::map<std::uint64_t, session*> stalled_;  // by ticket, which counts up
   std::uint64_t last_ticket_ = 0;

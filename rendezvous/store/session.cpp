@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <netinet/tcp.h>
+#include <span>
 #include <string>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -72,7 +73,6 @@ void session::start() {
   set_nonblocking(socket_.get());
   const int on = 1;  // not vital; a dead peer is seen at the read
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  resize(read_buffer_bytes);
   if (const error_code error = loop_.add(socket_.get(), EPOLLIN, shared_from_this())) {
     return end(error);
   }
@@ -92,10 +92,15 @@ void session::on_deadline() {
   end(awaits_writable_ ? errc::peer_does_not_read : errc::connection_silent);
 }
 
+// Most requests come and go in the keyspace's buffer, which stays in the processor's caches.
 void session::read() {
-  const auto count = ::recv(socket_.get(), buffer_.get() + end_, capacity_ - end_, 0);
+  const std::span<char> shared = space_->read_buffer();
+  char* const start = buffer_ ? buffer_.get() : shared.data();
+  const std::size_t capacity = buffer_ ? capacity_ : shared.size();
+  const std::size_t before = unused_.size();
+  const auto count = ::recv(socket_.get(), start + before, capacity - before, 0);
   if (count > 0) {
-    end_ += static_cast<std::size_t>(count);
+    unused_ = {start, before + static_cast<std::size_t>(count)};
     return process();
   }
   if (count == 0) return end(boost::asio::error::eof);
@@ -105,25 +110,29 @@ void session::read() {
 void session::process() {
   while (!finishing_) {
     const bool was_validated = conversation_->validated();
-    const auto used = conversation_->on_bytes({buffer_.get() + begin_, end_ - begin_}, replies_);
-    const bool more = replies_.bytes_left() > conversation::unsent_bytes_max;
+    const auto used = conversation_->on_bytes(unused_, replies());
+    const bool more = replies_->bytes_left() > conversation::unsent_bytes_max;
     if (!was_validated && conversation_->validated()) loop_.clear_deadline(socket_.get());
     flush();
     space_->deliver_wakes();
     if (!conversation_) return;
     if (!used) return end(used.error());
-    begin_ += *used;
-    if (awaits_writable_) return;  // goes on when the replies are gone
-    if (!more) break;
+    unused_.remove_prefix(*used);
+    if (awaits_writable_ || !more) break;  // what is left is used when the replies are gone
   }
-  if (finishing_) begin_ = end_;  // only the end of the connection is of interest
-  make_room();
+  if (finishing_) unused_ = {};  // only the end of the connection is of interest
+  keep_unused();
+}
+
+protocol::tcpstore::replies& session::replies() {
+  if (!replies_) replies_ = space_->take_replies();
+  return *replies_;
 }
 
 void session::flush() {
-  while (!replies_.empty() && !awaits_writable_) {
+  while (replies_ && !replies_->empty() && !awaits_writable_) {
     std::array<std::string_view, pieces_max> pieces;
-    const std::size_t count = replies_.gather(pieces);
+    const std::size_t count = replies_->gather(pieces);
     ssize_t sent = 0;
     if (count == 1) {
       sent = ::send(socket_.get(), pieces[0].data(), pieces[0].size(), MSG_NOSIGNAL);
@@ -141,9 +150,11 @@ void session::flush() {
       if (would_block()) return await_writable();
       return end(last_system_error());
     }
-    replies_.consume(static_cast<std::size_t>(sent));
+    replies_->consume(static_cast<std::size_t>(sent));
   }
-  if (replies_.empty() && finishing_) ::shutdown(socket_.get(), SHUT_WR);
+  if (replies_ && !replies_->empty()) return;
+  if (replies_) space_->give_back(std::move(replies_));
+  if (finishing_) ::shutdown(socket_.get(), SHUT_WR);
 }
 
 // Until the client takes its replies nothing more is read from it.
@@ -168,7 +179,7 @@ void session::is_writable() {
 }
 
 void session::wake() {
-  conversation_->on_woken(replies_);
+  conversation_->on_woken(replies());
   flush();
 }
 
@@ -183,54 +194,47 @@ void session::cut() {
 
 void session::give_up() {
   given_up_ = true;
-  replies_ = {};
+  replies_.reset();
   hold(capacity_);
   ::shutdown(socket_.get(), SHUT_RDWR);  // the loop finds it ready
 }
 
-// For what comes next; ends the session where memory is short.
-void session::make_room() {
-  if (begin_ == end_) {
-    begin_ = end_ = 0;
-    if (capacity_ > read_buffer_bytes) {
-      resize(read_buffer_bytes);
-      hold(capacity_);
-    }
+// Room for what comes next; ends the session where memory is short.
+void session::keep_unused() {
+  if (unused_.empty()) {
+    if (!buffer_) return;
+    buffer_.reset();
+    hold(capacity_ = 0);
     return;
   }
-  if (begin_ != 0) {
-    std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
-    end_ -= begin_;
-    begin_ = 0;
-  }
-  if (end_ < capacity_) return;
+  std::size_t capacity = std::max(capacity_, read_buffer_bytes);
   // A length that the client claims is believed only as far as bytes have come. What is wanted may
   // be no more than the next of many keys: by less than half each time, a request of n keys would
   // be moved n times.
-  const std::size_t least = capacity_ + capacity_ / 2;
-  const std::size_t grown = std::clamp(conversation_->bytes_wanted(), least, 2 * capacity_);
-  if (!hold(grown)) return end(errc::limit_reached);
-  resize(grown);
+  if (unused_.size() == capacity) {
+    capacity = std::clamp(conversation_->bytes_wanted(), capacity + capacity / 2, 2 * capacity);
+  }
+  if (capacity == capacity_) {
+    std::memmove(buffer_.get(), unused_.data(), unused_.size());
+  } else {
+    if (!hold(capacity)) return end(errc::limit_reached);
+    std::unique_ptr<char[]> larger(new char[capacity]);
+    std::memcpy(larger.get(), unused_.data(), unused_.size());
+    buffer_ = std::move(larger);
+    capacity_ = capacity;
+  }
+  unused_ = {buffer_.get(), unused_.size()};
 }
 
 // Accounts for a read buffer of `capacity` and for replies that cannot be sent. False, and nothing
 // has changed, where all sessions together would hold too much.
 bool session::hold(std::size_t capacity) {
   std::size_t bytes = capacity > read_buffer_bytes ? capacity : 0;
-  if (awaits_writable_) bytes += replies_.memory();
+  if (awaits_writable_ && replies_) bytes += replies_->memory();
   if (bytes > held_ && !space_->charge_buffered(bytes - held_)) return false;
   if (bytes < held_) space_->release_buffered(held_ - bytes);
   held_ = bytes;
   return true;
-}
-
-void session::resize(std::size_t capacity) {
-  std::unique_ptr<char[]> moved(new char[capacity]);
-  std::copy(buffer_.get() + begin_, buffer_.get() + end_, moved.get());
-  end_ -= begin_;
-  begin_ = 0;
-  buffer_ = std::move(moved);
-  capacity_ = capacity;
 }
 
 void session::end(error_code reason) {
@@ -247,7 +251,7 @@ void session::end(error_code reason) {
   space_->release_buffered(std::exchange(held_, 0));
   space_->not_stalled(stalled_);
   buffer_.reset();
-  capacity_ = begin_ = end_ = 0;
+  unused_ = {};
   space_->deliver_wakes();
   space_->remove(id);
   space_->notify_if_empty();

@@ -2,10 +2,10 @@
 // `conversation::on_bytes()` (design section 10: a coroutine per read costs a tenth more).
 //
 // It lives by itself until the client closes, breaks a rule, or the keyspace ends it. Memory is
-// bounded: an idle session holds `read_buffer_bytes`, a request that has not arrived in full grows
-// the buffer as its bytes come, and while replies cannot be sent nothing more is read; what goes
-// beyond an idle session's is charged to the keyspace. Of one connection at most a buffer is read
-// before the others have their turn.
+// bounded: an idle session holds no buffer, for it reads and answers in the keyspace's; a request
+// that has not arrived in full is kept in one that grows as its bytes come, and while replies
+// cannot be sent nothing more is read. All sessions' buffers together are bounded by the keyspace.
+// Of one connection at most `read_buffer_bytes` are read before the others have their turn.
 //
 // Thread rule: the thread of the reactor, which is that of the keyspace. The reactor outlives it.
 // Errors: ended sessions are reported to the keyspace's log, once, unless the client left in order.
@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 namespace ddprun::store {
 
@@ -28,8 +29,7 @@ void start_session(unique_fd socket, reactor& loop, std::shared_ptr<keyspace> sp
 
 class session final : public watcher, public std::enable_shared_from_this<session> {
  public:
-  // Holds every request of PyTorch's client but those with large values.
-  static constexpr std::size_t read_buffer_bytes = 2048;
+  static constexpr std::size_t read_buffer_bytes = keyspace::read_buffer_bytes;
 
   session(unique_fd socket, reactor& loop, std::shared_ptr<keyspace> space);
   ~session() override;
@@ -56,20 +56,21 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   void flush();
   void await_writable();
   void is_writable();
-  void make_room();
+  void keep_unused();
   bool hold(std::size_t capacity);
-  void resize(std::size_t capacity);
   void end(error_code reason);
+  protocol::tcpstore::replies& replies();
 
   unique_fd socket_;
   reactor& loop_;
   std::shared_ptr<keyspace> space_;
-  std::optional<conversation> conversation_;  // none: the session has ended
-  protocol::tcpstore::replies replies_;
+  std::optional<conversation> conversation_;              // none: the session has ended
+  std::unique_ptr<protocol::tcpstore::replies> replies_;  // none while there are none to send
+  // Bytes that have come and have not been used: in the keyspace's buffer, or, from one turn to the
+  // next, at the start of a buffer of this session's own.
+  std::string_view unused_;
   std::unique_ptr<char[]> buffer_;
   std::size_t capacity_ = 0;
-  std::size_t begin_ = 0;  // bytes [begin_, end_) of the buffer have not been used
-  std::size_t end_ = 0;
   std::size_t held_ = 0;       // bytes charged to the keyspace
   std::uint64_t stalled_ = 0;  // the keyspace's ticket while the replies cannot be sent
   bool awaits_writable_ = false;
