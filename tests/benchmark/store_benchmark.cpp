@@ -71,9 +71,13 @@ class load {
     for (const int socket : sockets_)
       receive(socket, echoes_ ? hello.size() : 4);
   }
+  // Resets: tens of thousands of orderly ends would use up the ports.
   ~load() {
-    for (const int socket : sockets_)
+    const linger reset{.l_onoff = 1, .l_linger = 0};
+    for (const int socket : sockets_) {
+      setsockopt(socket, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
       close(socket);
+    }
     close(poll_);
   }
   load(const load&) = delete;
@@ -166,39 +170,61 @@ struct options {
   std::vector<std::size_t> connections{1, 64, 1000, 10000};
 };
 
-void measure(const std::vector<server>& servers, const options& chosen, std::size_t connections) {
-  std::vector<std::unique_ptr<load>> loads;
-  for (const server& each : servers)
-    loads.push_back(std::make_unique<load>(each, connections));
-  for (const operation& what : operations()) {
-    // One column for each server, and a second one for the echo server: the noise.
-    std::vector<std::vector<sample>> columns(servers.size() + 1);
-    for (int round = -1; round < chosen.rounds; ++round) {
-      for (std::size_t column = 0; column < columns.size(); ++column) {
-        const std::size_t which = column % servers.size();
-        const std::int64_t before = cpu_time(servers[which].pid);
-        const auto start = clock_type::now();
-        const std::size_t answered =
-            loads[which]->run(what, std::chrono::milliseconds(chosen.milliseconds));
-        const std::chrono::duration<double> took = clock_type::now() - start;
-        const auto cpu = static_cast<double>(cpu_time(servers[which].pid) - before);
-        const double requests = static_cast<double>(answered + connections);
-        if (round >= 0) columns[column].push_back({requests / took.count(), cpu / requests});
-      }
+sample take_sample(const server& from, load& by, const operation& what, const options& chosen,
+                   std::size_t connections) {
+  const std::int64_t before = cpu_time(from.pid);
+  const auto start = clock_type::now();
+  const std::size_t answered = by.run(what, std::chrono::milliseconds(chosen.milliseconds));
+  const std::chrono::duration<double> took = clock_type::now() - start;
+  const auto cpu = static_cast<double>(cpu_time(from.pid) - before);
+  const double requests = static_cast<double>(answered + connections);
+  return {requests / took.count(), cpu / requests};
+}
+
+// One column for each server, and a second one for the echo server: the noise.
+using columns = std::vector<std::vector<sample>>;
+
+// For each operation. The servers alternate, for each operation where all their connections fit
+// into this process, else for all of them: each server is then connected to anew.
+std::vector<columns> measure(const std::vector<server>& servers, const options& chosen,
+                             std::size_t connections, bool all_at_once) {
+  const std::vector<operation> all = operations();
+  std::vector<columns> taken(all.size(), columns(servers.size() + 1));
+  std::vector<std::unique_ptr<load>> loads(servers.size());
+  const auto sample_one = [&](std::size_t what, std::size_t column, bool counts) {
+    const std::size_t which = column % servers.size();
+    if (!loads[which]) loads[which] = std::make_unique<load>(servers[which], connections);
+    const sample one = take_sample(servers[which], *loads[which], all[what], chosen, connections);
+    if (counts) taken[what][column].push_back(one);
+  };
+  for (int round = -1; all_at_once && round < chosen.rounds; ++round) {
+    for (std::size_t what = 0; what < all.size(); ++what) {
+      for (std::size_t column = 0; column <= servers.size(); ++column)
+        sample_one(what, column, round >= 0);
     }
-    const auto& echo = columns[0];
-    const auto& ours = columns[1];
-    const bool torch = servers.size() > 2;
-    std::printf("| %4zu | %-5s | %7.0f | %7.0f | %7.0f | %5.2f | %-16s | %-16s | %-16s | %-16s |\n",
-                connections, what.name.c_str(), median(ours, &sample::rate),
-                median(echo, &sample::rate), torch ? median(columns[2], &sample::rate) : 0.0,
-                median(ours, &sample::cpu_nanosecond) / 1000,
-                ratio(ours, echo, &sample::cpu_nanosecond).c_str(),
-                torch ? ratio(columns[2], echo, &sample::cpu_nanosecond).c_str() : "-",
-                torch ? ratio(ours, columns[2], &sample::rate).c_str() : "-",
-                ratio(columns.back(), echo, &sample::cpu_nanosecond).c_str());
-    std::fflush(stdout);
   }
+  for (int round = 0; !all_at_once && round < chosen.rounds; ++round) {
+    for (std::size_t column = 0; column <= servers.size(); ++column) {
+      for (std::size_t what = 0; what < all.size(); ++what)
+        sample_one(what, column, true);
+      loads[column % servers.size()].reset();
+    }
+  }
+  return taken;
+}
+
+void print(std::size_t connections, const std::string& what, const columns& taken) {
+  const auto& echo = taken[0];
+  const auto& ours = taken[1];
+  const bool torch = taken.size() > 3;
+  std::printf("| %4zu | %-5s | %7.0f | %7.0f | %7.0f | %5.2f | %-16s | %-16s | %-16s | %-16s |\n",
+              connections, what.c_str(), median(ours, &sample::rate), median(echo, &sample::rate),
+              torch ? median(taken[2], &sample::rate) : 0.0,
+              median(ours, &sample::cpu_nanosecond) / 1000,
+              ratio(ours, echo, &sample::cpu_nanosecond).c_str(),
+              torch ? ratio(taken[2], echo, &sample::cpu_nanosecond).c_str() : "-",
+              torch ? ratio(ours, taken[2], &sample::rate).c_str() : "-",
+              ratio(taken.back(), echo, &sample::cpu_nanosecond).c_str());
 }
 
 options parse(int argc, char** argv) {
@@ -235,13 +261,16 @@ int main(int argc, char** argv) {
       "| conn | what  | ddprun/s |  echo/s | torch/s |   us  | CPU ddprun/echo  | CPU torch/echo   "
       "| rate ddprun/torch | CPU echo/echo   |\n");
   for (const std::size_t connections : chosen.connections) {
-    // The load is connected to all servers at once.
-    if (servers.size() * connections + 64 <= descriptors) {
-      measure(servers, chosen, connections);
-    } else {
+    if (connections + 64 > descriptors) {
       std::printf("| %4zu | left out: at most %zu open files (ulimit -n)\n", connections,
                   descriptors);
+      continue;
     }
+    const bool all_at_once = servers.size() * connections + 64 <= descriptors;
+    const auto taken = measure(servers, chosen, connections, all_at_once);
+    for (std::size_t what = 0; what < taken.size(); ++what)
+      print(connections, operations()[what].name, taken[what]);
+    std::fflush(stdout);
   }
   for (const server& each : servers)
     stop(each);
