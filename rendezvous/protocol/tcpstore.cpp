@@ -68,8 +68,8 @@ request_parser::outcome request_parser::begin(std::string_view bytes) {
   if (bytes.empty()) return want(1);
   code_ = static_cast<std::uint8_t>(bytes.front());
   if (code_ >= shapes.size()) return fail(errc::unknown_message);
-  if (strings_.capacity() > places_kept_max) std::vector<request::place>().swap(strings_);
   strings_.clear();
+  if (strings_.capacity() > places_kept_max) strings_.shrink_to_fit();
   count_pending_ = shapes[code_].counted;
   strings_total_ = count_pending_ ? 0 : shapes[code_].strings;
   scanned_ = 1;

@@ -14,6 +14,8 @@
 
 #include "rendezvous/error.hpp"
 
+#include <boost/container/small_vector.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -103,7 +105,7 @@ class request_parser {
   outcome scan_count(std::string_view bytes);
   outcome scan_strings(std::string_view bytes);
 
-  std::vector<request::place> strings_;
+  boost::container::small_vector<request::place, 4> strings_;
   std::size_t strings_total_ = 0;
   std::size_t scanned_ = 0;  // bytes of this request that are understood
   std::size_t consumed_ = 0;

@@ -59,6 +59,7 @@ std::size_t replies::gather(std::span<std::string_view> pieces) const {
 
 void replies::consume(std::size_t bytes) {
   DDPRUN_ASSERT(bytes <= bytes_left_);
+  if (bytes == bytes_left_) return clear();
   bytes_left_ -= bytes;
   while (bytes != 0) {
     const bool more = first_shared_ < shared_.size();
@@ -75,14 +76,16 @@ void replies::consume(std::size_t bytes) {
     bytes -= left;
     pop_piece();
   }
-  if (bytes_left_ != 0) return;
+}
+
+void replies::clear() {
   plain_.clear();
   shared_.clear();
   if (plain_.capacity() > kept_bytes_max) std::string().swap(plain_);
   if (shared_.capacity() > kept_bytes_max / sizeof(shared_piece)) {
     std::vector<shared_piece>().swap(shared_);
   }
-  plain_sent_ = first_shared_ = shared_sent_ = 0;
+  bytes_left_ = plain_sent_ = first_shared_ = shared_sent_ = 0;
 }
 
 void replies::pop_piece() {

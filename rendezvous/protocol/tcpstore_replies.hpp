@@ -41,6 +41,12 @@ class replies {
     return plain_.capacity() + shared_.capacity() * sizeof(shared_piece);
   }
 
+  // All that is left, where it is one piece without a shared value, as most replies are; else
+  // empty.
+  std::string_view only_piece() const {
+    if (first_shared_ != shared_.size()) return {};
+    return std::string_view(plain_).substr(plain_sent_);
+  }
   // Fills `pieces` with the next bytes in order and returns how many pieces were filled. They stay
   // valid until the next call of any other function here.
   std::size_t gather(std::span<std::string_view> pieces) const;
@@ -54,6 +60,7 @@ class replies {
     core::shared_bytes value;
   };
   void pop_piece();
+  void clear();
 
   std::string plain_;
   std::vector<shared_piece> shared_;

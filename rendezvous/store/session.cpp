@@ -47,6 +47,19 @@ std::string peer_of(int socket) {
   return net::address_text(peer.address()) + " port " + std::to_string(peer.port());
 }
 
+ssize_t send_pieces(int socket, const protocol::tcpstore::replies& replies) {
+  std::array<std::string_view, pieces_max> pieces;
+  const std::size_t count = replies.gather(pieces);
+  std::array<iovec, pieces_max> vectors{};
+  for (std::size_t index = 0; index < count; ++index) {
+    vectors[index] = {const_cast<char*>(pieces[index].data()), pieces[index].size()};
+  }
+  msghdr message{};
+  message.msg_iov = vectors.data();
+  message.msg_iovlen = count;
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL);
+}
+
 }  // namespace
 
 void start_session(unique_fd socket, reactor& loop, std::shared_ptr<keyspace> space) {
@@ -131,21 +144,10 @@ protocol::tcpstore::replies& session::replies() {
 
 void session::flush() {
   while (replies_ && !replies_->empty() && !awaits_writable_) {
-    std::array<std::string_view, pieces_max> pieces;
-    const std::size_t count = replies_->gather(pieces);
-    ssize_t sent = 0;
-    if (count == 1) {
-      sent = ::send(socket_.get(), pieces[0].data(), pieces[0].size(), MSG_NOSIGNAL);
-    } else {
-      std::array<iovec, pieces_max> vectors{};
-      for (std::size_t index = 0; index < count; ++index) {
-        vectors[index] = {const_cast<char*>(pieces[index].data()), pieces[index].size()};
-      }
-      msghdr message{};
-      message.msg_iov = vectors.data();
-      message.msg_iovlen = count;
-      sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
-    }
+    const std::string_view whole = replies_->only_piece();
+    const ssize_t sent = whole.empty()
+                             ? send_pieces(socket_.get(), *replies_)
+                             : ::send(socket_.get(), whole.data(), whole.size(), MSG_NOSIGNAL);
     if (sent < 0) {
       if (would_block()) return await_writable();
       return end(last_system_error());
