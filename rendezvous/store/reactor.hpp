@@ -70,6 +70,7 @@ class reactor {
   };
 
   int wait_limit() const;
+  void prefetch(std::uint64_t tag) const;
   void tell(std::uint64_t tag, std::uint32_t events);
   void tell_deadlines();
   void run_posted();
