@@ -57,7 +57,8 @@ class front_door {
   duration first_byte_limit_;
   std::map<std::uint64_t, std::shared_ptr<guest>> guests_;
   std::uint64_t last_id_ = 0;
-  core::log_limit log_limit_;
+  core::log_limit strangers_;
+  core::log_limit mute_;  // those who left without a word
 };
 
 }  // namespace ddprun::server

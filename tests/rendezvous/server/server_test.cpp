@@ -6,6 +6,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/loop.hpp"
 
+#include <algorithm>
 #include <optional>
 
 using namespace ddprun;
@@ -140,6 +141,24 @@ TEST_CASE("strangers are closed promptly and without an answer") {
     CHECK(peer.heard().empty());
     CHECK(f.log.size() == 1);
   }
+}
+
+TEST_CASE("many who leave without a word hide no stranger from the log") {
+  fixture f;
+  const auto lines_with = [&](const std::string& words) {
+    return std::count_if(f.log.begin(), f.log.end(), [&](const std::string& line) {
+      return line.find(words) != std::string::npos;
+    });
+  };
+  const long most = core::log_limit::lines_at_once;
+  for (long left = 0; left < most; ++left) {
+    { const raw_peer checker(f.io, f.port); }
+    REQUIRE(run_until(f.io, [&] { return lines_with("left without a word") > left; }));
+  }
+  raw_peer stranger(f.io, f.port);
+  stranger.say("\xff nobody speaks this");
+  CHECK(f.closes(stranger));
+  CHECK(lines_with("does not serve") == 1);
 }
 
 TEST_CASE("who says nothing, or no whole line, is closed at the limit") {
