@@ -5,18 +5,20 @@
 #include <cstring>
 
 namespace ddprun::protocol::tcpstore {
-namespace {
-
 // What follows an opcode. `strings` is their number, or, where there is a count in front, the
 // number for each counted one. Strings that are not values are keys: the first of the request, or
 // the first of each counted group.
-struct shape {
+struct request_shape {
   bool counted;
   std::uint8_t strings;
   std::uint8_t number_bytes;
+
+  bool is_key(std::size_t index) const { return counted ? index % strings == 0 : index == 0; }
 };
 
-constexpr std::array<shape, 19> shapes{{
+namespace {
+
+constexpr std::array<request_shape, 19> shapes{{
     {false, 0, 4},  // validate
     {false, 2, 0},  // set
     {false, 3, 0},  // compare_set
@@ -40,9 +42,6 @@ constexpr std::array<shape, 19> shapes{{
 
 constexpr std::size_t length_bytes = 8;
 
-// Places kept for the next request; what a huge one needed beyond that is given back.
-constexpr std::size_t places_kept_max = 1024;
-
 template <typename T>
 T load(const char* bytes) {
   // The wire is the host order of the client; like PyTorch we run on little-endian hosts only.
@@ -55,7 +54,7 @@ T load(const char* bytes) {
 }  // namespace
 
 request_parser::outcome request_parser::want(std::size_t bytes) {
-  wanted_ = bytes;
+  wanted_ = static_cast<std::uint32_t>(bytes);
   return outcome::incomplete;
 }
 
@@ -64,65 +63,81 @@ request_parser::outcome request_parser::fail(errc error) {
   return outcome::failed;
 }
 
-request_parser::outcome request_parser::begin(std::string_view bytes) {
+request_parser::outcome request_parser::parse(std::string_view bytes, request& parsed) {
   if (bytes.empty()) return want(1);
-  code_ = static_cast<std::uint8_t>(bytes.front());
-  if (code_ >= shapes.size()) return fail(errc::unknown_message);
-  strings_.clear();
-  if (strings_.capacity() > places_kept_max) strings_.shrink_to_fit();
-  count_pending_ = shapes[code_].counted;
-  strings_total_ = count_pending_ ? 0 : shapes[code_].strings;
-  scanned_ = 1;
-  return outcome::complete;
+  const auto code = static_cast<std::uint8_t>(bytes.front());
+  if (code >= shapes.size()) return fail(errc::unknown_message);
+  const request_shape& form = shapes[code];
+  parsed.code = static_cast<opcode>(code);
+  if (many_) return parse_many(bytes, form, parsed);
+  std::size_t total = form.strings;
+  std::size_t scanned = 1;
+  if (form.counted) {
+    if (const outcome step = parse_count(bytes, form, total); step != outcome::complete) {
+      return step;
+    }
+    scanned += length_bytes;
+  }
+  if (total > parsed.few_.size()) {
+    many_ = std::make_unique<progress>(progress{.total = total, .scanned = scanned});
+    return parse_many(bytes, form, parsed);
+  }
+  for (std::size_t index = 0; index < total; ++index) {
+    const outcome step = parse_string(bytes, form.is_key(index), scanned, parsed.few_[index]);
+    if (step != outcome::complete) return step;
+  }
+  parsed.size_ = total;
+  return complete(bytes, form, scanned, parsed);
 }
 
-request_parser::outcome request_parser::scan_count(std::string_view bytes) {
-  if (bytes.size() - scanned_ < length_bytes) return want(scanned_ + length_bytes);
-  const auto count = load<std::uint64_t>(bytes.data() + scanned_);
+request_parser::outcome request_parser::parse_count(std::string_view bytes,
+                                                    const request_shape& form, std::size_t& total) {
+  if (bytes.size() < 1 + length_bytes) return want(1 + length_bytes);
+  const auto count = load<std::uint64_t>(bytes.data() + 1);
   if (static_cast<std::int64_t>(count) < 0) return fail(errc::malformed_message);
   if (count > keys_per_request_max) return fail(errc::message_too_long);
-  strings_total_ = static_cast<std::size_t>(count) * shapes[code_].strings;
-  scanned_ += length_bytes;
-  count_pending_ = false;
+  total = static_cast<std::size_t>(count) * form.strings;
   return outcome::complete;
 }
 
-request_parser::outcome request_parser::scan_strings(std::string_view bytes) {
-  const shape form = shapes[code_];
-  while (strings_.size() < strings_total_) {
-    if (bytes.size() - scanned_ < length_bytes) return want(scanned_ + length_bytes);
-    const auto length = load<std::uint64_t>(bytes.data() + scanned_);
-    const std::size_t index = strings_.size();
-    const bool is_key = form.counted ? index % form.strings == 0 : index == 0;
-    if (length > (is_key ? key_bytes_max : value_bytes_max)) return fail(errc::message_too_long);
-    const std::size_t start = scanned_ + length_bytes;
-    if (start + length > request_bytes_max) return fail(errc::message_too_long);
-    if (bytes.size() - start < length) return want(start + static_cast<std::size_t>(length));
-    strings_.push_back({static_cast<std::uint32_t>(start), static_cast<std::uint32_t>(length)});
-    scanned_ = start + static_cast<std::size_t>(length);
-  }
+request_parser::outcome request_parser::parse_string(std::string_view bytes, bool is_key,
+                                                     std::size_t& scanned, request::place& place) {
+  if (bytes.size() - scanned < length_bytes) return want(scanned + length_bytes);
+  const auto length = load<std::uint64_t>(bytes.data() + scanned);
+  if (length > (is_key ? key_bytes_max : value_bytes_max)) return fail(errc::message_too_long);
+  const std::size_t start = scanned + length_bytes;
+  if (start + length > request_bytes_max) return fail(errc::message_too_long);
+  if (bytes.size() - start < length) return want(start + static_cast<std::size_t>(length));
+  place = {static_cast<std::uint32_t>(start), static_cast<std::uint32_t>(length)};
+  scanned = start + static_cast<std::size_t>(length);
   return outcome::complete;
 }
 
-request_parser::outcome request_parser::parse(std::string_view bytes, request& parsed) {
-  if (scanned_ == 0) {
-    if (const outcome step = begin(bytes); step != outcome::complete) return step;
+request_parser::outcome request_parser::parse_many(std::string_view bytes,
+                                                   const request_shape& form, request& parsed) {
+  auto& strings = many_->strings;
+  while (strings.size() < many_->total) {
+    request::place next{};
+    const outcome step = parse_string(bytes, form.is_key(strings.size()), many_->scanned, next);
+    if (step != outcome::complete) return step;
+    strings.push_back(next);
   }
-  if (count_pending_) {
-    if (const outcome step = scan_count(bytes); step != outcome::complete) return step;
-  }
-  if (const outcome step = scan_strings(bytes); step != outcome::complete) return step;
-  const std::size_t number_bytes = shapes[code_].number_bytes;
-  if (bytes.size() - scanned_ < number_bytes) return want(scanned_ + number_bytes);
-  parsed.code = static_cast<opcode>(code_);
-  const char* const number = bytes.data() + scanned_;
-  parsed.number = number_bytes == 8   ? load<std::int64_t>(number)
-                  : number_bytes == 4 ? static_cast<std::int64_t>(load<std::uint32_t>(number))
-                                      : 0;
+  parsed.size_ = many_->total;
+  parsed.many_ = std::move(strings);
+  const std::size_t scanned = many_->scanned;
+  many_.reset();  // none of this kind has a number behind its strings: it is whole
+  return complete(bytes, form, scanned, parsed);
+}
+
+request_parser::outcome request_parser::complete(std::string_view bytes, const request_shape& form,
+                                                 std::size_t scanned, request& parsed) {
+  if (bytes.size() - scanned < form.number_bytes) return want(scanned + form.number_bytes);
+  const char* const number = bytes.data() + scanned;
+  parsed.number = form.number_bytes == 8   ? load<std::int64_t>(number)
+                  : form.number_bytes == 4 ? static_cast<std::int64_t>(load<std::uint32_t>(number))
+                                           : 0;
   parsed.bytes_ = bytes.data();
-  parsed.strings_ = strings_;
-  consumed_ = scanned_ + number_bytes;
-  scanned_ = 0;
+  consumed_ = static_cast<std::uint32_t>(scanned + form.number_bytes);
   return outcome::complete;
 }
 
@@ -141,7 +156,7 @@ void append_string(std::string& out, std::string_view value) {
 
 void append_request(std::string& out, opcode code, std::span<const std::string_view> strings,
                     std::int64_t number) {
-  const shape form = shapes[static_cast<std::uint8_t>(code)];
+  const request_shape& form = shapes[static_cast<std::uint8_t>(code)];
   out.push_back(static_cast<char>(code));
   if (form.counted) append_i64(out, static_cast<std::int64_t>(strings.size() / form.strings));
   for (const std::string_view value : strings)

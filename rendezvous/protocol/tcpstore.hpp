@@ -14,11 +14,11 @@
 
 #include "rendezvous/error.hpp"
 
-#include <boost/container/small_vector.hpp>
-
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,16 +60,16 @@ inline constexpr char reply_not_ready = 1;
 inline constexpr char reply_stop_waiting = 0;
 inline constexpr char reply_wait_canceled = 1;
 
-// One whole request: a view into the bytes it was parsed from and into the parser, valid until
-// either changes.
+// One whole request: a view into the bytes it was parsed from.
 class request {
  public:
   opcode code = opcode::validate;
   std::int64_t number = 0;  // ADD: delta, BARRIER: world size, VALIDATE and PING: 32 unsigned bits
 
-  std::size_t size() const { return strings_.size(); }  // how many strings
+  std::size_t size() const { return size_; }  // how many strings
   std::string_view operator[](std::size_t index) const {
-    return {bytes_ + strings_[index].offset, strings_[index].length};
+    const place at = size_ <= few_.size() ? few_[index] : many_[index];
+    return {bytes_ + at.offset, at.length};
   }
 
  private:
@@ -79,8 +79,12 @@ class request {
     std::uint32_t length;
   };
   const char* bytes_ = nullptr;
-  std::span<const place> strings_;
+  std::size_t size_ = 0;
+  std::array<place, 4> few_;  // all of them, or, where they are more:
+  std::vector<place> many_;
 };
+
+struct request_shape;
 
 class request_parser {
  public:
@@ -99,20 +103,26 @@ class request_parser {
   error_code error() const { return error_; }
 
  private:
+  // How far a request of many strings has been read. One of few is read anew each time.
+  struct progress {
+    std::vector<request::place> strings;
+    std::size_t total = 0;
+    std::size_t scanned = 0;  // bytes
+  };
+
   outcome want(std::size_t bytes);
   outcome fail(errc error);
-  outcome begin(std::string_view bytes);
-  outcome scan_count(std::string_view bytes);
-  outcome scan_strings(std::string_view bytes);
+  outcome parse_count(std::string_view bytes, const request_shape& form, std::size_t& total);
+  outcome parse_string(std::string_view bytes, bool is_key, std::size_t& scanned,
+                       request::place& place);
+  outcome parse_many(std::string_view bytes, const request_shape& form, request& parsed);
+  outcome complete(std::string_view bytes, const request_shape& form, std::size_t scanned,
+                   request& parsed);
 
-  boost::container::small_vector<request::place, 4> strings_;
-  std::size_t strings_total_ = 0;
-  std::size_t scanned_ = 0;  // bytes of this request that are understood
-  std::size_t consumed_ = 0;
-  std::size_t wanted_ = 1;
-  error_code error_;
-  std::uint8_t code_ = 0;
-  bool count_pending_ = false;
+  std::unique_ptr<progress> many_;
+  std::uint32_t consumed_ = 0;
+  std::uint32_t wanted_ = 1;
+  errc error_ = errc::success;
 };
 
 // Appends one request to `out`, as PyTorch's client writes it. The count of keys (or of pairs, for

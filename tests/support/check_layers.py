@@ -53,7 +53,7 @@ PLACES = [
     (r"nlohmann/", JSON, LIGHT),
     (r"boost/beast", ("rendezvous/server/http_session.cpp",), LIGHT),
     (r"boost/process", ("launcher/process/boost_spawner.cpp",), LIGHT),
-    (r"boost/asio|boost/(?!system/|container/)|spdlog|fmt/|CLI/", (), PURE),
+    (r"boost/asio|boost/(?!system/)|spdlog|fmt/|CLI/", (), PURE),
     (r"(random|iostream|fstream|ctime|thread|mutex|unistd\.h|sys/.*)$",
      ("rendezvous/error.cpp",), PURE),
     (r"torch/|c10/|ATen/|nccl\.h|cuda", (), LIGHT),
