@@ -89,6 +89,11 @@ shared_bytes key_value_store::get(std::string_view key) const {
   return at == nullptr || !at->second.value ? nullptr : shared(at->second.value);
 }
 
+std::string_view key_value_store::peek(std::string_view key) const {
+  const item* const at = find(key);
+  return at == nullptr || !at->second.value ? std::string_view() : at->second.value->text;
+}
+
 bool key_value_store::exists(std::string_view key) const {
   const item* const at = find(key);
   return at != nullptr && (at->second.value || at->second.has_queue());

@@ -65,6 +65,8 @@ class key_value_store {
 
   // Null when there is no value.
   shared_bytes get(std::string_view key) const;
+  // The bytes of it, empty where there is none, until the next change.
+  std::string_view peek(std::string_view key) const;
   bool exists(std::string_view key) const;
   error_code set(std::string_view key, std::string_view value);
   error_code append(std::string_view key, std::string_view value);

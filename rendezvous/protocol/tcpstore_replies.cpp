@@ -27,9 +27,7 @@ void replies::add_string(std::string_view value) {
 }
 
 void replies::add_value(const core::shared_bytes& value) {
-  const std::size_t share_from =
-      plain_.size() < copied_bytes_max ? shared_from_bytes : always_copied_bytes;
-  if (!value || value->size() < share_from) {
+  if (!value || copies(value->size())) {
     add_string(value ? std::string_view(*value) : std::string_view());
     return;
   }

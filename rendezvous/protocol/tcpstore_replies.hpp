@@ -33,6 +33,10 @@ class replies {
   void add_string(std::string_view value);
   // Null is written as the empty string.
   void add_value(const core::shared_bytes& value);
+  // Whether a value of so many bytes, added now, is copied: then nobody need share it.
+  bool copies(std::size_t bytes) const {
+    return bytes < (plain_.size() < copied_bytes_max ? shared_from_bytes : always_copied_bytes);
+  }
 
   bool empty() const { return bytes_left_ == 0; }
   std::size_t bytes_left() const { return bytes_left_; }
@@ -52,6 +56,7 @@ class replies {
   std::size_t gather(std::span<std::string_view> pieces) const;
   // Takes `bytes` from the front: they have been sent.
   void consume(std::size_t bytes);
+  void clear();
 
  private:
   // A shared value that comes after the first `after` bytes of `plain_`.
@@ -60,7 +65,6 @@ class replies {
     core::shared_bytes value;
   };
   void pop_piece();
-  void clear();
 
   std::string plain_;
   std::vector<shared_piece> shared_;

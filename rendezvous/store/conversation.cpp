@@ -75,7 +75,7 @@ error_code conversation::apply(const request& request, tcpstore_replies& replies
       return {};
     }
     case opcode::get:
-      replies.add_value(values_.get(request[0]));
+      answer_value(request[0], replies);
       return {};
     case opcode::add: {
       const auto sum = values_.add(request[0], request.number);
@@ -93,7 +93,7 @@ error_code conversation::apply(const request& request, tcpstore_replies& replies
       return values_.append(request[0], request[1]);
     case opcode::multi_get:
       for (std::size_t index = 0; index < request.size(); ++index) {
-        replies.add_value(values_.get(request[index]));
+        answer_value(request[index], replies);
       }
       return {};
     case opcode::multi_set:
@@ -125,6 +125,12 @@ error_code conversation::apply(const request& request, tcpstore_replies& replies
       return apply_waits(request, replies);
   }
   return errc::unknown_message;
+}
+
+void conversation::answer_value(std::string_view key, tcpstore_replies& replies) const {
+  const std::string_view value = values_.peek(key);
+  if (replies.copies(value.size())) return replies.add_string(value);
+  replies.add_value(values_.get(key));
 }
 
 error_code conversation::apply_waits(const request& request, tcpstore_replies& replies) {

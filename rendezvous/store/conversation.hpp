@@ -48,6 +48,7 @@ class conversation {
   error_code apply_waits(const protocol::tcpstore::request& request,
                          protocol::tcpstore::replies& replies);
   void answer_own_wake(protocol::tcpstore::replies& replies);
+  void answer_value(std::string_view key, protocol::tcpstore::replies& replies) const;
   error_code list_keys(protocol::tcpstore::replies& replies) const;
 
   core::key_value_store& values_;

@@ -20,7 +20,9 @@ core::hash_seed secret_seed() {
 }  // namespace
 
 keyspace::keyspace(keyspace_options options)
-    : options_(std::move(options)), values_(options_.limits, secret_seed()) {
+    : options_(std::move(options)),
+      values_(options_.limits, secret_seed()),
+      replies_(std::make_unique<protocol::tcpstore::replies>()) {
   values_.on_shortage([this] { return cut_stalled(); });
 }
 
@@ -63,7 +65,7 @@ void keyspace::when_empty(std::function<void()> handler) {
   when_empty_ = std::move(handler);
 }
 
-void keyspace::deliver_wakes() {
+void keyspace::deliver_woken() {
   if (delivering_) return;
   delivering_ = true;
   // A session that turns out to be dead drops its wait, which may wake another client.
@@ -77,8 +79,7 @@ void keyspace::deliver_wakes() {
 }
 
 std::unique_ptr<protocol::tcpstore::replies> keyspace::take_replies() {
-  if (spare_replies_) return std::move(spare_replies_);
-  return std::make_unique<protocol::tcpstore::replies>();
+  return std::exchange(replies_, std::make_unique<protocol::tcpstore::replies>());
 }
 
 std::uint64_t keyspace::stalled(session& member) {

@@ -69,7 +69,9 @@ class keyspace {
   void remove(core::key_value_store::client_id id);
   void notify_if_empty();
   // Answers every client whose wait is over.
-  void deliver_wakes();
+  void deliver_wakes() {
+    if (!values_.woken().empty()) deliver_woken();
+  }
   // False where `buffered_bytes_max` would be passed, whoever is cut off for it.
   bool charge_buffered(std::size_t bytes);
   // A session whose client takes no replies now, until `not_stalled` with the ticket returned here.
@@ -81,14 +83,14 @@ class keyspace {
   bool finishing() const { return finishing_; }
   // What one session reads in its turn, and nobody keeps beyond it.
   std::span<char> read_buffer() { return read_buffer_; }
-  // Empty replies, and where they go once they are empty again.
+  // Where one session answers in its turn, and which it leaves empty; what could not be sent, it
+  // takes along.
+  protocol::tcpstore::replies& replies() { return *replies_; }
   std::unique_ptr<protocol::tcpstore::replies> take_replies();
-  void give_back(std::unique_ptr<protocol::tcpstore::replies> empty) {
-    spare_replies_ = std::move(empty);
-  }
   void log(note_level level, std::string text);
 
  private:
+  void deliver_woken();
   bool cut_stalled();
 
   keyspace_options options_;
@@ -96,7 +98,7 @@ class keyspace {
   core::log_limit strangers_;
   core::log_limit others_;
   std::array<char, read_buffer_bytes> read_buffer_;
-  std::unique_ptr<protocol::tcpstore::replies> spare_replies_;
+  std::unique_ptr<protocol::tcpstore::replies> replies_;
   std::vector<session*> sessions_;             // by client id; null where there is none
   std::map<std::uint64_t, session*> stalled_;  // by ticket, which counts up
   std::uint64_t last_ticket_ = 0;

@@ -1,11 +1,11 @@
 #include "rendezvous/store/reactor.hpp"
 
+#include "rendezvous/store/system_calls.hpp"
+
 #include <climits>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <system_error>
 #include <unistd.h>
@@ -17,10 +17,14 @@ namespace {
 constexpr std::size_t events_max = 256;
 
 constexpr std::size_t cache_line_bytes = 64;
-constexpr std::size_t watcher_bytes = 320;  // a session and its count of references
+// Of a session: what a request touches.
+constexpr std::size_t watcher_bytes = 128;
 
-std::uint64_t tag_of(int fd, std::uint32_t generation) {
-  return std::uint64_t{generation} << 32 | static_cast<std::uint32_t>(fd);
+// Of thousands of watchers the next one is in no near cache; it is on its way while the one before
+// it is told.
+void prefetch(const void* who) {
+  for (std::size_t offset = 0; offset < watcher_bytes; offset += cache_line_bytes)
+    __builtin_prefetch(static_cast<const char*>(who) + offset, 1);
 }
 
 unique_fd checked(int fd, const char* what) {
@@ -32,10 +36,11 @@ unique_fd checked(int fd, const char* what) {
 
 reactor::reactor()
     : poll_(checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
-      wake_(checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")) {
+      wake_(checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")),
+      ready_(events_max) {
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.u64 = tag_of(wake_.get(), 0);
+  event.data.ptr = this;  // no watcher's
   checked(::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, wake_.get(), &event), "epoll_ctl").release();
 }
 
@@ -59,17 +64,30 @@ void reactor::stop() {
 }
 
 void reactor::run() {
-  std::array<epoll_event, events_max> events;
   stopping_ = false;
+  telling_ = true;
   while (!stopping_) {
-    const int count =
-        ::epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()), wait_limit());
-    for (int index = 0; index < count; ++index) {
-      const epoll_event& event = events[static_cast<std::size_t>(index)];
-      if (index + 1 < count) prefetch(events[static_cast<std::size_t>(index) + 1].data.u64);
-      tell(event.data.u64, event.events);
-    }
+    const int count = system_calls::epoll_wait(poll_.get(), ready_.data(),
+                                               static_cast<int>(ready_.size()), wait_limit());
+    ready_count_ = count > 0 ? static_cast<std::size_t>(count) : 0;
+    tell_ready();
     if (!deadlines_.empty()) tell_deadlines();
+    if (!removed_.empty()) {
+      const auto ending = std::exchange(removed_, {});  // which may end others
+    }
+  }
+  telling_ = false;
+}
+
+void reactor::tell_ready() {
+  for (next_ = 0; next_ < ready_count_;) {
+    const epoll_event now = ready_[next_++];
+    if (next_ < ready_count_) prefetch(ready_[next_].data.ptr);
+    if (now.data.ptr == this) {
+      run_posted();
+    } else if (now.data.ptr != nullptr) {  // else it was removed meanwhile
+      static_cast<watcher*>(now.data.ptr)->on_ready(now.events);
+    }
   }
 }
 
@@ -79,26 +97,6 @@ int reactor::wait_limit() const {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadlines_.begin()->first -
                                                                  std::chrono::steady_clock::now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, INT_MAX));
-}
-
-// Of thousands of watchers the next one is in no near cache; it is on its way while the one before
-// it is told.
-void reactor::prefetch(std::uint64_t tag) const {
-  const auto fd = static_cast<std::size_t>(static_cast<std::uint32_t>(tag));
-  if (fd >= entries_.size()) return;
-  const void* const start = entries_[fd].who.get();
-  if (start == nullptr) return;
-  for (std::size_t offset = 0; offset < watcher_bytes; offset += cache_line_bytes)
-    __builtin_prefetch(static_cast<const char*>(start) + offset, 1);
-}
-
-void reactor::tell(std::uint64_t tag, std::uint32_t events) {
-  const auto fd = static_cast<std::size_t>(static_cast<std::uint32_t>(tag));
-  if (static_cast<int>(fd) == wake_.get()) return run_posted();
-  // An event before this one may have ended it, and even put another in its place.
-  if (fd >= entries_.size() || entries_[fd].generation != tag >> 32) return;
-  const std::shared_ptr<watcher> who = entries_[fd].who;
-  if (who) who->on_ready(events);
 }
 
 void reactor::tell_deadlines() {
@@ -128,10 +126,8 @@ error_code reactor::add(int fd, std::uint32_t events, std::shared_ptr<watcher> w
   if (index >= entries_.size()) entries_.resize(index + 1);
   epoll_event event{};
   event.events = events;
-  event.data.u64 = tag_of(fd, ++entries_[index].generation);
-  if (::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-    return last_system_error();
-  }
+  event.data.ptr = who.get();
+  if (::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return last_system_error();
   entries_[index].who = std::move(who);
   return {};
 }
@@ -139,16 +135,18 @@ error_code reactor::add(int fd, std::uint32_t events, std::shared_ptr<watcher> w
 void reactor::change(int fd, std::uint32_t events) {
   epoll_event event{};
   event.events = events;
-  event.data.u64 = tag_of(fd, entries_[static_cast<std::size_t>(fd)].generation);
+  event.data.ptr = entries_[static_cast<std::size_t>(fd)].who.get();
   ::epoll_ctl(poll_.get(), EPOLL_CTL_MOD, fd, &event);
 }
 
 void reactor::remove(int fd) {
   clear_deadline(fd);
   ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-  entry& gone = entries_[static_cast<std::size_t>(fd)];
-  ++gone.generation;
-  const auto ending = std::move(gone.who);
+  auto gone = std::move(entries_[static_cast<std::size_t>(fd)].who);
+  for (std::size_t index = next_; index < ready_count_; ++index) {
+    if (ready_[index].data.ptr == gone.get()) ready_[index].data.ptr = nullptr;
+  }
+  if (telling_) removed_.push_back(std::move(gone));
 }
 
 void reactor::set_deadline(int fd, duration from_now) {

@@ -1,9 +1,9 @@
-// A reactor is the loop of the store's connections: one epoll, level triggered, nothing else.
+// A reactor is the loop of the store's connections: one epoll, nothing else.
 //
 // The store answers a hundred thousand small requests a second, and at that rate the loop is what
-// costs. Asio's reads once more after each request, to find nothing (it is edge triggered), and
-// allocates; this one does for a request what an echo server does: epoll_wait, recv, send. All else
-// in ddprun runs on Asio; a connection is accepted and told apart there and then handed over.
+// costs. Asio's reads once more after each request, to find nothing, and allocates; this one does
+// for a request what an echo server does: epoll_wait, recv, send. All else in ddprun runs on Asio;
+// a connection is accepted and told apart there and then handed over.
 //
 //   reactor loop;
 //   std::thread thread([&] { loop.run(); });
@@ -26,13 +26,14 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <sys/epoll.h>
 #include <utility>
 #include <vector>
 
 namespace ddprun::store {
 
-// Who is told that its descriptor is ready (EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR), for as long as
-// it is, or that its deadline has passed.
+// Who is told that its descriptor is ready, as epoll says it, or that its deadline has passed. It
+// may remove itself, and others, there and then.
 class watcher {
  public:
   virtual ~watcher() = default;
@@ -53,8 +54,11 @@ class reactor {
   // Returns once stopped; what was posted before the stop has run.
   void run();
 
-  // `who` is kept until `remove`, which must come before its descriptor is closed.
+  // `events` are epoll's: told for as long as it is ready, or, with EPOLLET, once for each time
+  // that more has come. `who` is kept until `remove`, which must come before its descriptor is
+  // closed, and is told nothing after it.
   error_code add(int fd, std::uint32_t events, std::shared_ptr<watcher> who);
+  // With EPOLLET it is told anew if it is ready now.
   void change(int fd, std::uint32_t events);
   void remove(int fd);
 
@@ -65,19 +69,24 @@ class reactor {
  private:
   struct entry {
     std::shared_ptr<watcher> who;
-    std::uint32_t generation = 0;  // tells a descriptor from an earlier one of the same number
     std::optional<time_point> deadline;
   };
 
   int wait_limit() const;
-  void prefetch(std::uint64_t tag) const;
-  void tell(std::uint64_t tag, std::uint32_t events);
+  void tell_ready();
   void tell_deadlines();
   void run_posted();
 
   unique_fd poll_;
   unique_fd wake_;
   std::vector<entry> entries_;  // by descriptor
+  // What one look at epoll has found; `next_` is the first that has not been told.
+  std::vector<epoll_event> ready_;
+  std::size_t ready_count_ = 0;
+  std::size_t next_ = 0;
+  // Removed while others are told, maybe by itself: it lives until all have been.
+  std::vector<std::shared_ptr<watcher>> removed_;
+  bool telling_ = false;
   std::set<std::pair<time_point, int>> deadlines_;
   bool stopping_ = false;
   std::mutex mutex_;  // of what follows

@@ -1,6 +1,7 @@
 #include "rendezvous/store/session.hpp"
 
 #include "rendezvous/net/types.hpp"
+#include "rendezvous/store/system_calls.hpp"
 
 #include <boost/asio/error.hpp>
 
@@ -22,6 +23,12 @@ namespace {
 
 // Replies are sent in at most so many pieces by one system call.
 constexpr std::size_t pieces_max = 16;
+
+// Told once for what has come: epoll then has not to look again, after each request, whether there
+// is still something.
+constexpr std::uint32_t readable = EPOLLIN | EPOLLRDHUP | EPOLLET;
+constexpr std::uint32_t writable = EPOLLOUT | EPOLLET;
+constexpr std::uint32_t ended = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 
 bool would_block() {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
@@ -68,9 +75,9 @@ void start_session(unique_fd socket, reactor& loop, std::shared_ptr<keyspace> sp
 
 session::session(unique_fd socket, reactor& loop, std::shared_ptr<keyspace> space)
     : socket_(std::move(socket)),
-      loop_(loop),
       space_(std::move(space)),
-      conversation_(space_->values()) {
+      conversation_(space_->values()),
+      loop_(loop) {
   space_->add(*this, conversation_->id());
 }
 
@@ -86,18 +93,18 @@ void session::start() {
   set_nonblocking(socket_.get());
   const int on = 1;  // not vital; a dead peer is seen at the read
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (const error_code error = loop_.add(socket_.get(), EPOLLIN, shared_from_this())) {
+  if (const error_code error = loop_.add(socket_.get(), readable, shared_from_this())) {
     return end(error);
   }
   loop_.set_deadline(socket_.get(), space_->options().validate_limit);
   if (space_->finishing()) finish();
 }
 
-void session::on_ready(std::uint32_t) {
+void session::on_ready(std::uint32_t events) {
   if (!conversation_) return;
   if (given_up_) return end(errc::peer_does_not_read);
   if (awaits_writable_) return is_writable();
-  read();
+  read((events & ended) != 0);
 }
 
 // One deadline serves both limits, for a client that has not validated yet has no replies to take.
@@ -106,13 +113,17 @@ void session::on_deadline() {
 }
 
 // Most requests come and go in the keyspace's buffer, which stays in the processor's caches.
-void session::read() {
+// `ends`: nothing more will come, and the loop will not tell of the end again.
+void session::read(bool ends) {
   const std::span<char> shared = space_->read_buffer();
   char* const start = buffer_ ? buffer_.get() : shared.data();
   const std::size_t capacity = buffer_ ? capacity_ : shared.size();
   const std::size_t before = unused_.size();
-  const auto count = ::recv(socket_.get(), start + before, capacity - before, 0);
+  const auto count = system_calls::recv(socket_.get(), start + before, capacity - before, 0);
   if (count > 0) {
+    // There may be more; it is read when the others have had their turn.
+    const bool full = static_cast<std::size_t>(count) == capacity - before;
+    if (full || ends) loop_.change(socket_.get(), readable);
     unused_ = {start, before + static_cast<std::size_t>(count)};
     return process();
   }
@@ -123,10 +134,11 @@ void session::read() {
 void session::process() {
   while (!finishing_) {
     const bool was_validated = conversation_->validated();
-    const auto used = conversation_->on_bytes(unused_, replies());
-    const bool more = replies_->bytes_left() > conversation::unsent_bytes_max;
+    auto& pending = replies();
+    const auto used = conversation_->on_bytes(unused_, pending);
+    const bool more = pending.bytes_left() > conversation::unsent_bytes_max;
     if (!was_validated && conversation_->validated()) loop_.clear_deadline(socket_.get());
-    flush();
+    send(pending);
     space_->deliver_wakes();
     if (!conversation_) return;
     if (!used) return end(used.error());
@@ -138,56 +150,59 @@ void session::process() {
 }
 
 protocol::tcpstore::replies& session::replies() {
-  if (!replies_) replies_ = space_->take_replies();
-  return *replies_;
+  return unsent_ ? *unsent_ : space_->replies();
 }
 
-void session::flush() {
-  while (replies_ && !replies_->empty() && !awaits_writable_) {
-    const std::string_view whole = replies_->only_piece();
-    const ssize_t sent = whole.empty()
-                             ? send_pieces(socket_.get(), *replies_)
-                             : ::send(socket_.get(), whole.data(), whole.size(), MSG_NOSIGNAL);
+// Leaves the keyspace's replies empty, whatever happens.
+void session::send(protocol::tcpstore::replies& pending) {
+  while (!pending.empty() && !awaits_writable_) {
+    const std::string_view whole = pending.only_piece();
+    const ssize_t sent =
+        whole.empty() ? send_pieces(socket_.get(), pending)
+                      : system_calls::send(socket_.get(), whole.data(), whole.size(), MSG_NOSIGNAL);
     if (sent < 0) {
       if (would_block()) return await_writable();
-      return end(last_system_error());
+      const error_code error = last_system_error();
+      pending.clear();
+      return end(error);
     }
-    replies_->consume(static_cast<std::size_t>(sent));
+    pending.consume(static_cast<std::size_t>(sent));
   }
-  if (replies_ && !replies_->empty()) return;
-  if (replies_) space_->give_back(std::move(replies_));
+  if (awaits_writable_) return;
+  if (unsent_) unsent_.reset();
   if (finishing_) ::shutdown(socket_.get(), SHUT_WR);
 }
 
 // Until the client takes its replies nothing more is read from it.
 void session::await_writable() {
+  if (!unsent_) unsent_ = space_->take_replies();
   awaits_writable_ = true;
   if (!hold(capacity_)) return end(errc::limit_reached);
   stalled_ = space_->stalled(*this);
   loop_.set_deadline(socket_.get(), space_->options().stall_limit);
-  loop_.change(socket_.get(), EPOLLOUT);
+  loop_.change(socket_.get(), writable);
 }
 
 void session::is_writable() {
   awaits_writable_ = false;
   space_->not_stalled(stalled_);
-  flush();
-  if (!conversation_) return;
-  if (awaits_writable_) return;
+  send(*unsent_);
+  if (!conversation_ || awaits_writable_) return;
   hold(capacity_);
   loop_.clear_deadline(socket_.get());
-  loop_.change(socket_.get(), EPOLLIN);
+  loop_.change(socket_.get(), readable);
   process();
 }
 
 void session::wake() {
+  if (given_up_) return;
   conversation_->on_woken(replies());
-  flush();
+  send(replies());
 }
 
 void session::finish() {
   finishing_ = true;
-  flush();
+  send(replies());
 }
 
 void session::cut() {
@@ -196,7 +211,7 @@ void session::cut() {
 
 void session::give_up() {
   given_up_ = true;
-  replies_.reset();
+  unsent_.reset();
   hold(capacity_);
   ::shutdown(socket_.get(), SHUT_RDWR);  // the loop finds it ready
 }
@@ -232,7 +247,7 @@ void session::keep_unused() {
 // has changed, where all sessions together would hold too much.
 bool session::hold(std::size_t capacity) {
   std::size_t bytes = capacity > read_buffer_bytes ? capacity : 0;
-  if (awaits_writable_ && replies_) bytes += replies_->memory();
+  if (unsent_) bytes += unsent_->memory();
   if (bytes > held_ && !space_->charge_buffered(bytes - held_)) return false;
   if (bytes < held_) space_->release_buffered(held_ - bytes);
   held_ = bytes;

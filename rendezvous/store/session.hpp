@@ -51,9 +51,9 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   void give_up();
 
  private:
-  void read();
+  void read(bool ends);
   void process();
-  void flush();
+  void send(protocol::tcpstore::replies& pending);
   void await_writable();
   void is_writable();
   void keep_unused();
@@ -61,21 +61,24 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   void end(error_code reason);
   protocol::tcpstore::replies& replies();
 
+  // What every request touches comes first: of thousands of sessions each is cold when its turn
+  // comes (reactor.cpp fetches so much ahead).
   unique_fd socket_;
-  reactor& loop_;
+  bool awaits_writable_ = false;
+  bool given_up_ = false;
+  bool finishing_ = false;
   std::shared_ptr<keyspace> space_;
-  std::optional<conversation> conversation_;              // none: the session has ended
-  std::unique_ptr<protocol::tcpstore::replies> replies_;  // none while there are none to send
+  std::optional<conversation> conversation_;  // none: the session has ended
+  // Those that could not be sent; none while the client takes them.
+  std::unique_ptr<protocol::tcpstore::replies> unsent_;
   // Bytes that have come and have not been used: in the keyspace's buffer, or, from one turn to the
   // next, at the start of a buffer of this session's own.
   std::string_view unused_;
   std::unique_ptr<char[]> buffer_;
   std::size_t capacity_ = 0;
+  reactor& loop_;
   std::size_t held_ = 0;       // bytes charged to the keyspace
   std::uint64_t stalled_ = 0;  // the keyspace's ticket while the replies cannot be sent
-  bool awaits_writable_ = false;
-  bool given_up_ = false;
-  bool finishing_ = false;
 };
 
 }  // namespace ddprun::store

@@ -19,6 +19,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -79,7 +80,9 @@ void serve_store(int port_pipe) {
     std::exit(1);
   }
   dprintf(port_pipe, "%d\n", listener.port());
-  loop.run();
+  // As in the daemon: with a second thread system calls and shared pointers cost more.
+  std::thread thread([&] { loop.run(); });
+  thread.join();
 }
 
 void serve_pytorch(int port_pipe, const std::string& python) {

@@ -79,6 +79,39 @@ TEST_CASE("a watcher is told as long as it is ready, and never after it was remo
   CHECK(one->rings + two->rings >= 1);
 }
 
+TEST_CASE("with EPOLLET a watcher is told once for what has come, and anew when it asks") {
+  reactor loop;
+  const auto once = std::make_shared<bell>(true);
+  const auto always = std::make_shared<bell>(true);  // each ring of it is a look at both
+  once->then = [&] {
+    if (once->rings == 1) loop.change(once->fd.get(), EPOLLIN | EPOLLET);
+  };
+  always->then = [&] {
+    if (always->rings == 10) loop.stop();
+  };
+  REQUIRE_FALSE(loop.add(once->fd.get(), EPOLLIN | EPOLLET, once));
+  REQUIRE_FALSE(loop.add(always->fd.get(), EPOLLIN, always));
+  loop.run();
+  CHECK(once->rings == 2);
+}
+
+TEST_CASE("a watcher that removes itself lives until it has been told") {
+  reactor loop;
+  auto only = std::make_shared<bell>(true);
+  const std::weak_ptr<bell> left = only;
+  bool lived = false;
+  only->then = [&, fd = only->fd.get()] {
+    only.reset();
+    loop.remove(fd);
+    lived = !left.expired();
+    loop.stop();
+  };
+  REQUIRE_FALSE(loop.add(only->fd.get(), EPOLLIN, only));
+  loop.run();
+  CHECK(lived);
+  CHECK(left.expired());
+}
+
 TEST_CASE("an event of a closed descriptor is not taken for one of the next of its number") {
   reactor loop;
   const auto first = std::make_shared<bell>(true);

@@ -1,0 +1,126 @@
+// What the memory of a store's connections is bounded by, and who goes where it is short.
+#include "tests/rendezvous/store/loopback.hpp"
+#include "tests/support/tcpstore_goldens.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+using ddprun::tests::hex;
+using ddprun::tests::loopback_client;
+using ddprun::tests::served_store;
+namespace asio = boost::asio;
+namespace wire = ddprun::protocol::tcpstore;
+using enum wire::opcode;
+
+namespace {
+
+// A list of them is a reply of 8 MB, more than the sockets hold.
+void store_large_keys(loopback_client& writer) {
+  const std::string padding(4000, 'x');
+  for (int index = 0; index < 2000; ++index)
+    writer.ask(set, {"/" + std::to_string(index) + padding, ""});
+  writer.ask(get_num_keys);
+  REQUIRE(writer.hear(8) == hex("D007000000000000"));
+}
+
+}  // namespace
+
+TEST_CASE("unfinished requests are bounded in all") {
+  ddprun::store::keyspace_options options;
+  options.buffered_bytes_max = 100 * 1024;
+  served_store store(options);
+  std::string request;
+  wire::append_request(request, set, {"/k", std::string(64 * 1024, 'x')});
+  const std::string most = request.substr(0, request.size() - 1);
+  loopback_client one(store.port());
+  one.say(most);
+  loopback_client two(store.port());
+  // It may be cut off before it has said all of it.
+  ddprun::error_code cut;
+  asio::write(two.socket(), asio::buffer(most), cut);
+  const auto ended = [&] { return store.listener().space().session_count() == 1; };
+  CHECK(store.eventually(ended));
+  // What the closed one held is free again.
+  for (int index = 0; index < 5; ++index) {
+    loopback_client more(store.port());
+    more.say(request.substr(0, 20 * 1024));
+  }
+  CHECK(store.eventually(ended));
+}
+
+// What a reader has been sent fills its socket's buffers, and no more of it is taken.
+TEST_CASE("values that only stalled readers hold make room for new ones") {
+  ddprun::store::keyspace_options options;
+  options.limits.bytes_max = 5 * wire::value_bytes_max;
+  served_store store(options);
+  const auto bytes_used = [&] {
+    return store.on_thread([&] { return store.listener().space().values().bytes_used(); });
+  };
+  loopback_client writer(store.port());
+  std::vector<std::unique_ptr<loopback_client>> readers;
+  constexpr std::size_t values = 12;
+  for (std::size_t index = 0; index < values; ++index) {
+    const std::string value(wire::value_bytes_max, static_cast<char>('a' + index));
+    writer.ask(set, {"/k", value});
+    writer.ask(get, {"/k"});
+    REQUIRE((writer.hear_string() == value));
+    readers.push_back(std::make_unique<loopback_client>(store.port()));
+    readers.back()->ask(get, {"/k"});
+    REQUIRE(store.eventually([&] { return store.listener().space().stalled_count() > 0; }));
+    CHECK(bytes_used() <= options.limits.bytes_max);
+  }
+  // The first went, the last did not.
+  CHECK(store.eventually([&] {
+    const std::size_t sessions = store.listener().space().session_count();
+    return sessions < 1 + values && sessions + store.lines().size() == 1 + values;
+  }));
+  CHECK((readers.back()->hear_string() == std::string(wire::value_bytes_max, 'a' + values - 1)));
+  readers.clear();
+  REQUIRE(store.eventually([&] { return store.listener().space().session_count() == 1; }));
+  CHECK(bytes_used() < 2 * wire::value_bytes_max);
+}
+
+TEST_CASE("lists of keys that nobody takes are bounded in all") {
+  ddprun::store::keyspace_options options;
+  options.buffered_bytes_max = 40 * 1024 * 1024;
+  served_store store(options);
+  loopback_client writer(store.port());
+  store_large_keys(writer);
+  std::vector<std::unique_ptr<loopback_client>> readers;
+  for (int index = 0; index < 12; ++index) {
+    readers.push_back(std::make_unique<loopback_client>(store.port()));
+    readers.back()->ask(list_keys);
+  }
+  CHECK(store.eventually([&] {
+    const std::size_t sessions = store.listener().space().session_count();
+    return sessions < 1 + readers.size() && sessions + store.lines().size() == 1 + readers.size();
+  }));
+  CHECK(readers.back()->hear(8) == hex("D007000000000000"));
+  writer.ask(ping, {}, 1);
+  CHECK(writer.hear(4) == hex("01000000"));
+}
+
+// It is cut off, and woken, in the turn of the one that needs its memory.
+TEST_CASE("who was cut off leaves no reply behind for another") {
+  ddprun::store::keyspace_options options;
+  options.buffered_bytes_max = 12 * 1024 * 1024;  // holds one list
+  served_store store(options);
+  loopback_client writer(store.port());
+  store_large_keys(writer);
+  const auto stalled = [&] { return store.listener().space().stalled_count() == 1; };
+  std::string both;
+  loopback_client first(store.port());
+  wire::append_request(both, wait, {"/w"});
+  wire::append_request(both, list_keys);
+  first.say(both);
+  REQUIRE(store.eventually(stalled));
+  loopback_client second(store.port());
+  both.clear();
+  wire::append_request(both, set, {"/w", ""});
+  wire::append_request(both, list_keys);
+  second.say(both);
+  CHECK(store.eventually([&] { return stalled() && store.lines().size() == 1; }));
+  writer.ask(ping, {}, 1);
+  CHECK(writer.hear(4) == hex("01000000"));
+}
