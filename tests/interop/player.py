@@ -4,12 +4,11 @@ Processes, for PyTorch's queue calls hold Python's lock while they wait.
 """
 
 import multiprocessing
-import socket
-import struct
 import time
 import traceback
 
 import torch.distributed as dist
+import wire
 from operations import WRITES, hurried, reply_of
 from store_client import connect
 
@@ -59,11 +58,9 @@ class Client:
 
     def quit_waiting(self, key):
         """Asks for a key, as PyTorch's client does, and cuts the connection."""
-        full = b"/" + key.encode()
-        with socket.create_connection(("127.0.0.1", self.port), 60) as quitter:
-            quitter.sendall(struct.pack("<BIBI", 0, 0x3C85F7CE, 13, 7))
-            pong = quitter.recv(4, socket.MSG_WAITALL)
-            quitter.sendall(struct.pack("<BQQ", 6, 1, len(full)) + full)
+        with wire.connect(self.port, wire.VALIDATE + wire.PING) as quitter:
+            pong = wire.hear(quitter, 4)
+            quitter.sendall(wire.wait(b"/" + key.encode()))
         return pong
 
     def elect(self, key):

@@ -9,6 +9,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import wire
+from wire import VALIDATE
+
+from tests.support.cluster import resident_kb
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("DDPRUN_BUILD", ROOT / "build")).resolve() / "bin"
@@ -19,24 +23,17 @@ OPEN_AT_ONCE = 40
 LINES_MAX = 1000
 GROWTH_KB_MAX = 512  # 6 bytes of each of the daemon's connections
 
-VALIDATE = b"\0" + struct.pack("<I", 0x3C85F7CE)
 RESET = struct.pack("ii", 1, 0)  # no TIME_WAIT: there are only 28,000 ports to connect from
 
-
-def text(value):
-    return struct.pack("<Q", len(value)) + value
-
-
-ADD = VALIDATE + b"\4" + text(b"/count") + struct.pack("<q", 1)
+COUNT = b"/count"
 SAYS = [
-    ("counts", ADD),
+    ("counts", VALIDATE + wire.add(COUNT, 1)),
     ("stranger", b"\xff\xd8 nobody speaks this"),
-    ("half a request",
-     VALIDATE + b"\1" + text(b"/never") + struct.pack("<Q", 100_000) + b"x" * 3000),
-    ("waits", VALIDATE + b"\6" + struct.pack("<Q", 2) + text(b"/never/one") + text(b"/other")),
+    ("half a request", VALIDATE + wire.set_(b"/never", b"x" * 100_000)[:3000]),
+    ("waits", VALIDATE + wire.wait(b"/never/one", b"/other")),
     ("silent", b""),
     ("half a hello", VALIDATE[:3]),
-    ("queue", VALIDATE + b"\6" + struct.pack("<Q", 1) + text(b"/q")),
+    ("queue", VALIDATE + wire.wait(b"/q")),
 ]
 
 
@@ -60,26 +57,9 @@ def server(request, tmp_path):
     process.stdout.close()
 
 
-def connect(port):
-    peer = socket.socket()
-    peer.settimeout(60)
-    peer.connect(("127.0.0.1", port))
-    return peer
-
-
-def hear(peer, count):
-    heard = b""
-    while len(heard) < count:
-        more = peer.recv(count - len(heard))
-        assert more, "the server closed"
-        heard += more
-    return heard
-
-
-def add(peer, validated, delta=0):
-    request = ADD if not validated else ADD[len(VALIDATE):]
-    peer.sendall(request[:-8] + struct.pack("<q", delta))
-    return struct.unpack("<q", hear(peer, 8))[0]
+def ask_count(peer):
+    peer.sendall(wire.add(COUNT, 0))
+    return wire.hear_i64(peer)
 
 
 def churn(port, count):
@@ -88,11 +68,9 @@ def churn(port, count):
     opened = collections.deque()
     for index in range(count):
         name, says = SAYS[index % len(SAYS)]
-        peer = connect(port)
-        if says:
-            peer.sendall(says)
+        peer = wire.connect(port, says)
         if name == "counts":
-            hear(peer, 8)
+            wire.hear_i64(peer)
             counted += 1
         opened.append(peer)
         if len(opened) > OPEN_AT_ONCE:
@@ -108,11 +86,6 @@ def close(peer):
     peer.close()
 
 
-def resident_kb(process):
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1))
-
-
 def descriptors(process):
     return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
 
@@ -122,29 +95,30 @@ def settled(process, witness, descriptors_wanted):
     for _ in range(10_000):  # each asks the server something, and so gives it a turn
         if descriptors(process) <= descriptors_wanted:
             break
-        add(witness, True)
+        ask_count(witness)
     return descriptors(process)
 
 
 def test_a_hundred_thousand_connections_leave_nothing_behind(server):
-    witness = connect(server.port)
-    add(witness, False)
+    witness = wire.connect(server.port, VALIDATE)
+    ask_count(witness)
     descriptors_before = descriptors(server)
     counted = churn(server.port, WARM_UP)
     assert settled(server, witness, descriptors_before) == descriptors_before
-    memory_before = resident_kb(server)
+    memory_before = resident_kb(server.pid)
 
     counted += churn(server.port, server.connections - WARM_UP)
     assert settled(server, witness, descriptors_before) == descriptors_before
-    grown = resident_kb(server) - memory_before
+    grown = resident_kb(server.pid) - memory_before
     print(f"{memory_before} kB after {WARM_UP}, {grown} kB more after {server.connections}")
     assert grown <= GROWTH_KB_MAX
     # Nobody was forgotten, nothing but the count was kept, and no half request was applied.
-    assert add(witness, True) == counted
-    witness.sendall(b"\7")
-    assert struct.unpack("<q", hear(witness, 8))[0] == 1
-    witness.sendall(b"\x11")
-    assert hear(witness, 8 + 8 + 6) == struct.pack("<q", 1) + text(b"/count")
+    assert ask_count(witness) == counted
+    witness.sendall(wire.GET_NUM_KEYS)
+    assert wire.hear_i64(witness) == 1
+    witness.sendall(wire.LIST_KEYS)
+    assert wire.hear_i64(witness) == 1
+    assert wire.hear(witness, 8 + len(COUNT)) == wire.text(COUNT)
     witness.close()
     # Tens of thousands of strangers are not worth a line each.
     assert len(server.log.read_text().splitlines()) < LINES_MAX

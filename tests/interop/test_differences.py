@@ -13,15 +13,13 @@ from pathlib import Path
 
 import pytest
 import torch.distributed as dist
+import wire
 from store_client import BUILD, PYTORCH_STORE, connect, renew
+from wire import PATIENCE, PING, PONG, VALIDATE, text
 
 from tests.support.hosts import available
 
 ROOT = Path(__file__).resolve().parents[2]
-VALIDATE = struct.pack("<BI", 0, 0x3C85F7CE)
-PING = struct.pack("<BI", 13, 7)
-PONG = struct.pack("<I", 7)
-PATIENCE = 60
 LONG_ENOUGH = 0.3  # to see that a stranger is left alone
 
 
@@ -34,13 +32,7 @@ def side(request, both):
 
 
 def raw(server):
-    made = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return made
-
-
-def text(value):
-    return struct.pack("<Q", len(value)) + value
+    return wire.connect(server.port)
 
 
 def validated(server):
@@ -69,7 +61,7 @@ def has_heard_nothing(connection):
 
 def has_waiter(server, connection, key):
     """Sends a WAIT that the server has surely read when this returns."""
-    connection.sendall(struct.pack("<BQ", 6, 1) + text(key))
+    connection.sendall(wire.wait(key))
     assert has_heard_nothing(connection)
 
 
@@ -206,8 +198,7 @@ def test_the_names_of_clients(tmp_path, ours):
     struct.pack("<B", 3) + struct.pack("<Q", 8193),
     struct.pack("<B", 1) + text(b"/k") + struct.pack("<Q", (8 << 20) + 1),
     struct.pack("<BQ", 5, 131073),
-    struct.pack("<B", 1) + text(b"/k") + text(b"no number")
-    + struct.pack("<B", 4) + text(b"/k") + struct.pack("<q", 1),
+    wire.set_(b"/k", b"no number") + wire.add(b"/k", 1),
 ], ids=["key", "value", "keys", "add"])  # fmt: skip
 def test_both_close_who_asks_for_too_much(side, request_bytes):
     _, server = side

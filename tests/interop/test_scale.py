@@ -1,31 +1,17 @@
 """Ten thousand clients of one daemon at the same time."""
 
-import re
 import resource
-import socket
-import struct
-import subprocess
 from pathlib import Path
 
 import pytest
+import wire
+from wire import PING, PONG, VALIDATE, hear
 
-from tests.support.cluster import wait_for
+from tests.support.cluster import resident_kb, wait_for
 
 CLIENTS = 10_000
 DESCRIPTORS = CLIENTS + 200  # of this process; the daemon has its own
 KB_EACH_MAX = 8
-
-VALIDATE = b"\0" + struct.pack("<I", 0x3C85F7CE)
-PING = b"\x0d" + struct.pack("<I", 7)
-PONG = struct.pack("<I", 7)
-
-
-def text(value):
-    return struct.pack("<Q", len(value)) + value
-
-
-WAIT = b"\6" + struct.pack("<Q", 1) + text(b"/go")
-SET = b"\1" + text(b"/go") + text(b"now")
 
 
 @pytest.fixture
@@ -38,40 +24,23 @@ def many_descriptors():
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def connect(port, says=b""):
-    peer = socket.create_connection(("127.0.0.1", port), timeout=60)
-    peer.sendall(VALIDATE + says)
-    return peer
-
-
-def hear(peer, count):
-    heard = b""
-    while len(heard) < count:
-        more = peer.recv(count - len(heard))
-        if not more:
-            break
-        heard += more
-    return heard
-
-
-def resident_kb(process):
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1))
+def connect(port, says):
+    return wire.connect(port, VALIDATE + says)
 
 
 def test_ten_thousand_wait_for_one_key(cluster, many_descriptors):
     daemon = cluster.daemon()
-    before = resident_kb(daemon)
+    before = resident_kb(daemon.pid)
     waiting = []
     try:
         for _ in range(CLIENTS):
             # What is answered has been read, and so has the wait behind it.
-            waiting.append(connect(daemon.port, PING + WAIT))
+            waiting.append(connect(daemon.port, PING + wire.wait(b"/go")))
         assert all(hear(peer, 4) == PONG for peer in waiting)
-        each = (resident_kb(daemon) - before) / CLIENTS
+        each = (resident_kb(daemon.pid) - before) / CLIENTS
         print(f"{each:.1f} kB for each of {CLIENTS}")
         assert each <= KB_EACH_MAX
-        with connect(daemon.port, SET) as setter:
+        with connect(daemon.port, wire.set_(b"/go", b"now")) as setter:
             assert all(hear(peer, 1) == b"\0" for peer in waiting)
             setter.sendall(PING)
             assert hear(setter, 4) == PONG

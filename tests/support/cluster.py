@@ -37,6 +37,11 @@ def wait_for(what, condition, limit=None):
         time.sleep(0.01)
 
 
+def resident_kb(pid):
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1))
+
+
 @dataclass
 class Event:
     """One line of the events file: what a worker saw when it started or was told something."""
