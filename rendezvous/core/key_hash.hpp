@@ -31,20 +31,23 @@ class sip_state {
         c_(seed.first ^ 0x6c7967656e657261),
         d_(seed.second ^ 0x7465646279746573) {}
 
-  void mix(std::uint64_t word, int rounds) {
+  template <int rounds>
+  void mix(std::uint64_t word) {
     d_ ^= word;
-    turn(rounds);
+    turn<rounds>();
     a_ ^= word;
   }
-  std::uint64_t finish(int rounds) {
+  template <int rounds>
+  std::uint64_t finish() {
     c_ ^= 0xff;
-    turn(rounds);
+    turn<rounds>();
     return a_ ^ b_ ^ c_ ^ d_;
   }
 
  private:
-  void turn(int rounds) {
-    for (; rounds > 0; --rounds) {
+  template <int rounds>
+  void turn() {
+    for (int round = 0; round < rounds; ++round) {
       a_ += b_;
       b_ = std::rotl(b_, 13) ^ a_;
       a_ = std::rotl(a_, 32);
@@ -62,7 +65,8 @@ class sip_state {
 };
 
 // Rounds for each word and at the end: (1, 3) for tables, (2, 4) has published test values.
-inline std::uint64_t sip_hash(std::string_view text, hash_seed seed, int each = 1, int end = 3) {
+template <int each = 1, int end = 3>
+std::uint64_t sip_hash(std::string_view text, hash_seed seed) {
   sip_state state(seed);
   std::uint64_t last = static_cast<std::uint64_t>(text.size()) << 56;
   const char* at = text.data();
@@ -70,12 +74,12 @@ inline std::uint64_t sip_hash(std::string_view text, hash_seed seed, int each = 
   for (; left >= sizeof last; left -= sizeof last, at += sizeof last) {
     std::uint64_t word = 0;
     std::memcpy(&word, at, sizeof word);
-    state.mix(word, each);
+    state.mix<each>(word);
   }
   std::uint64_t rest = 0;
   if (left != 0) std::memcpy(&rest, at, left);
-  state.mix(last | rest, each);
-  return state.finish(end);
+  state.mix<each>(last | rest);
+  return state.finish<end>();
 }
 
 // Not noexcept, or libstdc++ would compute it anew for every step along a chain.

@@ -77,7 +77,7 @@ key_value_store::item* key_value_store::find_or_create(std::string_view key) {
 void key_value_store::drop_if_unused(item* at) {
   entry& unused = at->second;
   if (unused.value || unused.has_queue()) return;
-  if (unused.waiting.first != nullptr || unused.at_barrier.first != nullptr) return;
+  if (unused.waiting || unused.at_barrier) return;
   release(at->first.size() + store_key_overhead_bytes);
   entries_.erase(entries_.find(at->first));
 }
@@ -239,9 +239,17 @@ std::int64_t key_value_store::queue_length(std::string_view key) const {
 // One item is for one client: of those that wait, the first that it wakes. Who waits for other keys
 // too has seen this one come, and goes on waiting, so that nobody holds more than one offer.
 void key_value_store::offer_item(item* at) {
-  while (wait_node* const node = at->second.waiting.first) {
-    client_state& client = clients_[node->client];
-    if (!arrived(node)) continue;
+  auto& list = at->second.waiting;
+  while (list) {
+    const registration one = list->all[list->next++];
+    if (!is_live(one)) continue;
+    if (--list->live == 0) {
+      list.reset();
+    } else {
+      sweep(*list);
+    }
+    if (!arrived(one)) continue;
+    client_state& client = clients_[one.client];
     client.queue_offered = at->first;
     client.has_offer = true;
     return;

@@ -46,7 +46,8 @@ struct store_limits {
 };
 
 inline constexpr std::size_t store_key_overhead_bytes = 128;
-inline constexpr std::size_t store_item_overhead_bytes = 64;  // a queued item, a registered wait
+inline constexpr std::size_t store_item_overhead_bytes = 64;  // a queued item
+inline constexpr std::size_t store_wait_overhead_bytes = 32;  // one key of one client's wait
 
 enum class wait_outcome { over, waiting };
 
@@ -115,17 +116,18 @@ class key_value_store {
   struct entry;
   using item = std::pair<const std::string, entry>;
 
-  // One key of one wait, linked into the list of its key.
-  struct wait_node {
-    wait_node* previous = nullptr;
-    wait_node* next = nullptr;
-    item* at = nullptr;  // null: this key has come into existence
-    client_id client = 0;
-    bool at_barrier = false;
+  // One key of one wait.
+  struct registration {
+    client_id client;
+    std::uint32_t slot;         // in its client's `missing_at`
+    std::uint32_t wait_number;  // of its client; another than now: withdrawn
   };
+  // Who waits for one key, in the order they came, as N ranks may do for N keys each: in one piece,
+  // so that those who come and those who are woken touch next to nothing. Never without a live one.
   struct wait_list {
-    wait_node* first = nullptr;
-    wait_node* last = nullptr;
+    std::vector<registration> all;
+    std::size_t next = 0;  // those before it have had their turn
+    std::size_t live = 0;  // of the others, those that have not been withdrawn
   };
   struct memory {
     std::size_t used = 0;
@@ -170,16 +172,18 @@ class key_value_store {
   struct entry {
     counted value;
     std::unique_ptr<std::deque<counted>> queue;
-    wait_list waiting;     // for the key to exist
-    wait_list at_barrier;  // for the barrier to be complete
+    std::unique_ptr<wait_list> waiting;     // for the key to exist
+    std::unique_ptr<wait_list> at_barrier;  // for the barrier to be complete
     bool has_queue() const { return queue && !queue->empty(); }
   };
   struct client_state {
     bool attached = false;
-    std::size_t missing = 0;       // keys still absent; 0: no wait
-    std::vector<wait_node> nodes;  // never resized while linked
-    std::string queue_offered;     // woken by a push to this queue, and has not popped
     bool has_offer = false;
+    bool at_barrier = false;        // what it waits for, if it does
+    std::uint32_t wait_number = 0;  // counts up, over all clients of this id
+    std::size_t missing = 0;        // keys still absent; 0: no wait
+    std::vector<item*> missing_at;  // null once the key has come into existence
+    std::string queue_offered;      // woken by a push to this queue, and has not popped
   };
 
   item* find(std::string_view key);
@@ -196,10 +200,17 @@ class key_value_store {
   void release(std::size_t bytes);
   error_code store(std::string_view key, item* at, std::string_view value);
   void value_appeared(item* at);
-  void wake_all(wait_list& list);
-  bool arrived(wait_node* node);
-  void link(item* at, wait_node* node);
-  void unlink(wait_node* node);
+  static std::unique_ptr<wait_list>& list_of(item* at, bool at_barrier) {
+    return at_barrier ? at->second.at_barrier : at->second.waiting;
+  }
+  void add_wait(client_id client, item* at);
+  void end_wait(client_id client);
+  bool is_live(const registration& one) const {
+    return clients_[one.client].wait_number == one.wait_number;
+  }
+  void sweep(wait_list& list) const;
+  bool arrived(const registration& one);
+  void wake_all(std::unique_ptr<wait_list>& list);
   void offer_item(item* at);
   void pass_offer_on(client_id client);
 

@@ -1,11 +1,15 @@
-// The waiting half of key_value_store: every wait is a row of nodes, one for each key that was
-// absent, each linked into the list of its key, so that a wait ends without a search.
+// The waiting half of key_value_store. A wait is registered in the list of each key that was
+// absent. Who withdraws from thousands of keys does not search their lists: its registrations count
+// no more, and are swept out together with others.
 #include "rendezvous/core/key_value_store.hpp"
 
 #include <algorithm>
 #include <limits>
 
 namespace ddprun::core {
+
+// A list keeps at most so many registrations that count no more, and as many again as live ones.
+constexpr std::size_t withdrawn_kept = 8;
 
 key_value_store::client_id key_value_store::attach() {
   client_id client = 0;
@@ -25,7 +29,9 @@ void key_value_store::detach(client_id client) {
   DDPRUN_ASSERT(clients_[client].attached);
   cancel_wait(client);
   std::erase(woken_, client);
-  clients_[client] = client_state{};
+  client_state gone;
+  gone.wait_number = clients_[client].wait_number;
+  clients_[client] = std::move(gone);
   free_clients_.push_back(client);
 }
 
@@ -33,60 +39,74 @@ bool key_value_store::waits(client_id client) const {
   return clients_[client].missing != 0;
 }
 
-void key_value_store::link(item* at, wait_node* node) {
-  wait_list& list = node->at_barrier ? at->second.at_barrier : at->second.waiting;
-  node->at = at;
-  node->previous = list.last;
-  node->next = nullptr;
-  (list.last != nullptr ? list.last->next : list.first) = node;
-  list.last = node;
-}
-
-// Leaves an entry behind that may be unused.
-void key_value_store::unlink(wait_node* node) {
-  wait_list& list = node->at_barrier ? node->at->second.at_barrier : node->at->second.waiting;
-  (node->previous != nullptr ? node->previous->next : list.first) = node->next;
-  (node->next != nullptr ? node->next->previous : list.last) = node->previous;
-  node->at = nullptr;
-}
-
-// What this node waits for has come. True with the last of them, which frees all and is the end of
-// the wait.
-bool key_value_store::arrived(wait_node* node) {
-  const client_id client = node->client;
-  unlink(node);
+void key_value_store::add_wait(client_id client, item* at) {
   client_state& waiter = clients_[client];
+  auto& list = list_of(at, waiter.at_barrier);
+  if (!list) list = std::make_unique<wait_list>();
+  list->all.push_back(
+      {client, static_cast<std::uint32_t>(waiter.missing_at.size()), waiter.wait_number});
+  ++list->live;
+  ++waiter.missing;
+  waiter.missing_at.push_back(at);
+}
+
+// Its registrations are withdrawn, or have all had their turn.
+void key_value_store::end_wait(client_id client) {
+  client_state& waiter = clients_[client];
+  ++waiter.wait_number;
+  waiter.missing = 0;
+  release(waiter.missing_at.size() * store_wait_overhead_bytes);
+  std::vector<item*>().swap(waiter.missing_at);
+}
+
+void key_value_store::sweep(wait_list& list) const {
+  if (list.all.size() <= 2 * list.live + withdrawn_kept) return;
+  list.all.erase(list.all.begin(), list.all.begin() + static_cast<std::ptrdiff_t>(list.next));
+  list.next = 0;
+  std::erase_if(list.all, [this](const registration& one) { return !is_live(one); });
+  list.all.shrink_to_fit();
+}
+
+// What it waits for has come. True with the last of its keys, which is the end of the wait.
+bool key_value_store::arrived(const registration& one) {
+  client_state& waiter = clients_[one.client];
+  waiter.missing_at[one.slot] = nullptr;
   if (--waiter.missing != 0) return false;
-  release(waiter.nodes.size() * store_item_overhead_bytes);
-  std::vector<wait_node>().swap(waiter.nodes);
-  woken_.push_back(client);
+  end_wait(one.client);
+  woken_.push_back(one.client);
   return true;
 }
 
-void key_value_store::wake_all(wait_list& list) {
-  while (list.first != nullptr)
-    arrived(list.first);
+void key_value_store::wake_all(std::unique_ptr<wait_list>& list) {
+  if (!list) return;
+  const auto woken = std::move(list);
+  for (std::size_t index = woken->next; index < woken->all.size(); ++index) {
+    if (is_live(woken->all[index])) arrived(woken->all[index]);
+  }
 }
 
 result<wait_outcome> key_value_store::wait(client_id client,
                                            std::span<const std::string_view> keys) {
   cancel_wait(client);
-  const auto absent = static_cast<std::size_t>(
-      std::count_if(keys.begin(), keys.end(), [&](auto key) { return !exists(key); }));
-  if (absent == 0) return wait_outcome::over;
-  if (!charge(absent * store_item_overhead_bytes)) return errc::limit_reached;
-  client_state& waiter = clients_[client];
-  waiter.nodes.resize(absent);
+  std::vector<std::string_view> absent;
   for (const std::string_view key : keys) {
-    if (exists(key)) continue;
+    if (!exists(key)) absent.push_back(key);
+  }
+  if (absent.empty()) return wait_outcome::over;
+  const std::size_t room = absent.size() * store_wait_overhead_bytes;
+  if (!charge(room)) return errc::limit_reached;
+  client_state& waiter = clients_[client];
+  waiter.at_barrier = false;
+  waiter.missing_at.reserve(absent.size());
+  for (const std::string_view key : absent) {
     item* const at = find_or_create(key);
     if (at == nullptr) {
+      release(room - waiter.missing_at.size() * store_wait_overhead_bytes);
       cancel_wait(client);
+      waiter.missing_at.shrink_to_fit();
       return errc::limit_reached;
     }
-    wait_node& node = waiter.nodes[waiter.missing++];
-    node.client = client;
-    link(at, &node);
+    add_wait(client, at);
   }
   return wait_outcome::waiting;
 }
@@ -96,38 +116,37 @@ result<wait_outcome> key_value_store::barrier(client_id client, std::string_view
   cancel_wait(client);
   // Room to register is wanted first, and from the last who comes too: a call that fails must not
   // have counted.
-  if (!charge(store_item_overhead_bytes)) return errc::limit_reached;
+  if (!charge(store_wait_overhead_bytes)) return errc::limit_reached;
   const auto count = add(key, 1);
   const bool waits = count && *count < world_size;
-  if (!waits) release(store_item_overhead_bytes);
+  if (!waits) release(store_wait_overhead_bytes);
   if (!count) return count.error();
   item* const at = find(key);
   if (!waits) {
     wake_all(at->second.at_barrier);
     return wait_outcome::over;
   }
-  client_state& waiter = clients_[client];
-  waiter.nodes.resize(1);
-  waiter.missing = 1;
-  waiter.nodes.front().client = client;
-  waiter.nodes.front().at_barrier = true;
-  link(at, &waiter.nodes.front());
+  clients_[client].at_barrier = true;
+  add_wait(client, at);
   return wait_outcome::waiting;
 }
 
 void key_value_store::cancel_wait(client_id client) {
   client_state& waiter = clients_[client];
-  // Who holds an offer was woken, and has no nodes.
-  if (waiter.nodes.empty()) return pass_offer_on(client);
-  for (wait_node& node : waiter.nodes) {
-    item* const at = node.at;
+  // Who holds an offer was woken, and waits no more.
+  if (waiter.missing == 0) return pass_offer_on(client);
+  const auto missing_at = waiter.missing_at;
+  end_wait(client);
+  for (item* const at : missing_at) {
     if (at == nullptr) continue;
-    unlink(&node);
-    drop_if_unused(at);
+    auto& list = list_of(at, waiter.at_barrier);
+    if (--list->live == 0) {
+      list.reset();
+      drop_if_unused(at);
+    } else {
+      sweep(*list);
+    }
   }
-  waiter.missing = 0;
-  release(waiter.nodes.size() * store_item_overhead_bytes);
-  std::vector<wait_node>().swap(waiter.nodes);
 }
 
 }  // namespace ddprun::core

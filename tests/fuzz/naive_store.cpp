@@ -61,7 +61,7 @@ std::size_t naive_store::bytes_used() const {
     bytes += items.size() * core::store_item_overhead_bytes;
   }
   for (const client_state& state : clients_) {
-    bytes += state.registered * core::store_item_overhead_bytes;
+    bytes += state.registered * core::store_wait_overhead_bytes;
     for (const held_value& held : state.held)
       all.insert(held.what);
   }

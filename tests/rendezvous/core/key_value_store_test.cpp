@@ -1,40 +1,10 @@
-#include "rendezvous/core/key_value_store.hpp"
-
-#include "tests/support/catch.hpp"
+#include "tests/rendezvous/core/key_values.hpp"
 
 #include <limits>
 #include <string>
 
+using namespace ddprun::tests;
 using ddprun::errc;
-using ddprun::core::key_value_store;
-using ddprun::core::store_limits;
-using ddprun::core::wait_outcome;
-
-namespace {
-
-using ids = std::vector<key_value_store::client_id>;
-
-ids take_woken(key_value_store& store) {
-  return std::exchange(store.woken(), {});
-}
-
-std::string text(const ddprun::core::shared_bytes& value) {
-  return value ? *value : "(none)";
-}
-
-ddprun::result<wait_outcome> wait(key_value_store& store, key_value_store::client_id client,
-                                  std::vector<std::string_view> keys) {
-  return store.wait(client, keys);
-}
-
-// What an empty store uses, to show that nothing is left behind.
-void check_empty(const key_value_store& store) {
-  CHECK(store.bytes_used() == 0);
-  CHECK(store.keys_used() == 0);
-  CHECK(store.size() == 0);
-}
-
-}  // namespace
 
 TEST_CASE("a value is what was set last, and a reader's copy stays") {
   key_value_store store;
@@ -102,92 +72,6 @@ TEST_CASE("add keeps decimal text") {
   CHECK(text(store.get("min")) == "-9223372036854775808");
 }
 
-TEST_CASE("a wait is over when every key that was absent has come") {
-  key_value_store store;
-  const auto client = store.attach();
-  REQUIRE_FALSE(store.set("here", ""));
-  CHECK(*wait(store, client, {}) == wait_outcome::over);
-  CHECK(*wait(store, client, {"here"}) == wait_outcome::over);
-  CHECK(*wait(store, client, {"a", "here", "b", "a"}) == wait_outcome::waiting);
-  REQUIRE_FALSE(store.set("a", ""));
-  REQUIRE_FALSE(store.set("a", "again"));
-  CHECK(store.erase("a") == 1);  // it has been seen
-  CHECK(take_woken(store).empty());
-  CHECK(*store.add("b", 1) == 1);
-  CHECK(take_woken(store) == ids{client});
-  CHECK_FALSE(store.waits(client));
-}
-
-TEST_CASE("a waiter is woken by whatever makes the key, and by nothing else") {
-  key_value_store store;
-  const auto client = store.attach();
-  const auto waits_for_k = [&] {
-    store.erase("k");
-    CHECK(*wait(store, client, {"k"}) == wait_outcome::waiting);
-    return 0;
-  };
-  waits_for_k();
-  CHECK(text(*store.compare_set("k", "x", "y")) == "x");  // stores nothing
-  CHECK(take_woken(store).empty());
-  CHECK(text(*store.compare_set("k", "", "y")) == "y");
-  CHECK(take_woken(store) == ids{client});
-  waits_for_k();
-  REQUIRE_FALSE(store.append("k", "y"));
-  CHECK(take_woken(store) == ids{client});
-  waits_for_k();
-  REQUIRE_FALSE(store.queue_push("k", "y"));
-  CHECK(take_woken(store) == ids{client});
-}
-
-TEST_CASE("a key that only its waiters know is no key") {
-  key_value_store store;
-  const auto client = store.attach();
-  CHECK(*wait(store, client, {"a", "a", "b"}) == wait_outcome::waiting);
-  CHECK(store.size() == 0);
-  CHECK_FALSE(store.exists("a"));
-  CHECK(store.erase("a") == 0);
-  int listed = 0;
-  store.for_each_key([&](std::string_view) { ++listed; });
-  CHECK(listed == 0);
-  SECTION("cancelled") {
-    store.cancel_wait(client);
-  }
-  SECTION("replaced by a newer wait") {
-    CHECK(*wait(store, client, {"c"}) == wait_outcome::waiting);
-    REQUIRE_FALSE(store.set("a", ""));
-    REQUIRE_FALSE(store.set("b", ""));
-    CHECK(take_woken(store).empty());
-    REQUIRE_FALSE(store.set("c", ""));
-    CHECK(take_woken(store) == ids{client});
-    for (const char* key : {"a", "b", "c"})
-      CHECK(store.erase(key) == 1);
-  }
-  SECTION("disconnected") {
-    store.detach(client);
-    REQUIRE_FALSE(store.set("a", ""));
-    CHECK(take_woken(store).empty());
-    CHECK(store.erase("a") == 1);
-    CHECK(store.attach() == client);
-    CHECK_FALSE(store.waits(client));
-  }
-  check_empty(store);
-}
-
-TEST_CASE("a crowd of waiters is woken in one pass, in the order of arrival") {
-  key_value_store store;
-  ids crowd;
-  for (int index = 0; index < 5000; ++index) {
-    crowd.push_back(store.attach());
-    CHECK(*wait(store, crowd.back(), {"k"}) == wait_outcome::waiting);
-  }
-  store.cancel_wait(crowd[17]);
-  crowd.erase(crowd.begin() + 17);
-  REQUIRE_FALSE(store.set("k", "v"));
-  CHECK(take_woken(store) == crowd);
-  store.erase("k");
-  check_empty(store);
-}
-
 TEST_CASE("queues stand beside the values") {
   key_value_store store;
   const auto client = store.attach();
@@ -207,91 +91,6 @@ TEST_CASE("queues stand beside the values") {
   CHECK(length == 1);
   CHECK_FALSE(store.exists("q"));
   check_empty(store);
-}
-
-TEST_CASE("a push wakes one waiter; what that one does not take is offered to the next") {
-  key_value_store store;
-  const ids three{store.attach(), store.attach(), store.attach()};
-  std::int64_t length = 0;
-  for (const auto client : three)
-    CHECK(*wait(store, client, {"q"}) == wait_outcome::waiting);
-  REQUIRE_FALSE(store.queue_push("q", "x"));
-  CHECK(take_woken(store) == ids{three[0]});
-  SECTION("taken") {
-    CHECK(text(store.queue_pop("q", three[0], length)) == "x");
-    store.cancel_wait(three[0]);
-    CHECK(take_woken(store).empty());
-    REQUIRE_FALSE(store.queue_push("q", "y"));
-    CHECK(take_woken(store) == ids{three[1]});
-  }
-  SECTION("its wait had timed out") {
-    store.cancel_wait(three[0]);
-    CHECK(take_woken(store) == ids{three[1]});
-    store.detach(three[1]);
-    CHECK(take_woken(store) == ids{three[2]});
-    CHECK(text(store.queue_pop("q", three[2], length)) == "x");
-  }
-}
-
-TEST_CASE("an item is for the first client that it wakes, and for no other that it finds") {
-  key_value_store store;
-  const ids two{store.attach(), store.attach()};
-  std::int64_t length = 0;
-  SECTION("a client that waits for another key too does not keep the item from the next") {
-    CHECK(*wait(store, two[0], {"q", "k"}) == wait_outcome::waiting);
-    CHECK(*wait(store, two[1], {"q"}) == wait_outcome::waiting);
-    REQUIRE_FALSE(store.queue_push("q", "x"));
-    CHECK(take_woken(store) == ids{two[1]});
-    CHECK(text(store.queue_pop("q", two[1], length)) == "x");
-    REQUIRE_FALSE(store.set("k", ""));  // it has seen the queue
-    CHECK(take_woken(store) == ids{two[0]});
-    CHECK(store.erase("k") == 1);
-  }
-  SECTION("a wait that names a queue twice is woken once, and cancelled without an echo") {
-    CHECK(*wait(store, two[0], {"q", "q", "k"}) == wait_outcome::waiting);
-    REQUIRE_FALSE(store.queue_push("q", "x"));
-    CHECK(take_woken(store).empty());
-    store.cancel_wait(two[0]);
-    CHECK(take_woken(store).empty());
-    CHECK(*wait(store, two[0], {"r", "r"}) == wait_outcome::waiting);
-    REQUIRE_FALSE(store.queue_push("r", "y"));
-    CHECK(take_woken(store) == ids{two[0]});
-    store.cancel_wait(two[0]);
-    CHECK(take_woken(store).empty());
-    CHECK(text(store.queue_pop("q", two[1], length)) == "x");
-    CHECK(text(store.queue_pop("r", two[1], length)) == "y");
-  }
-  check_empty(store);
-}
-
-TEST_CASE("a barrier that cannot register its caller has not counted it") {
-  store_limits limits;
-  limits.bytes_max =
-      ddprun::core::store_key_overhead_bytes + 2 + ddprun::core::store_item_overhead_bytes - 1;
-  key_value_store store(limits);
-  const auto client = store.attach();
-  CHECK(store.barrier(client, "b", 2).error() == errc::limit_reached);
-  CHECK_FALSE(store.waits(client));
-  check_empty(store);
-}
-
-TEST_CASE("a barrier counts, and lets all go with the last") {
-  key_value_store store;
-  const ids two{store.attach(), store.attach()};
-  CHECK(*store.barrier(two[0], "b", 3) == wait_outcome::waiting);
-  CHECK(text(store.get("b")) == "1");
-  CHECK(*store.barrier(two[1], "b", 3) == wait_outcome::waiting);
-  const auto last = store.attach();
-  CHECK(*store.barrier(last, "b", 3) == wait_outcome::over);
-  CHECK(take_woken(store) == two);
-  CHECK(*store.barrier(two[0], "one", 1) == wait_outcome::over);
-  REQUIRE_FALSE(store.set("text", "x"));
-  CHECK(store.barrier(two[0], "text", 2).error() == errc::invalid_argument);
-  // A cancelled caller stays counted, as in the reference.
-  CHECK(*store.barrier(two[0], "c", 2) == wait_outcome::waiting);
-  store.cancel_wait(two[0]);
-  CHECK(*store.barrier(two[1], "c", 2) == wait_outcome::over);
-  CHECK(take_woken(store).empty());
 }
 
 TEST_CASE("what would pass a limit fails and changes nothing") {

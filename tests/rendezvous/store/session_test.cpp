@@ -218,7 +218,7 @@ TEST_CASE("a client that goes away drops its wait and offers its item on") {
     return store.eventually([&, count] {
       return store.listener().space().values().bytes_used() ==
              ddprun::core::store_key_overhead_bytes + 2 +
-                 count * ddprun::core::store_item_overhead_bytes;
+                 count * ddprun::core::store_wait_overhead_bytes;
     });
   };
   REQUIRE(waiters(1));
