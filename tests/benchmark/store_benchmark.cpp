@@ -1,13 +1,12 @@
 // Measures the store: one request in flight per connection, against an epoll echo server that does
-// no work and against PyTorch's own TCPStore. Short rounds alternate between the servers, and what
-// is printed are medians of ratios within one round, with the ratio of two rounds of the same echo
-// server beside them as the noise.
+// no work (level triggered, as they are written) and against PyTorch's own TCPStore. Short rounds
+// alternate between the servers, and what is printed are medians of ratios within one round, with
+// the ratio of two rounds of the same echo server beside them as the noise.
 //
 //   store_benchmark [--rounds=N] [--milliseconds=N] [--python=PATH] [--connections=1,64,1000,10000]
 //
 // PATH is $DDPRUN_PYTHON or .venv/bin/python unless given; PyTorch's server is left out where it
-// has no torch. Each server is a process of its own; the
-// load comes from this one.
+// has no torch. Each server is a process of its own; the load comes from this one.
 #include "rendezvous/protocol/tcpstore.hpp"
 #include "tests/benchmark/store_servers.hpp"
 
