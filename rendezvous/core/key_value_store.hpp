@@ -47,7 +47,7 @@ struct store_limits {
 
 inline constexpr std::size_t store_key_overhead_bytes = 128;
 inline constexpr std::size_t store_item_overhead_bytes = 64;  // a queued item
-inline constexpr std::size_t store_wait_overhead_bytes = 32;  // one key of one client's wait
+inline constexpr std::size_t store_wait_overhead_bytes = 48;  // one key of one client's wait
 
 enum class wait_outcome { over, waiting };
 
@@ -120,7 +120,7 @@ class key_value_store {
   struct registration {
     client_id client;
     std::uint32_t slot;         // in its client's `missing_at`
-    std::uint32_t wait_number;  // of its client; another than now: withdrawn
+    std::uint64_t wait_number;  // of its client; another than now: withdrawn
   };
   // Who waits for one key, in the order they came, as N ranks may do for N keys each: in one piece,
   // so that those who come and those who are woken touch next to nothing. Never without a live one.
@@ -180,7 +180,7 @@ class key_value_store {
     bool attached = false;
     bool has_offer = false;
     bool at_barrier = false;        // what it waits for, if it does
-    std::uint32_t wait_number = 0;  // counts up, over all clients of this id
+    std::uint64_t wait_number = 0;  // counts up, over all clients of this id
     std::size_t missing = 0;        // keys still absent; 0: no wait
     std::vector<item*> missing_at;  // null once the key has come into existence
     std::string queue_offered;      // woken by a push to this queue, and has not popped

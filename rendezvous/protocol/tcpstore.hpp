@@ -91,7 +91,7 @@ class request_parser {
   enum class outcome { complete, incomplete, failed };
 
   // Reads the request at the start of `bytes`. After `incomplete` it must be called with the same
-  // bytes and some more, and goes on where it stopped; they may lie elsewhere in memory.
+  // bytes and some more; they may lie elsewhere in memory.
   outcome parse(std::string_view bytes, request& parsed);
 
   // After `complete`: how many bytes the request had.

@@ -72,7 +72,7 @@ void reactor::run() {
     ready_count_ = count > 0 ? static_cast<std::size_t>(count) : 0;
     tell_ready();
     if (!deadlines_.empty()) tell_deadlines();
-    if (!removed_.empty()) {
+    while (!removed_.empty()) {
       const auto ending = std::exchange(removed_, {});  // which may end others
     }
   }

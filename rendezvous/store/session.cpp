@@ -26,9 +26,11 @@ constexpr std::size_t pieces_max = 16;
 
 // Told once for what has come: epoll then has not to look again, after each request, whether there
 // is still something.
-constexpr std::uint32_t readable = EPOLLIN | EPOLLRDHUP | EPOLLET;
+constexpr std::uint32_t readable = EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLET;
 constexpr std::uint32_t writable = EPOLLOUT | EPOLLET;
-constexpr std::uint32_t ended = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+// There may be more behind what one read returns, however little: the end, or what follows urgent
+// bytes, at which a read stops.
+constexpr std::uint32_t read_again = EPOLLPRI | EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 
 bool would_block() {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
@@ -104,7 +106,7 @@ void session::on_ready(std::uint32_t events) {
   if (!conversation_) return;
   if (given_up_) return end(errc::peer_does_not_read);
   if (awaits_writable_) return is_writable();
-  read((events & ended) != 0);
+  read((events & read_again) != 0);
 }
 
 // One deadline serves both limits, for a client that has not validated yet has no replies to take.
@@ -113,17 +115,17 @@ void session::on_deadline() {
 }
 
 // Most requests come and go in the keyspace's buffer, which stays in the processor's caches.
-// `ends`: nothing more will come, and the loop will not tell of the end again.
-void session::read(bool ends) {
+// `more`: there may be more than one read returns, and the loop will not tell of it again.
+void session::read(bool more) {
   const std::span<char> shared = space_->read_buffer();
   char* const start = buffer_ ? buffer_.get() : shared.data();
   const std::size_t capacity = buffer_ ? capacity_ : shared.size();
   const std::size_t before = unused_.size();
   const auto count = system_calls::recv(socket_.get(), start + before, capacity - before, 0);
   if (count > 0) {
-    // There may be more; it is read when the others have had their turn.
+    // It is read when the others have had their turn.
     const bool full = static_cast<std::size_t>(count) == capacity - before;
-    if (full || ends) loop_.change(socket_.get(), readable);
+    if (full || more) loop_.change(socket_.get(), readable);
     unused_ = {start, before + static_cast<std::size_t>(count)};
     return process();
   }
@@ -248,9 +250,15 @@ void session::keep_unused() {
 bool session::hold(std::size_t capacity) {
   std::size_t bytes = capacity > read_buffer_bytes ? capacity : 0;
   if (unsent_) bytes += unsent_->memory();
-  if (bytes > held_ && !space_->charge_buffered(bytes - held_)) return false;
-  if (bytes < held_) space_->release_buffered(held_ - bytes);
-  held_ = bytes;
+  if (bytes <= held_) {
+    space_->release_buffered(held_ - bytes);
+    held_ = bytes;
+    return true;
+  }
+  // To make room the keyspace may cut off this very session, which then holds less than before.
+  const std::size_t more = bytes - held_;
+  if (!space_->charge_buffered(more)) return false;
+  held_ += more;
   return true;
 }
 
@@ -269,6 +277,8 @@ void session::end(error_code reason) {
   space_->not_stalled(stalled_);
   buffer_.reset();
   unused_ = {};
+  // This session lives until the loop has told others, who may need the room.
+  unsent_.reset();
   space_->deliver_wakes();
   space_->remove(id);
   space_->notify_if_empty();

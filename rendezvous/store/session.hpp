@@ -51,7 +51,7 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   void give_up();
 
  private:
-  void read(bool ends);
+  void read(bool more);
   void process();
   void send(protocol::tcpstore::replies& pending);
   void await_writable();

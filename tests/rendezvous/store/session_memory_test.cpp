@@ -124,3 +124,23 @@ TEST_CASE("who was cut off leaves no reply behind for another") {
   writer.ask(ping, {}, 1);
   CHECK(writer.hear(4) == hex("01000000"));
 }
+
+// The loop looks at both at once; the reader is still there, ended, when the writer has its turn.
+TEST_CASE("a session that ends lets go of its replies at once") {
+  ddprun::store::keyspace_options options;
+  options.buffered_bytes_max = 16;  // who does not take a reply at once is cut off
+  options.limits.bytes_max = wire::value_bytes_max + wire::value_bytes_max / 2;
+  served_store store(options);
+  loopback_client reader(store.port());
+  loopback_client writer(store.port());
+  REQUIRE(store.eventually([&] { return store.listener().space().session_count() == 2; }));
+  store.on_thread([&] {
+    auto& values = store.listener().space().values();
+    REQUIRE_FALSE(values.set("/k", std::string(wire::value_bytes_max, 'x')));
+    reader.ask(get, {"/k"});
+    writer.ask(append, {"/k", "y"});  // in place, unless somebody holds the value
+  });
+  writer.ask(ping, {}, 2);
+  CHECK(writer.hear(4) == hex("02000000"));
+  CHECK(store.sessions() == 1);
+}

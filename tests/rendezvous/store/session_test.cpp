@@ -248,6 +248,20 @@ TEST_CASE("last words and the end that come together are both heard") {
   CHECK(second.hear_string() == "words");
 }
 
+TEST_CASE("urgent bytes are passed over, and what follows them is heard") {
+  served_store store;
+  loopback_client client(store.port());
+  client.ask(ping, {}, 1);
+  REQUIRE(client.hear(4) == hex("01000000"));
+  // A read stops at them, so that all of it is there before the store looks.
+  store.on_thread([&] {
+    client.say(hex("0D 0200"));
+    client.socket().send(asio::buffer("!", 1), asio::socket_base::message_out_of_band);
+    client.say(hex("0000"));
+  });
+  CHECK(client.hear(4) == hex("02000000"));
+}
+
 TEST_CASE("a renewed listener has a fresh keyspace on the same port, and cuts old connections") {
   served_store store;
   loopback_client old(store.port());
