@@ -20,6 +20,7 @@ void run::step(const run_event& event, time_point now, run_effects& effects) {
   state_->effects = &effects;
   ++state_->steps;
   std::visit([this](const auto& one) { state_->apply(one); }, event);
+  state_->forget_excess();
   state_->progress();
   state_->effects = nullptr;
 }
@@ -77,14 +78,13 @@ bool run::forgettable(time_point now) const {
 
 void run::state::apply(const agent_joined& event) {
   const hello& greeting = event.hello;
-  if (greeting.protocol != agent_protocol_version) {
-    refuse(event.connection, greeting.node,
-           "this daemon speaks version " + std::to_string(agent_protocol_version) +
-               " of the agent protocol and this node version " + std::to_string(greeting.protocol) +
-               ": use the same ddprun on all hosts");
+  const auto known = by_session.find(greeting.session);
+  const std::string problem =
+      problem_with(greeting, known == by_session.end() ? nullptr : known->second);
+  if (!problem.empty()) {
+    refuse(event.connection, greeting.node, problem);
     return;
   }
-  const auto known = by_session.find(greeting.session);
   closed_instance* const record = closed_record(greeting);
   if (known == by_session.end() && record == nullptr) {
     const std::string text = refusal(greeting);
@@ -100,9 +100,8 @@ void run::state::apply(const agent_joined& event) {
   } else {
     recognise(who);
   }
-  // Only now: an answer vouches for it, and one that comes back with an old assignment would start
-  // its workers on that before it reads that it is to be fenced. It may have been refused.
-  if (node* const here = find(event.connection)) {
+  // Only now: it may have been refused, or is to be fenced.
+  if (node* const here = find(event.connection); here != nullptr && is_answered(*here)) {
     send(*here, std::make_shared<const daemon_message>(answer{greeting.state.seq}));
   }
 }
@@ -110,13 +109,29 @@ void run::state::apply(const agent_joined& event) {
 void run::state::apply(const status_received& event) {
   node* const who = find(event.connection);
   if (who == nullptr) return;
-  send(*who, std::make_shared<const daemon_message>(answer{event.status.seq}));
+  const std::string problem = problem_with(event.status, who->greeting);
+  if (!problem.empty()) {
+    note(note_level::error, who->label() + " is cut off: its status says " + problem);
+    send(*who, std::make_shared<const daemon_message>(refused{usage_error, problem}));
+    detach(*who, true);
+    return;
+  }
   if (event.status.seq < who->state.seq) return;
+  if (who->deaf) {
+    who->heard = now;
+    if (!shows_stop(*who, event.status)) return;
+    who->deaf = false;
+    mark_reachable(*who);
+  }
   if (unspoken != 0 && is_candidate(*who) && who->heard_step <= stop_step) --unspoken;
   const status before = std::exchange(who->state, event.status);
   const bool same_round =
       before.instance == event.status.instance && before.round == event.status.round;
   if (same_round && !who->state.place) who->state.place = before.place;
+  if (same_round) keep_tails(before, who->state);
+  if (is_answered(*who)) {
+    send(*who, std::make_shared<const daemon_message>(answer{event.status.seq}));
+  }
   who->heard = now;
   who->heard_step = steps;
   switch (who->stands) {
@@ -130,8 +145,14 @@ void run::state::apply(const status_received& event) {
     case standing::claimant:
       return;
     case standing::fenced:
-      // It has killed everything and joins anew.
-      if (who->state.instance == 0) recognise(*who);
+      // It has killed everything and joins anew; or all but what no signal ends, which need not
+      // keep it from hearing that the run is over.
+      if (who->state.instance == 0) {
+        recognise(*who);
+      } else if (!may_have_workers(who->state)) {
+        closed_instance* const record = closed_record(who->greeting);
+        if (record != nullptr) tell_closed(*who, *record);
+      }
       return;
     case standing::leaving:
     case standing::closing:

@@ -17,9 +17,13 @@
 namespace ddprun::core {
 namespace {
 
-// Clocks run up to 1 % apart from the true rate, in both directions.
-duration with_drift(duration limit) {
-  return limit + limit / 50;
+// A node's loop may be so late without noticing, and the kill itself takes a moment.
+constexpr duration late_kill = std::chrono::milliseconds(250);
+
+// Clocks run up to 1 % apart from the true rate, in both directions. Only the last kill of a chain
+// can be late: what others are told before it is judged by the clock, not by a timer.
+duration with_margin(duration limit) {
+  return limit + limit / 50 + late_kill;
 }
 
 }  // namespace
@@ -162,9 +166,9 @@ std::optional<time_point> run::state::fence_until() const {
   if (!first_acknowledged) return stop_issued + timing().orphan_limit;
   const duration limit = timing().isolation_limit;
   if (leader_acknowledged) {
-    return std::max(*leader_acknowledged, vouched_until) + with_drift(limit);
+    return std::max(*leader_acknowledged, vouched_until) + with_margin(limit);
   }
-  return std::max(*first_acknowledged, vouched_until) + with_drift(2 * limit);
+  return std::max(*first_acknowledged, vouched_until) + with_margin(2 * limit);
 }
 
 }  // namespace ddprun::core
