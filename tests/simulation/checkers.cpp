@@ -32,7 +32,7 @@ void checkers::check_ranks(const worker_group& group, round_record& round, bool 
   if (first) {
     round.common = place;
     round.restarts_used = group.restarts_used;
-    round.started_by = world_.daemon_index();
+    round.started_by = group.told_by;
   }
   const assignment& common = round.common;
   if (place.world_size != common.world_size || place.group_world_size != common.group_world_size ||
@@ -63,9 +63,9 @@ void checkers::check_ranks(const worker_group& group, round_record& round, bool 
 
 // When the daemon dies together with everybody whom it had told of a round, or of a charge, nobody
 // knows of it any more: that takes a journal.
-bool checkers::is_known(const round_record& round,
+bool checkers::is_known(const worker_group& group, const round_record& round,
                         const std::function<bool(const agent&)>& was_told) const {
-  const daemon* const here = world_.current_daemon();
+  const daemon* const here = world_.daemon_of(group.told_by);
   if (here == nullptr || here->index == round.started_by) return true;
   const std::set<session_id> heard = here->sessions_joined();
   return std::any_of(world_.agents().begin(), world_.agents().end(), [&](const auto& each) {
@@ -83,10 +83,10 @@ void checkers::forget_unknown_round(const worker_group& group, instance_record& 
   const auto was_told = [&](const agent& each) {
     const auto told = each.told(group.instance).rounds;
     return std::any_of(told.begin(), told.end(), [&](const auto& one) {
-      return one.first < world_.daemon_index() && one.second >= group.round;
+      return one.first < group.told_by && one.second >= group.round;
     });
   };
-  if (!lives && !is_known(found->second, was_told)) instance.rounds.erase(found);
+  if (!lives && !is_known(group, found->second, was_told)) instance.rounds.erase(found);
 }
 
 // A round that was complete and had no failure of a worker can have cost nothing; the others may.
@@ -104,7 +104,7 @@ void checkers::check_rounds(const worker_group& group, instance_record& instance
   const auto was_told = [&](const agent& each) {
     return each.told(group.instance).restarts_used >= before.restarts_used;
   };
-  if (group.restarts_used < before.restarts_used && is_known(before, was_told))
+  if (group.restarts_used < before.restarts_used && is_known(group, before, was_told))
     return violated(group, "rounds: restarts_used fell");
   std::uint64_t chargeable = group.round - earlier->first - 1;
   if (before.may_be_charged || !before.was_full) ++chargeable;
@@ -154,7 +154,7 @@ void checkers::group_started(const std::shared_ptr<worker_group>& group) {
   // Now and then: ten thousand groups start in one round.
   if (++started_since_sweep_ > live_.size() / 4) forget_dead();
   instance_record& instance = instances_[group->instance];
-  if (instance.closed && instance.closed_by == world_.daemon_index() && !group->owner->went_on_at())
+  if (instance.closed && instance.closed_by == group->told_by && !group->owner->went_on_at())
     return violated(*group, "closed: workers started in a closed instance");
   forget_unknown_round(*group, instance);
   const auto [here, first] = instance.rounds.try_emplace(group->round);

@@ -73,7 +73,8 @@ class checkers {
 
   void check_ranks(const worker_group& group, round_record& round, bool first);
   void check_rounds(const worker_group& group, instance_record& instance);
-  bool is_known(const round_record& round, const std::function<bool(const agent&)>& was_told) const;
+  bool is_known(const worker_group& group, const round_record& round,
+                const std::function<bool(const agent&)>& was_told) const;
   void forget_unknown_round(const worker_group& group, instance_record& instance);
   void check_overlap(const std::shared_ptr<worker_group>& group);
   bool excused(const worker_group& older, moment& until) const;
