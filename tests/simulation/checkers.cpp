@@ -112,42 +112,6 @@ void checkers::check_rounds(const worker_group& group, instance_record& instance
     violated(group, "rounds: more was charged than rounds failed");
 }
 
-// ---- overlap -----------------------------------------------------------------------------------
-
-bool checkers::excused(const worker_group& older, moment& until) const {
-  until = duration::max();
-  if (older.only_unkillable()) return true;
-  if (older.owner->standing_still() && older.owner->alive()) return true;
-  if (world_.host_at(older.host).standing_still) return true;
-  const duration orphan = world_.settings().timing.orphan_limit;
-  if (world_.now() - older.owner->heard_by_daemon >= orphan - orphan / 50) return true;
-  // Back among the living, by itself or in the daemon's eyes, it has so long to notice.
-  const duration limit = world_.settings().timing.isolation_limit;
-  std::optional<moment> back = older.owner->orphan_until;
-  if (const auto went_on = older.owner->went_on_at()) back = std::max(back.value_or(0s), *went_on);
-  // One whose clock stood still, too, may even start on what it was told before.
-  const std::optional<moment> clock_back = world_.host_at(older.host).clock_went_on_at;
-  if (!back || (*back < older.started && back != clock_back)) return false;
-  until = *back + limit + limit / 50 + world_.settings().timing.heartbeat_interval;
-  return world_.now() < until;
-}
-
-void checkers::check_overlap(const std::shared_ptr<worker_group>& group) {
-  if (group->alive == 0) return;
-  for (const auto& other : live_) {
-    if (other->alive == 0 || other->instance != group->instance || other->round == group->round)
-      continue;
-    const auto& older = other->round < group->round ? other : group;
-    moment until{};
-    if (!excused(*older, until)) {
-      return violated(*older, "overlap: its workers live beside those of round " +
-                                  std::to_string(std::max(other->round, group->round)));
-    }
-    ++overlaps_excused_;
-    if (until != duration::max()) world_.time().at(until, [=, this] { check_overlap(older); });
-  }
-}
-
 // ---- events ------------------------------------------------------------------------------------
 
 void checkers::group_started(const std::shared_ptr<worker_group>& group) {
@@ -156,6 +120,7 @@ void checkers::group_started(const std::shared_ptr<worker_group>& group) {
   instance_record& instance = instances_[group->instance];
   if (instance.closed && instance.closed_by == group->told_by && !group->owner->went_on_at())
     return violated(*group, "closed: workers started in a closed instance");
+  if (instance.rounds.empty() && instance.order == 0) instance.order = ++instances_begun_;
   forget_unknown_round(*group, instance);
   const auto [here, first] = instance.rounds.try_emplace(group->round);
   if (first) {

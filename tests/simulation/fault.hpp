@@ -40,7 +40,7 @@ enum class fault_kind {
   signal_all,    // SIGTERM to every agent
   break_all,     // every connection of the daemon
   move_daemon,   // a new one on `host`, where the name points now; the old one is cut off for
-                 // `length`, or, `value` 1, gets SIGSTOP for so long
+                 // `length`, or, `value` 1, gets SIGSTOP for so long, or, 2, goes on
 };
 
 struct fault {

@@ -40,6 +40,7 @@ void player::start_again(host& on, duration after) {
     if (where == daemon_host_ && !plan_.embedded && !world_.has_daemon_at_endpoint())
       world_.start_daemon(*daemon_host_);
     if (!world_.finishing()) world_.start_agent(*where);
+    if (world_.now() > plan_.heal_at && !world_.has_daemon_at_endpoint()) bring_daemon();
   });
 }
 
@@ -73,7 +74,7 @@ void player::move_daemon(const fault& each) {
   if (each.value == 1) {
     world_.stop_daemon(*old);
     world_.time().after(each.length, [=, this] { world_.continue_daemon(*old); });
-  } else {
+  } else if (each.value == 0) {
     host& where = old->where();
     world_.set_island(where, 2000 + where.id);
     world_.time().after(each.length, [this, &where] { world_.set_island(where, 0); });

@@ -56,6 +56,7 @@ struct world_options {
   bool embeds = false;             // an agent on the endpoint's host hosts a daemon where none is
   bool embedded_recovers = false;  // and that waits for agents of an earlier daemon, too
   std::uint64_t window_most = 16;  // messages under way on a connection: 1 to so many
+  strictness strict;
   std::uint64_t events_most = 1'000'000;
   bool tracing = false;
 };
@@ -80,6 +81,7 @@ class world {
   bool embedded_recovers() const { return options_.embedded_recovers; }
   std::uint64_t window_most() const { return options_.window_most; }
   unsigned double_percent() const { return options_.double_percent; }
+  const strictness& strict() const { return options_.strict; }
   void finish_training();  // from now on workers of a complete round soon end with 0
 
   // ---- time ----
