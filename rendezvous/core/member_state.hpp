@@ -23,7 +23,6 @@
 namespace ddprun::core {
 
 inline constexpr std::size_t unanswered_statuses_max = 64;
-inline constexpr std::size_t past_instances_max = 16;
 inline constexpr int exit_code_unreachable = 1;
 
 struct member::state {
@@ -201,12 +200,12 @@ struct member::state {
 
   daemon_link daemon;
 
-  // The newest word of the daemon, and the instances that this connection has left behind.
+  // The newest word of the daemon.
   std::uint64_t epoch = 0;
   instance_id told_instance = 0;
   round_number told_round = 0;
   std::uint64_t told_seq = 0;
-  std::deque<instance_id> past_instances;
+  std::uint64_t connection_seq = 0;  // the highest on this connection, of any instance
   std::optional<desired> pending;  // to be obeyed once no worker lives here
   std::string told_text;
 

@@ -89,7 +89,7 @@ void run::state::apply(const agent_joined& event) {
   const auto known = by_session.find(greeting.session);
   closed_instance* const record = closed_record(greeting);
   if (known == by_session.end() && record == nullptr) {
-    const std::string text = refusal(greeting);
+    const std::string text = refusal(event);
     if (!text.empty()) {
       refuse(event.connection, greeting.node, text);
       return;

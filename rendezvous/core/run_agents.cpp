@@ -27,6 +27,12 @@ bool may_have_workers(const status& said) {
   return true;
 }
 
+// With it this daemon would end: it waits, though there be no place for it. Nobody else's word is
+// taken for that.
+bool hosts_us(const agent_joined& event) {
+  return event.hello.hosts_daemon && event.peer_address == event.local_address;
+}
+
 }  // namespace
 
 node* run::state::find(connection_id connection) const {
@@ -52,6 +58,7 @@ void run::state::attach(node& who, const agent_joined& event) {
   who.greeting.state = {};
   who.peer_address = event.peer_address;
   who.local_address = event.local_address;
+  who.hosts_us = hosts_us(event);
   who.fresh_instance = event.fresh_instance;
   who.connection = event.connection;
   by_connection[event.connection] = &who;
@@ -99,7 +106,8 @@ void run::state::forget(node& who) {
 }
 
 // Why a new session cannot be here at all; empty when it can.
-std::string run::state::refusal(const hello& greeting) const {
+std::string run::state::refusal(const agent_joined& event) const {
+  const hello& greeting = event.hello;
   const auto same = by_explicit_label.find(greeting.node);
   if (greeting.node_is_explicit && same != by_explicit_label.end()) {
     // One that has been silent is more likely this node's earlier life on a host that lost power.
@@ -117,7 +125,8 @@ std::string run::state::refusal(const hello& greeting) const {
     return difference + ": start all nodes of run " + options.run_id + " with the same options";
   }
   const bool comes_to_be_fenced = greeting.state.instance != 0 && may_have_workers(greeting.state);
-  if (!comes_to_be_fenced && candidates_here() >= settings->nodes_max + settings->spares_max) {
+  const bool has_room = candidates_here() < settings->nodes_max + settings->spares_max;
+  if (!comes_to_be_fenced && !has_room && !hosts_us(event)) {
     return "run " + options.run_id + " is full: " + std::to_string(settings->nodes_max) +
            " nodes and " + std::to_string(settings->spares_max) +
            " spares are here; ask for more with --nnodes or --spares";
@@ -227,7 +236,8 @@ void run::state::let_wait(node& who) {
   who.stands = standing::here;
   if (who.group == nullptr) who.group = &group_of(who.greeting.settings);
   recount(who);
-  if (settings && who.counted && candidates_here() > settings->nodes_max + settings->spares_max) {
+  const bool may_be_refused = settings && who.counted && !who.hosts_us;
+  if (may_be_refused && candidates_here() > settings->nodes_max + settings->spares_max) {
     refuse(who, "run " + options.run_id + " went on without this node and is full: " +
                     std::to_string(settings->nodes_max) + " nodes and " +
                     std::to_string(settings->spares_max) + " spares are here");

@@ -200,7 +200,7 @@ void run::state::excuse_excess() {
   for (auto entry = nodes.rbegin(); entry != nodes.rend(); ++entry) {
     node& who = *entry->second;
     if (candidates_here() - excess.size() <= room) break;
-    if (who.counted && !who.slot) excess.push_back(&who);
+    if (who.counted && !who.slot && !who.hosts_us) excess.push_back(&who);
   }
   for (node* const who : excess)
     refuse(*who, "run " + options.run_id + " is full: " + std::to_string(settings->nodes_max) +

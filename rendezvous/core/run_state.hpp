@@ -57,6 +57,7 @@ struct node {
   ddprun::status state;  // its newest
   std::string peer_address;
   std::string local_address;
+  bool hosts_us = false;  // this daemon lives in its process
   instance_id fresh_instance = 0;
   std::uint64_t order = 0;
   connection_id connection = 0;  // 0: none
@@ -216,7 +217,7 @@ struct run::state {
   void attach(node& who, const agent_joined& event);
   void detach(node& who, bool disconnect);
   void forget(node& who);
-  std::string refusal(const hello& greeting) const;
+  std::string refusal(const agent_joined& event) const;
   void refuse(connection_id connection, const std::string& node, std::string text);
   void refuse(node& who, std::string text);
   bool is_candidate(const node& who) const;

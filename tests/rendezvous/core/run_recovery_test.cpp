@@ -214,6 +214,35 @@ TEST_CASE("a newcomer's instance that has not begun gives way: it becomes a spar
   }
 }
 
+// With it the daemon would end, for which the others have just waited.
+TEST_CASE("the node that hosts the daemon is not refused for want of a place") {
+  orphans_story story(2, nodes_of(2, 2));
+  story.now = run_story::origin + 12s;
+  fake_node& newcomer = story.node("new", story.settings);
+  newcomer.greeting.hosts_daemon = true;
+  bool is_here = true;
+  SECTION("which is here") {
+    newcomer.peer_address = newcomer.local_address;
+  }
+  SECTION("one on another host cannot be it") {
+    is_here = false;
+  }
+  const bool is_late = GENERATE(false, true);
+  if (!is_late) story.connect(newcomer);
+  story.connect(*story.members[0]);
+  story.connect(*story.members[1]);
+  if (is_late) story.connect(newcomer);
+  CHECK(story.view().phase == run_phase::running);
+  CHECK(newcomer.refusal.empty() == is_here);
+  if (!is_here) return;
+  CHECK(newcomer.wanted.phase == desired_phase::wait);
+  story.fail(*story.members[0], 1);
+  story.stop_all();
+  story.start_round();
+  CHECK(story.view().round == 8);
+  CHECK(newcomer.wanted.phase == desired_phase::wait);
+}
+
 TEST_CASE("an instance that has placed somebody does not give way") {
   orphans_story story(2);
   story.now = run_story::origin + 12s;
