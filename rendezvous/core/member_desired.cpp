@@ -1,6 +1,7 @@
 // What the daemon wants: which of its words is news, and what each means to a node that may still
 // be busy with an older one.
 #include "rendezvous/core/member_state.hpp"
+#include "rendezvous/core/peer_words.hpp"
 
 #include <algorithm>
 
@@ -20,7 +21,11 @@ bool member::state::is_news(const desired& message) const {
 }
 
 void member::state::told(const desired& message) {
-  if (!daemon.welcomed || leaving || !is_news(message)) return;
+  if (!daemon.welcomed || leaving) return;
+  if (const std::string problem = problem_of(message); !problem.empty()) {
+    return drop_silent_daemon("what it wants makes no sense: " + problem);
+  }
+  if (!is_news(message)) return;
   if (told_instance != 0 && told_instance != message.instance) {
     told_round = 0;
   }

@@ -72,7 +72,7 @@ TEST_CASE("an incomplete round is ended free of charge, and the missing are fenc
         "the rendezvous daemon was restarted and 1 of 3 nodes of round 7 have not come back");
   CHECK(newcomer.wanted.phase == desired_phase::wait);
   story.stop_all();
-  story.pass(8100ms);
+  story.pass(8400ms);
   CHECK(story.view().round == 7);
   story.pass(100ms);
   CHECK(story.view().round == 9);
@@ -90,7 +90,7 @@ TEST_CASE("where the leader is missing, two isolation limits pass") {
   story.connect(*story.members[1]);
   story.pass(10s);
   story.stop_all();
-  story.pass(16300ms);
+  story.pass(16550ms);
   CHECK(story.view().round == 7);
   story.pass(100ms);
   CHECK(story.view().round == 9);
