@@ -73,7 +73,9 @@ struct process_fixture {
     const auto deadline = std::chrono::steady_clock::now() + test_limit;
     io.restart();
     while (!done()) {
-      if (std::chrono::steady_clock::now() >= deadline) FAIL("nothing happened in the limit; " << (failure ? failure->describe() : ""));
+      if (std::chrono::steady_clock::now() >= deadline) {
+        FAIL("nothing happened in the limit; " << (failure ? failure->describe() : ""));
+      }
       // In slices, because `done` may look at what the writer's thread does.
       if (io.run_one_for(std::chrono::milliseconds(5)) == 0) io.restart();
     }
