@@ -90,6 +90,8 @@ class agent {
   void worker_is_over(round_number round, const worker_end& end);
   void worker_not_started(round_number round, std::uint32_t local_rank,
                           const start_failure& failure);
+  void worker_never_started(round_number round, std::uint32_t local_rank);
+  void name_strays(const std::vector<pid_t>& strays);
 
   launch_options options_;
   agent_identity identity_;
