@@ -1,4 +1,4 @@
-#include "launcher/log/writer.hpp"
+#include "rendezvous/log/writer.hpp"
 
 #include "rendezvous/net/descriptors.hpp"
 #include "tests/support/catch.hpp"
