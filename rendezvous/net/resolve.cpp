@@ -31,7 +31,7 @@ error_code look_up_error(int code, int system_error) {
 }
 
 // Blocks for as long as the system's resolver does.
-error_code look_up(const std::string& host, std::uint16_t port, endpoints& found) {
+error_code ask_system(const std::string& host, std::uint16_t port, endpoints& found) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -73,6 +73,8 @@ struct resolver::request {
   }
 };
 
+resolver::resolver(executor where) : resolver(std::move(where), ask_system) {}
+
 void resolver::start(std::string host, std::uint16_t port, handler done) {
   cancel();
   request_ = std::make_shared<request>();
@@ -83,11 +85,12 @@ void resolver::start(std::string host, std::uint16_t port, handler done) {
   }
   std::thread thread;
   const error_code refused =
-      start_thread(thread, "ddprun-look-up", [asked = request_, host = std::move(host), port] {
-        endpoints found;
-        const error_code error = look_up(host, port, found);
-        request::answer(asked, error, std::move(found));
-      });
+      start_thread(thread, "ddprun-look-up",
+                   [asked = request_, look_up = look_up_, host = std::move(host), port] {
+                     endpoints found;
+                     const error_code error = look_up(host, port, found);
+                     request::answer(asked, error, std::move(found));
+                   });
   if (refused) return request::answer(request_, refused, {});
   thread.detach();
 }
