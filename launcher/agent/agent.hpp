@@ -16,7 +16,6 @@
 #include "launcher/cli/environment_map.hpp"
 #include "launcher/cli/options.hpp"
 #include "launcher/log/log_mux.hpp"
-#include "launcher/log/writer.hpp"
 #include "launcher/process/boost_spawner.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/stray_reaper.hpp"
@@ -24,6 +23,7 @@
 #include "rendezvous/backend/daemon_session.hpp"
 #include "rendezvous/backend/tether_client.hpp"
 #include "rendezvous/core/member.hpp"
+#include "rendezvous/log/writer.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>

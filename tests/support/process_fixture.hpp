@@ -3,10 +3,10 @@
 #pragma once
 
 #include "launcher/log/log_mux.hpp"
-#include "launcher/log/writer.hpp"
 #include "launcher/process/boost_spawner.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/process/worker_group.hpp"
+#include "rendezvous/log/writer.hpp"
 #include "tests/support/catch.hpp"
 
 #include <boost/asio/io_context.hpp>
