@@ -13,11 +13,12 @@ void member::state::handle(const daemon_connected& event) {
   daemon.own_address = event.own_address;
   // An answer to a status of an earlier connection cannot come any more.
   daemon.unanswered.clear();
+  connection_seq = 0;
   tail_seq = 0;
   tail_told = false;
-  past_instances.clear();
   hello greeting = options.greeting;
   greeting.own_address = event.own_address;
+  greeting.hosts_daemon = options.hosts_daemon;
   greeting.state = make_status();
   greeting.state.place = place;
   emit(send_to_daemon{std::move(greeting)});

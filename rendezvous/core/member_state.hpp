@@ -23,7 +23,6 @@
 namespace ddprun::core {
 
 inline constexpr std::size_t unanswered_statuses_max = 64;
-inline constexpr std::size_t past_instances_max = 16;
 inline constexpr int exit_code_unreachable = 1;
 // A signal to the whole group of processes reaches this agent and its workers in any order; so long
 // after a worker has ended by one it is not known yet whether this node was asked to leave.
@@ -183,6 +182,8 @@ struct member::state {
   moment round_vouch() const;
   moment vouch() const;
   bool vouched() const;
+  moment isolation_due() const;
+  moment orphan_due() const;
   moment isolation_deadline() const;
   void vouched_anew();
   void check_isolation();
@@ -192,6 +193,7 @@ struct member::state {
   std::string unreachable_text() const;
   std::string tether_failure_text() const;
   std::string isolation_text() const;
+  std::string orphan_text() const;
   std::string why_text() const;
 
   member_options options;
@@ -205,12 +207,12 @@ struct member::state {
 
   daemon_link daemon;
 
-  // The newest word of the daemon, and the instances that this connection has left behind.
+  // The newest word of the daemon.
   std::uint64_t epoch = 0;
   instance_id told_instance = 0;
   round_number told_round = 0;
   std::uint64_t told_seq = 0;
-  std::deque<instance_id> past_instances;
+  std::uint64_t connection_seq = 0;  // the highest on this connection, of any instance
   std::optional<desired> pending;  // to be obeyed once no worker lives here
   std::string told_text;
 
@@ -247,8 +249,9 @@ struct member::state {
 
   tether_link tether;
   held_tethers held;
-  moment frozen_vouch;  // of the tethers, from when they were let go
-  moment thaw_until;    // isolation waits until then after a loop that was late
+  moment frozen_vouch;    // of the tethers, from when they were let go
+  moment thaw_until;      // isolation waits until then after a loop that was late
+  bool orphaned = false;  // the workers were asked to end, as there has long been no daemon
 
   // The way out.
   bool fenced = false;

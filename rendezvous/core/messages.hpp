@@ -100,6 +100,7 @@ struct hello {
   std::optional<std::uint32_t> node_rank;  // hint for the order of ranks
   std::string address;                     // --local-addr; empty: not given
   std::string own_address;                 // of its socket towards the daemon
+  bool hosts_daemon = false;               // the daemon that it speaks to lives in its process
   run_settings settings;
   status state;
   bool operator==(const hello&) const = default;

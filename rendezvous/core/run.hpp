@@ -84,6 +84,7 @@ struct disconnect_agent {
 struct run_note {
   note_level level = note_level::info;
   std::string text;
+  bool is_refusal = false;  // anybody who reaches the port may cause it, as often as they like
 };
 
 using run_effect = std::variant<send_to_agent, disconnect_agent, run_note>;

@@ -25,6 +25,16 @@ bool may_have_workers(const status& said) {
   return true;
 }
 
+namespace {
+
+// With it this daemon would end: it waits, though there be no place for it. Nobody else's word is
+// taken for that.
+bool hosts_us(const agent_joined& event) {
+  return event.hello.hosts_daemon && event.peer_address == event.local_address;
+}
+
+}  // namespace
+
 node* run::state::find(connection_id connection) const {
   const auto found = by_connection.find(connection);
   return found == by_connection.end() ? nullptr : found->second;
@@ -59,6 +69,7 @@ void run::state::attach(node& who, const agent_joined& event) {
   who.greeting.state = {};
   who.peer_address = event.peer_address;
   who.local_address = event.local_address;
+  who.hosts_us = hosts_us(event);
   who.fresh_instance = event.fresh_instance;
   who.connection = event.connection;
   by_connection[event.connection] = &who;
@@ -106,6 +117,7 @@ void run::state::forget(node& who) {
   detach(who, true);
   recount(who);
   watch.erase({who.watch_at, who.order});
+  ending.erase(who.order);
   const session_id session = who.greeting.session;
   by_session.erase(session);
   const auto labelled = by_explicit_label.find(who.greeting.node);
@@ -117,6 +129,7 @@ void run::state::forget(node& who) {
   // A run in which nobody was ever placed is not worth remembering once everybody has gone.
   if (nodes.empty() && !settings && phase == run_phase::gathering) {
     instance = 0;
+    has_claims = false;
     groups.clear();
   }
 }
@@ -156,7 +169,8 @@ std::string run::state::difference(const hello& greeting) const {
 }
 
 // Why a new session cannot be here at all; empty when it can.
-std::string run::state::refusal(const hello& greeting) const {
+std::string run::state::refusal(const agent_joined& event) const {
+  const hello& greeting = event.hello;
   const auto same = by_explicit_label.find(greeting.node);
   if (greeting.node_is_explicit && same != by_explicit_label.end()) {
     // One that has been silent is more likely this node's earlier life on a host that lost power.
@@ -171,7 +185,8 @@ std::string run::state::refusal(const hello& greeting) const {
   if (!settings || phase == run_phase::closed) return {};
   if (std::string text = difference(greeting); !text.empty()) return text;
   const bool comes_to_be_fenced = greeting.state.instance != 0 && may_have_workers(greeting.state);
-  if (!comes_to_be_fenced && candidates_here() >= settings->nodes_max + settings->spares_max) {
+  const bool has_room = candidates_here() < settings->nodes_max + settings->spares_max;
+  if (!comes_to_be_fenced && !has_room && !hosts_us(event)) {
     return "run " + options.run_id + " is full: " + std::to_string(settings->nodes_max) +
            " nodes and " + std::to_string(settings->spares_max) +
            " spares are here; ask for more with --nnodes or --spares";
@@ -180,7 +195,7 @@ std::string run::state::refusal(const hello& greeting) const {
 }
 
 void run::state::refuse(connection_id connection, const std::string& node, std::string text) {
-  note(note_level::warning, "refused " + node + ": " + text);
+  effects->emplace_back(run_note{note_level::warning, "refused " + node + ": " + text, true});
   // Made in place: g++ 12 at -O2 takes a moved temporary of the variant for uninitialised.
   effects->emplace_back(send_to_agent{
       connection, std::make_shared<const daemon_message>(refused{usage_error, std::move(text)})});
@@ -188,7 +203,8 @@ void run::state::refuse(connection_id connection, const std::string& node, std::
 }
 
 void run::state::refuse(node& who, std::string text) {
-  note(note_level::warning, "refused " + who.label() + ": " + text);
+  effects->emplace_back(
+      run_note{note_level::warning, "refused " + who.label() + ": " + text, true});
   send(who, std::make_shared<const daemon_message>(refused{usage_error, std::move(text)}));
   forget(who);
 }
@@ -212,6 +228,7 @@ void run::state::recount(node& who) {
   } else {
     stuck.erase(who.order);
   }
+  watch_ending(who);
   const bool counts = is_candidate(who);
   if (counts == who.counted || who.group == nullptr) return;
   who.counted = counts;
@@ -248,12 +265,12 @@ void run::state::recognise(node& who) {
       return;
     }
   }
-  if (is_recovering()) {
+  if (phase == run_phase::closed) open_instance(who.fresh_instance);
+  if (is_recovering() || is_of_running_instance(who)) {
     claim(who);
     return;
   }
   if (who.stands == standing::claimant) who.stands = standing::here;
-  if (phase == run_phase::closed) open_instance(who.fresh_instance);
   if (instance == 0) {
     if (said.instance != 0) {
       adopt(said.instance, {&who});
@@ -263,7 +280,8 @@ void run::state::recognise(node& who) {
   }
   if (who.stands == standing::fenced && said.instance == 0) {
     let_wait(who);
-  } else if (who.stands == standing::fenced || (said.instance != 0 && said.instance != instance)) {
+  } else if (who.stands == standing::fenced ||
+             (said.instance != instance && knows_of_round(said))) {
     fence(who);
   } else if (who.slot) {
     if (who.deaf && shows_stop(who, said)) who.deaf = false;
@@ -287,7 +305,8 @@ void run::state::let_wait(node& who) {
   if (const std::string text = difference(who.greeting); !text.empty()) return refuse(who, text);
   join_group(who);
   recount(who);
-  if (settings && who.counted && candidates_here() > settings->nodes_max + settings->spares_max) {
+  const bool may_be_refused = settings && who.counted && !who.hosts_us;
+  if (may_be_refused && candidates_here() > settings->nodes_max + settings->spares_max) {
     refuse(who, "run " + options.run_id + " went on without this node and is full: " +
                     std::to_string(settings->nodes_max) + " nodes and " +
                     std::to_string(settings->spares_max) + " spares are here");

@@ -15,19 +15,6 @@
 #include <algorithm>
 
 namespace ddprun::core {
-namespace {
-
-// A node's loop may be so late without noticing, and the kill itself takes a moment.
-constexpr duration late_kill = std::chrono::milliseconds(250);
-
-// Clocks run up to 1 % apart from the true rate, in both directions. Only the last kill of a chain
-// can be late: what others are told before it is judged by the clock, not by a timer.
-duration with_margin(duration limit) {
-  return limit + limit / 50 + late_kill;
-}
-
-}  // namespace
-
 void run::state::check_liveness() {
   while (!watch.empty() && watch.begin()->first.first <= now) {
     node& who = *watch.begin()->second;
@@ -46,6 +33,7 @@ void run::state::lose(node& who, bool proof, const std::string& how) {
   const bool was_counted = who.counted;
   const bool had_spoken = who.heard_step > stop_step;
   const bool was_leaving = who.stands != standing::here;
+  if (!who.slot) remember_lost(who, proof);
   detach(who, true);
   who.heard = last_word;
   if (!who.slot) {
@@ -163,7 +151,7 @@ std::optional<time_point> run::state::fence_until() const {
   if (members_unreachable == 0 || members_down + members_unreachable < members.size()) {
     return std::nullopt;
   }
-  if (!first_acknowledged) return stop_issued + timing().orphan_limit;
+  if (!first_acknowledged) return std::max(stop_issued, vouched_until) + timing().orphan_limit;
   const duration limit = timing().isolation_limit;
   if (leader_acknowledged) {
     return std::max(*leader_acknowledged, vouched_until) + with_margin(limit);

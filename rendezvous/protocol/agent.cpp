@@ -130,6 +130,7 @@ void read(fields& from, hello& value) {
   from.u32("node_rank", value.node_rank);
   from.label("address", value.address);
   from.label("own_address", value.own_address);
+  from.flag("hosts_daemon", value.hosts_daemon);
   read_object(from, "settings", value.settings);
   read_object(from, "state", value.state);
 }

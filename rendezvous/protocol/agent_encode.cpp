@@ -198,6 +198,7 @@ struct line_of {
     if (value.node_rank) object.number("node_rank", *value.node_rank);
     object.text_if_any("address", name_of(value.address));
     object.text_if_any("own_address", name_of(value.own_address));
+    object.flag_if("hosts_daemon", value.hosts_daemon);
     object.name("settings");
     write(line, value.settings);
     object.name("state");

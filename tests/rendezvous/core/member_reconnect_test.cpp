@@ -77,14 +77,16 @@ TEST_CASE("what is older than the newest word is ignored") {
     story.say(again);
     CHECK(story.machine().phase() == member_phase::assigned);
   }
-  SECTION("an instance that this connection has left behind, too") {
+  SECTION("of an instance that this connection has left behind, too, until it is named anew") {
+    const desired late = story.order(desired_phase::wait, 9);
     desired other = story.order(desired_phase::wait, 0);
     other.instance = 5;
-    other.seq = 1;
     story.say(other);
     CHECK(story.sent.instance == 5);
-    story.want(desired_phase::wait, 9);
+    story.say(late);
     CHECK(story.sent.instance == 5);
+    story.want(desired_phase::wait, 2);
+    CHECK(story.sent.instance == member_story::instance);
   }
 }
 
@@ -111,7 +113,6 @@ TEST_CASE("another instance fences the workers of this one") {
   story.forget();
   desired other = story.order(desired_phase::wait, 0);
   other.instance = 5;
-  other.seq = 1;
   story.say(other);
   CHECK(story.did<kill_workers>());
   story.workers_end_by_signal(9);

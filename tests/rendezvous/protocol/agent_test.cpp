@@ -75,6 +75,7 @@ hello full_hello() {
   value.node_rank = 1;
   value.address = "10.0.0.2";
   value.own_address = "10.0.0.3";
+  value.hosts_daemon = true;
   value.settings.nodes_min = 1;
   value.settings.nodes_max = 4;
   value.settings.spares_max = 1;
