@@ -64,7 +64,9 @@ class Chaos:
         self.say_line(text)
 
     def fail(self, text):
-        raise ChaosFailure(report(self, text))
+        told = report(self, text)
+        (self.cluster.folder / "report").write_text(told)
+        raise ChaosFailure(told)
 
     def disturbed(self):
         self.disturbed_at = time.monotonic()
