@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import signal
 import subprocess
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from tests.support.chaos import WORKER
 from tests.support.chaos_checks import Checker, Seen, whole_round
 from tests.support.chaos_plan import KINDS, setting_of, steps_of
 from tests.support.chaos_watch import Scanner, Watch, parse_stat
-from tests.support.cluster import Program, wait_for
+from tests.support.cluster import BIN, Program, wait_for
 
 PERIOD = 0.02
 
@@ -246,7 +247,7 @@ def test_a_real_child_in_a_session_of_its_own_is_seen_as_one(cluster):
     by_kind = {each.is_worker: each for each in wait_for("worker and child", look)}
     assert by_kind[True].pid == worker.pid
     assert os.getsid(by_kind[False].pid) == by_kind[False].pid
-    os.kill(by_kind[False].pid, 9)
+    os.kill(by_kind[False].pid, signal.SIGKILL)
 
 
 def test_a_process_that_becomes_ours_later_is_seen(cluster):
@@ -263,3 +264,19 @@ def test_a_process_that_becomes_ours_later_is_seen(cluster):
     finally:
         child.kill()
         child.wait()
+
+
+def test_a_guardian_that_was_started_again_is_seen(cluster):
+    scanner = Scanner(cluster.mark)
+    agent = Program(cluster, "agent", [BIN / "ddprun", "--no-python", "sleep", "86400"])
+    first = wait_for("the guardian", lambda: scanner.look().guardian(agent.pid))
+    os.kill(first[0], signal.SIGKILL)
+
+    def another():
+        found = scanner.look().guardian(agent.pid)
+        return found not in (None, first) and found
+
+    second = wait_for("another guardian", another)
+    agent.kill(signal.SIGTERM)
+    agent.wait()
+    wait_for("it to be gone", lambda: second not in scanner.look().identities())

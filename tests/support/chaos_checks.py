@@ -3,9 +3,10 @@
 The checker is fed with looks: at a time, the processes that live, each with its round. It knows
 nothing of how they were found, so that tests can show it what must be an alarm and what must not.
 
-A look is not atomic: between the first process read and the last, one may have died and another one
-started. Two that are seen together in two looks one after the other were alive at once for sure: the
-one that was read first in the first look was still alive in the second one, after the other was read.
+A look is not atomic: between the first process read and the last, one may have died and another
+one started. Two that are seen together in two looks, one after the other, were alive at once for
+sure: the one that was read first in the first look was still alive in the second look, after the
+other had been read.
 """
 
 from dataclasses import dataclass

@@ -93,7 +93,9 @@ class Faults:
             if not gone:
                 self.send(pid, start, signal.SIGCONT, what)
             if excuse is not None:
-                excuse.until = now + self.allowance + (GUARDIAN_LIMIT if excuse.children_only else 0)
+                excuse.until = now + self.allowance
+                if excuse.children_only:
+                    excuse.until += GUARDIAN_LIMIT
             self.last = now
         self.stopped = left
         self.sweep_strays(now)
@@ -151,7 +153,8 @@ class Faults:
     def worker_exit(self, step, node):
         worker = self.worker(step, node)
         if worker and self.chaos.order(worker.pid, step.code):
-            self.chaos.say(f"  rank {worker.rank} on {node.name}, pid {worker.pid}: exit {step.code}")
+            self.chaos.say(f"  exit {step.code} to rank {worker.rank} on {node.name}, "
+                           f"pid {worker.pid}")
             self.must_die.add(worker.identity)
 
     def worker_term(self, step, node):

@@ -1,8 +1,8 @@
 """What a chaos episode does: a pure function of its seed.
 
-Real processes answer a plan a little differently each time; the plan itself (which way to run, which
-faults in which order, how long each lasts, whom it strikes) is the same for the same seed, for as
-long as the episode runs.
+Real processes answer a plan a little differently each time; the plan itself (which way to run,
+which faults in which order, how long each lasts, whom it strikes) is the same for the same seed,
+for as long as the episode runs.
 """
 
 import random

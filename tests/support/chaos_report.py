@@ -33,7 +33,7 @@ def rounds_text(checker, wall_offset):
 
 
 def program_lines(cluster):
-    """(stamp, line) of what every program wrote to stderr; lines without a time keep their place."""
+    """(stamp, line) of what every program wrote to stderr; other lines keep their place."""
     rows = []
     loose = []
     for index, program in enumerate(cluster.programs):

@@ -120,6 +120,7 @@ class Scanner:
         self._needle = f"DDPRUN_TEST_MARK={mark}".encode()
         self._foreign = {}  # pid: when it was first seen
         self._rounds = {}  # (pid, start): environment
+        self._guardians = set()  # (pid, start)
         self._number = 0
 
     def look(self):
@@ -129,7 +130,7 @@ class Scanner:
         # Numbers are used again; rarely so soon that this would matter.
         listed = set(pids)
         self._foreign = {pid: at for pid, at in self._foreign.items() if pid in listed}
-        processes, others, rounds = [], {}, {}
+        processes, others, rounds, guardians = [], {}, {}, {}
         for pid in pids:
             if now - self._foreign.get(pid, now) > YOUNG_SECONDS:
                 continue
@@ -140,6 +141,10 @@ class Scanner:
             environment = self._rounds.get(identity)
             if environment is None:
                 environment = self._read(pid)
+                # A guardian that was started again has an empty environment.
+                if environment is None and stat.name == GUARDIAN:
+                    guardians[pid] = stat
+                    continue
                 if environment is None:
                     self._foreign.setdefault(pid, now)
                     continue
@@ -150,6 +155,10 @@ class Scanner:
             rounds[identity] = environment
             processes.append(seen_from(pid, stat, environment))
         self._rounds = rounds
+        for pid, stat in guardians.items():
+            if stat.parent in others or (pid, stat.start) in self._guardians:
+                others[pid] = stat
+        self._guardians = {(pid, others[pid].start) for pid in guardians if pid in others}
         return Look(self._number, now, tuple(processes), others)
 
     def _read(self, pid):
@@ -181,7 +190,7 @@ class Watch:
                     self.checker.look(look.time, look.processes)
                     self._latest = look
                 self._stopping.wait(max(0.0, look.time + PERIOD - time.monotonic()))
-        except Exception as problem:  # the test says it: a dead watch must not look like a quiet one
+        except Exception as problem:  # a dead watch must not look like a quiet one
             self._problem = problem
 
     @property
