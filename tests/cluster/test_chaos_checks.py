@@ -125,7 +125,7 @@ def test_a_rank_outside_the_world_is_an_alarm():
 def test_workers_of_one_round_that_were_told_different_things_are_an_alarm(difference):
     one, other = round_of(1)
     checker = Checker()
-    checker.charges_possible = 1
+    checker.failed.add(("i", 0))
     assert "others of its round" in said(after([one, replace(other, **difference)],
                                                checker=checker))
 
@@ -142,28 +142,38 @@ def test_an_instance_that_opens_again_is_an_alarm():
 
 def test_a_restart_that_no_failure_explains_is_an_alarm():
     checker = after(round_of(1))
-    checker.charges_possible += 1
+    checker.failed |= {("i", 1), ("i", 2)}
     checker.look(1.0, round_of(2, restarts=1))
+    # Round 3 came and went between two looks.
+    checker.look(2.0, round_of(4, restarts=2))
     assert not checker.violations
-    checker.look(2.0, round_of(3, restarts=2))
-    assert "2 restarts are charged, and workers failed 1 times" in said(checker)
+    checker.look(3.0, round_of(5, restarts=3))
+    assert "1 restarts are charged since round 4, in which 0 rounds had" in said(checker)
 
 
-def test_failures_before_an_instance_explain_nothing_in_it():
+def test_a_round_is_charged_once():
     checker = after(round_of(1))
-    checker.charges_possible += 1
-    checker.look(1.0, round_of(1, instance="j"))
+    checker.failed.add(("i", 1))
+    checker.look(1.0, round_of(2, restarts=2))
+    assert "2 restarts are charged since round 1, in which 1 rounds had" in said(checker)
+
+
+def test_failures_of_another_instance_explain_nothing():
+    checker = after(round_of(1))
+    checker.failed.add(("i", 1))
+    checker.look(1.0, round_of(1, instance="j", first_pid=300))
     checker.look(2.0, round_of(2, instance="j", restarts=1))
-    assert "1 restarts are charged, and workers failed 0 times" in said(checker)
+    assert "1 restarts are charged since round 1, in which 0 rounds had" in said(checker)
 
 
 def test_a_restart_count_that_falls_is_an_alarm():
     checker = Checker()
     after(round_of(1), checker=checker)
-    checker.charges_possible = 5
-    checker.look(1.0, round_of(2, restarts=2))
-    checker.look(2.0, round_of(3, restarts=1))
-    assert "the restart count falls from 2 to 1" in said(checker)
+    checker.failed |= {("i", 1), ("i", 2)}
+    checker.look(1.0, round_of(2, restarts=1))
+    assert not checker.violations
+    checker.look(2.0, round_of(3, restarts=0))
+    assert "the restart count falls from 1 to 0" in said(checker)
 
 
 def test_a_whole_round_has_every_rank_once_and_is_alone():
@@ -193,7 +203,8 @@ def test_the_same_seed_is_the_same_plan():
 def test_every_kind_of_fault_and_every_way_to_run_is_drawn():
     settings = [setting_of(seed) for seed in range(100)]
     for name, count in [("embedded", 2), ("nodes_min", 3), ("workers", 3), ("on_join", 2),
-                        ("node_timeout", 2), ("on_term", 3), ("strays", 2), ("finish", 3)]:
+                        ("node_timeout", 2), ("on_term", 3), ("strays", 2), ("finish", 3),
+                        ("pace", 2)]:
         assert len({getattr(setting, name) for setting in settings}) == count, name
     steps = [step for setting in settings for step in itertools.islice(steps_of(setting), 20)]
     assert {step.kind for step in steps} == {kind for kind, _ in KINDS}

@@ -73,10 +73,9 @@ class Checker:
         self.lives = {}  # identity: Life
         self.rounds = {}  # key: time of the first look with a worker of it
         self.excuses = []
-        self.charges_possible = 0
+        self.failed = set()  # keys of rounds in which a worker was made to fail by itself
         self.overlap_seconds = 0.0
         self.longest_gap = 0.0
-        self._charges_before = {}  # instance: charges_possible when it was first seen
         self._instances = []
         self._newest = {}  # instance: (round, restarts)
         self._facts = {}  # key: (world size, master, restarts)
@@ -161,7 +160,6 @@ class Checker:
         instance = process.instance
         if instance not in self._instances:
             self._instances.append(instance)
-            self._charges_before[instance] = self.charges_possible
         elif instance != self._instances[-1]:
             self._violation(("instance", process.key), now,
                             f"an instance that was over opens again: {process}")
@@ -172,10 +170,13 @@ class Checker:
         if process.restarts < restarts:
             self._violation(("restarts", process.key), now, f"the restart count falls from "
                             f"{restarts} to {process.restarts}: {process}")
-        possible = self.charges_possible - self._charges_before[instance]
-        if process.restarts > possible:
-            self._violation(("charge", instance), now, f"{process.restarts} restarts are charged, "
-                            f"and workers failed {possible} times: {process}")
+        # A round is charged once, and only for a worker that failed by itself in it.
+        failed = sum(1 for key in self.failed
+                     if key[0] == instance and newest <= key[1] < process.round)
+        if process.restarts - restarts > failed:
+            self._violation(("charge", instance), now, f"{process.restarts - restarts} restarts "
+                            f"are charged since round {newest}, in which {failed} rounds had a "
+                            f"worker that failed: {process}")
         self._newest[instance] = (max(process.round, newest), max(process.restarts, restarts))
 
     def _violation(self, identity, now, text):

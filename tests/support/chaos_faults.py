@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from tests.support.chaos_plan import CHARGED, NODES
+from tests.support.chaos_plan import NODES
 from tests.support.chaos_watch import stat_of
 from tests.support.cluster import LIMIT
 
@@ -36,9 +36,6 @@ class Faults:
 
     def strike(self, step):
         self.last = time.monotonic()
-        if step.kind in CHARGED:
-            with self.chaos.watch.lock:
-                self.chaos.checker.charges_possible += 1
         getattr(self, step.kind)(step, self.chaos.nodes[step.node])
         self.chaos.disturbed()
 
@@ -145,20 +142,28 @@ class Faults:
 
     # ---- workers ---------------------------------------------------------------------------
 
-    def worker_kill(self, step, node):
+    # These are worker failures: the restart after them is charged, that after all others is not.
+    def failing_worker(self, step, node):
         worker = self.worker(step, node)
+        if worker:
+            with self.chaos.watch.lock:
+                self.chaos.checker.failed.add(worker.key)
+        return worker
+
+    def worker_kill(self, step, node):
+        worker = self.failing_worker(step, node)
         if worker:
             self.kill(*worker.identity, f"rank {worker.rank} on {node.name}")
 
     def worker_exit(self, step, node):
-        worker = self.worker(step, node)
+        worker = self.failing_worker(step, node)
         if worker and self.chaos.order(worker.pid, step.code):
             self.chaos.say(f"  exit {step.code} to rank {worker.rank} on {node.name}, "
                            f"pid {worker.pid}")
             self.must_die.add(worker.identity)
 
     def worker_term(self, step, node):
-        worker = self.worker(step, node)
+        worker = self.failing_worker(step, node)
         what = worker and f"the group of rank {worker.rank} on {node.name}"
         if worker and self.send(*worker.identity, signal.SIGTERM, what, group=True):
             self.must_die.add(worker.identity)

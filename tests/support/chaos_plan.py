@@ -24,6 +24,7 @@ class Setting:
     on_term: str  # what a worker does at SIGTERM: die | slow (then dies of it) | ignore
     strays: bool  # each worker leaves a child in a session of its own
     finish: str  # what happens while the workers are told to finish: quiet | kill | stop (daemon)
+    pace: str  # calm: most faults find a whole round; hectic: few do
 
     @property
     def nnodes(self):
@@ -84,8 +85,6 @@ KINDS = (
     ("run_term", 2),  # SIGTERM to all agents, the same
 )
 
-# Kinds after which a restart may be charged: a worker that fails by itself.
-CHARGED = ("worker_kill", "worker_exit", "worker_term")
 ENDS_RUN = ("run_interrupt", "run_term")
 
 
@@ -104,6 +103,7 @@ def setting_of(seed):
         on_term=draw.choice(("die", "die", "slow", "ignore")),
         strays=draw.random() < 0.5,
         finish=draw.choice(("quiet", "kill", "stop")),
+        pace=draw.choice(("calm", "hectic")),
     )
 
 
@@ -113,10 +113,11 @@ def steps_of(setting):
     kinds = [(kind, weight) for kind, weight in KINDS
              if not (kind == "worker_term" and setting.on_term == "ignore")]
     names, weights = zip(*kinds)
+    weights_of_pace = {"calm": (60, 25, 15), "hectic": (15, 50, 35)}[setting.pace]
     number = 0
     while True:
         number += 1
-        when = draw.choices(("settled", "delay", "round"), (60, 25, 15))[0]
+        when = draw.choices(("settled", "delay", "round"), weights_of_pace)[0]
         delay = draw.random() * {"settled": 0.5, "delay": 1.0, "round": 0.1}[when]
         # Shorter than the isolation limit, about as long, and longer than the node timeout.
         low, high = draw.choice(((0.02, 0.5), (0.6, 1.2), (1.5, 2.5)))
