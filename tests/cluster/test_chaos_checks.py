@@ -208,7 +208,7 @@ def test_every_kind_of_fault_and_every_way_to_run_is_drawn():
         assert len({getattr(setting, name) for setting in settings}) == count, name
     steps = [step for setting in settings for step in itertools.islice(steps_of(setting), 20)]
     assert {step.kind for step in steps} == {kind for kind, _ in KINDS}
-    assert {step.when for step in steps} == {"settled", "delay", "round"}
+    assert {step.when for step in steps} == {"settled", "delay", "round", "gap"}
 
 
 # ---- the eyes ----------------------------------------------------------------------------------
@@ -279,7 +279,9 @@ def test_a_process_that_becomes_ours_later_is_seen(cluster):
 
 def test_a_guardian_that_was_started_again_is_seen(cluster):
     scanner = Scanner(cluster.mark)
-    agent = Program(cluster, "agent", [BIN / "ddprun", "--no-python", "sleep", "86400"])
+    agent = Program(cluster, "agent", [BIN / "ddprun", "--no-python", WORKER])
+    # Not while it is starting its worker: that is another story.
+    wait_for("the worker", lambda: scanner.look().processes)
     first = wait_for("the guardian", lambda: scanner.look().guardian(agent.pid))
     os.kill(first[0], signal.SIGKILL)
 

@@ -152,7 +152,7 @@ class Chaos:
             self.watch.latest
             time.sleep(0.02)
 
-    def wait(self, what, condition, limit=None):
+    def wait(self, what, condition, limit=None, looks=2):
         """Waits until `condition` holds in two looks; the limit runs from the last disturbance."""
         limit = LIMIT if limit is None else limit
         since = None
@@ -162,10 +162,10 @@ class Chaos:
             look = self.watch.latest
             if not condition(look):
                 since = None
-            elif since is None:
-                since = look.number
-            elif look.number > since:
-                return
+            else:
+                since = since or look.number
+                if look.number >= since + looks - 1:
+                    return
             now = time.monotonic()
             if now - max(self.disturbed_at, self.faults.last) > limit or now - started > 3 * limit:
                 self.fail(f"waited {limit:.0f} s in vain for {what}")
@@ -218,10 +218,13 @@ class Chaos:
             self.wait("a whole round after the faults", self.is_whole)
             # What ended the run has ended it by now.
             self.may_end_until = min(self.may_end_until, time.monotonic() + 5)
+        elif step.when == "gap":
+            self.wait("the last worker of a round to be gone", lambda look: self.is_whole(look)
+                      or not any(process.is_worker for process in look.processes), looks=1)
         elif step.when == "round":
             known = len(self.checker.rounds)
             self.wait("a new round", lambda look: len(self.checker.rounds) > known
-                      or self.is_whole(look))
+                      or self.is_whole(look), looks=1)
         until = time.monotonic() + step.delay
         while time.monotonic() < until:
             self.tick()

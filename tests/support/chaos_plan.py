@@ -44,8 +44,9 @@ class Setting:
 
 @dataclass(frozen=True)
 class Step:
-    """One fault. `when`: settled (the run is whole again, then `delay`), delay (that long after the
-    fault before), round (`delay` after the first worker of a new round)."""
+    """One fault. `when`: settled (`delay` after the run is whole again), delay (that long after the
+    fault before), gap (`delay` after the last worker of a round is gone), round (`delay` after the
+    first worker of a new one)."""
 
     number: int
     when: str
@@ -59,7 +60,7 @@ class Step:
 
     def __str__(self):
         when = {"settled": "when all is well, then", "delay": "after",
-                "round": "at a new round, then"}[self.when]
+                "gap": "between rounds, then", "round": "at a new round, then"}[self.when]
         return f"#{self.number} {when} {self.delay:.2f} s: {self.kind} at {NODES[self.node]}"
 
 
@@ -113,12 +114,14 @@ def steps_of(setting):
     kinds = [(kind, weight) for kind, weight in KINDS
              if not (kind == "worker_term" and setting.on_term == "ignore")]
     names, weights = zip(*kinds)
-    weights_of_pace = {"calm": (60, 25, 15), "hectic": (15, 50, 35)}[setting.pace]
+    weights_of_pace = {"calm": (60, 20, 5, 15), "hectic": (15, 40, 20, 25)}[setting.pace]
     number = 0
     while True:
         number += 1
-        when = draw.choices(("settled", "delay", "round"), weights_of_pace)[0]
-        delay = draw.random() * {"settled": 0.5, "delay": 1.0, "round": 0.1}[when]
+        when = draw.choices(("settled", "delay", "gap", "round"), weights_of_pace)[0]
+        # A round follows the one before within 10 ms when no node was lost.
+        span = draw.choice((0.02, 1.0))
+        delay = draw.random() * {"settled": 0.5, "delay": span, "gap": 0.03, "round": 0.1}[when]
         # Shorter than the isolation limit, about as long, and longer than the node timeout.
         low, high = draw.choice(((0.02, 0.5), (0.6, 1.2), (1.5, 2.5)))
         yield Step(
