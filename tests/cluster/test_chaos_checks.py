@@ -259,6 +259,7 @@ def test_a_real_child_in_a_session_of_its_own_is_seen_as_one(cluster):
     assert by_kind[True].pid == worker.pid
     assert os.getsid(by_kind[False].pid) == by_kind[False].pid
     os.kill(by_kind[False].pid, signal.SIGKILL)
+    wait_for("it to be gone", lambda: all(each.is_worker for each in scanner.look().processes))
 
 
 def test_a_process_that_becomes_ours_later_is_seen(cluster):
