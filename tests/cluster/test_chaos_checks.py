@@ -11,7 +11,7 @@ import pytest
 from tests.support.chaos import WORKER
 from tests.support.chaos_checks import Checker, Seen, whole_round
 from tests.support.chaos_plan import KINDS, setting_of, steps_of
-from tests.support.chaos_watch import Scanner, Watch, parse_stat, stat_of
+from tests.support.chaos_watch import Scanner, Watch, parse_environment, parse_stat, stat_of
 from tests.support.cluster import BIN, Program, wait_for
 
 PERIOD = 0.02
@@ -220,6 +220,12 @@ def test_a_process_line_is_read_whatever_the_name():
     assert (stat.name, stat.state, stat.parent, stat.session) == ("a) (b c", "T", 1, 3)
     assert stat.lives and not parse_stat(f"12 (a) Z 1 2 3 {rest}\n").lives
     assert parse_stat((open("/proc/self/stat").read())).session == os.getsid(0)
+
+
+def test_an_environment_that_bash_is_reading_is_not_believed():
+    assert parse_environment(b"A=1\0B=x=y\0C=\0") == {"A": "1", "B": "x=y", "C": ""}
+    assert parse_environment(b"A=1\0B\0x=y\0C=\0") is None
+    assert parse_environment(b"A=1\0B\0x\0") is None
 
 
 def start_worker(cluster, number, **environment):

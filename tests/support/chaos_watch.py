@@ -59,9 +59,12 @@ def stat_of(pid):
 
 
 def parse_environment(data):
-    entries = (entry.partition(b"=") for entry in data.split(b"\0") if b"=" in entry)
-    return {name.decode(errors="replace"): value.decode(errors="replace")
-            for name, _, value in entries}
+    """{name: value}; None while it cannot be trusted: bash takes the '=' out of one entry after the
+    other while it reads them, in place."""
+    entries = [entry for entry in data.decode(errors="replace").split("\0") if entry]
+    if not all("=" in entry for entry in entries):
+        return None
+    return dict(entry.split("=", 1) for entry in entries)
 
 
 def seen_from(pid, stat, environment):
@@ -117,7 +120,7 @@ class Scanner:
     """Finds the marked processes, remembering between looks what cannot change."""
 
     def __init__(self, mark):
-        self._needle = f"DDPRUN_TEST_MARK={mark}".encode()
+        self._mark = mark
         self._foreign = {}  # pid: when it was first seen
         self._rounds = {}  # (pid, start): environment
         self._guardians = set()  # (pid, start)
@@ -166,7 +169,10 @@ class Scanner:
             data = read_bytes(f"/proc/{pid}/environ")
         except OSError:
             return None
-        return parse_environment(data) if self._needle in data.split(b"\0") else None
+        environment = parse_environment(data)
+        if environment is None or environment.get("DDPRUN_TEST_MARK") != self._mark:
+            return None
+        return environment
 
 
 class Watch:
