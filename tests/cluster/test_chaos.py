@@ -13,7 +13,7 @@ from tests.support.chaos_plan import setting_of
 from tests.support.cluster import LIMIT
 
 EPISODE_SECONDS = 15
-SEED = 1
+SEED = 213  # all of the common faults within the first dozen
 
 
 def pytest_generate_tests(metafunc):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.chaos import WORKER
+from tests.support.chaos import BROKEN, WORKER, Chaos, ChaosFailure
 from tests.support.chaos_checks import Checker, Seen, whole_round
 from tests.support.chaos_plan import KINDS, setting_of, steps_of
 from tests.support.chaos_watch import Scanner, Watch, parse_environment, parse_stat, stat_of
@@ -185,6 +185,43 @@ def test_a_whole_round_has_every_rank_once_and_is_alone():
     assert whole_round([*whole[1:], replace(whole[1], pid=9)]) is None
     assert whole_round([*whole, *round_of(4)]) is None
     assert whole_round([replace(whole[0], is_worker=False, world_size=1)]) is None
+
+
+# ---- the end of an agent -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("told, code, is_wrong", [
+    ((), 0, True),
+    ((), 1, True),
+    ((), -signal.SIGKILL, True),
+    ((signal.SIGKILL,), -signal.SIGKILL, False),
+    ((signal.SIGTERM,), 0, False),
+    ((signal.SIGTERM,), 143, False),
+    ((signal.SIGTERM,), 1, True),
+    ((signal.SIGTERM,), -signal.SIGSEGV, True),
+    ((signal.SIGINT,), 130, False),
+    ((signal.SIGINT,), 0, True),
+])
+def test_an_agent_may_end_as_it_was_told_to(tmp_path, told, code, is_wrong):
+    chaos = Chaos(setting_of(1), tmp_path, say=lambda text: None)
+    try:
+        chaos.nodes[0].told = set(told)
+        if is_wrong:
+            with pytest.raises(ChaosFailure, match="and nobody told it to"):
+                chaos.ended(chaos.nodes[0], code)
+            assert "again: tests/cluster/chaos --seed 1" in (tmp_path / "report").read_text()
+        else:
+            chaos.ended(chaos.nodes[0], code)
+    finally:
+        chaos.close()
+
+
+def test_what_no_program_may_say():
+    assert BROKEN.search("ddprun: broken rule in the program: slot < size (rendezvous/x.cpp:3)")
+    assert BROKEN.search("terminate called after throwing an instance of 'std::bad_alloc'")
+    assert BROKEN.search("==1==ERROR: AddressSanitizer: heap-use-after-free")
+    assert not BROKEN.search("ddprun node-a 05:30:36.446: error: exit code 130: node-a: stopped by "
+                             "SIGINT; the rendezvous daemon at 127.0.0.1:1 was lost")
 
 
 # ---- the plan ----------------------------------------------------------------------------------
