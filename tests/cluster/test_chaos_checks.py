@@ -241,7 +241,7 @@ def test_every_kind_of_fault_and_every_way_to_run_is_drawn():
     settings = [setting_of(seed) for seed in range(100)]
     for name, count in [("embedded", 2), ("nodes_min", 3), ("workers", 3), ("on_join", 2),
                         ("node_timeout", 2), ("on_term", 3), ("strays", 2), ("finish", 3),
-                        ("pace", 2)]:
+                        ("pace", 2), ("host_embeds", 2)]:
         assert len({getattr(setting, name) for setting in settings}) == count, name
     steps = [step for setting in settings for step in itertools.islice(steps_of(setting), 20)]
     assert {step.kind for step in steps} == {kind for kind, _ in KINDS}

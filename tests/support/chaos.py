@@ -50,6 +50,7 @@ class Chaos:
         self.daemon = None
         self.daemon_back_at = None
         self.daemon_told = set()
+        self.node_holds_port = False  # a node's agent holds a daemon where ours was
         self.port = 0
         self.back_after = 0.0
         self.disturbed_at = time.monotonic()  # the last time that something was done to the run
@@ -74,9 +75,16 @@ class Chaos:
     # ---- the scheduler ---------------------------------------------------------------------
 
     def start_daemon(self, recovery):
-        options = ["--log-level", "info"]
-        self.daemon = self.cluster.daemon(self.port, *options, recovery=f"{recovery:g}")
+        try:
+            self.daemon = self.cluster.daemon(self.port, recovery=f"{recovery:g}")
+        except AssertionError as problem:
+            if not self.setting.host_embeds or "in use" not in str(problem):
+                raise
+            self.node_holds_port = True
+            self.daemon_back_at = time.monotonic() + 1
+            return
         self.port = self.daemon.port
+        self.node_holds_port = False
         self.daemon_back_at = None
         self.daemon_told = set()
         self.disturbed()
@@ -84,13 +92,15 @@ class Chaos:
 
     def start_agent(self, node):
         setting = self.setting
-        hosts = setting.embedded and node is self.nodes[0]
+        embeds = "never"
+        if node is self.nodes[0] and (setting.embedded or setting.host_embeds):
+            embeds = "always" if setting.embedded else "auto"
         environment = {"DDPRUN_TEST_TERM": setting.on_term}
         if setting.strays:
             environment["DDPRUN_TEST_STRAY"] = "1"
         node.agent = self.cluster.agent(
             node.name, "--max-restarts", 1000000, "--max-node-losses", 1000000,
-            "--on-join", setting.on_join, "--embed-daemon", "always" if hosts else "never",
+            "--on-join", setting.on_join, "--embed-daemon", embeds,
             endpoint=f"127.0.0.1:{self.port}", nnodes=setting.nnodes, workers=setting.workers,
             run="chaos", conf=setting.conf, command=["--no-python", WORKER],
             environment=environment)
@@ -172,7 +182,9 @@ class Chaos:
 
     def is_whole(self, look):
         """Everybody is up, nobody is stopped, and one round is whole with all who should be in."""
-        if self.daemon_back_at is not None or self.faults.pending(look):
+        if self.daemon_back_at is not None and not self.node_holds_port:
+            return False
+        if self.faults.pending(look):
             return False
         if any(node.back_at is not None for node in self.nodes):
             return False

@@ -281,7 +281,10 @@ class Faults:
         """A standalone daemon may die, or stop, while the workers finish."""
         if self.setting.embedded or self.setting.finish == "quiet":
             return
-        pid, start, what = self.daemon_process()
+        found = self.daemon_process()
+        if found is None:
+            return
+        pid, start, what = found
         if self.setting.finish == "kill":
             self.chaos.daemon_told.add(signal.SIGKILL)
             self.kill(pid, start, what)

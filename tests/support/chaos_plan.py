@@ -24,6 +24,7 @@ class Setting:
     on_term: str  # what a worker does at SIGTERM: die | slow (then dies of it) | ignore
     strays: bool  # each worker leaves a child in a session of its own
     finish: str  # what happens while the workers are told to finish: quiet | kill | stop (daemon)
+    host_embeds: bool  # node-a is on the daemon's host: it holds one itself when nobody listens
     pace: str  # calm: most faults find a whole round; hectic: few do
 
     @property
@@ -92,12 +93,13 @@ ENDS_RUN = ("run_interrupt", "run_term")
 def setting_of(seed):
     draw = random.Random(f"setting {seed}")
     embedded = draw.random() < 0.2
-    nodes_min = draw.choice((1, 1, 2, 3))
+    # With fewer than all, an embedded daemon that comes back empty cannot know what still runs.
+    nodes_min = draw.choice((1, 1, 2, len(NODES)))
+    nodes_min = len(NODES) if embedded else nodes_min
     return Setting(
         seed=seed,
         embedded=embedded,
-        # With fewer than all, an embedded daemon that comes back empty cannot know what still runs.
-        nodes_min=len(NODES) if embedded else nodes_min,
+        nodes_min=nodes_min,
         workers=draw.choice((1, 2, 2, 3)),
         on_join=draw.choice(("wait", "restart")),
         node_timeout=draw.choice((2.0, 3.0)),
@@ -105,6 +107,8 @@ def setting_of(seed):
         strays=draw.random() < 0.5,
         finish=draw.choice(("quiet", "kill", "stop")),
         pace=draw.choice(("calm", "hectic")),
+        # For the same reason.
+        host_embeds=draw.random() < 0.5 and nodes_min == len(NODES) and not embedded,
     )
 
 
