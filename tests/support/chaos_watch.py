@@ -124,6 +124,7 @@ class Scanner:
         self._foreign = {}  # pid: when it was first seen
         self._rounds = {}  # (pid, start): environment
         self._guardians = set()  # (pid, start)
+        self._ours = set()  # pids without a round in the look before: agents among them
         self._number = 0
 
     def look(self):
@@ -144,8 +145,9 @@ class Scanner:
             environment = self._rounds.get(identity)
             if environment is None:
                 environment = self._read(pid)
-                # A guardian that was started again has an empty environment.
-                if environment is None and stat.name == GUARDIAN:
+                # A guardian that was started again has an empty environment, and for a moment,
+                # which is long on a busy machine, another name.
+                if environment is None and (stat.name == GUARDIAN or stat.parent in self._ours):
                     guardians[pid] = stat
                     continue
                 if environment is None:
@@ -162,6 +164,7 @@ class Scanner:
             if stat.parent in others or (pid, stat.start) in self._guardians:
                 others[pid] = stat
         self._guardians = {(pid, others[pid].start) for pid in guardians if pid in others}
+        self._ours = set(others)
         return Look(self._number, now, tuple(processes), others)
 
     def _read(self, pid):
