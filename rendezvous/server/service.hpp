@@ -8,6 +8,7 @@
 // end by themselves and are logged; nothing an agent says ends the service.
 #pragma once
 
+#include "rendezvous/core/lateness_watch.hpp"
 #include "rendezvous/core/run.hpp"
 #include "rendezvous/server/agent_session.hpp"
 #include "rendezvous/server/front_door.hpp"
@@ -105,7 +106,7 @@ class service final : public agent_session::owner {
   net::shared_bytes shared_line_;
 
   boost::asio::steady_timer timer_;
-  std::optional<time_point> expected_;  // when the timer was to fire
+  core::lateness_watch lateness_;
   std::uint64_t inputs_ = 0;
   bool arming_ = false;
   std::function<void()> on_no_agents_;
