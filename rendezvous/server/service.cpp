@@ -249,12 +249,28 @@ void service::fire() {
   schedule_arming();
 }
 
-std::vector<core::run_view> service::runs() const {
-  std::vector<core::run_view> views;
+runs_page service::runs(std::size_t first) const {
+  runs_page page;
+  page.first = first;
+  page.run_count = runs_.size();
   const time_point now = steady_clock::now();
-  for (const auto& [id, run] : runs_)
-    views.push_back(run.machine.view(now));
-  return views;
+  std::size_t members_left = members_per_page;
+  std::size_t index = 0;
+  for (const auto& [id, run] : runs_) {
+    if (index++ < first) continue;
+    if (page.runs.size() == runs_per_page) break;
+    page.runs.push_back(run.machine.view(now, 0, members_left));
+    members_left -= page.runs.back().members.size();
+  }
+  return page;
+}
+
+std::optional<core::run_view> service::run(std::string_view id, std::size_t first,
+                                           std::size_t most) const {
+  const auto found = runs_.find(id);
+  if (found == runs_.end()) return std::nullopt;
+  return found->second.machine.view(steady_clock::now(), first,
+                                    std::clamp<std::size_t>(most, 1, members_per_page));
 }
 
 instance_id service::draw_instance() {

@@ -12,6 +12,7 @@
 #include "rendezvous/core/run.hpp"
 #include "rendezvous/server/agent_session.hpp"
 #include "rendezvous/server/front_door.hpp"
+#include "rendezvous/server/runs_json.hpp"
 
 #include <boost/asio/steady_timer.hpp>
 
@@ -19,8 +20,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -56,7 +59,10 @@ class service final : public agent_session::owner {
   // Calls `handler` once, from the loop, when no agent is connected; one at a time.
   void when_no_agents(std::function<void()> handler);
 
-  std::vector<core::run_view> runs() const;
+  // The runs from `first` on, by name, with the first members of each, as far as a page goes.
+  runs_page runs(std::size_t first) const;
+  // One run, with a page of its members from `first` on.
+  std::optional<core::run_view> run(std::string_view id, std::size_t first, std::size_t most) const;
 
  private:
   struct run_entry {
