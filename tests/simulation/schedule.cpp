@@ -77,11 +77,12 @@ schedule random_schedule(std::uint64_t seed) {
   return made;
 }
 
-duration recovery_bound(const run_settings& settings) {
+duration recovery_bound(const run_settings& settings, bool orphaned) {
   const timers& timing = settings.timing;
   return timing.node_timeout + 2 * timing.isolation_limit + timing.settle_max + timing.stop_grace +
          timing.drain_grace + 2 * timing.kill_wait + timing.recovery_window +
-         timing.last_call_timeout + timing.start_timeout + timing.orphan_limit + 20s;
+         timing.last_call_timeout + timing.start_timeout +
+         (orphaned ? timing.orphan_limit : duration::zero()) + 20s;
 }
 
 schedule shrink(schedule failing) {
