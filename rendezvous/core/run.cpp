@@ -19,7 +19,7 @@ run& run::operator=(run&&) noexcept = default;
 void run::step(const run_event& event, time_point now, run_effects& effects) {
   state_->now = now;
   state_->effects = &effects;
-  ++state_->steps;
+  if (++state_->steps == 1 && now >= state_->recovering_until) state_->recovering_until = {};
   std::visit([this](const auto& one) { state_->apply(one); }, event);
   state_->progress();
   state_->effects = nullptr;
@@ -181,6 +181,7 @@ void run::state::apply(const operator_stop_requested& event) {
 }
 
 void run::state::apply(const time_passed&) {
+  if (now >= recovering_until) recovering_until = {};
   check_liveness();
   if (start_deadline && now >= *start_deadline) on_start_timeout();
   if (const auto overdue = stop_overdue_at(); overdue && now >= *overdue) on_stop_overdue();
@@ -198,7 +199,7 @@ void run::state::apply(const loop_was_late& event) {
        {&settle_until, &start_deadline, &first_acknowledged, &leader_acknowledged}) {
     if (*moment) **moment += by;
   }
-  recovering_until += by;
+  if (is_recovering()) recovering_until += by;
   phase_since += by;
   stop_issued += by;
   stop_told += by;

@@ -72,7 +72,7 @@ constexpr std::uint32_t claimed_nodes_max = 1'000'000;
 }  // namespace
 
 bool run::state::is_recovering() const {
-  return phase == run_phase::gathering && now < recovering_until;
+  return phase == run_phase::gathering && recovering_until != time_point{};
 }
 
 void run::state::claim(node& who) {

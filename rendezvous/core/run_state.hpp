@@ -139,7 +139,7 @@ struct run::state {
   std::list<closed_instance> closed;
 
   // Instances before this one, and those that a daemon has only heard of.
-  time_point recovering_until{};       // claims are waited for
+  time_point recovering_until{};       // claims are waited for; none: they are not
   bool has_claims = false;             // there may be claimants
   std::uint32_t windows_reopened = 0;  // by claimants, in this instance
   leftovers left_behind;               // of the round that was left last

@@ -1,5 +1,5 @@
-// The ends of a run that take more than one thing at once: a signal to a node's whole cgroup, workers
-// that nothing ends, a node that obeys nobody, success while daemons come and go.
+// The ends of a run that take more than one thing at once: a signal to a node's whole cgroup,
+// workers that nothing ends, a node that obeys nobody, success while daemons come and go.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -58,8 +58,8 @@ schedule deaf(std::uint64_t seed) {
   made.options.settings.nodes_min = static_cast<std::uint32_t>(1 + random.below(2));
   made.faults.push_back(
       at(random.between(100ms, 2s), fault_kind::deaf, static_cast<std::uint32_t>(1 + seed % 3)));
-  made.faults.push_back(at(2500ms, fault_kind::fail_worker,
-                           static_cast<std::uint32_t>(1 + random.below(3))));
+  made.faults.push_back(
+      at(2500ms, fault_kind::fail_worker, static_cast<std::uint32_t>(1 + random.below(3))));
   made.heal_at = 4s;
   return made;
 }
