@@ -86,7 +86,9 @@ void checkers::forget_unknown_round(const worker_group& group, instance_record& 
       return one.first < group.told_by && one.second >= group.round;
     });
   };
-  if (!lives && !is_known(group, found->second, was_told)) instance.rounds.erase(found);
+  if (lives || is_known(group, found->second, was_told)) return;
+  instance.rounds.erase(found);
+  world_.forget_round(group.instance, group.round);
 }
 
 // A round that was complete and had no failure of a worker can have cost nothing; the others may.

@@ -10,8 +10,10 @@
 //   progress     workers are taken down only when something has gone wrong lately
 //
 // Excused, and counted: workers that no signal ends (D state), and those of an agent or host that
-// stands still, until it has gone on for two heartbeats (design section 11, "unfenced"). Counted on
-// their own: those of an instance of which the newer one's daemon had never heard when that started.
+// stands still, until it has gone on for two heartbeats, or an isolation limit if its clock stood
+// still, too (design section 11, "unfenced"). Counted on
+// their own: those of an instance of which the newer one's daemon had never heard when that
+// started.
 //
 // Thread rule: one thread. The first violation is kept; the world stops at it.
 #pragma once
@@ -54,9 +56,10 @@ class checkers {
   void start_failed(instance_id instance, round_number round);  // said so, e.g. too slow
   void worker_failed(const worker_group& group);  // by itself: its agent had not stopped it
   void agent_left(const agent& who);
-  void round_stopped(instance_id instance, round_number round);  // the daemon has said so
-  void success_heard(session_id who, const status& news);        // by a daemon
-  void workers_taken_down(const worker_group& group);            // its agent asks or kills them
+  void round_stopped(instance_id instance, round_number round, std::uint64_t by);  // which daemon
+  void success_heard(session_id who, const status& news, std::uint64_t by);
+  void went_on(const process& which);                  // after standing still
+  void workers_taken_down(const worker_group& group);  // its agent asks or kills them
   void run_closed(const daemon& by, const core::run_view& view);
   void queue_grew(const connection& over, int end);
 
@@ -80,7 +83,8 @@ class checkers {
     std::set<session_id> sessions;
     bool may_be_charged = false;  // a worker failed
     bool was_full = false;
-    bool stopped = false;
+    std::set<std::uint64_t> stopped_by;  // daemons that have told somebody to stop
+    std::set<std::uint64_t> success_heard_by;
     std::set<session_id> succeeded;  // said so to a daemon before anybody was told to stop
     bool succeeded_all() const {
       return common.group_world_size != 0 && succeeded.size() == common.group_world_size;
@@ -89,7 +93,7 @@ class checkers {
   struct instance_record {
     std::map<round_number, round_record> rounds;
     std::set<round_number> start_failed;  // said so, whether or not a worker was ever started
-    std::uint64_t order = 0;  // of its first worker among the instances; 0: none started
+    std::uint64_t order = 0;        // of its first worker among the instances; 0: none started
     std::set<instance_id> unknown;  // older ones that its daemon had not heard of when it started
     bool closed = false;
     std::uint64_t closed_by = 0;  // which daemon

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 const strictness promised = {
     .across_instances = true,
     .orphans_end = true,
-    .success_ends = false,
+    .success_ends = true,
     .journal = false,
 };
 
@@ -33,7 +33,11 @@ bool checkers::excused(const worker_group& older, moment& until) const {
   if (const auto went_on = older.owner->went_on_at();
       went_on && (*went_on >= older.started || went_on == clock_back)) {
     back = went_on;
-    until = *went_on + 2 * timing.heartbeat_interval + timing.heartbeat_interval / 25 + 50ms;
+    // Whose clock stood still, too, cannot know that it did.
+    const duration notices = went_on == clock_back
+                                 ? timing.isolation_limit * 51 / 50 + timing.heartbeat_interval
+                                 : timing.heartbeat_interval * 51 / 25 + 50ms;
+    until = *went_on + notices;
   }
   if (const auto heard = older.owner->orphan_until; orphans && heard && *heard >= older.started) {
     const moment limit = *heard + timing.isolation_limit * 51 / 50 + timing.heartbeat_interval;
@@ -58,6 +62,11 @@ bool checkers::excludes(const worker_group& one, const worker_group& other) cons
 bool checkers::is_older(const worker_group& one, const worker_group& other) const {
   if (one.instance == other.instance) return one.round < other.round;
   return instances_.at(one.instance).order < instances_.at(other.instance).order;
+}
+
+void checkers::went_on(const process& which) {
+  for (const auto& each : std::vector(live_))
+    if (each->owner == &which && each->alive > 0) check_overlap(each);
 }
 
 void checkers::check_overlap(const std::shared_ptr<worker_group>& group) {

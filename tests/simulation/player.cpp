@@ -46,6 +46,7 @@ void player::heal() {
   world_.forget_planned_failures();
   world_.give_power(*daemon_host_);
   if (!world_.has_daemon_at_endpoint()) bring_daemon();
+  keep_a_daemon();
 }
 
 bool player::runs_again() const {

@@ -36,6 +36,7 @@ class player {
   void start_again(host& on, duration after);
   void start_daemon_again(duration after);
   void bring_daemon();
+  void keep_a_daemon();
   void heal();
   void check_recovery(outcome& result);
   void check_end();

@@ -41,7 +41,6 @@ void player::start_again(host& on, duration after) {
       world_.start_daemon(*daemon_host_);
     if (!world_.finishing())
       world_.start_agent(*where, {.run_id = run_id_of(where->id + plan_.run_ids - 1)});
-    if (world_.now() > plan_.heal_at && !world_.has_daemon_at_endpoint()) bring_daemon();
   });
 }
 
@@ -65,6 +64,13 @@ void player::bring_daemon() {
   for (const auto& each : world_.agents())
     if (&each->where() == daemon_host_) world_.kill_agent(*each);
   if (world_.agents_here() > 0) world_.start_agent(*daemon_host_);
+}
+
+// And again, where the agent in which the daemon lived has left for good.
+void player::keep_a_daemon() {
+  if (!plan_.embedded) return;
+  if (!world_.has_daemon_at_endpoint()) bring_daemon();
+  world_.time().after(2s, [this] { keep_a_daemon(); });
 }
 
 // A new daemon takes over the name while the old one can reach nobody, or does nothing.

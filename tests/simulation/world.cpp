@@ -179,12 +179,13 @@ void world::note_failed_start(const payload& message) {
   }
 }
 
-void world::note_stop(const payload& message) {
+void world::note_stop(const connection& over, const payload& message) {
   const auto* word = std::get_if<std::shared_ptr<const daemon_message>>(&message);
   if (word == nullptr) return;
   const auto* order = std::get_if<desired>(word->get());
   if (order != nullptr && order->phase == desired_phase::stop)
-    checkers_.round_stopped(order->instance, order->round);
+    checkers_.round_stopped(order->instance, order->round,
+                            static_cast<const daemon*>(over.ends[1].owner)->index);
 }
 
 void world::message_sent(const connection& over, int end, const parcel& message) {
@@ -192,7 +193,7 @@ void world::message_sent(const connection& over, int end, const parcel& message)
     return "#" + std::to_string(over.id) + (end == 0 ? " -> " : " <- ") + to_text(*message.content);
   });
   note_failed_start(*message.content);
-  note_stop(*message.content);
+  note_stop(over, *message.content);
   if (on_sent) on_sent(over, end, message);
 }
 
@@ -205,7 +206,8 @@ void world::message_read(const connection& over, int end, const payload& message
   const auto* greeting = std::get_if<hello>(said);
   const status* const news = greeting ? &greeting->state : std::get_if<status>(said);
   if (news != nullptr && news->phase == member_phase::succeeded)
-    checkers_.success_heard(static_cast<const agent*>(over.ends[0].owner)->session(), *news);
+    checkers_.success_heard(static_cast<const agent*>(over.ends[0].owner)->session(), *news,
+                            static_cast<const daemon*>(over.ends[1].owner)->index);
 }
 
 }  // namespace ddprun::simulation

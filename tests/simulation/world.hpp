@@ -157,6 +157,11 @@ class world {
   bool service_fails(host_id on) { return services_to_fail_.erase(on) == 1; }
   void agent_exits(agent& who);
   void daemon_exits(daemon& which);
+  // Its number is given again.
+  void forget_round(instance_id instance, round_number round) {
+    collateral_.erase({instance, round});
+    finished_.erase({instance, round});
+  }
   void run_closed(daemon& by, const core::run_view& view) { checkers_.run_closed(by, view); }
   void message_sent(const connection& over, int end, const parcel& message);
   void message_read(const connection& over, int end, const payload& message);
@@ -184,7 +189,7 @@ class world {
   daemon& add_daemon(host& on, agent* inside);
   void trace_line(const std::string& text);
   void note_failed_start(const payload& message);
-  void note_stop(const payload& message);
+  void note_stop(const connection& over, const payload& message);
   void on_host(host& which, duration delay, std::function<void()> what);
   void end_worker(worker_group& group, std::size_t index, bool success, cause_class kind, int code);
   void kill_one(const std::shared_ptr<worker_group>& group, std::size_t index);
