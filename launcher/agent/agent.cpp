@@ -9,6 +9,7 @@
 #include <boost/asio/post.hpp>
 
 #include <csignal>
+#include <time.h>
 #include <utility>
 
 namespace ddprun {
@@ -75,6 +76,8 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
 agent::~agent() = default;
 
 int agent::run() {
+  // Reads /etc/localtime now; at the first line it could hold up the loop.
+  ::tzset();
   for (const std::string& note : options_.notes)
     say(note_level::info, note);
   watch_signals();
