@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <time.h>
 #include <utility>
 
 namespace ddprun {
@@ -73,6 +74,8 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
 agent::~agent() = default;
 
 int agent::run() {
+  // Reads /etc/localtime now; at the first line it could hold up the loop.
+  ::tzset();
   for (const std::string& note : options_.notes)
     say(note_level::info, note);
   watch_signals();
