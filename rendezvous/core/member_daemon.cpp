@@ -123,6 +123,7 @@ status member::state::make_status() {
   value.nccl_ids = nccl_ids;
   value.restarts_used = restarts_used;
   value.unkillable = unkillable;
+  value.succeeded = all_succeeded && phase == member_phase::stopped;
   value.draining = draining;
   value.signal = signal;
   for (const seen_cause& seen : causes) {

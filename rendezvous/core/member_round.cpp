@@ -69,6 +69,7 @@ void member::state::forget_round() {
   frozen_vouch.reset();
   thaw_until.reset();
   orphaned = false;
+  all_succeeded = false;
   changed = true;
 }
 
@@ -163,6 +164,7 @@ void member::state::handle(const worker_ended& event) {
     after_workers();
   } else if (!asked_until && (phase == member_phase::starting || phase == member_phase::running)) {
     phase = member_phase::succeeded;
+    all_succeeded = true;
     changed = true;
     leave_if_drained();
   }

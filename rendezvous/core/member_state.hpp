@@ -213,7 +213,7 @@ struct member::state {
   round_number told_round = 0;
   std::uint64_t told_seq = 0;
   std::uint64_t connection_seq = 0;  // the highest on this connection, of any instance
-  std::optional<desired> pending;  // to be obeyed once no worker lives here
+  std::optional<desired> pending;    // to be obeyed once no worker lives here
   std::string told_text;
 
   // The round.
@@ -241,6 +241,7 @@ struct member::state {
   std::vector<bool> ended;
   std::uint32_t living = 0;
   std::uint32_t unkillable = 0;
+  bool all_succeeded = false;  // every one of the round ended with 0, unasked
   bool asked_to_stop = false;
   time_point asked_at;  // when they were asked, or killed, first
   bool killed = false;

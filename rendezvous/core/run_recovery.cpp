@@ -41,6 +41,11 @@ round_number newest_round(const std::vector<node*>& claimants) {
   return newest;
 }
 
+// Also one that was told to stop when all was done here.
+bool has_succeeded(const node* who) {
+  return who->state.phase == member_phase::succeeded || who->state.succeeded;
+}
+
 // All members of the newest round are here and say that they run it.
 bool is_complete(const std::vector<node*>& claimants) {
   const round_number newest = newest_round(claimants);
@@ -190,9 +195,7 @@ void run::state::adopt_round(const std::vector<node*>& claimants) {
   causes.clear();
   if (round == newest_round(still_here) && is_complete(still_here)) {
     keep_round(still_here);
-  } else if (std::all_of(still_here.begin(), still_here.end(), [](const node* who) {
-               return who->state.phase == member_phase::succeeded;
-             })) {
+  } else if (std::all_of(still_here.begin(), still_here.end(), has_succeeded)) {
     end_found_success(still_here);
     return;
   } else {
@@ -278,11 +281,13 @@ void run::state::end_found_success(const std::vector<node*>& claimants) {
   first_acknowledged.reset();
   leader_acknowledged.reset();
   vouched_until = {};
-  close(0, std::nullopt,
-        "every worker of the nodes that came back succeeded; the rendezvous daemon was restarted, "
-        "and " +
+  std::string text = "every worker succeeded";
+  if (missing != 0) {
+    text += " on the nodes that came back; the rendezvous daemon was restarted, and " +
             std::to_string(missing) + " of " + std::to_string(members.size()) + " nodes of round " +
-            std::to_string(round) + " have not come back");
+            std::to_string(round) + " have not come back";
+  }
+  close(0, std::nullopt, std::move(text));
 }
 
 void run::state::end_found_round(const std::vector<node*>& claimants) {

@@ -97,6 +97,7 @@ void read(fields& from, status& value) {
   from.texts("nccl_ids", value.nccl_ids, nccl_ids_max);
   from.u32("restarts_used", value.restarts_used);
   from.u32("unkillable", value.unkillable);
+  from.flag("succeeded", value.succeeded);
   from.flag("draining", value.draining);
   from.number("signal", value.signal, 0, 64);
   const json* causes = from.list_of("causes", causes_max);

@@ -166,6 +166,7 @@ void write_fields(std::string& line, json_writer& object, const status& value, t
   write_texts(line, object, "nccl_ids", value.nccl_ids);
   object.number_if_not("restarts_used", value.restarts_used, 0);
   object.number_if_not("unkillable", value.unkillable, 0);
+  object.flag_if("succeeded", value.succeeded);
   object.flag_if("draining", value.draining);
   object.number_if_not("signal", value.signal, 0);
   if (value.causes.empty()) return;

@@ -30,7 +30,9 @@ service::service(net::executor where, service_options options)
     : executor_(where),
       options_(std::move(options)),
       recovery_until_(steady_clock::now() + options_.recovery_window),
-      timer_(where) {}
+      timer_(where) {
+  schedule_arming();
+}
 
 void service::accept(net::tcp::socket socket) {
   ++inputs_;
@@ -180,6 +182,7 @@ time_point service::moment() {
   if (!late) return now;
   log(*late < lateness_worth_a_line ? note_level::debug : note_level::warning,
       "this daemon stood still for " + to_text(*late) + ": all deadlines move by as much");
+  recovery_until_ += *late;
   for (auto& [id, run] : runs_) {
     core::run_effects effects;
     run.machine.step(core::loop_was_late{*late}, now, effects);
@@ -201,13 +204,17 @@ void service::schedule_arming() {
 
 void service::arm() {
   if (draining_) return;
-  if (runs_.empty()) {
+  const time_point now = steady_clock::now();
+  // While agents of an earlier daemon are waited for, a loop that stands still must not use up
+  // their time: they knock meanwhile.
+  const bool recovers = now < recovery_until_;
+  if (runs_.empty() && !recovers) {
     lateness_.expect_nothing();
     timer_.cancel();
     return;
   }
-  time_point next =
-      steady_clock::now() + (agents_.empty() ? tick_without_agents : tick_with_agents);
+  const bool is_idle = agents_.empty() && !recovers;
+  time_point next = now + (is_idle ? tick_without_agents : tick_with_agents);
   for (const auto& [id, run] : runs_) {
     if (run.deadline) next = std::min(next, *run.deadline);
   }

@@ -292,6 +292,12 @@ TEST_CASE("a found round of which all who came back have succeeded ends the run 
   orphans_story story(3);
   for (fake_node* const who : story.members)
     who->state.phase = member_phase::succeeded;
+  const bool was_stopped = GENERATE(false, true);
+  if (was_stopped) {
+    // When all was done there.
+    story.members[1]->state.phase = member_phase::stopped;
+    story.members[1]->state.succeeded = true;
+  }
   story.connect(*story.members[0]);
   story.connect(*story.members[1]);
   CHECK(story.members[0]->desired_count == 0);

@@ -56,6 +56,7 @@ status full_status() {
   value.nccl_ids = {"QUJD"};
   value.restarts_used = 2;
   value.unkillable = 1;
+  value.succeeded = true;
   value.draining = true;
   value.signal = 2;
   value.causes = {full_cause(), full_cause()};
