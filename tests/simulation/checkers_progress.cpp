@@ -25,7 +25,8 @@ void checkers::success_heard(session_id who, const status& news, std::uint64_t b
   if (here == found->second.rounds.end()) return;
   round_record& round = here->second;
   if (round.stopped_by.contains(by) || !round.sessions.contains(who)) return;
-  round.succeeded.insert(who);
+  // A daemon that has decided otherwise before it heard of it may go on.
+  if (round.stopped_by.empty()) round.succeeded.insert(who);
   round.success_heard_by.insert(by);
 }
 

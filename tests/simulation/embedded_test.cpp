@@ -17,8 +17,6 @@ using namespace std::chrono_literals;
 schedule embedded(std::uint64_t seed) {
   schedule made = random_schedule(seed);
   made.embedded = made.options.embeds = true;
-  // Its own daemon refuses an agent that is one too many, and is gone with it.
-  made.options.settings.spares_max += 8;
   random_source random = random_source(seed).fork(21);
   for (fault& each : made.faults)
     if (random.chance(50)) each.host = 1;
