@@ -30,19 +30,21 @@ void run::state::check_liveness() {
 // `proof`: no worker of it can live, by its own last word or its guardian's.
 void run::state::lose(node& who, bool proof, const std::string& how) {
   const time_point last_word = who.heard;
-  const bool was_counted = who.counted;
+  // Its connection may have ended before: it counts no more, and was one to be chosen all the same.
+  const bool was_waiting = who.stands == standing::here && !who.state.draining &&
+                           who.state.unkillable == 0 && !who.overdue;
   const bool had_spoken = who.heard_step > stop_step;
   const bool was_leaving = who.stands != standing::here;
   if (!who.slot) remember_lost(who, proof);
   detach(who, true);
   who.heard = last_word;
   if (!who.slot) {
-    if (proof || was_leaving || !was_counted) {
+    if (proof || !was_waiting) {
       // Nothing to wait for.
     } else {
       note(note_level::info, who.label() + " is gone: " + how);
     }
-    const bool may_bring_others = was_counted && (phase == run_phase::settling);
+    const bool may_bring_others = was_waiting && phase == run_phase::settling;
     forget(who);
     if (may_bring_others) remember_loss();
     return;
