@@ -43,7 +43,7 @@ constexpr fault_row table[] = {
     {fault_kind::signal_all, "signal_all", 0},
     {fault_kind::break_all, "break_all", 0},
     {fault_kind::slow_kills, "slow_kills", 2},
-    {fault_kind::signal_group, "signal_group", 0},
+    {fault_kind::signal_group, "signal_group", 2},
     {fault_kind::stuck_worker, "stuck_worker", 0},
     {fault_kind::deaf, "deaf", 0},
     {fault_kind::move_daemon, "move_daemon", 0},

@@ -140,18 +140,28 @@ void player::ill_workers(const fault& each) {
                      exit ? cause_class::exit : cause_class::signal, exit ? 3 : 11);
 }
 
+void player::break_connections(const fault& each) {
+  if (each.kind == fault_kind::break_all) {
+    world_.note_fault();
+    for (const auto& target : world_.agents())
+      if (target->alive() && target->connected())
+        world_.net().break_connection(*target->daemon_connection());
+    return;
+  }
+  agent* const target = agent_on(each.host);
+  if (target == nullptr) return;
+  world_.note_fault();
+  const bool daemon = each.kind == fault_kind::break_daemon_connection;
+  const auto over = daemon ? target->daemon_connection() : target->tether();
+  if (over) world_.net().break_connection(*over);
+}
+
 void player::apply(const fault& each) {
   switch (each.kind) {
     case fault_kind::break_daemon_connection:
-    case fault_kind::break_tether: {
-      agent* const target = agent_on(each.host);
-      if (target == nullptr) return;
-      world_.note_fault();
-      const bool daemon = each.kind == fault_kind::break_daemon_connection;
-      const auto over = daemon ? target->daemon_connection() : target->tether();
-      if (over) world_.net().break_connection(*over);
-      return;
-    }
+    case fault_kind::break_tether:
+    case fault_kind::break_all:
+      return break_connections(each);
     case fault_kind::isolate_host:
     case fault_kind::split:
     case fault_kind::islands:
@@ -199,8 +209,10 @@ void player::apply(const fault& each) {
     case fault_kind::finish:
       return world_.finish_training();
     case fault_kind::operator_stop:
-      if (daemon* const target = world_.current_daemon())
+      if (daemon* const target = world_.current_daemon()) {
+        world_.note_fault();
         target->post([=] { target->operator_stops(); });
+      }
       return;
     case fault_kind::succeed_node:
       if (worker_group* const group = group_on(each.host)) world_.succeed_node(*group);
@@ -208,12 +220,6 @@ void player::apply(const fault& each) {
     case fault_kind::signal_all:
       for (const auto& target : world_.agents())
         if (target->alive() && !target->left()) world_.signal(*target, 15);
-      return;
-    case fault_kind::break_all:
-      world_.note_fault();
-      for (const auto& target : world_.agents())
-        if (target->alive() && target->connected())
-          world_.net().break_connection(*target->daemon_connection());
       return;
   }
 }
