@@ -46,7 +46,7 @@ class Commands:
         with self.lock:
             if self.stopped:
                 raise Stopped
-            limits = ["nice", "-n", "10", "setpriv", "--pdeathsig", "KILL", "prlimit", "--core=0",
+            limits = ["nice", "-n", "5", "setpriv", "--pdeathsig", "KILL", "prlimit", "--core=0",
                       f"--cpu={int(seconds) + 1}", f"--as={MEMORY_BYTES_MAX}"]  # fmt: skip
             process = subprocess.Popen(
                 limits + argv, cwd=cwd, env=os.environ | (extra or {}), text=True, errors="replace",

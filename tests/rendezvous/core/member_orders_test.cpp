@@ -1,0 +1,469 @@
+// What a member makes of the daemon's words when they come at odd times: older epochs, one word
+// after another while workers still go down, numbers that make no sense.
+#include "tests/support/catch.hpp"
+#include "tests/support/member_story.hpp"
+
+#include <csignal>
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using namespace ddprun::core;
+using ddprun::test::member_story;
+
+TEST_CASE("a stop with a shorter grace shortens the one under way, a longer one does not") {
+  member_story story;
+  story.run_as_member();
+  desired order = story.order(desired_phase::stop, 1);
+  order.grace = 10s;
+  story.say(order);
+  story.pass(1s);
+  SECTION("shorter") {
+    order = story.order(desired_phase::stop, 1);
+    order.grace = 2s;
+    story.say(order);
+    story.pass(2s - 1ms);
+    CHECK_FALSE(story.did<kill_workers>());
+    story.pass(1ms);
+    CHECK(story.did<kill_workers>());
+  }
+  SECTION("longer") {
+    order = story.order(desired_phase::stop, 1);
+    order.grace = 60s;
+    story.say(order);
+    story.pass(9s - 1ms);
+    CHECK_FALSE(story.did<kill_workers>());
+    story.pass(1ms);
+    CHECK(story.did<kill_workers>());
+  }
+  CHECK(story.all<stop_workers>().size() == 1);
+}
+
+TEST_CASE("a daemon of an older epoch is hung up on") {
+  member_story story;
+  story.connect();
+  desired order = story.order(desired_phase::wait, 0);
+  order.epoch = 5;
+  story.say(order);
+  CHECK(story.sent.instance == member_story::instance);
+  story.lose_daemon();
+  story.tell(daemon_connected{"10.0.0.2"});
+  story.forget();
+  welcome old;
+  old.epoch = 4;
+  story.say(old);
+  CHECK(story.did<disconnect_daemon>());
+  CHECK(story.did<connect_daemon>());
+  story.forget();
+  story.tell(daemon_connected{"10.0.0.2"});
+  welcome current;
+  current.epoch = 5;
+  story.say(current);
+  CHECK_FALSE(story.did<disconnect_daemon>());
+}
+
+TEST_CASE("a word of an older epoch is ignored, the first of a newer one counts") {
+  member_story story;
+  story.connect();
+  desired order = story.order(desired_phase::wait, 3);
+  order.epoch = 5;
+  order.seq = 50;
+  story.say(order);
+  order = story.order(desired_phase::stop, 9);
+  order.epoch = 4;
+  order.seq = 90;
+  story.say(order);
+  CHECK(story.sent.phase == member_phase::joined);
+  order = story.order(desired_phase::stop, 2);
+  order.epoch = 6;
+  order.seq = 1;
+  story.say(order);
+  CHECK(story.sent.phase == member_phase::stopped);
+  CHECK(story.sent.round == 2);
+}
+
+TEST_CASE("a round of no nodes is prepared as one of one") {
+  member_story story;
+  story.connect();
+  story.prepare(1, 0);
+  REQUIRE(story.all<open_service>().size() == 1);
+  CHECK(story.all<open_service>()[0].group_world_size == 1);
+}
+
+TEST_CASE("the epoch of the welcome holds, too") {
+  member_story story;
+  story.tell(daemon_connected{"10.0.0.2"});
+  welcome words;
+  words.epoch = 5;
+  story.say(words);
+  desired order = story.order(desired_phase::stop, 4);
+  order.epoch = 4;
+  story.say(order);
+  CHECK(story.sent.phase == member_phase::joined);
+  story.lose_daemon();
+  story.tell(daemon_connected{"10.0.0.2"});
+  story.forget();
+  words.epoch = 4;
+  story.say(words);
+  CHECK(story.did<disconnect_daemon>());
+}
+
+TEST_CASE("a word before the welcome, or on no connection at all, is not listened to") {
+  member_story story;
+  const desired order = story.order(desired_phase::stop, 4);
+  story.say(order);
+  CHECK(story.machine().phase() == member_phase::joined);
+  story.tell(daemon_connected{"10.0.0.2"});
+  story.say(order);
+  CHECK(story.machine().phase() == member_phase::joined);
+  story.tell(daemon_said{nullptr});
+  story.say(welcome{});
+  story.say(order);
+  CHECK(story.machine().phase() == member_phase::stopped);
+  story.lose_daemon();
+  story.say(story.order(desired_phase::wait, 5));
+  CHECK(story.machine().phase() == member_phase::stopped);
+}
+
+TEST_CASE("the same word again is no news: nothing is said of it") {
+  member_story story;
+  story.connect();
+  const desired order = story.order(desired_phase::wait, 4);
+  story.say(order);
+  const std::size_t before = story.statuses;
+  story.say(order);
+  CHECK(story.statuses == before);
+}
+
+TEST_CASE("a higher round is news though its number of the word is lower") {
+  member_story story;
+  story.connect();
+  story.want(desired_phase::wait, 4);
+  desired order = story.order(desired_phase::stop, 5);
+  order.seq = 0;
+  story.say(order);
+  CHECK(story.sent.phase == member_phase::stopped);
+  CHECK(story.sent.round == 5);
+}
+
+TEST_CASE(
+    "sixteen instances that a connection left behind stay behind; a new connection may name "
+    "them again") {
+  member_story story;
+  story.connect();
+  const auto wait_in = [&](instance_id instance) {
+    desired order = story.order(desired_phase::wait, 0);
+    order.instance = instance;
+    story.say(order);
+    return story.sent.instance;
+  };
+  for (instance_id instance = 1; instance <= 17; ++instance)
+    REQUIRE(wait_in(instance) == instance);
+  CHECK(wait_in(1) == 17);  // the oldest of sixteen
+  SECTION("more are not remembered") {
+    CHECK(wait_in(18) == 18);
+    CHECK(wait_in(2) == 18);
+    CHECK(wait_in(1) == 1);
+  }
+  SECTION("nor by a new connection") {
+    story.lose_daemon();
+    story.connect();
+    CHECK(wait_in(1) == 1);
+  }
+}
+
+TEST_CASE("what one instance counted says nothing about the next") {
+  member_story story;
+  story.connect();
+  desired order = story.order(desired_phase::stop, 7);
+  order.restarts_used = 2;
+  story.say(order);
+  CHECK(story.sent.round == 7);
+  CHECK(story.sent.round_told == 7);
+  CHECK(story.sent.restarts_used == 2);
+  order = story.order(desired_phase::wait, 1);
+  order.instance = 5;
+  story.say(order);
+  CHECK(story.sent.instance == 5);
+  CHECK(story.sent.round == 0);
+  CHECK(story.sent.round_told == 1);
+  CHECK(story.sent.restarts_used == 0);
+  CHECK(story.sent.desired_seq == order.seq);
+}
+
+TEST_CASE("the newest round that was named is said, also by one that waits") {
+  member_story story;
+  story.connect();
+  story.want(desired_phase::wait, 7);
+  CHECK(story.sent.round == 0);
+  CHECK(story.sent.round_told == 7);
+  desired order = story.order(desired_phase::wait, 6);
+  story.say(order);
+  CHECK(story.sent.round_told == 7);
+}
+
+TEST_CASE("restarts never fall, whichever word tells them") {
+  const desired_phase told = GENERATE(desired_phase::wait, desired_phase::prepare,
+                                      desired_phase::run, desired_phase::stop);
+  member_story story;
+  story.connect();
+  const auto say_with = [&](round_number round, std::uint32_t restarts_used) {
+    desired order = story.order(told, round);
+    order.restarts_used = restarts_used;
+    order.group_world_size = 2;
+    order.place = assignment{1, 2, 2, 4, "10.0.0.1", 29501, 29500, "node-a", {}};
+    story.say(order);
+    story.pass(story.timing.heartbeat_interval);
+    if (told == desired_phase::prepare) story.tell(service_opened{round, 29500, 29501, {}});
+  };
+  say_with(1, 2);
+  CHECK(story.sent.restarts_used == 2);
+  say_with(1, 1);
+  CHECK(story.sent.restarts_used == 2);
+  say_with(1, 3);
+  CHECK(story.sent.restarts_used == 3);
+}
+
+TEST_CASE("workers start with the number of restarts that came with their round") {
+  member_story story;
+  story.connect();
+  desired order = story.order(desired_phase::run, 1);
+  order.restarts_used = 3;
+  order.place = assignment{1, 2, 2, 4, "10.0.0.1", 29501, 29500, "node-a", {}};
+  story.say(order);
+  story.reach_leader();
+  REQUIRE(story.did<start_workers>());
+  CHECK(story.all<start_workers>()[0].restarts_used == 3);
+  CHECK(story.all<start_workers>()[0].instance == member_story::instance);
+  CHECK(story.all<start_workers>()[0].place == *order.place);
+}
+
+TEST_CASE("stop and close take the grace that they name, and stop_grace where they name none") {
+  const desired_phase how = GENERATE(desired_phase::stop, desired_phase::close);
+  const duration named = GENERATE(0s, 11s);
+  member_story story;
+  story.timing.stop_grace = 7s;
+  story.run_as_member();
+  desired order = story.order(how, 1);
+  order.grace = named;
+  story.say(order);
+  const duration grace = named == 0s ? 7s : named;
+  story.pass(grace - 1ms);
+  CHECK_FALSE(story.did<kill_workers>());
+  story.pass(1ms);
+  CHECK(story.did<kill_workers>());
+}
+
+TEST_CASE("a node that is to wait stops what it runs, with the grace of a stop") {
+  member_story story;
+  story.timing.stop_grace = 7s;
+  story.run_as_member();
+  story.want(desired_phase::wait, 1);
+  CHECK(story.did<stop_workers>());
+  CHECK(story.sent.phase == member_phase::stopping);
+  story.pass(7s - 1ms);
+  CHECK_FALSE(story.did<kill_workers>());
+  story.pass(1ms);
+  CHECK(story.did<kill_workers>());
+  story.workers_end_by_signal(SIGKILL);
+  CHECK(story.sent.phase == member_phase::joined);
+}
+
+TEST_CASE("between a stop and its end a wait changes nothing about the grace") {
+  member_story story;
+  story.timing.stop_grace = 7s;
+  story.run_as_member();
+  desired order = story.order(desired_phase::stop, 1);
+  order.grace = 30s;
+  story.say(order);
+  story.want(desired_phase::wait, 1);
+  story.pass(29s);
+  CHECK_FALSE(story.did<kill_workers>());
+  story.pass(1s);
+  CHECK(story.did<kill_workers>());
+}
+
+TEST_CASE("the newest order that had to wait is the one that is obeyed") {
+  member_story story;
+  story.run_as_member();
+  story.forget();
+  story.assign(2, 1, 2);
+  SECTION("a fence") {
+    story.want(desired_phase::fence, 2);
+    story.workers_end_by_signal(SIGKILL);
+    CHECK(story.sent.instance == 0);
+  }
+  SECTION("a stop of it") {
+    story.want(desired_phase::stop, 2);
+    story.workers_end_by_signal(SIGKILL);
+    CHECK(story.sent.phase == member_phase::stopped);
+    CHECK(story.sent.round == 2);
+  }
+  SECTION("a stop of the round before it") {
+    story.want(desired_phase::stop, 1);
+    story.workers_end_by_signal(SIGKILL);
+    CHECK(story.sent.phase == member_phase::stopped);
+    CHECK(story.sent.round == 1);
+  }
+  SECTION("a close") {
+    story.want(desired_phase::close, 2);
+    story.workers_end_by_signal(SIGKILL);
+    CHECK(story.left);
+  }
+  SECTION("a wait") {
+    story.want(desired_phase::wait, 2);
+    story.workers_end_by_signal(SIGKILL);
+    CHECK(story.sent.phase == member_phase::joined);
+  }
+  SECTION("a round to prepare") {
+    desired order = story.order(desired_phase::prepare, 3);
+    order.group_world_size = 2;
+    story.say(order);
+    story.workers_end_by_signal(SIGKILL);
+    CHECK(story.machine().phase() == member_phase::preparing);
+    CHECK(story.machine().round() == 3);
+  }
+  CHECK_FALSE(story.did<dial_tether>());
+}
+
+TEST_CASE("a new round to prepare kills what lives of an older one") {
+  member_story story;
+  story.run_as_member();
+  story.forget();
+  desired order = story.order(desired_phase::prepare, 2);
+  order.group_world_size = 2;
+  story.say(order);
+  CHECK(story.did<kill_workers>());
+  CHECK_FALSE(story.did<open_service>());
+  story.workers_end_by_signal(SIGKILL);
+  CHECK(story.did<open_service>());
+}
+
+TEST_CASE("a round that is on is not begun again by a newer word of it") {
+  member_story story;
+  SECTION("prepare") {
+    story.connect();
+    story.prepare(1, 2);
+    story.forget();
+    desired order = story.order(desired_phase::prepare, 1);
+    order.group_world_size = 2;
+    story.say(order);
+    CHECK_FALSE(story.did<open_service>());
+    CHECK_FALSE(story.did<close_service>());
+    CHECK(story.sent.phase == member_phase::preparing);
+  }
+  SECTION("run") {
+    story.run_as_member();
+    story.forget();
+    story.assign(1, 1, 2);
+    CHECK_FALSE(story.did<dial_tether>());
+    CHECK(story.sent.phase == member_phase::running);
+  }
+  SECTION("run, to a leader that has not prepared it yet") {
+    story.connect();
+    desired order = story.order(desired_phase::prepare, 1);
+    order.group_world_size = 2;
+    story.say(order);
+    story.want(desired_phase::run, 1);  // says no place
+    CHECK(story.machine().phase() == member_phase::preparing);
+  }
+}
+
+TEST_CASE("orders for a round before the one that is on are ignored") {
+  const desired_phase late =
+      GENERATE(desired_phase::prepare, desired_phase::run, desired_phase::stop);
+  member_story story;
+  story.connect();
+  story.assign(2, 1, 2);
+  story.reach_leader();
+  story.tell(workers_started{2});
+  story.forget();
+  story.want(late, 1);
+  CHECK(story.sent.phase == member_phase::running);
+  CHECK(story.sent.round == 2);
+  CHECK_FALSE(story.did<stop_workers>());
+  CHECK_FALSE(story.did<kill_workers>());
+}
+
+TEST_CASE("a stop of a round that never began here ends no more than that") {
+  member_story story;
+  story.connect();
+  story.want(desired_phase::stop, 0);
+  CHECK(story.sent.phase == member_phase::joined);  // of no round at all
+  story.want(desired_phase::stop, 2);
+  CHECK(story.sent.phase == member_phase::stopped);
+  CHECK(story.sent.round == 2);
+  story.want(desired_phase::stop, 1);
+  CHECK(story.sent.phase == member_phase::stopped);
+  CHECK(story.sent.round == 2);
+}
+
+TEST_CASE("a stop of a newer round stops the older one, and is then answered for its own") {
+  member_story story;
+  story.run_as_member();
+  story.want(desired_phase::stop, 2);
+  CHECK(story.sent.phase == member_phase::stopping);
+  CHECK(story.sent.round == 1);
+  story.workers_end_by_signal(SIGTERM);
+  CHECK(story.sent.phase == member_phase::stopped);
+  CHECK(story.sent.round == 2);
+}
+
+TEST_CASE("after close nothing else is obeyed") {
+  member_story story;
+  story.run_as_member();
+  desired order = story.order(desired_phase::close, 1);
+  order.exit_code = 3;
+  story.say(order);
+  story.forget();
+  story.want(desired_phase::fence, 1);
+  CHECK_FALSE(story.did<kill_workers>());
+  order = story.order(desired_phase::close, 1);
+  order.exit_code = 5;
+  story.say(order);
+  story.workers_end_by_signal(SIGTERM);
+  REQUIRE(story.left);
+  CHECK(story.left->exit_code == 3);
+}
+
+TEST_CASE("a fence while a node waits makes it join anew") {
+  member_story story;
+  story.connect();
+  story.want(desired_phase::wait, 3);
+  CHECK(story.sent.instance == member_story::instance);
+  story.want(desired_phase::fence, 3);
+  CHECK(story.sent.instance == 0);
+  CHECK(story.sent.round == 0);
+  CHECK(story.sent.round_told == 0);
+  CHECK(story.sent.desired_seq == 0);
+}
+
+TEST_CASE("a node in no instance listens to any, and remembers nothing of the last") {
+  member_story story;
+  story.run_as_member();
+  story.want(desired_phase::fence, 9);
+  story.workers_end_by_signal(SIGKILL);
+  story.lose_daemon();
+  story.desired_seq = 0;
+  story.connect();
+  story.want(desired_phase::wait, 2);
+  CHECK(story.sent.instance == member_story::instance);
+  CHECK(story.sent.round_told == 2);
+  CHECK(story.sent.desired_seq == 1);
+}
+
+TEST_CASE("a draining node begins no round, whoever asks") {
+  const desired_phase how = GENERATE(desired_phase::prepare, desired_phase::run);
+  member_story story;
+  story.run_as_member();
+  story.tell(signal_received{SIGTERM});
+  story.workers_end_by_signal(SIGTERM);
+  story.forget();
+  desired order = story.order(how, 2);
+  order.group_world_size = 2;
+  order.place = assignment{1, 2, 2, 4, "10.0.0.1", 29501, 29500, "node-a", {}};
+  story.say(order);
+  CHECK_FALSE(story.did<open_service>());
+  CHECK_FALSE(story.did<dial_tether>());
+  CHECK(story.sent.phase == member_phase::stopped);
+  CHECK(story.sent.round == 1);
+}
