@@ -43,23 +43,40 @@ bool member::state::vouched() const {
   return last && now < *last + limit();
 }
 
+// When the workers must end because nobody vouches; none while somebody does without an end.
 // A node that has succeeded has nothing to kill; its leader only stops to answer tethers.
-member::state::moment member::state::isolation_deadline() const {
+member::state::moment member::state::isolation_due() const {
   if (!in_round() || phase == member_phase::succeeded) return std::nullopt;
   if (killed || (phase == member_phase::failed && living == 0)) return std::nullopt;
   if (living > 0 && is_alone() && !frozen_vouch) return std::nullopt;
-  const time_point deadline = vouch().value_or(round_began) + limit();
-  return thaw_until ? std::max(deadline, *thaw_until) : deadline;
+  return vouch().value_or(round_began) + limit();
+}
+
+// The others' vouching is good only for as long as a daemon that can reach none of the round waits
+// for it: after orphan_limit the next round starts. A tenth of that is for clocks that differ, and
+// for the workers to end.
+member::state::moment member::state::orphan_due() const {
+  if (living == 0 || killed || orphaned || phase == member_phase::succeeded) return std::nullopt;
+  return daemon.vouched.value_or(round_began) + timing.orphan_limit - timing.orphan_limit / 10;
+}
+
+member::state::moment member::state::isolation_deadline() const {
+  moment due = isolation_due();
+  if (const moment orphan = orphan_due(); orphan && (!due || *orphan < *due)) due = orphan;
+  return due && thaw_until ? std::max(*due, *thaw_until) : due;
 }
 
 void member::state::vouched_anew() {
-  if (vouched()) thaw_until.reset();
+  const auto is_past = [this](const moment& due) { return due && now >= *due; };
+  if (!is_past(isolation_due()) && !is_past(orphan_due())) thaw_until.reset();
 }
 
 void member::state::check_isolation() {
   const moment deadline = isolation_deadline();
   if (!deadline || now < *deadline) return;
-  const std::string text = isolation_text();
+  const moment alone_since = isolation_due();
+  const bool is_isolated = alone_since && now >= *alone_since;
+  const std::string text = is_isolated ? isolation_text() : orphan_text();
   note(note_level::error, text);
   if (!asked_to_stop) {
     ddprun::cause why;
@@ -68,7 +85,10 @@ void member::state::check_isolation() {
     why.text = text;
     remember(std::move(why));
   }
-  take_down(force::kill, duration::zero(), 0);
+  if (is_isolated) return take_down(force::kill, duration::zero(), 0);
+  // No other round can have begun: there is time to ask.
+  orphaned = true;
+  take_down(force::ask, std::min(timing.stop_grace, timing.orphan_limit / 20), 0);
 }
 
 // The loop stood still: nothing could be heard, so nothing is held against anybody for that long.

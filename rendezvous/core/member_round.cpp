@@ -63,6 +63,7 @@ void member::state::forget_round() {
   held = {};
   frozen_vouch.reset();
   thaw_until.reset();
+  orphaned = false;
   changed = true;
 }
 

@@ -176,6 +176,8 @@ struct member::state {
   moment round_vouch() const;
   moment vouch() const;
   bool vouched() const;
+  moment isolation_due() const;
+  moment orphan_due() const;
   moment isolation_deadline() const;
   void vouched_anew();
   void check_isolation();
@@ -185,6 +187,7 @@ struct member::state {
   std::string unreachable_text() const;
   std::string tether_failure_text() const;
   std::string isolation_text() const;
+  std::string orphan_text() const;
   std::string why_text() const;
 
   member_options options;
@@ -236,8 +239,9 @@ struct member::state {
 
   tether_link tether;
   held_tethers held;
-  moment frozen_vouch;  // of the tethers, from when they were let go
-  moment thaw_until;    // isolation waits until then after a loop that was late
+  moment frozen_vouch;    // of the tethers, from when they were let go
+  moment thaw_until;      // isolation waits until then after a loop that was late
+  bool orphaned = false;  // the workers were asked to end, as there has long been no daemon
 
   // The way out.
   bool fenced = false;

@@ -65,6 +65,14 @@ std::string member::state::isolation_text() const {
   return text + ")";
 }
 
+std::string member::state::orphan_text() const {
+  return "there has been no rendezvous daemon at " + options.endpoint + " for " +
+         to_text(now - daemon.vouched.value_or(round_began)) +
+         ": the workers are ended, as after " + to_text(timing.orphan_limit) +
+         " (orphan_limit) a round may start without this node; the last try: " +
+         or_else(daemon.error, "no answer");
+}
+
 std::string member::state::why_text() const {
   const std::string of_round = "round " + std::to_string(round);
   std::string text;

@@ -9,6 +9,7 @@ namespace ddprun::core {
 run::run(run_options options) : state_(std::make_unique<state>()) {
   state_->options = std::move(options);
   state_->round = state_->options.first_round - 1;
+  state_->recovering_until = state_->options.recovery_until;
 }
 
 run::~run() = default;
@@ -18,7 +19,7 @@ run& run::operator=(run&&) noexcept = default;
 void run::step(const run_event& event, time_point now, run_effects& effects) {
   state_->now = now;
   state_->effects = &effects;
-  ++state_->steps;
+  if (++state_->steps == 1 && now >= state_->recovering_until) state_->recovering_until = {};
   std::visit([this](const auto& one) { state_->apply(one); }, event);
   state_->progress();
   state_->effects = nullptr;
@@ -38,7 +39,7 @@ std::optional<time_point> run::next_deadline() const {
   switch (self.phase) {
     case run_phase::gathering: {
       if (!self.by_connection.empty() && self.is_recovering()) {
-        also(self.options.recovery_until);
+        also(self.recovering_until);
         break;
       }
       for (const settings_group& group : self.groups) {
@@ -46,7 +47,8 @@ std::optional<time_point> run::next_deadline() const {
         const bool is_due = group.last_call_until && *group.last_call_until <= self.now;
         if (group.here >= group.settings.nodes_min && !is_due) also(group.last_call_until);
       }
-      if (self.instance != 0) also(self.phase_since + self.timing().join_timeout);
+      also(self.older_deadline());
+      if (self.instance != 0) also(self.gather_until());
       break;
     }
     case run_phase::settling:
@@ -68,7 +70,7 @@ std::optional<time_point> run::next_deadline() const {
 
 bool run::forgettable(time_point now) const {
   const state& self = *state_;
-  if (!self.nodes.empty()) return false;
+  if (!self.nodes.empty() || now < self.lost_until) return false;
   if (self.phase != run_phase::closed && self.instance != 0) return false;
   return std::all_of(self.closed.begin(), self.closed.end(), [now](const closed_instance& record) {
     return now - record.closed_at >= closed_memory;
@@ -130,11 +132,13 @@ void run::state::apply(const status_received& event) {
     case standing::claimant:
       return;
     case standing::fenced:
+      watch_ending(*who);
       // It has killed everything and joins anew.
       if (who->state.instance == 0) recognise(*who);
       return;
     case standing::leaving:
     case standing::closing:
+      watch_ending(*who);
       return;
   }
 }
@@ -143,6 +147,7 @@ void run::state::apply(const goodbye_received& event) {
   node* const who = find(event.connection);
   if (who == nullptr) return;
   if (who->stands == standing::closing) {
+    leave_behind(who->greeting.session, true);
     for (closed_instance& record : closed)
       record.absent.erase(who->greeting.session);
   }
@@ -154,10 +159,14 @@ void run::state::apply(const agent_disconnected& event) {
   if (who == nullptr) return;
   detach(*who, false);
   const bool was_told_to_go = who->stands == standing::closing || who->stands == standing::leaving;
-  if (was_told_to_go && !who->slot) forget(*who);
+  if (was_told_to_go && !who->slot) {
+    remember_lost(*who, false);
+    forget(*who);
+  }
 }
 
 void run::state::apply(const guardian_reported& event) {
+  leave_behind(event.session, true);
   const auto found = by_session.find(event.session);
   if (found == by_session.end()) return;
   lose(*found->second, true, "its ddprun process died, and its guardian killed the workers");
@@ -172,6 +181,7 @@ void run::state::apply(const operator_stop_requested& event) {
 }
 
 void run::state::apply(const time_passed&) {
+  if (now >= recovering_until) recovering_until = {};
   check_liveness();
   if (start_deadline && now >= *start_deadline) on_start_timeout();
   if (const auto overdue = stop_overdue_at(); overdue && now >= *overdue) on_stop_overdue();
@@ -189,7 +199,7 @@ void run::state::apply(const loop_was_late& event) {
        {&settle_until, &start_deadline, &first_acknowledged, &leader_acknowledged}) {
     if (*moment) **moment += by;
   }
-  options.recovery_until += by;
+  if (is_recovering()) recovering_until += by;
   phase_since += by;
   stop_issued += by;
   stop_told += by;

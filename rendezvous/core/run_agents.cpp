@@ -82,6 +82,7 @@ void run::state::forget(node& who) {
   detach(who, true);
   recount(who);
   watch.erase({who.watch_at, who.order});
+  ending.erase(who.order);
   const session_id session = who.greeting.session;
   by_session.erase(session);
   const auto labelled = by_explicit_label.find(who.greeting.node);
@@ -92,6 +93,7 @@ void run::state::forget(node& who) {
   // A run in which nobody was ever placed is not worth remembering once everybody has gone.
   if (nodes.empty() && !settings && phase == run_phase::gathering) {
     instance = 0;
+    has_claims = false;
     groups.clear();
   }
 }
@@ -151,6 +153,7 @@ void run::state::recount(node& who) {
   } else {
     stuck.erase(who.order);
   }
+  watch_ending(who);
   const bool counts = is_candidate(who);
   if (counts == who.counted || who.group == nullptr) return;
   who.counted = counts;
@@ -187,12 +190,12 @@ void run::state::recognise(node& who) {
       return;
     }
   }
-  if (is_recovering()) {
+  if (phase == run_phase::closed) open_instance(who.fresh_instance);
+  if (is_recovering() || is_of_running_instance(who)) {
     claim(who);
     return;
   }
   if (who.stands == standing::claimant) who.stands = standing::here;
-  if (phase == run_phase::closed) open_instance(who.fresh_instance);
   if (instance == 0) {
     if (said.instance != 0) {
       adopt(said.instance, {&who});
@@ -202,7 +205,8 @@ void run::state::recognise(node& who) {
   }
   if (who.stands == standing::fenced && said.instance == 0) {
     let_wait(who);
-  } else if (who.stands == standing::fenced || (said.instance != 0 && said.instance != instance)) {
+  } else if (who.stands == standing::fenced ||
+             (said.instance != instance && knows_of_round(said))) {
     fence(who);
   } else if (who.slot) {
     if (who.unreachable) mark_reachable(who);

@@ -29,6 +29,8 @@ void run::state::tell_closed(node& who, closed_instance& record) {
   recount(who);
   who.group = nullptr;
   record.absent.insert(who.greeting.session);
+  // From now on it is its own word that counts.
+  leave_behind(who.greeting.session, false);
   ddprun::desired value;
   value.epoch = options.epoch;
   value.instance = record.instance;
@@ -63,6 +65,8 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   record.round = std::max(round, round_floor);
   record.restarts_used = restarts_used;
   record.closed_at = now;
+  record.left = std::move(left_behind);
+  left_behind = {};
   ddprun::desired value = base_desired(desired_phase::close);
   value.round = record.round;
   value.exit_code = exit_code;
@@ -102,6 +106,9 @@ void run::state::open_instance(instance_id fresh) {
   instance = fresh;
   enter(run_phase::gathering);
   round = std::max(options.first_round - 1, round_floor);
+  recovering_until = {};
+  windows_reopened = 0;
+  left_behind = {};
   settings.reset();
   restarts_used = 0;
   node_losses.clear();
@@ -137,7 +144,7 @@ void run::state::drain(node& who) {
   // A leader whose workers are done serves the store until the others are done too.
   if (who.slot == 0U) return;
   const bool goes_on_without = who.slot || phase != run_phase::gathering || candidates_here() != 0;
-  if (instance == 0) {
+  if (instance == 0 || is_recovering()) {
     release(who, candidates_here() != 0 ? 0 : code_of_drain(who.state));
   } else if (goes_on_without) {
     release(who, 0);
@@ -159,7 +166,8 @@ void run::state::release(node& who, int exit_code) {
 }
 
 void run::state::stop_by_operator(cause why) {
-  if (operator_stop || phase == run_phase::closed || instance == 0) return;
+  // Until it is known what is on here, there is nothing to stop.
+  if (operator_stop || phase == run_phase::closed || instance == 0 || is_recovering()) return;
   operator_stop = std::move(why);
   switch (phase) {
     case run_phase::gathering:

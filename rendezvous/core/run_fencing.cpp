@@ -15,15 +15,6 @@
 #include <algorithm>
 
 namespace ddprun::core {
-namespace {
-
-// Clocks run up to 1 % apart from the true rate, in both directions.
-duration with_drift(duration limit) {
-  return limit + limit / 50;
-}
-
-}  // namespace
-
 void run::state::check_liveness() {
   while (!watch.empty() && watch.begin()->first.first <= now) {
     node& who = *watch.begin()->second;
@@ -42,6 +33,7 @@ void run::state::lose(node& who, bool proof, const std::string& how) {
   const bool was_counted = who.counted;
   const bool had_spoken = who.heard_step > stop_step;
   const bool was_leaving = who.stands != standing::here;
+  if (!who.slot) remember_lost(who, proof);
   detach(who, true);
   who.heard = last_word;
   if (!who.slot) {
@@ -159,7 +151,7 @@ std::optional<time_point> run::state::fence_until() const {
   if (members_unreachable == 0 || members_down + members_unreachable < members.size()) {
     return std::nullopt;
   }
-  if (!first_acknowledged) return stop_issued + timing().orphan_limit;
+  if (!first_acknowledged) return std::max(stop_issued, vouched_until) + timing().orphan_limit;
   const duration limit = timing().isolation_limit;
   if (leader_acknowledged) {
     return std::max(*leader_acknowledged, vouched_until) + with_drift(limit);

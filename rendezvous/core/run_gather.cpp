@@ -19,11 +19,6 @@ settings_group& run::state::group_of(const run_settings& value) {
   return groups.back();
 }
 
-// Only before this daemon knows of any instance: what it chose or kept itself needs no wait.
-bool run::state::is_recovering() const {
-  return instance == 0 && phase != run_phase::closed && now < options.recovery_until;
-}
-
 // Also keeps the last call, so it is asked after every event.
 bool run::state::is_ready(settings_group& group) {
   const run_settings& wanted = group.settings;
@@ -41,19 +36,24 @@ bool run::state::is_ready(settings_group& group) {
 void run::state::check_gathering() {
   if (by_connection.empty() && instance == 0) return;
   if (is_recovering()) return;
-  if (instance == 0) {
-    if (!decide_on_claims(true)) open_instance(by_connection.begin()->second->fresh_instance);
-    if (phase != run_phase::gathering) return;
-  }
+  if (has_claims && !decide_on_claims(true) && has_claims) return;
+  if (phase != run_phase::gathering) return;
+  if (instance == 0) open_instance(by_connection.begin()->second->fresh_instance);
+  lose_ending();
   settings_group* best = nullptr;
   for (settings_group& group : groups) {
     if (is_ready(group) && (best == nullptr || group.here > best->here)) best = &group;
   }
-  if (best != nullptr && start_round(*best)) return;
-  const duration limit = timing().join_timeout;
-  if (now - phase_since >= limit) {
-    close(1, last_cause, "gave up after " + to_text(limit) + ": " + reason());
+  if (best != nullptr && !older_may_live() && start_round(*best)) return;
+  if (now >= gather_until()) {
+    close(1, last_cause, "gave up after " + to_text(now - phase_since) + ": " + reason());
   }
+}
+
+// Waiting for workers of an older instance is nobody's fault here.
+time_point run::state::gather_until() const {
+  const time_point since = settings ? phase_since : std::max(phase_since, older_until());
+  return since + timing().join_timeout;
 }
 
 void run::state::begin_gathering() {

@@ -1,10 +1,14 @@
 // A restarted daemon learns from its agents what was going on (design section 6).
 //
-// Until `recovery_until` everybody is answered, which vouches for those who run, and nobody is told
-// anything new, for agents may still be on their way. A round whose members are all here and say
-// that they run it is kept, at once and as it is. Otherwise, when the time is over, the instance
-// with the most agents is taken, its newest round is ended free of charge, and members that have
-// not come back are fenced as if they had been lost. Agents of any other instance are fenced.
+// Until `recovering_until` everybody is answered, which vouches for those who run, and nobody is
+// told anything new, for agents may still be on their way. A round whose members are all here and
+// say that they run it is kept, at once and as it is. Otherwise, when the time is over, the
+// instance with the most agents is taken, its newest round is ended free of charge, and members
+// that have not come back are fenced as if they had been lost; where all who came back had
+// succeeded, the run has ended well. Agents of any other instance are fenced.
+//
+// Agents may come back when that time is long over, and find an instance that newcomers have opened
+// here. While that has placed nobody it gives way: the time begins anew.
 #include "rendezvous/core/run_state.hpp"
 
 #include <algorithm>
@@ -55,28 +59,55 @@ bool is_complete(const std::vector<node*>& claimants) {
   return count != 0 && count == filled.size();
 }
 
+// One that has had a round is more than any number of nodes that only wait.
+bool is_larger(const std::vector<node*>& one, const std::vector<node*>& other) {
+  const auto size = [](const std::vector<node*>& claimants) {
+    return std::pair(newest_round(claimants) != 0, claimants.size());
+  };
+  return size(one) > size(other);
+}
+
 constexpr std::uint32_t claimed_nodes_max = 1'000'000;
 
 }  // namespace
 
+bool run::state::is_recovering() const {
+  return phase == run_phase::gathering && recovering_until != time_point{};
+}
+
 void run::state::claim(node& who) {
-  if (who.state.instance == 0) {
+  if (who.state.instance == 0 || who.state.instance == instance) {
     let_wait(who);
     return;
   }
   who.stands = standing::claimant;
+  has_claims = true;
+  recount(who);
+  if (!is_recovering()) {
+    ++windows_reopened;
+    const timers& given = timing_of(who);
+    recovering_until = now + std::max(given.recovery_window, given.reconnect_grace);
+    note(note_level::info, who.label() + " runs round " + std::to_string(who.state.round) +
+                               " of an instance that this daemon does not know: waiting for the "
+                               "other nodes of it");
+    ++wait_generation;
+  }
   // Looked at only when all could be here, so that n hellos do not cost n * n.
   const bool may_be_complete =
       says_it_runs(who.state) && by_connection.size() >= who.state.place->group_world_size;
   if (may_be_complete) decide_on_claims(false);
 }
 
-// True when an instance was adopted.
+// True when an instance was adopted. `has_claims` stays where claimants are within their grace to
+// come back.
 bool run::state::decide_on_claims(bool window_is_over) {
   std::map<instance_id, std::vector<node*>> claims;
   std::vector<instance_id> in_order;
+  has_claims = false;
   for (const auto& [order, who] : nodes) {
-    if (who->stands != standing::claimant || who->connection == 0) continue;
+    if (who->stands != standing::claimant) continue;
+    has_claims = true;
+    if (who->connection == 0) continue;
     std::vector<node*>& claimants = claims[who->state.instance];
     if (claimants.empty()) in_order.push_back(who->state.instance);
     claimants.push_back(who.get());
@@ -86,7 +117,7 @@ bool run::state::decide_on_claims(bool window_is_over) {
   for (const instance_id one : in_order) {
     const std::vector<node*>& claimants = claims[one];
     if (!window_is_over && !is_complete(claimants)) continue;
-    if (best != nullptr && claimants.size() <= best->size()) continue;
+    if (best != nullptr && !is_larger(claimants, *best)) continue;
     best = &claimants;
     which = one;
   }
@@ -97,6 +128,9 @@ bool run::state::decide_on_claims(bool window_is_over) {
 
 void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   instance = which;
+  has_claims = false;
+  recovering_until = {};
+  lost_until = {};  // that round's own fence counts them, too
   enter(run_phase::gathering);
   const round_number newest = newest_round(claimants);
   round = std::max(round, newest);
@@ -144,6 +178,11 @@ void run::state::adopt_round(const std::vector<node*>& claimants) {
   causes.clear();
   if (round == newest_round(still_here) && is_complete(still_here)) {
     keep_round(still_here);
+  } else if (std::all_of(still_here.begin(), still_here.end(), [](const node* who) {
+               return who->state.phase == member_phase::succeeded;
+             })) {
+    end_found_success(still_here);
+    return;
   } else {
     end_found_round(still_here);
   }
@@ -178,7 +217,7 @@ void run::state::keep_round(const std::vector<node*>& claimants) {
 }
 
 // Members that nobody has heard of stay null: they count as unreachable until they come back.
-void run::state::end_found_round(const std::vector<node*>& claimants) {
+void run::state::place_found(const std::vector<node*>& claimants) {
   std::uint32_t size = 0;
   for (const node* const who : claimants) {
     if (who->state.place) size = std::max(size, who->state.place->group_world_size);
@@ -213,6 +252,30 @@ void run::state::end_found_round(const std::vector<node*>& claimants) {
     who->slot = who->last_slot = free;
     who->was_told = told::run;
   }
+}
+
+// The earlier daemon may have told the others already that all is done: nothing starts again.
+void run::state::end_found_success(const std::vector<node*>& claimants) {
+  place_found(claimants);
+  const auto missing =
+      static_cast<std::uint32_t>(std::count(members.begin(), members.end(), nullptr));
+  enter(run_phase::running);
+  members_unreachable = missing;
+  members_down = static_cast<std::uint32_t>(members.size()) - missing;
+  stop_issued = now;
+  first_acknowledged.reset();
+  leader_acknowledged.reset();
+  vouched_until = {};
+  close(0, std::nullopt,
+        "every worker of the nodes that came back succeeded; the rendezvous daemon was restarted, "
+        "and " +
+            std::to_string(missing) + " of " + std::to_string(members.size()) + " nodes of round " +
+            std::to_string(round) + " have not come back");
+}
+
+void run::state::end_found_round(const std::vector<node*>& claimants) {
+  place_found(claimants);
+  const std::size_t size = members.size();
   const auto missing = std::count(members.begin(), members.end(), nullptr);
   enter(run_phase::running);
   stop_uncharged = true;

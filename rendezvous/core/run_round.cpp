@@ -352,6 +352,7 @@ bool run::state::charge(const std::optional<cause>& why) {
 
 // Members become nodes that wait; those that are gone are forgotten, and fenced should they return.
 void run::state::leave_round() {
+  remember_leftovers();
   std::vector<node*> gone;
   for (node* const member : members) {
     if (member == nullptr) continue;
@@ -363,6 +364,7 @@ void run::state::leave_round() {
     member->down = member->unreachable = member->acknowledged = false;
   }
   members.clear();
+  members_down = members_unreachable = 0;
   for (node* const member : gone)
     forget(*member);
 }

@@ -88,6 +88,15 @@ struct node {
   const std::string& label() const { return greeting.node; }
 };
 
+// Members of a round that could not be reached when it was given up: their workers may live on.
+struct leftovers {
+  std::set<session_id> sessions;
+  std::size_t unknown = 0;  // of whom a restarted daemon knows no session
+  time_point until{};       // none of their workers lives any longer
+  bool is_held = false;     // nobody has let go yet: they may hold each other until orphan_limit
+  duration let_go_limit{};  // from when one does until they must be gone
+};
+
 struct closed_instance {
   instance_id instance = 0;
   int exit_code = 0;
@@ -98,7 +107,16 @@ struct closed_instance {
   std::uint32_t restarts_used = 0;
   time_point closed_at{};
   std::set<session_id> absent;  // have not been told, or have not said goodbye
+  leftovers left;
 };
+
+// A round of its instance is on, or was: of that it can say more than a newcomer.
+bool knows_of_round(const status& said);
+
+// Clocks run up to 1 % apart from the true rate, in both directions.
+inline duration with_drift(duration limit) {
+  return limit + limit / 50;
+}
 
 struct run::state {
   run_options options;
@@ -119,6 +137,14 @@ struct run::state {
   std::optional<cause> last_cause;
   std::string last_end;  // how the newest round ended, in words
   std::list<closed_instance> closed;
+
+  // Instances before this one, and those that a daemon has only heard of.
+  time_point recovering_until{};       // claims are waited for; none: they are not
+  bool has_claims = false;             // there may be claimants
+  std::uint32_t windows_reopened = 0;  // by claimants, in this instance
+  leftovers left_behind;               // of the round that was left last
+  time_point lost_until{};             // workers of nodes of older instances that went may live
+  std::map<std::uint64_t, time_point> ending;  // by join order: told to end workers, and when
 
   // Agents.
   std::map<std::uint64_t, std::unique_ptr<node>> nodes;  // by join order
@@ -206,6 +232,7 @@ struct run::state {
   // run_gather.cpp: rules 1, 2 and 7.
   settings_group& group_of(const run_settings& value);
   void check_gathering();
+  time_point gather_until() const;
   bool is_ready(settings_group& group);
   void begin_gathering();
   void begin_settling();
@@ -213,7 +240,6 @@ struct run::state {
   void fix_settings(settings_group& group);
   bool start_round(settings_group& group);
   void excuse_excess();
-  bool is_recovering() const;
 
   // run_round.cpp: rules 3 and 4.
   void on_member_status(node& who, const status& before);
@@ -245,7 +271,20 @@ struct run::state {
   bool is_stop_settled() const;
   std::optional<time_point> fence_until() const;
 
+  // run_older.cpp: what may live of instances before this one.
+  bool is_of_running_instance(const node& who) const;
+  void watch_ending(node& who);
+  void lose_ending();
+  void remember_lost(const node& who, bool proof);
+  void remember_leftovers();
+  void leave_behind(session_id session, bool has_let_go);
+  time_point older_until() const;
+  bool older_may_live() const;
+  std::optional<time_point> older_deadline() const;
+  std::string older_reason() const;
+
   // run_recovery.cpp.
+  bool is_recovering() const;
   void claim(node& who);
   bool decide_on_claims(bool window_is_over);
   void adopt(instance_id which, const std::vector<node*>& claimants);
@@ -253,6 +292,8 @@ struct run::state {
   void keep_round(const std::vector<node*>& claimants);
   void end_found_round(const std::vector<node*>& claimants);
   void end_unseen_round(const std::vector<node*>& claimants);
+  void end_found_success(const std::vector<node*>& claimants);
+  void place_found(const std::vector<node*>& claimants);
   bool fill_gap(node& who);
 
   // run_close.cpp: rule 9, drain and operator.

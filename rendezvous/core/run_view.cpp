@@ -35,6 +35,11 @@ std::string run::state::here_text() const {
 }
 
 std::string run::state::gathering_reason() const {
+  if (has_claims) {
+    return "nodes that run a round have come, and this daemon does not know it: waiting for the "
+           "others of that round" +
+           here_text();
+  }
   if (is_recovering()) {
     return "the daemon has just started and waits for nodes that may still run this run" +
            here_text();
@@ -64,6 +69,7 @@ std::string run::state::gathering_reason() const {
             " (" + counted(by_size[1]->here, "node") + " against " +
             std::to_string(by_size[0]->here) + ")";
   }
+  text += older_reason();
   if (!stuck.empty()) {
     text += "; " + nodes.at(*stuck.begin())->label() + " has workers that do not end";
     if (stuck.size() > 1) text += " (and " + std::to_string(stuck.size() - 1) + " more nodes)";

@@ -1,5 +1,6 @@
 #include "tests/simulation/agent.hpp"
 
+#include "tests/simulation/daemon.hpp"
 #include "tests/simulation/network.hpp"
 #include "tests/simulation/world.hpp"
 
@@ -13,11 +14,8 @@ namespace ddprun::simulation {
 
 using namespace std::chrono_literals;
 
-agent::agent(world& in, host& on, core::member_options options, std::string daemon_address)
-    : process(in, on),
-      greeting_(options.greeting),
-      machine_(std::move(options)),
-      daemon_address_(std::move(daemon_address)) {}
+agent::agent(world& in, host& on, core::member_options options)
+    : process(in, on), greeting_(options.greeting), machine_(std::move(options)) {}
 
 void agent::begin() {
   core::member_effects effects;
@@ -62,8 +60,9 @@ void agent::run(const core::connect_daemon& effect) {
   const std::uint64_t attempt = ++daemon_attempt_;
   world_.time().after(host_.clock.true_duration(effect.delay), [=, this] {
     post([=, this] {
-      if (attempt == daemon_attempt_ && !left_)
-        daemon_dial_ = world_.net().dial(*this, daemon_address_, daemon_port);
+      if (attempt != daemon_attempt_ || left_) return;
+      const std::string address = hosted == nullptr ? world_.endpoint_address() : "127.0.0.1";
+      daemon_dial_ = world_.net().dial(*this, address, daemon_port);
     });
   });
 }
@@ -188,7 +187,8 @@ void agent::on_accepted(connection& from, int end, std::uint16_t port) {
 void agent::on_dialed(std::uint64_t dial, connection& to, int) {
   if (dial == daemon_dial_) {
     daemon_ = to.shared_from_this();
-    step(core::daemon_connected{host_.address});
+    if (hosted == nullptr) daemon_address_ = world_.host_at(to.ends[1].host).address;
+    step(core::daemon_connected{hosted == nullptr ? host_.address : "127.0.0.1"});
   } else if (dial == tether_dial_) {
     tether_ = to.shared_from_this();
     world_.net().send(to, 0, agent_message(tether_hello_));
@@ -209,7 +209,8 @@ void agent::on_message(connection& from, int, const payload& message) {
     if (const auto* order = std::get_if<desired>(said.get())) {
       news& known = told_[order->instance];
       known.restarts_used = std::max(known.restarts_used, order->restarts_used);
-      round_number& newest = known.rounds[world_.daemon_index()];
+      told_by_ = static_cast<const daemon*>(from.ends[1].owner)->index;
+      round_number& newest = known.rounds[told_by_];
       newest = std::max(newest, order->round);
     }
     step(core::daemon_said{said});
@@ -253,8 +254,7 @@ void agent::on_closed(connection& from, int, const std::string& text) {
 
 // ---- guardian ----------------------------------------------------------------------------------
 
-guardian::guardian(world& in, host& on, agent& of, std::string daemon_address)
-    : process(in, on), agent_(of), daemon_address_(std::move(daemon_address)) {}
+guardian::guardian(world& in, host& on, agent& of) : process(in, on), agent_(of) {}
 
 void guardian::begin() {
   world_.time().after(world_.random().between(500us, 5ms), [this] {
@@ -270,7 +270,8 @@ void guardian::look() {
     world_.time().after(10ms, [this] { post([this] { look(); }); });
     return;
   }
-  world_.net().dial(*this, daemon_address_, daemon_port);
+  if (!agent_.daemon_address().empty())
+    world_.net().dial(*this, agent_.daemon_address(), daemon_port);
 }
 
 void guardian::on_dialed(std::uint64_t, connection& to, int end) {
@@ -281,8 +282,7 @@ void guardian::on_dialed(std::uint64_t, connection& to, int end) {
 
 void guardian::on_dial_failed(std::uint64_t, const std::string&) {
   if (++attempts_ >= 10) return;
-  world_.time().after(
-      1s, [this] { post([this] { world_.net().dial(*this, daemon_address_, daemon_port); }); });
+  world_.time().after(1s, [this] { post([this] { look(); }); });
 }
 
 }  // namespace ddprun::simulation

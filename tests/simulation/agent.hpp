@@ -15,9 +15,19 @@
 
 namespace ddprun::simulation {
 
+class daemon;
+
+// What a person writes on an agent's command line.
+struct agent_wish {
+  std::uint32_t worker_count = 2;
+  std::string run_id = "train";
+  std::string label;                     // explicit, where it is not empty
+  std::optional<run_settings> settings;  // none: the world's
+};
+
 class agent final : public process {
  public:
-  agent(world& in, host& on, core::member_options options, std::string daemon_address);
+  agent(world& in, host& on, core::member_options options);
 
   void begin();
   void step(const core::member_event& event);
@@ -27,6 +37,12 @@ class agent final : public process {
   session_id session() const { return greeting_.session; }
   const std::optional<core::leave>& left() const { return left_; }
   bool connected() const { return daemon_ != nullptr; }
+  // The daemon inside this process, if it is one; it ends with it.
+  daemon* hosted = nullptr;
+  // The daemon that said the newest word, by its index; 0: none ever spoke.
+  std::uint64_t told_by() const { return told_by_; }
+  // Where it reached a daemon last; what its guardian knows. Empty: nowhere, or inside itself.
+  const std::string& daemon_address() const { return daemon_address_; }
   connection* daemon_connection() const { return daemon_.get(); }
   connection* tether() const { return tether_.get(); }
   const core::member& machine() const { return machine_; }
@@ -73,6 +89,7 @@ class agent final : public process {
   hello greeting_;
   core::member machine_;
   std::string daemon_address_;
+  std::uint64_t told_by_ = 0;
   std::shared_ptr<connection> daemon_;
   std::uint64_t daemon_dial_ = 0;
   std::uint64_t daemon_attempt_ = 0;
@@ -92,7 +109,7 @@ class agent final : public process {
 // Kills the workers of a dead agent and says so to the daemon, again and again until it is heard.
 class guardian final : public process {
  public:
-  guardian(world& in, host& on, agent& of, std::string daemon_address);
+  guardian(world& in, host& on, agent& of);
   void begin();
   std::string why() const override { return "guardian"; }
 
@@ -108,7 +125,6 @@ class guardian final : public process {
   void look();
 
   agent& agent_;
-  std::string daemon_address_;
   int attempts_ = 0;
 };
 

@@ -32,7 +32,7 @@ void checkers::check_ranks(const worker_group& group, round_record& round, bool 
   if (first) {
     round.common = place;
     round.restarts_used = group.restarts_used;
-    round.started_by = world_.daemon_index();
+    round.started_by = group.told_by;
   }
   const assignment& common = round.common;
   if (place.world_size != common.world_size || place.group_world_size != common.group_world_size ||
@@ -63,9 +63,9 @@ void checkers::check_ranks(const worker_group& group, round_record& round, bool 
 
 // When the daemon dies together with everybody whom it had told of a round, or of a charge, nobody
 // knows of it any more: that takes a journal.
-bool checkers::is_known(const round_record& round,
+bool checkers::is_known(const worker_group& group, const round_record& round,
                         const std::function<bool(const agent&)>& was_told) const {
-  const daemon* const here = world_.current_daemon();
+  const daemon* const here = world_.daemon_of(group.told_by);
   if (here == nullptr || here->index == round.started_by) return true;
   const std::set<session_id> heard = here->sessions_joined();
   return std::any_of(world_.agents().begin(), world_.agents().end(), [&](const auto& each) {
@@ -83,10 +83,10 @@ void checkers::forget_unknown_round(const worker_group& group, instance_record& 
   const auto was_told = [&](const agent& each) {
     const auto told = each.told(group.instance).rounds;
     return std::any_of(told.begin(), told.end(), [&](const auto& one) {
-      return one.first < world_.daemon_index() && one.second >= group.round;
+      return one.first < group.told_by && one.second >= group.round;
     });
   };
-  if (!lives && !is_known(found->second, was_told)) instance.rounds.erase(found);
+  if (!lives && !is_known(group, found->second, was_told)) instance.rounds.erase(found);
 }
 
 // A round that was complete and had no failure of a worker can have cost nothing; the others may.
@@ -104,48 +104,12 @@ void checkers::check_rounds(const worker_group& group, instance_record& instance
   const auto was_told = [&](const agent& each) {
     return each.told(group.instance).restarts_used >= before.restarts_used;
   };
-  if (group.restarts_used < before.restarts_used && is_known(before, was_told))
+  if (group.restarts_used < before.restarts_used && is_known(group, before, was_told))
     return violated(group, "rounds: restarts_used fell");
   std::uint64_t chargeable = group.round - earlier->first - 1;
   if (before.may_be_charged || !before.was_full) ++chargeable;
   if (group.restarts_used > before.restarts_used + chargeable)
     violated(group, "rounds: more was charged than rounds failed");
-}
-
-// ---- overlap -----------------------------------------------------------------------------------
-
-bool checkers::excused(const worker_group& older, moment& until) const {
-  until = duration::max();
-  if (older.only_unkillable()) return true;
-  if (older.owner->standing_still() && older.owner->alive()) return true;
-  if (world_.host_at(older.host).standing_still) return true;
-  const duration orphan = world_.settings().timing.orphan_limit;
-  if (world_.now() - older.owner->heard_by_daemon >= orphan - orphan / 50) return true;
-  // Back among the living, by itself or in the daemon's eyes, it has so long to notice.
-  const duration limit = world_.settings().timing.isolation_limit;
-  std::optional<moment> back = older.owner->orphan_until;
-  if (const auto went_on = older.owner->went_on_at()) back = std::max(back.value_or(0s), *went_on);
-  // One whose clock stood still, too, may even start on what it was told before.
-  const std::optional<moment> clock_back = world_.host_at(older.host).clock_went_on_at;
-  if (!back || (*back < older.started && back != clock_back)) return false;
-  until = *back + limit + limit / 50 + world_.settings().timing.heartbeat_interval;
-  return world_.now() < until;
-}
-
-void checkers::check_overlap(const std::shared_ptr<worker_group>& group) {
-  if (group->alive == 0) return;
-  for (const auto& other : live_) {
-    if (other->alive == 0 || other->instance != group->instance || other->round == group->round)
-      continue;
-    const auto& older = other->round < group->round ? other : group;
-    moment until{};
-    if (!excused(*older, until)) {
-      return violated(*older, "overlap: its workers live beside those of round " +
-                                  std::to_string(std::max(other->round, group->round)));
-    }
-    ++overlaps_excused_;
-    if (until != duration::max()) world_.time().at(until, [=, this] { check_overlap(older); });
-  }
 }
 
 // ---- events ------------------------------------------------------------------------------------
@@ -154,8 +118,9 @@ void checkers::group_started(const std::shared_ptr<worker_group>& group) {
   // Now and then: ten thousand groups start in one round.
   if (++started_since_sweep_ > live_.size() / 4) forget_dead();
   instance_record& instance = instances_[group->instance];
-  if (instance.closed && instance.closed_by == world_.daemon_index() && !group->owner->went_on_at())
+  if (instance.closed && instance.closed_by == group->told_by && !group->owner->went_on_at())
     return violated(*group, "closed: workers started in a closed instance");
+  if (instance.rounds.empty() && instance.order == 0) instance.order = ++instances_begun_;
   forget_unknown_round(*group, instance);
   const auto [here, first] = instance.rounds.try_emplace(group->round);
   if (first) {

@@ -1,7 +1,7 @@
 // The checkers of design section 11, fed with what truly happens on the simulated hosts.
 //
 //   ranks        in one round the ranks are exactly 0..world-1, each once; all members agree
-//   overlap      live workers of two rounds of an instance never overlap
+//   overlap      live workers of two rounds of a run never overlap, nor those of two instances
 //   rounds       round numbers grow, restarts_used never falls, one charge for one round
 //   closed       a closed instance never opens; present at close: one code; nobody waits for ever
 //   queue        per peer at most one state waits
@@ -29,6 +29,15 @@ namespace ddprun::simulation {
 
 class world;
 class daemon;
+
+// What the checkers insist on beyond what the machines promised at first. A promise that is newly
+// kept is switched on here, for all families.
+struct strictness {
+  // Workers of two instances of one run id do not overlap either.
+  bool across_instances = false;
+  // Nobody runs on without a daemon for longer than the orphan limit.
+  bool orphans_end = false;
+};
 
 class checkers {
  public:
@@ -64,6 +73,7 @@ class checkers {
   struct instance_record {
     std::map<round_number, round_record> rounds;
     std::set<round_number> start_failed;  // said so, whether or not a worker was ever started
+    std::uint64_t order = 0;  // of its first worker among the instances; 0: none started
     bool closed = false;
     std::uint64_t closed_by = 0;  // which daemon
     int exit_code = 0;
@@ -73,10 +83,13 @@ class checkers {
 
   void check_ranks(const worker_group& group, round_record& round, bool first);
   void check_rounds(const worker_group& group, instance_record& instance);
-  bool is_known(const round_record& round, const std::function<bool(const agent&)>& was_told) const;
+  bool is_known(const worker_group& group, const round_record& round,
+                const std::function<bool(const agent&)>& was_told) const;
   void forget_unknown_round(const worker_group& group, instance_record& instance);
   void check_overlap(const std::shared_ptr<worker_group>& group);
   bool excused(const worker_group& older, moment& until) const;
+  bool excludes(const worker_group& one, const worker_group& other) const;
+  bool is_older(const worker_group& one, const worker_group& other) const;
   void violated(const worker_group& group, const std::string& text);
 
   world& world_;
@@ -84,6 +97,7 @@ class checkers {
   std::vector<std::shared_ptr<worker_group>> live_;
   std::size_t started_since_sweep_ = 0;
   std::uint64_t overlaps_excused_ = 0;
+  std::uint64_t instances_begun_ = 0;
   std::uint64_t rounds_started_ = 0;
 };
 

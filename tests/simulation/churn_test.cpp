@@ -41,7 +41,8 @@ TEST_CASE("churn of ten thousand nodes") {
   in.start_daemon(daemon_host);
   for (std::uint32_t index = 0; index < nodes; ++index) {
     host& on = in.add_host();
-    in.time().after(in.random().between(0ms, 1s), [&in, &on] { in.start_agent(on, 1); });
+    in.time().after(in.random().between(0ms, 1s),
+                    [&in, &on] { in.start_agent(on, {.worker_count = 1}); });
   }
   const auto began = std::chrono::steady_clock::now();
   const auto full = [&] { return in.checks().any_full(nodes / 2); };
@@ -58,7 +59,7 @@ TEST_CASE("churn of ten thousand nodes") {
   agent& deaf = *in.agents()[nodes / 2];
   deaf.stand_still();
   for (int time = 0; time < 10; ++time) {
-    in.time().after(time * 1500ms, [&in] { in.start_agent(in.add_host(), 1); });
+    in.time().after(time * 1500ms, [&in] { in.start_agent(in.add_host(), {.worker_count = 1}); });
     in.time().after(time * 1500ms + 700ms, [&in] { in.kill_agent(*in.agents().back()); });
   }
   in.run_for(30s);

@@ -1,11 +1,13 @@
 #include "tests/simulation/daemon.hpp"
 
+#include "tests/simulation/agent.hpp"
 #include "tests/simulation/network.hpp"
 #include "tests/simulation/world.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -13,7 +15,7 @@ namespace ddprun::simulation {
 
 using namespace std::chrono_literals;
 
-daemon::daemon(world& in, host& on) : process(in, on) {}
+daemon::daemon(world& in, host& on, agent* inside) : process(in, on), inside_(inside) {}
 
 void daemon::begin() {
   began_ = local_now();
@@ -23,13 +25,16 @@ void daemon::begin() {
 }
 
 std::string daemon::why() const {
-  return run_ ? run_->why(local_now()) : "nobody has come";
+  std::string text;
+  for (const auto& [id, each] : runs_)
+    text += (text.empty() ? "" : "; ") + id + ": " + each.machine.why(local_now());
+  return text.empty() ? "nobody has come" : text;
 }
 
 std::set<session_id> daemon::sessions_joined() const {
   std::set<session_id> sessions;
   for (const auto& [id, each] : peers_)
-    if (each.joined) sessions.insert(each.session);
+    if (each.run != nullptr) sessions.insert(each.session);
   return sessions;
 }
 
@@ -38,13 +43,31 @@ session_id daemon::session_of(connection_id which) const {
   return found == sessions_.end() ? session_id{} : found->second;
 }
 
+const core::run* daemon::run(const std::string& run_id) const {
+  const auto found = runs_.find(run_id);
+  return found == runs_.end() ? nullptr : &found->second.machine;
+}
+
 void daemon::operator_stops() {
-  if (run_) step(core::operator_stop_requested{"stopped by the operator"});
+  for (auto& [id, each] : runs_)
+    step(each, core::operator_stop_requested{"stopped by the operator"});
+}
+
+void daemon::linger(duration limit) {
+  end_when_alone(world_.now() + limit);
+}
+
+void daemon::end_when_alone(moment limit) {
+  if (!alive()) return;
+  if (peers_.empty() || world_.now() >= limit) return world_.daemon_exits(*this);
+  world_.time().after(20ms, [=, this] { post([=, this] { end_when_alone(limit); }); });
 }
 
 void daemon::arm() {
   std::optional<time_point> next = sweep_;
-  if (run_ && run_->next_deadline()) next = std::min(*next, *run_->next_deadline());
+  for (const auto& [id, each] : runs_) {
+    if (const auto due = each.machine.next_deadline()) next = std::min(*next, *due);
+  }
   wake_at(next);
 }
 
@@ -53,27 +76,29 @@ void daemon::on_wake() {
     cut_off_who_does_not_read();
     sweep_ = local_now() + 1s;
   }
-  if (run_) step(core::time_passed{});
+  for (auto& [id, each] : runs_)
+    step(each, core::time_passed{});
   arm();
 }
 
 void daemon::on_late(duration by) {
-  if (run_) step(core::loop_was_late{by});
+  for (auto& [id, each] : runs_)
+    step(each, core::loop_was_late{by});
 }
 
-void daemon::step(const core::run_event& event) {
+void daemon::step(run_entry& run, const core::run_event& event) {
   if (!alive() || world_.over()) return;
   core::run_event changed = event;
   const auto& mutation = world_.mutation();
   core::run_effects effects;
   if (mutation.run_event && !mutation.run_event(*this, changed)) return;
-  run_->step(changed, local_now(), effects);
+  run.machine.step(changed, local_now(), effects);
   if (mutation.run_effects) mutation.run_effects(*this, changed, effects);
   apply(effects);
   if (!alive()) return;
-  if ((run_->phase() == run_phase::closed) != closed_seen_) {
-    closed_seen_ = !closed_seen_;
-    if (closed_seen_) world_.run_closed(*this, run_->view(local_now()));
+  if ((run.machine.phase() == run_phase::closed) != run.closed_seen) {
+    run.closed_seen = !run.closed_seen;
+    if (run.closed_seen) world_.run_closed(*this, run.machine.view(local_now()));
   }
   arm();
 }
@@ -110,12 +135,22 @@ void daemon::cut_off_who_does_not_read() {
     peers_.erase(id);
     gone.over->ends[1].outbox.clear();
     world_.net().close(*gone.over, 1);
-    if (gone.joined) step(core::agent_disconnected{id});
+    if (gone.run != nullptr) step(*gone.run, core::agent_disconnected{id});
   }
 }
 
 void daemon::on_accepted(connection& from, int, std::uint16_t) {
-  peers_[from.id] = {from.shared_from_this(), false, {}};
+  peers_[from.id] = {from.shared_from_this(), {}, nullptr};
+}
+
+daemon::run_entry& daemon::run_of(const hello& greeting) {
+  const auto found = runs_.find(greeting.run_id);
+  if (found != runs_.end()) return found->second;
+  const bool recovers =
+      inside_ == nullptr ? index > 1 || world_.first_daemon_recovers() : world_.embedded_recovers();
+  const duration window = recovers ? greeting.settings.timing.recovery_window : duration::zero();
+  core::run_options options{greeting.run_id, 0, "sim", began_ + window, 1};
+  return runs_.try_emplace(greeting.run_id, run_entry{core::run(std::move(options))}).first->second;
 }
 
 void daemon::on_message(connection& from, int, const payload& message) {
@@ -128,34 +163,35 @@ void daemon::on_message(connection& from, int, const payload& message) {
   speaker.heard_by_daemon = world_.now();
   const auto& said = std::get<agent_message>(message);
   if (const auto* first = std::get_if<hello>(&said)) {
-    if (!run_) {
-      const bool recovers = index > 1 || world_.first_daemon_recovers();
-      const duration window = recovers ? first->settings.timing.recovery_window : duration::zero();
-      run_.emplace(core::run_options{first->run_id, 0, "sim", began_ + window, 1});
-    }
-    found->second.joined = true;
+    run_entry& run = run_of(*first);
+    found->second.run = &run;
     found->second.session = sessions_[from.id] = first->session;
-    step(core::agent_joined{from.id, *first, world_.host_at(from.ends[0].host).address,
-                            host_.address, world_.fresh_instance()});
+    // Its own agent reaches an embedded daemon over the loopback.
+    const bool within = inside_ != nullptr && &speaker == inside_;
+    const std::string from_where = within ? "127.0.0.1" : world_.host_at(from.ends[0].host).address;
+    const std::string local = within ? "127.0.0.1" : host_.address;
+    step(run, core::agent_joined{from.id, *first, from_where, local, world_.fresh_instance()});
   } else if (const auto* word = std::get_if<guardian_word>(&said)) {
-    if (run_) step(core::guardian_reported{word->session});
-  } else if (!found->second.joined) {
+    const auto run = runs_.find(word->run_id);
+    if (run != runs_.end()) step(run->second, core::guardian_reported{word->session});
+  } else if (found->second.run == nullptr) {
     world_.violated("an agent spoke before its hello");
   } else if (const auto* news = std::get_if<status>(&said)) {
-    step(core::status_received{from.id, *news});
+    run_entry& run = *found->second.run;
+    step(run, core::status_received{from.id, *news});
     if (world_.double_percent() != 0 && world_.random().chance(world_.double_percent()))
-      step(core::status_received{from.id, *news});
+      step(run, core::status_received{from.id, *news});
   } else if (std::holds_alternative<goodbye>(said)) {
-    step(core::goodbye_received{from.id});
+    step(*found->second.run, core::goodbye_received{from.id});
   }
 }
 
 void daemon::on_closed(connection& from, int, const std::string&) {
   const auto found = peers_.find(from.id);
   if (found == peers_.end()) return;
-  const bool joined = found->second.joined;
+  run_entry* const run = found->second.run;
   peers_.erase(found);
-  if (joined) step(core::agent_disconnected{from.id});
+  if (run != nullptr) step(*run, core::agent_disconnected{from.id});
 }
 
 }  // namespace ddprun::simulation

@@ -1,5 +1,6 @@
 // A simulated daemon: run ids to core::run as server/service does, over simulated sockets. It
-// remembers nothing of an earlier daemon.
+// remembers nothing of an earlier daemon. One that is embedded lives in an agent's process, on a
+// thread of its own: it stands still and ends with that process, not with that agent's loop.
 //
 // Thread rule: one thread. Ownership: the world owns it.
 #pragma once
@@ -12,19 +13,26 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace ddprun::simulation {
 
 inline constexpr std::uint16_t daemon_port = 29400;
 
+class agent;
+
 class daemon final : public process {
  public:
-  daemon(world& in, host& on);
+  // `inside`: embedded in that agent; none: a program of its own.
+  daemon(world& in, host& on, agent* inside = nullptr);
 
   void begin();
   void operator_stops();
-  // The machine of the world's only run id; none before the first hello.
-  const core::run* run() const { return run_ ? &*run_ : nullptr; }
+  // Its agent leaves: the process lasts until nobody is connected, or for `limit`.
+  void linger(duration limit);
+  agent* inside() const { return inside_; }
+  // The machine of a run id; none before the first hello.
+  const core::run* run(const std::string& run_id = "train") const;
   std::string why() const override;
   std::set<session_id> sessions_joined() const;
   // Also of a connection that has just ended.
@@ -38,25 +46,31 @@ class daemon final : public process {
   void on_closed(connection& from, int end, const std::string& text) override;
 
  private:
+  struct run_entry {
+    core::run machine;
+    bool closed_seen = false;
+  };
   struct peer {
     std::shared_ptr<connection> over;
-    bool joined = false;
     session_id session;
+    run_entry* run = nullptr;  // once it has said hello
   };
 
   void on_wake() override;
   void on_late(duration by) override;
-  void step(const core::run_event& event);
+  void step(run_entry& run, const core::run_event& event);
+  run_entry& run_of(const hello& greeting);
+  void end_when_alone(moment limit);
   void apply(const core::run_effects& effects);
   void cut_off_who_does_not_read();
   void arm();
 
+  agent* const inside_;
   time_point began_;
   time_point sweep_;
-  std::optional<core::run> run_;
+  std::map<std::string, run_entry> runs_;
   std::map<connection_id, peer> peers_;
   std::map<connection_id, session_id> sessions_;
-  bool closed_seen_ = false;
 };
 
 }  // namespace ddprun::simulation

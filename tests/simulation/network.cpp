@@ -31,6 +31,11 @@ void network::stop_listening(host_id host, std::uint16_t port) {
   listeners_.erase({host, port});
 }
 
+bool network::is_taken(host_id host, std::uint16_t port) const {
+  const auto found = listeners_.find({host, port});
+  return found != listeners_.end() && found->second->alive();
+}
+
 // ---- dialing -----------------------------------------------------------------------------------
 
 std::uint64_t network::dial(process& from, const std::string& address, std::uint16_t port) {

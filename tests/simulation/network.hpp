@@ -51,6 +51,7 @@ class network {
 
   void listen(process& by, host_id host, std::uint16_t port);
   void stop_listening(host_id host, std::uint16_t port);
+  bool is_taken(host_id host, std::uint16_t port) const;
   // Answered by on_dialed or on_dial_failed of `from`, with the number that this returns.
   std::uint64_t dial(process& from, const std::string& address, std::uint16_t port);
   void forget_dial(std::uint64_t dial) { dials_.erase(dial); }

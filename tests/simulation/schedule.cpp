@@ -52,65 +52,6 @@ worker_habits random_habits(random_source& random) {
   return habits;
 }
 
-struct weighted {
-  fault_kind kind;
-  unsigned weight;
-};
-
-constexpr weighted kinds[] = {
-    {fault_kind::break_daemon_connection, 10},
-    {fault_kind::break_tether, 6},
-    {fault_kind::isolate_host, 10},
-    {fault_kind::split, 10},
-    {fault_kind::silence, 10},
-    {fault_kind::kill_agent, 8},
-    {fault_kind::lose_power, 6},
-    {fault_kind::stop_agent, 4},
-    {fault_kind::freeze_host, 4},
-    {fault_kind::kill_daemon, 10},
-    {fault_kind::stop_daemon, 4},
-    {fault_kind::fail_worker, 10},
-    {fault_kind::unkillable, 3},
-    {fault_kind::fail_service, 3},
-    {fault_kind::fail_start, 3},
-    {fault_kind::signal_agent, 3},
-    {fault_kind::join, 6},
-    {fault_kind::finish, 2},
-    {fault_kind::operator_stop, 1},
-};
-
-fault random_fault(random_source& random, std::uint32_t hosts, const timers& timing, moment last) {
-  unsigned total = 0;
-  for (const weighted& each : kinds)
-    total += each.weight;
-  auto drawn = static_cast<unsigned>(random.below(total));
-  fault made;
-  for (const weighted& each : kinds) {
-    made.kind = each.kind;
-    if (drawn < each.weight) break;
-    drawn -= each.weight;
-  }
-  made.at = random.between(0ms, last);
-  made.host = static_cast<std::uint32_t>(random.below(hosts));
-  made.other = static_cast<std::uint32_t>(random.below(hosts));
-  made.mask = random.next();
-  // Half of them end about when something else happens: that is where mistakes live.
-  const duration edges[] = {timing.heartbeat_interval, timing.reconnect_grace,
-                            timing.isolation_limit, timing.node_timeout,
-                            timing.node_timeout + timing.isolation_limit};
-  made.length = random.chance(50) ? random.between(1ms, 2 * timing.node_timeout)
-                                  : edges[random.below(5)] + random.between(0ms, 500ms);
-  made.value = static_cast<int>(random.below(2));
-  if (made.kind == fault_kind::signal_agent) {
-    const int signals[] = {2, 15, 15, 1};
-    made.value = signals[random.below(4)];
-  }
-  if (made.kind == fault_kind::kill_agent || made.kind == fault_kind::lose_power) {
-    if (random.chance(30)) made.length = 0ms;
-  }
-  return made;
-}
-
 }  // namespace
 
 schedule random_schedule(std::uint64_t seed) {
@@ -160,40 +101,13 @@ schedule shrink(schedule failing) {
 }
 
 std::string to_text(const schedule& plan) {
-  static const char* const names[] = {"break_daemon_connection",
-                                      "break_tether",
-                                      "isolate_host",
-                                      "split",
-                                      "silence",
-                                      "kill_agent",
-                                      "lose_power",
-                                      "stop_agent",
-                                      "freeze_host",
-                                      "kill_daemon",
-                                      "stop_daemon",
-                                      "fail_worker",
-                                      "unkillable",
-                                      "fail_service",
-                                      "fail_start",
-                                      "signal_agent",
-                                      "join",
-                                      "finish",
-                                      "operator_stop",
-                                      "islands",
-                                      "succeed_node",
-                                      "signal_all",
-                                      "break_all"};
   std::string text =
       "--seed=" + std::to_string(plan.options.seed) + ": " + std::to_string(plan.nodes) + " nodes";
   for (const auto& [name, value] : to_named_values(plan.options.settings))
     text += ", " + name + " " + value;
   text += "\n";
-  for (const fault& each : plan.faults) {
-    text += "  " + ddprun::to_text(each.at) + " " + names[static_cast<int>(each.kind)] + " host " +
-            std::to_string(each.host) + " other " + std::to_string(each.other) + " mask " +
-            std::to_string(each.mask & 0xffffff) + " for " + ddprun::to_text(each.length) +
-            " value " + std::to_string(each.value) + "\n";
-  }
+  for (const fault& each : plan.faults)
+    text += "  " + to_text(each) + "\n";
   return text + "  " + ddprun::to_text(plan.heal_at) + " everything heals\n";
 }
 

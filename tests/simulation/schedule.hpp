@@ -7,6 +7,7 @@
 // Thread rule: one thread; plays are independent of each other.
 #pragma once
 
+#include "tests/simulation/fault.hpp"
 #include "tests/simulation/world.hpp"
 
 #include <cstdint>
@@ -15,47 +16,13 @@
 
 namespace ddprun::simulation {
 
-enum class fault_kind {
-  break_daemon_connection,
-  break_tether,
-  isolate_host,  // an island of its own for `length`
-  split,         // hosts of `mask` on another island for `length`
-  silence,       // from a host to another one, one way, for `length`
-  kill_agent,    // and start another one on the host after `length`, unless it is 0
-  lose_power,    // and the same after `length`
-  stop_agent,    // SIGSTOP for `length`
-  freeze_host,   // for `length`; `value` 1: its clock too
-  kill_daemon,   // another one starts after `length`
-  stop_daemon,   // SIGSTOP for `length`
-  fail_worker,   // `value`: 0 exit, 1 signal
-  unkillable,    // a worker, for `length`
-  fail_service,
-  fail_start,
-  signal_agent,  // `value`: the signal
-  join,          // a newcomer on a new host
-  finish,        // training ends
-  operator_stop,
-  islands,       // four bits of `mask` for each host name its island, for `length`
-  succeed_node,  // the workers of a host end with 0
-  signal_all,    // SIGTERM to every agent
-  break_all,     // every connection of the daemon
-};
-
-struct fault {
-  moment at{};
-  fault_kind kind = fault_kind::join;
-  std::uint32_t host = 0;
-  std::uint32_t other = 0;
-  std::uint64_t mask = 0;
-  duration length{};
-  int value = 0;
-};
-
 struct schedule {
   world_options options;
   std::uint32_t nodes = 3;  // agents at the beginning, on hosts 1.. (the daemon has host 0)
   std::vector<std::uint32_t> worker_counts;
   bool daemon_on_first_host = false;
+  // No daemon of its own: the agent on the first host hosts one, and so does who follows it there.
+  bool embedded = false;
   std::vector<fault> faults;
   moment heal_at{};
   // The daemon dies after so many messages to and from it; another one starts `daemon_returns`

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace ddprun::simulation {
@@ -29,6 +30,8 @@ struct worker_group : std::enable_shared_from_this<worker_group> {
   host_id host = 0;
   std::uint64_t boot = 0;
   session_id session;
+  std::string run_id;
+  std::uint64_t told_by = 0;  // the daemon on whose word it started
   instance_id instance = 0;
   round_number round = 0;
   assignment place;

@@ -35,32 +35,55 @@ host& world::add_host() {
   return *hosts_.back();
 }
 
-agent& world::start_agent(host& on, std::uint32_t worker_count) {
+agent& world::start_agent(host& on, agent_wish wish) {
   core::member_options options;
   options.greeting.version = "sim";
-  options.greeting.run_id = "train";
+  options.greeting.run_id = wish.run_id;
   options.greeting.session = {random_.next(), random_.next() | 1};
-  options.greeting.node = on.name + "-" + std::to_string(agents_.size());
+  options.greeting.node_is_explicit = !wish.label.empty();
+  options.greeting.node =
+      wish.label.empty() ? on.name + "-" + std::to_string(agents_.size()) : wish.label;
   options.greeting.host = on.name;
-  options.greeting.worker_count = worker_count;
-  options.greeting.settings = options_.settings;
-  options.endpoint = daemon_address_ + ":29400";
+  options.greeting.worker_count = wish.worker_count;
+  options.greeting.settings = wish.settings.value_or(options_.settings);
+  options.endpoint = "endpoint:29400";
   options.seed = random_.next();
-  agents_.push_back(std::make_unique<agent>(*this, on, std::move(options), daemon_address_));
+  // As launcher/agent/embedded_daemon does: where the endpoint is this host and nobody listens.
+  const bool hosts =
+      options_.embeds && on.address == endpoint_address_ && !network_.is_taken(on.id, daemon_port);
+  options.hosts_daemon = hosts;
+  agents_.push_back(std::make_unique<agent>(*this, on, std::move(options)));
   agent& made = *agents_.back();
   made.index = agents_.size() - 1;
   trace([&] { return "agent " + made.greeting().node + " starts"; });
+  if (hosts) made.hosted = &add_daemon(on, &made);
   made.begin();
   return made;
 }
 
-daemon& world::start_daemon(host& on) {
-  daemon_address_ = on.address;
-  daemons_.push_back(std::make_unique<daemon>(*this, on));
+daemon& world::add_daemon(host& on, agent* inside) {
+  daemons_.push_back(std::make_unique<daemon>(*this, on, inside));
   daemons_.back()->index = daemons_.size();
-  trace([&] { return "daemon " + std::to_string(daemons_.size()) + " starts"; });
+  trace([&] {
+    return "daemon " + std::to_string(daemons_.size()) + " starts on " + on.name +
+           (inside == nullptr ? "" : ", embedded in " + inside->greeting().node);
+  });
   daemons_.back()->begin();
   return *daemons_.back();
+}
+
+void world::set_endpoint(const host& on) {
+  endpoint_address_ = on.address;
+}
+
+daemon* world::start_daemon(host& on) {
+  endpoint_address_ = on.address;
+  if (!on.powered) return nullptr;
+  if (network_.is_taken(on.id, daemon_port)) {
+    trace([&] { return "a daemon on " + on.name + " finds its port taken, and exits"; });
+    return nullptr;
+  }
+  return &add_daemon(on, nullptr);
 }
 
 void world::signal(agent& whom, int number) {
@@ -72,7 +95,21 @@ void world::signal(agent& whom, int number) {
 }
 
 daemon* world::current_daemon() {
-  return daemons_.empty() || !daemons_.back()->alive() ? nullptr : daemons_.back().get();
+  const auto found = std::find_if(daemons_.rbegin(), daemons_.rend(),
+                                  [](const auto& each) { return each->alive(); });
+  return found == daemons_.rend() ? nullptr : found->get();
+}
+
+daemon* world::daemon_of(std::uint64_t index) {
+  return index == 0 || index > daemons_.size() || !daemons_[index - 1]->alive()
+             ? nullptr
+             : daemons_[index - 1].get();
+}
+
+bool world::has_daemon_at_endpoint() const {
+  return std::any_of(daemons_.begin(), daemons_.end(), [this](const auto& each) {
+    return each->alive() && each->where().address == endpoint_address_;
+  });
 }
 
 std::optional<host_id> world::host_of_address(const std::string& address, host_id from) const {
@@ -107,120 +144,6 @@ bool world::run_until_true(const std::function<bool()>& condition, duration limi
     run_until(next);
   }
   return condition();
-}
-
-// ---- faults ------------------------------------------------------------------------------------
-
-void world::kill_agent(agent& which) {
-  if (!which.alive()) return;
-  ++faults_;
-  trace([&] { return "SIGKILL to agent " + which.greeting().node; });
-  which.die();
-  network_.process_died(which, false);
-  guardians_.push_back(std::make_unique<guardian>(*this, which.where(), which, daemon_address_));
-  guardians_.back()->begin();
-}
-
-void world::kill_daemon() {
-  daemon* const which = current_daemon();
-  if (which == nullptr) return;
-  ++faults_;
-  trace([&] { return "SIGKILL to the daemon"; });
-  which->die();
-  network_.process_died(*which, false);
-}
-
-void world::lose_power(host& which) {
-  if (!which.powered) return;
-  ++faults_;
-  trace([&] { return which.name + " loses power"; });
-  which.powered = false;
-  which.standing_still = false;
-  which.deferred.clear();
-  const auto off = [&](process& each) {
-    if (!each.alive() || &each.where() != &which) return;
-    each.die();
-    network_.process_died(each, true);
-  };
-  for (const auto& each : agents_)
-    off(*each);
-  for (const auto& each : daemons_)
-    off(*each);
-  for (const auto& each : guardians_)
-    off(*each);
-  for (const auto& group : checkers_.live()) {
-    if (group->host != which.id) continue;
-    for (worker& each : group->workers)
-      each.alive = false;
-    group->alive = 0;
-  }
-}
-
-void world::give_power(host& which) {
-  if (which.powered) return;
-  which.powered = true;
-  ++which.boots;
-  trace([&] { return which.name + " has power again"; });
-}
-
-void world::stand_still(host& which, bool clock_too) {
-  if (!which.powered || which.standing_still) return;
-  ++faults_;
-  trace([&] { return which.name + " stands still" + (clock_too ? ", its clock too" : ""); });
-  which.standing_still = true;
-  which.still_since = now();
-  which.clock_stands_still = clock_too;
-  for (const auto& each : agents_)
-    if (&each->where() == &which && each->alive()) each->host_stands_still();
-  for (const auto& each : daemons_)
-    if (&each->where() == &which && each->alive()) each->host_stands_still();
-  for (const auto& each : guardians_)
-    if (&each->where() == &which && each->alive()) each->host_stands_still();
-}
-
-void world::go_on(host& which) {
-  if (!which.standing_still) return;
-  trace([&] { return which.name + " goes on"; });
-  which.standing_still = false;
-  if (which.clock_stands_still) {
-    which.clock.stood_still(which.still_since, now());
-    which.clock_went_on_at = now();
-  }
-  network_.islands_changed();
-  for (auto& what : std::exchange(which.deferred, {}))
-    what();
-  for (const auto& each : agents_)
-    if (&each->where() == &which) each->go_on();
-  for (const auto& each : daemons_)
-    if (&each->where() == &which) each->go_on();
-  for (const auto& each : guardians_)
-    if (&each->where() == &which) each->go_on();
-}
-
-void world::set_island(host& which, std::uint32_t island) {
-  if (which.island == island) return;
-  ++faults_;
-  which.island = island;
-  trace([&] { return which.name + " moves to island " + std::to_string(island); });
-  network_.islands_changed();
-}
-
-bool world::faults_active() const {
-  return network_.any_silent() || std::any_of(hosts_.begin(), hosts_.end(), [](const auto& each) {
-           return each->island != 0 || each->standing_still || !each->powered;
-         });
-}
-
-void world::heal_everything() {
-  trace([] { return "everything heals"; });
-  for (const auto& each : hosts_)
-    each->island = 0;
-  network_.heal_links();
-  for (const auto& each : hosts_)
-    go_on(*each);
-  for (const auto& each : agents_)
-    each->continue_after_stop();
-  if (daemon* const here = current_daemon()) here->continue_after_stop();
 }
 
 // ---- the verdict -------------------------------------------------------------------------------

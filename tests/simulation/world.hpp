@@ -16,10 +16,12 @@
 
 #include <concepts>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun::simulation {
@@ -51,7 +53,10 @@ struct world_options {
   mutant mutation;
   unsigned double_percent = 0;         // of the statuses the daemon reads twice
   bool first_daemon_recovers = false;  // waits for agents of an earlier daemon; later ones always
-  std::uint64_t window_most = 16;      // messages under way on a connection: 1 to so many
+  bool embeds = false;             // an agent on the endpoint's host hosts a daemon where none is
+  bool embedded_recovers = false;  // and that waits for agents of an earlier daemon, too
+  std::uint64_t window_most = 16;  // messages under way on a connection: 1 to so many
+  strictness strict;
   std::uint64_t events_most = 1'000'000;
   bool tracing = false;
 };
@@ -65,13 +70,18 @@ class world {
 
   // ---- building, and what people do ----
   host& add_host();
-  agent& start_agent(host& on, std::uint32_t worker_count = 2);
-  daemon& start_daemon(host& on);
+  agent& start_agent(host& on, agent_wish wish = {});
+  // The endpoint's name is that host's from now on: there agents look for a daemon.
+  void set_endpoint(const host& on);
+  // And starts one there, a program of its own; none where its port is taken.
+  daemon* start_daemon(host& on);
   void signal(agent& whom, int number);
   bool finishing() const { return finishing_; }
   bool first_daemon_recovers() const { return options_.first_daemon_recovers; }
+  bool embedded_recovers() const { return options_.embedded_recovers; }
   std::uint64_t window_most() const { return options_.window_most; }
   unsigned double_percent() const { return options_.double_percent; }
+  const strictness& strict() const { return options_.strict; }
   void finish_training();  // from now on workers of a complete round soon end with 0
 
   // ---- time ----
@@ -81,8 +91,13 @@ class world {
   bool run_until_true(const std::function<bool()>& condition, duration limit);
 
   // ---- faults ----
-  void kill_agent(agent& which);
-  void kill_daemon();
+  void kill_agent(agent& which);  // and the daemon in it
+  void kill_daemon();             // and the agent round it
+  void stop_process(agent& which);
+  void continue_process(agent& which);
+  void stop_daemon(daemon& which);
+  void continue_daemon(daemon& which);
+  void block(agent& which);
   void lose_power(host& which);
   void give_power(host& which);
   void stand_still(host& which, bool clock_too);
@@ -92,7 +107,10 @@ class world {
   void make_unkillable(worker_group& group, duration time);
   void fail_next_service(host& which) { services_to_fail_.insert(which.id); }
   void fail_next_start(host& which) { starts_to_fail_.insert(which.id); }
-  void forget_planned_failures() { services_to_fail_.clear(), starts_to_fail_.clear(); }
+  void stall_next_start(host& which, duration time, bool unkillable) {
+    starts_to_stall_[which.id] = {time, unkillable};
+  }
+  void forget_planned_failures();
   void set_island(host& which, std::uint32_t island);
   void heal_everything();  // links, hosts that stand still; power and daemons are the scenario's
   void note_fault() { ++faults_; }
@@ -112,8 +130,10 @@ class world {
   const host& host_at(host_id id) const { return *hosts_[id]; }
   std::size_t hosts() const { return hosts_.size(); }
   std::vector<std::unique_ptr<agent>>& agents() { return agents_; }
-  daemon* current_daemon();
-  std::uint64_t daemon_index() const { return daemons_.size(); }
+  daemon* current_daemon();                // the newest that lives
+  daemon* daemon_of(std::uint64_t index);  // while it lives
+  bool has_daemon_at_endpoint() const;
+  const std::string& endpoint_address() const { return endpoint_address_; }
   std::optional<host_id> host_of_address(const std::string& address, host_id from) const;
   std::size_t agents_here() const;  // alive and neither leaving nor asked to
 
@@ -123,6 +143,7 @@ class world {
   void kill_workers(agent& by, round_number round_most);
   bool service_fails(host_id on) { return services_to_fail_.erase(on) == 1; }
   void agent_exits(agent& who);
+  void daemon_exits(daemon& which);
   void run_closed(daemon& by, const core::run_view& view) { checkers_.run_closed(by, view); }
   void message_sent(const connection& over, int end, const parcel& message);
   void message_read(const connection& over, int end, const payload& message);
@@ -147,6 +168,7 @@ class world {
   const std::string& transcript() const { return transcript_; }
 
  private:
+  daemon& add_daemon(host& on, agent* inside);
   void trace_line(const std::string& text);
   void note_failed_start(const payload& message);
   void on_host(host& which, duration delay, std::function<void()> what);
@@ -166,12 +188,13 @@ class world {
   std::vector<std::unique_ptr<guardian>> guardians_;
   std::set<host_id> services_to_fail_;
   std::set<host_id> starts_to_fail_;
+  std::map<host_id, std::pair<duration, bool>> starts_to_stall_;
   std::set<std::pair<instance_id, round_number>> collateral_;
   std::set<std::pair<instance_id, round_number>> finished_;
   bool finishing_ = false;
   std::uint64_t faults_ = 0;
   std::uint64_t groups_ = 0;
-  std::string daemon_address_;
+  std::string endpoint_address_;
   std::string violation_;
   std::string transcript_;
 };

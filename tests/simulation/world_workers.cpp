@@ -1,5 +1,6 @@
 #include "tests/simulation/world.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -28,6 +29,8 @@ void world::start_workers(agent& by, const core::start_workers& effect) {
   group->host = by.where().id;
   group->boot = by.where().boots;
   group->session = by.session();
+  group->run_id = by.greeting().run_id;
+  group->told_by = by.told_by();
   group->instance = effect.instance;
   group->round = effect.round;
   group->place = effect.place;
@@ -46,7 +49,15 @@ void world::start_workers(agent& by, const core::start_workers& effect) {
     checkers_.worker_failed(*group);
     end_worker(*group, 0, false, cause_class::start, 2);
   }
-  on_host(by.where(), random_.between(200us, habits().start_most), [=, this] {
+  duration taken = random_.between(200us, habits().start_most);
+  if (const auto stall = starts_to_stall_.find(group->host); stall != starts_to_stall_.end()) {
+    taken = std::max(taken, stall->second.first);
+    if (stall->second.second) make_unkillable(*group, taken);
+    ++faults_;
+    trace([&] { return by.where().name + ": an exec stalls for " + ddprun::to_text(taken); });
+    starts_to_stall_.erase(stall);
+  }
+  on_host(by.where(), taken, [=, this] {
     if (group->alive != group->workers.size()) return;
     group->all_executed = true;
     group->owner->post([=] { group->owner->step(core::workers_started{group->round}); });
@@ -214,6 +225,14 @@ void world::agent_exits(agent& who) {
   checkers_.agent_left(who);
   who.die();
   network_.process_died(who, false);
+  if (who.hosted != nullptr) who.hosted->linger(who.greeting().settings.timing.linger);
+}
+
+void world::daemon_exits(daemon& which) {
+  if (!which.alive()) return;
+  trace([&] { return "daemon " + std::to_string(which.index) + " ends"; });
+  which.die();
+  network_.process_died(which, false);
 }
 
 }  // namespace ddprun::simulation

@@ -6,6 +6,13 @@ using namespace ddprun;
 using namespace ddprun::core;
 using ddprun::test::member_story;
 
+namespace {
+
+// Of the default timers: when a node without a daemon ends its workers.
+constexpr duration orphan_end = 540s;
+
+}  // namespace
+
 TEST_CASE("a status is sent per heartbeat, and at once on a change") {
   member_story story;
   story.connect();
@@ -22,7 +29,7 @@ TEST_CASE("a dead daemon alone costs nothing") {
     member_story story;
     story.run_as_member();
     story.lose_daemon();
-    story.pass(7200s);
+    story.pass(orphan_end - 2s);
     CHECK_FALSE(story.did<kill_workers>());
     CHECK_FALSE(story.left);
     CHECK(story.machine().phase() == member_phase::running);
@@ -31,16 +38,66 @@ TEST_CASE("a dead daemon alone costs nothing") {
     member_story story;
     story.run_as_leader(3);
     story.lose_daemon();
-    story.pass_with_members(7200s);
+    story.pass_with_members(orphan_end - 2s);
     CHECK_FALSE(story.did<kill_workers>());
   }
-  SECTION("a member without peers always") {
+  SECTION("a member without peers") {
     member_story story;
     story.run_as_leader(1);
     story.lose_daemon();
-    story.pass(7200s);
+    story.pass(orphan_end - 2s);
     CHECK_FALSE(story.did<kill_workers>());
+    CHECK_FALSE(story.did<stop_workers>());
   }
+}
+
+// The daemon waits orphan_limit for nodes of which it can reach none, and no longer.
+TEST_CASE("nobody runs on without a daemon until orphan_limit, whoever vouches") {
+  member_story story;
+  bool has_members = false;
+  SECTION("a member whose tether answers") {
+    story.run_as_member();
+  }
+  SECTION("a leader that holds the tethers of all") {
+    story.run_as_leader(3);
+    has_members = true;
+  }
+  SECTION("a node without peers") {
+    story.run_as_leader(1);
+  }
+  story.lose_daemon();
+  const time_point last = story.now();
+  story.forget();
+  const auto pass = [&](duration time) {
+    has_members ? story.pass_with_members(time) : story.pass(time);
+  };
+  pass(orphan_end - 2s);
+  CHECK_FALSE(story.did<stop_workers>());
+  // First politely: no other round can have begun.
+  pass(4s);
+  CHECK(story.did<stop_workers>());
+  CHECK_FALSE(story.did<kill_workers>());
+  pass(story.timing.stop_grace);
+  CHECK(story.did<kill_workers>());
+  CHECK(story.now() < last + story.timing.orphan_limit * 98 / 100);
+  story.workers_end_by_signal(9);
+  CHECK(story.machine().phase() == member_phase::stopped);
+  story.connect();
+  REQUIRE_FALSE(story.sent.causes.empty());
+  CHECK(story.sent.causes[0].kind == cause_class::node_lost);
+  CHECK(story.sent.causes[0].text.find("no rendezvous daemon at") != std::string::npos);
+}
+
+TEST_CASE("a short orphan_limit leaves no more grace than fits into it") {
+  member_story story;
+  story.timing.orphan_limit = 20s;
+  story.run_as_member();
+  story.lose_daemon();
+  const time_point last = story.now();
+  story.forget();
+  while (!story.did<kill_workers>() && story.now() < last + 30s)
+    story.pass(10ms);
+  CHECK(story.now() <= last + 19s);
 }
 
 TEST_CASE("a member in contact with the daemon needs no tether") {
@@ -213,6 +270,30 @@ TEST_CASE("a loop that was late gives the others time for one answer before it k
     CHECK_FALSE(story.did<kill_workers>());
     story.pass(2 * story.timing.heartbeat_interval);
     CHECK(story.did<kill_workers>());
+  }
+}
+
+TEST_CASE("a node that stood still for longer than orphan_limit asks before it ends its workers") {
+  member_story story;
+  story.run_as_leader(1);
+  story.forget();
+  SECTION("and runs on when the daemon answers") {
+    const std::uint64_t before = story.sent.seq;
+    story.freeze(2000s);
+    story.tell(member_loop_was_late{2000s});
+    story.say(answer{before});  // it waited in the socket, and says nothing of now
+    story.tell(member_time_passed{});
+    story.pass(60s);
+    CHECK_FALSE(story.did<stop_workers>());
+  }
+  SECTION("and ends them when nobody does") {
+    story.daemon_answers = false;
+    story.freeze(2000s);
+    story.tell(member_loop_was_late{2000s});
+    story.tell(member_time_passed{});
+    CHECK_FALSE(story.did<stop_workers>());
+    story.pass(2 * story.timing.heartbeat_interval);
+    CHECK(story.did<stop_workers>());
   }
 }
 

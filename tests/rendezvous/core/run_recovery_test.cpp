@@ -1,46 +1,11 @@
 #include "tests/support/catch.hpp"
-#include "tests/support/run_story.hpp"
+#include "tests/support/orphans_story.hpp"
+
+#include <csignal>
 
 using namespace ddprun;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
-
-namespace {
-
-core::run_options restarted() {
-  core::run_options options;
-  options.recovery_until = run_story::origin + 10s;
-  return options;
-}
-
-// Nodes as they were in round 7 of instance 42 when their daemon died.
-struct orphans_story : run_story {
-  explicit orphans_story(std::uint32_t count, run_settings with = nodes_of(1, 4))
-      : run_story(restarted()), settings(with) {
-    for (std::uint32_t slot = 0; slot < count; ++slot) {
-      fake_node& who = node("n" + std::to_string(slot), settings);
-      assignment place;
-      place.slot = slot;
-      place.group_world_size = count;
-      place.rank_first = 2 * slot;
-      place.world_size = 2 * count;
-      place.master_address = "10.0.0.1";
-      place.master_port = place.tether_port = 4000;
-      place.leader_node = "n0";
-      who.state.instance = 42;
-      who.state.round = 7;
-      who.state.desired_seq = 30 + slot;
-      who.state.phase = member_phase::running;
-      who.state.place = place;
-      who.state.restarts_used = 2;
-      members.push_back(&who);
-    }
-  }
-  run_settings settings;
-  std::vector<fake_node*> members;
-};
-
-}  // namespace
 
 TEST_CASE("a restarted daemon keeps a round when all its members say that they run it") {
   orphans_story story(3);
@@ -82,6 +47,17 @@ TEST_CASE("no round starts before the recovery window has passed") {
   CHECK(story.why().find("the daemon has just started") == 0);
   story.pass(100ms);
   CHECK(newcomer.wanted.phase == desired_phase::prepare);
+}
+
+// Who waits in the accept queue counts, and time passes only when that is empty.
+TEST_CASE("the end of the recovery window is judged when time passes, not at a hello") {
+  orphans_story story(3);
+  story.connect(*story.members[0]);
+  story.now += 11s;
+  story.connect(*story.members[1]);
+  story.connect(*story.members[2]);
+  CHECK(story.view().phase == run_phase::running);
+  CHECK(story.members[0]->wanted.phase == desired_phase::run);
 }
 
 TEST_CASE("an incomplete round is ended free of charge, and the missing are fenced") {
@@ -178,16 +154,170 @@ TEST_CASE("agents of an instance that waited only go on gathering") {
   CHECK(story.view().round == 2);
 }
 
-TEST_CASE("without a window the first agent of an instance brings it back") {
-  orphans_story story(2);
-  story.now = run_story::origin + 20s;
+TEST_CASE("members that come back after the window are waited for as within it") {
+  orphans_story story(3);
+  story.now = run_story::origin + 12s;
+  const bool is_first = GENERATE(true, false);
+  if (!is_first) {
+    // It opens an instance, which waits for more.
+    fake_node& newcomer = story.joined("new", story.settings);
+    CHECK(newcomer.wanted.phase == desired_phase::wait);
+    CHECK(story.view().instance == newcomer.wanted.instance);
+  }
   story.connect(*story.members[1]);
-  CHECK(story.view().instance == 42);
-  CHECK(story.members[1]->wanted.phase == desired_phase::stop);
+  CHECK(story.why().find("nodes that run a round have come") == 0);
+  CHECK(story.members[1]->desired_count == 0);
+  CHECK(story.members[1]->answered == story.members[1]->state.seq);
+  SECTION("and the round is kept when all are here") {
+    story.pass(3s);
+    story.connect(*story.members[0]);
+    story.connect(*story.members[2]);
+    CHECK(story.view().instance == 42);
+    CHECK(story.view().phase == run_phase::running);
+    for (const fake_node* const who : story.members)
+      CHECK(who->wanted.phase == desired_phase::run);
+  }
+  SECTION("and ended when some do not come") {
+    story.pass(9900ms);
+    CHECK(story.members[1]->desired_count == 0);
+    story.pass(200ms);
+    CHECK(story.view().instance == 42);
+    CHECK(story.members[1]->wanted.phase == desired_phase::stop);
+    story.connect(*story.members[0]);
+    story.connect(*story.members[2]);
+    story.stop_all();
+    story.beat_all();
+    story.pass(1s);
+    CHECK(story.view().round == 9);
+  }
+}
+
+TEST_CASE("a newcomer's instance that has not begun gives way: it becomes a spare, or is refused") {
+  run_settings settings = nodes_of(2, 2);
+  SECTION("a spare") {
+    settings.spares_max = 1;
+  }
+  SECTION("refused") {}
+  orphans_story story(2, settings);
+  story.now = run_story::origin + 12s;
+  fake_node& newcomer = story.joined("new", settings);
   story.connect(*story.members[0]);
-  story.stop_all();
-  story.beat_all();
-  CHECK(story.view().round == 9);
+  story.connect(*story.members[1]);
+  CHECK(story.view().phase == run_phase::running);
+  CHECK(story.view().instance == 42);
+  if (settings.spares_max == 1) {
+    CHECK(newcomer.wanted.phase == desired_phase::wait);
+    CHECK(newcomer.wanted.instance == 42);
+  } else {
+    CHECK(newcomer.refusal.find("is full") != std::string::npos);
+  }
+}
+
+TEST_CASE("an instance that has placed somebody does not give way") {
+  orphans_story story(2);
+  story.now = run_story::origin + 12s;
+  fake_node& newcomer = story.joined("new", nodes_of(1, 1));
+  CHECK(newcomer.wanted.phase == desired_phase::prepare);
+  story.members[0]->greeting.settings = nodes_of(1, 1);
+  story.connect(*story.members[0]);
+  CHECK(story.members[0]->wanted.phase == desired_phase::fence);
+}
+
+TEST_CASE("one who comes and goes with the claim of a round holds up nobody for ever") {
+  orphans_story story(2);
+  story.now = run_story::origin + 12s;
+  fake_node& newcomer = story.joined("new", nodes_of(1, 2));
+  fake_node& liar = *story.members[0];
+  liar.state.phase = member_phase::joined;  // it has no workers to wait for
+  liar.state.place.reset();
+  liar.greeting.settings.timing.orphan_limit = 30s;
+  for (int times = 0; times < 20; ++times) {
+    liar.state.instance = 1000 + static_cast<instance_id>(times);
+    story.connect(liar);
+    story.disconnect(liar);
+    story.pass(11s, {&liar});
+  }
+  story.pass(31s);
+  CHECK(story.view().instance == newcomer.wanted.instance);
+  CHECK(story.view().round == 1);
+}
+
+TEST_CASE("whoever waits and leaves while claims are waited for ends nothing") {
+  orphans_story story(2);
+  story.now = run_story::origin + 12s;
+  fake_node& newcomer = story.joined("new", story.settings);
+  fake_node& other = story.joined("other", story.settings);
+  story.connect(*story.members[0]);
+  story.ask_to_leave(newcomer, SIGTERM);
+  CHECK(newcomer.wanted.phase == desired_phase::close);
+  story.ask_to_leave(other, SIGINT);
+  CHECK(other.wanted.phase == desired_phase::wait);
+  story.connect(*story.members[1]);
+  CHECK(story.members[1]->wanted.phase != desired_phase::close);
+}
+
+TEST_CASE("a found round of which all who came back have succeeded ends the run well") {
+  orphans_story story(3);
+  for (fake_node* const who : story.members)
+    who->state.phase = member_phase::succeeded;
+  story.connect(*story.members[0]);
+  story.connect(*story.members[1]);
+  CHECK(story.members[0]->desired_count == 0);
+  story.pass(10s);
+  CHECK(story.view().phase == run_phase::closed);
+  CHECK(story.view().exit_code == 0);
+  CHECK(story.members[0]->wanted.phase == desired_phase::close);
+  CHECK(story.members[0]->wanted.exit_code == 0);
+  CHECK(story.members[0]->wanted.text.find("1 of 3 nodes of round 7 have not come back") !=
+        std::string::npos);
+  story.goodbye(*story.members[0]);
+  story.goodbye(*story.members[1]);
+  SECTION("the next instance waits for what may live of it") {
+    fake_node& next = story.joined("n0", nodes_of(1, 1));
+    CHECK(next.wanted.phase == desired_phase::wait);
+    story.pass(15s);
+    CHECK(next.wanted.phase == desired_phase::wait);
+    story.pass(2s);
+    CHECK(next.wanted.phase == desired_phase::prepare);
+  }
+  SECTION("the last one is told when it comes") {
+    story.connect(*story.members[2]);
+    CHECK(story.members[2]->wanted.phase == desired_phase::close);
+    CHECK(story.members[2]->wanted.exit_code == 0);
+  }
+}
+
+TEST_CASE("a claimant that is lost may run on, and those that it held: nobody starts beside them") {
+  orphans_story story(2);
+  story.connect(*story.members[0]);
+  SECTION("for as long as a node lives without a daemon") {
+    story.disconnect(*story.members[0]);
+    fake_node& newcomer = story.joined("new", nodes_of(1, 1));
+    story.pass(30s);
+    CHECK(newcomer.wanted.phase == desired_phase::wait);
+    CHECK(newcomer.wanted.text.find("of an earlier life of this run") != std::string::npos);
+    story.pass(560s);
+    CHECK(newcomer.wanted.phase == desired_phase::wait);
+    story.pass(11s);
+    CHECK(newcomer.wanted.phase == desired_phase::prepare);
+  }
+  SECTION("for two isolation limits, once it is known to be dead") {
+    story.guardian(*story.members[0]);
+    fake_node& newcomer = story.joined("new", nodes_of(1, 1));
+    story.pass(16s);
+    CHECK(newcomer.wanted.phase == desired_phase::wait);
+    story.pass(1s);
+    CHECK(newcomer.wanted.phase == desired_phase::prepare);
+  }
+  SECTION("or until they are here") {
+    story.disconnect(*story.members[0]);
+    story.joined("new", story.settings);
+    story.pass(30s);
+    story.connect(*story.members[0]);
+    story.connect(*story.members[1]);
+    CHECK(story.view().instance == 42);
+    CHECK(story.view().phase == run_phase::running);
+  }
 }
 
 TEST_CASE("only waiting nodes come back: the round that they were told of may still live") {

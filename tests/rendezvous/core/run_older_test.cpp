@@ -1,0 +1,137 @@
+// What may live of an instance that is closed, and the first round of the next one.
+#include "tests/support/catch.hpp"
+#include "tests/support/orphans_story.hpp"
+
+#include <csignal>
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Two nodes run; the second cannot be reached any more when a person stops the run.
+struct stopped_story : run_story {
+  explicit stopped_story() {
+    a = &joined("a", nodes_of(1, 2));
+    b = &joined("b", nodes_of(1, 2));
+    start_round();
+    first = view().instance;
+    disconnect(*b);
+    pass(1s);
+    ask_to_leave(*a, SIGINT);
+    pass(1s);  // b is lost meanwhile: nobody waits for it
+    stop_all();
+    REQUIRE(a->wanted.phase == desired_phase::close);
+    REQUIRE(a->wanted.exit_code == 130);
+    goodbye(*a);
+  }
+  fake_node* a = nullptr;
+  fake_node* b = nullptr;
+  instance_id first = 0;
+};
+
+}  // namespace
+
+TEST_CASE("the instance after an operator's stop waits for a node that could not be reached") {
+  stopped_story story;
+  fake_node& next = story.joined("c", nodes_of(1, 1));
+  CHECK(story.view().instance != story.first);
+  CHECK(next.wanted.phase == desired_phase::wait);
+  CHECK(story.why().find("of an earlier life of this run must be gone") != std::string::npos);
+  SECTION("until its isolation limit has passed") {
+    story.pass(7s);
+    CHECK(next.wanted.phase == desired_phase::wait);
+    story.pass(2s);
+    CHECK(next.wanted.phase == desired_phase::prepare);
+  }
+  SECTION("until its guardian says that it is dead") {
+    story.guardian(*story.b);
+    CHECK(next.wanted.phase == desired_phase::prepare);
+  }
+  SECTION("until it has come back and ended its workers") {
+    story.connect(*story.b);
+    CHECK(story.b->wanted.phase == desired_phase::close);
+    story.pass(20s);
+    CHECK(next.wanted.phase == desired_phase::wait);
+    CHECK(next.wanted.text.find("the workers of b of an earlier life") != std::string::npos);
+    story.goodbye(*story.b);
+    CHECK(next.wanted.phase == desired_phase::prepare);
+  }
+  SECTION("until it has come back, and was lost again") {
+    story.connect(*story.b);
+    story.disconnect(*story.b);
+    story.pass(16s);
+    CHECK(next.wanted.phase == desired_phase::wait);
+    story.pass(1s);
+    CHECK(next.wanted.phase == desired_phase::prepare);
+  }
+  SECTION("not for one that comes back, answers, and does not end") {
+    story.connect(*story.b);
+    story.pass(59s);
+    CHECK(next.wanted.phase == desired_phase::wait);
+    story.pass(2s);
+    CHECK(story.b->connection == 0);
+    story.pass(17s);
+    CHECK(next.wanted.phase == desired_phase::prepare);
+  }
+}
+
+TEST_CASE("where no node could be reached, an operator's stop leaves them the orphan limit") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(1, 1));
+  story.start_round();
+  story.disconnect(a);
+  story.pass(3s);
+  CHECK(story.view().phase == run_phase::stopping);
+  story.step(core::operator_stop_requested{"maintenance"});
+  CHECK(story.view().phase == run_phase::closed);
+  fake_node& next = story.joined("b", nodes_of(1, 1));
+  story.pass(595s);
+  CHECK(next.wanted.phase == desired_phase::wait);
+  story.pass(10s);
+  CHECK(next.wanted.phase == desired_phase::prepare);
+}
+
+TEST_CASE("a run that ended with everybody present begins anew at once") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(1, 1));
+  story.start_round();
+  story.say(a, member_phase::succeeded);
+  story.goodbye(a);
+  CHECK(story.joined("a", nodes_of(1, 1)).wanted.phase == desired_phase::prepare);
+}
+
+TEST_CASE("the wait for older workers does not count towards join_timeout") {
+  run_settings settings = nodes_of(1, 1);
+  settings.timing.join_timeout = 20s;
+  run_story story;
+  fake_node& a = story.joined("a", settings);
+  story.start_round();
+  story.disconnect(a);
+  story.pass(3s);
+  story.step(core::operator_stop_requested{"maintenance"});
+  fake_node& next = story.joined("b", settings);
+  story.pass(500s);
+  CHECK(next.wanted.phase == desired_phase::wait);
+}
+
+TEST_CASE("the orphan limit counts from the last word of any member that cannot be reached") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(2, 2));
+  fake_node& b = story.joined("b", nodes_of(2, 2));
+  story.start_round();
+  // The stop is issued, but its answer does not come: both speak for five more seconds, and go.
+  story.fail(a, 3);
+  story.pass(5s);
+  story.disconnect(a);
+  story.disconnect(b);
+  story.pass(598s);
+  CHECK(story.view().phase == run_phase::stopping);
+  fake_node& c = story.joined("c", nodes_of(2, 2));
+  fake_node& d = story.joined("d", nodes_of(2, 2));
+  CHECK(c.wanted.phase == desired_phase::wait);
+  story.pass(10s);
+  CHECK(story.view().phase == run_phase::preparing);
+  CHECK((c.wanted.phase == desired_phase::prepare || d.wanted.phase == desired_phase::prepare));
+}

@@ -1,0 +1,61 @@
+// A fault is one thing that goes wrong in a schedule, and when. A new one is a line here, a row of
+// the table in fault.cpp, and what it does in play_faults.cpp.
+//
+// Thread rule: plain values.
+#pragma once
+
+#include "rendezvous/core/settings.hpp"
+#include "tests/simulation/random_source.hpp"
+#include "tests/simulation/timeline.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace ddprun::simulation {
+
+enum class fault_kind {
+  break_daemon_connection,
+  break_tether,
+  isolate_host,  // an island of its own for `length`
+  split,         // hosts of `mask` on another island for `length`
+  silence,       // from a host to another one, one way, for `length`
+  kill_agent,    // and start another one on the host after `length`, unless it is 0
+  lose_power,    // and the same after `length`
+  stop_agent,    // SIGSTOP for `length`, with the daemon that it hosts
+  block_agent,   // its loop stands still for `length`, a daemon that it hosts does not
+  freeze_host,   // for `length`; `value` 1: its clock too
+  kill_daemon,   // and the agent that hosts it; another one starts after `length`
+  stop_daemon,   // SIGSTOP for `length`
+  fail_worker,   // `value`: 0 exit, 1 signal
+  unkillable,    // a worker, for `length`
+  fail_service,
+  fail_start,
+  stall_start,   // the next exec there takes `length`; `value` 1: and no signal ends it
+  signal_agent,  // `value`: the signal
+  join,          // a newcomer on a new host
+  finish,        // training ends
+  operator_stop,
+  islands,       // four bits of `mask` for each host name its island, for `length`
+  succeed_node,  // the workers of a host end with 0
+  signal_all,    // SIGTERM to every agent
+  break_all,     // every connection of the daemon
+  move_daemon,   // a new one on `host`, where the name points now; the old one is cut off for
+                 // `length`, or, `value` 1, gets SIGSTOP for so long, or, 2, goes on
+};
+
+struct fault {
+  moment at{};
+  fault_kind kind = fault_kind::join;
+  std::uint32_t host = 0;
+  std::uint32_t other = 0;
+  std::uint64_t mask = 0;
+  duration length{};
+  int value = 0;
+};
+
+// Drawn by the weights of the table, at any moment until `last`.
+fault random_fault(random_source& random, std::uint32_t hosts, const timers& timing, moment last);
+
+std::string to_text(const fault& each);
+
+}  // namespace ddprun::simulation

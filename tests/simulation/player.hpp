@@ -1,0 +1,45 @@
+// A player plays one schedule: builds its world, lets its faults happen, heals everything, and
+// waits for what must follow. player.cpp: the beginning and the end; player_faults.cpp: the faults.
+//
+// Thread rule: one thread. Ownership: keeps a reference to the schedule.
+#pragma once
+
+#include "tests/simulation/schedule.hpp"
+
+namespace ddprun::simulation {
+
+class player {
+ public:
+  explicit player(const schedule& plan) : plan_(plan), world_(plan.options) {}
+
+  outcome run();
+
+ private:
+  host& host_at(std::uint32_t number) {
+    return world_.host_at(number % static_cast<std::uint32_t>(world_.hosts()));
+  }
+  // The newest living agent of a host; none if there is none.
+  agent* agent_on(std::uint32_t number);
+  worker_group* group_on(std::uint32_t number);
+  void begin();
+  void count_messages(const connection& over);
+  void apply(const fault& each);
+  void cut(const fault& each);
+  void end_processes(const fault& each);
+  void stand_still(const fault& each);
+  void ill_workers(const fault& each);
+  void move_daemon(const fault& each);
+  void start_again(host& on, duration after);
+  void start_daemon_again(duration after);
+  void bring_daemon();
+  void heal();
+  void check_recovery(outcome& result);
+  void check_end();
+
+  const schedule& plan_;
+  world world_;
+  host* daemon_host_ = nullptr;
+  std::uint64_t daemon_messages_ = 0;
+};
+
+}  // namespace ddprun::simulation
