@@ -99,10 +99,12 @@ class Bench:
         self.commands = Commands()
         self.catch = ["--reporter", "compact"] + ([] if keep_going else ["--abort"])
         steps = [count for count in (100, 1000) if count < schedules]
+        steps += [schedules] if schedules else []
         # (name, program, tests, schedules, seconds that the unchanged tree takes)
         self.stages = [("unit tests", "unit", [], 0, 0.0)]
-        self.stages += [(f"{n} schedules", "simulation", [NOT_CHURN], n, 0.0) for n in steps]
-        self.stages += [(f"{schedules} schedules", "simulation", [], schedules, 0.0)]
+        for count in steps:
+            tests = [] if count == schedules else [NOT_CHURN]
+            self.stages.append((f"{count} schedules", "simulation", tests, count, 0.0))
 
     # ---- the unchanged tree ----
 
@@ -111,7 +113,8 @@ class Bench:
         self._copy()
         self._write_ninja()
         jobs = str(os.cpu_count())
-        status, output = self.commands.run(["ninja", "-j", jobs], self.tree, 3600)
+        programs = sorted({program for _, program, *_ in self.stages})
+        status, output = self.commands.run(["ninja", "-j", jobs, *programs], self.tree, 3600)
         if status != 0:
             return "the unchanged tree does not build:\n" + output[-4000:]
         memory = self.folder / "unchanged.json"

@@ -29,7 +29,8 @@ def parse(argv):
     parser.add_argument("--files", nargs="+", metavar="GLOB", default=GLOBS,
                         help="mutated files, from the top of the tree")  # fmt: skip
     parser.add_argument("--jobs", type=int, default=2, help="mutants judged at a time")
-    parser.add_argument("--schedules", type=int, default=10_000, help="of the simulator, at most")
+    parser.add_argument("--schedules", type=int, default=10_000,
+                        help="of the simulator, at most; 0: only the unit tests")  # fmt: skip
     parser.add_argument("--list", action="store_true", help="print the chosen mutants, judge none")
     parser.add_argument("--only", type=int, nargs="+", metavar="N",
                         help="these numbers of the list")  # fmt: skip
