@@ -276,3 +276,43 @@ TEST_CASE("a draining node begins no round, whoever asks") {
   CHECK(story.sent.phase == member_phase::stopped);
   CHECK(story.sent.round == 1);
 }
+
+TEST_CASE("once a fenced node has joined anew it is as any other") {
+  member_story story;
+  story.run_as_member();
+  story.want(desired_phase::fence, 1);
+  story.workers_end_by_signal(SIGKILL);
+  REQUIRE(story.sent.instance == 0);
+  story.assign(2, 1, 2);
+  story.reach_leader();
+  story.tell(workers_started{2});
+  story.want(desired_phase::stop, 2);
+  story.workers_end_by_signal(SIGTERM);
+  CHECK(story.sent.phase == member_phase::stopped);
+  CHECK(story.sent.instance == member_story::instance);
+  CHECK(story.sent.round == 2);
+}
+
+TEST_CASE("the last place of a round makes sense, the one after it does not") {
+  const std::uint32_t slot = GENERATE(2U, 3U);
+  member_story story;
+  story.connect();
+  desired order = story.order(desired_phase::run, 1);
+  order.place = assignment{slot, 3, 4, 6, "10.0.0.1", 29501, 29500, "node-a", {}};
+  SECTION("sound but for the slot") {}
+  SECTION("without the leader's port") {
+    order.place->tether_port = 0;
+  }
+  SECTION("without the leader's address") {
+    order.place->master_address.clear();
+  }
+  const bool sound =
+      slot == 2 && order.place->tether_port != 0 && !order.place->master_address.empty();
+  story.say(order);
+  CHECK(story.did<dial_tether>() == sound);
+  CHECK((story.machine().phase() == member_phase::failed) == !sound);
+  if (sound) return;
+  story.lose_daemon();
+  story.connect();
+  CHECK_FALSE(story.sent.place);
+}
