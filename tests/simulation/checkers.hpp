@@ -34,9 +34,9 @@ class daemon;
 // kept is switched on here, for all families.
 struct strictness {
   // Workers of two instances of one run id do not overlap either.
-  bool across_instances = false;
+  bool across_instances = true;
   // Nobody runs on without a daemon for longer than the orphan limit.
-  bool orphans_end = false;
+  bool orphans_end = true;
 };
 
 class checkers {
