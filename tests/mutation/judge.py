@@ -17,15 +17,20 @@ ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("rendezvous/core", "rendezvous/protocol", "tests/rendezvous/core", "tests/simulation",
           "tests/support", "rendezvous/error.hpp", "rendezvous/error.cpp",
           "rendezvous/version.hpp")  # fmt: skip
+# What is compiled for every mutant is read once.
+STANDARD = ("algorithm", "chrono", "deque", "list", "map", "memory", "optional", "set", "string",
+            "unordered_map", "utility", "variant", "vector")  # fmt: skip
 # Group: (folders or files, flags). Schedules are played by the hundred thousand: optimized.
 UNITS = {
-    "core": (("rendezvous/core", "rendezvous/protocol", "rendezvous/error.cpp"), "-O1"),
-    "unit": (("tests/rendezvous/core",), "-O0 -I pch -include tests/support/catch.hpp"),
+    "core": (("rendezvous/core", "rendezvous/protocol", "rendezvous/error.cpp"),
+             "-O1 -include standard.hpp"),
+    "unit": (("tests/rendezvous/core",), "-O0 -include tests/support/catch.hpp"),
     "simulation": (("tests/simulation",), "-O2"),
     "main": (("tests/support/catch_main.cpp",), "-O0"),
 }
 FLAGS = "-std=c++20 -w"
 NOT_CHURN = "~churn*"  # ten thousand nodes are its least
+FUZZ = "whatever a member is told*"  # takes longer than all the others
 MEMORY_BYTES_MAX = 4 << 30
 
 
@@ -83,6 +88,11 @@ class Commands:
             pass
 
 
+def _write(file, text):
+    if not file.exists() or file.read_text() != text:
+        file.write_text(text)
+
+
 @dataclass
 class Verdict:
     kind: str  # killed, survived, same (the same machine code), broken (does not compile)
@@ -101,7 +111,8 @@ class Bench:
         steps = [count for count in (100, 1000) if count < schedules]
         steps += [schedules] if schedules else []
         # (name, program, tests, schedules, seconds that the unchanged tree takes)
-        self.stages = [("unit tests", "unit", [], 0, 0.0)]
+        self.stages = [("unit tests", "unit", ["~" + FUZZ], 0, 0.0),
+                       ("random words", "unit", [FUZZ], 0, 0.0)]  # fmt: skip
         for count in steps:
             tests = [] if count == schedules else [NOT_CHURN]
             self.stages.append((f"{count} schedules", "simulation", tests, count, 0.0))
@@ -155,19 +166,26 @@ class Bench:
                 if not to.exists() or to.read_bytes() != file.read_bytes():
                     shutil.copyfile(file, to)
         for file in self.tree.rglob("*.[ch]pp"):
-            if file not in wanted:
+            if file not in wanted and self.tree / "pch" not in file.parents:
                 file.unlink()
 
     def _write_ninja(self):
         launcher = "ccache " if shutil.which("ccache") else ""
-        lines = ["rule cxx", f"  command = {launcher}g++ {FLAGS} $flags -I . -MMD -MF $out.d "
-                 "-c $in -o $out", "  depfile = $out.d", "  deps = gcc",
-                 "rule pch", f"  command = g++ {FLAGS} -O0 -I . -x c++-header $in -o $out",
-                 "rule link", "  command = g++ $in -o $out",
-                 "build pch/tests/support/catch.hpp.gch: pch tests/support/catch.hpp"]  # fmt: skip
+        self.pch = self.tree / "pch"
+        self.pch.mkdir(exist_ok=True)
+        standard = "".join(f"#include <{name}>\n" for name in STANDARD)
+        _write(self.pch / "standard.hpp", standard)
+        header = f"g++ {FLAGS} $flags -I . -x c++-header $in -o $out"
+        lines = ["rule cxx", f"  command = {launcher}g++ {FLAGS} $flags -I {self.pch} -I . "
+                 "-MMD -MF $out.d -c $in -o $out", "  depfile = $out.d", "  deps = gcc",
+                 "rule pch", f"  command = {header}", "rule link", "  command = g++ $in -o $out",
+                 "build pch/tests/support/catch.hpp.gch: pch tests/support/catch.hpp",
+                 "  flags = -O0", "build pch/standard.hpp.gch: pch pch/standard.hpp",
+                 "  flags = -O1"]  # fmt: skip
         self.objects, self.flags = {}, {}
         for group, (paths, flags) in UNITS.items():
-            after = " | pch/tests/support/catch.hpp.gch" if "-include" in flags else ""
+            headers = flags.split("-include ")[1:]
+            after = "".join(f" | pch/{header}.gch" for header in headers)
             for path in paths:
                 for file in self._files(self.tree / path):
                     source = str(file.relative_to(self.tree))
@@ -180,10 +198,7 @@ class Bench:
         for program in ("unit", "simulation"):
             every = [f"objects/{one}.o" for one in self._parts(program)]
             lines.append(f"build {program}: link {' '.join(every)}")
-        text = "\n".join(lines) + "\n"
-        to = self.tree / "build.ninja"
-        if not to.exists() or to.read_text() != text:
-            to.write_text(text)
+        _write(self.tree / "build.ninja", "\n".join(lines) + "\n")
 
     def _parts(self, program):
         return [*self.objects["core"], *self.objects[program], *self.objects["main"]]
@@ -207,8 +222,9 @@ class Bench:
             made = desk / f"{Path(unit).name}.o"
             # Named as in the unchanged tree, so that what is the same compiles to the same.
             cwd = desk / "overlay" if unit == mutant.path else self.tree
-            argv = ["g++", *FLAGS.split(), *self.flags[unit].split(), "-I", str(desk / "overlay"),
-                    "-I", str(self.tree), "-c", unit, "-o", str(made)]  # fmt: skip
+            argv = ["g++", *FLAGS.split(), *self.flags[unit].split(), "-I", str(self.pch),
+                    "-I", str(desk / "overlay"), "-I", str(self.tree),
+                    "-c", unit, "-o", str(made)]  # fmt: skip
             status, output = self.commands.run(argv, cwd, 300)
             if status != 0:
                 error = re.search(r"error: .*", output)
@@ -252,8 +268,7 @@ class Bench:
         names = []
         for place in re.finditer(r"^(?:.*/)?(tests/\S+?):(\d+): failed", output, re.MULTILINE):
             lines = (self.tree / place.group(1)).read_text().splitlines()[: int(place.group(2))]
-            cases = [line for line in lines if line.startswith(("TEST_CASE", "SCENARIO"))]
-            name = re.search(r'"(.*)"', cases[-1]) if cases else None
-            names.append(name.group(1) if name else place.group(1))
+            cases = re.findall(r'^TEST_CASE\(\s*"([^"]*)', "\n".join(lines), re.MULTILINE)
+            names.append(cases[-1] if cases else place.group(1))
         last = output.strip().splitlines()[-1:] or ["no output"]
         return "; ".join(dict.fromkeys(names)) or last[0][:100]

@@ -160,6 +160,12 @@ TEST_CASE("a member that comes back to a round of which it has no place is fence
   SECTION("one outside") {
     late.state.place->slot = 2;
   }
+  SECTION("one far outside") {
+    late.state.place->slot = 4'000'000'000;
+  }
+  SECTION("of a round larger than any") {
+    late.state.place->group_world_size = 4'000'000'000;
+  }
   SECTION("of another round") {
     late.state.round = 6;
   }

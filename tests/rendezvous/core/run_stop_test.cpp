@@ -226,6 +226,19 @@ TEST_CASE("a lost node is a cause as old as its silence") {
   CHECK(why.node == "c");
 }
 
+TEST_CASE("a lost node is said to have been silent, or not to have come back") {
+  trio_story story(nodes_of(3, 3));
+  SECTION("silent") {
+    story.pass(10100ms, {story.c});
+    CHECK(story.a->wanted.text == "c was lost: silent for 10 s");
+  }
+  SECTION("not back") {
+    story.disconnect(*story.c);
+    story.pass(2s);
+    CHECK(story.a->wanted.text == "c was lost: connection lost, not back within 2 s");
+  }
+}
+
 TEST_CASE("the first cause is that of the earliest loss") {
   trio_story story(nodes_of(3, 3));
   story.pass(500ms);
