@@ -81,6 +81,7 @@ int agent::run() {
   find_daemon();
   context_.run();
   workers_.reset();
+  reaper_.kill_strays();  // of workers that could not be killed
   guardian_.farewell();
   signals_.clear();  // what is left to do is not worth more than a Ctrl-C
   writer_.finish(output_limit);

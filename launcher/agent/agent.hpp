@@ -16,7 +16,6 @@
 #include "launcher/cli/environment_map.hpp"
 #include "launcher/cli/options.hpp"
 #include "launcher/log/log_mux.hpp"
-#include "launcher/log/writer.hpp"
 #include "launcher/process/boost_spawner.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/stray_reaper.hpp"
@@ -24,6 +23,7 @@
 #include "rendezvous/backend/daemon_session.hpp"
 #include "rendezvous/backend/tether_client.hpp"
 #include "rendezvous/core/member.hpp"
+#include "rendezvous/log/writer.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -90,6 +90,8 @@ class agent {
   void worker_is_over(round_number round, const worker_end& end);
   void worker_not_started(round_number round, std::uint32_t local_rank,
                           const start_failure& failure);
+  void worker_never_started(round_number round, std::uint32_t local_rank);
+  void name_strays(const std::vector<pid_t>& strays);
 
   launch_options options_;
   agent_identity identity_;

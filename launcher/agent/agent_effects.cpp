@@ -72,7 +72,9 @@ void agent::apply(const core::start_workers& effect) {
   facts.node = identity_.node;
   facts.run_id = options_.run_id;
   facts.session = to_string(identity_.session);
-  guardian_.mark(std::string(session_variable) + "=" + facts.session);
+  const std::string mark = std::string(session_variable) + "=" + facts.session;
+  guardian_.mark(mark);
+  reaper_.mark(mark);
 
   const std::vector<std::uint16_t> free_ports =
       unused_kernel_ports(wants_free_port(options_) ? facts.worker_count : 0);
@@ -111,9 +113,13 @@ void agent::apply(const core::start_workers& effect) {
   events.ended = [this, round = effect.round](const worker_end& end) {
     worker_is_over(round, end);
   };
+  events.not_started = [this, round = effect.round](std::uint32_t local_rank) {
+    worker_never_started(round, local_rank);
+  };
+  events.strays_stay = [this](const std::vector<pid_t>& strays) { name_strays(strays); };
   workers_round_ = effect.round;
   workers_ = std::make_unique<worker_group>(context_.get_executor(), spawner_, mux_, &guardian_,
-                                            worker_group::options{});
+                                            &reaper_, worker_group::options{});
   workers_->start(std::move(commands), std::move(events));
 }
 
@@ -138,21 +144,45 @@ void agent::worker_is_over(round_number round, const worker_end& end) {
 
 void agent::worker_not_started(round_number round, std::uint32_t local_rank,
                                const start_failure& failure) {
-  // The group starts no further worker after this one: none of those will ever live.
-  for (std::uint32_t each = local_rank; each < identity_.worker_count; ++each) {
-    core::worker_ended event;
-    event.round = round;
-    event.local_rank = each;
-    cause& why = event.cause;
-    why.round = round;
-    why.node = identity_.node;
-    why.local_rank = each;
-    why.kind = cause_class::start;
-    why.code = failure.error;
-    why.by_our_stop = each != local_rank;
-    why.text = failure.describe();
-    feed(event);
+  core::worker_ended event;
+  event.round = round;
+  event.local_rank = local_rank;
+  cause& why = event.cause;
+  why.round = round;
+  why.node = identity_.node;
+  why.local_rank = local_rank;
+  why.kind = cause_class::start;
+  why.code = failure.error;
+  why.text = failure.describe();
+  feed(event);
+}
+
+// After a worker that could not be started, or a stop: it is no cause of anything.
+void agent::worker_never_started(round_number round, std::uint32_t local_rank) {
+  core::worker_ended event;
+  event.round = round;
+  event.local_rank = local_rank;
+  cause& why = event.cause;
+  why.round = round;
+  why.node = identity_.node;
+  why.local_rank = local_rank;
+  why.kind = cause_class::start;
+  why.by_our_stop = true;
+  why.text = "not started, as the round was over";
+  feed(event);
+}
+
+void agent::name_strays(const std::vector<pid_t>& strays) {
+  std::string text = std::to_string(strays.size()) +
+                     (strays.size() == 1 ? " process that a worker" : " processes that workers") +
+                     " left behind cannot be killed (stuck in the kernel):";
+  constexpr std::size_t named_max = 8;
+  for (std::size_t index = 0; index < strays.size() && index < named_max; ++index) {
+    text += (index == 0 ? " " : ", ") + process_name(strays[index]) + " (" +
+            std::to_string(strays[index]) + ")";
   }
+  if (strays.size() > named_max) text += ", ...";
+  say(note_level::error, text);
 }
 
 void agent::apply(const core::stop_workers& effect) {
@@ -162,7 +192,6 @@ void agent::apply(const core::stop_workers& effect) {
 void agent::apply(const core::kill_workers& effect) {
   if (!workers_ || workers_round_ != effect.round) return;
   workers_->kill();
-  reaper_.kill_strays();
 }
 
 // ---- words -----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 #include "launcher/agent/descriptor_needs.hpp"
 #include "launcher/agent/own_addresses.hpp"
+#include "rendezvous/net/threads.hpp"
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -65,7 +66,9 @@ void embedded_daemon::open(const daemon_search& search, place_handler found) {
                                   std::to_string(search.nodes_max) +
                                   " nodes: raise the hard limit (ulimit -Hn)");
   }
-  thread_.start();
+  if (const error_code error = thread_.start()) {
+    return found({{}, 0, net::thread_problem("the rendezvous daemon in this process", error)});
+  }
   boost::asio::post(thread_.context(), [this, search, found = std::move(found)] {
     server::server_options options;
     options.bind_address = bind_address(search);

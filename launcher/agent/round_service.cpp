@@ -4,6 +4,7 @@
 #include "launcher/agent/free_port.hpp"
 #include "launcher/agent/round_port.hpp"
 #include "rendezvous/backend/tether_host.hpp"
+#include "rendezvous/net/threads.hpp"
 #include "rendezvous/server/front_door.hpp"
 #include "rendezvous/store/store_thread.hpp"
 
@@ -45,6 +46,12 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     const std::string shortage = descriptor_problem(wanted, options.own_workers);
     if (!shortage.empty()) {
       return post_event(core::service_failed{wanted.round, shortage});
+    }
+    if (options.store == store_mode::agent) {
+      if (const error_code error = store.start()) {
+        return post_event(
+            core::service_failed{wanted.round, net::thread_problem("the job store", error)});
+      }
     }
     round = wanted.round;
     port.open();
@@ -197,7 +204,10 @@ round_service::~round_service() {
 }
 
 void round_service::open(const core::open_service& wanted) {
-  thread_.start();
+  if (const error_code error = thread_.start()) {
+    return state_->post_event(
+        core::service_failed{wanted.round, net::thread_problem("the round's service", error)});
+  }
   boost::asio::post(state_->here, [state = state_, wanted] { state->open(wanted); });
 }
 

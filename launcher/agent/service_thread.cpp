@@ -1,8 +1,6 @@
 #include "launcher/agent/service_thread.hpp"
 
-#include "rendezvous/net/signals_blocked.hpp"
-
-#include <pthread.h>
+#include "rendezvous/net/threads.hpp"
 
 namespace ddprun {
 
@@ -12,14 +10,10 @@ service_thread::~service_thread() {
   stop();
 }
 
-void service_thread::start() {
-  if (thread_.joinable()) return;
+error_code service_thread::start() {
+  if (thread_.joinable()) return {};
   work_.emplace(context_.get_executor());
-  const signals_blocked blocked;
-  thread_ = std::thread([this] {
-    pthread_setname_np(pthread_self(), "ddprun-service");
-    context_.run();
-  });
+  return net::start_thread(thread_, "ddprun-service", [this] { context_.run(); });
 }
 
 void service_thread::stop() {

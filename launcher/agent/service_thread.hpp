@@ -9,6 +9,8 @@
 // service thread. Started on first use, so that a plain node without a daemon pays for no thread.
 #pragma once
 
+#include "rendezvous/error.hpp"
+
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -26,9 +28,8 @@ class service_thread {
   service_thread(const service_thread&) = delete;
   service_thread& operator=(const service_thread&) = delete;
 
-  // Starts the thread if it does not run yet. All signals stay blocked in it: the main thread
-  // receives them.
-  void start();
+  // Starts the thread if it does not run yet. Errors: the system's, out of threads.
+  error_code start();
   void stop();
   // False until the first start: nothing that is posted is heard before.
   bool started() const { return thread_.joinable(); }

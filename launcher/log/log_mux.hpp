@@ -9,7 +9,7 @@
 #pragma once
 
 #include "launcher/log/line_splitter.hpp"
-#include "launcher/log/writer.hpp"
+#include "rendezvous/log/writer.hpp"
 #include "rendezvous/net/descriptors.hpp"
 
 #include <boost/asio/any_io_executor.hpp>

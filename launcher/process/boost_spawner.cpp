@@ -1,7 +1,6 @@
 #include "launcher/process/boost_spawner.hpp"
 
 #include "launcher/process/child_setup.hpp"
-#include "launcher/process/find_program.hpp"
 #include "launcher/process/process_table.hpp"
 #include "rendezvous/net/signals_blocked.hpp"
 
@@ -11,8 +10,10 @@
 #include <boost/process/v2/process.hpp>
 
 #include <cerrno>
+#include <optional>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 namespace asio = boost::asio;
@@ -23,10 +24,13 @@ namespace {
 
 // Runs our child from inside Boost's launcher, at the one point that it offers in the child.
 struct child_initializer {
-  const child_plan& plan;
+  child_plan& plan;
 
   template <typename Launcher>
-  error_code on_exec_setup(Launcher&, const process::filesystem::path&, const char* const*&) {
+  error_code on_exec_setup(Launcher& launcher, const process::filesystem::path&,
+                           const char* const*&) {
+    // The last number that it keeps open is that of the pipe on which the parent waits.
+    plan.launcher_pipe = launcher.fd_whitelist.back();
     run_child(plan);
   }
 };
@@ -42,15 +46,19 @@ exit_status to_exit_status(const siginfo_t& info) {
   return status;
 }
 
+// For a child of which no handle could be made. It has just been forked, and goes at once; one that
+// hangs already is left to whoever reaps strays.
 void kill_and_reap(pid_t pid) {
   ::kill(pid, SIGKILL);
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  for (int look = 0; look < 100 && ::waitpid(pid, nullptr, WNOHANG) == 0; ++look) {
+    const timespec pause{0, 1'000'000};
+    ::nanosleep(&pause, nullptr);
   }
 }
 
 // The report pipe is at its end once the child has executed its program or is gone.
 start_report read_report(int fd) {
-  start_report report{start_stage::exec, 0};
+  start_report report{};
   ssize_t count;
   do {
     count = ::read(fd, &report, sizeof(report));
@@ -76,7 +84,8 @@ result<child_pipes> make_pipes(bool capture) {
   return pipes;
 }
 
-// Forks and executes; on an error nothing of it is left.
+// Forks, and returns when the child has come to what may take long; on an error nothing of it is
+// left.
 pid_t launch(asio::io_context& context, child_plan& plan, error_code& error) {
   process::posix::default_launcher launcher;
   try {
@@ -100,35 +109,41 @@ pid_t launch(asio::io_context& context, child_plan& plan, error_code& error) {
 }  // namespace
 
 struct boost_spawner::child {
-  child(const asio::any_io_executor& executor, pid_t id, int handle, ended_handler handler)
-      : pid(id), pidfd(executor, handle), ended(std::move(handler)) {}
+  child(const asio::any_io_executor& executor, pid_t id, spawn_handlers called)
+      : pid(id), pidfd(executor), report(executor), handlers(std::move(called)) {}
 
   pid_t pid;
   asio::posix::stream_descriptor pidfd;
-  ended_handler ended;
+  asio::posix::stream_descriptor report;
+  spawn_handlers handlers;
+  std::optional<start_failure> failure;  // it has reported one
+  std::string program, directory;        // for the failure
 };
 
 boost_spawner::boost_spawner(asio::any_io_executor executor)
     : executor_(std::move(executor)), fork_context_(1) {
-  // Makes the context's reactor now. Boost would at the first spawn, and where descriptors run out
-  // in the middle of that, Asio 1.26 leaks those that it has opened.
-  const asio::posix::stream_descriptor first(fork_context_);
+  // Makes both contexts' reactors now. They would be at the first spawn, and where descriptors run
+  // out in the middle of that, Asio 1.26 leaks those that it has opened.
+  const asio::posix::stream_descriptor first(fork_context_), second(executor_);
   ::getrlimit(RLIMIT_NOFILE, &descriptor_limit_);
 }
 
 boost_spawner::~boost_spawner() = default;
 
-spawn_result boost_spawner::spawn(const spawn_request& request, ended_handler ended) {
+spawn_result boost_spawner::spawn(const spawn_request& request, spawn_handlers handlers) {
   DDPRUN_ASSERT(!request.argv.empty());
+  const std::string& program = request.program.empty() ? request.argv.front() : request.program;
   const auto failed = [&](start_stage stage, int error) {
-    return start_failure{stage, error, request.argv.front(), request.directory};
+    start_failure failure;
+    failure.stage = stage;
+    failure.error = error;
+    failure.program = request.argv.front();
+    failure.directory = request.directory;
+    return failure;
   };
-  const auto program = find_program(request.argv.front(), request.environment);
-  if (!program) return failed(start_stage::find, ENOENT);
-
   auto pipes = make_pipes(request.capture);
   if (!pipes) return failed(start_stage::descriptors, pipes.error().value());
-  child_plan plan = make_child_plan(request, *program);
+  child_plan plan = make_child_plan(request, program);
   plan.output = pipes->output.write.get();
   plan.errors = pipes->errors.write.get();
   plan.report = pipes->report.write.get();
@@ -140,51 +155,100 @@ spawn_result boost_spawner::spawn(const spawn_request& request, ended_handler en
     const bool no_process = error.value() == EAGAIN || error.value() == ENOMEM;
     return failed(no_process ? start_stage::fork : start_stage::descriptors, error.value());
   }
-  pipes->report.write.reset();
-  const start_report report = read_report(pipes->report.read.get());
-  if (report.error != 0) {
-    kill_and_reap(pid);
-    return failed(report.stage, report.error);
-  }
-  if (!watch(pid, std::move(ended))) {
-    const int reason = errno;
+  const auto started = keep(pid, std::move(handlers));
+  set_nonblocking(pipes->report.read.get());
+  if (started) started->report.assign(pipes->report.read.get(), error);
+  if (!started || error) {
+    const int reason = started ? error.value() : errno;
+    children_.erase(pid);
     kill_and_reap(pid);
     return failed(start_stage::descriptors, reason);
   }
+  pipes->report.read.release();
+  started->program = request.argv.front();
+  started->directory = request.directory;
+  await_report(started);
   return spawned_child{pid, std::move(pipes->output.read), std::move(pipes->errors.read)};
 }
 
 void boost_spawner::adopt(pid_t pid, ended_handler ended) {
+  spawn_handlers handlers;
+  handlers.ended = std::move(ended);
   // Without a handle its end goes unseen, no more: reap() still works.
-  if (!watch(pid, std::move(ended))) children_.emplace(pid, nullptr);
+  if (const auto adopted = keep(pid, std::move(handlers))) return await_end(adopted);
+  children_.emplace(pid, nullptr);
 }
 
-bool boost_spawner::watch(pid_t pid, ended_handler ended) {
-  const int handle = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-  if (handle < 0) return false;
-  const auto watched = std::make_shared<child>(executor_, pid, handle, std::move(ended));
-  children_.emplace(pid, watched);
-  watched->pidfd.async_wait(
-      asio::posix::stream_descriptor::wait_read, [weak = std::weak_ptr(watched)](error_code error) {
-        const auto self = weak.lock();
-        if (error || !self) return;
-        siginfo_t info{};
-        ::waitid(P_PID, static_cast<id_t>(self->pid), &info, WEXITED | WNOWAIT);
-        // Moved out: the handler may destroy the spawner, and us with it.
-        const auto handler = std::move(self->ended);
-        handler(self->pid, to_exit_status(info));
-      });
-  return true;
+// None, and errno says why, when there is no handle of it.
+std::shared_ptr<boost_spawner::child> boost_spawner::keep(pid_t pid, spawn_handlers handlers) {
+  unique_fd handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!handle) return nullptr;
+  auto kept = std::make_shared<child>(executor_, pid, std::move(handlers));
+  error_code error;
+  kept->pidfd.assign(handle.get(), error);
+  errno = error.value();
+  if (error) return nullptr;
+  handle.release();
+  children_.emplace(pid, kept);
+  return kept;
+}
+
+void boost_spawner::await_report(const std::shared_ptr<child>& started) {
+  started->report.async_wait(asio::posix::stream_descriptor::wait_read,
+                             [this, weak = std::weak_ptr(started)](error_code error) {
+                               const auto self = weak.lock();
+                               if (error || !self) return;
+                               const start_report report =
+                                   read_report(self->report.native_handle());
+                               error_code ignored;
+                               self->report.close(ignored);
+                               if (report.error != 0) {
+                                 self->failure = start_failure{report.stage,
+                                                               report.error,
+                                                               self->program,
+                                                               self->directory,
+                                                               report.program_is_there,
+                                                               report.program_may_execute};
+                               }
+                               await_end(self);
+                               // Moved out: the handler may destroy the spawner, and us with it.
+                               const auto executed = std::move(self->handlers.executed);
+                               if (report.error == 0 && executed) executed();
+                             });
+}
+
+void boost_spawner::await_end(const std::shared_ptr<child>& started) {
+  started->pidfd.async_wait(asio::posix::stream_descriptor::wait_read,
+                            [this, weak = std::weak_ptr(started)](error_code error) {
+                              const auto self = weak.lock();
+                              if (!error && self) told_end(*self);
+                            });
+}
+
+void boost_spawner::told_end(child& over) {
+  const spawn_handlers handlers = std::move(over.handlers);
+  const pid_t pid = over.pid;
+  if (over.failure) {
+    const start_failure failure = *over.failure;
+    reap(pid);
+    if (handlers.failed) handlers.failed(failure);
+    return;
+  }
+  siginfo_t info{};
+  ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT);
+  handlers.ended(pid, to_exit_status(info));
 }
 
 void boost_spawner::signal_group(pid_t pid, int signal) {
   if (owns(pid)) ::kill(-pid, signal);
 }
 
-bool boost_spawner::group_lives(pid_t pid) {
-  while (::waitpid(-pid, nullptr, WNOHANG) > 0) {
+std::vector<pid_t> boost_spawner::living_groups(const std::vector<pid_t>& groups) {
+  for (const pid_t group : groups) {
+    while (::waitpid(-group, nullptr, WNOHANG) > 0) {
+    }
   }
-  return group_runs(pid);
+  return running_groups(groups);
 }
 
 void boost_spawner::reap(pid_t pid) {

@@ -2,6 +2,8 @@
 
 #include "launcher/process/guardian_message.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <linux/close_range.h>
 #include <sys/prctl.h>
@@ -12,7 +14,13 @@ namespace ddprun {
 namespace {
 
 [[noreturn]] void fail(const child_plan& plan, start_stage stage, int error) noexcept {
-  const start_report report{stage, error};
+  start_report report{};
+  report.stage = stage;
+  report.error = error;
+  if (stage == start_stage::exec) {
+    report.program_is_there = ::access(plan.program, F_OK) == 0;
+    report.program_may_execute = ::access(plan.program, X_OK) == 0;
+  }
   // Nothing can be done about a failed write; the parent then sees exit code 127.
   [[maybe_unused]] const auto written = ::write(plan.report, &report, sizeof(report));
   ::_exit(127);
@@ -34,6 +42,19 @@ void reset_signals() noexcept {
 
 bool move_to(int from, int to) noexcept {
   return from < 0 || ::dup2(from, to) == to;
+}
+
+// From 3 on; the numbers in `kept` stay.
+bool close_all_but(std::array<int, 4> kept) noexcept {
+  std::sort(kept.begin(), kept.end());
+  unsigned first = 3;
+  for (const int fd : kept) {
+    const auto number = static_cast<unsigned>(fd);
+    if (fd < 0 || number < first) continue;
+    if (number > first && ::syscall(SYS_close_range, first, number - 1, 0u) != 0) return false;
+    first = number + 1;
+  }
+  return ::syscall(SYS_close_range, first, ~0u, 0u) == 0;
 }
 
 }  // namespace
@@ -69,6 +90,10 @@ void run_child(const child_plan& plan) noexcept {
     // process behind. A full pipe is no failure: the agent says it again.
     const guardian_message message = add_group_message(::getpid());
     [[maybe_unused]] const auto written = ::write(plan.announce_to, &message, sizeof(message));
+  }
+  if (plan.launcher_pipe >= 0) ::close(plan.launcher_pipe);
+  if (!close_all_but({plan.input, plan.output, plan.errors, plan.report})) {
+    fail(plan, start_stage::inheritance, errno);
   }
   if (!move_to(plan.input, 0) || !move_to(plan.output, 1) || !move_to(plan.errors, 2)) {
     fail(plan, start_stage::streams, errno);

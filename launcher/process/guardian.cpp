@@ -123,10 +123,14 @@ void guardian::farewell() {
   const auto bytes = to_bytes({guardian_verb::farewell, 0, 0, 0}, {});
   const auto written = ::write(leaving->pipe.native_handle(), bytes.data(), bytes.size());
   const unique_fd handle(static_cast<int>(::syscall(SYS_pidfd_open, leaving->pid, 0)));
-  pollfd entry{handle.get(), POLLIN, 0};
+  const auto ended = [&handle] {
+    pollfd entry{handle.get(), POLLIN, 0};
+    return ::poll(&entry, 1, farewell_wait_ms) > 0;
+  };
   // One that cannot hear (stopped, or behind with reading) must not act on what it heard long ago.
-  if (written < 0 || ::poll(&entry, 1, farewell_wait_ms) <= 0) ::kill(leaving->pid, SIGKILL);
-  spawner_.reap(leaving->pid);
+  if (written >= 0 && ended()) return spawner_.reap(leaving->pid);
+  ::kill(leaving->pid, SIGKILL);
+  if (ended()) spawner_.reap(leaving->pid);
 }
 
 void guardian::lost(exit_status status) {
@@ -154,13 +158,21 @@ void guardian::start_again() {
   request.standard_input = pipe->read.get();
   request.outlives_us = true;
   const auto weak = std::make_shared<std::weak_ptr<link>>();
-  auto started = spawner_.spawn(request, [this, weak](pid_t, exit_status status) {
+  spawn_handlers handlers;
+  handlers.failed = [this, weak](const start_failure& why) {
+    if (!weak->lock()) return;
+    link_.reset();
+    say_("the guardian cannot be started: " + why.describe());
+  };
+  handlers.ended = [this, weak](pid_t, exit_status status) {
     if (weak->lock()) lost(status);
-  });
+  };
+  auto started = spawner_.spawn(request, std::move(handlers));
   if (!started) {
     say_("the guardian cannot be started: " + started.error().describe());
     return;
   }
+  // It reads what it is told once it has been executed.
   link_ = std::make_shared<link>(executor_, started->pid, std::move(pipe->write));
   *weak = link_;
   for (const pid_t group : groups_)

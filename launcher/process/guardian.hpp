@@ -4,7 +4,7 @@
 // then talks to it. When it is killed itself it is started again through the spawner (a process
 // with threads cannot fork safely but there), told everything anew, and one line says so.
 //
-// Nothing here blocks but farewell(), and that for 200 ms at most.
+// Nothing here blocks but farewell(), and that for 400 ms at most.
 //
 // Thread rule: the main thread. Ownership: see each function. Errors are lines for a person: work
 // goes on without a guardian, PDEATHSIG is the second line.

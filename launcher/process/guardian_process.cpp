@@ -21,8 +21,6 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr const char* guardian_name = "ddprun-guardian";  // 15 bytes: as long as a name may be
-
 // What the agent has said so far.
 struct charge {
   std::vector<pid_t> groups;
@@ -91,14 +89,13 @@ bool kill_groups(const std::vector<pid_t>& groups, clock::time_point deadline) {
   for (const pid_t group : groups)
     ::kill(-group, SIGKILL);
   long pause_ns = 200'000;
-  for (const pid_t group : groups) {
-    while (group_runs(group)) {
-      if (clock::now() >= deadline) return false;
-      const timespec pause{0, pause_ns};
-      ::nanosleep(&pause, nullptr);
-      pause_ns = std::min(pause_ns * 2, 20'000'000L);
+  for (auto left = running_groups(groups); !left.empty(); left = running_groups(left)) {
+    if (clock::now() >= deadline) return false;
+    const timespec pause{0, pause_ns};
+    ::nanosleep(&pause, nullptr);
+    pause_ns = std::min(pause_ns * 2, 20'000'000L);
+    for (const pid_t group : left)
       ::kill(-group, SIGKILL);
-    }
   }
   return true;
 }
@@ -118,6 +115,18 @@ bool kill_marked(const std::string& mark, clock::time_point deadline, std::size_
     }
     killed = known.size();
     const timespec pause{0, 1'000'000};
+    ::nanosleep(&pause, nullptr);
+  }
+}
+
+// The daemon ends the connection once it has read the word. One that is just being started again,
+// or a link that is down for a moment, must not cost the others the wait for an isolation limit.
+void tell_daemon(const charge& known) {
+  const auto give_up = clock::now() + guardian_word_limit;
+  while (clock::now() < give_up) {
+    const auto deadline = std::min(clock::now() + guardian_word_try, give_up);
+    if (send_bytes(known.address, known.port, known.bytes, deadline)) return;
+    const timespec pause{1, 0};
     ::nanosleep(&pause, nullptr);
   }
 }
@@ -165,7 +174,7 @@ void run_guardian(int death_pipe) {
   if (!known.mark.empty()) all_dead &= kill_marked(known.mark, deadline, escaped);
   if (!known.groups.empty() || escaped != 0) report(known, escaped, all_dead);
   if (all_dead && !known.bytes.empty()) {
-    send_bytes(known.address, known.port, known.bytes, deadline);
+    tell_daemon(known);
   }
   ::_exit(0);
 }

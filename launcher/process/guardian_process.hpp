@@ -5,10 +5,10 @@
 // again with `guardian_argument`. It has its own session and ignores every signal that can be
 // ignored. It holds no descriptor of the agent but standard error.
 //
-// Order at the agent's death: SIGKILL to each group (and to the cgroup, where one could be made);
-// wait until no process of them lives; only then the word to the daemon, because the daemon takes
-// it as proof that it may start the next round. All of it within `guardian_limit`: where processes
-// cannot be killed in that time, no word is sent.
+// Order at the agent's death: SIGKILL to each group; wait until no process of them lives; only then
+// the word to the daemon, because the daemon takes it as proof that it may start the next round.
+// Where processes cannot be killed within `guardian_limit`, no word is sent. The word is tried
+// until the daemon has taken it, for `guardian_word_limit` at most.
 //
 // Thread rule: runs in a process with one thread.
 #pragma once
@@ -18,6 +18,11 @@
 namespace ddprun {
 
 inline constexpr std::chrono::milliseconds guardian_limit{2000};
+inline constexpr std::chrono::milliseconds guardian_word_limit{10'000};
+inline constexpr std::chrono::milliseconds guardian_word_try{2000};  // of one try
+
+// What the system calls the process: 15 bytes, as long as such a name may be.
+inline constexpr const char* guardian_name = "ddprun-guardian";
 
 // The hidden first argument of ddprun that makes it a guardian with the death pipe as its standard
 // input.

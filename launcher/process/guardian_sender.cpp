@@ -64,9 +64,10 @@ bool send_bytes(const std::string& address, std::uint16_t port, const std::strin
   char answer[512];
   while (wait_for(fd.get(), POLLIN, deadline)) {
     const auto count = ::recv(fd.get(), answer, sizeof(answer), 0);
-    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) break;
+    if (count == 0) return true;
+    if (count < 0 && errno != EAGAIN && errno != EINTR) return false;
   }
-  return true;
+  return false;
 }
 
 }  // namespace ddprun

@@ -10,8 +10,8 @@
 
 namespace ddprun {
 
-// True when the peer had all bytes and ended its side, or the deadline passed after they were sent.
-// `address` is IPv4 or IPv6 in digits; names are not looked up.
+// True when the peer had all bytes and ended its side; not when it broke the connection, or did
+// nothing until the deadline. `address` is IPv4 or IPv6 in digits; names are not looked up.
 bool send_bytes(const std::string& address, std::uint16_t port, const std::string& bytes,
                 std::chrono::steady_clock::time_point deadline);
 

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <unistd.h>
 
@@ -67,10 +68,7 @@ std::vector<process_entry> list_processes() {
 std::vector<pid_t> processes_with(const std::string& entry) {
   std::vector<pid_t> found;
   for (const pid_t pid : list_pids()) {
-    // Entries end with a zero byte: with one before, the first is like the others.
-    const std::string all = '\0' + read_file(pid, "environ") + '\0';
-    const bool has_it = all.find('\0' + entry + '\0') != std::string::npos;
-    if (has_it && pid != ::getpid()) found.push_back(pid);
+    if (pid != ::getpid() && has_variable(pid, entry)) found.push_back(pid);
   }
   return found;
 }
@@ -81,12 +79,48 @@ std::string process_name(pid_t pid) {
   return name;
 }
 
-bool group_runs(pid_t group) {
-  if (::kill(-group, 0) != 0 && errno == ESRCH) return false;
-  const auto entries = list_processes();
-  return std::any_of(entries.begin(), entries.end(), [group](const process_entry& entry) {
-    return entry.group == group && !entry.dead;
-  });
+bool has_variable(pid_t pid, const std::string& entry) {
+  // Entries end with a zero byte: with one before, the first is like the others.
+  const std::string all = '\0' + read_file(pid, "environ") + '\0';
+  return all.find('\0' + entry + '\0') != std::string::npos;
+}
+
+std::vector<pid_t> running_groups(const std::vector<pid_t>& groups) {
+  std::vector<pid_t> asked;
+  for (const pid_t group : groups) {
+    if (::kill(-group, 0) == 0 || errno != ESRCH) asked.push_back(group);
+  }
+  if (asked.empty()) return asked;
+  std::vector<pid_t> running;
+  for (const auto& entry : list_processes()) {
+    const bool is_asked = std::find(asked.begin(), asked.end(), entry.group) != asked.end();
+    const bool is_known = std::find(running.begin(), running.end(), entry.group) != running.end();
+    if (!entry.dead && is_asked && !is_known) running.push_back(entry.group);
+  }
+  return running;
+}
+
+// The kernel gives orphans to the first thread of a subreaper while that lives.
+std::vector<pid_t> list_children() {
+  const pid_t self = ::getpid();
+  const std::string path = "task/" + std::to_string(self) + "/children";
+  const std::string file = "/proc/" + std::to_string(self) + "/" + path;
+  std::vector<pid_t> children;
+  if (::access(file.c_str(), R_OK) != 0) {  // a kernel without CONFIG_PROC_CHILDREN
+    for (const auto& entry : list_processes()) {
+      if (entry.parent == self) children.push_back(entry.pid);
+    }
+    return children;
+  }
+  std::istringstream words(read_file(self, path.c_str()));
+  for (pid_t pid = 0; words >> pid;)
+    children.push_back(pid);
+  return children;
+}
+
+bool is_dead(pid_t pid) {
+  process_entry entry;
+  return !read_entry(pid, entry) || entry.dead;
 }
 
 }  // namespace ddprun

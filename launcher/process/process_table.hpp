@@ -22,13 +22,24 @@ struct process_entry {
 // All that could be read; a process that ends meanwhile is left out.
 std::vector<process_entry> list_processes();
 
-// True while a process of the group runs; zombies do not count (nobody may ever reap them where the
-// first process of a container does not).
-bool group_runs(pid_t group);
+// Those of the groups of which a process runs, by at most one look at the table; zombies do not
+// count (nobody may ever reap them where the first process of a container does not).
+std::vector<pid_t> running_groups(const std::vector<pid_t>& groups);
+
+// The children of this process that were forked by its first thread or came to it as orphans, dead
+// ones among them, in the order in which they came. Cheap, and does not block.
+std::vector<pid_t> list_children();
+
+// Whether it has run its last instruction: a zombie, or no process any more. Does not block.
+bool is_dead(pid_t pid);
 
 // Who was started with `entry` ("NAME=VALUE") in its environment, as far as this process may look;
-// zombies have none. A process that writes over its own environment is not found.
+// zombies have none. A process that writes over its own environment is not found. Blocks while the
+// memory of one of them cannot be looked at: never on the main thread.
 std::vector<pid_t> processes_with(const std::string& entry);
+
+// Whether this process has it; blocks in the same way.
+bool has_variable(pid_t pid, const std::string& entry);
 
 // As the kernel knows it, at most 15 bytes; empty when there is no such process.
 std::string process_name(pid_t pid);

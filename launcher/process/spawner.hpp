@@ -1,10 +1,11 @@
-// A spawner starts processes and tells when they end. It is the seam between the agent and the
-// system: tests put a fake in its place.
+// A spawner starts processes and tells when they run and when they end. It is the seam between the
+// agent and the system: tests put a fake in its place.
 //
-// It is not a supervisor: it kills nothing by itself and knows of no worker groups.
+// It is not a supervisor: it kills nothing by itself and knows of no worker groups. It waits for no
+// file system: a program that takes long to execute is one of which nothing is told yet.
 //
 // Thread rule: everything from the one thread that runs the executor the spawner was made with (a
-// child dies with the thread that forked it); `ended` is called there, never from inside spawn().
+// child dies with the thread that forked it); handlers are called there, never from inside spawn().
 // Ownership: a child is a zombie from its end until reap(): until then its process id, and that of
 // its process group, cannot be given to a stranger, so signals are safe.
 #pragma once
@@ -23,7 +24,7 @@
 namespace ddprun {
 
 struct spawn_request {
-  // argv[0] is the program: a path when it holds a '/', else looked up in PATH of `environment`.
+  std::string program;  // path of the file to execute; empty: argv[0], which is never looked up
   std::vector<std::string> argv;
   std::vector<std::string> environment;  // all of it, as NAME=value
   std::string directory;                 // empty: that of this process
@@ -39,6 +40,14 @@ struct spawned_child {
   unique_fd errors;
 };
 
+struct spawn_handlers {
+  // It runs its program now. Also when it was killed while it was about to, just before `ended`.
+  std::function<void()> executed;
+  // It could not, and nothing of it is left. The last call.
+  std::function<void(const start_failure& why)> failed;
+  std::function<void(pid_t pid, exit_status status)> ended;
+};
+
 using spawn_result = boost::system::result<spawned_child, start_failure>;
 
 class spawner {
@@ -47,8 +56,9 @@ class spawner {
 
   virtual ~spawner() = default;
 
-  // Returns when the program has been executed, or could not be: then nothing of it is left.
-  virtual spawn_result spawn(const spawn_request& request, ended_handler ended) = 0;
+  // Forks. On an error here nothing is left of it, and no handler is called. The child may be
+  // signalled from now on; one that hangs in exec may outlive even SIGKILL.
+  virtual spawn_result spawn(const spawn_request& request, spawn_handlers handlers) = 0;
 
   // Watches a child that was forked elsewhere as if it had been started here.
   virtual void adopt(pid_t pid, ended_handler ended) = 0;
@@ -59,9 +69,9 @@ class spawner {
   // Gives the process id of an ended child back to the system; blocks while it has not ended.
   virtual void reap(pid_t pid) = 0;
 
-  // Reaps orphans of the group that came to us. True while some process of it runs. Only after
-  // reap(pid), with SIGKILL sent before.
-  virtual bool group_lives(pid_t pid) = 0;
+  // Those of the groups in which some process runs, and reaps orphans of theirs that came to us.
+  // Only after reap() of each, with SIGKILL sent before.
+  virtual std::vector<pid_t> living_groups(const std::vector<pid_t>& groups) = 0;
 
   // Whether the process is a child made here and not reaped yet.
   virtual bool owns(pid_t pid) const = 0;

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <unistd.h>
 
 namespace ddprun {
 namespace {
@@ -11,11 +10,11 @@ namespace {
 std::string hint(const start_failure& failure) {
   if (failure.stage == start_stage::find) return "; looked in PATH";
   if (failure.stage != start_stage::exec) return {};
-  if (failure.error == ENOENT && ::access(failure.program.c_str(), F_OK) == 0) {
+  if (failure.error == ENOENT && failure.program_is_there) {
     return "; the file is there, so the interpreter in its first line, or its loader, is not";
   }
   if (failure.error == ENOEXEC) return "; a script needs a first line like #!/bin/sh";
-  if (failure.error == EACCES && ::access(failure.program.c_str(), X_OK) != 0) {
+  if (failure.error == EACCES && !failure.program_may_execute) {
     return "; is it marked executable (chmod +x)?";
   }
   return {};

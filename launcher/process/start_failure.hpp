@@ -30,6 +30,9 @@ struct start_failure {
   int error = 0;          // errno of that stage
   std::string program;    // as given
   std::string directory;  // where it was to run; empty: where ddprun runs
+  // What the child saw when exec failed; asked there, as it may block.
+  bool program_is_there = false;
+  bool program_may_execute = false;
 
   // "cannot execute ./train: Permission denied (stage: exec)", with what to look at where the
   // system's words mislead: a script whose interpreter is missing is "No such file or directory".

@@ -1,7 +1,8 @@
 #include "launcher/process/stray_reaper.hpp"
 
-#include "launcher/process/process_table.hpp"
+#include "launcher/process/guardian_process.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -10,8 +11,12 @@
 namespace ddprun {
 
 stray_reaper::stray_reaper(boost::asio::any_io_executor executor, spawner& spawn)
-    : child_ended_(executor), spawner_(spawn) {
+    : child_ended_(executor), spawner_(spawn), marks_(executor) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  for (const pid_t pid : list_children()) {
+    if (!spawner_.owns(pid) && !is_dead(pid)) found_here_.insert(pid);
+  }
+  strangers_come_ = ::getpid() == 1 || !found_here_.empty();
   error_code ignored;  // without SIGCHLD zombies stay until we end, no more
   child_ended_.add(SIGCHLD, ignored);
   watch();
@@ -25,6 +30,12 @@ void stray_reaper::watch() {
   });
 }
 
+void stray_reaper::forget(pid_t pid) {
+  ::waitpid(pid, nullptr, WNOHANG);
+  for (auto* known : {&found_here_, &marked_, &strangers_})
+    known->erase(pid);
+}
+
 void stray_reaper::reap() {
   while (true) {
     siginfo_t info{};
@@ -32,21 +43,63 @@ void stray_reaper::reap() {
     // One of the spawner's stands in front of the others until its owner reaps it; that calls here
     // again through the next SIGCHLD, or kill_strays().
     if (spawner_.owns(info.si_pid)) return;
-    ::waitpid(info.si_pid, nullptr, WNOHANG);
+    forget(info.si_pid);
   }
 }
 
-int stray_reaper::kill_strays() {
-  int killed = 0;
-  for (const auto& entry : list_processes()) {
-    if (entry.parent != ::getpid() || spawner_.owns(entry.pid)) continue;
-    if (entry.dead) {
-      ::waitpid(entry.pid, nullptr, WNOHANG);
-    } else if (::kill(entry.pid, SIGKILL) == 0) {
-      ++killed;
+std::vector<pid_t> stray_reaper::kill_strays() {
+  while (true) {
+    std::vector<pid_t> left;
+    std::vector<pid_t> undecided;
+    bool reaped = false;
+    for (const pid_t pid : list_children()) {
+      if (spawner_.owns(pid)) continue;
+      if (is_dead(pid)) {
+        forget(pid);
+        reaped = true;
+        continue;
+      }
+      const origin from = origin_of(pid);
+      if (from == origin::elsewhere) continue;
+      left.push_back(pid);
+      if (from == origin::unknown) {
+        undecided.push_back(pid);
+      } else {
+        ::kill(pid, SIGKILL);
+      }
     }
+    ask_for_marks(std::move(undecided));
+    // Who was dead when we looked may have left us a child after the list was made.
+    if (!left.empty() || !reaped) return left;
   }
-  return killed;
+}
+
+stray_reaper::origin stray_reaper::origin_of(pid_t pid) const {
+  if (found_here_.count(pid) != 0) return origin::elsewhere;
+  if (process_name(pid) == guardian_name) return origin::elsewhere;
+  if (!strangers_come_ || marked_.count(pid) != 0) return origin::worker;
+  return strangers_.count(pid) != 0 ? origin::elsewhere : origin::unknown;
+}
+
+void stray_reaper::ask_for_marks(std::vector<pid_t> pids) {
+  if (pids.empty() || marks_.under_way()) return;
+  const auto look = [pids, entry = mark_] {
+    std::vector<pid_t> found;
+    std::copy_if(pids.begin(), pids.end(), std::back_inserter(found),
+                 [&](pid_t pid) { return has_variable(pid, entry); });
+    return found;
+  };
+  marks_.start(look, [this, pids](std::optional<std::vector<pid_t>> found) {
+    if (!found) return;  // asked again at the next look
+    const auto children = list_children();
+    for (const pid_t pid : pids) {
+      // It may be reaped by now, and its number somebody else's.
+      const bool is_child = std::find(children.begin(), children.end(), pid) != children.end();
+      if (!is_child) continue;
+      const bool is_marked = std::find(found->begin(), found->end(), pid) != found->end();
+      (is_marked ? marked_ : strangers_).insert(pid);
+    }
+  });
 }
 
 }  // namespace ddprun

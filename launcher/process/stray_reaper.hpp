@@ -1,37 +1,72 @@
 // A stray is a process that became our child by adoption: a grandchild whose own parent has died
 // (the agent is a subreaper, prctl PR_SET_CHILD_SUBREAPER).
 //
-// They are reaped here by process id: waitpid(-1) would take the spawner's children from it.
+// Whatever a worker starts, in whatever session and with whatever environment, is a stray as soon
+// as its last ancestor below us is dead. So killing all strays, again and again until there is
+// none, misses nothing, costs one read of /proc/self/task/TID/children, and blocks on nobody.
+//
+// A process may have had children before it became ddprun (`sleep 9 & exec ddprun`, or the >(tee
+// log) of a shell), and the first process of a container is given every orphan in it. Those are
+// nobody's workers: where there are such, an orphan is a stray only with the mark of our session in
+// its environment, and one that has cleared its environment is left alone. The environment is read
+// on another thread, as that may block.
+//
+// The guardian of a ddprun among the strays is neither killed nor waited for: all that it has left
+// to kill are strays of ours, and then it has a word for its daemon.
+//
+// There is no cgroup for the workers: to move one in takes 8 ms a worker on the way to its exec,
+// Boost's launcher cannot fork into one (CLONE_INTO_CGROUP), and the cgroup that we are in is not
+// ours alone to kill.
 //
 // Thread rule: the main thread; handlers on the executor.
 #pragma once
 
+#include "launcher/process/errand.hpp"
+#include "launcher/process/process_table.hpp"
 #include "launcher/process/spawner.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/signal_set.hpp>
 
-#include <functional>
+#include <set>
+#include <string>
+#include <vector>
 
 namespace ddprun {
 
 class stray_reaper {
  public:
-  // Makes this process a subreaper and watches SIGCHLD. `spawn` must outlive it.
+  // Makes this process a subreaper and watches SIGCHLD. `spawn` must outlive it. The children that
+  // there are now, and are not the spawner's, are never touched.
   stray_reaper(boost::asio::any_io_executor executor, spawner& spawn);
 
-  // SIGKILL to every stray there is now: what has left its worker's process group and outlived it.
-  // Reads the process table; for the end of a round. The number killed.
-  int kill_strays();
+  // "NAME=VALUE", which every worker has in its environment and nobody else on this host.
+  void mark(const std::string& entry) { mark_ = entry; }
 
-  // Reaps what has ended and is not the spawner's.
+  // SIGKILL to every stray there is now. Those that have not died of it before; empty when there is
+  // none left, and none can come but from the spawner's children.
+  std::vector<pid_t> kill_strays();
+
+  // Reaps what has ended and is not the spawner's. Strays are reaped by process id: waitpid(-1)
+  // would take the spawner's children from it.
   void reap();
 
  private:
+  enum class origin { worker, elsewhere, unknown };
+
   void watch();
+  void forget(pid_t pid);
+  origin origin_of(pid_t pid) const;
+  void ask_for_marks(std::vector<pid_t> pids);
 
   boost::asio::signal_set child_ended_;
   spawner& spawner_;
+  std::string mark_;
+  std::set<pid_t> found_here_;   // they were children before us, and live
+  bool strangers_come_ = false;  // not every orphan is our workers'
+  std::set<pid_t> marked_;       // where strangers come: looked at, and ours
+  std::set<pid_t> strangers_;    // the same, and not ours
+  errand<std::vector<pid_t>> marks_;
 };
 
 }  // namespace ddprun

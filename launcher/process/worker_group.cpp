@@ -1,11 +1,9 @@
-#include "launcher/process/worker_group.hpp"
-
-#include "launcher/log/output_tail.hpp"
+#include "launcher/process/find_program.hpp"
+#include "launcher/process/worker_group_state.hpp"
 
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 
-#include <algorithm>
+#include <cerrno>
 #include <csignal>
 
 namespace asio = boost::asio;
@@ -13,103 +11,104 @@ namespace asio = boost::asio;
 namespace ddprun {
 namespace {
 
-constexpr std::chrono::milliseconds dying_pause_first{1};
-constexpr std::chrono::milliseconds dying_pause_max{50};
-
-// The life of a worker. Its place in the list never changes.
-enum class worker_phase {
-  running,
-  draining,  // has ended; its pipes, and after a success its children, have a moment
-  dying,     // SIGKILL is sent to its group, and the leader reaped; some of it still runs
-  done,
-};
-
-struct worker {
-  worker(const asio::any_io_executor& executor, worker_command values)
-      : command(std::move(values)), timer(executor) {}
-
-  worker_command command;
-  pid_t pid = -1;
-  worker_phase phase = worker_phase::running;
-  worker_end end;
-  output_tail tail;
-  log_mux::source_id sources[2] = {0, 0};  // 0: at its end, or released
-  asio::steady_timer timer;
-  std::chrono::milliseconds pause = dying_pause_first;
-};
+std::string path_variable(const worker_command& command) {
+  for (const auto& variable : command.environment) {
+    if (variable.starts_with("PATH=")) return variable;
+  }
+  return {};
+}
 
 }  // namespace
 
-struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
-  state(asio::any_io_executor on, spawner& spawn, log_mux& to, guardian* guard, options values)
-      : executor(std::move(on)), spawner_(spawn), mux(to), guardian_(guard), settings(values) {}
-
-  void start(std::vector<worker_command> commands);
-  bool start_one(worker& one);
-  void attach(worker& one, int index, unique_fd pipe);
-  void report_started();
-
-  void on_exit(worker& one, exit_status status);
-  void on_drain_limit(worker& one);
-  void check_drained(worker& one);
-  void end_group(worker& one);
-  void check_dead(worker& one);
-  void on_done(worker& one);
-  void wait(worker& one, std::chrono::milliseconds time, void (state::*then)(worker&));
-
-  bool reads_blocked(const worker& one) const {
-    return mux.waits(one.sources[0]) || mux.waits(one.sources[1]);
+void worker_group::state::start_next() {
+  if (stopping) return;
+  if (next == workers.size()) {
+    const auto to = handlers;
+    if (to->all_started) to->all_started();
+    return;
   }
-
-  asio::any_io_executor executor;
-  spawner& spawner_;
-  log_mux& mux;
-  guardian* guardian_;
-  options settings;
-  std::shared_ptr<const events> handlers;
-  std::vector<std::shared_ptr<worker>> workers;  // those that were started
-  std::size_t live = 0;
-  bool stopping = false;  // a signal was sent
-  bool announced = true;  // all_started was reported, or never will be
-};
-
-void worker_group::state::start(std::vector<worker_command> commands) {
-  for (auto& command : commands) {
-    const auto one = std::make_shared<worker>(executor, std::move(command));
-    if (!start_one(*one)) return;
-    workers.push_back(one);
-  }
-  announced = false;
-  asio::post(executor, [self = shared_from_this()] { self->report_started(); });
+  worker& one = *workers[next];
+  const std::string& name = one.command.argv.front();
+  if (name.find('/') != std::string::npos) return fork_one(one, name);
+  std::string path = path_variable(one.command);
+  if (name == found_name && path == found_path) return fork_one(one, found);
+  search.start(
+      [name, environment = one.command.environment] { return find_program(name, environment); },
+      [this, name, path](std::optional<std::optional<std::string>> answer) {
+        if (stopping) return;
+        worker& asked = *workers[next];
+        if (!answer || !*answer) {
+          const int error = answer ? ENOENT : EAGAIN;
+          return not_startable(asked, {start_stage::find, error, name, {}, false, false});
+        }
+        found_name = name;
+        found_path = path;
+        found = **answer;
+        fork_one(asked, found);
+      });
 }
 
-bool worker_group::state::start_one(worker& one) {
+void worker_group::state::fork_one(worker& one, const std::string& program) {
   spawn_request request;
+  request.program = program;
   request.argv = one.command.argv;
   request.environment = std::move(one.command.environment);
   if (guardian_ != nullptr) request.announce_to = guardian_->announce_fd();
-  const auto index = workers.size();
-  auto started = spawner_.spawn(
-      request, [weak = weak_from_this(), index, &spawn = spawner_](pid_t pid, exit_status status) {
-        const auto self = weak.lock();
-        if (self) return self->on_exit(*self->workers[index], status);
-        spawn.reap(pid);  // the group was destroyed, and killed it
-      });
-  if (!started) {
-    asio::post(executor, [self = shared_from_this(), failure = started.error(),
-                          local_rank = one.command.local_rank, last = workers.empty()] {
-      const auto to = self->handlers;
-      if (to->start_failed) to->start_failed(local_rank, failure);
-      if (last && to->all_ended) to->all_ended();
-    });
-    return false;
-  }
+  const auto index = next;
+  spawn_handlers called;
+  called.executed = [weak = weak_from_this(), index] {
+    if (const auto self = weak.lock()) self->on_executed(*self->workers[index]);
+  };
+  called.failed = [weak = weak_from_this(), index](const start_failure& why) {
+    if (const auto self = weak.lock()) self->not_startable(*self->workers[index], why);
+  };
+  called.ended = [weak = weak_from_this(), index, &spawn = spawner_](pid_t pid,
+                                                                     exit_status status) {
+    const auto self = weak.lock();
+    if (self) return self->on_exit(*self->workers[index], status);
+    spawn.reap(pid);  // the group was destroyed, and killed it
+  };
+  auto started = spawner_.spawn(request, std::move(called));
+  if (!started) return not_startable(one, started.error());
   one.pid = started->pid;
+  one.phase = worker_phase::starting;
   if (guardian_ != nullptr) guardian_->add(one.pid);
-  ++live;
   attach(one, 0, std::move(started->output));
   attach(one, 1, std::move(started->errors));
-  return true;
+}
+
+void worker_group::state::on_executed(worker& one) {
+  one.phase = worker_phase::running;
+  if (stopping) return;
+  ++next;
+  start_next();
+}
+
+// Nothing of it is left.
+void worker_group::state::not_startable(worker& one, const start_failure& why) {
+  const auto self = shared_from_this();
+  one.phase = worker_phase::done;
+  release(one);
+  if (guardian_ != nullptr && one.pid > 0) guardian_->remove(one.pid);
+  tell([rank = one.command.local_rank, why](const events& to) {
+    if (to.start_failed) to.start_failed(rank, why);
+  });
+  abandon();
+}
+
+// Who waits for its turn waits no more.
+void worker_group::state::abandon() {
+  const auto self = shared_from_this();
+  search.cancel();
+  next = workers.size();
+  for (const auto& one : workers) {
+    if (one->phase != worker_phase::waiting) continue;
+    one->phase = worker_phase::done;
+    tell([rank = one->command.local_rank](const events& to) {
+      if (to.not_started) to.not_started(rank);
+    });
+  }
+  if (is_last()) look_anew();
 }
 
 void worker_group::state::attach(worker& one, int index, unique_fd pipe) {
@@ -117,7 +116,7 @@ void worker_group::state::attach(worker& one, int index, unique_fd pipe) {
   from.pipe = std::move(pipe);
   from.prefix = one.command.prefix;
   from.to = index == 0 ? output_stream::output : output_stream::errors;
-  const auto place = workers.size();
+  const auto place = next;
   if (index == 1) {
     from.tap = [weak = weak_from_this(), place](std::string_view bytes) {
       if (const auto self = weak.lock()) self->workers[place]->tail.add(bytes);
@@ -133,104 +132,43 @@ void worker_group::state::attach(worker& one, int index, unique_fd pipe) {
   one.sources[index] = mux.add(std::move(from));
 }
 
-void worker_group::state::report_started() {
-  if (std::exchange(announced, true)) return;
-  const auto to = handlers;
-  if (to->all_started) to->all_started();
-}
-
-void worker_group::state::on_exit(worker& one, exit_status status) {
-  const auto self = shared_from_this();
-  report_started();  // it comes first, whatever the order of the executor's queue
-  one.phase = worker_phase::draining;
-  one.end.status = status;
-  one.end.ended_at = std::chrono::steady_clock::now();
-  if (!status.success() || stopping) spawner_.signal_group(one.pid, SIGKILL);
-  wait(one, settings.drain_limit, &state::on_drain_limit);
-  check_drained(one);
-}
-
-void worker_group::state::on_drain_limit(worker& one) {
-  if (one.phase != worker_phase::draining) return;
-  // Our own reader holds the output back, and nobody waits for this node: no byte is given up.
-  if (reads_blocked(one) && one.end.status.success() && !stopping) {
-    return wait(one, settings.drain_limit, &state::on_drain_limit);
-  }
-  one.end.drained = reads_blocked(one);
-  for (auto& source : one.sources) {
-    if (source != 0) mux.release(source);
-    source = 0;
-  }
-  end_group(one);
-}
-
-void worker_group::state::check_drained(worker& one) {
-  if (one.phase != worker_phase::draining) return;
-  if (one.sources[0] == 0 && one.sources[1] == 0) end_group(one);
-}
-
-// The leader is a zombie here, so the group's number is still ours.
-void worker_group::state::end_group(worker& one) {
-  one.phase = worker_phase::dying;
-  spawner_.signal_group(one.pid, SIGKILL);
-  spawner_.reap(one.pid);
-  check_dead(one);
-}
-
-// Almost always the first look finds nobody. Children that were just killed need a moment, on a
-// device a long one, and no handle tells when the last of a group is gone.
-void worker_group::state::check_dead(worker& one) {
-  if (!spawner_.group_lives(one.pid)) return on_done(one);
-  wait(one, one.pause, &state::check_dead);
-  one.pause = std::min(one.pause * 2, dying_pause_max);
-}
-
-void worker_group::state::on_done(worker& one) {
-  one.phase = worker_phase::done;
-  one.timer.cancel();
-  if (guardian_ != nullptr) guardian_->remove(one.pid);
-  one.end.local_rank = one.command.local_rank;
-  one.end.rank = one.command.rank;
-  one.end.pid = one.pid;
-  one.end.tail = one.tail.text();
-  const auto to = handlers;
-  const auto self = shared_from_this();
-  const bool last = --live == 0;
-  if (to->ended) to->ended(one.end);
-  if (last && to->all_ended) to->all_ended();
-}
-
-void worker_group::state::wait(worker& one, std::chrono::milliseconds time,
-                               void (state::*then)(worker&)) {
-  const auto found =
-      std::find_if(workers.begin(), workers.end(), [&](const auto& w) { return w.get() == &one; });
-  one.timer.expires_after(time);
-  one.timer.async_wait([weak = weak_from_this(), kept = *found, then](error_code error) {
-    const auto self = weak.lock();
-    if (!error && self) ((*self).*then)(*kept);
+void worker_group::state::later(void (state::*what)()) {
+  asio::post(executor, [weak = weak_from_this(), what] {
+    if (const auto self = weak.lock()) ((*self).*what)();
   });
 }
 
 worker_group::worker_group(asio::any_io_executor executor, spawner& spawn, log_mux& mux,
-                           guardian* guard, options values)
-    : state_(std::make_shared<state>(std::move(executor), spawn, mux, guard, values)) {}
+                           guardian* guard, stray_reaper* strays, options values)
+    : state_(std::make_shared<state>(std::move(executor), spawn, mux, guard, strays, values)) {}
 
 worker_group::~worker_group() {
   kill();
+  state_->handlers = std::make_shared<const events>();
 }
 
 void worker_group::start(std::vector<worker_command> commands, events handlers) {
-  DDPRUN_ASSERT(state_->workers.empty());
+  DDPRUN_ASSERT(state_->workers.empty() && !commands.empty());
   state_->handlers = std::make_shared<const events>(std::move(handlers));
   state_->workers.reserve(commands.size());
-  state_->start(std::move(commands));
+  for (auto& command : commands)
+    state_->workers.push_back(std::make_shared<worker>(state_->executor, std::move(command)));
+  state_->untold = commands.size();
+  state_->later(&state::start_next);
 }
 
 void worker_group::signal(int signal) {
+  if (state_->untold == 0 && !state_->is_last()) return;
   state_->stopping = true;
+  if (signal == SIGKILL) state_->killing = true;
   for (const auto& one : state_->workers) {
-    if (one->phase != worker_phase::done) state_->spawner_.signal_group(one->pid, signal);
+    const bool has_begun = one->phase != worker_phase::starting;
+    if (one->phase != worker_phase::waiting && one->phase != worker_phase::done) {
+      state_->spawner_.signal_group(one->pid, has_begun ? signal : SIGKILL);
+    }
   }
+  state_->later(&state::abandon);
+  if (state_->killing) state_->later(&state::look_anew);
 }
 
 void worker_group::kill() {
@@ -240,7 +178,7 @@ void worker_group::kill() {
 std::vector<worker_group::live_worker> worker_group::live() const {
   std::vector<live_worker> result;
   for (const auto& one : state_->workers) {
-    if (one->phase == worker_phase::done) continue;
+    if (one->phase == worker_phase::waiting || one->phase == worker_phase::done) continue;
     result.push_back({one->command.local_rank, one->command.rank, one->pid});
   }
   return result;

@@ -1,5 +1,11 @@
-// A worker_group is the workers of one round on this node: started together, signalled together,
-// and done when the last of them is.
+// A worker_group is the workers of one round on this node: started one after the other, signalled
+// together, and done when the last of them is.
+//
+// Nothing here waits: a worker is started once the one before has executed its program, whenever
+// that is, and programs are looked for in PATH on another thread. A signal while workers are still
+// being started takes effect at once: the one that is about to execute its program is killed (one
+// that hangs there counts as living until it is gone, as does any worker that cannot be killed),
+// and no further one is started.
 //
 // A worker is done when it has ended, its pipes are drained, and no process of its group runs any
 // more. A failed worker's group is killed at once (its children hold devices and ports that the
@@ -7,14 +13,21 @@
 // that somebody outside the group holds are waited for as long, unless our own reader is what
 // blocks.
 //
+// The last word about the last worker comes only when its strays are gone too (see stray_reaper):
+// they are killed when all workers have ended, after kill() at once. So no child of this round
+// lives beside the next, or after the run. Strays that outlive SIGKILL hold that word back like a
+// worker that does, for as long as they live; but only for `stray_limit` where nobody has asked the
+// workers to end, because then the others wait to hear how this node ended.
+//
 // Thread rule: the main thread; handlers are called on the executor, never from inside a call, and
 // may destroy the group. Ownership: the references must outlive it. Destroying it while workers
-// live kills them without waiting.
+// live kills them without waiting, and no handler is called any more.
 #pragma once
 
 #include "launcher/log/log_mux.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/spawner.hpp"
+#include "launcher/process/stray_reaper.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -33,7 +46,7 @@ struct worker_command {
   std::string prefix;  // of its output lines, "[node-a:0] "; empty: pass through
 };
 
-// How one worker ended. Exactly one for each that was started.
+// How one worker ended that was started.
 struct worker_end {
   std::uint32_t local_rank = 0;
   std::uint32_t rank = 0;
@@ -48,14 +61,20 @@ class worker_group {
  public:
   struct options {
     std::chrono::milliseconds drain_limit{2000};
+    std::chrono::milliseconds stray_limit{5000};
   };
 
+  // For each command exactly one of start_failed, not_started and ended is called.
   struct events {
     std::function<void()> all_started;  // every program was executed
     // One could not be started; no further one is. Those that run go on until they are stopped.
     std::function<void(std::uint32_t local_rank, const start_failure&)> start_failed;
+    // After a failure or a signal it is not even tried.
+    std::function<void(std::uint32_t local_rank)> not_started;
     std::function<void(const worker_end&)> ended;
-    std::function<void()> all_ended;  // once: after the last `ended`, or when none was started
+    std::function<void()> all_ended;  // once, after the last of the three
+    // These outlived SIGKILL by `stray_limit`. At most once.
+    std::function<void(const std::vector<pid_t>&)> strays_stay;
   };
 
   struct live_worker {
@@ -64,24 +83,28 @@ class worker_group {
     pid_t pid;
   };
 
-  // `guard` may be null: then nobody kills the workers' children when the agent dies.
+  // `guard` may be null: then nobody kills the workers' children when the agent dies; and `strays`:
+  // then what has left the groups lives on.
   worker_group(boost::asio::any_io_executor executor, spawner& spawn, log_mux& mux, guardian* guard,
-               options values);
+               stray_reaper* strays, options values);
   ~worker_group();
   worker_group(const worker_group&) = delete;
   worker_group& operator=(const worker_group&) = delete;
 
-  // Once. Blocks for the forks and execs, about a millisecond each.
+  // Once, with at least one command.
   void start(std::vector<worker_command> commands, events handlers);
 
   // To the process group of every worker that is not done.
   void signal(int signal);
-  void kill();  // SIGKILL
+  void kill();  // SIGKILL, to strays too, until none is left
 
-  // Those that are not done: after kill() and a wait, the ones that cannot be killed.
+  // Those that have a process and are not done: after kill() and a wait, the ones that cannot be
+  // killed.
   std::vector<live_worker> live() const;
 
  private:
+  enum class worker_phase;
+  struct worker;
   struct state;
   std::shared_ptr<state> state_;
 };

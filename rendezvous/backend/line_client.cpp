@@ -40,6 +40,7 @@ void line_client::dial(std::string host, std::uint16_t port, duration delay) {
 void line_client::dialed(net::dial_result result) {
   const auto told = handlers_;
   if (!result.socket) return told->disconnected(std::move(result.text));
+  endpoint_ = result.endpoint;
   const std::string name = net::endpoint_text(result.endpoint);
   if (name != peer_) peer_ += " (" + name + ")";
   net::line_handlers events;
@@ -92,6 +93,8 @@ std::string line_client::stranger_text(std::string_view said) const {
 
 void line_client::lost(const std::string& what) {
   const auto told = handlers_;
+  // A name may stand for several, and for another by now.
+  if (!answered_) dialer_.distrust(endpoint_);
   drop();
   told->disconnected(peer_ + ": " + what);
 }

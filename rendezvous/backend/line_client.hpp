@@ -66,6 +66,7 @@ class line_client {
   boost::asio::steady_timer reply_timer_;
   std::shared_ptr<net::line_connection> connection_;
   std::shared_ptr<bool> alive_;  // what a callback of this dial looks at
+  net::tcp::endpoint endpoint_;  // of the connection
   std::string peer_;             // "10.0.0.1:29400"
   bool answered_ = false;        // with a line of ours
 };

@@ -1,5 +1,6 @@
 #include "rendezvous/core/cause.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <utility>
@@ -58,11 +59,37 @@ bool comes_before(const cause& one, time_point one_at, const cause& other, time_
   return std::pair(weight(one), one_at) < std::pair(weight(other), other_at);
 }
 
-void first_cause::add(const cause& report, time_point received) {
-  const time_point happened = received - report.age;
-  if (best_ && !comes_before(report, happened, *best_, happened_)) return;
-  best_ = report;
-  happened_ = happened;
+void first_cause::entry::take(const cause& one, time_point received) {
+  const time_point at = received - std::clamp(one.age, duration::zero(), age_max);
+  if (what && !comes_before(one, at, *what, happened)) return;
+  what = one;
+  happened = at;
+}
+
+void first_cause::add(const cause& seen, time_point received) {
+  best_.take(seen, received);
+  seen_.take(seen, received);
+}
+
+void first_cause::add_report(const cause& report, time_point received) {
+  best_.take(report, received);
+}
+
+first_cause first_cause::without_reports() const {
+  first_cause seen;
+  seen.best_ = seen.seen_ = seen_;
+  return seen;
+}
+
+bool is_end_by(const cause& value, int signal) {
+  if (signal == 0) return false;
+  return (value.kind == cause_class::signal && value.code == signal) ||
+         (value.kind == cause_class::exit && value.code == 128 + signal);
+}
+
+bool is_end_by_request(const cause& value) {
+  return is_end_by(value, SIGTERM) || is_end_by(value, SIGINT) || is_end_by(value, SIGHUP) ||
+         is_end_by(value, SIGQUIT);
 }
 
 std::string signal_name(int signal) {

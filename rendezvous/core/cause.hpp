@@ -29,15 +29,32 @@ bool comes_before(const cause& one, time_point one_at, const cause& other, time_
 // reports. Its size does not depend on how many there were.
 class first_cause {
  public:
-  // `received` is the moment on this host's clock at which the report arrived.
-  void add(const cause& report, time_point received);
-  const std::optional<cause>& get() const { return best_; }
-  void clear() { best_.reset(); }
+  // What this side has seen itself. `received` is the moment on this host's clock at which it did,
+  // or at which the report arrived.
+  void add(const cause& seen, time_point received);
+  // What a member says. It may have to be judged again: see without_reports().
+  void add_report(const cause& report, time_point received);
+  const std::optional<cause>& get() const { return best_.what; }
+  // The first of what was added by add().
+  first_cause without_reports() const;
+  void clear() { best_ = seen_ = {}; }
 
  private:
-  std::optional<cause> best_;
-  time_point happened_{};
+  struct entry {
+    std::optional<cause> what;
+    time_point happened{};
+    void take(const cause& one, time_point received);
+  };
+  entry best_;
+  entry seen_;
 };
+
+// Did a worker end by this signal? By itself, or by a handler of it that exits with 128 + signal.
+bool is_end_by(const cause& value, int signal);
+
+// Did it end by one of the signals that ask an agent to leave, too (SIGHUP, SIGINT, SIGQUIT,
+// SIGTERM)? Then the whole group of processes may have been sent it.
+bool is_end_by_request(const cause& value);
 
 // One sentence without a full stop: "node-a: rank 3 (local rank 1) killed by SIGKILL".
 std::string describe(const cause& value);

@@ -115,6 +115,7 @@ void member::state::collect_deadlines(moment& next) const {
   consider(tether_deadline());
   consider(reach_deadline());
   consider(isolation_deadline());
+  consider(asked_until);
   consider(grace_until);
   consider(kill_until);
   consider(own_stop_deadline());

@@ -13,9 +13,12 @@ void member::state::handle(const daemon_connected& event) {
   daemon.own_address = event.own_address;
   // An answer to a status of an earlier connection cannot come any more.
   daemon.unanswered.clear();
-  past_instances.clear();
+  connection_seq = 0;
+  tail_seq = 0;
+  tail_told = false;
   hello greeting = options.greeting;
   greeting.own_address = event.own_address;
+  greeting.hosts_daemon = options.hosts_daemon;
   greeting.state = make_status();
   greeting.state.place = place;
   emit(send_to_daemon{std::move(greeting)});
@@ -59,6 +62,11 @@ void member::state::welcomed_by(const welcome& message) {
     drop_silent_daemon("a daemon of an older epoch answered");
     return;
   }
+  // Values that would make this machine spin or never wait are no timers.
+  if (const std::string problem = problem_of(message.timing); !problem.empty()) {
+    drop_silent_daemon("its welcome is of no use: " + problem);
+    return;
+  }
   epoch = message.epoch;
   if (daemon.was_welcomed) {
     note(note_level::info, "reached the rendezvous daemon at " + options.endpoint +
@@ -67,12 +75,7 @@ void member::state::welcomed_by(const welcome& message) {
   daemon.welcomed = true;
   daemon.was_welcomed = true;
   daemon.attempts = 0;
-  const timers& given = message.timing;
-  // Values that would make this machine spin or never wait are no timers.
-  if (given.heartbeat_interval > duration::zero() && given.isolation_limit > duration::zero() &&
-      given.node_timeout > duration::zero() && given.reconnect_grace > duration::zero()) {
-    timing = given;
-  }
+  timing = message.timing;
   // In no instance, this node cannot tell a daemon how far that instance had come: any word counts.
   if (instance == 0) {
     told_instance = 0;
@@ -88,6 +91,7 @@ void member::state::answered_by(const answer& message) {
     daemon.unanswered.pop_front();
   }
   if (!sent || message.seq > daemon.status_seq) return;
+  if (tail_seq != 0 && message.seq >= tail_seq) tail_told = true;
   if (!daemon.vouched || *sent > *daemon.vouched) daemon.vouched = sent;
   vouched_anew();
   spawn_when_vouched();
@@ -124,6 +128,11 @@ status member::state::make_status() {
   for (const seen_cause& seen : causes) {
     value.causes.push_back(seen.cause);
     value.causes.back().age = now - seen.at;
+  }
+  // Up to 4 KiB, and a heartbeat is sent each second until the round is forgotten.
+  if (!value.causes.empty() && !value.causes.front().tail.empty()) {
+    if (tail_told) value.causes.front().tail.clear();
+    if (tail_seq == 0) tail_seq = value.seq;
   }
   // Where too many are unanswered the newest is not remembered: that only makes vouching shorter.
   if (daemon.unanswered.size() < unanswered_statuses_max) {

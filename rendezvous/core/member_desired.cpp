@@ -1,35 +1,39 @@
 // What the daemon wants: which of its words is news, and what each means to a node that may still
 // be busy with an older one.
 #include "rendezvous/core/member_state.hpp"
+#include "rendezvous/core/peer_words.hpp"
 
 #include <algorithm>
 
 namespace ddprun::core {
 
 // Within one instance both round and seq only grow, so a word that is above in neither is old.
-// Instances are random and cannot be compared: the newest that this connection spoke of counts, and
-// none that it has left behind.
+// Instances are random and cannot be compared, but one daemon counts its words through all of them:
+// on one connection the later word is that with the higher seq, also of an instance that was named
+// before (an empty daemon opens one, and gives it up for the one that it finds running).
 bool member::state::is_news(const desired& message) const {
   if (message.epoch != epoch) return message.epoch > epoch;
   if (told_instance == 0) return true;
   if (message.instance != told_instance) {
-    return std::find(past_instances.begin(), past_instances.end(), message.instance) ==
-           past_instances.end();
+    return message.seq > connection_seq;
   }
   return message.seq > told_seq || message.round > told_round;
 }
 
 void member::state::told(const desired& message) {
-  if (!daemon.welcomed || leaving || !is_news(message)) return;
+  if (!daemon.welcomed || leaving) return;
+  if (const std::string problem = problem_of(message); !problem.empty()) {
+    return drop_silent_daemon("what it wants makes no sense: " + problem);
+  }
+  if (!is_news(message)) return;
   if (told_instance != 0 && told_instance != message.instance) {
-    past_instances.push_back(told_instance);
-    if (past_instances.size() > past_instances_max) past_instances.pop_front();
     told_round = 0;
   }
   epoch = message.epoch;
   told_instance = message.instance;
   told_round = std::max(told_round, message.round);
   told_seq = message.seq;
+  connection_seq = std::max(connection_seq, message.seq);
   changed = true;
   if (message.instance == instance) restarts_used = std::max(restarts_used, message.restarts_used);
   if (!message.text.empty() && message.text != told_text) note(note_level::info, message.text);

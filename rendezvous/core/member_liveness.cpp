@@ -10,7 +10,9 @@
 
 namespace ddprun::core {
 
-// Clocks may run 1 % apart, and a kill takes a moment: this node takes 2 % off.
+// Clocks may run 1 % apart: this node takes 2 % off. That a timer fires late and a kill takes a
+// moment is the daemon's margin (run_fencing.cpp): with a node_timeout of 1 s the limit is 0.8 s,
+// and a tenth of a second off it would be a heartbeat that may not be missed.
 duration member::state::limit() const {
   return timing.isolation_limit - timing.isolation_limit / 50;
 }
@@ -49,6 +51,7 @@ member::state::moment member::state::isolation_due() const {
   if (!in_round() || phase == member_phase::succeeded) return std::nullopt;
   if (killed || (phase == member_phase::failed && living == 0)) return std::nullopt;
   if (living > 0 && is_alone() && !frozen_vouch) return std::nullopt;
+  if (living == 0 && asked_until) return std::nullopt;
   return vouch().value_or(round_began) + limit();
 }
 
@@ -104,6 +107,7 @@ void member::state::was_late(duration by) {
   extend(grace_until);
   extend(kill_until);
   extend(drained_at);
+  extend(asked_until);
   failed_at += by;
   round_began += by;
   daemon.heard += by;

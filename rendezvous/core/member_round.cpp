@@ -3,6 +3,7 @@
 #include "rendezvous/core/member_state.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace ddprun::core {
 
@@ -52,6 +53,10 @@ void member::state::forget_round() {
   master_port = 0;
   nccl_ids.clear();
   causes.clear();
+  tail_seq = 0;
+  tail_told = false;
+  asked.clear();
+  asked_until.reset();
   ended.clear();
   living = 0;
   unkillable = 0;
@@ -151,27 +156,63 @@ void member::state::handle(const worker_ended& event) {
     ddprun::cause why = event.cause;
     why.local_rank = event.local_rank;
     if (place) why.rank = place->rank_first + event.local_rank;
-    if (!asked_to_stop) {
-      fail(std::move(why));
-    } else if (now - why.age < asked_at) {
-      // It had died before: what held it up was the reading of its last output.
-      remember(std::move(why));
-    } else if (causes.empty()) {
-      // One is enough to show that the stop arrived; the rest would only make the status long. It
-      // goes with the word that all have ended.
-      why.by_our_stop = true;
-      const bool has_news = changed;
-      remember(std::move(why));
-      changed = has_news;
-    }
+    worker_failed(std::move(why));
   }
   if (living > 0) return;
   if (asked_to_stop) {
     after_workers();
-  } else if (phase == member_phase::starting || phase == member_phase::running) {
+  } else if (!asked_until && (phase == member_phase::starting || phase == member_phase::running)) {
     phase = member_phase::succeeded;
     changed = true;
     leave_if_drained();
+  }
+}
+
+void member::state::worker_failed(ddprun::cause why) {
+  const bool is_ours = asked_to_stop && now - std::max(why.age, duration::zero()) >= asked_at;
+  const bool is_drain = draining && is_end_by(why, signal);
+  if (!is_ours && !is_drain) {
+    if (!draining && !killed && is_end_by_request(why)) return wait_for_own_signal(std::move(why));
+    // Where it had died before the stop: what held it up was the reading of its last output.
+    return asked_to_stop ? remember(std::move(why)) : fail(std::move(why));
+  }
+  if (!causes.empty()) return;
+  // One is enough to show that the stop arrived; the rest would only make the status long. It goes
+  // with the word that all have ended.
+  why.by_our_stop = true;
+  const bool has_news = changed;
+  remember(std::move(why));
+  changed = has_news;
+}
+
+void member::state::wait_for_own_signal(ddprun::cause why) {
+  const time_point at = now - std::max(why.age, duration::zero());
+  if (asked.size() < causes_max) asked.push_back(seen_cause{std::move(why), at});
+  if (!asked_until) asked_until = now + own_signal_wait;
+}
+
+// No signal has come: somebody ended these workers alone.
+void member::state::take_as_failures() {
+  if (!asked_until) return;
+  asked_until.reset();
+  for (seen_cause& one : std::exchange(asked, {})) {
+    one.cause.age = now - one.at;
+    if (asked_to_stop) {
+      remember(std::move(one.cause));
+    } else {
+      fail(std::move(one.cause));
+    }
+  }
+}
+
+// This node is asked to leave, and its workers were with it.
+void member::state::take_as_drain() {
+  if (!asked_until) return;
+  asked_until.reset();
+  for (seen_cause& one : std::exchange(asked, {})) {
+    one.cause.age = now - one.at;
+    one.cause.by_our_stop = is_end_by(one.cause, signal);
+    if (!one.cause.by_our_stop || causes.empty()) remember(std::move(one.cause));
   }
 }
 
@@ -185,7 +226,7 @@ void member::state::fail(ddprun::cause why) {
 }
 
 void member::state::remember(ddprun::cause why) {
-  const time_point at = now - std::max(why.age, duration::zero());
+  const time_point at = now - std::clamp(why.age, duration::zero(), age_max);
   auto where = causes.begin();
   while (where != causes.end() && !comes_before(why, at, where->cause, where->at))
     ++where;
@@ -201,6 +242,10 @@ void member::state::remember(ddprun::cause why) {
       ++cut;
     }
     why.tail.erase(0, cut);
+  }
+  if (where == causes.begin()) {
+    tail_seq = 0;
+    tail_told = false;
   }
   causes.insert(where, seen_cause{std::move(why), at});
   if (causes.size() > causes_max) causes.pop_back();

@@ -23,8 +23,10 @@
 namespace ddprun::core {
 
 inline constexpr std::size_t unanswered_statuses_max = 64;
-inline constexpr std::size_t past_instances_max = 16;
 inline constexpr int exit_code_unreachable = 1;
+// A signal to the whole group of processes reaches this agent and its workers in any order; so long
+// after a worker has ended by one it is not known yet whether this node was asked to leave.
+inline constexpr duration own_signal_wait = std::chrono::milliseconds(100);
 
 struct member::state {
   using moment = std::optional<time_point>;
@@ -147,6 +149,10 @@ struct member::state {
   void spawn_when_vouched();
   void fail(ddprun::cause why);
   void remember(ddprun::cause why);
+  void worker_failed(ddprun::cause why);
+  void wait_for_own_signal(ddprun::cause why);
+  void take_as_failures();
+  void take_as_drain();
   bool in_round() const;
   bool is_leader() const;
   bool is_alone() const;
@@ -201,12 +207,12 @@ struct member::state {
 
   daemon_link daemon;
 
-  // The newest word of the daemon, and the instances that this connection has left behind.
+  // The newest word of the daemon.
   std::uint64_t epoch = 0;
   instance_id told_instance = 0;
   round_number told_round = 0;
   std::uint64_t told_seq = 0;
-  std::deque<instance_id> past_instances;
+  std::uint64_t connection_seq = 0;  // the highest on this connection, of any instance
   std::optional<desired> pending;  // to be obeyed once no worker lives here
   std::string told_text;
 
@@ -225,6 +231,10 @@ struct member::state {
   std::uint16_t master_port = 0;
   std::vector<std::string> nccl_ids;
   std::vector<seen_cause> causes;  // the likeliest first cause first; at most causes_max
+  std::uint64_t tail_seq = 0;      // of the first status on this connection that told the tail
+  bool tail_told = false;          // and the daemon has answered it, or one after it
+  std::vector<seen_cause> asked;   // ended by a signal that this agent may be sent, too
+  moment asked_until;              // from then on they are failures
   time_point failed_at;
 
   // The workers. `living` counts those of which no end has been told.

@@ -23,6 +23,7 @@ void member::state::let_go() {
 void member::state::take_down(force how, duration grace, int wanted_signal) {
   if (in_round()) let_go();
   changed = true;
+  if (how == force::kill) take_as_failures();
   if (living == 0) return after_workers();
   const bool given_up = phase == member_phase::stopped;  // unkillable workers only
   if (!given_up) phase = member_phase::stopping;
@@ -50,6 +51,12 @@ void member::state::take_down(force how, duration grace, int wanted_signal) {
 void member::state::after_workers() {
   grace_until.reset();
   kill_until.reset();
+  if (asked_until && in_round()) {
+    // Once this node has said that it is down, the cause of the round's end is settled.
+    phase = member_phase::stopping;
+    asked_to_stop = true;
+    return;
+  }
   settle_down();
 }
 
@@ -86,6 +93,11 @@ void member::state::settle_down() {
 }
 
 void member::state::check_stop_deadlines() {
+  if (asked_until && now >= *asked_until) {
+    take_as_failures();
+    if (living == 0 && asked_to_stop) after_workers();
+    if (left) return;
+  }
   if (const moment own = own_stop_deadline(); own && now >= *own) {
     note(note_level::warning,
          "a worker failed and the rendezvous daemon cannot be reached: stopping this node's "
@@ -123,6 +135,7 @@ void member::state::handle(const signal_received& event) {
   }
   if (leaving) return;
   draining = true;
+  take_as_drain();
   pending.reset();
   if (phase == member_phase::joined && living == 0) {
     return finish(code, name + ": left before a round began here", std::nullopt);

@@ -22,6 +22,11 @@ namespace ddprun {
 
 inline constexpr std::uint32_t agent_protocol_version = 1;
 inline constexpr std::size_t line_bytes_max = 64 * 1024;
+// Of numbers that grow: exact in every JSON reader. What a daemon counts on from what a peer says
+// starts at half of it at most, so that it never gets there.
+inline constexpr std::uint64_t count_max = std::uint64_t{1} << 53;
+inline constexpr std::uint64_t count_said_max = count_max / 2;
+inline constexpr duration age_max = std::chrono::hours(24 * 365);
 inline constexpr std::size_t tail_bytes_max = 4096;
 inline constexpr std::size_t causes_max = 4;        // in one status
 inline constexpr std::size_t nccl_ids_max = 8;      // in one assignment
@@ -95,6 +100,7 @@ struct hello {
   std::optional<std::uint32_t> node_rank;  // hint for the order of ranks
   std::string address;                     // --local-addr; empty: not given
   std::string own_address;                 // of its socket towards the daemon
+  bool hosts_daemon = false;               // the daemon that it speaks to lives in its process
   run_settings settings;
   status state;
   bool operator==(const hello&) const = default;

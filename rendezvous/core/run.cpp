@@ -21,6 +21,7 @@ void run::step(const run_event& event, time_point now, run_effects& effects) {
   state_->effects = &effects;
   if (++state_->steps == 1 && now >= state_->recovering_until) state_->recovering_until = {};
   std::visit([this](const auto& one) { state_->apply(one); }, event);
+  state_->forget_excess();
   state_->progress();
   state_->effects = nullptr;
 }
@@ -79,17 +80,16 @@ bool run::forgettable(time_point now) const {
 
 void run::state::apply(const agent_joined& event) {
   const hello& greeting = event.hello;
-  if (greeting.protocol != agent_protocol_version) {
-    refuse(event.connection, greeting.node,
-           "this daemon speaks version " + std::to_string(agent_protocol_version) +
-               " of the agent protocol and this node version " + std::to_string(greeting.protocol) +
-               ": use the same ddprun on all hosts");
+  const auto known = by_session.find(greeting.session);
+  const std::string problem =
+      problem_with(greeting, known == by_session.end() ? nullptr : known->second);
+  if (!problem.empty()) {
+    refuse(event.connection, greeting.node, problem);
     return;
   }
-  const auto known = by_session.find(greeting.session);
   closed_instance* const record = closed_record(greeting);
   if (known == by_session.end() && record == nullptr) {
-    const std::string text = refusal(greeting);
+    const std::string text = refusal(event);
     if (!text.empty()) {
       refuse(event.connection, greeting.node, text);
       return;
@@ -102,9 +102,8 @@ void run::state::apply(const agent_joined& event) {
   } else {
     recognise(who);
   }
-  // Only now: an answer vouches for it, and one that comes back with an old assignment would start
-  // its workers on that before it reads that it is to be fenced. It may have been refused.
-  if (node* const here = find(event.connection)) {
+  // Only now: it may have been refused, or is to be fenced.
+  if (node* const here = find(event.connection); here != nullptr && is_answered(*here)) {
     send(*here, std::make_shared<const daemon_message>(answer{greeting.state.seq}));
   }
 }
@@ -112,13 +111,29 @@ void run::state::apply(const agent_joined& event) {
 void run::state::apply(const status_received& event) {
   node* const who = find(event.connection);
   if (who == nullptr) return;
-  send(*who, std::make_shared<const daemon_message>(answer{event.status.seq}));
+  const std::string problem = problem_with(event.status, who->greeting);
+  if (!problem.empty()) {
+    note(note_level::error, who->label() + " is cut off: its status says " + problem);
+    send(*who, std::make_shared<const daemon_message>(refused{usage_error, problem}));
+    detach(*who, true);
+    return;
+  }
   if (event.status.seq < who->state.seq) return;
+  if (who->deaf) {
+    who->heard = now;
+    if (!shows_stop(*who, event.status)) return;
+    who->deaf = false;
+    mark_reachable(*who);
+  }
   if (unspoken != 0 && is_candidate(*who) && who->heard_step <= stop_step) --unspoken;
   const status before = std::exchange(who->state, event.status);
   const bool same_round =
       before.instance == event.status.instance && before.round == event.status.round;
   if (same_round && !who->state.place) who->state.place = before.place;
+  if (same_round) keep_tails(before, who->state);
+  if (is_answered(*who)) {
+    send(*who, std::make_shared<const daemon_message>(answer{event.status.seq}));
+  }
   who->heard = now;
   who->heard_step = steps;
   switch (who->stands) {
@@ -133,8 +148,14 @@ void run::state::apply(const status_received& event) {
       return;
     case standing::fenced:
       watch_ending(*who);
-      // It has killed everything and joins anew.
-      if (who->state.instance == 0) recognise(*who);
+      // It has killed everything and joins anew; or all but what no signal ends, which need not
+      // keep it from hearing that the run is over.
+      if (who->state.instance == 0) {
+        recognise(*who);
+      } else if (!may_have_workers(who->state)) {
+        closed_instance* const record = closed_record(who->greeting);
+        if (record != nullptr) tell_closed(*who, *record);
+      }
       return;
     case standing::leaving:
     case standing::closing:
@@ -147,7 +168,7 @@ void run::state::apply(const goodbye_received& event) {
   node* const who = find(event.connection);
   if (who == nullptr) return;
   if (who->stands == standing::closing) {
-    leave_behind(who->greeting.session, true);
+    leave_behind(who->greeting.session, who->state.instance, true);
     for (closed_instance& record : closed)
       record.absent.erase(who->greeting.session);
   }
@@ -166,7 +187,7 @@ void run::state::apply(const agent_disconnected& event) {
 }
 
 void run::state::apply(const guardian_reported& event) {
-  leave_behind(event.session, true);
+  leave_behind(event.session, 0, true);
   const auto found = by_session.find(event.session);
   if (found == by_session.end()) return;
   lose(*found->second, true, "its ddprun process died, and its guardian killed the workers");

@@ -84,6 +84,7 @@ struct disconnect_agent {
 struct run_note {
   note_level level = note_level::info;
   std::string text;
+  bool is_refusal = false;  // anybody who reaches the port may cause it, as often as they like
 };
 
 using run_effect = std::variant<send_to_agent, disconnect_agent, run_note>;
@@ -132,6 +133,15 @@ struct run_view {
   std::vector<member_view> members;  // by slot, then by join order
 };
 
+// How much a run remembers: each is bounded, whatever its peers do.
+struct run_sizes {
+  std::size_t nodes = 0;
+  std::size_t absent = 0;  // of them: without connection and without a place in the round
+  std::size_t settings_groups = 0;
+  std::size_t closed_instances = 0;
+  std::size_t absent_at_close = 0;  // sessions, over all closed instances
+};
+
 class run {
  public:
   explicit run(run_options options);
@@ -151,6 +161,7 @@ class run {
 
   run_view view(time_point now) const;
   run_phase phase() const;
+  run_sizes sizes() const;
 
   // True when nobody is connected and nothing needs to be remembered any longer: a closed instance
   // is remembered for one hour, a run that nobody joined not at all.

@@ -1,14 +1,12 @@
 // Who is here: connections, sessions, refusals, and what a hello tells about its sender.
+#include "rendezvous/core/peer_words.hpp"
 #include "rendezvous/core/run_state.hpp"
 
+#include <algorithm>
 #include <csignal>
 
 namespace ddprun::core {
-namespace {
 
-constexpr int usage_error = 64;
-
-// Workers may live, or may have been started, in the round that this status names.
 bool may_have_workers(const status& said) {
   switch (said.phase) {
     case member_phase::joined:
@@ -25,6 +23,14 @@ bool may_have_workers(const status& said) {
       return said.round != 0;
   }
   return true;
+}
+
+namespace {
+
+// With it this daemon would end: it waits, though there be no place for it. Nobody else's word is
+// taken for that.
+bool hosts_us(const agent_joined& event) {
+  return event.hello.hosts_daemon && event.peer_address == event.local_address;
 }
 
 }  // namespace
@@ -44,6 +50,17 @@ node& run::state::admit(const agent_joined& event) {
   return who;
 }
 
+// An earlier daemon may have counted further than this one. What no daemon reaches is a lie, which
+// must not bring this one to numbers that nobody can read.
+void run::state::raise_seq(std::uint64_t said) {
+  if (said <= count_said_max) seq = std::max(seq, said);
+}
+
+void run::state::raise_restarts_used(const node& by) {
+  restarts_used =
+      std::max(restarts_used, std::min(by.state.restarts_used, by.greeting.settings.restarts_max));
+}
+
 // A session that connects again replaces its old connection, which may be half-open.
 void run::state::attach(node& who, const agent_joined& event) {
   if (who.connection != 0) detach(who, true);
@@ -52,16 +69,15 @@ void run::state::attach(node& who, const agent_joined& event) {
   who.greeting.state = {};
   who.peer_address = event.peer_address;
   who.local_address = event.local_address;
+  who.hosts_us = hosts_us(event);
   who.fresh_instance = event.fresh_instance;
   who.connection = event.connection;
   by_connection[event.connection] = &who;
   who.heard = now;
   who.heard_step = steps;
   who.away = false;
-  seq = std::max(seq, who.state.desired_seq);
-  restarts_used = who.state.instance == instance && instance != 0
-                      ? std::max(restarts_used, who.state.restarts_used)
-                      : restarts_used;
+  raise_seq(who.state.desired_seq);
+  if (who.state.instance == instance && instance != 0) raise_restarts_used(who);
   watch_over(who);
   send(who, std::make_shared<const daemon_message>(
                 welcome{options.epoch, options.version, timing_of(who)}));
@@ -73,8 +89,27 @@ void run::state::detach(node& who, bool disconnect) {
   by_connection.erase(who.connection);
   who.connection = 0;
   who.heard = now;
+  // What it said is of use only in the round that it has a place in, and is said again.
+  if (!who.slot) who.state.causes.clear();
   recount(who);
   watch_over(who);
+}
+
+// Connections that come and go leave a node each for a while. Half of them go at once, the longest
+// away first: the cost of looking is then that of their coming. One that returns joins anew.
+void run::state::forget_excess() {
+  if (nodes.size() <= by_connection.size() + members.size() + absent_nodes_max) return;
+  std::vector<std::pair<time_point, node*>> absent;
+  for (const auto& [order, who] : nodes) {
+    if (who->connection == 0 && !who->slot) absent.emplace_back(who->heard, who.get());
+  }
+  std::sort(absent.begin(), absent.end());
+  note(note_level::warning,
+       std::to_string(absent.size()) +
+           " nodes have joined and lost their connections: forgot half of them");
+  absent.resize(absent.size() / 2);
+  for (const auto& [heard, who] : absent)
+    forget(*who);
 }
 
 void run::state::forget(node& who) {
@@ -89,6 +124,7 @@ void run::state::forget(node& who) {
   if (labelled != by_explicit_label.end() && labelled->second == &who) {
     by_explicit_label.erase(labelled);
   }
+  leave_group(who);
   nodes.erase(who.order);
   // A run in which nobody was ever placed is not worth remembering once everybody has gone.
   if (nodes.empty() && !settings && phase == run_phase::gathering) {
@@ -98,8 +134,43 @@ void run::state::forget(node& who) {
   }
 }
 
+// What is wrong with a hello as such, or beside that of the same session before it.
+std::string run::state::problem_with(const hello& greeting, const node* known) const {
+  if (greeting.protocol != agent_protocol_version) {
+    return "this daemon speaks version " + std::to_string(agent_protocol_version) +
+           " of the agent protocol and this node version " + std::to_string(greeting.protocol) +
+           ": use the same ddprun on all hosts";
+  }
+  std::string problem = problem_of(greeting);
+  if (problem.empty()) problem = problem_with(greeting.state, greeting);
+  if (!problem.empty() || known == nullptr) return problem;
+  const std::string change = first_change(known->greeting, greeting);
+  if (change.empty()) return {};
+  return "session " + to_string(greeting.session) + " is here already, with another " + change;
+}
+
+// Numbers that this daemon cannot go on from: it counts past what agents of an earlier one say.
+std::string run::state::problem_with(const status& said, const hello& greeting) const {
+  const std::uint64_t newest = std::max(said.round, said.round_told);
+  const std::uint64_t rounds_max = std::max({count_said_max, round, round_floor});
+  const std::uint64_t seq_max = std::max(count_said_max, seq);
+  if (newest > rounds_max) return "round " + std::to_string(newest) + " was never begun";
+  if (said.desired_seq > seq_max) {
+    return "desired_seq " + std::to_string(said.desired_seq) + " was never said";
+  }
+  return problem_of(said, greeting);
+}
+
+// In which setting a node differs from the round's, and what to do; empty where it does not.
+std::string run::state::difference(const hello& greeting) const {
+  if (!settings || greeting.settings == *settings) return {};
+  const std::string text = first_difference(greeting.settings, *settings);
+  return text + ": start all nodes of run " + options.run_id + " with the same options";
+}
+
 // Why a new session cannot be here at all; empty when it can.
-std::string run::state::refusal(const hello& greeting) const {
+std::string run::state::refusal(const agent_joined& event) const {
+  const hello& greeting = event.hello;
   const auto same = by_explicit_label.find(greeting.node);
   if (greeting.node_is_explicit && same != by_explicit_label.end()) {
     // One that has been silent is more likely this node's earlier life on a host that lost power.
@@ -112,12 +183,10 @@ std::string run::state::refusal(const hello& greeting) const {
     }
   }
   if (!settings || phase == run_phase::closed) return {};
-  const std::string difference = first_difference(greeting.settings, *settings);
-  if (!difference.empty()) {
-    return difference + ": start all nodes of run " + options.run_id + " with the same options";
-  }
+  if (std::string text = difference(greeting); !text.empty()) return text;
   const bool comes_to_be_fenced = greeting.state.instance != 0 && may_have_workers(greeting.state);
-  if (!comes_to_be_fenced && candidates_here() >= settings->nodes_max + settings->spares_max) {
+  const bool has_room = candidates_here() < settings->nodes_max + settings->spares_max;
+  if (!comes_to_be_fenced && !has_room && !hosts_us(event)) {
     return "run " + options.run_id + " is full: " + std::to_string(settings->nodes_max) +
            " nodes and " + std::to_string(settings->spares_max) +
            " spares are here; ask for more with --nnodes or --spares";
@@ -126,7 +195,7 @@ std::string run::state::refusal(const hello& greeting) const {
 }
 
 void run::state::refuse(connection_id connection, const std::string& node, std::string text) {
-  note(note_level::warning, "refused " + node + ": " + text);
+  effects->emplace_back(run_note{note_level::warning, "refused " + node + ": " + text, true});
   // Made in place: g++ 12 at -O2 takes a moved temporary of the variant for uninitialised.
   effects->emplace_back(send_to_agent{
       connection, std::make_shared<const daemon_message>(refused{usage_error, std::move(text)})});
@@ -134,7 +203,8 @@ void run::state::refuse(connection_id connection, const std::string& node, std::
 }
 
 void run::state::refuse(node& who, std::string text) {
-  note(note_level::warning, "refused " + who.label() + ": " + text);
+  effects->emplace_back(
+      run_note{note_level::warning, "refused " + who.label() + ": " + text, true});
   send(who, std::make_shared<const daemon_message>(refused{usage_error, std::move(text)}));
   forget(who);
 }
@@ -142,6 +212,11 @@ void run::state::refuse(node& who, std::string text) {
 bool run::state::is_candidate(const node& who) const {
   return who.connection != 0 && who.stands == standing::here && !who.state.draining &&
          who.state.unkillable == 0 && !who.overdue;
+}
+
+// An answer vouches for its receiver. Who is to have no workers, and may have some, gets none.
+bool run::state::is_answered(const node& who) const {
+  return !who.deaf && !(who.stands == standing::fenced && may_have_workers(who.state));
 }
 
 // Keeps the count of candidates of its group.
@@ -209,7 +284,8 @@ void run::state::recognise(node& who) {
              (said.instance != instance && knows_of_round(said))) {
     fence(who);
   } else if (who.slot) {
-    if (who.unreachable) mark_reachable(who);
+    if (who.deaf && shows_stop(who, said)) who.deaf = false;
+    if (who.unreachable && !who.deaf) mark_reachable(who);
     recount(who);
     if (who.wanted) want(who, who.wanted);
     on_member_status(who, said);
@@ -225,9 +301,12 @@ void run::state::recognise(node& who) {
 // Makes it one of those who wait for the next round.
 void run::state::let_wait(node& who) {
   who.stands = standing::here;
-  if (who.group == nullptr) who.group = &group_of(who.greeting.settings);
+  // One that came to be fenced is not asked for its settings before.
+  if (const std::string text = difference(who.greeting); !text.empty()) return refuse(who, text);
+  join_group(who);
   recount(who);
-  if (settings && who.counted && candidates_here() > settings->nodes_max + settings->spares_max) {
+  const bool may_be_refused = settings && who.counted && !who.hosts_us;
+  if (may_be_refused && candidates_here() > settings->nodes_max + settings->spares_max) {
     refuse(who, "run " + options.run_id + " went on without this node and is full: " +
                     std::to_string(settings->nodes_max) + " nodes and " +
                     std::to_string(settings->spares_max) + " spares are here");

@@ -27,15 +27,15 @@ closed_instance* run::state::closed_record(const hello& greeting) {
 void run::state::tell_closed(node& who, closed_instance& record) {
   who.stands = standing::closing;
   recount(who);
-  who.group = nullptr;
-  record.absent.insert(who.greeting.session);
+  leave_group(who);
   // From now on it is its own word that counts.
-  leave_behind(who.greeting.session, false);
+  leave_behind(who.greeting.session, record.instance, false);
   ddprun::desired value;
   value.epoch = options.epoch;
   value.instance = record.instance;
   value.round = std::max(record.round, who.state.round);
-  value.seq = seq = std::max(seq, who.state.desired_seq) + 1;
+  raise_seq(who.state.desired_seq);
+  value.seq = ++seq;
   value.phase = desired_phase::close;
   value.restarts_used = record.restarts_used;
   value.exit_code = record.exit_code;
@@ -158,6 +158,7 @@ void run::state::release(node& who, int exit_code) {
   note(note_level::info, who.label() + " leaves, as it was asked to");
   who.stands = standing::leaving;
   recount(who);
+  leave_group(who);
   ddprun::desired value = base_desired(desired_phase::close);
   value.round = std::max(round, who.state.round);
   value.exit_code = exit_code;

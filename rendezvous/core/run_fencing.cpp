@@ -154,9 +154,9 @@ std::optional<time_point> run::state::fence_until() const {
   if (!first_acknowledged) return std::max(stop_issued, vouched_until) + timing().orphan_limit;
   const duration limit = timing().isolation_limit;
   if (leader_acknowledged) {
-    return std::max(*leader_acknowledged, vouched_until) + with_drift(limit);
+    return std::max(*leader_acknowledged, vouched_until) + with_margin(limit);
   }
-  return std::max(*first_acknowledged, vouched_until) + with_drift(2 * limit);
+  return std::max(*first_acknowledged, vouched_until) + with_margin(2 * limit);
 }
 
 }  // namespace ddprun::core

@@ -14,9 +14,21 @@ settings_group& run::state::group_of(const run_settings& value) {
   }
   settings_group group;
   group.settings = value;
-  group.order = next_order;
   groups.push_back(std::move(group));
   return groups.back();
+}
+
+void run::state::join_group(node& who) {
+  if (who.group != nullptr) return;
+  who.group = &group_of(who.greeting.settings);
+  ++who.group->nodes;
+}
+
+void run::state::leave_group(node& who) {
+  settings_group* const group = std::exchange(who.group, nullptr);
+  // From the first round on there is one group, whoever is here.
+  if (group == nullptr || --group->nodes != 0 || settings) return;
+  groups.remove_if([group](const settings_group& one) { return &one == group; });
 }
 
 // Also keeps the last call, so it is asked after every event.
@@ -94,6 +106,7 @@ void run::state::choose() {
     return;
   }
   holds_for_words = false;
+  settle_wanted = false;  // The losses so far are settled; the next row of them is another.
 
   std::vector<node*> drained;
   for (const auto& [order, who] : nodes) {
@@ -141,8 +154,7 @@ void run::state::fix_settings(settings_group& group) {
     if (who->group != nullptr && who->group != &group) others.push_back(who.get());
   }
   for (node* const who : others)
-    refuse(*who, first_difference(who->greeting.settings, *settings) + ": start all nodes of run " +
-                     options.run_id + " with the same options");
+    refuse(*who, difference(who->greeting));
   groups.remove_if([&group](const settings_group& one) { return &one != &group; });
 }
 
@@ -200,7 +212,7 @@ void run::state::excuse_excess() {
   for (auto entry = nodes.rbegin(); entry != nodes.rend(); ++entry) {
     node& who = *entry->second;
     if (candidates_here() - excess.size() <= room) break;
-    if (who.counted && !who.slot) excess.push_back(&who);
+    if (who.counted && !who.slot && !who.hosts_us) excess.push_back(&who);
   }
   for (node* const who : excess)
     refuse(*who, "run " + options.run_id + " is full: " + std::to_string(settings->nodes_max) +

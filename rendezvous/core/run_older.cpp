@@ -95,12 +95,12 @@ void run::state::remember_lost(const node& who, bool proof) {
   // Who hung on it, or on whom it hung, follows within two isolation limits.
   time_point until = who.heard + timing.orphan_limit;
   if (is_let_go && who.stands == standing::closing) {
-    until = who.heard + with_drift(2 * timing.isolation_limit);
+    until = who.heard + with_margin(2 * timing.isolation_limit);
   }
   if (proof) {
     // Of a closed instance leave_behind() knows more.
     if (was_alone || who.stands == standing::closing) return;
-    until = now + with_drift(2 * timing.isolation_limit);
+    until = now + with_margin(2 * timing.isolation_limit);
   }
   lost_until = std::max(lost_until, until);
 }
@@ -113,7 +113,7 @@ void run::state::remember_leftovers() {
   if (!until || now >= *until) return;
   left_behind.until = *until;
   left_behind.is_held = !first_acknowledged;
-  left_behind.let_go_limit = with_drift(2 * timing().isolation_limit);
+  left_behind.let_go_limit = with_margin(2 * timing().isolation_limit);
   for (const node* const member : members) {
     if (member == nullptr) {
       ++left_behind.unknown;
@@ -125,11 +125,11 @@ void run::state::remember_leftovers() {
 
 // What becomes of this session is known from elsewhere; `has_let_go`: its workers are gone, and
 // nobody lives on by its tethers.
-void run::state::leave_behind(session_id session, bool has_let_go) {
+void run::state::leave_behind(session_id session, instance_id of, bool has_let_go) {
   for (closed_instance& record : closed) {
     leftovers& rest = record.left;
     const bool was_left = rest.sessions.erase(session) != 0;
-    if (!was_left && !record.absent.contains(session)) continue;
+    if (!was_left && record.instance != of && !record.absent.contains(session)) continue;
     if (has_let_go && std::exchange(rest.is_held, false)) {
       rest.until = std::min(rest.until, now + rest.let_go_limit);
     }

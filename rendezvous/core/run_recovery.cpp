@@ -138,9 +138,9 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
                              " nodes of an earlier daemon, newest round " + std::to_string(newest));
   for (node* const who : claimants) {
     who->stands = standing::here;
-    who->group = &group_of(who->greeting.settings);
+    join_group(*who);
     recount(*who);
-    restarts_used = std::max(restarts_used, who->state.restarts_used);
+    raise_restarts_used(*who);
   }
   std::vector<node*> of_round;
   std::vector<node*> rest;
@@ -168,12 +168,24 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   }
 }
 
+// Where the members of a round disagree on the settings, most of them know.
+settings_group& run::state::group_of_most(const std::vector<node*>& claimants) {
+  std::map<settings_group*, std::size_t> counts;
+  settings_group* most = nullptr;
+  for (const node* const who : claimants) {
+    const std::size_t count = ++counts[who->group];
+    if (most == nullptr || count > counts[most]) most = who->group;
+  }
+  return *most;
+}
+
 void run::state::adopt_round(const std::vector<node*>& claimants) {
-  fix_settings(*claimants.front()->group);
+  settings_group& group = group_of_most(claimants);
   std::vector<node*> still_here;
   for (node* const who : claimants) {
-    if (by_session.find(who->greeting.session) != by_session.end()) still_here.push_back(who);
+    if (who->group == &group) still_here.push_back(who);
   }
+  fix_settings(group);  // The others are refused, and so forgotten.
   members_running = members_succeeded = members_down = members_unreachable = 0;
   causes.clear();
   if (round == newest_round(still_here) && is_complete(still_here)) {
@@ -290,7 +302,7 @@ void run::state::end_found_round(const std::vector<node*>& claimants) {
 // Only nodes that were waiting have come back, and they were told of a round: its members may run
 // it still, held together by their tethers. One member that nobody has heard of stands for them.
 void run::state::end_unseen_round(const std::vector<node*>& claimants) {
-  fix_settings(*claimants.front()->group);
+  fix_settings(group_of_most(claimants));
   members_running = members_succeeded = members_down = members_unreachable = 0;
   causes.clear();
   members.assign(1, nullptr);
@@ -319,7 +331,7 @@ bool run::state::fill_gap(node& who) {
   --members_unreachable;
   stop_told = now;
   who.stands = standing::here;
-  if (who.group == nullptr) who.group = &group_of(who.greeting.settings);
+  join_group(who);
   who.slot = who.last_slot = slot;
   who.was_told = told::run;
   who.down = who.unreachable = who.acknowledged = false;

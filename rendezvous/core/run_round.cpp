@@ -120,12 +120,6 @@ assignment run::state::place_of(const node& member) const {
   return place;
 }
 
-void run::state::collect_causes(const node& who) {
-  for (const cause& one : who.state.causes) {
-    if (one.round == round) causes.add(one, now);
-  }
-}
-
 // A member's workers fail, or end although nobody asked for it.
 void run::state::on_unasked_end(node& who) {
   if (!causes.get()) {
@@ -276,7 +270,8 @@ void run::state::on_stop_status(node& who) {
 
 // A node that has acknowledged asks, kills, and names what it cannot kill, each in bounded time.
 // One that still stops after all that is broken; it is treated as one whose workers cannot be
-// killed.
+// killed. One that has acknowledged nothing may hold others by its tether: it is lost, whatever it
+// says, and answered no more, so that it isolates itself while its fence runs.
 std::optional<time_point> run::state::stop_overdue_at() const {
   if (phase != run_phase::stopping) return std::nullopt;
   if (members_down + members_unreachable >= members.size()) return std::nullopt;
@@ -285,21 +280,37 @@ std::optional<time_point> run::state::stop_overdue_at() const {
 
 void run::state::on_stop_overdue() {
   for (node* const member : members) {
-    const bool stops = member != nullptr && member->acknowledged && !member->unreachable;
-    if (!stops || member->down) continue;
-    note(note_level::error, member->label() + " still stops its workers " + to_text(stop_patience) +
-                                " after it was told to: going on without it");
+    if (member == nullptr || member->down || member->unreachable) continue;
     member->overdue = true;
     recount(*member);
-    mark_down(*member);
+    const std::string after = to_text(stop_patience) + " after it was told to";
+    if (member->acknowledged) {
+      note(note_level::error,
+           member->label() + " still stops its workers " + after + ": going on without it");
+      mark_down(*member);
+    } else {
+      note(note_level::error, member->label() + " has not begun to stop its workers " + after +
+                                  ": taken for lost, and not answered until it does");
+      member->deaf = true;
+      mark_unreachable(*member);
+    }
   }
-  stop_told = now;  // for those who have not acknowledged: they may run on, and are waited for
+  stop_told = now;
+}
+
+// By its own word it has let go of the other members, at least.
+bool run::state::shows_stop(const node& member, const status& said) const {
+  if (said.instance != instance) return true;
+  const bool has_obeyed = said.desired_seq >= member.wanted_seq;
+  const bool works = said.phase != member_phase::joined && said.phase < member_phase::succeeded;
+  return said.phase == member_phase::stopped || (has_obeyed && !works);
 }
 
 void run::state::end_of_stop() {
-  const std::optional<cause> why = stop_uncharged ? std::nullopt : causes.get();
+  const std::optional<cause> first = settled_cause();
+  const std::optional<cause> why = stop_uncharged ? std::nullopt : first;
   if (why) last_cause = why;
-  if (causes.get()) last_end = describe(*causes.get());
+  if (first) last_end = describe(*first);
   const bool all_succeeded = members_succeeded == members.size();
   leave_round();
   if (all_succeeded) {
@@ -314,7 +325,7 @@ void run::state::end_of_stop() {
     close(exit_code_of(operators), operators, describe(operators));
     return;
   }
-  if (std::exchange(settle_wanted, false)) {
+  if (settle_wanted) {
     begin_settling();
   } else {
     choose();
@@ -354,8 +365,10 @@ bool run::state::charge(const std::optional<cause>& why) {
 void run::state::leave_round() {
   remember_leftovers();
   std::vector<node*> gone;
+  std::vector<node*> deaf;
   for (node* const member : members) {
     if (member == nullptr) continue;
+    if (std::exchange(member->deaf, false) && member->connection != 0) deaf.push_back(member);
     member->slot.reset();
     if (member->connection == 0 && (member->away || member->stands != standing::here)) {
       gone.push_back(member);
@@ -367,6 +380,8 @@ void run::state::leave_round() {
   members_down = members_unreachable = 0;
   for (node* const member : gone)
     forget(*member);
+  for (node* const member : deaf)
+    fence(*member);
 }
 
 }  // namespace ddprun::core

@@ -28,6 +28,9 @@ namespace ddprun::core {
 using message_pointer = std::shared_ptr<const daemon_message>;
 
 inline constexpr std::size_t closed_instances_max = 64;
+// Nodes without connection that have no place in the round either: they may come back.
+inline constexpr std::size_t absent_nodes_max = 8192;
+inline constexpr int usage_error = 64;
 inline constexpr duration closed_memory = std::chrono::hours(1);
 inline constexpr duration node_loss_window = std::chrono::hours(1);
 
@@ -35,7 +38,7 @@ inline constexpr duration node_loss_window = std::chrono::hours(1);
 // there is one, and others are refused.
 struct settings_group {
   run_settings settings;
-  std::uint64_t order = 0;    // of its first node
+  std::uint32_t nodes = 0;    // that are of it; one without is forgotten
   std::uint32_t here = 0;     // candidates that are connected
   std::uint32_t highest = 0;  // of `here` in this gathering; only a new one restarts the last call
   std::optional<time_point> last_call_until;
@@ -57,6 +60,7 @@ struct node {
   ddprun::status state;  // its newest
   std::string peer_address;
   std::string local_address;
+  bool hosts_us = false;  // this daemon lives in its process
   instance_id fresh_instance = 0;
   std::uint64_t order = 0;
   connection_id connection = 0;  // 0: none
@@ -83,7 +87,8 @@ struct node {
   bool away = false;       // declared gone, and not back since
   bool dead = false;       // with proof
   bool drain_seen = false;
-  bool overdue = false;  // said `stopping` for longer than any stop can take
+  bool overdue = false;  // has not stopped for longer than any stop can take
+  bool deaf = false;     // nor has it begun to: not answered until it has
 
   const std::string& label() const { return greeting.node; }
 };
@@ -96,6 +101,9 @@ struct leftovers {
   bool is_held = false;     // nobody has let go yet: they may hold each other until orphan_limit
   duration let_go_limit{};  // from when one does until they must be gone
 };
+
+// Workers may live, or may have been started, in the round that this status names.
+bool may_have_workers(const status& said);
 
 struct closed_instance {
   instance_id instance = 0;
@@ -113,9 +121,13 @@ struct closed_instance {
 // A round of its instance is on, or was: of that it can say more than a newcomer.
 bool knows_of_round(const status& said);
 
-// Clocks run up to 1 % apart from the true rate, in both directions.
-inline duration with_drift(duration limit) {
-  return limit + limit / 50;
+// A node's loop may be so late without noticing, and the kill itself takes a moment.
+inline constexpr duration late_kill = std::chrono::milliseconds(250);
+
+// Clocks run up to 1 % apart from the true rate, in both directions. Only the last kill of a chain
+// can be late: what others are told before it is judged by the clock, not by a timer.
+inline duration with_margin(duration limit) {
+  return limit + limit / 50 + late_kill;
 }
 
 struct run::state {
@@ -216,10 +228,19 @@ struct run::state {
   void attach(node& who, const agent_joined& event);
   void detach(node& who, bool disconnect);
   void forget(node& who);
-  std::string refusal(const hello& greeting) const;
+  void forget_excess();
+  void join_group(node& who);
+  void leave_group(node& who);
+  std::string problem_with(const hello& greeting, const node* known) const;
+  std::string problem_with(const status& said, const hello& greeting) const;
+  void raise_seq(std::uint64_t said);
+  void raise_restarts_used(const node& by);
+  std::string difference(const hello& greeting) const;
+  std::string refusal(const agent_joined& event) const;
   void refuse(connection_id connection, const std::string& node, std::string text);
   void refuse(node& who, std::string text);
   bool is_candidate(const node& who) const;
+  bool is_answered(const node& who) const;
   void recount(node& who);
   void watch_over(node& who);
   std::optional<time_point> lost_at(const node& who) const;
@@ -246,7 +267,6 @@ struct run::state {
   void on_progress(node& who);
   void assign_all();
   assignment place_of(const node& member) const;
-  void collect_causes(const node& who);
   void set_phase(node& member, member_phase next);
   void join_restarts(const node& who);
   void end_round(const cause* trigger, duration grace, std::string text);
@@ -259,6 +279,14 @@ struct run::state {
   void end_of_stop();
   bool charge(const std::optional<cause>& why);
   void leave_round();
+
+  bool shows_stop(const node& member, const status& said) const;
+
+  // run_causes.cpp
+  void collect_causes(const node& who);
+  static void keep_tails(const status& before, status& newest);
+  static bool is_drain(const node& member, const cause& one);
+  std::optional<cause> settled_cause() const;
 
   // run_fencing.cpp: section 6.
   void check_liveness();
@@ -277,7 +305,7 @@ struct run::state {
   void lose_ending();
   void remember_lost(const node& who, bool proof);
   void remember_leftovers();
-  void leave_behind(session_id session, bool has_let_go);
+  void leave_behind(session_id session, instance_id of, bool has_let_go);
   time_point older_until() const;
   bool older_may_live() const;
   std::optional<time_point> older_deadline() const;
@@ -288,6 +316,7 @@ struct run::state {
   void claim(node& who);
   bool decide_on_claims(bool window_is_over);
   void adopt(instance_id which, const std::vector<node*>& claimants);
+  static settings_group& group_of_most(const std::vector<node*>& claimants);
   void adopt_round(const std::vector<node*>& claimants);
   void keep_round(const std::vector<node*>& claimants);
   void end_found_round(const std::vector<node*>& claimants);

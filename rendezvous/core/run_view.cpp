@@ -152,6 +152,20 @@ std::string run::why(time_point now) const {
   return text;
 }
 
+run_sizes run::sizes() const {
+  const state& self = *state_;
+  run_sizes sizes;
+  sizes.nodes = self.nodes.size();
+  sizes.absent = static_cast<std::size_t>(std::count_if(
+      self.nodes.begin(), self.nodes.end(),
+      [](const auto& entry) { return entry.second->connection == 0 && !entry.second->slot; }));
+  sizes.settings_groups = self.groups.size();
+  sizes.closed_instances = self.closed.size();
+  for (const closed_instance& record : self.closed)
+    sizes.absent_at_close += record.absent.size();
+  return sizes;
+}
+
 run_view run::view(time_point now) const {
   const state& self = *state_;
   run_view view;

@@ -1,6 +1,8 @@
 #include "rendezvous/core/settings.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 namespace ddprun {
 namespace {
@@ -8,8 +10,12 @@ namespace {
 // Seconds as a person writes them in --rdzv-conf: "10", "0.5", "2.125".
 std::string seconds_text(duration value) {
   using namespace std::chrono;
+  if (value < duration::zero()) {
+    // The most negative one has no positive twin.
+    return "-" + seconds_text(-std::max(value, -duration::max()));
+  }
   const auto whole = duration_cast<seconds>(value).count();
-  auto rest = duration_cast<microseconds>(value).count() % 1'000'000;
+  const auto rest = duration_cast<microseconds>(value).count() % 1'000'000;
   std::string text = std::to_string(whole);
   if (rest == 0) return text;
   std::string digits = std::to_string(1'000'000 + rest).substr(1);
@@ -17,6 +23,30 @@ std::string seconds_text(duration value) {
     digits.pop_back();
   return text + "." + digits;
 }
+
+struct timer_setting {
+  std::string_view name;
+  duration timers::*member;
+  duration min = duration::zero();
+};
+
+constexpr std::array timer_settings = {
+    timer_setting{"node_timeout", &timers::node_timeout, node_timeout_min},
+    timer_setting{"heartbeat_interval", &timers::heartbeat_interval, heartbeat_interval_min},
+    timer_setting{"reconnect_grace", &timers::reconnect_grace, reconnect_grace_min},
+    timer_setting{"isolation_limit", &timers::isolation_limit, isolation_limit_min},
+    timer_setting{"stop_grace", &timers::stop_grace},
+    timer_setting{"drain_grace", &timers::drain_grace},
+    timer_setting{"kill_wait", &timers::kill_wait},
+    timer_setting{"start_timeout", &timers::start_timeout},
+    timer_setting{"join_timeout", &timers::join_timeout},
+    timer_setting{"last_call_timeout", &timers::last_call_timeout},
+    timer_setting{"settle", &timers::settle},
+    timer_setting{"settle_max", &timers::settle_max},
+    timer_setting{"recovery_window", &timers::recovery_window},
+    timer_setting{"linger", &timers::linger},
+    timer_setting{"orphan_limit", &timers::orphan_limit},
+};
 
 }  // namespace
 
@@ -31,30 +61,40 @@ timers timers_for(duration node_timeout) {
 }
 
 named_values to_named_values(const run_settings& settings) {
-  const timers& timing = settings.timing;
-  return {
+  named_values values = {
       {"nnodes", std::to_string(settings.nodes_min) + ":" + std::to_string(settings.nodes_max)},
       {"spares", std::to_string(settings.spares_max)},
       {"max-restarts", std::to_string(settings.restarts_max)},
       {"max-node-losses", std::to_string(settings.node_losses_max)},
       {"store", std::string(to_string(settings.store))},
       {"on-join", std::string(to_string(settings.on_join))},
-      {"node_timeout", seconds_text(timing.node_timeout)},
-      {"heartbeat_interval", seconds_text(timing.heartbeat_interval)},
-      {"reconnect_grace", seconds_text(timing.reconnect_grace)},
-      {"isolation_limit", seconds_text(timing.isolation_limit)},
-      {"stop_grace", seconds_text(timing.stop_grace)},
-      {"drain_grace", seconds_text(timing.drain_grace)},
-      {"kill_wait", seconds_text(timing.kill_wait)},
-      {"start_timeout", seconds_text(timing.start_timeout)},
-      {"join_timeout", seconds_text(timing.join_timeout)},
-      {"last_call_timeout", seconds_text(timing.last_call_timeout)},
-      {"settle", seconds_text(timing.settle)},
-      {"settle_max", seconds_text(timing.settle_max)},
-      {"recovery_window", seconds_text(timing.recovery_window)},
-      {"linger", seconds_text(timing.linger)},
-      {"orphan_limit", seconds_text(timing.orphan_limit)},
   };
+  for (const timer_setting& timer : timer_settings)
+    values.emplace_back(timer.name, seconds_text(settings.timing.*timer.member));
+  return values;
+}
+
+std::string problem_of(const timers& timing) {
+  for (const timer_setting& timer : timer_settings) {
+    const duration value = timing.*timer.member;
+    if (value >= timer.min && value <= timer_max) continue;
+    return std::string(timer.name) + " is " + seconds_text(value) + " s, and may be " +
+           seconds_text(timer.min) + " to " + seconds_text(timer_max) + " s";
+  }
+  return {};
+}
+
+std::string problem_of(const run_settings& settings) {
+  const std::uint32_t nodes_max = settings.nodes_max;
+  if (settings.nodes_min == 0 || settings.nodes_min > nodes_max || nodes_max > nodes_per_run_max) {
+    return "nnodes is " + std::to_string(settings.nodes_min) + ":" + std::to_string(nodes_max) +
+           ", and may be MIN:MAX with 1 to MAX and 1 to " + std::to_string(nodes_per_run_max);
+  }
+  if (settings.spares_max > nodes_per_run_max) {
+    return "spares is " + std::to_string(settings.spares_max) + ", and may be 0 to " +
+           std::to_string(nodes_per_run_max);
+  }
+  return problem_of(settings.timing);
 }
 
 std::string first_difference(const run_settings& ours, const run_settings& others) {

@@ -36,12 +36,23 @@ struct timers {
   bool operator==(const timers&) const = default;
 };
 
+// No timer is longer: a run waits for people, not for years. So much --rdzv-conf takes, too.
+inline constexpr duration timer_max = std::chrono::hours(24 * 30);
+// What is shorter would make a machine spin. The others may be 0.
+inline constexpr duration node_timeout_min = std::chrono::milliseconds(1);
+inline constexpr duration heartbeat_interval_min = std::chrono::microseconds(100);
+inline constexpr duration reconnect_grace_min = std::chrono::milliseconds(1);
+inline constexpr duration isolation_limit_min = std::chrono::microseconds(200);
+
+inline constexpr std::uint32_t nodes_per_run_max = 1'000'000;
+inline constexpr std::uint32_t workers_per_node_max = 4096;
+
 // Timers with everything that depends on `node_timeout` derived from it.
 timers timers_for(duration node_timeout);
 
 struct run_settings {
   std::uint32_t nodes_min = 1;         // 1 to nodes_max
-  std::uint32_t nodes_max = 1;         // 1 to 1,000,000
+  std::uint32_t nodes_max = 1;         // 1 to nodes_per_run_max
   std::uint32_t spares_max = 0;        // nodes beyond nodes_max that may wait; 0: refused
   std::uint32_t restarts_max = 0;      // charged restarts of an instance
   std::uint32_t node_losses_max = 10;  // within one hour
@@ -57,6 +68,11 @@ using named_values = std::vector<std::pair<std::string, std::string>>;
 // All settings in a fixed order, as option names and values that a person would type
 // ("nnodes" = "1:2", "max-restarts" = "3", "node_timeout" = "10").
 named_values to_named_values(const run_settings& settings);
+
+// The first setting that no machine can work with, as "reconnect_grace is 31536000 s, and may be
+// 0.001 to 2592000 s"; empty where there is none. A peer's settings are checked with it.
+std::string problem_of(const timers& timing);
+std::string problem_of(const run_settings& settings);
 
 // The first setting in which the two differ, as "nnodes is 2:2 here and 1:4 on the others", with
 // `ours` being "here". Empty when they agree.

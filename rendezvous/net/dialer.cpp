@@ -1,129 +1,217 @@
 #include "rendezvous/net/dialer.hpp"
 
-#include "rendezvous/net/resolve.hpp"
-
 #include <boost/asio/error.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 namespace ddprun::net {
+namespace {
+
+bool contains(const endpoints& all, const tcp::endpoint& one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+// Dialing a free port of the ephemeral range on this host can connect a socket to itself.
+error_code refusal_of_self(const tcp::socket& socket) {
+  error_code failed;
+  const bool same = socket.local_endpoint(failed) == socket.remote_endpoint(failed);
+  if (failed) return failed;
+  return same ? error_code(asio::error::connection_refused) : error_code();
+}
+
+}  // namespace
 
 struct dialer::attempt : std::enable_shared_from_this<dialer::attempt> {
-  attempt(executor where, std::string host_, std::uint16_t port_, handler done_)
-      : host(std::move(host_)),
-        port(port_),
+  attempt(executor where_, std::string name_, handler done_)
+      : where(where_),
+        name(std::move(name_)),
         done(std::move(done_)),
-        timer(where),
-        resolving(where),
-        socket(where) {}
+        timer(where_),
+        next_timer(where_) {}
 
-  std::string host;
-  std::uint16_t port;
-  handler done;  // null once it was called or cancelled
+  struct candidate {
+    candidate(const executor& where, const tcp::endpoint& to) : endpoint(to), socket(where) {}
+    tcp::endpoint endpoint;
+    tcp::socket socket;
+    std::string failure;  // empty: under way, or not tried yet
+  };
+
+  executor where;
+  std::string name;  // "node-a:29400"
+  handler done;      // null once it was called or cancelled
   asio::steady_timer timer;
-  resolver resolving;
-  tcp::socket socket;
-  endpoints candidates;
-  std::size_t next = 0;  // candidate
-  std::string failures;  // so far, joined
+  asio::steady_timer next_timer;
+  std::deque<candidate> candidates;  // in the order in which they are tried
+  std::size_t tried = 0;
+  std::size_t under_way = 0;
+  bool begun = false;
 
-  void start(duration delay, duration limit) {
+  void start(duration delay, std::function<void()> begin) {
     timer.expires_after(delay);
-    timer.async_wait([self = shared_from_this(), limit](error_code error) {
-      if (!error && self->done) self->begin(limit);
+    timer.async_wait([self = shared_from_this(), begin = std::move(begin)](error_code error) {
+      if (!error && self->done) begin();
     });
   }
 
   void begin(duration limit) {
+    begun = true;
     timer.expires_after(limit);
     timer.async_wait([self = shared_from_this(), limit](error_code error) {
-      if (error || !self->done) return;
-      self->note_failure("no answer within " + to_text(limit));
-      self->give_up();
+      if (!error && self->done) self->out_of_time(limit);
     });
-    // The resolver belongs to this attempt, so a strong capture would keep both for ever.
-    resolving.start(host, port,
-                    [weak = weak_from_this()](error_code error, const endpoints& found) {
-                      const auto self = weak.lock();
-                      if (!self || !self->done) return;
-                      if (error) {
-                        self->failures = "cannot look up " + self->host + ": " + error.message();
-                        return self->give_up();
-                      }
-                      self->candidates = found;
-                      self->try_next();
-                    });
+  }
+
+  // More may be added later.
+  void add(const endpoints& found) {
+    if (!done || !begun) return;
+    const std::size_t before = candidates.size();
+    for (const tcp::endpoint& each : found) {
+      const bool known = std::any_of(candidates.begin(), candidates.end(),
+                                     [&](const candidate& one) { return one.endpoint == each; });
+      if (!known) candidates.emplace_back(where, each);
+    }
+    if (candidates.size() != before) try_next();
   }
 
   void try_next() {
-    if (next == candidates.size()) return give_up();
-    error_code ignored;
-    socket.close(ignored);
-    socket.async_connect(candidates[next], [self = shared_from_this()](error_code error) {
-      if (self->done) self->connected(error);
+    if (tried == candidates.size()) return;
+    const std::size_t index = tried++;
+    ++under_way;
+    candidates[index].socket.async_connect(candidates[index].endpoint,
+                                           [self = shared_from_this(), index](error_code error) {
+                                             if (self->done) self->connected(index, error);
+                                           });
+    next_timer.expires_after(next_address_after);
+    next_timer.async_wait([self = shared_from_this()](error_code error) {
+      if (!error && self->done) self->try_next();
     });
   }
 
-  void connected(error_code error) {
-    if (!error) {
-      // Dialing a free port of the ephemeral range on this host can connect a socket to itself.
-      error_code failed;
-      if (socket.local_endpoint(failed) == socket.remote_endpoint(failed) || failed) {
-        error = failed ? failed : asio::error::connection_refused;
-      }
-    }
+  void connected(std::size_t index, error_code error) {
+    candidate& one = candidates[index];
+    --under_way;
+    if (!error) error = refusal_of_self(one.socket);
     if (error) {
-      note_failure(error.message());
-      ++next;
-      return try_next();
-    }
-    timer.cancel();
-    dial_result result;
-    result.endpoint = candidates[next];
-    result.socket = std::move(socket);
-    std::exchange(done, nullptr)(std::move(result));
-  }
-
-  void note_failure(const std::string& what) {
-    if (next >= candidates.size()) {
-      failures = what;
+      one.failure = error.message();
+      error_code ignored;
+      one.socket.close(ignored);
+      try_next();
+      if (under_way == 0) fail();
       return;
     }
-    const std::string name = endpoint_text(candidates[next]);
-    // One numeric address needs no name twice.
-    const bool is_named = candidates.size() > 1 || name != endpoint_text(host, port);
-    if (!failures.empty()) failures += "; ";
-    failures += is_named ? name + ": " + what : what;
+    dial_result result;
+    result.endpoint = one.endpoint;
+    result.socket = std::move(one.socket);
+    const handler told = std::exchange(done, nullptr);
+    end();
+    told(std::move(result));
   }
 
-  void give_up() {
-    if (!done) return;
-    timer.cancel();
-    error_code ignored;
-    socket.close(ignored);
+  void out_of_time(duration limit) {
+    const std::string failure = "no answer within " + to_text(limit);
+    if (candidates.empty()) return fail("cannot look up the name: " + failure);
+    for (candidate& one : candidates) {
+      if (one.failure.empty()) one.failure = failure;
+    }
+    fail();
+  }
+
+  void fail() {
+    std::string text;
+    for (const candidate& one : candidates) {
+      const std::string own = endpoint_text(one.endpoint);
+      // One numeric address needs no name twice.
+      const bool is_named = candidates.size() > 1 || own != name;
+      text += (text.empty() ? "" : "; ") + (is_named ? own + ": " : "") + one.failure;
+    }
+    fail(text);
+  }
+
+  void fail(const std::string& text) {
+    const handler told = std::exchange(done, nullptr);
+    end();
     dial_result result;
-    result.text = endpoint_text(host, port) + ": " + failures;
-    std::exchange(done, nullptr)(std::move(result));
+    result.text = name + ": " + text;
+    told(std::move(result));
+  }
+
+  void end() {
+    done = nullptr;
+    timer.cancel();
+    next_timer.cancel();
+    error_code ignored;
+    for (candidate& one : candidates)
+      one.socket.close(ignored);
   }
 };
 
 void dialer::start(std::string host, std::uint16_t port, duration delay, duration limit,
                    handler done) {
   cancel();
-  attempt_ = std::make_shared<attempt>(executor_, std::move(host), port, std::move(done));
-  attempt_->start(delay, limit);
+  if (host != host_ || port != port_) {
+    resolver_.cancel();
+    looking_ = false;
+    known_.clear();
+    host_ = std::move(host);
+    port_ = port;
+  }
+  attempt_ = std::make_shared<attempt>(executor_, endpoint_text(host_, port_),
+                                       [this, done = std::move(done)](dial_result result) {
+                                         if (result.socket) remember(result.endpoint);
+                                         done(std::move(result));
+                                       });
+  attempt_->start(delay, [this, limit] { begin(limit); });
+}
+
+void dialer::begin(duration limit) {
+  attempt_->begin(limit);
+  attempt_->add(known_);
+  look_up();
+}
+
+void dialer::look_up() {
+  if (std::exchange(looking_, true)) return;
+  resolver_.start(host_, port_, [this](error_code error, const endpoints& found) {
+    looking_ = false;
+    looked_up(error, found);
+  });
+}
+
+void dialer::looked_up(error_code error, const endpoints& found) {
+  const auto held = attempt_;
+  if (error) {
+    if (known_.empty() && held && held->done && held->begun) {
+      held->fail("cannot look up " + host_ + ": " + error.message());
+    }
+    return;
+  }
+  // What answered before keeps its place, as long as the name still stands for it.
+  endpoints fresh;
+  for (const tcp::endpoint& each : known_) {
+    if (contains(found, each)) fresh.push_back(each);
+  }
+  for (const tcp::endpoint& each : found) {
+    if (!contains(fresh, each)) fresh.push_back(each);
+  }
+  known_ = std::move(fresh);
+  if (held) held->add(known_);
+}
+
+void dialer::remember(const tcp::endpoint& answered) {
+  const auto found = std::find(known_.begin(), known_.end(), answered);
+  if (found != known_.end()) std::rotate(known_.begin(), found, found + 1);
+}
+
+void dialer::distrust(const tcp::endpoint& stranger) {
+  const auto found = std::find(known_.begin(), known_.end(), stranger);
+  if (found != known_.end()) std::rotate(found, found + 1, known_.end());
 }
 
 void dialer::cancel() {
-  const auto ending = std::exchange(attempt_, nullptr);
-  if (!ending) return;
-  ending->done = nullptr;
-  ending->timer.cancel();
-  ending->resolving.cancel();
-  error_code ignored;
-  ending->socket.close(ignored);
+  if (const auto ending = std::exchange(attempt_, nullptr)) ending->end();
 }
 
 }  // namespace ddprun::net

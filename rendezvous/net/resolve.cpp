@@ -1,5 +1,7 @@
 #include "rendezvous/net/resolve.hpp"
 
+#include "rendezvous/net/threads.hpp"
+
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
@@ -7,8 +9,6 @@
 #include <cerrno>
 #include <mutex>
 #include <netdb.h>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 namespace ddprun::net {
@@ -31,7 +31,7 @@ error_code look_up_error(int code, int system_error) {
 }
 
 // Blocks for as long as the system's resolver does.
-error_code look_up(const std::string& host, std::uint16_t port, endpoints& found) {
+error_code ask_system(const std::string& host, std::uint16_t port, endpoints& found) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -73,6 +73,8 @@ struct resolver::request {
   }
 };
 
+resolver::resolver(executor where) : resolver(std::move(where), ask_system) {}
+
 void resolver::start(std::string host, std::uint16_t port, handler done) {
   cancel();
   request_ = std::make_shared<request>();
@@ -81,15 +83,16 @@ void resolver::start(std::string host, std::uint16_t port, handler done) {
   if (const auto address = numeric_address(host)) {
     return request::answer(request_, {}, {tcp::endpoint(*address, port)});
   }
-  try {
-    std::thread([asked = request_, host = std::move(host), port] {
-      endpoints found;
-      const error_code error = look_up(host, port, found);
-      request::answer(asked, error, std::move(found));
-    }).detach();
-  } catch (const std::system_error& error) {
-    request::answer(request_, error.code(), {});
-  }
+  std::thread thread;
+  const error_code refused =
+      start_thread(thread, "ddprun-look-up",
+                   [asked = request_, look_up = look_up_, host = std::move(host), port] {
+                     endpoints found;
+                     const error_code error = look_up(host, port, found);
+                     request::answer(asked, error, std::move(found));
+                   });
+  if (refused) return request::answer(request_, refused, {});
+  thread.detach();
 }
 
 void resolver::cancel() {

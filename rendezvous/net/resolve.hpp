@@ -25,8 +25,14 @@ using endpoints = std::vector<tcp::endpoint>;  // in the system's order of prefe
 class resolver {
  public:
   using handler = std::function<void(error_code error, endpoints found)>;
+  // Blocks, on a thread of its own, until the answer is there.
+  using look_up_function =
+      std::function<error_code(const std::string& host, std::uint16_t port, endpoints& found)>;
 
-  explicit resolver(executor where) : executor_(std::move(where)) {}
+  // Asks the system.
+  explicit resolver(executor where);
+  resolver(executor where, look_up_function look_up)
+      : executor_(std::move(where)), look_up_(std::move(look_up)) {}
   ~resolver() { cancel(); }
   resolver(const resolver&) = delete;
   resolver& operator=(const resolver&) = delete;
@@ -39,6 +45,7 @@ class resolver {
 
  private:
   executor executor_;
+  look_up_function look_up_;
   std::shared_ptr<request> request_;
 };
 

@@ -26,7 +26,7 @@ void read(fields& from, cause& value) {
   from.number("process", value.process, 0, count_max);
   from.number("code", value.code, -65536, 65536);
   from.flag("by_our_stop", value.by_our_stop);
-  from.time("age_us", value.age);
+  from.time("age_us", value.age, age_max);
   from.text("text", value.text, text_bytes_max);
   from.text("tail", value.tail, tail_bytes_max);
 }
@@ -51,22 +51,22 @@ void read(fields& from, assignment& value) {
 
 void read(fields& from, timers& value) {
   // What is not given follows from node_timeout, as on the command line.
-  from.time("node_timeout_us", value.node_timeout, 1000);
+  from.timer("node_timeout_us", value.node_timeout, node_timeout_min);
   value = timers_for(value.node_timeout);
-  from.time("heartbeat_interval_us", value.heartbeat_interval, 1);
-  from.time("reconnect_grace_us", value.reconnect_grace);
-  from.time("isolation_limit_us", value.isolation_limit, 1);
-  from.time("stop_grace_us", value.stop_grace);
-  from.time("drain_grace_us", value.drain_grace);
-  from.time("kill_wait_us", value.kill_wait);
-  from.time("start_timeout_us", value.start_timeout);
-  from.time("join_timeout_us", value.join_timeout);
-  from.time("last_call_timeout_us", value.last_call_timeout);
-  from.time("settle_us", value.settle);
-  from.time("settle_max_us", value.settle_max);
-  from.time("recovery_window_us", value.recovery_window);
-  from.time("linger_us", value.linger);
-  from.time("orphan_limit_us", value.orphan_limit);
+  from.timer("heartbeat_interval_us", value.heartbeat_interval, heartbeat_interval_min);
+  from.timer("reconnect_grace_us", value.reconnect_grace, reconnect_grace_min);
+  from.timer("isolation_limit_us", value.isolation_limit, isolation_limit_min);
+  from.timer("stop_grace_us", value.stop_grace);
+  from.timer("drain_grace_us", value.drain_grace);
+  from.timer("kill_wait_us", value.kill_wait);
+  from.timer("start_timeout_us", value.start_timeout);
+  from.timer("join_timeout_us", value.join_timeout);
+  from.timer("last_call_timeout_us", value.last_call_timeout);
+  from.timer("settle_us", value.settle);
+  from.timer("settle_max_us", value.settle_max);
+  from.timer("recovery_window_us", value.recovery_window);
+  from.timer("linger_us", value.linger);
+  from.timer("orphan_limit_us", value.orphan_limit);
 }
 
 void read(fields& from, run_settings& value) {
@@ -130,6 +130,7 @@ void read(fields& from, hello& value) {
   from.u32("node_rank", value.node_rank);
   from.label("address", value.address);
   from.label("own_address", value.own_address);
+  from.flag("hosts_daemon", value.hosts_daemon);
   read_object(from, "settings", value.settings);
   read_object(from, "state", value.state);
 }
@@ -181,7 +182,7 @@ void read(fields& from, desired& value) {
   from.u32("world_size", value.world_size);
   from.u32("group_world_size", value.group_world_size);
   read_object(from, "place", value.place);
-  from.time("grace_us", value.grace);
+  from.timer("grace_us", value.grace);
   from.number("exit_code", value.exit_code, 0, 255);
   read_object(from, "first_cause", value.first_cause);
   from.text("text", value.text, text_bytes_max);

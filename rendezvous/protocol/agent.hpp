@@ -28,9 +28,6 @@
 
 namespace ddprun::protocol {
 
-inline constexpr std::uint64_t count_max = std::uint64_t{1} << 53;  // exact in every JSON reader
-inline constexpr std::uint32_t workers_per_node_max = 4096;
-inline constexpr std::uint32_t nodes_per_run_max = 1'000'000;
 inline constexpr std::size_t text_bytes_max = 1024;  // sentences for people
 
 // Each ends with the newline.

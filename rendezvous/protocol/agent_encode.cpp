@@ -98,7 +98,7 @@ void write(std::string& line, const cause& value, bool with_tail) {
   object.number_if_not("process", value.process, 0);
   object.number_if_not("code", value.code, 0);
   object.flag_if("by_our_stop", value.by_our_stop);
-  object.number_if_not("age_us", micros(value.age), 0);
+  object.number_if_not("age_us", micros(std::clamp(value.age, duration::zero(), age_max)), 0);
   object.text_if_any("text", sentence_of(value.text));
   if (!with_tail) return;
   const std::string tail = to_valid_utf8(value.tail);
@@ -198,6 +198,7 @@ struct line_of {
     if (value.node_rank) object.number("node_rank", *value.node_rank);
     object.text_if_any("address", name_of(value.address));
     object.text_if_any("own_address", name_of(value.own_address));
+    object.flag_if("hosts_daemon", value.hosts_daemon);
     object.name("settings");
     write(line, value.settings);
     object.name("state");

@@ -25,8 +25,6 @@ namespace ddprun::protocol {
 
 using nlohmann::json;
 
-inline constexpr duration duration_max = std::chrono::hours(24 * 365);
-
 // The first thing found wrong with a line.
 struct verdict {
   error_code error;
@@ -86,13 +84,18 @@ class fields {
   }
   void port(std::string_view name, std::uint16_t& value) { number(name, value, 0, 65535); }
 
-  void time(std::string_view name, duration& value, std::int64_t min_us = 0) {
+  void time(std::string_view name, duration& value, duration max, duration min = {}) {
     using std::chrono::microseconds;
-    std::int64_t count = std::chrono::duration_cast<microseconds>(value).count();
-    const auto max = std::chrono::duration_cast<microseconds>(duration_max).count();
+    const auto micros = [](duration time) {
+      return std::chrono::duration_cast<microseconds>(time).count();
+    };
+    std::int64_t count = micros(value);
     if (find(name) == nullptr) return;
-    number(name, count, min_us, static_cast<std::uint64_t>(max));
+    number(name, count, micros(min), static_cast<std::uint64_t>(micros(max)));
     value = microseconds(count);
+  }
+  void timer(std::string_view name, duration& value, duration min = {}) {
+    time(name, value, timer_max, min);
   }
 
   void flag(std::string_view name, bool& value) {

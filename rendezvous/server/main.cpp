@@ -1,5 +1,6 @@
 // ddprun-rendezvous: a server and a command line.
 #include "rendezvous/core/cause.hpp"
+#include "rendezvous/log/writer.hpp"
 #include "rendezvous/net/descriptor_limit.hpp"
 #include "rendezvous/server/options.hpp"
 #include "rendezvous/server/server.hpp"
@@ -7,7 +8,8 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/details/null_mutex.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
 #include <cerrno>
@@ -15,8 +17,10 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <string>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -26,6 +30,26 @@ using namespace ddprun::server;
 
 constexpr int usage_error = 2;
 constexpr std::size_t descriptors_min = 64;
+constexpr std::size_t log_queue_bytes = 128 * 1024;
+// What was logged last has this long to reach whoever reads it.
+constexpr auto log_limit_at_end = std::chrono::seconds(2);
+
+// The loop that serves the rounds only queues its lines: whoever does not read them holds up
+// nobody.
+class queued_log final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  explicit queued_log(std::shared_ptr<writer> out) : out_(std::move(out)) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    out_->say({line.data(), line.size()});
+  }
+  void flush_() override {}
+
+  std::shared_ptr<writer> out_;
+};
 
 spdlog::level::level_enum to_spdlog(note_level level) {
   switch (level) {
@@ -61,7 +85,11 @@ bool write_port_file(const std::string& path, std::uint16_t port, std::string& p
   return std::rename(temporary.c_str(), path.c_str()) == 0 || failed(path);
 }
 
-int serve(const daemon_options& options) {
+int serve(const daemon_options& options, writer& out) {
+  const auto fail = [&out](int code, const std::string& text) {
+    out.say("ddprun-rendezvous: " + text + "\n");
+    return code;
+  };
   const std::size_t descriptors = net::raise_descriptor_limit();
   if (descriptors < descriptors_min) {
     return fail(1, "the limit of open files is " + std::to_string(descriptors) + ", at least " +
@@ -91,8 +119,7 @@ int serve(const daemon_options& options) {
   if (!options.port_file.empty() && !write_port_file(options.port_file, *port, problem)) {
     return fail(1, problem);
   }
-  std::printf("listening on port %u\n", static_cast<unsigned>(*port));
-  std::fflush(stdout);
+  out.push(output_stream::output, "listening on port " + std::to_string(*port) + "\n");
   spdlog::info(
       "ddprun-rendezvous {} listens on {}; room for {} connections", version,
       net::endpoint_text(options.bind_address.empty() ? "::" : options.bind_address, *port),
@@ -101,20 +128,31 @@ int serve(const daemon_options& options) {
   return 0;
 }
 
+int serve_with_log(const daemon_options& options) {
+  writer::options streams;
+  streams.name = "ddprun-rendezvous";
+  streams.queue_bytes = log_queue_bytes;
+  const auto out = std::make_shared<writer>(std::move(streams));
+  const auto log =
+      std::make_shared<spdlog::logger>("ddprun-rendezvous", std::make_shared<queued_log>(out));
+  log->set_pattern("%H:%M:%S.%e %l: %v");
+  log->set_level(to_spdlog(options.log_level));
+  spdlog::set_default_logger(log);
+  const int code = serve(options, *out);
+  out->finish(log_limit_at_end);
+  return code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   // A reader of our output that has gone is no reason to end.
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    const auto log = spdlog::stderr_logger_st("ddprun-rendezvous");
-    log->set_pattern("%H:%M:%S.%e %l: %v");
-    spdlog::set_default_logger(log);
     std::string problem;
     const auto options =
         parse_daemon_options(std::vector<std::string>(argv + 1, argv + argc), problem);
     if (!options) return fail(usage_error, problem);
-    spdlog::set_level(to_spdlog(options->log_level));
     switch (options->what) {
       case daemon_options::action::help:
         std::fwrite(daemon_help().data(), 1, daemon_help().size(), stdout);
@@ -123,7 +161,7 @@ int main(int argc, char** argv) {
         std::printf("ddprun-rendezvous %s\n", std::string(version).c_str());
         return 0;
       case daemon_options::action::serve:
-        return serve(*options);
+        return serve_with_log(*options);
     }
   } catch (const std::exception& error) {
     return fail(1, error.what());

@@ -1,6 +1,7 @@
 #include "rendezvous/server/server.hpp"
 
 #include "rendezvous/net/descriptor_limit.hpp"
+#include "rendezvous/net/threads.hpp"
 #include "rendezvous/server/http_session.hpp"
 
 #include <boost/asio/post.hpp>
@@ -21,12 +22,11 @@ constexpr std::size_t http_sessions_max = 64;
 server::server(net::executor where, server_options options)
     : options_(std::move(options)),
       listener_(where),
-      door_(
-          {.agent = [this](net::tcp::socket socket) { service_->accept(std::move(socket)); },
-           .tcpstore = [this](net::tcp::socket socket) { store_.serve(std::move(socket), space_); },
-           .http = [this](net::tcp::socket socket) { accept_http(std::move(socket)); },
-           .log = options_.service.log},
-          options_.service.hello_limit) {
+      door_({.agent = [this](net::tcp::socket socket) { service_->accept(std::move(socket)); },
+             .tcpstore = [this](net::tcp::socket socket) { accept_store(std::move(socket)); },
+             .http = [this](net::tcp::socket socket) { accept_http(std::move(socket)); },
+             .log = options_.service.log},
+            options_.service.hello_limit) {
   if (options_.connections_max == 0) {
     const std::size_t limit = net::descriptor_limit();
     options_.connections_max = limit > descriptors_reserved ? limit - descriptors_reserved : 1;
@@ -69,6 +69,15 @@ void server::accept(net::tcp::socket socket) {
                                " are open, the most that the limit of open files (ulimit -n) "
                                "leaves room for");
   }
+}
+
+void server::accept_store(net::tcp::socket socket) {
+  const error_code error = store_.serve(std::move(socket), space_);
+  if (!error) return;
+  const auto line =
+      store_refusals_.admit("closed a TCPStore client: " + net::thread_problem("its store", error),
+                            std::chrono::steady_clock::now());
+  if (line) log(note_level::error, *line);
 }
 
 void server::accept_http(net::tcp::socket socket) {

@@ -57,6 +57,7 @@ class server {
 
  private:
   void accept(net::tcp::socket socket);
+  void accept_store(net::tcp::socket socket);
   void accept_http(net::tcp::socket socket);
   std::size_t connection_count() const;
   void log(note_level level, const std::string& text) const;
@@ -67,6 +68,7 @@ class server {
   std::shared_ptr<service> service_;  // HTTP sessions look whether it is still there
   std::shared_ptr<store::keyspace> space_;
   store::store_thread store_;
+  core::log_limit store_refusals_;
   std::shared_ptr<std::size_t> http_count_ = std::make_shared<std::size_t>(0);
   bool full_ = false;
 };

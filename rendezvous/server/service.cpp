@@ -39,8 +39,9 @@ void service::accept(net::tcp::socket socket) {
   auto session = std::make_unique<agent_session>(std::move(socket), id, *this, options_.hello_limit,
                                                  options_.hello_limit);
   if (agents_.size() >= options_.agents_max) {
-    log(note_level::error, "refused " + session->peer_address() + ": " +
-                               std::to_string(agents_.size()) + " agents are the most");
+    log_some(refusals_, note_level::error,
+             "refused " + session->peer_address() + ": " + std::to_string(agents_.size()) +
+                 " agents are the most");
     return session->refuse("this daemon serves at most " + std::to_string(options_.agents_max) +
                            " agents: raise its limit of open files (ulimit -n)");
   }
@@ -77,8 +78,9 @@ void service::join(agent_session& from, hello greeting) {
   auto found = runs_.find(greeting.run_id);
   if (found == runs_.end()) {
     if (runs_.size() >= options_.runs_max) {
-      log(note_level::error, "refused run " + greeting.run_id + ": " +
-                                 std::to_string(runs_.size()) + " runs are the most");
+      log_some(refusals_, note_level::error,
+               "refused run " + greeting.run_id + ": " + std::to_string(runs_.size()) +
+                   " runs are the most");
       from.refuse("this daemon already holds " + std::to_string(runs_.size()) + " runs");
       agents_.erase(id);
       notice_departure();
@@ -106,8 +108,9 @@ void service::hear_guardian(agent_session& from, const guardian_word& word) {
   const connection_id id = from.id();
   const auto found = runs_.find(word.run_id);
   if (found != runs_.end()) {
-    log(note_level::info, "the guardian of session " + to_string(word.session) + " at " +
-                              from.peer_address() + ": its agent is dead, its workers are killed");
+    log_some(guardians_, note_level::info,
+             "the guardian of session " + to_string(word.session) + " at " + from.peer_address() +
+                 ": its agent is dead, its workers are killed");
     step(found->second, core::guardian_reported{word.session});
   }
   disconnect(id);
@@ -140,7 +143,8 @@ void service::carry_out(run_entry& run, core::run_effects& effects) {
     } else if (const auto* gone = std::get_if<core::disconnect_agent>(&effect)) {
       disconnect(gone->connection);
     } else if (const auto* note = std::get_if<core::run_note>(&effect)) {
-      log(note->level, run.id + ": " + note->text);
+      const std::string text = run.id + ": " + note->text;
+      note->is_refusal ? log_some(refusals_, note->level, text) : log(note->level, text);
     }
   }
 }
@@ -264,6 +268,10 @@ instance_id service::draw_instance() {
 
 void service::log(note_level level, const std::string& text) const {
   if (options_.log) options_.log(level, text);
+}
+
+void service::log_some(core::log_limit& limit, note_level level, const std::string& text) {
+  if (const auto line = limit.admit(text, steady_clock::now())) log(level, *line);
 }
 
 void service::stop() {

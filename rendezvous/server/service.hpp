@@ -87,6 +87,8 @@ class service final : public agent_session::owner {
   void fire();
   instance_id draw_instance();
   void log(note_level level, const std::string& text) const;
+  // What anybody who reaches the port may cause: only some of many.
+  void log_some(core::log_limit& limit, note_level level, const std::string& text);
 
   net::executor executor_;
   service_options options_;
@@ -95,6 +97,8 @@ class service final : public agent_session::owner {
   std::unordered_map<connection_id, agent> agents_;
   connection_id last_connection_ = 0;
   std::random_device random_;
+  core::log_limit refusals_;
+  core::log_limit guardians_;
 
   // The newest message that several agents share, and its bytes.
   std::shared_ptr<const daemon_message> shared_message_;

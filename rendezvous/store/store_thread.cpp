@@ -1,37 +1,40 @@
 #include "rendezvous/store/store_thread.hpp"
 
-#include "rendezvous/net/signals_blocked.hpp"
+#include "rendezvous/net/threads.hpp"
 #include "rendezvous/store/session.hpp"
 
-#include <pthread.h>
+#include <system_error>
 #include <utility>
 
 namespace ddprun::store {
 
-void store_thread::serve(net::tcp::socket socket, std::shared_ptr<keyspace> space) {
-  error_code error;
+error_code store_thread::serve(net::tcp::socket socket, std::shared_ptr<keyspace> space) {
+  error_code error = start();
+  if (error) return error;
   // Its own shared pointer: a std::function must be copyable, a descriptor is not.
   const auto held = std::make_shared<unique_fd>(socket.release(error));
-  if (error) return;
-  start();
+  if (error) return error;
   post([held, loop = reactor_.get(), space = std::move(space)]() mutable {
     start_session(std::move(*held), *loop, std::move(space));
   });
+  return {};
 }
 
 void store_thread::post(std::function<void()> what) {
-  start();
   reactor_->post(std::move(what));
 }
 
-void store_thread::start() {
-  if (thread_.joinable()) return;
-  reactor_ = std::make_unique<reactor>();
-  const signals_blocked blocked;
-  thread_ = std::thread([loop = reactor_.get()] {
-    pthread_setname_np(pthread_self(), "ddprun-store");
-    loop->run();
-  });
+error_code store_thread::start() {
+  if (thread_.joinable()) return {};
+  try {
+    reactor_ = std::make_unique<reactor>();
+  } catch (const std::system_error& error) {
+    return {error.code().value(), boost::system::system_category()};
+  }
+  const error_code error =
+      net::start_thread(thread_, "ddprun-store", [loop = reactor_.get()] { loop->run(); });
+  if (error) reactor_.reset();
+  return error;
 }
 
 void store_thread::stop() {

@@ -2,7 +2,7 @@
 // clients ask for by the ten thousand must not hold up heartbeats.
 //
 // Thread rule: made, started, stopped and handed sockets by one thread; what is posted runs on the
-// store's. Started on first use, so that nobody pays for it before. All signals stay blocked in it.
+// store's. Started on first use, so that nobody pays for it before.
 #pragma once
 
 #include "rendezvous/net/types.hpp"
@@ -22,9 +22,12 @@ class store_thread {
   store_thread(const store_thread&) = delete;
   store_thread& operator=(const store_thread&) = delete;
 
+  // Starts the thread if it does not run yet. Errors: the system's, out of threads or descriptors.
+  error_code start();
   // Serves an accepted connection of which nothing has been read. One that cannot be taken out of
-  // its executor is closed.
-  void serve(net::tcp::socket socket, std::shared_ptr<keyspace> space);
+  // its executor, or for which there is no thread, is closed; the error is for the log.
+  error_code serve(net::tcp::socket socket, std::shared_ptr<keyspace> space);
+  // Only while it is started.
   void post(std::function<void()> what);
   // False until the first use: nothing was ever served.
   bool started() const { return thread_.joinable(); }
@@ -32,8 +35,6 @@ class store_thread {
   void stop();
 
  private:
-  void start();
-
   std::unique_ptr<reactor> reactor_;
   std::thread thread_;
 };

@@ -60,6 +60,18 @@ TEST_CASE("a worker that cannot be started is named with its stage") {
         "cannot execute ./no-such-program: No such file or directory (stage: exec)");
 }
 
+TEST_CASE("a name that is in no folder of PATH is not found before anything is forked") {
+  process_fixture fixture;
+  worker_command missing = fixture.shell("", 0, "");
+  missing.argv = {"no-such-program-anywhere"};
+  CHECK(fixture.run_group({missing, fixture.shell("exit 0", 1, "")}).empty());
+  REQUIRE(fixture.failure);
+  CHECK(fixture.failure->describe() ==
+        "cannot find no-such-program-anywhere: No such file or directory; looked in PATH "
+        "(stage: find)");
+  CHECK(fixture.not_started == std::vector<std::uint32_t>{1});
+}
+
 TEST_CASE("the children of a failed worker are killed with it") {
   process_fixture fixture;
   const auto ends = fixture.run_group({fixture.shell("sleep 1000 & echo $! >&2; exit 3", 0, "")});
@@ -129,6 +141,7 @@ TEST_CASE("a later worker that cannot start leaves the earlier ones to the agent
   fixture.run_until([&] { return fixture.failure.has_value(); });
   CHECK(!fixture.all_started);
   CHECK(group.live().size() == 1);
+  CHECK(fixture.not_started == std::vector<std::uint32_t>{2});
   group.kill();
   fixture.run_until([&] { return fixture.all_ended; });
   CHECK(fixture.ends.size() == 1);
@@ -136,7 +149,9 @@ TEST_CASE("a later worker that cannot start leaves the earlier ones to the agent
 
 TEST_CASE("destroying a group kills its workers, and the spawner reaps them") {
   process_fixture fixture;
-  const pid_t pid = fixture.start_group({fixture.shell("sleep 1000", 0, "")}).live().at(0).pid;
+  const auto& group = fixture.start_group({fixture.shell("sleep 1000", 0, "")});
+  fixture.run_until([&] { return fixture.all_started; });
+  const pid_t pid = group.live().at(0).pid;
   fixture.group.reset();
   fixture.run_until([&] { return !fixture.spawn.owns(pid); });
   CHECK(::kill(pid, 0) == -1);
@@ -149,7 +164,7 @@ TEST_CASE("orphans that come to a subreaper are reaped, and killed when asked") 
       fixture.run_group({fixture.shell(escape(">/dev/null 2>&1 3>&1") + "exit 0", 0, "")});
   const pid_t stray = std::stoi(ends.at(0).tail);
   CHECK(::kill(stray, 0) == 0);
-  CHECK(strays.kill_strays() == 1);
+  CHECK(strays.kill_strays() == std::vector<pid_t>{stray});
   fixture.run_until([&] { return ::kill(stray, 0) == -1; });
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }

@@ -14,9 +14,10 @@ CORE = (*BASE, "rendezvous/core/")
 PROTOCOL = (*CORE, "rendezvous/protocol/")
 NET = (*PROTOCOL, "rendezvous/net/")
 STORE = (*NET, "rendezvous/store/")
-SERVER = (*STORE, "rendezvous/server/")
+LOG = (*NET, "rendezvous/log/")
+SERVER = (*STORE, *LOG, "rendezvous/server/")
 BACKEND = (*NET, "rendezvous/backend/")
-OUTPUT = ("launcher/process/", "launcher/log/")
+OUTPUT = ("rendezvous/log/", "launcher/process/", "launcher/log/")
 PURE_LAUNCHER = (*CORE, "launcher/cli/", "launcher/agent/worker_environment")
 
 # The first matching prefix says what a file may include of ours. launcher/process and launcher/log
@@ -28,6 +29,7 @@ LAYERS = [
     ("rendezvous/protocol/", PROTOCOL),
     ("rendezvous/net/", NET),
     ("rendezvous/store/", STORE),
+    ("rendezvous/log/", LOG),
     ("rendezvous/server/", SERVER),
     ("rendezvous/backend/", BACKEND),
     ("launcher/cli/", PURE_LAUNCHER),

@@ -132,6 +132,13 @@ class member_story {
     why.code = code;
     tell(core::worker_ended{member_.round(), local_rank, false, why});
   }
+  void worker_ends_by(std::uint32_t local_rank, int signal, duration age = {}) {
+    cause why;
+    why.kind = cause_class::signal;
+    why.code = signal;
+    why.age = age;
+    tell(core::worker_ended{member_.round(), local_rank, false, why});
+  }
   void workers_end_by_signal(int signal) {
     for (std::uint32_t local_rank = 0; local_rank < 2; ++local_rank) {
       cause why;

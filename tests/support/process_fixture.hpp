@@ -3,10 +3,10 @@
 #pragma once
 
 #include "launcher/log/log_mux.hpp"
-#include "launcher/log/writer.hpp"
 #include "launcher/process/boost_spawner.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/process/worker_group.hpp"
+#include "rendezvous/log/writer.hpp"
 #include "tests/support/catch.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -73,7 +73,9 @@ struct process_fixture {
     const auto deadline = std::chrono::steady_clock::now() + test_limit;
     io.restart();
     while (!done()) {
-      if (std::chrono::steady_clock::now() >= deadline) FAIL("nothing happened in the limit");
+      if (std::chrono::steady_clock::now() >= deadline) {
+        FAIL("nothing happened in the limit; " << (failure ? failure->describe() : ""));
+      }
       // In slices, because `done` may look at what the writer's thread does.
       if (io.run_one_for(std::chrono::milliseconds(5)) == 0) io.restart();
     }
@@ -85,11 +87,13 @@ struct process_fixture {
     worker_group::events events;
     events.all_started = [this] { all_started = true; };
     events.start_failed = [this](std::uint32_t, const start_failure& why) { failure = why; };
+    events.not_started = [this](std::uint32_t local_rank) { not_started.push_back(local_rank); };
     events.ended = [this](const worker_end& end) { ends[end.local_rank] = end; };
     events.all_ended = [this] { all_ended = true; };
     all_started = all_ended = false;
     ends.clear();
-    group = std::make_unique<worker_group>(io.get_executor(), spawn, *mux, guard, options);
+    not_started.clear();
+    group = std::make_unique<worker_group>(io.get_executor(), spawn, *mux, guard, strays, options);
     group->start(std::move(commands), std::move(events));
     return *group;
   }
@@ -118,11 +122,13 @@ struct process_fixture {
   std::unique_ptr<writer> out;
   std::unique_ptr<log_mux> mux;
   guardian* guard = nullptr;
+  stray_reaper* strays = nullptr;
   std::unique_ptr<worker_group> group;
   bool all_started = false;
   bool all_ended = false;
   std::optional<start_failure> failure;
   std::map<std::uint32_t, worker_end> ends;
+  std::vector<std::uint32_t> not_started;
 };
 
 }  // namespace ddprun

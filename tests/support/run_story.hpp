@@ -215,6 +215,7 @@ class run_story {
   core::run& machine() { return run_; }
   core::run_view view() const { return run_.view(now); }
   std::string why() const { return run_.why(now); }
+  core::run_sizes sizes() const { return run_.sizes(); }
 
   time_point now = origin;
   std::vector<std::string> notes;

@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
   }
 
   int code = 0;
-  worker_group group(io.get_executor(), spawn, mux, guard.get(), {});
+  worker_group group(io.get_executor(), spawn, mux, guard.get(), &strays, {});
   worker_group::events events;
   events.all_started = [&] {
     for (const auto& one : group.live()) {
@@ -119,7 +119,6 @@ int main(int argc, char** argv) {
   group.start(to_commands(given), std::move(events));
 
   io.run();
-  strays.kill_strays();
   if (guard) guard->farewell();
   out.finish(std::chrono::seconds(60));
   return code;

@@ -9,6 +9,17 @@ using namespace ddprun::core;
 using Catch::Contains;
 using ddprun::test::member_story;
 
+namespace {
+
+std::string notes(const member_story& story) {
+  std::string text;
+  for (const member_note& note : story.all<member_note>())
+    text += note.text + "\n";
+  return text;
+}
+
+}  // namespace
+
 TEST_CASE("the hello carries everything, again on each connection") {
   member_story story;
   story.run_as_member();
@@ -66,14 +77,16 @@ TEST_CASE("what is older than the newest word is ignored") {
     story.say(again);
     CHECK(story.machine().phase() == member_phase::assigned);
   }
-  SECTION("an instance that this connection has left behind, too") {
+  SECTION("of an instance that this connection has left behind, too, until it is named anew") {
+    const desired late = story.order(desired_phase::wait, 9);
     desired other = story.order(desired_phase::wait, 0);
     other.instance = 5;
-    other.seq = 1;
     story.say(other);
     CHECK(story.sent.instance == 5);
-    story.want(desired_phase::wait, 9);
+    story.say(late);
     CHECK(story.sent.instance == 5);
+    story.want(desired_phase::wait, 2);
+    CHECK(story.sent.instance == member_story::instance);
   }
 }
 
@@ -100,7 +113,6 @@ TEST_CASE("another instance fences the workers of this one") {
   story.forget();
   desired other = story.order(desired_phase::wait, 0);
   other.instance = 5;
-  other.seq = 1;
   story.say(other);
   CHECK(story.did<kill_workers>());
   story.workers_end_by_signal(9);
@@ -221,4 +233,108 @@ TEST_CASE("the daemon's timers hold from the welcome on, unless they make no sen
   story.connect();
   story.pass(3s);
   CHECK(story.statuses < before + 25);
+}
+
+TEST_CASE("a daemon that was there before is reached again, one that never was is waited for") {
+  member_story story;
+  story.lose_daemon();
+  CHECK(notes(story).find("waiting for the rendezvous daemon") != std::string::npos);
+  story.connect();
+  CHECK(notes(story).find("again") == std::string::npos);
+  story.forget();
+  story.lose_daemon();
+  CHECK(notes(story).find("waiting for the rendezvous daemon") == std::string::npos);
+  story.pass(2s);
+  story.connect();
+  CHECK(notes(story).find("reached the rendezvous daemon at 10.0.0.100:29400 again, after 2 s") !=
+        std::string::npos);
+}
+
+TEST_CASE("who was refused connects no more while its workers go down") {
+  member_story story;
+  story.run_as_member();
+  story.forget();
+  story.say(refused{64, "no"});
+  CHECK(story.did<kill_workers>());
+  story.pass(story.timing.kill_wait - 1ms);
+  CHECK_FALSE(story.did<connect_daemon>());
+  CHECK_FALSE(story.left);
+  story.pass(1ms);
+  REQUIRE(story.left);
+  CHECK(story.left->exit_code == 64);
+}
+
+TEST_CASE("a welcome with timers that no machine can work with is none") {
+  member_story story;
+  story.tell(daemon_connected{"10.0.0.2"});
+  story.forget();
+  welcome words;
+  words.timing.heartbeat_interval = 1us;
+  story.say(words);
+  CHECK(story.did<disconnect_daemon>());
+  CHECK(story.did<connect_daemon>());
+  story.pass(700s);
+  REQUIRE(story.left);
+  CHECK(story.left->text.find("heartbeat_interval is 0.000001 s, and may be") != std::string::npos);
+}
+
+TEST_CASE("words with numbers that no daemon reaches end the session, and are not repeated") {
+  member_story story;
+  story.connect();
+  story.forget();
+  desired lie = story.order(desired_phase::wait, 1);
+  SECTION("round") {
+    lie.round = count_max + 1;
+  }
+  SECTION("seq") {
+    lie.seq = count_max + 1;
+  }
+  SECTION("grace") {
+    lie.grace = duration::max();
+  }
+  story.say(lie);
+  CHECK(story.did<disconnect_daemon>());
+  story.connect();
+  CHECK(story.sent.round_told == 0);
+  CHECK(story.sent.desired_seq == 0);
+}
+
+TEST_CASE("a tail is told until it was answered, and again on the next connection") {
+  member_story story;
+  story.run_as_member();
+  story.daemon_answers = false;
+  cause why;
+  why.code = 3;
+  why.tail = "Traceback";
+  story.tell(worker_ended{1, 0, false, why});
+  REQUIRE(story.sent.causes.size() == 1);
+  CHECK(story.sent.causes[0].tail == "Traceback");
+  const std::uint64_t first = story.sent.seq;
+  story.pass(story.timing.heartbeat_interval);
+  CHECK(story.sent.causes[0].tail == "Traceback");
+  story.say(answer{first - 1});
+  story.pass(story.timing.heartbeat_interval);
+  CHECK(story.sent.causes[0].tail == "Traceback");
+  story.say(answer{first});
+  story.pass(story.timing.heartbeat_interval);
+  CHECK(story.sent.causes[0].tail.empty());
+  CHECK(story.sent.causes[0].code == 3);
+  SECTION("on a new connection") {
+    story.lose_daemon();
+    story.daemon_answers = true;
+    story.connect();
+    CHECK(story.sent.causes[0].tail == "Traceback");
+    story.pass(story.timing.heartbeat_interval);
+    CHECK(story.sent.causes[0].tail.empty());
+  }
+  SECTION("when another cause comes first") {
+    why.kind = cause_class::signal;
+    why.code = 9;
+    why.tail = "core dumped";
+    story.tell(worker_ended{1, 1, false, why});
+    CHECK(story.sent.causes[0].tail == "core dumped");
+    story.answer_status();
+    story.pass(story.timing.heartbeat_interval);
+    CHECK(story.sent.causes[0].tail.empty());
+  }
 }

@@ -180,6 +180,7 @@ TEST_CASE("of many causes those are told that are likeliest the first") {
   story.say(value);
   story.reach_leader();
   story.tell(workers_started{1});
+  story.daemon_answers = false;  // what was answered is not told again
   cause why;
   why.kind = cause_class::exit;
   for (std::uint32_t local_rank = 0; local_rank < 8; ++local_rank) {
@@ -349,4 +350,18 @@ TEST_CASE("an assignment that makes no sense is a failure, not a crash") {
   story.say(order);
   CHECK(story.sent.phase == member_phase::failed);
   CHECK_FALSE(story.did<start_workers>());
+}
+
+TEST_CASE("NCCL ids of a round whose service failed are not told in the next") {
+  member_story story;
+  story.connect();
+  story.want(desired_phase::prepare, 1);
+  story.tell(service_opened{1, 29500, 29501, {"id"}});
+  REQUIRE(story.sent.nccl_ids.size() == 1);
+  story.tell(service_failed{1, "gone"});
+  story.want(desired_phase::stop, 1);
+  story.want(desired_phase::prepare, 2);
+  story.pass(story.timing.heartbeat_interval);
+  CHECK(story.sent.round == 2);
+  CHECK(story.sent.nccl_ids.empty());
 }

@@ -122,3 +122,93 @@ TEST_CASE("a signal while the leader prepares or dials ends without a worker") {
   CHECK(story.sent.draining);
   CHECK_FALSE(story.did<start_workers>());
 }
+
+TEST_CASE("a worker that ends by a signal may have been sent it with its agent") {
+  const int signal = GENERATE(SIGINT, SIGTERM, SIGHUP, SIGQUIT);
+  member_story story;
+  story.run_as_member();
+  const std::size_t statuses = story.statuses;
+  SECTION("the worker is noticed first") {
+    story.worker_ends_by(0, signal);
+    CHECK(story.statuses == statuses);
+    story.pass(50ms);
+    story.worker_ends_by(1, signal);
+    CHECK(story.sent.phase != member_phase::succeeded);
+    story.pass(49ms);
+    CHECK(story.sent.causes.empty());
+    story.tell(signal_received{signal});
+  }
+  SECTION("the agent is noticed first") {
+    story.tell(signal_received{signal});
+    story.worker_ends_by(0, signal);
+    story.worker_ends_by(1, signal);
+  }
+  SECTION("the agent is noticed first, but the worker had died before") {
+    story.pass(20ms);
+    story.tell(signal_received{signal});
+    story.worker_ends_by(0, signal, 10ms);
+    story.worker_ends_by(1, signal, 10ms);
+  }
+  CHECK(story.sent.phase == member_phase::stopped);
+  CHECK(story.sent.draining);
+  REQUIRE(story.sent.causes.size() == 1);
+  CHECK(story.sent.causes[0].by_our_stop);
+}
+
+TEST_CASE("a worker that a signal ended alone is a failure once the agent's own has not come") {
+  member_story story;
+  story.run_as_member();
+  const time_point ended = story.now();
+  story.worker_ends_by(0, SIGTERM);
+  SECTION("while the other one runs") {
+    story.pass(100ms);
+    CHECK(story.sent.phase == member_phase::failed);
+  }
+  SECTION("and it was the last one") {
+    story.worker_succeeds(1);
+    story.pass(100ms);
+    CHECK(story.sent.phase == member_phase::failed);
+  }
+  SECTION("when the daemon's stop comes first: down is only said when that is known") {
+    story.worker_succeeds(1);
+    story.pass(30ms);
+    story.want(desired_phase::stop, 1);
+    CHECK(story.sent.phase == member_phase::stopping);
+    story.pass(70ms);
+    CHECK(story.sent.phase == member_phase::stopped);
+  }
+  SECTION("when a fence comes: nothing is waited for") {
+    story.worker_succeeds(1);
+    story.want(desired_phase::fence, 1);
+    CHECK(story.sent.phase == member_phase::joined);
+    return;
+  }
+  REQUIRE(story.sent.causes.size() == 1);
+  CHECK_FALSE(story.sent.causes[0].by_our_stop);
+  CHECK(story.sent.causes[0].code == SIGTERM);
+  CHECK(story.sent.causes[0].age == story.now() - ended);
+}
+
+TEST_CASE("the daemon's stop and then the agent's own signal: the worker was drained") {
+  member_story story;
+  story.run_as_member();
+  story.worker_ends_by(0, SIGTERM);
+  story.worker_ends_by(1, SIGTERM);
+  story.want(desired_phase::stop, 1);
+  CHECK(story.sent.phase == member_phase::stopping);
+  story.tell(signal_received{SIGTERM});
+  CHECK(story.sent.phase == member_phase::stopped);
+  REQUIRE(story.sent.causes.size() == 1);
+  CHECK(story.sent.causes[0].by_our_stop);
+}
+
+TEST_CASE("another end of a worker is told at once, whatever others are waited for") {
+  member_story story;
+  story.run_as_member();
+  story.worker_ends_by(0, SIGTERM);
+  story.worker_fails(1, 3);
+  CHECK(story.sent.phase == member_phase::failed);
+  CHECK(story.sent.causes.size() == 1);
+  story.pass(100ms);
+  CHECK(story.sent.causes.size() == 2);
+}

@@ -178,3 +178,56 @@ TEST_CASE("a leader whose workers are done stays for the others, a member may go
   CHECK(a.wanted.exit_code == 0);
   CHECK(c.wanted.exit_code == 0);
 }
+
+TEST_CASE("a fenced node with workers that do not end is told of the close when it says so") {
+  run_story story;
+  const run_settings settings = nodes_of(1, 2);
+  fake_node& a = story.joined("a", settings);
+  fake_node& b = story.joined("b", settings);
+  story.start_round();
+  story.disconnect(b);
+  story.pass(2s);
+  story.stop_all();
+  story.pass(20s);
+  story.start_round();
+  REQUIRE(story.view().phase == run_phase::running);
+  story.connect(b);
+  REQUIRE(b.wanted.phase == desired_phase::fence);
+  const bool closes_before = GENERATE(true, false);
+  if (closes_before) story.say(a, member_phase::succeeded);
+  story.say(b, member_phase::stopping);
+  CHECK(b.wanted.phase == desired_phase::fence);
+  b.state.unkillable = 1;
+  story.say(b, member_phase::stopped);
+  if (!closes_before) {
+    CHECK(b.wanted.phase == desired_phase::fence);
+    story.say(a, member_phase::succeeded);
+    story.say(b);
+  }
+  CHECK(b.wanted.phase == desired_phase::close);
+  CHECK(b.wanted.exit_code == 0);
+  CHECK(b.answered == b.state.seq);
+}
+
+TEST_CASE("an operator's stop stops a round that runs, and its code says by which signal") {
+  pair_story story;
+  SECTION("from the daemon") {
+    story.step(core::operator_stop_requested{"maintenance"});
+    CHECK(story.view().phase == run_phase::stopping);
+    CHECK(story.a->wanted.phase == desired_phase::stop);
+    CHECK(story.a->wanted.grace == 30s);
+    REQUIRE(story.a->wanted.first_cause);
+    CHECK(story.a->wanted.first_cause->kind == cause_class::operator_stop);
+    story.stop_all();
+    CHECK(story.a->wanted.exit_code == 143);
+  }
+  SECTION("from a node whose leaving drains it") {
+    story.ask_to_leave(*story.a, SIGHUP);
+    REQUIRE(story.b->wanted.first_cause);
+    CHECK(story.b->wanted.first_cause->kind == cause_class::drain);
+    CHECK(story.b->wanted.first_cause->code == SIGHUP);
+    CHECK(story.b->wanted.text == "a leaves on SIGHUP");
+    return;
+  }
+  CHECK(story.b->wanted.phase == desired_phase::close);
+}

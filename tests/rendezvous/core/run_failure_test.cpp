@@ -160,48 +160,6 @@ TEST_CASE("a worker that cannot be killed takes its node out; the others go on")
   CHECK(b.wanted.phase == desired_phase::wait);
 }
 
-TEST_CASE("a node that speaks but never ends its stop takes itself out; the others go on") {
-  const run_settings settings = nodes_of(1, 2);
-  pair_story story(settings);
-  fake_node& a = *story.a;
-  fake_node& b = *story.b;
-  story.fail(a, 1);
-  story.say(a, member_phase::stopping);
-  story.say(a, member_phase::stopped);
-  story.say(b, member_phase::stopping);
-  const timers& timing = settings.timing;
-  story.pass(timing.drain_grace + timing.kill_wait + timing.stop_grace + timing.node_timeout);
-  CHECK(story.view().phase == run_phase::stopping);
-  CHECK(a.wanted.phase == desired_phase::stop);
-  story.pass(timing.node_timeout);
-  CHECK(a.wanted.phase == desired_phase::prepare);
-  CHECK(a.wanted.group_world_size == 1);
-  CHECK(std::count_if(story.notes.begin(), story.notes.end(), [](const std::string& text) {
-          return text.starts_with("b still stops its workers 60 s after");
-        }) == 1);
-  story.start_round();
-  // Once it is done it is like any other.
-  story.say(b, member_phase::stopped);
-  CHECK(b.wanted.phase == desired_phase::wait);
-  CHECK(story.view().phase == run_phase::running);
-}
-
-TEST_CASE("a node that comes back late is given as long to stop as any other") {
-  pair_story story(nodes_of(1, 2));
-  fake_node& a = *story.a;
-  fake_node& b = *story.b;
-  story.disconnect(b);
-  story.disconnect(a);
-  story.pass(100s);  // nobody acknowledges: the round stays in its stop
-  REQUIRE(story.view().phase == run_phase::stopping);
-  story.connect(b);
-  story.say(b, member_phase::stopping);
-  story.pass(30s);
-  CHECK(story.view().phase == run_phase::stopping);
-  story.say(b, member_phase::stopped);
-  CHECK(b.wanted.phase != desired_phase::fence);
-}
-
 TEST_CASE("node losses have a budget of their own, per sliding hour") {
   run_settings settings = nodes_of(1, 2, 0);
   settings.node_losses_max = 1;

@@ -194,3 +194,12 @@ TEST_CASE("a run that nobody joined is forgettable, one with a node is not") {
   story.goodbye(first);
   CHECK(story.machine().forgettable(story.now));
 }
+
+TEST_CASE("who has lost its connection is no longer counted, nor named, while it may come back") {
+  run_story story;
+  fake_node& first = story.joined("a", nodes_of(2, 2));
+  story.disconnect(first);
+  CHECK(story.why() == "waiting for 2 of 2 nodes; for 0 ms");
+  story.connect(first);
+  CHECK(story.why() == "waiting for 1 of 2 nodes; here: a (2 workers); for 0 ms");
+}

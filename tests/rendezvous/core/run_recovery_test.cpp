@@ -72,7 +72,7 @@ TEST_CASE("an incomplete round is ended free of charge, and the missing are fenc
         "the rendezvous daemon was restarted and 1 of 3 nodes of round 7 have not come back");
   CHECK(newcomer.wanted.phase == desired_phase::wait);
   story.stop_all();
-  story.pass(8100ms);
+  story.pass(8400ms);
   CHECK(story.view().round == 7);
   story.pass(100ms);
   CHECK(story.view().round == 9);
@@ -90,7 +90,7 @@ TEST_CASE("where the leader is missing, two isolation limits pass") {
   story.connect(*story.members[1]);
   story.pass(10s);
   story.stop_all();
-  story.pass(16300ms);
+  story.pass(16550ms);
   CHECK(story.view().round == 7);
   story.pass(100ms);
   CHECK(story.view().round == 9);
@@ -212,6 +212,35 @@ TEST_CASE("a newcomer's instance that has not begun gives way: it becomes a spar
   } else {
     CHECK(newcomer.refusal.find("is full") != std::string::npos);
   }
+}
+
+// With it the daemon would end, for which the others have just waited.
+TEST_CASE("the node that hosts the daemon is not refused for want of a place") {
+  orphans_story story(2, nodes_of(2, 2));
+  story.now = run_story::origin + 12s;
+  fake_node& newcomer = story.node("new", story.settings);
+  newcomer.greeting.hosts_daemon = true;
+  bool is_here = true;
+  SECTION("which is here") {
+    newcomer.peer_address = newcomer.local_address;
+  }
+  SECTION("one on another host cannot be it") {
+    is_here = false;
+  }
+  const bool is_late = GENERATE(false, true);
+  if (!is_late) story.connect(newcomer);
+  story.connect(*story.members[0]);
+  story.connect(*story.members[1]);
+  if (is_late) story.connect(newcomer);
+  CHECK(story.view().phase == run_phase::running);
+  CHECK(newcomer.refusal.empty() == is_here);
+  if (!is_here) return;
+  CHECK(newcomer.wanted.phase == desired_phase::wait);
+  story.fail(*story.members[0], 1);
+  story.stop_all();
+  story.start_round();
+  CHECK(story.view().round == 8);
+  CHECK(newcomer.wanted.phase == desired_phase::wait);
 }
 
 TEST_CASE("an instance that has placed somebody does not give way") {

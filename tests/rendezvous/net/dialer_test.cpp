@@ -5,7 +5,12 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/loop.hpp"
 
+#include <condition_variable>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
+#include <vector>
 
 using namespace ddprun;
 using namespace ddprun::net;
@@ -133,6 +138,143 @@ TEST_CASE("a dial ends at its limit and counts it from the end of the delay") {
   REQUIRE(run_until(io, [&] { return answer.has_value(); }));
   CHECK_FALSE(answer->socket);
   CHECK(answer->text.ends_with(": no answer within 100 ms"));
+}
+
+namespace {
+
+// A name service that the test holds up and changes; its threads may outlive the test.
+struct name_service {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::string> addresses;
+  bool hangs = false;
+  int asked = 0;
+
+  static resolver::look_up_function of(const std::shared_ptr<name_service>& self) {
+    return [self](const std::string&, std::uint16_t port, endpoints& found) {
+      std::unique_lock lock(self->mutex);
+      ++self->asked;
+      self->changed.wait(lock, [&] { return !self->hangs; });
+      for (const std::string& each : self->addresses)
+        found.emplace_back(boost::asio::ip::make_address(each), port);
+      return error_code();
+    };
+  }
+  void set(bool hanging, std::vector<std::string> all) {
+    const std::lock_guard lock(mutex);
+    hangs = hanging;
+    addresses = std::move(all);
+    changed.notify_all();
+  }
+  int count() {
+    const std::lock_guard lock(mutex);
+    return asked;
+  }
+};
+
+struct named_fixture {
+  boost::asio::io_context io{1};
+  std::shared_ptr<name_service> names = std::make_shared<name_service>();
+  listener listening{io.get_executor()};
+  dialer dialing{io.get_executor(), name_service::of(names)};
+  std::uint16_t port = 0;
+
+  named_fixture() { listen("127.0.0.1", 0); }
+  ~named_fixture() { names->set(false, {}); }
+  void listen(const std::string& address, std::uint16_t wanted) {
+    std::string problem;
+    const auto opened = listening.open(address, wanted, problem);
+    INFO(problem);
+    REQUIRE(opened.has_value());
+    port = *opened;
+    listening.start({[](const tcp::socket&) {}, {}});
+  }
+  dial_result dial(duration limit = 60s) {
+    std::optional<dial_result> answer;
+    dialing.start("daemon", port, 0s, limit, [&](dial_result found) { answer = std::move(found); });
+    REQUIRE(run_until(io, [&] { return answer.has_value(); }));
+    return std::move(*answer);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a reconnect does not wait for the name service") {
+  named_fixture f;
+  f.names->set(false, {"127.0.0.1"});
+  REQUIRE(f.dial().socket);
+  f.names->set(true, {"127.0.0.1"});
+  for (int turn = 0; turn < 5; ++turn) {
+    const dial_result again = f.dial();
+    INFO(again.text);
+    CHECK(again.socket);
+  }
+  REQUIRE(run_until(f.io, [&] { return f.names->count() > 1; }));
+  CHECK(f.names->count() == 2);  // one is under way, and it is enough
+
+  // The daemon is down for a moment: told at once, so that it can be dialed again.
+  f.listening.close();
+  const dial_result down = f.dial();
+  CHECK(down.text == "daemon:" + std::to_string(f.port) + ": 127.0.0.1:" + std::to_string(f.port) +
+                         ": Connection refused");
+  f.listen("127.0.0.1", f.port);
+  CHECK(f.dial().socket);
+}
+
+TEST_CASE("a name that has moved is followed") {
+  named_fixture f;
+  f.names->set(false, {"127.0.0.1"});
+  REQUIRE(f.dial().socket);
+  f.listening.close();
+  f.names->set(false, {"127.0.0.2"});
+  f.listen("127.0.0.2", f.port);
+  // The old address refuses perhaps before the look-up has ended.
+  dial_result moved = f.dial();
+  while (!moved.socket)
+    moved = f.dial();
+  CHECK(moved.endpoint.address().to_string() == "127.0.0.2");
+}
+
+TEST_CASE("an address that does not answer leaves time for the next one") {
+  named_fixture f;
+  // A backlog that is full: the handshake of one more connection is never completed.
+  tcp::acceptor full(f.io);
+  full.open(tcp::v4());
+  full.bind({boost::asio::ip::make_address_v4("127.0.0.3"), f.port});
+  full.listen(0);
+  std::vector<tcp::socket> fillers;
+  for (int turn = 0; turn < 8; ++turn) {
+    fillers.emplace_back(f.io);
+    fillers.back().async_connect(full.local_endpoint(), [](error_code) {});
+  }
+  test::run_ready(f.io);
+  f.names->set(false, {"127.0.0.3", "127.0.0.1"});
+  const dial_result found = f.dial(30s);
+  INFO(found.text);
+  REQUIRE(found.socket);
+  CHECK(found.endpoint.address().to_string() == "127.0.0.1");
+}
+
+TEST_CASE("where a stranger answered, the other addresses of the name go first") {
+  named_fixture f;
+  listener other(f.io.get_executor());
+  std::string problem;
+  REQUIRE(other.open("127.0.0.2", f.port, problem).has_value());
+  f.names->set(false, {"127.0.0.1", "127.0.0.2"});
+  const dial_result first = f.dial();
+  REQUIRE(first.endpoint.address().to_string() == "127.0.0.1");
+  f.dialing.distrust(first.endpoint);
+  CHECK(f.dial().endpoint.address().to_string() == "127.0.0.2");
+  // And it is remembered as the one that answered.
+  CHECK(f.dial().endpoint.address().to_string() == "127.0.0.2");
+}
+
+TEST_CASE("a name service that hangs is named when the limit is over") {
+  named_fixture f;
+  f.names->set(true, {});
+  const dial_result none = f.dial(50ms);
+  CHECK(none.text ==
+        "daemon:" + std::to_string(f.port) + ": cannot look up the name: no answer within 50 ms");
 }
 
 TEST_CASE("a dialer that is destroyed or cancelled is unheard") {

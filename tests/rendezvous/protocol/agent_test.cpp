@@ -75,6 +75,7 @@ hello full_hello() {
   value.node_rank = 1;
   value.address = "10.0.0.2";
   value.own_address = "10.0.0.3";
+  value.hosts_daemon = true;
   value.settings.nodes_min = 1;
   value.settings.nodes_max = 4;
   value.settings.spares_max = 1;
@@ -247,7 +248,7 @@ TEST_CASE("a refusal says what is wrong and where") {
   CHECK(problem_of_agent(start + R"("settings":{"nodes_min":3,"nodes_max":2}})") ==
         "hello.settings.nodes_min: is over nodes_max [malformed message]");
   CHECK(problem_of_agent(start + R"("settings":{"timing":{"node_timeout_us":0}}})") ==
-        "hello.settings.timing.node_timeout_us: 0 is not in 1000 to 31536000000000 "
+        "hello.settings.timing.node_timeout_us: 0 is not in 1000 to 2592000000000 "
         "[malformed message]");
   CHECK(problem_of_agent(start + R"("worker_count":0})") ==
         "hello.worker_count: 0 is not in 1 to 4096 [malformed message]");

@@ -1,4 +1,4 @@
-#include "launcher/log/writer.hpp"
+#include "rendezvous/log/writer.hpp"
 
 #include "rendezvous/net/descriptors.hpp"
 #include "tests/support/catch.hpp"
@@ -108,6 +108,34 @@ TEST_CASE("two writers on one pipe never tear one another's lines") {
     const std::string line = all.substr(at, line_bytes);
     REQUIRE(line == std::string(line_bytes - 1, line[0]) + "\n");
   }
+}
+
+TEST_CASE("words that nobody reads in time are counted, and the count stands where they were") {
+  const two_pipes pipes;
+  auto options = pipes.options();
+  options.name = "daemon";
+  writer out(std::move(options));
+  // More than a pipe holds, and all of it with the thread once the first byte has come.
+  std::string expected(200'000, 'x');
+  out.push(output_stream::errors, "x" + expected);
+  REQUIRE(read_some(pipes.errors.read, 1) == "x");
+  std::size_t taken = 0;
+  std::size_t refused = 0;
+  while (refused < 10) {
+    if (out.say("word\n")) {
+      ++taken;
+    } else {
+      ++refused;
+    }
+    REQUIRE(taken < 1'000'000);
+  }
+  for (std::size_t count = 0; count < taken; ++count)
+    expected += "word\n";
+  expected += "daemon: 10 lines were left out here: nobody read them in time\n";
+  CHECK(read_some(pipes.errors.read, expected.size()) == expected);
+  CHECK(out.say("again\n"));
+  CHECK(out.finish(generous));
+  CHECK(read_some(pipes.errors.read, 6) == "again\n");
 }
 
 TEST_CASE("a closed standard output costs one line, and nothing else") {

@@ -1,21 +1,23 @@
-#include "launcher/log/writer.hpp"
+#include "rendezvous/log/writer.hpp"
 
 #include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/net/threads.hpp"
 
 #include <climits>
 
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
-#include <csignal>
 #include <cstring>
 #include <mutex>
 #include <poll.h>
+#include <stdexcept>
 #include <string>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -42,6 +44,7 @@ struct writer::shared {
     std::string queue;
     std::string writing;
     std::size_t written = 0;
+    std::uint64_t left_out = 0;  // refused since `queue` was last taken: they belong at its end
     bool closed = false;
     bool told_full = false;
   };
@@ -54,6 +57,7 @@ struct writer::shared {
   void run();
   bool collect();
   void write_some(output_stream stream);
+  std::string left_out_line(std::uint64_t count) const;
   void close(output_stream stream, int error);
   void wake() const {
     const std::uint64_t one = 1;
@@ -64,6 +68,7 @@ struct writer::shared {
   std::condition_variable changed;  // thread to owner: finished, or idle
   channel channels[2];
   std::size_t queue_bytes = 0;
+  std::string name;
   std::function<void(output_stream)> room_handler;
   unique_fd wake_fd;
   bool stopping = false;
@@ -80,7 +85,10 @@ writer::shared::answer writer::shared::append(output_stream stream, std::string_
     const std::lock_guard lock(mutex);
     channel& to = at(stream);
     if (to.closed) return answer::room;
-    if (to.queue.size() > refuse_at) return answer::refused;
+    if (to.queue.size() > refuse_at) {
+      ++to.left_out;
+      return answer::refused;
+    }
     was_empty = to.queue.empty();
     to.queue.append(bytes);
     room = to.queue.size() < queue_bytes;
@@ -102,6 +110,7 @@ bool writer::shared::collect() {
         from.writing.clear();
         from.written = 0;
         from.writing.swap(from.queue);
+        if (from.left_out != 0) from.writing += left_out_line(std::exchange(from.left_out, 0));
         room[&from - channels] = std::exchange(from.told_full, false);
       }
       if (from.written < from.writing.size()) pending = true;
@@ -111,6 +120,11 @@ bool writer::shared::collect() {
     if (room[static_cast<std::size_t>(stream)] && room_handler) room_handler(stream);
   }
   return pending;
+}
+
+std::string writer::shared::left_out_line(std::uint64_t count) const {
+  return name + ": " + std::to_string(count) + (count == 1 ? " line was" : " lines were") +
+         " left out here: nobody read them in time\n";
 }
 
 void writer::shared::write_some(output_stream stream) {
@@ -127,8 +141,8 @@ void writer::shared::write_some(output_stream stream) {
 void writer::shared::close(output_stream stream, int error) {
   const auto other =
       stream == output_stream::output ? output_stream::errors : output_stream::output;
-  std::string line = std::string("ddprun: ") + at(stream).name +
-                     " is closed: " + std::strerror(error) + "; going on without it\n";
+  std::string line = name + ": " + at(stream).name + " is closed: " + std::strerror(error) +
+                     "; going on without it\n";
   bool room = false;
   {
     const std::lock_guard lock(mutex);
@@ -143,10 +157,8 @@ void writer::shared::close(output_stream stream, int error) {
   if (room && room_handler) room_handler(stream);
 }
 
+// With all signals blocked: EPIPE in place of SIGPIPE, and no handlers here.
 void writer::shared::run() {
-  sigset_t all;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);  // EPIPE instead of SIGPIPE, and no handlers here
   while (true) {
     const bool pending = collect();
     if (!pending) {
@@ -177,6 +189,7 @@ void writer::shared::run() {
 
 writer::writer(options values) : shared_(std::make_shared<shared>()) {
   shared_->queue_bytes = values.queue_bytes;
+  shared_->name = std::move(values.name);
   shared_->wake_fd.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   const int fds[2] = {values.output_fd, values.errors_fd};
   const char* names[2] = {"standard output", "standard error"};
@@ -187,7 +200,9 @@ writer::writer(options values) : shared_(std::make_shared<shared>()) {
     struct stat status {};
     if (::fstat(to.fd, &status) == 0 && S_ISREG(status.st_mode)) to.chunk_bytes = file_chunk_bytes;
   }
-  shared_->thread = std::thread([state = shared_] { state->run(); });
+  const error_code error =
+      net::start_thread(shared_->thread, "ddprun-writer", [state = shared_] { state->run(); });
+  if (error) throw std::runtime_error(net::thread_problem("the output", error));
 }
 
 writer::~writer() {

@@ -1,0 +1,91 @@
+// An errand is a call that may block for as long as a file system hangs, made on a thread of its
+// own whose answer comes to the loop: nothing on the main thread may wait for a disk, or for the
+// memory of a stuck process (/proc/PID/environ).
+//
+// Such a call cannot be cancelled. One that nobody waits for any longer ends unheard, however late,
+// and holds nobody up: its thread is detached.
+//
+// Thread rule: one thread, that of the executor; `work` runs elsewhere and must own all it uses.
+// `done` comes from the loop, never from inside `start`; after `cancel` or destruction it does not
+// come. Destroy it before its io_context.
+#pragma once
+
+#include "rendezvous/net/signals_blocked.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/prefer.hpp>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace ddprun {
+
+template <typename Answer>
+class errand {
+ public:
+  // None: the system gave no thread.
+  using handler = std::function<void(std::optional<Answer> answer)>;
+
+  explicit errand(boost::asio::any_io_executor executor) : executor_(std::move(executor)) {}
+  ~errand() { cancel(); }
+  errand(const errand&) = delete;
+  errand& operator=(const errand&) = delete;
+
+  bool under_way() const { return request_ != nullptr; }
+
+  // A second start cancels the first.
+  void start(std::function<Answer()> work, handler done) {
+    cancel();
+    request_ = std::make_shared<request>();
+    request_->where =
+        boost::asio::prefer(executor_, boost::asio::execution::outstanding_work.tracked);
+    request_->owner = this;
+    request_->done = std::move(done);
+    try {
+      const signals_blocked blocked;
+      std::thread([asked = request_, work = std::move(work)] { answer(asked, work()); }).detach();
+    } catch (const std::system_error&) {
+      answer(request_, std::nullopt);
+    }
+  }
+
+  void cancel() {
+    const auto ending = std::exchange(request_, nullptr);
+    if (!ending) return;
+    const std::lock_guard lock(ending->mutex);
+    ending->where = boost::asio::any_io_executor();
+    ending->done = nullptr;
+  }
+
+ private:
+  // The executor is given up on cancel, under the lock, so that the thread never posts to a loop
+  // that is gone.
+  struct request {
+    std::mutex mutex;
+    boost::asio::any_io_executor where;  // empty once cancelled
+    errand* owner = nullptr;             // this and `done`: touched by the loop's thread alone
+    handler done;
+  };
+
+  static void answer(const std::shared_ptr<request>& asked, std::optional<Answer> found) {
+    const std::lock_guard lock(asked->mutex);
+    if (!asked->where) return;
+    boost::asio::post(asked->where, [asked, found = std::move(found)]() mutable {
+      const handler done = std::exchange(asked->done, nullptr);
+      if (!done) return;
+      asked->owner->cancel();
+      done(std::move(found));
+    });
+  }
+
+  boost::asio::any_io_executor executor_;
+  std::shared_ptr<request> request_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,106 @@
+"""A signal to a whole group of processes (Slurm's time limit, systemd's stop, a pod's end) reaches
+the agent, its guardian and its workers in any order: the node is drained, whoever was first."""
+
+import os
+import signal
+
+import pytest
+
+CONF = "last_call_timeout=0.2"
+
+
+def descendants(pid):
+    """The process and all below it; parents before their children."""
+    found = [pid]
+    for one in found:
+        try:
+            with open(f"/proc/{one}/task/{one}/children") as children:
+                found += [int(word) for word in children.read().split()]
+        except OSError:
+            pass
+    return found
+
+
+def to_all(agents, number, workers_first):
+    """As a cgroup's owner sends it: to each process by itself, since workers have own sessions."""
+    pids = [pid for agent in agents for pid in descendants(agent.pid)]
+    for pid in reversed(pids) if workers_first else pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def two_nodes(cluster, run, environment=None):
+    daemon = cluster.daemon(name=f"daemon-{run}")
+    common = dict(endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2", conf=CONF, workers=2, run=run,
+                  environment=environment)
+    # In join order, so that the one that is drained is not the leader.
+    a = cluster.agent("node-a", "--max-restarts", 0, **common)
+    b = cluster.agent("node-b", "--max-restarts", 0, **common)
+    started = cluster.started(1, 4)
+    assert {worker.node for worker in started} == {"node-a", "node-b"}
+    return daemon, a, b
+
+
+@pytest.mark.parametrize("attempt", range(10))
+def test_sigterm_workers_first_drains_the_node(cluster, attempt):
+    daemon, a, b = two_nodes(cluster, "test")
+    to_all([b], signal.SIGTERM, workers_first=True)
+    assert b.wait() == 0, "it was drained: the run goes on without it"
+    after = cluster.started(2, 2)
+    assert {worker.node for worker in after} == {"node-a"}
+    assert {worker.restarts for worker in after} == {"0"}, "free of charge"
+    cluster.finish(2)
+    assert a.wait() == 0
+    cluster.nothing_left(but=[daemon])
+
+
+@pytest.mark.parametrize("leader", [False, True])
+def test_sigterm_agent_first_drains_the_node(cluster, leader):
+    daemon, a, b = two_nodes(cluster, "test")
+    gone, stays = (a, b) if leader else (b, a)
+    to_all([gone], signal.SIGTERM, workers_first=False)
+    assert gone.wait() == 0
+    assert {worker.node for worker in cluster.started(2, 2)} == {stays.name}
+    cluster.finish(2)
+    assert stays.wait() == 0
+    cluster.nothing_left(but=[daemon])
+
+
+@pytest.mark.parametrize("workers_first", [True, False])
+def test_sigint_to_one_node_stops_the_run_as_a_person_does(cluster, workers_first):
+    daemon, a, b = two_nodes(cluster, "test")
+    to_all([b], signal.SIGINT, workers_first)
+    assert [a.wait(), b.wait()] == [130, 130]
+    assert "stopped by SIGINT" in a.err()
+    cluster.nothing_left(but=[daemon])
+
+
+@pytest.mark.parametrize("workers_first", [True, False])
+def test_sigterm_to_all_nodes_ends_the_run(cluster, workers_first):
+    daemon, a, b = two_nodes(cluster, "test")
+    to_all([a, b], signal.SIGTERM, workers_first)
+    codes = [a.wait(), b.wait()]
+    # One may have left before the other was seen to be asked, too.
+    assert 143 in codes and set(codes) <= {0, 143}, codes
+    assert "every node was asked to leave" in a.err() + b.err()
+    cluster.nothing_left(but=[daemon])
+
+
+@pytest.mark.parametrize("workers_first", [True, False])
+def test_sigterm_to_a_node_alone(cluster, workers_first):
+    agent = cluster.agent("", "--max-restarts", 0, workers=2)
+    cluster.started(1, 2)
+    to_all([agent], signal.SIGTERM, workers_first)
+    assert agent.wait() == 143
+    cluster.nothing_left()
+
+
+def test_a_worker_that_alone_is_sent_sigterm_has_failed(cluster):
+    agent = cluster.agent("", "--max-restarts", 0, workers=2)
+    first, _ = cluster.started(1, 2)
+    os.kill(int(first.pid), signal.SIGTERM)
+    assert agent.wait() == 143
+    assert "killed by SIGTERM" in agent.err()
+    cluster.nothing_left()

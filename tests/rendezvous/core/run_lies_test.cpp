@@ -1,0 +1,275 @@
+// What a peer that lies, or is broken, can do to a run: nothing but be refused.
+#include "tests/support/catch.hpp"
+#include "tests/support/run_story.hpp"
+
+#include <limits>
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+core::run_options restarted() {
+  core::run_options options;
+  options.recovery_until = run_story::origin + 10s;
+  return options;
+}
+
+// As if it ran in round 7 of instance 42, of an earlier daemon.
+fake_node& orphan(run_story& story, const run_settings& settings, std::uint32_t slot,
+                  std::uint32_t count) {
+  fake_node& who = story.node("n" + std::to_string(slot), settings);
+  assignment place;
+  place.slot = slot;
+  place.group_world_size = count;
+  place.rank_first = 2 * slot;
+  place.world_size = 2 * count;
+  place.master_address = "10.0.0.1";
+  place.master_port = place.tether_port = 4000;
+  who.state.instance = 42;
+  who.state.round = 7;
+  who.state.desired_seq = 30;
+  who.state.phase = member_phase::running;
+  who.state.place = place;
+  return who;
+}
+
+constexpr std::uint64_t huge = std::numeric_limits<std::uint64_t>::max();
+
+}  // namespace
+
+TEST_CASE("a session that says hello again is the same node: another label is refused") {
+  run_story story;
+  fake_node& first = story.node("a", nodes_of(2, 3));
+  first.greeting.node_is_explicit = true;
+  story.connect(first);
+  fake_node& again = story.node("b", nodes_of(2, 3));
+  again.greeting.session = first.greeting.session;
+  SECTION("another label") {
+    again.greeting.node_is_explicit = true;
+    story.connect(again);
+    CHECK(again.refusal ==
+          "session 00000000000000070000000000000001 is here already, with another node id");
+  }
+  SECTION("other settings") {
+    again.greeting = first.greeting;
+    again.greeting.settings.restarts_max = 9;
+    story.connect(again);
+    CHECK(again.refusal.ends_with("with another settings"));
+  }
+  SECTION("another number of workers") {
+    again.greeting = first.greeting;
+    again.greeting.worker_count = 3;
+    story.connect(again);
+    CHECK(again.refusal.ends_with("with another number of workers"));
+  }
+  CHECK(first.connection != 0);
+  // Both are gone, and with them every name: nobody is taken for one of them.
+  story.goodbye(first);
+  for (const std::string name : {"a", "b"}) {
+    fake_node& next = story.node(name, nodes_of(3, 3));
+    next.greeting.node_is_explicit = true;
+    story.connect(next);
+    CHECK(next.refusal.empty());
+  }
+}
+
+TEST_CASE("a session that comes from another address is the same node") {
+  run_story story;
+  fake_node& first = story.joined("a", nodes_of(2, 2));
+  first.peer_address = first.greeting.own_address = "10.9.9.9";
+  story.connect(first);
+  CHECK(first.refusal.empty());
+  CHECK(story.sizes().nodes == 1);
+}
+
+TEST_CASE("claimants of one round with different settings: most of them know, the others go") {
+  run_story story(restarted());
+  fake_node& odd = orphan(story, nodes_of(1, 4), 0, 3);
+  fake_node& b = orphan(story, nodes_of(1, 3), 1, 3);
+  fake_node& c = orphan(story, nodes_of(1, 3), 2, 3);
+  story.connect(odd);
+  story.connect(b);
+  story.connect(c);
+  CHECK(odd.refusal.find("nnodes is 1:4 here and 1:3 on the others") == 0);
+  CHECK(b.refusal.empty());
+  story.pass(10s);
+  CHECK(story.view().phase == run_phase::stopping);
+  CHECK(b.wanted.phase == desired_phase::stop);
+  CHECK(c.wanted.phase == desired_phase::stop);
+  CHECK(story.sizes().settings_groups == 1);
+}
+
+TEST_CASE("numbers that no daemon reaches are refused, and raise nothing") {
+  const std::uint64_t lie = GENERATE(count_said_max + 1, count_max, huge);
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(1, 3));
+  fake_node& liar = story.node("liar", nodes_of(1, 3));
+  liar.state.instance = story.view().instance;
+  SECTION("desired_seq") {
+    liar.state.desired_seq = lie;
+    story.connect(liar);
+    CHECK(liar.refusal.ends_with("was never said"));
+  }
+  SECTION("round") {
+    liar.state.round = lie;
+    liar.state.phase = member_phase::running;
+    story.connect(liar);
+    CHECK(liar.refusal.ends_with("was never begun"));
+  }
+  SECTION("round_told") {
+    liar.state.round_told = lie;
+    story.connect(liar);
+    CHECK(liar.refusal.ends_with("was never begun"));
+  }
+  SECTION("in a status") {
+    story.connect(liar);
+    liar.state.round = lie;
+    story.say(liar);
+    CHECK(liar.refusal.ends_with("was never begun"));
+    CHECK(liar.connection == 0);
+  }
+  story.pass(31s);
+  story.start_round();
+  CHECK(a.wanted.phase == desired_phase::run);
+  CHECK(a.wanted.round == 1);
+  CHECK(a.wanted.seq < 1000);
+}
+
+TEST_CASE("what a peer may raise leaves room to count on") {
+  run_story story(restarted());
+  fake_node& a = orphan(story, nodes_of(1, 1), 0, 1);
+  a.state.desired_seq = count_said_max;
+  a.state.round = count_said_max;
+  a.state.restarts_used = 4'000'000'000;
+  story.connect(a);
+  REQUIRE(a.refusal.empty());
+  CHECK(story.view().phase == run_phase::running);
+  CHECK(a.wanted.seq == count_said_max + 1);
+  CHECK(story.view().restarts_used == 3);
+  // It has been told a number that no other agent may claim, and may say it itself.
+  run_story::obey(a);
+  story.say(a);
+  story.connect(a);
+  CHECK(a.refusal.empty());
+  CHECK(a.wanted.seq <= count_max);
+}
+
+TEST_CASE("settings that no machine can work with are refused in one line that names them") {
+  run_settings settings = nodes_of(1, 2);
+  std::string expected;
+  SECTION("too long") {
+    settings.timing.reconnect_grace = 24h * 365;
+    expected = "reconnect_grace is 31536000 s, and may be 0.001 to 2592000 s";
+  }
+  SECTION("too short") {
+    settings.timing.heartbeat_interval = 1us;
+    expected = "heartbeat_interval is 0.000001 s, and may be 0.0001 to 2592000 s";
+  }
+  SECTION("negative") {
+    settings.timing.settle = -1500ms;
+    expected = "settle is -1.5 s, and may be 0 to 2592000 s";
+  }
+  SECTION("without bound") {
+    settings.timing.join_timeout = duration::max();
+    expected = "join_timeout is 9223372036.854775 s, and may be 0 to 2592000 s";
+  }
+  SECTION("no nodes") {
+    settings.nodes_min = 0;
+    expected = "nnodes is 0:2, and may be MIN:MAX with 1 to MAX and 1 to 1000000";
+  }
+  SECTION("too many spares") {
+    settings.spares_max = 4'000'000'000;
+    expected = "spares is 4000000000, and may be 0 to 1000000";
+  }
+  run_story story;
+  const fake_node& liar = story.joined("liar", settings);
+  CHECK(liar.refusal == expected);
+  CHECK(story.sizes().nodes == 0);
+}
+
+TEST_CASE("a place that cannot be is refused") {
+  run_story story(restarted());
+  fake_node& liar = orphan(story, nodes_of(1, 3), 1, 3);
+  SECTION("not below the size of the group") {
+    liar.state.place->slot = 3;
+  }
+  SECTION("more nodes than the run may have") {
+    liar.state.place->group_world_size = 4;
+  }
+  SECTION("ranks beyond the world") {
+    liar.state.place->rank_first = 5;
+  }
+  story.connect(liar);
+  CHECK(liar.refusal.ends_with("makes no sense"));
+}
+
+TEST_CASE("settings groups go with their last node") {
+  run_story story;
+  fake_node& stays = story.joined("stays", nodes_of(2, 2));
+  for (std::uint32_t index = 0; index < 50; ++index) {
+    fake_node& odd = story.joined("odd", nodes_of(3, 3 + index));
+    CHECK(story.sizes().settings_groups == 2);
+    if (index % 2 == 0) {
+      story.goodbye(odd);
+    } else {
+      story.disconnect(odd);
+      story.pass(3s);
+    }
+    CHECK(story.sizes().settings_groups == 1);
+  }
+  CHECK(stays.wanted.phase == desired_phase::wait);
+  story.joined("b", nodes_of(2, 2));
+  CHECK(story.view().phase == run_phase::preparing);
+}
+
+TEST_CASE("nodes that connect and go are remembered up to a number") {
+  run_settings settings = nodes_of(2, 2);
+  settings.timing.node_timeout = settings.timing.reconnect_grace = timer_max;
+  core::run_options options;
+  options.run_id = "lies";
+  core::run run(options);
+  time_point now = run_story::origin;
+  const auto step = [&](const core::run_event& event) {
+    core::run_effects effects;
+    run.step(event, now, effects);
+  };
+  std::size_t most = 0;
+  for (std::uint64_t number = 1; number <= 30'000; ++number) {
+    now += 1ms;
+    core::agent_joined joined;
+    joined.connection = number;
+    joined.hello.session = {1, number};
+    joined.hello.settings = settings;
+    joined.hello.settings.nodes_max = number % 2 == 0 ? 2 : 3;
+    joined.fresh_instance = 5;
+    step(joined);
+    step(core::agent_disconnected{number});
+    most = std::max(most, run.sizes().absent);
+    if (number % 1000 == 0) {
+      CHECK(run.sizes().absent <= 8192);
+      CHECK(run.sizes().settings_groups <= 2);
+    }
+  }
+  CHECK(most == 8192);
+}
+
+TEST_CASE("sessions that claim a closed instance are not remembered") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(1, 1, 0));
+  story.start_round();
+  const instance_id closed = story.view().instance;
+  story.fail(a, 3);
+  story.stop_all();
+  REQUIRE(story.view().phase == run_phase::closed);
+  const std::size_t before = story.sizes().absent_at_close;
+  for (int index = 0; index < 20; ++index) {
+    fake_node& liar = story.node("liar", nodes_of(1, 1, 0));
+    liar.state.instance = closed;
+    story.connect(liar);
+    CHECK(liar.wanted.phase == desired_phase::close);
+    story.disconnect(liar);
+  }
+  CHECK(story.sizes().absent_at_close == before);
+}

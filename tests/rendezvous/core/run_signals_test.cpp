@@ -1,0 +1,137 @@
+// A signal that asks a node to leave may reach its agent and its workers in any order (rule 6).
+#include "tests/support/catch.hpp"
+#include "tests/support/run_story.hpp"
+
+#include <csignal>
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct pair_story : run_story {
+  explicit pair_story(run_settings settings = nodes_of(1, 2, 0)) {
+    a = &joined("a", settings);
+    b = &joined("b", settings);
+    start_round();
+  }
+  // Its worker ended by the signal, as far as it knows nobody asked for that.
+  void worker_ends_by(fake_node& who, int signal, bool by_handler = false) {
+    cause why;
+    why.round = who.state.round;
+    why.slot = who.state.place->slot;
+    why.node = who.greeting.node;
+    why.kind = by_handler ? cause_class::exit : cause_class::signal;
+    why.code = by_handler ? 128 + signal : signal;
+    why.local_rank = 0;
+    why.rank = who.state.place->rank_first;
+    why.tail = "Terminated";
+    who.state.causes = {why};
+    say(who, member_phase::failed);
+  }
+  fake_node* a = nullptr;
+  fake_node* b = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("SIGTERM to a whole group is drain, whichever of agent and worker was noticed first") {
+  pair_story story;
+  const bool by_handler = GENERATE(false, true);
+  SECTION("the worker first") {
+    story.worker_ends_by(*story.b, SIGTERM, by_handler);
+    REQUIRE(story.a->wanted.phase == desired_phase::stop);
+    story.ask_to_leave(*story.b, SIGTERM);
+  }
+  SECTION("the agent first, and the worker had died before") {
+    story.ask_to_leave(*story.b, SIGTERM);
+    story.worker_ends_by(*story.b, SIGTERM, by_handler);
+  }
+  story.stop_all();
+  CHECK(story.view().phase == run_phase::settling);
+  CHECK(story.view().restarts_used == 0);
+  REQUIRE(story.view().first_cause);
+  CHECK(story.view().first_cause->kind == cause_class::drain);
+  CHECK(story.why().find("b leaves on SIGTERM") != std::string::npos);
+  story.pass(500ms);
+  CHECK(story.b->wanted.phase == desired_phase::close);
+  CHECK(story.b->wanted.exit_code == 0);
+  CHECK(story.a->wanted.phase == desired_phase::prepare);
+}
+
+TEST_CASE("a node that drains excuses the peers that fell with it, and nothing else") {
+  pair_story story;
+  SECTION("a plain exit after it is its consequence") {
+    story.worker_ends_by(*story.b, SIGTERM);
+    story.fail(*story.a, 1);
+    story.ask_to_leave(*story.b, SIGTERM);
+    story.stop_all();
+    CHECK(story.view().phase == run_phase::settling);
+  }
+  SECTION("a worker of another node that was killed is not") {
+    story.worker_ends_by(*story.b, SIGTERM);
+    story.worker_ends_by(*story.a, SIGKILL);
+    story.ask_to_leave(*story.b, SIGTERM);
+    story.stop_all();
+    CHECK(story.a->wanted.phase == desired_phase::close);
+    CHECK(story.a->wanted.exit_code == 128 + SIGKILL);
+  }
+  SECTION("nor is one that another signal killed") {
+    story.worker_ends_by(*story.b, SIGKILL);
+    story.ask_to_leave(*story.b, SIGTERM);
+    story.stop_all();
+    CHECK(story.a->wanted.phase == desired_phase::close);
+    CHECK(story.a->wanted.exit_code == 128 + SIGKILL);
+  }
+  SECTION("nor one whose node was not asked") {
+    story.worker_ends_by(*story.b, SIGTERM);
+    story.stop_all();
+    CHECK(story.a->wanted.phase == desired_phase::close);
+    CHECK(story.a->wanted.exit_code == 128 + SIGTERM);
+  }
+}
+
+TEST_CASE("SIGTERM to every process of every node ends the run: every node was asked to leave") {
+  pair_story story;
+  story.worker_ends_by(*story.b, SIGTERM);
+  story.worker_ends_by(*story.a, SIGTERM);
+  story.ask_to_leave(*story.a, SIGTERM);
+  story.ask_to_leave(*story.b, SIGTERM);
+  story.stop_all();
+  story.pass(500ms);
+  for (const fake_node* const who : {story.a, story.b}) {
+    CHECK(who->wanted.phase == desired_phase::close);
+    CHECK(who->wanted.exit_code == 128 + SIGTERM);
+    CHECK(who->wanted.text == "every node was asked to leave");
+  }
+  CHECK(story.view().restarts_used == 0);
+}
+
+TEST_CASE("SIGINT to a whole group is an operator's stop, whatever was noticed first") {
+  pair_story story;
+  SECTION("the worker first") {
+    story.worker_ends_by(*story.b, SIGINT);
+    story.ask_to_leave(*story.b, SIGINT);
+  }
+  SECTION("the agent first") {
+    story.ask_to_leave(*story.b, SIGINT);
+    story.worker_ends_by(*story.b, SIGINT);
+  }
+  story.stop_all();
+  CHECK(story.a->wanted.phase == desired_phase::close);
+  CHECK(story.a->wanted.exit_code == 130);
+  CHECK(story.a->wanted.text == "b: stopped by SIGINT");
+}
+
+TEST_CASE("the tail of a cause is kept when it is not said again") {
+  pair_story story;
+  story.worker_ends_by(*story.b, SIGSEGV);
+  story.b->state.causes[0].tail.clear();
+  story.b->state.causes[0].age = 5ms;
+  story.say(*story.b);
+  story.stop_all();
+  REQUIRE(story.a->wanted.phase == desired_phase::close);
+  REQUIRE(story.a->wanted.first_cause);
+  CHECK(story.a->wanted.first_cause->tail == "Terminated");
+}

@@ -1,0 +1,53 @@
+// A program that whoever executes it hangs at, as one on a file system that does not answer.
+//
+// The file has a write lease of ours: the kernel lets its opening, and so exec, wait until we give
+// the lease back, or for /proc/sys/fs/lease-break-time (45 s). Needs no rights. Unlike with a dead
+// NFS server, the one that waits can be killed.
+#pragma once
+
+#include "rendezvous/net/descriptors.hpp"
+#include "tests/support/catch.hpp"
+
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <sys/stat.h>
+
+namespace ddprun {
+
+class stalled_exec {
+ public:
+  explicit stalled_exec(const std::string& script) {
+    char name[] = "/tmp/ddprun_stalled_XXXXXX";
+    REQUIRE(::mkdtemp(name) != nullptr);
+    folder_ = name;
+    std::ofstream(program()) << "#!/bin/sh\n" << script << "\n";
+    ::chmod(program().c_str(), 0755);
+    ::signal(SIGIO, SIG_IGN);  // "give it back"
+    lease_ = unique_fd(::open(program().c_str(), O_RDONLY | O_CLOEXEC));
+    REQUIRE(::fcntl(lease_.get(), F_SETLEASE, F_WRLCK) == 0);
+  }
+  ~stalled_exec() {
+    lease_.reset();
+    std::filesystem::remove_all(folder_);
+    ::signal(SIGIO, SIG_DFL);
+  }
+  stalled_exec(const stalled_exec&) = delete;
+  stalled_exec& operator=(const stalled_exec&) = delete;
+
+  const std::string& folder() const { return folder_; }
+  std::string program() const { return folder_ + "/program"; }
+  void let_go() { lease_.reset(); }
+
+  // Whether somebody hangs there now: the lease is to be given back.
+  bool is_waited_for() const { return ::fcntl(lease_.get(), F_GETLEASE) != F_WRLCK; }
+
+ private:
+  std::string folder_;
+  unique_fd lease_;
+};
+
+}  // namespace ddprun
