@@ -8,7 +8,9 @@
 
 #include <boost/asio/post.hpp>
 
+#include <algorithm>
 #include <csignal>
+#include <time.h>
 #include <utility>
 
 namespace ddprun {
@@ -21,9 +23,6 @@ constexpr auto output_limit = std::chrono::seconds(10);
 // How soon a wait is spoken of again, doubled each time up to the larger one.
 constexpr auto progress_interval = std::chrono::seconds(2);
 constexpr auto progress_interval_max = std::chrono::seconds(30);
-// A loop that comes later than this to a deadline stood still: the peers' words wait in its
-// sockets.
-constexpr auto lateness_that_counts = std::chrono::milliseconds(100);
 
 bool is_ignored(int signal) {
   struct sigaction action {};
@@ -75,6 +74,8 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
 agent::~agent() = default;
 
 int agent::run() {
+  // Reads /etc/localtime now; at the first line it could hold up the loop.
+  ::tzset();
   for (const std::string& note : options_.notes)
     say(note_level::info, note);
   watch_signals();
@@ -184,6 +185,18 @@ void agent::await_signal() {
 }
 
 void agent::feed(const core::member_event& event) {
+  notice_lateness();
+  step(event);
+}
+
+// Before anything else that this turn brings: words that waited while the loop stood still are not
+// to be held against their senders, nor against this node.
+void agent::notice_lateness() {
+  const auto late = lateness_.notice(std::chrono::steady_clock::now());
+  if (late) step(core::member_loop_was_late{*late});
+}
+
+void agent::step(const core::member_event& event) {
   if (!member_ || exit_code_) return;
   core::member_effects now;
   member_->step(event, std::chrono::steady_clock::now(), now);
@@ -197,13 +210,14 @@ void agent::arm_timer() {
   if (due == armed_for_) return;
   armed_for_ = due;
   timer_.cancel();
-  if (!due) return;
+  if (!due) return lateness_.expect_nothing();
+  lateness_.expect(std::max(*due, std::chrono::steady_clock::now()));
   timer_.expires_at(*due);
   timer_.async_wait([this, due = *due](boost::system::error_code error) {
     if (error || armed_for_ != due) return;
     armed_for_.reset();
-    const duration late = std::chrono::steady_clock::now() - due;
-    if (late > lateness_that_counts) feed(core::member_loop_was_late{late});
+    notice_lateness();
+    lateness_.expect(std::chrono::steady_clock::now());
     // What has arrived meanwhile is heard before a deadline is held against its sender: the sockets
     // are polled once between this handler and the next.
     boost::asio::post(context_, [this] {

@@ -22,6 +22,7 @@
 #include "launcher/process/worker_group.hpp"
 #include "rendezvous/backend/daemon_session.hpp"
 #include "rendezvous/backend/tether_client.hpp"
+#include "rendezvous/core/lateness_watch.hpp"
 #include "rendezvous/core/member.hpp"
 #include "rendezvous/log/writer.hpp"
 
@@ -65,6 +66,8 @@ class agent {
   void watch_signals();
   void await_signal();
   void feed(const core::member_event& event);
+  void notice_lateness();
+  void step(const core::member_event& event);
   void arm_timer();
   void leave_in_order(const core::leave& effect);
   void after_goodbye();
@@ -118,6 +121,7 @@ class agent {
   std::uint16_t daemon_port_ = 0;
   std::optional<core::member> member_;
   std::optional<time_point> armed_for_;
+  core::lateness_watch lateness_;
   round_number tether_round_ = 0;
   std::unique_ptr<worker_group> workers_;
   round_number workers_round_ = 0;

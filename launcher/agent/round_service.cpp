@@ -74,25 +74,27 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     post_event(core::service_failed{std::exchange(round, 0), std::move(problem)});
   }
 
+  backend::tether_host::handlers tether_handlers() {
+    const std::weak_ptr<state> weak = weak_from_this();
+    return {[weak](std::uint64_t tether, tether_hello hello) {
+              if (auto self = weak.lock()) self->post_event(core::member_attached{tether, hello});
+            },
+            [weak](std::uint64_t tether, const tether_beat& word) {
+              if (auto self = weak.lock()) self->post_event(core::member_beat{tether, word});
+            },
+            [weak](std::uint64_t tether) {
+              if (auto self = weak.lock()) self->post_event(core::member_detached{tether});
+            },
+            [weak](std::string text) {
+              if (auto self = weak.lock()) self->post_log(note_level::debug, std::move(text));
+            }};
+  }
+
   void start_round() {
     const std::weak_ptr<state> weak = weak_from_this();
-    tethers.emplace(
-        backend::tether_host::handlers{[weak](std::uint64_t tether, tether_hello hello) {
-                                         if (auto self = weak.lock())
-                                           self->post_event(core::member_attached{tether, hello});
-                                       },
-                                       [weak](std::uint64_t tether, const tether_beat& word) {
-                                         if (auto self = weak.lock())
-                                           self->post_event(core::member_beat{tether, word});
-                                       },
-                                       [weak](std::uint64_t tether) {
-                                         if (auto self = weak.lock())
-                                           self->post_event(core::member_detached{tether});
-                                       },
-                                       [weak](std::string text) {
-                                         if (auto self = weak.lock())
-                                           self->post_log(note_level::debug, std::move(text));
-                                       }});
+    // One host for all rounds, so that it numbers its tethers through: what the main thread still
+    // has on its way about one of an earlier round finds nobody.
+    if (!tethers) tethers.emplace(tether_handlers());
     if (options.store == store_mode::agent) {
       store::keyspace_options values;
       // On the store's thread, which must never be the one to destroy what it is a part of.
@@ -124,7 +126,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   void close_now() {
     port.pause();
     door.reset();
-    tethers.reset();
+    if (tethers) tethers->drop_all();
     round = 0;
     const auto old = std::exchange(space, nullptr);
     if (old && store.started()) close_store(old);

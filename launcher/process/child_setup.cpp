@@ -90,6 +90,9 @@ void run_child(const child_plan& plan) noexcept {
     // process behind. A full pipe is no failure: the agent says it again.
     const guardian_message message = add_group_message(::getpid());
     [[maybe_unused]] const auto written = ::write(plan.announce_to, &message, sizeof(message));
+    // All signals are held back here, and one that is held back waits though it is ignored: saying
+    // so again lets go of it.
+    ::signal(SIGPIPE, SIG_IGN);
   }
   if (plan.launcher_pipe >= 0) ::close(plan.launcher_pipe);
   if (!close_all_but({plan.input, plan.output, plan.errors, plan.report})) {

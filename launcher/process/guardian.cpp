@@ -154,6 +154,9 @@ void guardian::start_again() {
   }
   spawn_request request;
   request.argv = {"/proc/self/exe", guardian_argument};
+  // As the one that was forked has it.
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    request.environment.emplace_back(*entry);
   request.capture = false;
   request.standard_input = pipe->read.get();
   request.outlives_us = true;

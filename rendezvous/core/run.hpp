@@ -20,6 +20,7 @@
 #include "rendezvous/core/messages.hpp"
 #include "rendezvous/core/types.hpp"
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -130,7 +131,8 @@ struct run_view {
   std::optional<int> exit_code;      // once closed
   std::optional<cause> first_cause;  // of the newest round that ended
   std::string why;
-  std::vector<member_view> members;  // by slot, then by join order
+  std::size_t member_count = 0;
+  std::vector<member_view> members;  // those that were asked for; by slot, then by join order
 };
 
 // How much a run remembers: each is bounded, whatever its peers do.
@@ -159,7 +161,10 @@ class run {
   // for 12 s".
   std::string why(time_point now) const;
 
-  run_view view(time_point now) const;
+  // With the members from `first` on, at most `most` of them: a run of ten thousand is shown page
+  // by page, so that a look at it holds up nothing.
+  run_view view(time_point now, std::size_t first = 0,
+                std::size_t most = std::numeric_limits<std::size_t>::max()) const;
   run_phase phase() const;
   run_sizes sizes() const;
 

@@ -340,6 +340,7 @@ struct run::state {
   std::string here_text() const;
   std::string gathering_reason() const;
   std::string stopping_reason() const;
+  member_view member_seen(const node& who, time_point at) const;
 };
 
 }  // namespace ddprun::core

@@ -166,7 +166,22 @@ run_sizes run::sizes() const {
   return sizes;
 }
 
-run_view run::view(time_point now) const {
+member_view run::state::member_seen(const node& who, time_point at) const {
+  member_view one;
+  one.node = who.label();
+  one.host = who.greeting.host;
+  one.address = who.peer_address;
+  one.worker_count = who.greeting.worker_count;
+  one.slot = who.slot;
+  if (who.slot) one.rank_first = who.rank_first;
+  one.phase = who.slot ? who.phase : who.state.phase;
+  one.connected = who.connection != 0;
+  one.spare = !members.empty() && !who.slot && who.counted;
+  one.since_heard = at - who.heard;
+  return one;
+}
+
+run_view run::view(time_point now, std::size_t first, std::size_t most) const {
   const state& self = *state_;
   run_view view;
   view.run_id = self.options.run_id;
@@ -186,28 +201,20 @@ run_view run::view(time_point now) const {
   }
   view.first_cause = self.last_cause;
   view.why = why(now);
-  const bool round_is_on = !self.members.empty();
-  for (const auto& [order, who] : self.nodes) {
-    member_view one;
-    one.node = who->label();
-    one.host = who->greeting.host;
-    one.address = who->peer_address;
-    one.worker_count = who->greeting.worker_count;
-    one.slot = who->slot;
-    if (who->slot) one.rank_first = who->rank_first;
-    one.phase = who->slot ? who->phase : who->state.phase;
-    one.connected = who->connection != 0;
-    one.spare = round_is_on && !who->slot && who->counted;
-    one.since_heard = now - who->heard;
-    view.members.push_back(std::move(one));
+  view.member_count = self.nodes.size();
+  std::size_t index = 0;
+  const auto show = [&](const node& who) {
+    if (index++ >= first && view.members.size() < most) {
+      view.members.push_back(self.member_seen(who, now));
+    }
+  };
+  for (const node* const member : self.members) {
+    if (member != nullptr) show(*member);
   }
-  std::stable_sort(view.members.begin(), view.members.end(),
-                   [](const member_view& left, const member_view& right) {
-                     if (left.slot.has_value() != right.slot.has_value()) {
-                       return left.slot.has_value();
-                     }
-                     return left.slot && *left.slot < *right.slot;
-                   });
+  for (const auto& [order, who] : self.nodes) {
+    if (view.members.size() >= most) break;
+    if (!who->slot) show(*who);
+  }
   return view;
 }
 

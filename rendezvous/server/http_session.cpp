@@ -1,19 +1,24 @@
 #include "rendezvous/server/http_session.hpp"
 
+#include "rendezvous/server/runs_json.hpp"
 #include "rendezvous/version.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
-#include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <charconv>
 #include <exception>
+#include <string>
+#include <system_error>
 #include <utility>
 
 namespace ddprun::server {
@@ -22,7 +27,6 @@ namespace {
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
-using json = nlohmann::ordered_json;
 using request = http::request<http::string_body>;
 using response = http::response<http::string_body>;
 
@@ -31,82 +35,85 @@ constexpr std::uint64_t body_bytes_max = 1024;
 constexpr std::uint32_t header_bytes_max = 8 * 1024;
 constexpr auto quietly = asio::as_tuple(asio::use_awaitable);
 
-json to_json(const cause& value) {
-  json object;
-  object["round"] = value.round;
-  object["node"] = value.node;
-  object["kind"] = to_string(value.kind);
-  if (value.rank) object["rank"] = *value.rank;
-  if (value.local_rank) object["local_rank"] = *value.local_rank;
-  object["code"] = value.code;
-  object["text"] = value.text;
-  object["tail"] = value.tail;
-  return object;
-}
+// "/api/v1/runs/job%201?offset=100&limit=20" taken apart.
+struct wanted_page {
+  std::string_view path;
+  std::size_t offset = 0;
+  std::size_t limit = members_per_page;
+  std::string problem;  // of the query; empty: none
+};
 
-json to_json(const core::member_view& value) {
-  json object;
-  object["node"] = value.node;
-  object["host"] = value.host;
-  object["address"] = value.address;
-  object["worker_count"] = value.worker_count;
-  if (value.slot) object["slot"] = *value.slot;
-  if (value.rank_first) object["rank_first"] = *value.rank_first;
-  object["phase"] = to_string(value.phase);
-  object["connected"] = value.connected;
-  object["spare"] = value.spare;
-  object["since_heard_ms"] =
-      std::chrono::duration_cast<std::chrono::milliseconds>(value.since_heard).count();
-  return object;
-}
-
-json to_json(const core::run_view& value) {
-  json object;
-  object["run_id"] = value.run_id;
-  object["instance"] = to_string(session_id{0, value.instance}).substr(16);
-  object["phase"] = to_string(value.phase);
-  object["why"] = value.why;
-  object["round"] = value.round;
-  object["restarts_used"] = value.restarts_used;
-  object["node_losses"] = value.node_losses;
-  object["world_size"] = value.world_size;
-  object["master_address"] = value.master_address;
-  object["master_port"] = value.master_port;
-  if (value.exit_code) object["exit_code"] = *value.exit_code;
-  if (value.first_cause) object["first_cause"] = to_json(*value.first_cause);
-  if (value.settings) {
-    json settings = json::object();
-    for (const auto& [name, text] : to_named_values(*value.settings))
-      settings[name] = text;
-    object["settings"] = std::move(settings);
+void read_parameter(std::string_view text, wanted_page& page) {
+  const std::size_t equals = std::min(text.find('='), text.size());
+  const std::string_view name = text.substr(0, equals);
+  std::size_t* const field = name == "offset"  ? &page.offset
+                             : name == "limit" ? &page.limit
+                                               : nullptr;
+  if (field == nullptr) return;  // somebody else's
+  const std::string_view value = text.substr(std::min(equals + 1, text.size()));
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), *field);
+  if (value.empty() || error != std::errc() || end != value.data() + value.size()) {
+    page.problem = std::string(name) + " is no number";
   }
-  json members = json::array();
-  for (const core::member_view& member : value.members)
-    members.push_back(to_json(member));
-  object["members"] = std::move(members);
-  return object;
 }
 
-response answer_to(const request& asked, const runs_function& runs) {
+wanted_page page_of(std::string_view target) {
+  wanted_page page;
+  const std::size_t mark = std::min(target.find('?'), target.size());
+  page.path = target.substr(0, mark);
+  std::string_view query = target.substr(std::min(mark + 1, target.size()));
+  while (!query.empty()) {
+    const std::size_t size = std::min(query.find('&'), query.size());
+    read_parameter(query.substr(0, size), page);
+    query.remove_prefix(std::min(size + 1, query.size()));
+  }
+  return page;
+}
+
+bool wants_runs(std::string_view path) {
+  return path == runs_path || path.starts_with(std::string(runs_path) + "/");
+}
+
+void answer_runs(const wanted_page& page, const http_views& views, response& answer) {
+  if (!page.problem.empty()) {
+    answer.result(http::status::bad_request);
+    answer.body() = page.problem + "\n";
+    return;
+  }
+  std::string body;
+  if (page.path == runs_path) {
+    body = runs_json(views.runs(page.offset));
+  } else {
+    const std::string id = from_url(page.path.substr(runs_path.size() + 1));
+    const auto run = views.run(id, page.offset, page.limit);
+    if (!run) {
+      answer.result(http::status::not_found);
+      answer.body() = "there is no such run; " + std::string(runs_path) + " lists all\n";
+      return;
+    }
+    body = run_json(*run, page.offset);
+  }
+  answer.set(http::field::content_type, "application/json");
+  answer.body() = std::move(body);
+}
+
+response answer_to(const request& asked, const http_views& views) {
   response answer(http::status::ok, asked.version());
   answer.set(http::field::server, "ddprun/" + std::string(version));
   answer.set(http::field::content_type, "text/plain; charset=utf-8");
   answer.keep_alive(asked.keep_alive());
-  const std::string_view target(asked.target().data(), asked.target().size());
-  const std::string_view path = target.substr(0, target.find('?'));
-  const bool is_known = path == "/healthz" || path == "/api/v1/runs";
-  if (!is_known) {
+  const wanted_page page = page_of({asked.target().data(), asked.target().size()});
+  if (page.path != "/healthz" && !wants_runs(page.path)) {
     answer.result(http::status::not_found);
-    answer.body() = "not found; there are /healthz and /api/v1/runs\n";
+    answer.body() = "not found; there are /healthz and " + std::string(runs_path) + "\n";
   } else if (asked.method() != http::verb::get && asked.method() != http::verb::head) {
     answer.result(http::status::method_not_allowed);
     answer.set(http::field::allow, "GET, HEAD");
     answer.body() = "only GET and HEAD are served here\n";
-  } else if (path == "/healthz") {
+  } else if (page.path == "/healthz") {
     answer.body() = "ok\n";
   } else {
-    answer.set(http::field::content_type, "application/json");
-    answer.body() = runs_json(runs());
+    answer_runs(page, views, answer);
   }
   answer.prepare_payload();
   // HEAD: the length of the body, and no body.
@@ -128,7 +135,8 @@ bool is_peers_mistake(const error_code& error) {
          error != http::error::end_of_stream && error != http::error::partial_message;
 }
 
-asio::awaitable<void> session(net::tcp::socket socket, runs_function runs) {
+asio::awaitable<void> session(net::tcp::socket socket, http_views views,
+                              std::shared_ptr<http_pace> pace) {
   beast::tcp_stream stream(std::move(socket));
   beast::flat_buffer buffer(header_bytes_max + body_bytes_max);
   for (bool goes_on = true; goes_on;) {
@@ -139,8 +147,13 @@ asio::awaitable<void> session(net::tcp::socket socket, runs_function runs) {
     const auto [read_error, read_bytes] =
         co_await http::async_read(stream, buffer, parser, quietly);
     if (read_error && !is_peers_mistake(read_error)) co_return;
+    const auto target = parser.get().target();
+    if (!read_error && wants_runs(page_of({target.data(), target.size()}).path)) {
+      asio::steady_timer turn(stream.get_executor(), pace->next(std::chrono::steady_clock::now()));
+      co_await turn.async_wait(quietly);
+    }
     const response answer =
-        read_error ? answer_to_garbage(read_error) : answer_to(parser.get(), runs);
+        read_error ? answer_to_garbage(read_error) : answer_to(parser.get(), views);
     goes_on = answer.keep_alive();
     stream.expires_after(request_limit);
     const auto [write_error, written] = co_await http::async_write(stream, answer, quietly);
@@ -152,19 +165,16 @@ asio::awaitable<void> session(net::tcp::socket socket, runs_function runs) {
 
 }  // namespace
 
-std::string runs_json(const std::vector<core::run_view>& runs) {
-  json object;
-  object["version"] = version;
-  json list = json::array();
-  for (const core::run_view& run : runs)
-    list.push_back(to_json(run));
-  object["runs"] = std::move(list);
-  return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+time_point http_pace::next(time_point now) {
+  const time_point mine = std::max(now, next_);
+  next_ = mine + interval;
+  return mine;
 }
 
-void serve_http(net::tcp::socket socket, runs_function runs, std::function<void()> ended) {
+void serve_http(net::tcp::socket socket, http_views views, std::shared_ptr<http_pace> pace,
+                std::function<void()> ended) {
   const net::executor where = socket.get_executor();
-  asio::co_spawn(where, session(std::move(socket), std::move(runs)),
+  asio::co_spawn(where, session(std::move(socket), std::move(views), std::move(pace)),
                  [ended = std::move(ended)](const std::exception_ptr&) {
                    // An exception (no memory) ends this one session.
                    ended();

@@ -2,7 +2,6 @@
 
 #include "rendezvous/net/descriptor_limit.hpp"
 #include "rendezvous/net/threads.hpp"
-#include "rendezvous/server/http_session.hpp"
 
 #include <boost/asio/post.hpp>
 
@@ -14,7 +13,7 @@ namespace {
 
 // Descriptors that are no connections: standard streams, the loop's own, the listener, a file.
 constexpr std::size_t descriptors_reserved = 32;
-// An answer about ten thousand nodes is large: few at once.
+// They are for a few people and probes; an answer takes time from the rounds.
 constexpr std::size_t http_sessions_max = 64;
 
 }  // namespace
@@ -60,15 +59,14 @@ void server::accept(net::tcp::socket socket) {
   service_->note_input();
   const std::size_t open = connection_count();
   if (open < options_.connections_max) {
-    full_ = false;
     return door_.accept(std::move(socket));
   }
   // Closed, not kept: whoever it is may come again.
-  if (!std::exchange(full_, true)) {
-    log(note_level::error, "turning connections away: " + std::to_string(open) +
-                               " are open, the most that the limit of open files (ulimit -n) "
-                               "leaves room for");
-  }
+  const auto line = turned_away_.admit("turning connections away: " + std::to_string(open) +
+                                           " are open, the most that the limit of open files "
+                                           "(ulimit -n) leaves room for",
+                                       std::chrono::steady_clock::now());
+  if (line) log(note_level::error, *line);
 }
 
 void server::accept_store(net::tcp::socket socket) {
@@ -83,13 +81,17 @@ void server::accept_store(net::tcp::socket socket) {
 void server::accept_http(net::tcp::socket socket) {
   if (*http_count_ >= http_sessions_max) return;
   ++*http_count_;
-  serve_http(
-      std::move(socket),
-      [weak = std::weak_ptr<service>(service_)] {
-        const auto held = weak.lock();
-        return held ? held->runs() : std::vector<core::run_view>();
-      },
-      [count = http_count_] { --*count; });
+  const std::weak_ptr<service> weak = service_;
+  http_views views;
+  views.runs = [weak](std::size_t first) {
+    const auto held = weak.lock();
+    return held ? held->runs(first) : runs_page();
+  };
+  views.run = [weak](std::string_view id, std::size_t first, std::size_t most) {
+    const auto held = weak.lock();
+    return held ? held->run(id, first, most) : std::nullopt;
+  };
+  serve_http(std::move(socket), std::move(views), http_pace_, [count = http_count_] { --*count; });
 }
 
 std::size_t server::connection_count() const {

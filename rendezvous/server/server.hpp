@@ -15,6 +15,7 @@
 
 #include "rendezvous/net/listener.hpp"
 #include "rendezvous/server/front_door.hpp"
+#include "rendezvous/server/http_session.hpp"
 #include "rendezvous/server/service.hpp"
 #include "rendezvous/store/keyspace.hpp"
 #include "rendezvous/store/store_thread.hpp"
@@ -53,7 +54,6 @@ class server {
   void when_no_agents(std::function<void()> handler) {
     service_->when_no_agents(std::move(handler));
   }
-  std::vector<core::run_view> runs() const { return service_->runs(); }
 
  private:
   void accept(net::tcp::socket socket);
@@ -69,8 +69,9 @@ class server {
   std::shared_ptr<store::keyspace> space_;
   store::store_thread store_;
   core::log_limit store_refusals_;
+  core::log_limit turned_away_;
   std::shared_ptr<std::size_t> http_count_ = std::make_shared<std::size_t>(0);
-  bool full_ = false;
+  std::shared_ptr<http_pace> http_pace_ = std::make_shared<http_pace>();
 };
 
 }  // namespace ddprun::server

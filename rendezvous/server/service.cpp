@@ -17,7 +17,6 @@ using std::chrono::steady_clock;
 // A loop is measured at least so often while agents are connected, and else so often.
 constexpr duration tick_with_agents = std::chrono::seconds(1);
 constexpr duration tick_without_agents = std::chrono::seconds(60);
-constexpr duration lateness_that_counts = std::chrono::milliseconds(100);
 constexpr duration lateness_worth_a_line = std::chrono::seconds(1);
 
 // Rounds of the loop in a row without input before deadlines fire: what the first finds ready is
@@ -177,14 +176,13 @@ void service::disconnect(connection_id connection) {
 // Now; if the loop stood still since the timer was to fire, every run hears of that first.
 time_point service::moment() {
   const time_point now = steady_clock::now();
-  if (!expected_ || now - *expected_ < lateness_that_counts) return now;
-  const duration late = now - *expected_;
-  expected_ = now;
-  log(late < lateness_worth_a_line ? note_level::debug : note_level::warning,
-      "this daemon stood still for " + to_text(late) + ": all deadlines move by as much");
+  const std::optional<duration> late = lateness_.notice(now);
+  if (!late) return now;
+  log(*late < lateness_worth_a_line ? note_level::debug : note_level::warning,
+      "this daemon stood still for " + to_text(*late) + ": all deadlines move by as much");
   for (auto& [id, run] : runs_) {
     core::run_effects effects;
-    run.machine.step(core::loop_was_late{late}, now, effects);
+    run.machine.step(core::loop_was_late{*late}, now, effects);
     run.deadline = run.machine.next_deadline();
     carry_out(run, effects);
   }
@@ -203,8 +201,8 @@ void service::schedule_arming() {
 
 void service::arm() {
   if (draining_) return;
-  expected_.reset();
   if (runs_.empty()) {
+    lateness_.expect_nothing();
     timer_.cancel();
     return;
   }
@@ -213,13 +211,12 @@ void service::arm() {
   for (const auto& [id, run] : runs_) {
     if (run.deadline) next = std::min(next, *run.deadline);
   }
-  expected_ = std::max(next, steady_clock::now());
+  lateness_.expect(std::max(next, steady_clock::now()));
   timer_.expires_at(next);
   timer_.async_wait([this, alive = std::weak_ptr<bool>(alive_)](error_code error) {
     if (error || alive.expired()) return;
-    moment();
-    // Nobody expects the timer while input is drained.
-    expected_.reset();
+    // While input is drained, each turn of the loop is expected at once.
+    lateness_.expect(moment());
     draining_ = true;
     drain_then_fire(inputs_, 0, 0);
   });
@@ -230,6 +227,7 @@ void service::drain_then_fire(std::uint64_t inputs_seen, int quiet_turns, int tu
   boost::asio::post(executor_,
                     [this, inputs_seen, quiet_turns, turns, alive = std::weak_ptr<bool>(alive_)] {
                       if (alive.expired()) return;
+                      lateness_.expect(moment());
                       const bool quiet = inputs_ == inputs_seen;
                       drain_then_fire(inputs_, quiet ? quiet_turns + 1 : 0, turns + 1);
                     });
@@ -237,7 +235,7 @@ void service::drain_then_fire(std::uint64_t inputs_seen, int quiet_turns, int tu
 
 void service::fire() {
   draining_ = false;
-  const time_point now = steady_clock::now();
+  const time_point now = moment();
   for (auto run = runs_.begin(); run != runs_.end();) {
     if (run->second.deadline && *run->second.deadline <= now) {
       step(run->second, core::time_passed{});
@@ -251,12 +249,28 @@ void service::fire() {
   schedule_arming();
 }
 
-std::vector<core::run_view> service::runs() const {
-  std::vector<core::run_view> views;
+runs_page service::runs(std::size_t first) const {
+  runs_page page;
+  page.first = first;
+  page.run_count = runs_.size();
   const time_point now = steady_clock::now();
-  for (const auto& [id, run] : runs_)
-    views.push_back(run.machine.view(now));
-  return views;
+  std::size_t members_left = members_per_page;
+  std::size_t index = 0;
+  for (const auto& [id, run] : runs_) {
+    if (index++ < first) continue;
+    if (page.runs.size() == runs_per_page) break;
+    page.runs.push_back(run.machine.view(now, 0, members_left));
+    members_left -= page.runs.back().members.size();
+  }
+  return page;
+}
+
+std::optional<core::run_view> service::run(std::string_view id, std::size_t first,
+                                           std::size_t most) const {
+  const auto found = runs_.find(id);
+  if (found == runs_.end()) return std::nullopt;
+  return found->second.machine.view(steady_clock::now(), first,
+                                    std::clamp<std::size_t>(most, 1, members_per_page));
 }
 
 instance_id service::draw_instance() {

@@ -8,9 +8,11 @@
 // end by themselves and are logged; nothing an agent says ends the service.
 #pragma once
 
+#include "rendezvous/core/lateness_watch.hpp"
 #include "rendezvous/core/run.hpp"
 #include "rendezvous/server/agent_session.hpp"
 #include "rendezvous/server/front_door.hpp"
+#include "rendezvous/server/runs_json.hpp"
 
 #include <boost/asio/steady_timer.hpp>
 
@@ -18,8 +20,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -55,7 +59,10 @@ class service final : public agent_session::owner {
   // Calls `handler` once, from the loop, when no agent is connected; one at a time.
   void when_no_agents(std::function<void()> handler);
 
-  std::vector<core::run_view> runs() const;
+  // The runs from `first` on, by name, with the first members of each, as far as a page goes.
+  runs_page runs(std::size_t first) const;
+  // One run, with a page of its members from `first` on.
+  std::optional<core::run_view> run(std::string_view id, std::size_t first, std::size_t most) const;
 
  private:
   struct run_entry {
@@ -105,7 +112,7 @@ class service final : public agent_session::owner {
   net::shared_bytes shared_line_;
 
   boost::asio::steady_timer timer_;
-  std::optional<time_point> expected_;  // when the timer was to fire
+  core::lateness_watch lateness_;
   std::uint64_t inputs_ = 0;
   bool arming_ = false;
   std::function<void()> on_no_agents_;

@@ -32,9 +32,9 @@ def wall_ms(command):
     return (time.perf_counter() - begin) * 1000
 
 
-def bare_spawn_ms():
+def bare_spawn_ms(count=2):
     begin = time.perf_counter()
-    children = [os.posix_spawn("/bin/true", ["true"], os.environ) for _ in range(2)]
+    children = [os.posix_spawn("/bin/true", ["true"], os.environ) for _ in range(count)]
     for child in children:
         os.waitpid(child, 0)
     return (time.perf_counter() - begin) * 1000
@@ -54,6 +54,17 @@ def start(rounds):
     print(f"  ddprun               {summary(ours, 'ms')}   (promise: at most 15 ms)")
     print(f"  torchrun             {summary(theirs, 'ms')}")
     print(f"  torchrun / ddprun    {statistics.median(theirs) / statistics.median(ours):.0f} x")
+
+
+def many(rounds):
+    arguments = ["--standalone", "--nproc-per-node", "64", "--no-python", "/bin/true"]
+    ours, bare = [], []
+    for _ in range(rounds):
+        bare.append(bare_spawn_ms(64))
+        ours.append(wall_ms([BIN / "ddprun", *arguments]))
+    print("standalone, 64 workers of /bin/true, wall")
+    print(f"  bare spawn and wait  {summary(bare, 'ms')}")
+    print(f"  ddprun               {summary(ours, 'ms')}")
 
 
 def high_water_mb(pid):
@@ -126,6 +137,7 @@ def restart(rounds):
 def main():
     print(f"{os.cpu_count()} cores; medians [interquartile range]")
     start(10)
+    many(20)
     memory()
     restart(15)
 

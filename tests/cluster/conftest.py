@@ -11,6 +11,11 @@ from tests.support.cluster import Cluster  # noqa: E402
 from tests.support.hosts import Switch, available  # noqa: E402
 
 
+def pytest_addoption(parser):
+    parser.addoption("--seconds", type=float, help="how long the chaos test runs (one episode)")
+    parser.addoption("--seed", type=int, help="the first seed of the chaos test")
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     outcome = yield

@@ -55,11 +55,15 @@ struct guarded_agent {
   std::vector<process_watch> processes;
 };
 
-// A listener on a port that the system picks.
+// A listener on this port; 0: one that the system picks.
 struct listener {
-  listener() : fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit listener(std::uint16_t wanted = 0)
+      : fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int again = 1;
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &again, sizeof(again));
     sockaddr_in address{};
     address.sin_family = AF_INET;
+    address.sin_port = htons(wanted);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof(address);
     REQUIRE(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
@@ -71,6 +75,14 @@ struct listener {
   bool has_caller(std::chrono::milliseconds limit) const {
     pollfd entry{fd.get(), POLLIN, 0};
     return ::poll(&entry, 1, static_cast<int>(limit.count())) == 1;
+  }
+
+  // Accepts one, and resets the connection without a look at what it says.
+  void break_next() const {
+    REQUIRE(has_caller(generous));
+    const unique_fd peer(::accept4(fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    const linger at_once{1, 0};
+    ::setsockopt(peer.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
   }
 
   std::string receive() const {
@@ -166,6 +178,22 @@ TEST_CASE("the word to the daemon comes after the last worker is dead") {
   CHECK(daemon.receive() == "dead: a\n");
   for (const auto& process : agent.processes)
     CHECK(process.gone_within(std::chrono::seconds(0)));
+}
+
+TEST_CASE("the word is said again until the daemon has taken it") {
+  // A port where nobody listens yet; then a peer that breaks the connection; then the daemon.
+  std::uint16_t port = 0;
+  { port = listener().port; }
+  guarded_agent agent({"--tell", "127.0.0.1", std::to_string(port), "dead: a\n"});
+  const process_watch guardian(agent.guardian);
+  agent.program.kill(SIGKILL);
+  agent.wait_for_death();
+  CHECK(agent.program.error_line().starts_with("ddprun guardian: the agent died"));
+  const listener daemon(port);
+  daemon.break_next();
+  CHECK(daemon.receive() == "dead: a\n");
+  CHECK(guardian.gone_within(generous));
+  CHECK(!daemon.has_caller(std::chrono::milliseconds(0)));
 }
 
 TEST_CASE("an agent that leaves in order tells nobody anything, and leaves no guardian") {

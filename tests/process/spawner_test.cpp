@@ -221,3 +221,15 @@ TEST_CASE("sockets of the agent do not make a spawn slow") {
   const double crowded = milliseconds_per_spawn(fixture);
   std::printf("spawn, wait and reap: %.2f ms; beside 2,000 sockets: %.2f ms\n", alone, crowded);
 }
+
+TEST_CASE("a guardian that has died does not take the worker with it that announces itself") {
+  process_fixture fixture;
+  auto pipe = make_pipe();
+  REQUIRE(pipe.has_value());
+  pipe->read.reset();
+  spawn_request request = request_for("exit 0");
+  request.announce_to = pipe->write.get();
+  const exit_status status = run(fixture, request);
+  INFO(status.describe());
+  CHECK(status.success());
+}

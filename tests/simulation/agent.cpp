@@ -206,6 +206,7 @@ void agent::on_dial_failed(std::uint64_t dial, const std::string& text) {
 void agent::on_message(connection& from, int, const payload& message) {
   if (daemon_.get() == &from) {
     const auto& said = std::get<std::shared_ptr<const daemon_message>>(message);
+    if (deaf && std::holds_alternative<desired>(*said)) return;
     if (const auto* order = std::get_if<desired>(said.get())) {
       news& known = told_[order->instance];
       known.restarts_used = std::max(known.restarts_used, order->restarts_used);

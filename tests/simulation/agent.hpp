@@ -39,6 +39,8 @@ class agent final : public process {
   bool connected() const { return daemon_ != nullptr; }
   // The daemon inside this process, if it is one; it ends with it.
   daemon* hosted = nullptr;
+  // The end of its run can reach it: it was not refused, nor gave up looking for a daemon.
+  bool hears_of_the_end() const { return told_by_ != 0 && left_ && left_->exit_code != 1; }
   // The daemon that said the newest word, by its index; 0: none ever spoke.
   std::uint64_t told_by() const { return told_by_; }
   // Where it reached a daemon last; what its guardian knows. Empty: nowhere, or inside itself.
@@ -55,6 +57,8 @@ class agent final : public process {
   std::string why() const override { return machine_.why(local_now()); }
   std::uint64_t index = 0;
   bool asked_to_leave = false;          // a signal was sent to it
+  bool deaf = false;                    // reads answers, and nothing else that the daemon says
+  bool is_stuck = false;                // a worker of it never ends
   std::shared_ptr<worker_group> group;  // its newest
 
   void on_accepted(connection& from, int end, std::uint16_t port) override;

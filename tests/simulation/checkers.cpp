@@ -86,7 +86,9 @@ void checkers::forget_unknown_round(const worker_group& group, instance_record& 
       return one.first < group.told_by && one.second >= group.round;
     });
   };
-  if (!lives && !is_known(group, found->second, was_told)) instance.rounds.erase(found);
+  if (lives || is_known(group, found->second, was_told)) return;
+  instance.rounds.erase(found);
+  world_.forget_round(group.instance, group.round);
 }
 
 // A round that was complete and had no failure of a worker can have cost nothing; the others may.
@@ -120,7 +122,12 @@ void checkers::group_started(const std::shared_ptr<worker_group>& group) {
   instance_record& instance = instances_[group->instance];
   if (instance.closed && instance.closed_by == group->told_by && !group->owner->went_on_at())
     return violated(*group, "closed: workers started in a closed instance");
-  if (instance.rounds.empty() && instance.order == 0) instance.order = ++instances_begun_;
+  if (instance.order == 0) {
+    instance.order = ++instances_begun_;
+    const daemon* const teller = world_.daemon_of(group->told_by);
+    for (const auto& [id, other] : instances_)
+      if (teller != nullptr && !teller->has_heard_of(id)) instance.unknown.insert(id);
+  }
   forget_unknown_round(*group, instance);
   const auto [here, first] = instance.rounds.try_emplace(group->round);
   if (first) {
@@ -129,6 +136,7 @@ void checkers::group_started(const std::shared_ptr<worker_group>& group) {
   }
   check_ranks(*group, here->second, first);
   check_rounds(*group, instance);
+  check_success(*group, instance);
   check_overlap(group);
   live_.push_back(group);
   if (here->second.slots.size() == group->place.group_world_size) here->second.was_full = true;
@@ -161,6 +169,14 @@ void checkers::agent_left(const agent& who) {
   if (who.group && who.group->alive > 0 && !who.group->only_unkillable())
     return violated(*who.group, "closed: an agent left while its workers live");
   if (who.asked_to_leave) return;
+  if (world_.strict().success_ends && who.group && who.left()->exit_code != 0) {
+    const auto& rounds = instances_[who.group->instance].rounds;
+    const auto here = rounds.find(who.group->round);
+    if (here != rounds.end() && here->second.succeeded_all() && who.hears_of_the_end())
+      return violated(*who.group, "success: an agent left with " +
+                                      std::to_string(who.left()->exit_code) +
+                                      " after all had succeeded");
+  }
   // One that was told late of the end of its instance may be present at the end of the next, too.
   const instance_record* other = nullptr;
   for (const auto& [id, instance] : instances_) {
@@ -197,11 +213,11 @@ bool checkers::full(instance_id instance, round_number round) const {
   return wanted != 0 && groups == wanted;
 }
 
-bool checkers::any_full(std::uint32_t nodes_min) const {
+bool checkers::any_full(std::uint32_t nodes_min, const std::string& run_id) const {
   std::map<std::pair<instance_id, round_number>, std::uint32_t> groups;
   for (const auto& each : live_) {
     if (!each->all_executed || each->alive != each->workers.size()) continue;
-    if (each->place.group_world_size < nodes_min) continue;
+    if (each->place.group_world_size < nodes_min || each->run_id != run_id) continue;
     if (++groups[{each->instance, each->round}] == each->place.group_world_size) return true;
   }
   return false;

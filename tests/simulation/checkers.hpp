@@ -5,15 +5,20 @@
 //   rounds       round numbers grow, restarts_used never falls, one charge for one round
 //   closed       a closed instance never opens; present at close: one code; nobody waits for ever
 //   queue        per peer at most one state waits
+//   success      after a round whose members all said that they succeeded there is no other, and
+//                they leave with 0
+//   progress     workers are taken down only when something has gone wrong lately
 //
-// Excused, and counted: workers that no signal ends (D state); those of an agent or host that
-// stands still, until it has gone on for `isolation_limit` (design section 11, "unfenced"); and
-// those of an agent that no daemon has heard for `orphan_limit`, after which a daemon stops waiting
-// for a round of which it can reach nobody (design section 6).
+// Excused, and counted: workers that no signal ends (D state), and those of an agent or host that
+// stands still, until it has gone on for two heartbeats, or an isolation limit if its clock stood
+// still, too (design section 11, "unfenced"). Counted on
+// their own: those of an instance of which the newer one's daemon had never heard when that
+// started.
 //
 // Thread rule: one thread. The first violation is kept; the world stops at it.
 #pragma once
 
+#include "rendezvous/core/messages.hpp"
 #include "rendezvous/core/run.hpp"
 #include "tests/simulation/truth.hpp"
 
@@ -30,14 +35,18 @@ namespace ddprun::simulation {
 class world;
 class daemon;
 
-// What the checkers insist on beyond what the machines promised at first. A promise that is newly
-// kept is switched on here, for all families.
+// What the checkers insist on; `promised` is what all families do.
 struct strictness {
   // Workers of two instances of one run id do not overlap either.
-  bool across_instances = true;
+  bool across_instances = false;
   // Nobody runs on without a daemon for longer than the orphan limit.
-  bool orphans_end = true;
+  bool orphans_end = false;
+  // A round of which every member was heard to have succeeded is the last one.
+  bool success_ends = false;
+  // A daemon knows of the instances of earlier ones: that takes a journal.
+  bool journal = false;
 };
+extern const strictness promised;
 
 class checkers {
  public:
@@ -47,15 +56,20 @@ class checkers {
   void start_failed(instance_id instance, round_number round);  // said so, e.g. too slow
   void worker_failed(const worker_group& group);  // by itself: its agent had not stopped it
   void agent_left(const agent& who);
+  void round_stopped(instance_id instance, round_number round, std::uint64_t by);  // which daemon
+  void success_heard(session_id who, const status& news, std::uint64_t by);
+  void went_on(const process& which);                  // after standing still
+  void workers_taken_down(const worker_group& group);  // its agent asks or kills them
   void run_closed(const daemon& by, const core::run_view& view);
   void queue_grew(const connection& over, int end);
 
   // All members of the round have executed workers alive right now.
   bool full(instance_id instance, round_number round) const;
-  bool any_full(std::uint32_t nodes_min) const;
+  bool any_full(std::uint32_t nodes_min, const std::string& run_id = "train") const;
   const std::vector<std::shared_ptr<worker_group>>& live() const { return live_; }
   void forget_dead();
   std::uint64_t overlaps_excused() const { return overlaps_excused_; }
+  std::uint64_t overlaps_unknown() const { return overlaps_unknown_; }
   std::uint64_t rounds_started() const { return rounds_started_; }
   bool ended(instance_id instance) const;
 
@@ -69,11 +83,18 @@ class checkers {
     std::set<session_id> sessions;
     bool may_be_charged = false;  // a worker failed
     bool was_full = false;
+    std::set<std::uint64_t> stopped_by;  // daemons that have told somebody to stop
+    std::set<std::uint64_t> success_heard_by;
+    std::set<session_id> succeeded;  // said so to a daemon before anybody was told to stop
+    bool succeeded_all() const {
+      return common.group_world_size != 0 && succeeded.size() == common.group_world_size;
+    }
   };
   struct instance_record {
     std::map<round_number, round_record> rounds;
     std::set<round_number> start_failed;  // said so, whether or not a worker was ever started
-    std::uint64_t order = 0;  // of its first worker among the instances; 0: none started
+    std::uint64_t order = 0;        // of its first worker among the instances; 0: none started
+    std::set<instance_id> unknown;  // older ones that its daemon had not heard of when it started
     bool closed = false;
     std::uint64_t closed_by = 0;  // which daemon
     int exit_code = 0;
@@ -86,8 +107,10 @@ class checkers {
   bool is_known(const worker_group& group, const round_record& round,
                 const std::function<bool(const agent&)>& was_told) const;
   void forget_unknown_round(const worker_group& group, instance_record& instance);
+  void check_success(const worker_group& group, const instance_record& instance);
   void check_overlap(const std::shared_ptr<worker_group>& group);
   bool excused(const worker_group& older, moment& until) const;
+  bool is_unknown(const worker_group& older, const worker_group& newer) const;
   bool excludes(const worker_group& one, const worker_group& other) const;
   bool is_older(const worker_group& one, const worker_group& other) const;
   void violated(const worker_group& group, const std::string& text);
@@ -97,6 +120,7 @@ class checkers {
   std::vector<std::shared_ptr<worker_group>> live_;
   std::size_t started_since_sweep_ = 0;
   std::uint64_t overlaps_excused_ = 0;
+  std::uint64_t overlaps_unknown_ = 0;
   std::uint64_t instances_begun_ = 0;
   std::uint64_t rounds_started_ = 0;
 };

@@ -166,6 +166,7 @@ void daemon::on_message(connection& from, int, const payload& message) {
     run_entry& run = run_of(*first);
     found->second.run = &run;
     found->second.session = sessions_[from.id] = first->session;
+    heard_of_.insert(first->state.instance);
     // Its own agent reaches an embedded daemon over the loopback.
     const bool within = inside_ != nullptr && &speaker == inside_;
     const std::string from_where = within ? "127.0.0.1" : world_.host_at(from.ends[0].host).address;
@@ -178,6 +179,7 @@ void daemon::on_message(connection& from, int, const payload& message) {
     world_.violated("an agent spoke before its hello");
   } else if (const auto* news = std::get_if<status>(&said)) {
     run_entry& run = *found->second.run;
+    heard_of_.insert(news->instance);
     step(run, core::status_received{from.id, *news});
     if (world_.double_percent() != 0 && world_.random().chance(world_.double_percent()))
       step(run, core::status_received{from.id, *news});

@@ -35,6 +35,8 @@ class daemon final : public process {
   const core::run* run(const std::string& run_id = "train") const;
   std::string why() const override;
   std::set<session_id> sessions_joined() const;
+  // Somebody of that instance has spoken to it.
+  bool has_heard_of(instance_id instance) const { return heard_of_.contains(instance); }
   // Also of a connection that has just ended.
   session_id session_of(connection_id which) const;
   std::uint64_t index = 0;
@@ -71,6 +73,7 @@ class daemon final : public process {
   std::map<std::string, run_entry> runs_;
   std::map<connection_id, peer> peers_;
   std::map<connection_id, session_id> sessions_;
+  std::set<instance_id> heard_of_;
 };
 
 }  // namespace ddprun::simulation

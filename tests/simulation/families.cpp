@@ -48,6 +48,7 @@ std::string play_family(const std::string& test, std::uint64_t count,
     total.rounds += result.rounds;
     total.lasted += result.lasted;
     total.overlaps_excused += result.overlaps_excused;
+    total.overlaps_unknown += result.overlaps_unknown;
     total.until_running = std::max(total.until_running, result.until_running);
     if (result.violation.empty()) continue;
     ++failures;
@@ -59,12 +60,13 @@ std::string play_family(const std::string& test, std::uint64_t count,
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   std::printf(
       "%-44s %7llu schedules in %6.1f s, %5.0f h simulated, %9llu messages, %7llu rounds, "
-      "%llu excused overlaps, slowest recovery %s\n",
+      "%llu excused overlaps, %llu unknown instances, slowest recovery %s\n",
       test.c_str(), static_cast<unsigned long long>(played), seconds,
       std::chrono::duration<double>(total.lasted).count() / 3600,
       static_cast<unsigned long long>(total.messages),
       static_cast<unsigned long long>(total.rounds),
       static_cast<unsigned long long>(total.overlaps_excused),
+      static_cast<unsigned long long>(total.overlaps_unknown),
       ddprun::to_text(std::chrono::round<std::chrono::seconds>(total.until_running)).c_str());
   std::fflush(stdout);
   return report;

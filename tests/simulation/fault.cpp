@@ -42,6 +42,10 @@ constexpr fault_row table[] = {
     {fault_kind::succeed_node, "succeed_node", 0},
     {fault_kind::signal_all, "signal_all", 0},
     {fault_kind::break_all, "break_all", 0},
+    {fault_kind::slow_kills, "slow_kills", 2},
+    {fault_kind::signal_group, "signal_group", 0},
+    {fault_kind::stuck_worker, "stuck_worker", 0},
+    {fault_kind::deaf, "deaf", 0},
     {fault_kind::move_daemon, "move_daemon", 0},
 };
 
@@ -69,7 +73,7 @@ fault random_fault(random_source& random, std::uint32_t hosts, const timers& tim
   made.length = random.chance(50) ? random.between(1ms, 2 * timing.node_timeout)
                                   : edges[random.below(5)] + random.between(0ms, 500ms);
   made.value = static_cast<int>(random.below(2));
-  if (made.kind == fault_kind::signal_agent) {
+  if (made.kind == fault_kind::signal_agent || made.kind == fault_kind::signal_group) {
     const int signals[] = {2, 15, 15, 1};
     made.value = signals[random.below(4)];
   }

@@ -39,6 +39,10 @@ enum class fault_kind {
   succeed_node,  // the workers of a host end with 0
   signal_all,    // SIGTERM to every agent
   break_all,     // every connection of the daemon
+  slow_kills,    // from now on some workers that are killed end only after seconds
+  signal_group,  // `value`: the signal, to the agent and its workers
+  stuck_worker,  // no signal ever ends it
+  deaf,          // an agent that heartbeats and obeys nobody
   move_daemon,   // a new one on `host`, where the name points now; the old one is cut off for
                  // `length`, or, `value` 1, gets SIGSTOP for so long, or, 2, goes on
 };

@@ -241,7 +241,12 @@ TEST_CASE("mutant: one agent leaves with a code of its own") {
       if (last != nullptr && by.index == 1) last->exit_code = 7;
     }
   };
-  REQUIRE_THAT(caught(odd, 3, quiet), StartsWith("closed:"));
+  const auto stopped = [](std::uint64_t seed) {
+    schedule made = quiet_schedule(seed, 3);
+    made.faults.push_back(fault_of(fault_kind::operator_stop, 1500ms, 0));
+    return made;
+  };
+  REQUIRE_THAT(caught(odd, 3, stopped), StartsWith("closed:"));
 }
 
 TEST_CASE("mutant: a closed instance opens again") {

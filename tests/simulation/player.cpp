@@ -34,7 +34,7 @@ void player::begin() {
         plan_.worker_counts.empty() ? 2 : plan_.worker_counts[index % plan_.worker_counts.size()];
     world_.time().after(world_.random().between(0ms, 200ms), [=, this] {
       host& on = world_.host_at(index + 1);
-      if (on.powered) world_.start_agent(on, {.worker_count = workers});
+      if (on.powered) world_.start_agent(on, {.worker_count = workers, .run_id = run_id_of(index)});
     });
   }
 }
@@ -46,6 +46,17 @@ void player::heal() {
   world_.forget_planned_failures();
   world_.give_power(*daemon_host_);
   if (!world_.has_daemon_at_endpoint()) bring_daemon();
+  keep_a_daemon();
+}
+
+bool player::runs_again() const {
+  const std::uint32_t least = plan_.options.settings.nodes_min;
+  for (std::uint32_t index = 0; index < plan_.run_ids; ++index) {
+    const std::string run_id = run_id_of(index);
+    if (world_.agents_here(run_id) >= least && !world_.checks().any_full(least, run_id))
+      return false;
+  }
+  return true;
 }
 
 void player::check_recovery(outcome& result) {
@@ -55,30 +66,28 @@ void player::check_recovery(outcome& result) {
   moment last = healed;
   for (const fault& each : plan_.faults)
     last = std::max(last, each.at + each.length);
-  const duration bound = last - healed + recovery_bound(settings);
-  const auto settled = [&] {
-    return world_.now() >= last && (world_.agents_here() < settings.nodes_min ||
-                                    world_.checks().any_full(settings.nodes_min));
-  };
+  const duration bound = last - healed + recovery_bound(settings, world_.anyone_died());
+  const auto settled = [&] { return world_.now() >= last && runs_again(); };
   if (!world_.run_until_true(settled, bound) && !world_.over()) {
     std::string text = "liveness: no round runs " + std::to_string(bound / 1s) + " s after healing";
     if (daemon* const here = world_.current_daemon()) text += "; the daemon: " + here->why();
     world_.violated(text);
   }
   result.until_running = world_.now() - last;
+  if (plan_.calm > 0ms) world_.run_for(plan_.calm);
 }
 
 void player::check_end() {
   world_.finish_training();
   const auto nobody = [&] {
     return std::none_of(world_.agents().begin(), world_.agents().end(),
-                        [](const auto& each) { return each->alive(); });
+                        [](const auto& each) { return each->alive() && !each->deaf; });
   };
   const duration bound =
       2 * recovery_bound(plan_.options.settings) + 2 * plan_.options.settings.timing.join_timeout;
   if (world_.run_until_true(nobody, bound) || world_.over()) return;
   for (const auto& each : world_.agents()) {
-    if (!each->alive()) continue;
+    if (!each->alive() || each->deaf) continue;
     std::string text = "closed: " + each->greeting().node + " waits for ever: " + each->why();
     if (daemon* const here = world_.current_daemon()) text += "; the daemon: " + here->why();
     return world_.violated(text);
@@ -114,6 +123,7 @@ outcome player::run() {
   result.events = world_.time().events_run();
   result.rounds = world_.checks().rounds_started();
   result.overlaps_excused = world_.checks().overlaps_excused();
+  result.overlaps_unknown = world_.checks().overlaps_unknown();
   return result;
 }
 

@@ -15,6 +15,10 @@ class player {
   outcome run();
 
  private:
+  std::string run_id_of(std::size_t index) const {
+    return index % plan_.run_ids == 0 ? "train" : "train-" + std::to_string(index % plan_.run_ids);
+  }
+  bool runs_again() const;
   host& host_at(std::uint32_t number) {
     return world_.host_at(number % static_cast<std::uint32_t>(world_.hosts()));
   }
@@ -32,6 +36,7 @@ class player {
   void start_again(host& on, duration after);
   void start_daemon_again(duration after);
   void bring_daemon();
+  void keep_a_daemon();
   void heal();
   void check_recovery(outcome& result);
   void check_end();

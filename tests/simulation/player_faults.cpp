@@ -39,8 +39,8 @@ void player::start_again(host& on, duration after) {
     world_.give_power(*where);
     if (where == daemon_host_ && !plan_.embedded && !world_.has_daemon_at_endpoint())
       world_.start_daemon(*daemon_host_);
-    if (!world_.finishing()) world_.start_agent(*where);
-    if (world_.now() > plan_.heal_at && !world_.has_daemon_at_endpoint()) bring_daemon();
+    if (!world_.finishing())
+      world_.start_agent(*where, {.run_id = run_id_of(where->id + plan_.run_ids - 1)});
   });
 }
 
@@ -64,6 +64,13 @@ void player::bring_daemon() {
   for (const auto& each : world_.agents())
     if (&each->where() == daemon_host_) world_.kill_agent(*each);
   if (world_.agents_here() > 0) world_.start_agent(*daemon_host_);
+}
+
+// And again, where the agent in which the daemon lived has left for good.
+void player::keep_a_daemon() {
+  if (!plan_.embedded) return;
+  if (!world_.has_daemon_at_endpoint()) bring_daemon();
+  world_.time().after(2s, [this] { keep_a_daemon(); });
 }
 
 // A new daemon takes over the name while the old one can reach nobody, or does nothing.
@@ -127,6 +134,7 @@ void player::ill_workers(const fault& each) {
   worker_group* const group = group_on(each.host);
   if (group == nullptr) return;
   if (each.kind == fault_kind::unkillable) return world_.make_unkillable(*group, each.length);
+  if (each.kind == fault_kind::stuck_worker) return world_.make_unkillable(*group, duration::max());
   const bool exit = each.value == 0;
   world_.fail_worker(*group, each.other % group->workers.size(),
                      exit ? cause_class::exit : cause_class::signal, exit ? 3 : 11);
@@ -160,6 +168,7 @@ void player::apply(const fault& each) {
       return stand_still(each);
     case fault_kind::fail_worker:
     case fault_kind::unkillable:
+    case fault_kind::stuck_worker:
       return ill_workers(each);
     case fault_kind::fail_service:
       return world_.fail_next_service(host_at(each.host));
@@ -172,8 +181,20 @@ void player::apply(const fault& each) {
     case fault_kind::signal_agent:
       if (agent* const target = agent_on(each.host)) world_.signal(*target, each.value);
       return;
+    case fault_kind::signal_group:
+      if (agent* const target = agent_on(each.host)) world_.signal_group(*target, each.value);
+      return;
+    case fault_kind::slow_kills:
+      world_.habits().slow_kill_percent = 30;
+      return;
+    case fault_kind::deaf:
+      if (agent* const target = agent_on(each.host)) world_.make_deaf(*target);
+      return;
     case fault_kind::join:
-      if (!world_.finishing()) world_.start_agent(world_.add_host());
+      if (!world_.finishing()) {
+        host& on = world_.add_host();
+        world_.start_agent(on, {.run_id = run_id_of(on.id + plan_.run_ids - 1)});
+      }
       return;
     case fault_kind::finish:
       return world_.finish_training();

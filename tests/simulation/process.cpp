@@ -51,6 +51,7 @@ void process::go_on() {
   }
   draining_ = false;
   if (alive_) on_wake();
+  if (alive_) world_.checks().went_on(*this);
 }
 
 void process::continue_after_stop() {

@@ -16,7 +16,7 @@ duration milliseconds(std::uint64_t count) {
 
 run_settings random_settings(random_source& random) {
   run_settings settings;
-  settings.nodes_max = static_cast<std::uint32_t>(1 + random.below(4));
+  settings.nodes_max = static_cast<std::uint32_t>(1 + random.below(random.chance(5) ? 16 : 4));
   settings.nodes_min = static_cast<std::uint32_t>(1 + random.below(settings.nodes_max));
   settings.spares_max = static_cast<std::uint32_t>(random.below(3));
   settings.restarts_max = random.chance(80) ? 50 : static_cast<std::uint32_t>(random.below(3));
@@ -67,7 +67,11 @@ schedule random_schedule(std::uint64_t seed) {
   for (std::uint32_t index = 0; index < made.nodes; ++index)
     made.worker_counts.push_back(static_cast<std::uint32_t>(1 + random.below(3)));
   made.daemon_on_first_host = random.chance(25);
-  const duration last = random.between(1s, 4 * settings.timing.node_timeout);
+  // Now and then it takes hours, of which most are quiet.
+  const bool lasts_hours = random.below(2000) == 0;
+  const duration last =
+      lasts_hours ? random.between(1h, 2h) : random.between(1s, 4 * settings.timing.node_timeout);
+  if (random.chance(3)) made.calm = 150s;
   const std::uint64_t count = 1 + random.below(random.chance(50) ? 3 : 8);
   for (std::uint64_t index = 0; index < count; ++index) {
     made.faults.push_back(random_fault(random, made.nodes + 1, settings.timing, last));
@@ -77,11 +81,12 @@ schedule random_schedule(std::uint64_t seed) {
   return made;
 }
 
-duration recovery_bound(const run_settings& settings) {
+duration recovery_bound(const run_settings& settings, bool orphaned) {
   const timers& timing = settings.timing;
   return timing.node_timeout + 2 * timing.isolation_limit + timing.settle_max + timing.stop_grace +
          timing.drain_grace + 2 * timing.kill_wait + timing.recovery_window +
-         timing.last_call_timeout + timing.start_timeout + timing.orphan_limit + 20s;
+         timing.last_call_timeout + timing.start_timeout +
+         (orphaned ? timing.orphan_limit : duration::zero()) + 20s;
 }
 
 schedule shrink(schedule failing) {

@@ -23,6 +23,10 @@ struct schedule {
   bool daemon_on_first_host = false;
   // No daemon of its own: the agent on the first host hosts one, and so does who follows it there.
   bool embedded = false;
+  // More than one: agents belong to one run id after the other, all on one daemon.
+  std::uint32_t run_ids = 1;
+  // Once all runs again, nothing happens for so long, and nothing may come of it.
+  duration calm{};
   std::vector<fault> faults;
   moment heal_at{};
   // The daemon dies after so many messages to and from it; another one starts `daemon_returns`
@@ -41,6 +45,7 @@ struct outcome {
   std::uint64_t events = 0;
   std::uint64_t rounds = 0;
   std::uint64_t overlaps_excused = 0;
+  std::uint64_t overlaps_unknown = 0;
 };
 
 schedule random_schedule(std::uint64_t seed);
@@ -48,7 +53,8 @@ outcome play(const schedule& plan, bool tracing = false);
 
 // The longest that healing may take (design section 11, invariant 6), with what a round may wait
 // for besides: a last call, a recovering daemon, an orphaned round.
-duration recovery_bound(const run_settings& settings);
+// `orphaned`: of some round nobody may be left, and a daemon waits for them.
+duration recovery_bound(const run_settings& settings, bool orphaned = true);
 
 std::string to_text(const schedule& plan);
 

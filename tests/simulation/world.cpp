@@ -57,6 +57,7 @@ agent& world::start_agent(host& on, agent_wish wish) {
   made.index = agents_.size() - 1;
   trace([&] { return "agent " + made.greeting().node + " starts"; });
   if (hosts) made.hosted = &add_daemon(on, &made);
+  note_trouble();
   made.begin();
   return made;
 }
@@ -68,6 +69,7 @@ daemon& world::add_daemon(host& on, agent* inside) {
     return "daemon " + std::to_string(daemons_.size()) + " starts on " + on.name +
            (inside == nullptr ? "" : ", embedded in " + inside->greeting().node);
   });
+  note_trouble();
   daemons_.back()->begin();
   return *daemons_.back();
 }
@@ -89,7 +91,7 @@ daemon* world::start_daemon(host& on) {
 void world::signal(agent& whom, int number) {
   trace([&] { return "signal " + std::to_string(number) + " to " + whom.greeting().node; });
   whom.asked_to_leave = true;
-  ++faults_;
+  note_fault();
   agent* target = &whom;
   whom.post([=] { target->step(core::signal_received{number}); });
 }
@@ -121,10 +123,12 @@ std::optional<host_id> world::host_of_address(const std::string& address, host_i
   return id;
 }
 
-std::size_t world::agents_here() const {
-  return static_cast<std::size_t>(std::count_if(
-      agents_.begin(), agents_.end(),
-      [](const auto& each) { return each->alive() && !each->left() && !each->asked_to_leave; }));
+std::size_t world::agents_here(const std::string& run_id) const {
+  return static_cast<std::size_t>(
+      std::count_if(agents_.begin(), agents_.end(), [&](const auto& each) {
+        return each->alive() && !each->left() && !each->asked_to_leave && !each->deaf &&
+               !each->is_stuck && each->greeting().run_id == run_id;
+      }));
 }
 
 // ---- time --------------------------------------------------------------------------------------
@@ -175,11 +179,21 @@ void world::note_failed_start(const payload& message) {
   }
 }
 
+void world::note_stop(const connection& over, const payload& message) {
+  const auto* word = std::get_if<std::shared_ptr<const daemon_message>>(&message);
+  if (word == nullptr) return;
+  const auto* order = std::get_if<desired>(word->get());
+  if (order != nullptr && order->phase == desired_phase::stop)
+    checkers_.round_stopped(order->instance, order->round,
+                            static_cast<const daemon*>(over.ends[1].owner)->index);
+}
+
 void world::message_sent(const connection& over, int end, const parcel& message) {
   trace([&] {
     return "#" + std::to_string(over.id) + (end == 0 ? " -> " : " <- ") + to_text(*message.content);
   });
   note_failed_start(*message.content);
+  note_stop(over, *message.content);
   if (on_sent) on_sent(over, end, message);
 }
 
@@ -187,6 +201,13 @@ void world::message_read(const connection& over, int end, const payload& message
   trace([&] {
     return "#" + std::to_string(over.id) + (end == 0 ? " => " : " <= ") + to_text(message);
   });
+  const auto* said = std::get_if<agent_message>(&message);
+  if (said == nullptr) return;
+  const auto* greeting = std::get_if<hello>(said);
+  const status* const news = greeting ? &greeting->state : std::get_if<status>(said);
+  if (news != nullptr && news->phase == member_phase::succeeded)
+    checkers_.success_heard(static_cast<const agent*>(over.ends[0].owner)->session(), *news,
+                            static_cast<const daemon*>(over.ends[1].owner)->index);
 }
 
 }  // namespace ddprun::simulation

@@ -43,6 +43,8 @@ struct worker_habits {
   unsigned ignores_term_percent = 0;
   duration stop_most = std::chrono::milliseconds(200);
   duration start_most = std::chrono::milliseconds(20);
+  unsigned slow_kill_percent = 0;  // of the workers that are killed end only later
+  duration slow_kill_most = std::chrono::seconds(3);
 };
 
 struct world_options {
@@ -54,9 +56,9 @@ struct world_options {
   unsigned double_percent = 0;         // of the statuses the daemon reads twice
   bool first_daemon_recovers = false;  // waits for agents of an earlier daemon; later ones always
   bool embeds = false;             // an agent on the endpoint's host hosts a daemon where none is
-  bool embedded_recovers = false;  // and that waits for agents of an earlier daemon, too
+  bool embedded_recovers = true;   // and that waits for agents of an earlier daemon, too
   std::uint64_t window_most = 16;  // messages under way on a connection: 1 to so many
-  strictness strict;
+  strictness strict = promised;
   std::uint64_t events_most = 1'000'000;
   bool tracing = false;
 };
@@ -76,6 +78,8 @@ class world {
   // And starts one there, a program of its own; none where its port is taken.
   daemon* start_daemon(host& on);
   void signal(agent& whom, int number);
+  // To the agent's whole cgroup, in any order, within some milliseconds.
+  void signal_group(agent& whom, int number);
   bool finishing() const { return finishing_; }
   bool first_daemon_recovers() const { return options_.first_daemon_recovers; }
   bool embedded_recovers() const { return options_.embedded_recovers; }
@@ -113,7 +117,14 @@ class world {
   void forget_planned_failures();
   void set_island(host& which, std::uint32_t island);
   void heal_everything();  // links, hosts that stand still; power and daemons are the scenario's
-  void note_fault() { ++faults_; }
+  void make_deaf(agent& which);
+  void note_fault() { ++faults_, note_trouble(); }
+  // Something goes wrong, or what has gone wrong comes to an end.
+  void note_trouble() { last_trouble_ = now(); }
+  moment last_trouble() const { return last_trouble_; }
+  // For how long afterwards rounds may end because of it.
+  duration trouble_lasts() const;
+  bool anyone_died() const { return anyone_died_; }  // an agent, and not of its own will
   std::uint64_t faults() const { return faults_; }
   bool faults_active() const;
 
@@ -126,6 +137,7 @@ class world {
   worker_habits& habits() { return options_.habits; }
   const mutant& mutation() const { return options_.mutation; }
   checkers& checks() { return checkers_; }
+  const checkers& checks() const { return checkers_; }
   host& host_at(host_id id) { return *hosts_[id]; }
   const host& host_at(host_id id) const { return *hosts_[id]; }
   std::size_t hosts() const { return hosts_.size(); }
@@ -135,7 +147,8 @@ class world {
   bool has_daemon_at_endpoint() const;
   const std::string& endpoint_address() const { return endpoint_address_; }
   std::optional<host_id> host_of_address(const std::string& address, host_id from) const;
-  std::size_t agents_here() const;  // alive and neither leaving nor asked to
+  // Alive, neither leaving nor asked to, and able to run workers.
+  std::size_t agents_here(const std::string& run_id = "train") const;
 
   // ---- the processes' side ----
   void start_workers(agent& by, const core::start_workers& effect);
@@ -144,6 +157,11 @@ class world {
   bool service_fails(host_id on) { return services_to_fail_.erase(on) == 1; }
   void agent_exits(agent& who);
   void daemon_exits(daemon& which);
+  // Its number is given again.
+  void forget_round(instance_id instance, round_number round) {
+    collateral_.erase({instance, round});
+    finished_.erase({instance, round});
+  }
   void run_closed(daemon& by, const core::run_view& view) { checkers_.run_closed(by, view); }
   void message_sent(const connection& over, int end, const parcel& message);
   void message_read(const connection& over, int end, const payload& message);
@@ -171,6 +189,7 @@ class world {
   daemon& add_daemon(host& on, agent* inside);
   void trace_line(const std::string& text);
   void note_failed_start(const payload& message);
+  void note_stop(const connection& over, const payload& message);
   void on_host(host& which, duration delay, std::function<void()> what);
   void end_worker(worker_group& group, std::size_t index, bool success, cause_class kind, int code);
   void kill_one(const std::shared_ptr<worker_group>& group, std::size_t index);
@@ -192,6 +211,8 @@ class world {
   std::set<std::pair<instance_id, round_number>> collateral_;
   std::set<std::pair<instance_id, round_number>> finished_;
   bool finishing_ = false;
+  bool anyone_died_ = false;
+  moment last_trouble_{};
   std::uint64_t faults_ = 0;
   std::uint64_t groups_ = 0;
   std::string endpoint_address_;

@@ -9,9 +9,10 @@ namespace ddprun::simulation {
 
 void world::kill_agent(agent& which) {
   if (!which.alive()) return;
-  ++faults_;
+  note_fault();
   trace([&] { return "SIGKILL to agent " + which.greeting().node; });
   which.die();
+  anyone_died_ = true;
   network_.process_died(which, false);
   if (which.hosted != nullptr) daemon_exits(*which.hosted);
   guardians_.push_back(std::make_unique<guardian>(*this, which.where(), which));
@@ -22,48 +23,64 @@ void world::kill_daemon() {
   daemon* const which = current_daemon();
   if (which == nullptr) return;
   if (which->inside() != nullptr && which->inside()->alive()) return kill_agent(*which->inside());
-  ++faults_;
+  note_fault();
   trace([&] { return "SIGKILL to the daemon"; });
   which->die();
   network_.process_died(*which, false);
 }
 
 void world::stop_process(agent& which) {
-  ++faults_;
+  note_fault();
   trace([&] { return "SIGSTOP to " + which.greeting().node; });
   which.stand_still();
   if (which.hosted != nullptr) which.hosted->stand_still();
 }
 
 void world::continue_process(agent& which) {
+  note_trouble();
   which.continue_after_stop();
   if (which.hosted != nullptr) which.hosted->continue_after_stop();
 }
 
 void world::stop_daemon(daemon& which) {
   if (which.inside() != nullptr && which.inside()->alive()) return stop_process(*which.inside());
-  ++faults_;
+  note_fault();
   trace([] { return "SIGSTOP to the daemon"; });
   which.stand_still();
 }
 
 void world::continue_daemon(daemon& which) {
+  note_trouble();
   which.continue_after_stop();
   if (which.inside() != nullptr) which.inside()->continue_after_stop();
 }
 
+void world::make_deaf(agent& which) {
+  note_fault();
+  trace([&] { return which.greeting().node + " obeys nobody any more"; });
+  which.deaf = true;
+}
+
+duration world::trouble_lasts() const {
+  const timers& timing = settings().timing;
+  return timing.orphan_limit + 2 * timing.node_timeout + timing.start_timeout +
+         timing.recovery_window + timing.settle_max + timing.drain_grace + 2 * timing.kill_wait +
+         timing.last_call_timeout + std::chrono::seconds(10);
+}
+
 // Its loop alone: what else lives in its process goes on.
 void world::block(agent& which) {
-  ++faults_;
+  note_fault();
   trace([&] { return "the loop of " + which.greeting().node + " is blocked"; });
   which.stand_still();
 }
 
 void world::lose_power(host& which) {
   if (!which.powered) return;
-  ++faults_;
+  note_fault();
   trace([&] { return which.name + " loses power"; });
   which.powered = false;
+  anyone_died_ = true;
   which.standing_still = false;
   which.deferred.clear();
   const auto off = [&](process& each) {
@@ -87,6 +104,7 @@ void world::lose_power(host& which) {
 
 void world::give_power(host& which) {
   if (which.powered) return;
+  note_trouble();
   which.powered = true;
   ++which.boots;
   trace([&] { return which.name + " has power again"; });
@@ -94,7 +112,7 @@ void world::give_power(host& which) {
 
 void world::stand_still(host& which, bool clock_too) {
   if (!which.powered || which.standing_still) return;
-  ++faults_;
+  note_fault();
   trace([&] { return which.name + " stands still" + (clock_too ? ", its clock too" : ""); });
   which.standing_still = true;
   which.still_since = now();
@@ -109,6 +127,7 @@ void world::stand_still(host& which, bool clock_too) {
 
 void world::go_on(host& which) {
   if (!which.standing_still) return;
+  note_trouble();
   trace([&] { return which.name + " goes on"; });
   which.standing_still = false;
   if (which.clock_stands_still) {
@@ -128,7 +147,7 @@ void world::go_on(host& which) {
 
 void world::set_island(host& which, std::uint32_t island) {
   if (which.island == island) return;
-  ++faults_;
+  note_fault();
   which.island = island;
   trace([&] { return which.name + " moves to island " + std::to_string(island); });
   network_.islands_changed();
@@ -147,6 +166,7 @@ void world::forget_planned_failures() {
 }
 
 void world::heal_everything() {
+  note_trouble();
   trace([] { return "everything heals"; });
   for (const auto& each : hosts_)
     each->island = 0;

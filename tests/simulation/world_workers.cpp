@@ -53,7 +53,8 @@ void world::start_workers(agent& by, const core::start_workers& effect) {
   if (const auto stall = starts_to_stall_.find(group->host); stall != starts_to_stall_.end()) {
     taken = std::max(taken, stall->second.first);
     if (stall->second.second) make_unkillable(*group, taken);
-    ++faults_;
+    time_.after(taken, [this] { note_trouble(); });
+    note_fault();
     trace([&] { return by.where().name + ": an exec stalls for " + ddprun::to_text(taken); });
     starts_to_stall_.erase(stall);
   }
@@ -106,7 +107,7 @@ void world::end_worker(worker_group& group, std::size_t index, bool success, cau
 void world::fail_worker(worker_group& group, std::size_t index, cause_class kind, int code) {
   if (index >= group.workers.size() || !group.workers[index].alive) return;
   if (group.workers[index].killed || host_at(group.host).standing_still) return;
-  ++faults_;
+  note_fault();
   if (!group.workers[index].asked_to_stop) checkers_.worker_failed(group);
   end_worker(group, index, false, kind, code);
   others_fail_too(group);
@@ -123,6 +124,7 @@ void world::others_fail_too(const worker_group& group) {
       on_host(host_at(other->host),
               random_.between(habits().collateral_least, habits().collateral_most), [=, this] {
                 if (!other->workers[index].alive || other->workers[index].unkillable) return;
+                note_trouble();
                 if (!other->workers[index].asked_to_stop) checkers_.worker_failed(*other);
                 end_worker(*other, index, false,
                            code == 1 ? cause_class::exit : cause_class::signal, code);
@@ -141,13 +143,18 @@ void world::succeed_node(worker_group& group) {
 
 void world::make_unkillable(worker_group& group, duration time) {
   if (group.alive == 0) return;
-  ++faults_;
+  note_fault();
   for (std::size_t index = 0; index < group.workers.size(); ++index) {
     if (!group.workers[index].alive) continue;
     group.workers[index].unkillable = true;
+    if (time == duration::max()) {
+      group.owner->is_stuck = true;
+      return;
+    }
     auto* const where = &host_at(group.host);
     const auto stuck = group.shared_from_this();
     on_host(*where, time, [=, this] {
+      note_trouble();
       worker& free = stuck->workers[index];
       free.unkillable = false;
       if (free.is_done && !free.killed) end_worker(*stuck, index, true, cause_class::exit, 0);
@@ -162,7 +169,15 @@ void world::kill_one(const std::shared_ptr<worker_group>& group, std::size_t ind
   if (!target.alive || target.killed) return;
   target.killed = true;
   if (target.unkillable) return;
-  on_host(host_at(group->host), random_.between(50us, 5ms), [=, this] {
+  duration taken = random_.between(50us, 5ms);
+  const bool slow = habits().slow_kill_percent != 0 && random_.chance(habits().slow_kill_percent);
+  if (slow) {
+    taken = random_.between(5ms, habits().slow_kill_most);
+    target.unkillable = true;
+    note_trouble();
+  }
+  on_host(host_at(group->host), taken, [=, this] {
+    if (slow) group->workers[index].unkillable = false, note_trouble();
     if (!group->workers[index].unkillable) end_worker(*group, index, false, cause_class::signal, 9);
   });
 }
@@ -170,6 +185,7 @@ void world::kill_one(const std::shared_ptr<worker_group>& group, std::size_t ind
 void world::kill_workers(agent& by, round_number round_most) {
   const auto& group = by.group;
   if (!group || group->round > round_most || group->alive == 0) return;
+  if (by.alive()) checkers_.workers_taken_down(*group);
   trace([&] { return "workers of " + by.greeting().node + " are killed"; });
   if (by.alive() && on_killed_by_agent) on_killed_by_agent(*group);
   for (std::size_t index = 0; index < group->workers.size(); ++index)
@@ -180,6 +196,7 @@ void world::kill_workers(agent& by, round_number round_most) {
 void world::ask_workers(agent& by, round_number round, int number) {
   const auto group = by.group;
   if (!group || group->round != round || group->alive == 0) return;
+  checkers_.workers_taken_down(*group);
   if (by.alive() && on_killed_by_agent) on_killed_by_agent(*group);
   for (std::size_t index = 0; index < group->workers.size(); ++index) {
     group->workers[index].asked_to_stop = true;
@@ -193,8 +210,28 @@ void world::ask_workers(agent& by, round_number round, int number) {
   }
 }
 
+void world::signal_group(agent& whom, int number) {
+  note_fault();
+  whom.asked_to_leave = true;
+  trace([&] {
+    return "signal " + std::to_string(number) + " to the cgroup of " + whom.greeting().node;
+  });
+  agent* const target = &whom;
+  time_.after(random_.between(0ms, 5ms),
+              [=, this] { target->post([=] { target->step(core::signal_received{number}); }); });
+  const auto group = whom.group;
+  for (std::size_t index = 0; group && index < group->workers.size(); ++index) {
+    if (random_.chance(habits().ignores_term_percent)) continue;
+    on_host(host_at(group->host), random_.between(0ms, 5ms), [=, this] {
+      if (group->workers[index].unkillable) return;
+      end_worker(*group, index, false, cause_class::signal, number);
+    });
+  }
+}
+
 void world::finish_training() {
   finishing_ = true;
+  note_trouble();
   trace([] { return "training comes to its end"; });
   const auto live = checkers_.live();
   for (const auto& group : live)
@@ -223,6 +260,7 @@ void world::succeed_if_complete(instance_id instance, round_number round) {
 void world::agent_exits(agent& who) {
   if (!who.alive()) return;
   checkers_.agent_left(who);
+  note_trouble();
   who.die();
   network_.process_died(who, false);
   if (who.hosted != nullptr) who.hosted->linger(who.greeting().settings.timing.linger);

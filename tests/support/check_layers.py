@@ -47,7 +47,7 @@ LIGHT = ("rendezvous/", "launcher/")
 JSON = (
     "rendezvous/protocol/agent.cpp",
     "rendezvous/protocol/json_fields.hpp",
-    "rendezvous/server/http_session.cpp",
+    "rendezvous/server/runs_json.cpp",
 )
 
 # (header pattern, files that may include it or None: any, files that the rule is about)

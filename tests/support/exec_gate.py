@@ -34,12 +34,17 @@ class ExecGate:
         """Whether somebody waits at the gate."""
         return bool(select.select([self.handle], [], [], 0)[0])
 
+    def waiting(self):
+        """The process that waits at the gate, which stays there until the gate is closed."""
+        *_, opened, pid = EVENT.unpack(os.read(self.handle, EVENT.size))
+        os.close(opened)
+        return pid
+
     def let_pass(self, limit):
         """Lets the next one pass, who must come within `limit` seconds."""
         if not select.select([self.handle], [], [], limit)[0]:
             raise AssertionError(f"nobody came to execute the file within {limit:.0f} s")
-        data = os.read(self.handle, EVENT.size)
-        *_, opened, _ = EVENT.unpack(data)
+        *_, opened, _ = EVENT.unpack(os.read(self.handle, EVENT.size))
         os.write(self.handle, struct.pack("=iI", opened, ALLOW))
         os.close(opened)
 

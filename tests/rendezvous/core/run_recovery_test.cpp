@@ -244,11 +244,13 @@ TEST_CASE("the node that hosts the daemon is not refused for want of a place") {
 }
 
 TEST_CASE("an instance that has placed somebody does not give way") {
-  orphans_story story(2);
+  run_settings settings = nodes_of(1, 2);
+  settings.timing.last_call_timeout = 1s;
+  orphans_story story(2, settings);
   story.now = run_story::origin + 12s;
-  fake_node& newcomer = story.joined("new", nodes_of(1, 1));
+  fake_node& newcomer = story.joined("new", settings);
+  story.pass(2s);
   CHECK(newcomer.wanted.phase == desired_phase::prepare);
-  story.members[0]->greeting.settings = nodes_of(1, 1);
   story.connect(*story.members[0]);
   CHECK(story.members[0]->wanted.phase == desired_phase::fence);
 }

@@ -3,10 +3,12 @@
 
 #include "rendezvous/protocol/agent.hpp"
 #include "rendezvous/protocol/tcpstore.hpp"
+#include "rendezvous/server/runs_json.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/loop.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 using namespace ddprun;
@@ -216,6 +218,77 @@ TEST_CASE("HTTP: health, runs, and one line for everything else") {
     INFO(said.substr(0, 100));
     REQUIRE(f.hears(peer, expected));
   }
+}
+
+TEST_CASE("HTTP: a run of many nodes is shown page by page, and every node once") {
+  fixture f;
+  constexpr int agents = 230;
+  std::vector<std::unique_ptr<raw_peer>> peers;
+  for (int number = 0; number < agents; ++number) {
+    peers.push_back(std::make_unique<raw_peer>(f.io, f.port));
+    std::string line = hello_line(1, 300, "node-" + std::to_string(number) + "-");
+    const std::string id = std::to_string(1000 + number);
+    line.replace(line.find("0001\",\"node"), 4, id);
+    peers.back()->say(line);
+    REQUIRE(f.hears(*peers.back(), R"("type":"welcome")"));
+  }
+  const auto get = [&](const std::string& target) {
+    raw_peer peer(f.io, f.port);
+    peer.say("GET " + target + http_end);
+    REQUIRE(f.closes(peer));
+    return peer.heard();
+  };
+  const auto count = [](const std::string& text, const std::string& word) {
+    long found = 0;
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+      ++found;
+    return found;
+  };
+  const std::string all = get("/api/v1/runs");
+  CHECK(count(all, "\"node\": ") == long(server::members_per_page));
+  CHECK(count(all, "\"member_count\": 230") == 1);
+  CHECK(all.size() < 100'000);
+  std::string seen;
+  std::string next = "/api/v1/runs/r?offset=0&limit=90&x=y";
+  int pages = 0;
+  while (!next.empty()) {
+    const std::string page = get(next);
+    REQUIRE(page.starts_with("HTTP/1.1 200 OK"));
+    CHECK(count(page, "\"node\": ") <= long(server::members_per_page));
+    seen += page;
+    const std::size_t at = page.find("\"next\": \"");
+    next = at == std::string::npos ? "" : page.substr(at + 9, page.find('"', at + 9) - at - 9);
+    REQUIRE(++pages < 10);
+  }
+  CHECK(pages == 3);
+  for (int number = 0; number < agents; ++number)
+    CHECK(count(seen, "\"node\": \"node-" + std::to_string(number) + "-\"") == 1);
+  CHECK(get("/api/v1/runs/nobody").find("404 Not Found") != std::string::npos);
+  CHECK(get("/api/v1/runs/r?offset=x").find("400 Bad Request") != std::string::npos);
+  CHECK(get("/api/v1/runs/%72?offset=9999").find("\"members\": []") != std::string::npos);
+}
+
+TEST_CASE("many runs are listed page by page, and their members share the page") {
+  server::runs_page page;
+  page.run_count = 3;
+  page.first = 1;
+  page.runs.resize(1);
+  page.runs[0].run_id = "job 1/\xC3\xA4";
+  page.runs[0].member_count = 5;
+  const std::string text = server::runs_json(page);
+  CHECK(text.find("\"next\": \"/api/v1/runs?offset=2\"") != std::string::npos);
+  CHECK(text.find("\"next\": \"/api/v1/runs/job%201%2F%C3%A4?offset=0\"") != std::string::npos);
+  CHECK(server::from_url("job%201%2F%C3%A4") == "job 1/\xC3\xA4");
+  CHECK(server::from_url("%zz%4") == "%zz%4");
+}
+
+TEST_CASE("answers over HTTP leave the rounds most of the time") {
+  server::http_pace pace;
+  const time_point now{1h};
+  CHECK(pace.next(now) == now);
+  CHECK(pace.next(now) == now + server::http_pace::interval);
+  CHECK(pace.next(now + 5ms) == now + 2 * server::http_pace::interval);
+  CHECK(pace.next(now + 1s) == now + 1s);
 }
 
 TEST_CASE("TCPStore clients share the daemon's keyspace") {

@@ -1,0 +1,138 @@
+#include "rendezvous/server/runs_json.hpp"
+
+#include "rendezvous/version.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <charconv>
+#include <system_error>
+#include <utility>
+
+namespace ddprun::server {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+json to_json(const cause& value) {
+  json object;
+  object["round"] = value.round;
+  object["node"] = value.node;
+  object["kind"] = to_string(value.kind);
+  if (value.rank) object["rank"] = *value.rank;
+  if (value.local_rank) object["local_rank"] = *value.local_rank;
+  object["code"] = value.code;
+  object["text"] = value.text;
+  object["tail"] = value.tail;
+  return object;
+}
+
+json to_json(const core::member_view& value) {
+  json object;
+  object["node"] = value.node;
+  object["host"] = value.host;
+  object["address"] = value.address;
+  object["worker_count"] = value.worker_count;
+  if (value.slot) object["slot"] = *value.slot;
+  if (value.rank_first) object["rank_first"] = *value.rank_first;
+  object["phase"] = to_string(value.phase);
+  object["connected"] = value.connected;
+  object["spare"] = value.spare;
+  object["since_heard_ms"] =
+      std::chrono::duration_cast<std::chrono::milliseconds>(value.since_heard).count();
+  return object;
+}
+
+json to_json(const core::run_view& value, std::size_t first) {
+  json object;
+  object["run_id"] = value.run_id;
+  object["instance"] = to_string(session_id{0, value.instance}).substr(16);
+  object["phase"] = to_string(value.phase);
+  object["why"] = value.why;
+  object["round"] = value.round;
+  object["restarts_used"] = value.restarts_used;
+  object["node_losses"] = value.node_losses;
+  object["world_size"] = value.world_size;
+  object["master_address"] = value.master_address;
+  object["master_port"] = value.master_port;
+  if (value.exit_code) object["exit_code"] = *value.exit_code;
+  if (value.first_cause) object["first_cause"] = to_json(*value.first_cause);
+  if (value.settings) {
+    json settings = json::object();
+    for (const auto& [name, text] : to_named_values(*value.settings))
+      settings[name] = text;
+    object["settings"] = std::move(settings);
+  }
+  object["member_count"] = value.member_count;
+  object["offset"] = first;
+  json members = json::array();
+  for (const core::member_view& member : value.members)
+    members.push_back(to_json(member));
+  object["members"] = std::move(members);
+  const std::size_t shown = first + value.members.size();
+  if (shown < value.member_count) {
+    object["next"] =
+        std::string(runs_path) + "/" + to_url(value.run_id) + "?offset=" + std::to_string(shown);
+  }
+  return object;
+}
+
+std::string text_of(const json& object) {
+  return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+bool is_plain(char byte) {
+  return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
+         (byte >= 'A' && byte <= 'Z') || byte == '-' || byte == '.' || byte == '_' || byte == '~';
+}
+
+}  // namespace
+
+std::string runs_json(const runs_page& page) {
+  json object;
+  object["version"] = version;
+  object["run_count"] = page.run_count;
+  object["offset"] = page.first;
+  json list = json::array();
+  for (const core::run_view& run : page.runs)
+    list.push_back(to_json(run, 0));
+  object["runs"] = std::move(list);
+  const std::size_t shown = page.first + page.runs.size();
+  if (shown < page.run_count) {
+    object["next"] = std::string(runs_path) + "?offset=" + std::to_string(shown);
+  }
+  return text_of(object);
+}
+
+std::string run_json(const core::run_view& run, std::size_t first) {
+  return text_of(to_json(run, first));
+}
+
+std::string to_url(std::string_view text) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  std::string url;
+  for (const char byte : text) {
+    if (is_plain(byte)) {
+      url += byte;
+    } else {
+      const auto value = static_cast<unsigned char>(byte);
+      url += {'%', digits[value >> 4], digits[value & 15]};
+    }
+  }
+  return url;
+}
+
+std::string from_url(std::string_view text) {
+  std::string plain;
+  while (!text.empty()) {
+    unsigned value = 0;
+    const std::string_view digits = text.substr(1, 2);
+    const bool is_escape =
+        text.front() == '%' && digits.size() == 2 &&
+        std::from_chars(digits.data(), digits.data() + 2, value, 16).ptr == digits.data() + 2;
+    plain += is_escape ? static_cast<char>(value) : text.front();
+    text.remove_prefix(is_escape ? 3 : 1);
+  }
+  return plain;
+}
+
+}  // namespace ddprun::server

@@ -1,0 +1,98 @@
+"""What SIGKILL does not end, as a process that is stuck in the kernel: it is named, takes its node
+out of the run while it is asked to stop, and holds nobody up for ever."""
+
+import pytest
+
+from tests.support.cluster import WORKER, wait_for
+from tests.support.exec_gate import ExecGate
+from tests.support.freezer import Freezer
+
+CONF = "node_timeout=3,last_call_timeout=0.3,stop_grace=0.2,kill_wait=0.5"
+
+
+@pytest.fixture
+def freezer():
+    made = Freezer()
+    if made.unavailable:
+        pytest.skip(made.unavailable)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def gated(cluster, freezer):
+    """A worker of which each execution waits for the test."""
+    program = cluster.folder / "gated.sh"
+    program.write_text(f"#!/bin/bash\n. {WORKER}\n")
+    program.chmod(0o755)
+    gate = ExecGate(program)
+    if gate.unavailable:
+        gate.close()
+        pytest.skip(gate.unavailable)
+    yield program, gate
+    freezer.thaw()  # the kernel lets the gate go only after who waits there
+    gate.close()
+
+
+def start_stray(cluster, rank):
+    """One stray of this worker; returns its number."""
+    path = cluster.folder / "stray"
+    cluster.order(rank, f"(setsid sh -c 'echo $$ >{path}; exec sleep 1000' >/dev/null 2>&1 &)")
+    return int(wait_for("the stray", lambda: path.exists() and path.read_text().strip()))
+
+
+def two_nodes(cluster, **more):
+    daemon = cluster.daemon()
+    agents = cluster.nodes("node-a", "node-b", arguments=["--max-restarts", 3],
+                           endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2", conf=CONF, **more)
+    return daemon, agents
+
+
+def test_a_stray_counts_as_a_worker_that_cannot_be_killed(cluster, freezer):
+    daemon, (a, b) = two_nodes(cluster)
+    cluster.started(1, 2)
+    freezer.freeze(start_stray(cluster, 1))
+    cluster.order(0, "exit 3")
+    # node-b is asked to stop, and takes no part until the stray is gone.
+    b.says("outlived SIGKILL")
+    assert [w.node for w in cluster.started(2, 1)] == ["node-a"]
+    b.says("1 process that a worker left behind cannot be killed .*: sleep")
+    freezer.thaw()
+    b.says("waits as a spare")
+    cluster.order(0, "exit 3")
+    assert [w.node for w in cluster.started(3, 2)] == ["node-a", "node-b"]
+    cluster.finish(2)
+    assert (a.wait(), b.wait()) == (0, 0)
+    cluster.nothing_left(but=[daemon])
+
+
+def test_a_stray_of_a_run_that_succeeded_is_named_and_left(cluster, freezer):
+    agent = cluster.agent("", workers=1)
+    cluster.started(1, 1)
+    pid = start_stray(cluster, 0)
+    freezer.freeze(pid)
+    cluster.order(0, "exit 0")
+    assert agent.wait() == 0
+    assert f"left behind cannot be killed (stuck in the kernel): sleep ({pid})" in agent.err()
+    freezer.thaw()  # SIGKILL waits for it
+    cluster.nothing_left()
+
+
+def test_a_worker_that_hangs_in_exec_and_cannot_be_killed(cluster, freezer, gated):
+    program, gate = gated
+    daemon = cluster.daemon()
+    common = dict(endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2", conf=CONF)
+    a = cluster.agent("node-a", "--max-restarts", 3, **common)
+    a.says("here:.*node-a")
+    b = cluster.agent("node-b", "--max-restarts", 3, command=["--no-python", program], **common)
+    wait_for("the exec to hang", gate.waits)
+    freezer.freeze(gate.waiting())
+    cluster.order(0, "exit 3")
+    b.says("1 worker.s. of round 1 outlived SIGKILL")
+    assert [w.node for w in cluster.started(2, 1)] == ["node-a"]
+    freezer.thaw()
+    gate.close()
+    cluster.finish(1)
+    assert (a.wait(), b.wait()) == (0, 0)
+    assert not [e for e in cluster.events("start") if e.node == "node-b"], "it never ran"
+    cluster.nothing_left(but=[daemon])

@@ -1,0 +1,75 @@
+#include "launcher/agent/round_service.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/support/loop.hpp"
+
+#include <optional>
+#include <variant>
+#include <vector>
+
+using namespace ddprun;
+using test::raw_peer;
+using test::run_until;
+
+namespace {
+
+struct fixture {
+  boost::asio::io_context io{1};
+  service_thread thread;
+  std::vector<core::member_event> events;
+  round_service service{io.get_executor(), thread, round_service_options{},
+                        [this](core::member_event event) { events.push_back(std::move(event)); },
+                        [](note_level, const std::string&) {}};
+
+  // The newest event of this kind that came after `from`.
+  template <typename Event>
+  std::optional<Event> newest(std::size_t from) {
+    std::optional<Event> found;
+    for (std::size_t index = from; index < events.size(); ++index) {
+      if (const auto* event = std::get_if<Event>(&events[index])) found = *event;
+    }
+    return found;
+  }
+  template <typename Event>
+  Event wait_for() {
+    const std::size_t from = events.size();
+    REQUIRE(run_until(io, [&] { return newest<Event>(from).has_value(); }));
+    return *newest<Event>(from);
+  }
+  std::uint16_t open(round_number round) {
+    core::open_service wanted;
+    wanted.round = round;
+    service.open(wanted);
+    const auto opened = wait_for<core::service_opened>();
+    REQUIRE(opened.round == round);
+    return opened.service_port;
+  }
+};
+
+std::string tether_hello_line(round_number round) {
+  return R"({"type":"tether_hello","protocol":1,"instance":"1","round":)" + std::to_string(round) +
+         R"(,"session":"00000000000000000000000000000001","slot":1})"
+         "\n";
+}
+
+}  // namespace
+
+TEST_CASE("a late word about a tether of the last round does not hit one of this round") {
+  fixture f;
+  raw_peer old(f.io, f.open(1));
+  old.say(tether_hello_line(1));
+  const std::uint64_t old_id = f.wait_for<core::member_attached>().tether;
+  f.service.close(1);
+  raw_peer now(f.io, f.open(2));
+  now.say(tether_hello_line(2));
+  const std::uint64_t id = f.wait_for<core::member_attached>().tether;
+  CHECK(id != old_id);
+  CHECK(old.closed());
+
+  // What the main thread decided about the old one while the new round was being opened.
+  f.service.refuse(old_id, "round 1 is over");
+  f.service.answer(id, 7);
+  REQUIRE(run_until(f.io, [&] { return now.lines() != 0; }));
+  CHECK(now.heard().find("refused") == std::string::npos);
+  CHECK_FALSE(now.closed());
+}

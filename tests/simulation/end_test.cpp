@@ -1,0 +1,105 @@
+// The ends of a run that take more than one thing at once: a signal to a node's whole cgroup,
+// workers that nothing ends, a node that obeys nobody, success while daemons come and go.
+#include "tests/simulation/families.hpp"
+#include "tests/support/catch.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+namespace ddprun::simulation {
+namespace {
+
+using namespace std::chrono_literals;
+
+fault at(moment when, fault_kind kind, std::uint32_t host, duration length = {}, int value = 0) {
+  fault made;
+  made.at = when;
+  made.kind = kind;
+  made.host = host;
+  made.length = length;
+  made.value = value;
+  return made;
+}
+
+// Everybody gets it within some milliseconds, the workers or the agent first; one node or all.
+schedule to_cgroups(std::uint64_t seed) {
+  schedule made = quiet_schedule(seed, 3);
+  random_source random = random_source(seed).fork(41);
+  made.options.settings.nodes_min = static_cast<std::uint32_t>(1 + random.below(3));
+  made.options.settings.restarts_max = static_cast<std::uint32_t>(random.below(2));
+  made.options.habits.collateral_percent = 0;
+  const int number = random.chance(50) ? 15 : 2;
+  const std::uint64_t hit = random.chance(30) ? 3 : 1;
+  const moment when = 1500ms + random.between(0ms, 1s);
+  for (std::uint32_t host = 1; host <= hit; ++host)
+    made.faults.push_back(at(when, fault_kind::signal_group, host, 0ms, number));
+  made.heal_at = 4s;
+  return made;
+}
+
+// One node's worker never ends; then the round must end for another reason.
+schedule stuck(std::uint64_t seed) {
+  schedule made = quiet_schedule(seed, 3);
+  random_source random = random_source(seed).fork(42);
+  made.options.settings.nodes_min = static_cast<std::uint32_t>(1 + random.below(2));
+  made.faults.push_back(at(1500ms, fault_kind::stuck_worker, 1));
+  const fault_kind ends[] = {fault_kind::fail_worker, fault_kind::operator_stop,
+                             fault_kind::isolate_host, fault_kind::signal_all};
+  made.faults.push_back(at(2s, ends[seed % 4], 1 + seed / 4 % 2, 10s, 15));
+  if (random.chance(50)) made.faults.push_back(at(5s, fault_kind::kill_daemon, 0, 2s));
+  made.heal_at = 15s;
+  return made;
+}
+
+schedule deaf(std::uint64_t seed) {
+  schedule made = quiet_schedule(seed, 3);
+  random_source random = random_source(seed).fork(43);
+  made.options.settings.nodes_min = static_cast<std::uint32_t>(1 + random.below(2));
+  made.faults.push_back(
+      at(random.between(100ms, 2s), fault_kind::deaf, static_cast<std::uint32_t>(1 + seed % 3)));
+  made.faults.push_back(
+      at(2500ms, fault_kind::fail_worker, static_cast<std::uint32_t>(1 + random.below(3))));
+  made.heal_at = 4s;
+  return made;
+}
+
+// All succeed; the daemon dies about then, and connections break.
+schedule succeeding(std::uint64_t seed) {
+  schedule made = quiet_schedule(seed, 3);
+  random_source random = random_source(seed).fork(44);
+  made.options.settings.nodes_min = static_cast<std::uint32_t>(1 + random.below(3));
+  made.faults.push_back(at(1500ms, fault_kind::finish, 0));
+  made.faults.push_back(at(1700ms + random.between(0ms, 1500ms), fault_kind::kill_daemon, 0,
+                           random.between(1ms, 9s)));
+  for (std::uint64_t count = random.below(3); count > 0; --count) {
+    const bool cut = random.chance(50);
+    made.faults.push_back(at(random.between(1500ms, 4s),
+                             cut ? fault_kind::isolate_host : fault_kind::break_daemon_connection,
+                             static_cast<std::uint32_t>(1 + random.below(3)),
+                             random.between(100ms, 8s)));
+  }
+  made.heal_at = 16s;
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("known: a signal to a whole cgroup is free of charge", "[.known]") {
+  REQUIRE(play_family("known: a signal to a whole cgroup is free of charge", 1000, to_cgroups) ==
+          "");
+}
+
+TEST_CASE("a worker that never ends keeps nobody from leaving") {
+  REQUIRE(play_family("a worker that never ends keeps nobody from leaving", 500, stuck) == "");
+}
+
+TEST_CASE("known: a node that obeys nobody holds nobody up", "[.known]") {
+  REQUIRE(play_family("known: a node that obeys nobody holds nobody up", 500, deaf) == "");
+}
+
+TEST_CASE("no round follows one that succeeded") {
+  REQUIRE(play_family("no round follows one that succeeded", 2000, succeeding) == "");
+}
+
+}  // namespace ddprun::simulation

@@ -1,0 +1,299 @@
+"""One chaos episode: three agents and a daemon, faults by plan, checks from the outside.
+
+What dies is started again, as a scheduler would. The checks: the watch sees no two rounds at once
+and nothing else that its checker names; after the faults there is a whole round again; agents end
+only when they were told to, with the code for that; at the end all of them with 0, and nothing is
+left.
+"""
+
+import os
+import re
+import signal
+import socket
+import time
+
+from tests.support.chaos_checks import Checker, whole_round
+from tests.support.chaos_faults import Faults
+from tests.support.chaos_plan import ENDS_RUN, NODES, steps_of
+from tests.support.chaos_report import report
+from tests.support.chaos_watch import Watch
+from tests.support.cluster import LIMIT, ROOT, Cluster
+
+WORKER = ROOT / "tests" / "support" / "chaos_worker.sh"
+BROKEN = re.compile(r"broken rule in the program|cannot go on|terminate called|Sanitizer|"
+                    r"runtime error|[Aa]ssertion|internal error|core dumped|std::")
+
+
+class ChaosFailure(AssertionError):
+    pass
+
+
+class Node:
+    """A place where an agent runs: the scheduler's view."""
+
+    def __init__(self, name):
+        self.name = name
+        self.agent = None  # the newest
+        self.told = set()  # signals that this agent was sent
+        self.back_at = None
+
+
+class Chaos:
+    def __init__(self, setting, folder, say):
+        self.setting = setting
+        self.cluster = Cluster(folder)
+        self.checker = Checker()
+        self.watch = Watch(self.cluster.mark, self.checker)
+        self.say_line = say
+        self.log = []  # (wall clock, text)
+        self.nodes = [Node(name) for name in NODES]
+        self.daemon = None
+        self.daemon_back_at = None
+        self.daemon_told = set()
+        self.node_holds_port = False  # a node's agent holds a daemon where ours was
+        self.port = 0
+        self.back_after = 0.0
+        self.disturbed_at = time.monotonic()  # the last time that something was done to the run
+        self.may_end_until = 0.0  # agents may leave as the run was ended
+        self.finishing = False
+        self.faults = Faults(self)
+
+    # ---- telling ---------------------------------------------------------------------------
+
+    def say(self, text):
+        self.log.append((time.time(), text))
+        self.say_line(text)
+
+    def fail(self, text):
+        told = report(self, text)
+        (self.cluster.folder / "report").write_text(told)
+        raise ChaosFailure(told)
+
+    def disturbed(self):
+        self.disturbed_at = time.monotonic()
+
+    # ---- the scheduler ---------------------------------------------------------------------
+
+    def start_daemon(self, recovery):
+        try:
+            self.daemon = self.cluster.daemon(self.port, recovery=f"{recovery:g}")
+        except AssertionError as problem:
+            if not self.setting.host_embeds or "in use" not in str(problem):
+                raise
+            self.node_holds_port = True
+            self.daemon_back_at = time.monotonic() + 1
+            return
+        self.port = self.daemon.port
+        self.node_holds_port = False
+        self.daemon_back_at = None
+        self.daemon_told = set()
+        self.disturbed()
+        self.say(f"daemon started, pid {self.daemon.pid}")
+
+    def start_agent(self, node):
+        setting = self.setting
+        embeds = "never"
+        if node is self.nodes[0] and (setting.embedded or setting.host_embeds):
+            embeds = "always" if setting.embedded else "auto"
+        environment = {"DDPRUN_TEST_TERM": setting.on_term}
+        if setting.strays:
+            environment["DDPRUN_TEST_STRAY"] = "1"
+        node.agent = self.cluster.agent(
+            node.name, "--max-restarts", 1000000, "--max-node-losses", 1000000,
+            "--on-join", setting.on_join, "--embed-daemon", embeds,
+            endpoint=f"127.0.0.1:{self.port}", nnodes=setting.nnodes, workers=setting.workers,
+            run="chaos", conf=setting.conf, command=["--no-python", WORKER],
+            environment=environment)
+        node.told = set()
+        node.back_at = None
+        self.disturbed()
+        self.say(f"{node.name} started, pid {node.agent.pid}")
+
+    def supervise(self):
+        now = time.monotonic()
+        if self.daemon is not None:
+            if self.daemon_back_at is None and not self.daemon.running():
+                code = self.daemon.process.returncode
+                self.say(f"daemon ended with {code}")
+                if -code not in self.daemon_told:
+                    self.fail(f"the daemon ended with {code}, and nobody told it to")
+                self.daemon_back_at = now + self.back_after
+            if self.daemon_back_at is not None and now >= self.daemon_back_at:
+                self.start_daemon(self.setting.node_timeout)
+        for node in self.nodes:
+            if node.back_at is None and not node.agent.running():
+                self.ended(node, node.agent.process.returncode)
+                node.back_at = now + self.back_after
+            if node.back_at is not None and now >= node.back_at and not self.finishing:
+                self.start_agent(node)
+
+    def ended(self, node, code):
+        self.say(f"{node.name} ended with {code}")
+        self.disturbed()
+        allowed = {0} if self.finishing else set()
+        if signal.SIGKILL in node.told:
+            allowed.add(-signal.SIGKILL)
+        if signal.SIGTERM in node.told:
+            allowed |= {0, 128 + signal.SIGTERM}
+        if signal.SIGINT in node.told:
+            allowed.add(128 + signal.SIGINT)
+        if time.monotonic() < self.may_end_until:
+            allowed |= {0, 128 + signal.SIGTERM, 128 + signal.SIGINT}
+        if code not in allowed:
+            self.fail(f"{node.name} ended with {code}, and nobody told it to")
+
+    # ---- looking ---------------------------------------------------------------------------
+
+    def tick(self):
+        """To be called in every wait: keeps the scheduler going and checks what was seen."""
+        self.supervise()
+        self.faults.due()
+        with self.watch.lock:
+            wrong = bool(self.checker.violations)
+        if wrong:
+            self.let_it_play_out()
+            self.fail("\n".join(text for _, text in self.checker.violations))
+        time.sleep(0.005)
+
+    # How long two rounds live at once tells a lot about why.
+    def let_it_play_out(self):
+        until = time.monotonic() + 15
+        while self.checker.overlapping() and time.monotonic() < until:
+            self.watch.latest
+            time.sleep(0.02)
+
+    def wait(self, what, condition, limit=None, looks=2):
+        """Waits until `condition` holds in two looks; the limit runs from the last disturbance."""
+        limit = LIMIT if limit is None else limit
+        since = None
+        started = time.monotonic()
+        while True:
+            self.tick()
+            look = self.watch.latest
+            if not condition(look):
+                since = None
+            else:
+                since = since or look.number
+                if look.number >= since + looks - 1:
+                    return
+            now = time.monotonic()
+            if now - max(self.disturbed_at, self.faults.last) > limit or now - started > 3 * limit:
+                self.fail(f"waited {limit:.0f} s in vain for {what}")
+
+    def is_whole(self, look):
+        """Everybody is up, nobody is stopped, and one round is whole with all who should be in."""
+        if self.daemon_back_at is not None and not self.node_holds_port:
+            return False
+        if self.faults.pending(look):
+            return False
+        if any(node.back_at is not None for node in self.nodes):
+            return False
+        if any(look.guardian(node.agent.pid) is None for node in self.nodes):
+            return False
+        if whole_round(look.processes) is None:
+            return False
+        nodes = {process.node for process in look.processes if process.is_worker}
+        all_wanted = self.setting.on_join == "restart" or self.setting.nodes_min == len(NODES)
+        return len(nodes) >= (len(NODES) if all_wanted else self.setting.nodes_min)
+
+    # ---- an episode ------------------------------------------------------------------------
+
+    def start(self):
+        if self.setting.embedded:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                self.port = probe.getsockname()[1]
+        else:
+            self.start_daemon(0)
+            self.idle_descriptors = len(os.listdir(f"/proc/{self.daemon.pid}/fd"))
+        for node in self.nodes:
+            self.start_agent(node)
+        self.wait("the first round", self.is_whole)
+
+    def run(self, seconds):
+        self.start()
+        until = time.monotonic() + seconds
+        for step in steps_of(self.setting):
+            if time.monotonic() >= until:
+                break
+            self.until_time_for(step)
+            self.back_after = step.back_after
+            self.say(str(step))
+            if step.kind in ENDS_RUN:
+                self.may_end_until = float("inf")
+            self.faults.strike(step)
+        self.wait("a whole round at the end", self.is_whole)
+        self.finish()
+
+    def until_time_for(self, step):
+        if step.when == "settled":
+            self.wait("a whole round after the faults", self.is_whole)
+            # What ended the run has ended it by now.
+            self.may_end_until = min(self.may_end_until, time.monotonic() + 5)
+        elif step.when == "gap":
+            self.wait("the last worker of a round to be gone", lambda look: self.is_whole(look)
+                      or not any(process.is_worker for process in look.processes), looks=1)
+        elif step.when == "round":
+            known = len(self.checker.rounds)
+            self.wait("a new round", lambda look: len(self.checker.rounds) > known
+                      or self.is_whole(look), looks=1)
+        until = time.monotonic() + step.delay
+        while time.monotonic() < until:
+            self.tick()
+
+    def finish(self):
+        self.say(f"the workers are told to finish; the daemon: {self.setting.finish}")
+        self.finishing = True
+        rounds = set(self.checker.rounds)
+        (self.cluster.folder / "finish").touch()
+        self.faults.at_the_finish()
+        told = set()
+
+        def all_ended(look):
+            for process in look.processes:
+                if process.is_worker and process.pid not in told and self.order(process.pid, 0):
+                    told.add(process.pid)
+            return not any(node.agent.running() for node in self.nodes)
+
+        self.wait("all agents to end", all_ended)
+        late = set(self.checker.rounds) - rounds
+        if late:
+            self.fail(f"the run was about to finish, and started a round again: {sorted(late)}")
+        self.nothing_is_left()
+
+    def order(self, pid, code):
+        """Tells a worker with which code to end; False when it does not listen (yet, any more)."""
+        try:
+            handle = os.open(self.cluster.folder / f"orders.{pid}", os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return False
+        os.write(handle, f"{code}\n".encode())
+        os.close(handle)
+        return True
+
+    def nothing_is_left(self):
+        self.wait("the daemon to be there", lambda look: self.daemon_back_at is None)
+        kept = set() if self.daemon is None else {self.daemon.pid}
+        self.wait("all processes to be gone",
+                  lambda look: not look.processes and set(look.others) <= kept)
+        ports = {life.process.master.rsplit(":", 1)[1] for life in self.checker.lives.values()}
+        if self.daemon is None:
+            ports.add(str(self.port))
+        else:
+            self.wait("the daemon's connections to be closed", lambda look: len(
+                os.listdir(f"/proc/{self.daemon.pid}/fd")) <= self.idle_descriptors)
+            self.daemon.kill(signal.SIGTERM)
+            self.daemon.wait()
+        for port in ports - {""}:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", int(port))) == 0:
+                    self.fail(f"somebody still listens on port {port}")
+        for program in self.cluster.programs:
+            found = BROKEN.search(program.err())
+            if found:
+                self.fail(f"{program.name} says {found.group()!r}: {program.err_path}")
+
+    def close(self):
+        self.watch.stop()
+        self.faults.wake_all()
+        self.cluster.close()

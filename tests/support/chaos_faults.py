@@ -1,0 +1,292 @@
+"""The faults of the chaos test: how each kind of the plan is done to real processes."""
+
+import os
+import signal
+import time
+
+from tests.support.chaos_plan import NODES
+from tests.support.chaos_watch import stat_of
+from tests.support.cluster import LIMIT
+
+# On a machine that is three times as slow everything takes three times as long.
+SLOWNESS = LIMIT / 60
+# How long a guardian takes, at most, until what its agent left is dead.
+GUARDIAN_LIMIT = 2.0
+
+
+class Faults:
+    """Strikes, remembers who must die of it, and wakes what it stopped."""
+
+    def __init__(self, chaos):
+        self.chaos = chaos
+        self.must_die = set()  # (pid, start)
+        self.stopped = []  # (until, pid, start, what, excuse or None)
+        self.ends = []  # (when an agent that was stopped has died by itself, its excuse)
+        self.sweep = {}  # node name: (until when, started before: its strays are nobody's)
+        self.last = 0.0  # when something was struck or woken
+
+    @property
+    def setting(self):
+        return self.chaos.setting
+
+    # What a node that was stopped has to notice that it was, and to end its workers.
+    @property
+    def allowance(self):
+        return 2 * self.setting.heartbeat + 1.0 * SLOWNESS
+
+    def strike(self, step):
+        self.last = time.monotonic()
+        getattr(self, step.kind)(step, self.chaos.nodes[step.node])
+        self.chaos.disturbed()
+
+    def pending(self, look):
+        """True while a fault has not had its effect."""
+        self.must_die &= look.identities()
+        return bool(self.stopped or self.must_die or self.sweep)
+
+    # ---- signals ---------------------------------------------------------------------------
+
+    def send(self, pid, start, number, what, group=False):
+        """True when it was still the same process."""
+        stat = stat_of(pid)
+        if stat is None or stat.start != start or not stat.lives:
+            self.chaos.say(f"  {what}: pid {pid} is gone")
+            return False
+        try:
+            (os.killpg if group else os.kill)(pid, number)
+        except ProcessLookupError:
+            return False
+        self.chaos.say(f"  {signal.Signals(number).name} to {what}, pid {pid}")
+        return True
+
+    def kill(self, pid, start, what):
+        if self.send(pid, start, signal.SIGKILL, what):
+            self.must_die.add((pid, start))
+
+    def stop(self, pid, start, what, hold, node=None, children_only=False):
+        """SIGSTOP, and SIGCONT when `hold` is over; `node` is excused for so long."""
+        if any((pid, start) == (each[1], each[2]) for each in self.stopped):
+            return
+        excuse = None
+        if node is not None:
+            with self.chaos.watch.lock:
+                excuse = self.chaos.checker.excuse(node.name, time.monotonic(), children_only)
+        if self.send(pid, start, signal.SIGSTOP, f"{what} for {hold:.2f} s"):
+            self.stopped.append((time.monotonic() + hold, pid, start, what, excuse))
+        elif excuse is not None:
+            excuse.until = 0.0
+
+    def due(self):
+        """Wakes whose time has come, and ends the excuses of who died meanwhile."""
+        now = time.monotonic()
+        left = []
+        for entry in self.stopped:
+            until, pid, start, what, excuse = entry
+            stat = stat_of(pid)
+            gone = stat is None or stat.start != start or not stat.lives
+            if not gone and now < until:
+                left.append(entry)
+                continue
+            if not gone:
+                self.send(pid, start, signal.SIGCONT, what)
+            if excuse is not None:
+                excuse.until = now + self.allowance
+                if excuse.children_only:
+                    excuse.until += GUARDIAN_LIMIT
+            self.last = now
+        self.stopped = left
+        self.sweep_strays(now)
+
+    def wake_all(self):
+        for _, pid, start, what, _ in self.stopped:
+            self.send(pid, start, signal.SIGCONT, what)
+
+    # ---- whom ------------------------------------------------------------------------------
+
+    def worker(self, step, node):
+        """The drawn worker of the newest round on this node, or None."""
+        workers = self.chaos.watch.latest.workers(node.name)
+        if not workers:
+            self.chaos.say(f"  no worker on {node.name}")
+            return None
+        newest = [each for each in workers if each.round == workers[-1].round]
+        return newest[min(int(step.local * len(newest)), len(newest) - 1)]
+
+    def agent(self, node):
+        """(pid, start) of a running agent, or None."""
+        if not node.agent.running():
+            self.chaos.say(f"  {node.name} does not run")
+            return None
+        stat = stat_of(node.agent.pid)
+        return stat and (node.agent.pid, stat.start)
+
+    def tell_agent(self, node, number):
+        found = self.agent(node)
+        if found is None:
+            return False
+        node.told.add(number)
+        if self.send(*found, number, node.name):
+            self.must_die.add(found)
+        return True
+
+    def daemon_process(self):
+        """(pid, start, name) of the daemon, or of the agent that it lives in."""
+        if self.setting.embedded:
+            found = self.agent(self.chaos.nodes[0])
+            return found and (*found, NODES[0])
+        if not self.chaos.daemon.running():
+            self.chaos.say("  the daemon does not run")
+            return None
+        stat = stat_of(self.chaos.daemon.pid)
+        return stat and (self.chaos.daemon.pid, stat.start, "the daemon")
+
+    # ---- workers ---------------------------------------------------------------------------
+
+    # These are worker failures: the restart after them is charged, that after all others is not.
+    def failing_worker(self, step, node):
+        worker = self.worker(step, node)
+        if worker:
+            with self.chaos.watch.lock:
+                self.chaos.checker.failed.add(worker.key)
+        return worker
+
+    def worker_kill(self, step, node):
+        worker = self.failing_worker(step, node)
+        if worker:
+            self.kill(*worker.identity, f"rank {worker.rank} on {node.name}")
+
+    def worker_exit(self, step, node):
+        worker = self.failing_worker(step, node)
+        if worker and self.chaos.order(worker.pid, step.code):
+            self.chaos.say(f"  exit {step.code} to rank {worker.rank} on {node.name}, "
+                           f"pid {worker.pid}")
+            self.must_die.add(worker.identity)
+
+    def worker_term(self, step, node):
+        worker = self.failing_worker(step, node)
+        what = worker and f"the group of rank {worker.rank} on {node.name}"
+        if worker and self.send(*worker.identity, signal.SIGTERM, what, group=True):
+            self.must_die.add(worker.identity)
+
+    def worker_stop(self, step, node):
+        worker = self.worker(step, node)
+        if worker:
+            self.stop(*worker.identity, f"rank {worker.rank} on {node.name}", step.hold)
+
+    # ---- agents ----------------------------------------------------------------------------
+
+    def agent_kill(self, step, node):
+        # Without a guardian nobody ends what has left its session.
+        look = self.chaos.watch.latest
+        guardian = look.guardian(node.agent.pid)
+        if self.setting.strays and (guardian is None or guardian in self.must_die):
+            self.strays_are_nobodys(node)
+        if self.tell_agent(node, signal.SIGKILL):
+            self.must_die |= {each.identity for each in look.of(node.name)}
+
+    def agent_term(self, step, node):
+        self.tell_agent(node, signal.SIGTERM)
+
+    def workers_term(self, node):
+        for worker in self.chaos.watch.latest.workers(node.name):
+            self.send(*worker.identity, signal.SIGTERM, f"rank {worker.rank} on {node.name}",
+                      group=True)
+
+    def node_term(self, step, node):
+        self.tell_agent(node, signal.SIGTERM)
+        self.workers_term(node)
+
+    def node_term_workers_first(self, step, node):
+        if self.agent(node):
+            self.workers_term(node)
+            self.tell_agent(node, signal.SIGTERM)
+
+    def agent_stop(self, step, node):
+        found = self.agent(node)
+        if found:
+            self.stop(*found, node.name, step.hold, node)
+
+    def node_kill(self, step, node):
+        self.agent_kill(step, node)
+        self.guardian_kill(step, node)
+        for process in self.chaos.watch.latest.of(node.name):
+            self.kill(*process.identity, f"a process of {node.name}")
+
+    def all_agents_kill(self, step, node):
+        for each in self.chaos.nodes:
+            self.agent_kill(step, each)
+
+    def all_agents_stop(self, step, node):
+        for each in self.chaos.nodes:
+            self.agent_stop(step, each)
+
+    def run_interrupt(self, step, node):
+        self.tell_agent(node, signal.SIGINT)
+
+    def run_term(self, step, node):
+        for each in self.chaos.nodes:
+            self.tell_agent(each, signal.SIGTERM)
+
+    # ---- guardians -------------------------------------------------------------------------
+
+    def guardian_kill(self, step, node):
+        guardian = self.chaos.watch.latest.guardian(node.agent.pid)
+        if guardian is None:
+            self.chaos.say(f"  no guardian on {node.name}")
+            return
+        if self.setting.strays and signal.SIGKILL in node.told:
+            self.strays_are_nobodys(node)
+        self.kill(*guardian, f"the guardian of {node.name}")
+
+    def guardian_stop(self, step, node):
+        guardian = self.chaos.watch.latest.guardian(node.agent.pid)
+        if guardian is not None:
+            self.stop(*guardian, f"the guardian of {node.name}", step.hold, node,
+                      children_only=True)
+
+    # Agent and guardian are both killed: nobody is left who could end what has left its session.
+    def strays_are_nobodys(self, node):
+        now = time.monotonic()
+        with self.chaos.watch.lock:
+            excuse = self.chaos.checker.excuse(node.name, now, children_only=True)
+        excuse.until = now + GUARDIAN_LIMIT + self.allowance
+        ticks = time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")
+        self.sweep[node.name] = (now + GUARDIAN_LIMIT, ticks)
+
+    def sweep_strays(self, now):
+        for name, (until, ticks) in list(self.sweep.items()):
+            for process in self.chaos.watch.latest.of(name):
+                if not process.is_worker and process.start <= ticks:
+                    self.kill(*process.identity, f"a child that is nobody's, of {name}")
+            if now > until:
+                del self.sweep[name]
+
+    # ---- the daemon ------------------------------------------------------------------------
+
+    def daemon_kill(self, step, node):
+        if self.setting.embedded:
+            self.agent_kill(step, self.chaos.nodes[0])
+            return
+        found = self.daemon_process()
+        if found:
+            self.chaos.daemon_told.add(signal.SIGKILL)
+            self.kill(*found)
+
+    def daemon_stop(self, step, node):
+        found = self.daemon_process()
+        if found:
+            self.stop(*found, step.hold, self.chaos.nodes[0] if self.setting.embedded else None)
+
+    def at_the_finish(self):
+        """A standalone daemon may die, or stop, while the workers finish."""
+        if self.setting.embedded or self.setting.finish == "quiet":
+            return
+        found = self.daemon_process()
+        if found is None:
+            return
+        pid, start, what = found
+        if self.setting.finish == "kill":
+            self.chaos.daemon_told.add(signal.SIGKILL)
+            self.kill(pid, start, what)
+        else:
+            self.stop(pid, start, what, self.setting.node_timeout)
