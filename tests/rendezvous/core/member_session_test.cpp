@@ -150,6 +150,10 @@ TEST_CASE("timers that would make a node spin or wait for ever are not taken") {
   *each[which] = 0s;
   story.timing = given;
   story.lose_daemon();
+  story.forget();
+  story.connect();
+  CHECK(story.did<disconnect_daemon>());
+  story.timing = good;
   story.connect();
   const std::size_t before = story.statuses;
   story.pass(3s);
