@@ -35,12 +35,16 @@ bool read_entry(pid_t pid, process_entry& entry) {
   const std::string text = read_file(pid, "stat");
   const auto name_end = text.rfind(')');
   char state = 0;
-  if (name_end == std::string::npos || std::sscanf(text.c_str() + name_end + 1, " %c %d %d", &state,
-                                                   &entry.parent, &entry.group) != 3) {
+  int threads = 0;
+  if (name_end == std::string::npos ||
+      std::sscanf(text.c_str() + name_end + 1,
+                  " %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d", &state,
+                  &entry.parent, &entry.group, &threads) != 4) {
     return false;
   }
   entry.pid = pid;
-  entry.dead = state == 'Z' || state == 'X';
+  // The first thread may have ended while others run.
+  entry.dead = (state == 'Z' || state == 'X') && threads <= 1;
   return true;
 }
 

@@ -30,10 +30,11 @@ void stray_reaper::watch() {
   });
 }
 
-void stray_reaper::forget(pid_t pid) {
-  ::waitpid(pid, nullptr, WNOHANG);
+bool stray_reaper::forget(pid_t pid) {
+  if (::waitpid(pid, nullptr, WNOHANG) != pid) return false;
   for (auto* known : {&found_here_, &marked_, &strangers_})
     known->erase(pid);
+  return true;
 }
 
 void stray_reaper::reap() {
@@ -43,7 +44,7 @@ void stray_reaper::reap() {
     // One of the spawner's stands in front of the others until its owner reaps it; that calls here
     // again through the next SIGCHLD, or kill_strays().
     if (spawner_.owns(info.si_pid)) return;
-    forget(info.si_pid);
+    if (!forget(info.si_pid)) return;
   }
 }
 
@@ -54,8 +55,8 @@ std::vector<pid_t> stray_reaper::kill_strays() {
     bool reaped = false;
     for (const pid_t pid : list_children()) {
       if (spawner_.owns(pid)) continue;
-      if (is_dead(pid)) {
-        forget(pid);
+      // A debugger may keep a dead one: that stays, and is no reason to look for ever.
+      if (is_dead(pid) && forget(pid)) {
         reaped = true;
         continue;
       }

@@ -55,7 +55,7 @@ class stray_reaper {
   enum class origin { worker, elsewhere, unknown };
 
   void watch();
-  void forget(pid_t pid);
+  bool forget(pid_t pid);  // reaps it; false: it cannot be
   origin origin_of(pid_t pid) const;
   void ask_for_marks(std::vector<pid_t> pids);
 

@@ -137,7 +137,8 @@ void worker_group::state::tell_last() {
   const auto self = shared_from_this();
   const auto to = handlers;
   std::exchange(last_word, nullptr)(*to);
-  if (to->all_ended) to->all_ended();
+  const auto then = handlers;  // others, if that destroyed the group
+  if (then->all_ended) then->all_ended();
 }
 
 void worker_group::state::wait(worker& one, std::chrono::milliseconds time,

@@ -99,17 +99,19 @@ void run::state::detach(node& who, bool disconnect) {
 // away first: the cost of looking is then that of their coming. One that returns joins anew.
 void run::state::forget_excess() {
   if (nodes.size() <= by_connection.size() + members.size() + absent_nodes_max) return;
-  std::vector<std::pair<time_point, node*>> absent;
+  std::vector<std::pair<time_point, std::uint64_t>> absent;
   for (const auto& [order, who] : nodes) {
-    if (who->connection == 0 && !who->slot) absent.emplace_back(who->heard, who.get());
+    if (who->connection == 0 && !who->slot) absent.emplace_back(who->heard, order);
   }
   std::sort(absent.begin(), absent.end());
   note(note_level::warning,
        std::to_string(absent.size()) +
            " nodes have joined and lost their connections: forgot half of them");
   absent.resize(absent.size() / 2);
-  for (const auto& [heard, who] : absent)
-    forget(*who);
+  for (const auto& [heard, order] : absent) {
+    remember_lost(*nodes.at(order), false);
+    forget(*nodes.at(order));
+  }
 }
 
 void run::state::forget(node& who) {

@@ -130,7 +130,8 @@ def test_a_ddprun_inside_a_worker_ends_with_its_own_workers(cluster):
 
 def test_children_that_the_agent_had_before_it_was_ddprun_live_on(cluster, strays):
     line = [BIN / "ddprun", "--standalone", "--max-restarts", 1, "--no-python", WORKER]
-    agent = Program(cluster, "node-a", line, prefix=["bash", "-c", 'sleep 1000.7 & exec "$@"', "sh"])
+    agent = Program(cluster, "node-a", line,
+                    prefix=["bash", "-c", 'sleep 1000.7 & exec "$@"', "sh"])
     cluster.started(1, 1)
     before = [pid for pid, words in cluster.marked().items() if words.startswith("sleep 1000.7")]
     strays.order(0)

@@ -9,6 +9,10 @@
 #include <fstream>
 #include <sstream>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
 
 using namespace ddprun;
 
@@ -143,6 +147,30 @@ TEST_CASE("children that were there before us, and their orphans, are left alone
     ::kill(orphan, SIGKILL);
     fixture.run_until([&] { return list_children().empty(); });
   }
+}
+
+TEST_CASE("a process whose first thread has ended lives while another one runs") {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    std::thread([] {
+      while (true)
+        ::pause();
+    }).detach();
+    ::syscall(SYS_exit, 0);
+  }
+  const auto state = [child] {
+    std::ifstream file("/proc/" + std::to_string(child) + "/stat");
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    return text.substr(text.rfind(')') + 2, 1);
+  };
+  process_fixture fixture;
+  fixture.run_until([&] { return state() == "Z"; });
+  CHECK(!is_dead(child));
+  ::kill(child, SIGKILL);
+  fixture.run_until([&] { return is_dead(child); });
+  CHECK(::waitpid(child, nullptr, 0) == child);
+  CHECK(is_dead(child));
 }
 
 TEST_CASE("the look for strays costs little") {

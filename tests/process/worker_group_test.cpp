@@ -19,6 +19,27 @@ std::string escape(const std::string& redirection) {
          "' & ); echo $p >&2; ";
 }
 
+// As if a child of each worker were stuck in the kernel.
+struct stuck_spawner final : spawner {
+  explicit stuck_spawner(spawner& under) : real(under) {}
+
+  spawn_result spawn(const spawn_request& request, spawn_handlers handlers) override {
+    return real.spawn(request, std::move(handlers));
+  }
+  void adopt(pid_t pid, ended_handler ended) override { real.adopt(pid, std::move(ended)); }
+  void signal_group(pid_t pid, int signal) override { real.signal_group(pid, signal); }
+  void reap(pid_t pid) override { real.reap(pid); }
+  bool owns(pid_t pid) const override { return real.owns(pid); }
+  std::vector<pid_t> living_groups(const std::vector<pid_t>& groups) override {
+    ++looks;
+    return stuck ? groups : real.living_groups(groups);
+  }
+
+  spawner& real;
+  bool stuck = true;
+  int looks = 0;
+};
+
 }  // namespace
 
 TEST_CASE("workers of a group start, print whole lines with prefixes, and end") {
@@ -119,6 +140,31 @@ TEST_CASE("a signal reaches every process of every group") {
   CHECK(fixture.ends.at(0).status.describe() == "killed by SIGTERM");
   CHECK(fixture.ends.at(1).status.describe() == "exit code 7");
   CHECK(group.live().empty());
+}
+
+TEST_CASE("one look serves all groups that do not die, ever more seldom") {
+  process_fixture fixture;
+  stuck_spawner stuck(fixture.spawn);
+  constexpr int workers = 16;
+  std::vector<worker_command> commands;
+  for (std::uint32_t rank = 0; rank < workers; ++rank)
+    commands.push_back(fixture.shell("exit 3", rank, ""));
+  std::size_t ended = 0;
+  worker_group::events events;
+  events.ended = [&](const worker_end&) { ++ended; };
+  worker_group group(fixture.io.get_executor(), stuck, *fixture.mux, nullptr, nullptr, {});
+  group.start(commands, std::move(events));
+  const auto all_reaped = [&] { return group.live().size() == workers && list_children().empty(); };
+  fixture.run_until(all_reaped);
+  const int before = stuck.looks;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  fixture.run_until([&] { return std::chrono::steady_clock::now() >= until; });
+  // 1 ms apart at first, then an eighth of the time so far; 50 ms apart for each it would be 160.
+  CHECK(stuck.looks - before <= 50);
+  CHECK(stuck.looks > before);
+  CHECK(ended == 0);
+  stuck.stuck = false;
+  fixture.run_until([&] { return ended == workers; });
 }
 
 TEST_CASE("a worker that ignores SIGTERM is killed by kill") {

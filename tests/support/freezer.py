@@ -1,5 +1,5 @@
-"""Processes that SIGKILL does not end until they are thawed: the nearest to one that is stuck in the
-kernel (cgroup v1 freezer, root only)."""
+"""Processes that SIGKILL does not end until they are thawed: the nearest to one that is stuck in
+the kernel (cgroup v1 freezer, root only)."""
 
 import os
 import uuid
