@@ -16,7 +16,8 @@ TOKEN = re.compile(
     re.VERBOSE | re.MULTILINE | re.DOTALL,
 )
 OPENING = {"(": ")", "[": "]", "{": "}"}
-HEAD = re.compile(r"^[A-Za-z_][^\n;=]*\(", re.MULTILINE)
+# A function's head, or the end of what was before it.
+HEAD = re.compile(r"^(?:[A-Za-z_][^\n;=]*\(|\})", re.MULTILINE)
 NO_HEAD = re.compile(r"^(namespace|struct|class|enum|using|template|inline constexpr|constexpr)\b")
 
 # What people read is not behaviour: notes, and the values that sentences are made of.

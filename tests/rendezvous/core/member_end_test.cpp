@@ -303,3 +303,16 @@ TEST_CASE("a round knows nothing of how the last one ended") {
   story.worker_fails(1, SIGKILL);
   CHECK(story.sent.phase == member_phase::stopped);
 }
+
+TEST_CASE("a victim of the stop has no last words worth telling") {
+  odd_story story;
+  story.want(desired_phase::stop, 1);
+  cause why;
+  why.kind = cause_class::signal;
+  why.code = SIGTERM;
+  why.tail = "interrupted";
+  story.tell(worker_ended{1, 0, false, why});
+  story.tell(worker_ended{1, 1, false, why});
+  REQUIRE(story.sent.causes.size() == 1);
+  CHECK(story.sent.causes[0].tail.empty());
+}

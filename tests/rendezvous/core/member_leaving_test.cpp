@@ -288,3 +288,48 @@ TEST_CASE("being late again and again keeps nobody alive that nobody vouches for
   }
   CHECK(story.now() <= from + story.timing.isolation_limit + 2 * story.timing.heartbeat_interval);
 }
+
+TEST_CASE("a node leaves once, though two reasons to leave come in the same moment") {
+  member_story story;
+  story.timing.join_timeout = 3s;
+  story.daemon_answers = false;
+  story.connect();
+  story.prepare(1, 2);
+  story.lose_daemon();
+  story.tell(daemon_connected{"10.0.0.2"});  // no welcome comes
+  story.tell(signal_received{SIGTERM});
+  CHECK_FALSE(story.left);
+  story.freeze(4s);
+  story.tell(member_time_passed{});
+  CHECK(story.all<leave>().size() == 1);
+}
+
+TEST_CASE("a leader that nobody has answered yet counts from its assignment") {
+  member_story story;
+  story.daemon_answers = false;
+  story.connect();
+  story.prepare(1, 2);
+  story.pass(3s);
+  story.say(answer{0});  // it is there, but has read nothing
+  story.pass(2s);
+  story.assign(1, 0, 2);
+  const time_point assigned = story.now();
+  while (story.machine().phase() == member_phase::assigned && story.now() < assigned + 30s)
+    story.pass(1ms);
+  CHECK(story.now() == assigned + story.timing.isolation_limit * 98 / 100);
+}
+
+TEST_CASE("a node in a round gives it up before it gives up the daemon") {
+  member_story story;
+  story.timing.join_timeout = 3s;
+  story.connect();
+  story.assign(1, 1, 2);
+  story.lose_daemon();
+  story.pass(7s);
+  CHECK_FALSE(story.left);
+  CHECK(story.machine().phase() == member_phase::assigned);
+  story.pass(1s);
+  CHECK(story.machine().phase() == member_phase::stopped);
+  story.pass(3s);
+  CHECK(story.left);
+}

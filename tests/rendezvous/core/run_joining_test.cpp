@@ -378,3 +378,12 @@ TEST_CASE("a run that gathers again gives up join_timeout after it fell back to 
   REQUIRE(a.wanted.first_cause);
   CHECK(a.wanted.first_cause->kind == cause_class::node_lost);
 }
+
+TEST_CASE("a connection that has ended is not ended again") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(2, 2));
+  core::run_effects effects;
+  story.machine().step(core::agent_disconnected{a.connection}, story.now, effects);
+  for (const core::run_effect& effect : effects)
+    CHECK_FALSE(std::holds_alternative<core::disconnect_agent>(effect));
+}

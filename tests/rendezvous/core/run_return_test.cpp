@@ -137,6 +137,8 @@ TEST_CASE("a member without its place takes a free one, but never the leader's")
   story.connect(*story.members[2]);
   story.pass(10s);
   REQUIRE(story.view().phase == run_phase::stopping);
+  for (const core::member_view& member : story.view().members)
+    CHECK(member.rank_first == (member.node == "n2" ? 4U : 0U));
   story.stop_all();
   // The leader is the one that is missing: its members may hang on it.
   story.pass(16s);
@@ -304,4 +306,40 @@ TEST_CASE("a fenced node that has become another session's twin is nobody's memb
   story.ask_to_leave(b, SIGINT);
   CHECK(story.view().phase == run_phase::running);
   CHECK(a.wanted.phase == desired_phase::run);
+}
+
+TEST_CASE("a claimant that is away for a moment when the window ends is waited for") {
+  run_settings settings = nodes_of(1, 2);
+  settings.timing.last_call_timeout = 1s;
+  orphans_story story(2, settings);
+  fake_node& newcomer = story.joined("new", settings);
+  story.connect(*story.members[0]);
+  story.pass(9500ms);
+  story.disconnect(*story.members[0]);
+  story.pass(1s);
+  CHECK(newcomer.wanted.phase == desired_phase::wait);
+  CHECK(story.view().instance == 0);
+  story.connect(*story.members[0]);
+  story.pass(11s);  // the other one is waited for, again
+  CHECK(story.view().instance == 42);
+  CHECK(story.members[0]->wanted.phase == desired_phase::stop);
+}
+
+TEST_CASE("a round that a restarted daemon ends is free, though a worker of it had failed") {
+  orphans_story story(3);
+  cause why;
+  why.round = 7;
+  why.node = "n1";
+  why.kind = cause_class::exit;
+  why.code = 9;
+  story.members[1]->state.phase = member_phase::failed;
+  story.members[1]->state.causes = {why};
+  story.connect(*story.members[0]);
+  story.connect(*story.members[1]);
+  story.pass(10s);
+  REQUIRE(story.view().phase == run_phase::stopping);
+  story.connect(*story.members[2]);
+  story.stop_all();
+  CHECK(story.view().round == 9);
+  CHECK(story.view().restarts_used == 2);
 }

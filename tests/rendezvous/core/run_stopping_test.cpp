@@ -204,6 +204,13 @@ TEST_CASE("a loss after the stop is none that the stop was for") {
     story.stop_all();
     CHECK(story.view().exit_code == 5);
   }
+  SECTION("one whose last word began the stop: its worker was the first of it to go") {
+    story.guardian(*story.a);
+    story.stop_all();
+    story.pass(600ms);
+    CHECK(story.view().node_losses == 1);
+    CHECK(story.view().round == 2);
+  }
   SECTION("one that was silent since before it: that was the cause") {
     story.guardian(*story.c);
     story.stop_all();
@@ -337,4 +344,16 @@ TEST_CASE("survivors keep their slots, and the round's number grows by one") {
   CHECK(story.a->wanted.place->slot == 0);
   CHECK(story.c->wanted.place->slot == 1);
   CHECK(story.c->wanted.round == 2);
+}
+
+TEST_CASE("a member that had succeeded and is lost while the round stops is waited for no longer") {
+  trio_story story;
+  story.say(*story.c, member_phase::succeeded);
+  story.fail(*story.b, 3);
+  story.say(*story.a, member_phase::stopped);
+  story.say(*story.b, member_phase::stopped);
+  story.disconnect(*story.c);
+  CHECK(story.view().phase == run_phase::stopping);
+  story.pass(2600ms);
+  CHECK(story.view().round == 2);
 }
