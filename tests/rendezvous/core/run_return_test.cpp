@@ -1,0 +1,345 @@
+// Who comes back, to this daemon or to the one after it: kept, told to stop, fenced, or let wait.
+#include "tests/support/catch.hpp"
+#include "tests/support/orphans_story.hpp"
+
+#include <csignal>
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+TEST_CASE("a place that was said in the hello holds until another round is said") {
+  orphans_story story(2);
+  fake_node& first = *story.members[0];
+  story.connect(first);
+  SECTION("statuses name none: the round is found whole") {
+    first.state.place.reset();
+    story.say(first);
+    story.connect(*story.members[1]);
+    CHECK(story.view().phase == run_phase::running);
+  }
+  SECTION("it is in another round meanwhile, where it has none") {
+    first.state.place.reset();
+    first.state.round = 8;
+    story.say(first);
+    story.members[1]->state.round = 8;
+    story.connect(*story.members[1]);
+    CHECK(story.view().phase == run_phase::gathering);
+    story.pass(10s);
+    CHECK(story.view().phase == run_phase::stopping);
+  }
+}
+
+TEST_CASE("a found round is kept only where every place is taken once, in a round of one size") {
+  orphans_story story(2);
+  assignment& second = *story.members[1]->state.place;
+  SECTION("two claim one place") {
+    second.slot = 0;
+  }
+  SECTION("a place outside") {
+    second.slot = 2;
+  }
+  SECTION("another size") {
+    second.group_world_size = 3;
+  }
+  SECTION("one has not got that far") {
+    story.members[1]->state.phase = member_phase::stopping;
+  }
+  SECTION("one is in an older round") {
+    story.members[1]->state.round = 6;
+  }
+  SECTION("one was told of a newer round") {
+    story.members[1]->state.round_told = 8;
+  }
+  story.connect(*story.members[0]);
+  story.connect(*story.members[1]);
+  CHECK(story.view().phase == run_phase::gathering);
+  story.pass(10s);
+  CHECK(story.view().phase == run_phase::stopping);
+  CHECK(story.view().instance == 42);
+}
+
+TEST_CASE("a kept round has all that it had: places, ports, restarts, and its leader") {
+  orphans_story story(2);
+  story.members[0]->state.restarts_used = 1;
+  story.connect(*story.members[0]);
+  story.connect(*story.members[1]);
+  REQUIRE(story.view().phase == run_phase::running);
+  CHECK(story.view().restarts_used == 2);
+  CHECK(story.view().master_port == 4000);
+  CHECK(story.view().master_address == "10.0.0.1");
+  CHECK(story.view().world_size == 4);
+  REQUIRE(story.view().members.size() == 2);
+  CHECK(story.view().members[1].slot == 1U);
+  CHECK(story.view().members[1].rank_first == 2U);
+  SECTION("those that do not start are noticed") {
+    orphans_story slow(2);
+    slow.members[1]->state.phase = member_phase::starting;
+    slow.connect(*slow.members[0]);
+    slow.connect(*slow.members[1]);
+    REQUIRE(slow.view().phase == run_phase::running);
+    slow.pass(60s);
+    CHECK(slow.view().phase == run_phase::stopping);
+  }
+  SECTION("a failure that was said already is dealt with") {
+    orphans_story failed(2);
+    cause why;
+    why.round = 7;
+    why.node = "n1";
+    why.kind = cause_class::exit;
+    why.code = 9;
+    failed.members[1]->state.phase = member_phase::failed;
+    failed.members[1]->state.causes = {why};
+    failed.connect(*failed.members[0]);
+    failed.connect(*failed.members[1]);
+    CHECK(failed.view().phase == run_phase::stopping);
+    REQUIRE(failed.members[0]->wanted.first_cause);
+    CHECK(failed.members[0]->wanted.first_cause->code == 9);
+  }
+  SECTION("its members keep their slots in the next round") {
+    story.fail(*story.members[0], 1);
+    story.stop_all();
+    story.start_round();
+    CHECK(story.view().round == 8);
+    CHECK(story.members[0]->wanted.place->slot == 0);
+    CHECK(story.members[1]->wanted.place->slot == 1);
+  }
+}
+
+TEST_CASE("a found round that ends: all of it is told, and it costs nothing") {
+  orphans_story story(3);
+  for (int index = 0; index < 2; ++index)
+    story.connect(*story.members[index]);
+  story.pass(10s);
+  for (int index = 0; index < 2; ++index) {
+    CHECK(story.members[index]->wanted.phase == desired_phase::stop);
+    CHECK(story.members[index]->wanted.grace == 5s);
+    CHECK(story.members[index]->wanted.round == 7);
+    CHECK_FALSE(story.members[index]->wanted.first_cause);
+  }
+  story.connect(*story.members[2]);
+  story.stop_all();
+  CHECK(story.view().round == 9);
+  CHECK(story.view().restarts_used == 2);
+  CHECK(story.view().node_losses == 0);
+  // The next failure is charged as any.
+  story.start_round();
+  story.fail(*story.members[1], 1);
+  story.stop_all();
+  CHECK(story.view().restarts_used == 3);
+}
+
+TEST_CASE("a member without its place takes a free one, but never the leader's") {
+  orphans_story story(3);
+  story.members[1]->state.place.reset();
+  story.members[1]->state.phase = member_phase::stopped;
+  story.connect(*story.members[1]);
+  story.connect(*story.members[2]);
+  story.pass(10s);
+  REQUIRE(story.view().phase == run_phase::stopping);
+  for (const core::member_view& member : story.view().members)
+    CHECK(member.rank_first == (member.node == "n2" ? 4U : 0U));
+  story.stop_all();
+  // The leader is the one that is missing: its members may hang on it.
+  story.pass(16s);
+  CHECK(story.view().round == 7);
+  story.pass(1s);
+  CHECK(story.view().round == 9);
+}
+
+TEST_CASE("a member that comes back to a round of which it has no place is fenced") {
+  orphans_story story(2);
+  story.connect(*story.members[0]);
+  story.pass(10s);
+  REQUIRE(story.view().phase == run_phase::stopping);
+  fake_node& late = *story.members[1];
+  SECTION("none at all") {
+    late.state.place.reset();
+  }
+  SECTION("one that is taken") {
+    late.state.place->slot = 0;
+  }
+  SECTION("one outside") {
+    late.state.place->slot = 2;
+  }
+  SECTION("one far outside") {
+    late.state.place->slot = 4'000'000'000;
+  }
+  SECTION("of a round larger than any") {
+    late.state.place->group_world_size = 4'000'000'000;
+  }
+  SECTION("of another round") {
+    late.state.round = 6;
+  }
+  story.connect(late);
+  CHECK((late.wanted.phase == desired_phase::fence || !late.refusal.empty()));
+}
+
+TEST_CASE("a member of a larger round than was thought makes room for those it speaks of") {
+  orphans_story story(2);
+  story.connect(*story.members[0]);
+  story.pass(10s);
+  fake_node& late = *story.members[1];
+  late.state.place->group_world_size = 3;
+  story.connect(late);
+  CHECK(late.wanted.phase == desired_phase::stop);
+  story.stop_all();
+  CHECK(story.view().round == 7);  // the third is waited for
+  story.pass(9s);
+  CHECK(story.view().round == 9);
+}
+
+TEST_CASE("a node that waited in a found instance waits again") {
+  orphans_story story(2);
+  fake_node& waiting = story.node("w", story.settings);
+  waiting.state.instance = 42;
+  story.connect(waiting);
+  story.connect(*story.members[0]);
+  story.connect(*story.members[1]);
+  REQUIRE(story.view().phase == run_phase::running);
+  CHECK(waiting.wanted.phase == desired_phase::wait);
+  CHECK(waiting.wanted.instance == 42);
+  story.fail(*story.members[0], 1);
+  story.say(waiting);
+  story.stop_all();
+  CHECK(story.node_in(desired_phase::prepare).wanted.group_world_size == 3);
+}
+
+TEST_CASE("nodes of a found instance that ask for something else are told the difference") {
+  orphans_story story(3);
+  story.members[2]->greeting.settings = nodes_of(2, 4);
+  story.members[2]->state.round = 6;
+  story.members[2]->state.phase = member_phase::stopped;
+  for (fake_node* const who : story.members)
+    story.connect(*who);
+  story.pass(10s);
+  CHECK(story.view().instance == 42);
+  CHECK(story.members[2]->refusal.find("nnodes is 2:4 here and 1:4 on the others") == 0);
+}
+
+TEST_CASE("of two instances with as many nodes the one that came first is taken") {
+  orphans_story story(2);
+  story.members[0]->state.instance = 41;
+  story.connect(*story.members[1]);
+  story.connect(*story.members[0]);
+  story.pass(10s);
+  // By the order in which they joined.
+  CHECK(story.view().instance == 42);
+  CHECK(story.members[0]->wanted.phase == desired_phase::fence);
+}
+
+TEST_CASE("numbers of rounds never fall below one that any node was told") {
+  SECTION("by a member of this instance that is fenced") {
+    run_story story;
+    fake_node& a = story.joined("a", nodes_of(1, 1));
+    story.start_round();
+    fake_node& odd = story.node("odd", nodes_of(1, 1));
+    odd.state.instance = story.view().instance;
+    odd.state.round = 9;
+    odd.state.phase = member_phase::running;
+    story.connect(odd);
+    CHECK(odd.wanted.phase == desired_phase::fence);
+    CHECK(odd.wanted.round == 9);
+    story.fail(a, 1);
+    story.stop_all();
+    CHECK(story.view().round == 10);
+  }
+  SECTION("by the options") {
+    core::run_options options;
+    options.first_round = 30;
+    run_story story(options);
+    story.joined("a", nodes_of(1, 1));
+    CHECK(story.view().round == 30);
+  }
+}
+
+TEST_CASE("a fenced node is noted once, and let in when it has killed everything") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(1, 2));
+  fake_node& b = story.joined("b", nodes_of(1, 2));
+  story.start_round();
+  story.fail(a, 1);
+  story.disconnect(b);
+  story.pass(2s);
+  story.stop_all();
+  story.pass(9s);
+  story.start_round();
+  REQUIRE(story.view().round == 2);
+  const auto fences = [&] {
+    return std::count_if(story.notes.begin(), story.notes.end(), [](const std::string& text) {
+      return text.find("fenced") != std::string::npos;
+    });
+  };
+  story.connect(b);
+  CHECK(b.wanted.phase == desired_phase::fence);
+  CHECK(b.wanted.instance == story.view().instance);
+  story.disconnect(b);
+  story.connect(b);
+  CHECK(b.wanted.phase == desired_phase::fence);
+  CHECK(fences() == 1);
+  story.rejoin(b);
+  CHECK(b.wanted.phase == desired_phase::wait);
+  // It is a candidate again.
+  story.fail(a, 1);
+  story.say(b);
+  story.stop_all();
+  CHECK(story.node_in(desired_phase::prepare).wanted.group_world_size == 2);
+}
+
+TEST_CASE("a fenced node that has become another session's twin is nobody's member") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(1, 2));
+  fake_node& b = story.joined("b", nodes_of(1, 2));
+  story.start_round();
+  story.pass(1s);
+  story.disconnect(b);
+  story.pass(3s);
+  REQUIRE(story.view().phase == run_phase::stopping);
+  story.stop_all();
+  story.pass(9s);
+  story.start_round();
+  story.connect(b);
+  REQUIRE(b.wanted.phase == desired_phase::fence);
+  // What it says while it is fenced ends nothing here.
+  story.say(b, member_phase::failed);
+  CHECK(story.view().phase == run_phase::running);
+  story.ask_to_leave(b, SIGINT);
+  CHECK(story.view().phase == run_phase::running);
+  CHECK(a.wanted.phase == desired_phase::run);
+}
+
+TEST_CASE("a claimant that is away for a moment when the window ends is waited for") {
+  run_settings settings = nodes_of(1, 2);
+  settings.timing.last_call_timeout = 1s;
+  orphans_story story(2, settings);
+  fake_node& newcomer = story.joined("new", settings);
+  story.connect(*story.members[0]);
+  story.pass(9500ms);
+  story.disconnect(*story.members[0]);
+  story.pass(1s);
+  CHECK(newcomer.wanted.phase == desired_phase::wait);
+  CHECK(story.view().instance == 0);
+  story.connect(*story.members[0]);
+  story.pass(11s);  // the other one is waited for, again
+  CHECK(story.view().instance == 42);
+  CHECK(story.members[0]->wanted.phase == desired_phase::stop);
+}
+
+TEST_CASE("a round that a restarted daemon ends is free, though a worker of it had failed") {
+  orphans_story story(3);
+  cause why;
+  why.round = 7;
+  why.node = "n1";
+  why.kind = cause_class::exit;
+  why.code = 9;
+  story.members[1]->state.phase = member_phase::failed;
+  story.members[1]->state.causes = {why};
+  story.connect(*story.members[0]);
+  story.connect(*story.members[1]);
+  story.pass(10s);
+  REQUIRE(story.view().phase == run_phase::stopping);
+  story.connect(*story.members[2]);
+  story.stop_all();
+  CHECK(story.view().round == 9);
+  CHECK(story.view().restarts_used == 2);
+}
