@@ -77,6 +77,7 @@ class Source:
             for found in HEAD.finditer(self.text)
             if not NO_HEAD.match(found.group())
         ]
+        self.heads = [one for one in self.heads if not one[1].endswith(");")]
         self.line_starts = [0] + [m.end() for m in re.finditer("\n", self.text)]
 
     # ---- places ----

@@ -316,3 +316,25 @@ TEST_CASE("a victim of the stop has no last words worth telling") {
   REQUIRE(story.sent.causes.size() == 1);
   CHECK(story.sent.causes[0].tail.empty());
 }
+
+TEST_CASE("a node alone without its daemon runs on to its last worker") {
+  member_story story;
+  story.run_as_leader(1);
+  story.lose_daemon();
+  story.worker_succeeds(0);
+  story.forget();
+  story.pass(60s);
+  CHECK_FALSE(story.did<kill_workers>());
+  story.worker_succeeds(1);
+  CHECK(story.machine().phase() == member_phase::succeeded);
+}
+
+TEST_CASE("whoever waits has no place, and says none") {
+  odd_story story;
+  story.want(desired_phase::stop, 1);
+  story.workers_end_by_signal(SIGTERM);
+  story.want(desired_phase::wait, 1);
+  story.lose_daemon();
+  story.connect();
+  CHECK_FALSE(story.sent.place);
+}

@@ -343,3 +343,28 @@ TEST_CASE("a round that a restarted daemon ends is free, though a worker of it h
   CHECK(story.view().round == 9);
   CHECK(story.view().restarts_used == 2);
 }
+
+TEST_CASE("a round of which only waiting nodes had told is ended free of charge, too") {
+  orphans_story story(2);
+  fake_node& waiting = story.node("w", story.settings);
+  waiting.state.instance = 42;
+  waiting.state.round_told = 7;
+  story.connect(waiting);
+  story.pass(10s);
+  REQUIRE(story.view().phase == run_phase::stopping);
+  cause why;
+  why.round = 7;
+  why.node = "n1";
+  why.kind = cause_class::exit;
+  why.code = 9;
+  story.members[1]->state.phase = member_phase::failed;
+  story.members[1]->state.causes = {why};
+  for (fake_node* const who : story.members) {
+    story.connect(*who);
+    CHECK(who->wanted.phase == desired_phase::stop);
+  }
+  story.stop_all();
+  story.beat_all();
+  CHECK(story.view().round == 9);
+  CHECK(story.view().restarts_used == 2);
+}

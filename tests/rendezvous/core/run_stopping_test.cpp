@@ -357,3 +357,18 @@ TEST_CASE("a member that had succeeded and is lost while the round stops is wait
   story.pass(2600ms);
   CHECK(story.view().round == 2);
 }
+
+TEST_CASE("a leader that has died for certain has let go of all: its members follow it soon") {
+  trio_story story;
+  story.guardian(*story.c);
+  story.stop_all();
+  story.pass(600ms);
+  story.start_round();
+  REQUIRE(story.a->wanted.place->group_world_size == 2);
+  story.disconnect(*story.b);
+  story.guardian(*story.a);
+  story.joined("d", nodes_of(1, 3));
+  const duration waited = until_next_round(story);
+  CHECK(waited >= 8s);
+  CHECK(waited <= 45s);
+}
