@@ -91,6 +91,7 @@ class agent {
   void apply(const core::member_note& effect);
   void apply(const core::leave& effect);
   void worker_is_over(round_number round, const worker_end& end);
+  core::worker_ended no_start(round_number round, std::uint32_t local_rank) const;
   void worker_not_started(round_number round, std::uint32_t local_rank,
                           const start_failure& failure);
   void worker_never_started(round_number round, std::uint32_t local_rank);

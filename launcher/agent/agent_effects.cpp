@@ -142,33 +142,30 @@ void agent::worker_is_over(round_number round, const worker_end& end) {
   feed(event);
 }
 
-void agent::worker_not_started(round_number round, std::uint32_t local_rank,
-                               const start_failure& failure) {
+core::worker_ended agent::no_start(round_number round, std::uint32_t local_rank) const {
   core::worker_ended event;
   event.round = round;
   event.local_rank = local_rank;
-  cause& why = event.cause;
-  why.round = round;
-  why.node = identity_.node;
-  why.local_rank = local_rank;
-  why.kind = cause_class::start;
-  why.code = failure.error;
-  why.text = failure.describe();
+  event.cause.round = round;
+  event.cause.node = identity_.node;
+  event.cause.local_rank = local_rank;
+  event.cause.kind = cause_class::start;
+  return event;
+}
+
+void agent::worker_not_started(round_number round, std::uint32_t local_rank,
+                               const start_failure& failure) {
+  core::worker_ended event = no_start(round, local_rank);
+  event.cause.code = failure.error;
+  event.cause.text = failure.describe();
   feed(event);
 }
 
 // After a worker that could not be started, or a stop: it is no cause of anything.
 void agent::worker_never_started(round_number round, std::uint32_t local_rank) {
-  core::worker_ended event;
-  event.round = round;
-  event.local_rank = local_rank;
-  cause& why = event.cause;
-  why.round = round;
-  why.node = identity_.node;
-  why.local_rank = local_rank;
-  why.kind = cause_class::start;
-  why.by_our_stop = true;
-  why.text = "not started, as the round was over";
+  core::worker_ended event = no_start(round, local_rank);
+  event.cause.by_our_stop = true;
+  event.cause.text = "not started, as the round was over";
   feed(event);
 }
 

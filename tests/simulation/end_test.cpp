@@ -12,16 +12,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-fault at(moment when, fault_kind kind, std::uint32_t host, duration length = {}, int value = 0) {
-  fault made;
-  made.at = when;
-  made.kind = kind;
-  made.host = host;
-  made.length = length;
-  made.value = value;
-  return made;
-}
-
 // Everybody gets it within some milliseconds, the workers or the agent first; one node or all.
 schedule to_cgroups(std::uint64_t seed) {
   schedule made = quiet_schedule(seed, 3);
@@ -33,7 +23,7 @@ schedule to_cgroups(std::uint64_t seed) {
   const std::uint64_t hit = random.chance(30) ? 3 : 1;
   const moment when = 1500ms + random.between(0ms, 1s);
   for (std::uint32_t host = 1; host <= hit; ++host)
-    made.faults.push_back(at(when, fault_kind::signal_group, host, 0ms, number));
+    made.faults.push_back(fault_of(fault_kind::signal_group, when, host, 0ms, number));
   made.heal_at = 4s;
   return made;
 }
@@ -43,11 +33,11 @@ schedule stuck(std::uint64_t seed) {
   schedule made = quiet_schedule(seed, 3);
   random_source random = random_source(seed).fork(42);
   made.options.settings.nodes_min = static_cast<std::uint32_t>(1 + random.below(2));
-  made.faults.push_back(at(1500ms, fault_kind::stuck_worker, 1));
+  made.faults.push_back(fault_of(fault_kind::stuck_worker, 1500ms, 1));
   const fault_kind ends[] = {fault_kind::fail_worker, fault_kind::operator_stop,
                              fault_kind::isolate_host, fault_kind::signal_all};
-  made.faults.push_back(at(2s, ends[seed % 4], 1 + seed / 4 % 2, 10s, 15));
-  if (random.chance(50)) made.faults.push_back(at(5s, fault_kind::kill_daemon, 0, 2s));
+  made.faults.push_back(fault_of(ends[seed % 4], 2s, 1 + seed / 4 % 2, 10s, 15));
+  if (random.chance(50)) made.faults.push_back(fault_of(fault_kind::kill_daemon, 5s, 0, 2s));
   made.heal_at = 15s;
   return made;
 }
@@ -56,10 +46,10 @@ schedule deaf(std::uint64_t seed) {
   schedule made = quiet_schedule(seed, 3);
   random_source random = random_source(seed).fork(43);
   made.options.settings.nodes_min = static_cast<std::uint32_t>(1 + random.below(2));
+  made.faults.push_back(fault_of(fault_kind::deaf, random.between(100ms, 2s),
+                                 static_cast<std::uint32_t>(1 + seed % 3)));
   made.faults.push_back(
-      at(random.between(100ms, 2s), fault_kind::deaf, static_cast<std::uint32_t>(1 + seed % 3)));
-  made.faults.push_back(
-      at(2500ms, fault_kind::fail_worker, static_cast<std::uint32_t>(1 + random.below(3))));
+      fault_of(fault_kind::fail_worker, 2500ms, static_cast<std::uint32_t>(1 + random.below(3))));
   made.heal_at = 4s;
   return made;
 }
@@ -69,15 +59,16 @@ schedule succeeding(std::uint64_t seed) {
   schedule made = quiet_schedule(seed, 3);
   random_source random = random_source(seed).fork(44);
   made.options.settings.nodes_min = static_cast<std::uint32_t>(1 + random.below(3));
-  made.faults.push_back(at(1500ms, fault_kind::finish, 0));
-  made.faults.push_back(at(1700ms + random.between(0ms, 1500ms), fault_kind::kill_daemon, 0,
-                           random.between(1ms, 9s)));
+  made.faults.push_back(fault_of(fault_kind::finish, 1500ms, 0));
+  made.faults.push_back(fault_of(fault_kind::kill_daemon, 1700ms + random.between(0ms, 1500ms), 0,
+                                 random.between(1ms, 9s)));
   for (std::uint64_t count = random.below(3); count > 0; --count) {
     const bool cut = random.chance(50);
-    made.faults.push_back(at(random.between(1500ms, 4s),
-                             cut ? fault_kind::isolate_host : fault_kind::break_daemon_connection,
-                             static_cast<std::uint32_t>(1 + random.below(3)),
-                             random.between(100ms, 8s)));
+    const moment when = random.between(1500ms, 4s);
+    const auto host = static_cast<std::uint32_t>(1 + random.below(3));
+    made.faults.push_back(
+        fault_of(cut ? fault_kind::isolate_host : fault_kind::break_daemon_connection, when, host,
+                 random.between(100ms, 8s)));
   }
   made.heal_at = 16s;
   return made;

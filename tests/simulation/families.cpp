@@ -72,6 +72,27 @@ std::string play_family(const std::string& test, std::uint64_t count,
   return report;
 }
 
+std::string caught(const mutant& mutation, std::uint64_t count,
+                   const std::function<schedule(std::uint64_t)>& make) {
+  for (std::uint64_t seed = 0; seed < count; ++seed) {
+    schedule plan = make(seed);
+    plan.options.mutation = mutation;
+    const std::string violation = play(plan).violation;
+    if (!violation.empty()) return violation;
+  }
+  return "nothing";
+}
+
+fault fault_of(fault_kind kind, moment at, std::uint32_t host, duration length, int value) {
+  fault made;
+  made.kind = kind;
+  made.at = at;
+  made.host = host;
+  made.length = length;
+  made.value = value;
+  return made;
+}
+
 schedule quiet_schedule(std::uint64_t seed, std::uint32_t nodes) {
   schedule made;
   made.options.seed = seed;

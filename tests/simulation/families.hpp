@@ -26,6 +26,13 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise);
 std::string play_family(const std::string& test, std::uint64_t count,
                         const std::function<schedule(std::uint64_t)>& make);
 
+// Plays until a schedule of a broken world violates something: the violation, or "nothing" after
+// `count`.
+std::string caught(const mutant& mutation, std::uint64_t count,
+                   const std::function<schedule(std::uint64_t)>& make);
+
+fault fault_of(fault_kind kind, moment at, std::uint32_t host, duration length = {}, int value = 0);
+
 // `nodes` of two workers; five seconds of node_timeout, a heartbeat a second, short graces.
 schedule quiet_schedule(std::uint64_t seed, std::uint32_t nodes);
 

@@ -17,26 +17,6 @@ namespace {
 using namespace std::chrono_literals;
 using Catch::Matchers::StartsWith;
 
-std::string caught(const mutant& mutation, std::uint64_t count,
-                   const std::function<schedule(std::uint64_t)>& make) {
-  for (std::uint64_t seed = 0; seed < count; ++seed) {
-    schedule plan = make(seed);
-    plan.options.mutation = mutation;
-    const std::string violation = play(plan).violation;
-    if (!violation.empty()) return violation;
-  }
-  return "nothing";
-}
-
-fault at(moment when, fault_kind kind, std::uint32_t host, duration length = {}) {
-  fault made;
-  made.at = when;
-  made.kind = kind;
-  made.host = host;
-  made.length = length;
-  return made;
-}
-
 // An agent that keeps its workers, whatever its machine says, once `when` holds.
 mutant keeps_workers(std::function<bool(const agent&)> when) {
   mutant made;
@@ -68,8 +48,8 @@ TEST_CASE("mutant: a node without a daemon runs on for ever") {
   const auto alone = [](std::uint64_t seed) {
     schedule made = quiet_schedule(seed, 1);
     made.options.settings.nodes_max = 2;
-    made.faults.push_back(at(2s, fault_kind::join, 0));
-    made.faults.push_back(at(4s, fault_kind::isolate_host, 1, 40s));
+    made.faults.push_back(fault_of(fault_kind::join, 2s, 0));
+    made.faults.push_back(fault_of(fault_kind::isolate_host, 4s, 1, 40s));
     made.heal_at = 45s;
     return made;
   };
@@ -83,8 +63,8 @@ TEST_CASE("mutant: a node that stood still takes a whole isolation limit to noti
     schedule made = quiet_schedule(seed, 3);
     made.options.settings.nodes_min = 1;
     const auto host = static_cast<std::uint32_t>(1 + seed % 3);
-    made.faults.push_back(at(1500ms, fault_kind::isolate_host, host, 40s));
-    made.faults.push_back(at(1600ms, fault_kind::stop_agent, host, 15s));
+    made.faults.push_back(fault_of(fault_kind::isolate_host, 1500ms, host, 40s));
+    made.faults.push_back(fault_of(fault_kind::stop_agent, 1600ms, host, 15s));
     made.heal_at = 42s;
     return made;
   };

@@ -16,27 +16,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Plays until a schedule violates something: the violation, or nothing after `count`.
-std::string caught(const mutant& mutation, std::uint64_t count,
-                   const std::function<schedule(std::uint64_t)>& make) {
-  for (std::uint64_t seed = 0; seed < count; ++seed) {
-    schedule plan = make(seed);
-    plan.options.mutation = mutation;
-    const std::string violation = play(plan).violation;
-    if (!violation.empty()) return violation;
-  }
-  return "nothing";
-}
-
-fault fault_of(fault_kind kind, moment at, std::uint32_t host, duration length = {}) {
-  fault made;
-  made.kind = kind;
-  made.at = at;
-  made.host = host;
-  made.length = length;
-  return made;
-}
-
 schedule quiet(std::uint64_t seed) {
   return quiet_schedule(seed, 3);
 }
