@@ -265,4 +265,15 @@ inline run_settings nodes_of(std::uint32_t nodes_min, std::uint32_t nodes_max,
   return settings;
 }
 
+// Two nodes, a and b, of which both workers run in round 1; a leads.
+struct pair_story : run_story {
+  explicit pair_story(run_settings settings = nodes_of(2, 2)) {
+    a = &joined("a", settings);
+    b = &joined("b", settings);
+    start_round();
+  }
+  fake_node* a = nullptr;
+  fake_node* b = nullptr;
+};
+
 }  // namespace ddprun::test

@@ -1,7 +1,7 @@
 // How a node goes down by itself, leaves, or waits for a daemon: to the moment, also where its loop
 // was late.
 #include "tests/support/catch.hpp"
-#include "tests/support/member_story.hpp"
+#include "tests/support/odd_story.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -9,37 +9,7 @@
 using namespace std::chrono_literals;
 using namespace ddprun;
 using namespace ddprun::core;
-using ddprun::test::member_story;
-
-namespace {
-
-// Durations that coincide with nothing else.
-timers odd_timers() {
-  timers timing;
-  timing.stop_grace = 5300ms;
-  timing.drain_grace = 31700ms;
-  timing.kill_wait = 4600ms;
-  return timing;
-}
-
-struct odd_story : member_story {
-  odd_story() {
-    timing = odd_timers();
-    run_as_member();
-    forget();
-  }
-};
-
-// The moment of the first effect of a kind, from `story.now()`; more than a minute: never.
-template <typename Effect>
-duration until(member_story& story, duration most = 70s) {
-  const time_point from = story.now();
-  while (!story.did<Effect>() && story.now() <= from + most)
-    story.pass(1ms);
-  return story.now() - from;
-}
-
-}  // namespace
+using namespace ddprun::test;
 
 TEST_CASE(
     "without a daemon a node whose worker failed stops one isolation limit after the first "

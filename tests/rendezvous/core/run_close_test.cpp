@@ -7,20 +7,6 @@ using namespace ddprun;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
 
-namespace {
-
-struct pair_story : run_story {
-  explicit pair_story(run_settings settings = nodes_of(2, 2)) {
-    a = &joined("a", settings);
-    b = &joined("b", settings);
-    start_round();
-  }
-  fake_node* a = nullptr;
-  fake_node* b = nullptr;
-};
-
-}  // namespace
-
 TEST_CASE("success of all closes the run with 0; goodbye acknowledges") {
   pair_story story;
   story.say(*story.a, member_phase::succeeded);

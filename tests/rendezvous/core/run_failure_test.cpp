@@ -8,20 +8,6 @@ using namespace ddprun;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
 
-namespace {
-
-struct pair_story : run_story {
-  explicit pair_story(run_settings settings = nodes_of(2, 2)) {
-    a = &joined("a", settings);
-    b = &joined("b", settings);
-    start_round();
-  }
-  fake_node* a = nullptr;
-  fake_node* b = nullptr;
-};
-
-}  // namespace
-
 TEST_CASE("a failure stops everybody with one shared message and is charged once") {
   pair_story story;
   story.fail(*story.b, 3);

@@ -11,8 +11,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct pair_story : run_story {
-  explicit pair_story(run_settings settings = nodes_of(2, 2), core::run_options options = {})
+struct instance_story : run_story {
+  explicit instance_story(run_settings settings = nodes_of(2, 2), core::run_options options = {})
       : run_story(std::move(options)) {
     a = &joined("a", settings);
     b = &joined("b", settings);
@@ -29,7 +29,7 @@ struct pair_story : run_story {
 TEST_CASE("who comes back to a closed instance is told all about its end") {
   core::run_options options;
   options.epoch = 6;
-  pair_story story(nodes_of(2, 2, 1), options);
+  instance_story story(nodes_of(2, 2, 1), options);
   story.fail(*story.b, 3);
   story.stop_all();
   story.start_round();
@@ -61,7 +61,7 @@ TEST_CASE("who comes back to a closed instance is told all about its end") {
 }
 
 TEST_CASE("who was away at the close and had forgotten its instance is told by its session") {
-  pair_story story;
+  instance_story story;
   story.say(*story.b, member_phase::succeeded);
   story.disconnect(*story.b);
   story.say(*story.a, member_phase::succeeded);
@@ -92,7 +92,7 @@ TEST_CASE("who was away at the close and had forgotten its instance is told by i
 }
 
 TEST_CASE("a node that died for certain before the close is not waited for after it") {
-  pair_story story;
+  instance_story story;
   story.say(*story.b, member_phase::succeeded);
   story.guardian(*story.b);
   story.say(*story.a, member_phase::succeeded);
@@ -104,7 +104,7 @@ TEST_CASE("a node that died for certain before the close is not waited for after
 }
 
 TEST_CASE("who leaves after the close is forgotten at once, and the run an hour later") {
-  pair_story story;
+  instance_story story;
   story.say(*story.a, member_phase::succeeded);
   story.say(*story.b, member_phase::succeeded);
   CHECK(story.view().members.size() == 2);
@@ -117,7 +117,7 @@ TEST_CASE("who leaves after the close is forgotten at once, and the run an hour 
 }
 
 TEST_CASE("a fenced node is told of the close once it has killed its workers") {
-  pair_story story(nodes_of(1, 2));
+  instance_story story(nodes_of(1, 2));
   fake_node& stray = story.node("stray", story.a->greeting.settings);
   stray.state.instance = 4711;
   stray.state.round = 9;
@@ -134,7 +134,7 @@ TEST_CASE("a fenced node is told of the close once it has killed its workers") {
 }
 
 TEST_CASE("an instance begins with nothing of the one before") {
-  pair_story story(nodes_of(1, 2, 3));
+  instance_story story(nodes_of(1, 2, 3));
   story.guardian(*story.b);
   story.stop_all();
   story.pass(600ms);
@@ -247,7 +247,7 @@ TEST_CASE("nobody is there to be stopped before the first node has come, or afte
 }
 
 TEST_CASE("an operator's stop stops the round with the drain's grace, and waits for nobody lost") {
-  pair_story story(nodes_of(1, 2));
+  instance_story story(nodes_of(1, 2));
   SECTION("of a round that runs") {
     story.step(core::operator_stop_requested{"maintenance"});
     CHECK(story.a->wanted.phase == desired_phase::stop);
@@ -282,7 +282,7 @@ TEST_CASE("an operator's stop stops the round with the drain's grace, and waits 
 
 TEST_CASE(
     "a drain is seen once: its node is told once, and the quiet after it is not made longer") {
-  pair_story story(nodes_of(1, 2));
+  instance_story story(nodes_of(1, 2));
   story.ask_to_leave(*story.b, SIGTERM);
   CHECK(story.a->wanted.grace == 30s);
   REQUIRE(story.a->wanted.first_cause);
@@ -301,7 +301,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a node that is asked to leave while its round stops, for another reason") {
-  pair_story story(nodes_of(1, 2));
+  instance_story story(nodes_of(1, 2));
   story.fail(*story.a, 1);
   const time_point failed = story.now;
   story.now += 200ms;

@@ -10,12 +10,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct pair_story : run_story {
-  explicit pair_story(run_settings settings = nodes_of(1, 2, 0)) {
-    a = &joined("a", settings);
-    b = &joined("b", settings);
-    start_round();
-  }
+struct signal_story : pair_story {
+  explicit signal_story(run_settings settings = nodes_of(1, 2, 0)) : pair_story(settings) {}
   // Its worker ended by the signal, as far as it knows nobody asked for that.
   void worker_ends_by(fake_node& who, int signal, bool by_handler = false) {
     cause why;
@@ -30,14 +26,12 @@ struct pair_story : run_story {
     who.state.causes = {why};
     say(who, member_phase::failed);
   }
-  fake_node* a = nullptr;
-  fake_node* b = nullptr;
 };
 
 }  // namespace
 
 TEST_CASE("SIGTERM to a whole group is drain, whichever of agent and worker was noticed first") {
-  pair_story story;
+  signal_story story;
   const bool by_handler = GENERATE(false, true);
   SECTION("the worker first") {
     story.worker_ends_by(*story.b, SIGTERM, by_handler);
@@ -61,7 +55,7 @@ TEST_CASE("SIGTERM to a whole group is drain, whichever of agent and worker was 
 }
 
 TEST_CASE("a node that drains excuses the peers that fell with it, and nothing else") {
-  pair_story story;
+  signal_story story;
   SECTION("a plain exit after it is its consequence") {
     story.worker_ends_by(*story.b, SIGTERM);
     story.fail(*story.a, 1);
@@ -93,7 +87,7 @@ TEST_CASE("a node that drains excuses the peers that fell with it, and nothing e
 }
 
 TEST_CASE("SIGTERM to every process of every node ends the run: every node was asked to leave") {
-  pair_story story;
+  signal_story story;
   story.worker_ends_by(*story.b, SIGTERM);
   story.worker_ends_by(*story.a, SIGTERM);
   story.ask_to_leave(*story.a, SIGTERM);
@@ -109,7 +103,7 @@ TEST_CASE("SIGTERM to every process of every node ends the run: every node was a
 }
 
 TEST_CASE("SIGINT to a whole group is an operator's stop, whatever was noticed first") {
-  pair_story story;
+  signal_story story;
   SECTION("the worker first") {
     story.worker_ends_by(*story.b, SIGINT);
     story.ask_to_leave(*story.b, SIGINT);
@@ -125,7 +119,7 @@ TEST_CASE("SIGINT to a whole group is an operator's stop, whatever was noticed f
 }
 
 TEST_CASE("the tail of a cause is kept when it is not said again") {
-  pair_story story;
+  signal_story story;
   story.worker_ends_by(*story.b, SIGSEGV);
   story.b->state.causes[0].tail.clear();
   story.b->state.causes[0].age = 5ms;

@@ -30,8 +30,8 @@ void check_due(run_story& story, time_point when) {
 }
 
 // a and b run round 1; both have spoken since.
-struct pair_story : run_story {
-  explicit pair_story(run_settings settings = patient(1, 2)) {
+struct patient_story : run_story {
+  explicit patient_story(run_settings settings = patient(1, 2)) {
     a = &joined("a", settings);
     b = &joined("b", settings);
     start_round();
@@ -92,7 +92,7 @@ TEST_CASE("due while a round is prepared and started: start_timeout of each, and
 TEST_CASE("due while somebody cannot be reached: when its workers must be gone") {
   run_settings settings = patient(1, 2);
   settings.timing.reconnect_grace = 2s;
-  pair_story story(settings);
+  patient_story story(settings);
   const duration limit = settings.timing.isolation_limit;
   const duration margin = 250ms;  // late_kill in run_state.hpp
   SECTION("after the leader's word: the isolation limit, 2 % for clocks, and a margin") {
@@ -214,7 +214,7 @@ TEST_CASE("due while a word of the silent is waited for: two heartbeats after th
 }
 
 TEST_CASE("a closed run is looked at no more, once everybody has gone") {
-  pair_story story;
+  patient_story story;
   story.say(*story.a, member_phase::succeeded);
   story.say(*story.b, member_phase::succeeded);
   REQUIRE(story.view().phase == run_phase::closed);
@@ -226,7 +226,7 @@ TEST_CASE("a closed run is looked at no more, once everybody has gone") {
 TEST_CASE(
     "who was silent for node_timeout is lost then, not earlier; a loop that was late counts") {
   run_settings settings = nodes_of(1, 2);
-  pair_story story(settings);
+  patient_story story(settings);
   const time_point heard = story.now - 1s;
   REQUIRE(story.machine().next_deadline());
   CHECK(*story.machine().next_deadline() == heard + 10s);
@@ -249,7 +249,7 @@ TEST_CASE(
     settings.timing.reconnect_grace = 24h;
     expected = 10s;
   }
-  pair_story story(settings);
+  patient_story story(settings);
   story.now += 3s;
   story.say(*story.a);
   const time_point gone = story.now;
