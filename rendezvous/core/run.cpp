@@ -131,6 +131,9 @@ void run::state::apply(const status_received& event) {
       before.instance == event.status.instance && before.round == event.status.round;
   if (same_round && !who->state.place) who->state.place = before.place;
   if (same_round) keep_tails(before, who->state);
+  const bool has_obeyed =
+      who->state.instance != 0 ? who->state.desired_seq >= who->wanted_seq : before.instance != 0;
+  if (has_obeyed) who->ignores = false;
   if (is_answered(*who)) {
     send(*who, std::make_shared<const daemon_message>(answer{event.status.seq}));
   }

@@ -213,7 +213,7 @@ void run::state::refuse(node& who, std::string text) {
 
 bool run::state::is_candidate(const node& who) const {
   return who.connection != 0 && who.stands == standing::here && !who.state.draining &&
-         who.state.unkillable == 0 && !who.overdue;
+         who.state.unkillable == 0 && !who.overdue && !who.ignores;
 }
 
 // An answer vouches for its receiver. Who is to have no workers, and may have some, gets none.
@@ -224,7 +224,7 @@ bool run::state::is_answered(const node& who) const {
 // Keeps the count of candidates of its group.
 void run::state::recount(node& who) {
   if (!may_have_workers(who.state)) who.overdue = false;
-  const bool is_stuck = who.state.unkillable != 0 || who.overdue;
+  const bool is_stuck = who.state.unkillable != 0 || who.overdue || who.ignores;
   if (who.connection != 0 && who.stands == standing::here && is_stuck) {
     stuck.insert(who.order);
   } else {

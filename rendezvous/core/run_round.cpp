@@ -291,7 +291,7 @@ void run::state::on_stop_overdue() {
     } else {
       note(note_level::error, member->label() + " has not begun to stop its workers " + after +
                                   ": taken for lost, and not answered until it does");
-      member->deaf = true;
+      member->deaf = member->ignores = true;
       mark_unreachable(*member);
     }
   }
@@ -300,7 +300,8 @@ void run::state::on_stop_overdue() {
 
 // By its own word it has let go of the other members, at least.
 bool run::state::shows_stop(const node& member, const status& said) const {
-  if (said.instance != instance) return true;
+  // It has left the instance; one that has never been in it may still read its assignment.
+  if (said.instance != instance) return member.state.instance == instance;
   const bool has_obeyed = said.desired_seq >= member.wanted_seq;
   const bool works = said.phase != member_phase::joined && said.phase < member_phase::succeeded;
   return said.phase == member_phase::stopped || (has_obeyed && !works);

@@ -89,6 +89,7 @@ struct node {
   bool drain_seen = false;
   bool overdue = false;  // has not stopped for longer than any stop can take
   bool deaf = false;     // nor has it begun to: not answered until it has
+  bool ignores = false;  // was deaf: no candidate until it has done what it is told
 
   const std::string& label() const { return greeting.node; }
 };
@@ -164,7 +165,7 @@ struct run::state {
   std::unordered_map<connection_id, node*> by_connection;
   std::map<std::pair<time_point, std::uint64_t>, node*> watch;  // when to look at whom
   std::list<settings_group> groups;
-  std::set<std::uint64_t> stuck;  // by join order: connected, with workers that do not end
+  std::set<std::uint64_t> stuck;  // by join order: connected, and of no use: see is_stuck
   std::uint64_t next_order = 1;
   std::uint64_t wait_generation = 1;
   std::uint64_t wait_built = 0;

@@ -100,6 +100,43 @@ TEST_CASE("a node that speaks but never begins its stop is lost, unanswered, and
   }
 }
 
+// It would be chosen, waited for and thrown out again for as long as there are restarts.
+TEST_CASE("a node that did nothing it was told is no candidate until it has") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(1, 2));
+  fake_node& b = story.joined("b", nodes_of(1, 2));
+  fake_node& leader = story.node_in(desired_phase::prepare);
+  REQUIRE(&leader == &a);
+  run_story::obey(a);
+  a.state.phase = member_phase::preparing;
+  a.state.service_port = a.state.master_port = 29501;
+  story.say(a);
+  run_story::obey(a);
+  a.state.place = a.wanted.place;
+  story.say(a, member_phase::running);
+  story.pass(60s);  // b never starts
+  story.say(a, member_phase::stopping);
+  story.say(a, member_phase::stopped);
+  story.pass(75s);  // nor does it stop, nor isolate itself
+  CHECK(story.view().round == 2);
+  CHECK(a.wanted.group_world_size == 1);
+  story.start_round();
+  story.pass(5s);
+  CHECK(b.wanted.phase == desired_phase::wait);
+  story.fail(a, 1);
+  story.stop_all();
+  CHECK(story.view().round == 3);
+  CHECK(a.wanted.group_world_size == 1);
+  story.start_round();
+  run_story::obey(b);
+  story.say(b);
+  story.fail(a, 1);
+  story.stop_all();
+  story.beat_all();
+  CHECK(story.view().round == 4);
+  CHECK(a.wanted.group_world_size == 2);
+}
+
 TEST_CASE("losses that were settled are no part of the next row of losses") {
   run_settings settings = nodes_of(1, 30);
   settings.timing.last_call_timeout = 1s;
