@@ -367,9 +367,12 @@ void run::state::leave_round() {
   remember_leftovers();
   std::vector<node*> gone;
   std::vector<node*> deaf;
+  std::vector<node*> heedless;
   for (node* const member : members) {
     if (member == nullptr) continue;
     if (std::exchange(member->deaf, false) && member->connection != 0) deaf.push_back(member);
+    const bool is_here = member->connection != 0 && member->stands == standing::here;
+    if (member->ignores && is_here) heedless.push_back(member);
     member->slot.reset();
     if (member->connection == 0 && (member->away || member->stands != standing::here)) {
       gone.push_back(member);
@@ -383,6 +386,10 @@ void run::state::leave_round() {
     forget(*member);
   for (node* const member : deaf)
     fence(*member);
+  // One that has ended its workers by itself is given something to obey.
+  for (node* const member : heedless) {
+    if (member->stands == standing::here && phase == run_phase::stopping) tell_wait(*member);
+  }
 }
 
 }  // namespace ddprun::core
