@@ -76,6 +76,7 @@ void service::on_message(agent_session& from, agent_message message) {
 
 void service::join(agent_session& from, hello greeting) {
   const connection_id id = from.id();
+  moment();  // a new run is to know the window as it has moved
   auto found = runs_.find(greeting.run_id);
   if (found == runs_.end()) {
     if (runs_.size() >= options_.runs_max) {

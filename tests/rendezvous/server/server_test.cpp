@@ -25,10 +25,10 @@ struct fixture {
   std::optional<server::server> daemon;
   std::uint16_t port = 0;
 
-  explicit fixture(server::server_options options = {}) {
+  explicit fixture(server::server_options options = {}, duration recovery_window = 0s) {
     options.bind_address = "127.0.0.1";
     options.port = 0;
-    options.service.recovery_window = 0s;
+    options.service.recovery_window = recovery_window;
     options.service.log = [this](note_level, const std::string& text) { log.push_back(text); };
     daemon.emplace(io.get_executor(), std::move(options));
     std::string problem;
@@ -97,6 +97,21 @@ TEST_CASE("two agents are led into a round") {
   REQUIRE(f.hears(two, R"("phase":"run")"));
   CHECK(two.heard().find(R"("slot":1,"group_world_size":2,"rank_first":1,"world_size":2)") !=
         std::string::npos);
+}
+
+// Agents of an earlier daemon knock meanwhile, and the first who is heard is not to decide.
+TEST_CASE("the recovery window stands still with the daemon, also before it knows of any run") {
+  fixture f({}, 2s);
+  test::run_ready(f.io);
+  // That the loop does not run is what happens here: nothing is waited for.
+  const time_point until = std::chrono::steady_clock::now() + 2500ms;
+  while (std::chrono::steady_clock::now() < until) {
+  }
+  raw_peer one(f.io, f.port);
+  one.say(hello_line(1, 1, "node-a"));
+  REQUIRE(f.hears(one, R"("type":"desired")"));
+  CHECK(one.heard().find("the daemon has just started") != std::string::npos);
+  CHECK(f.hears(one, R"("phase":"prepare")"));
 }
 
 TEST_CASE("a hello may come in any pieces") {
