@@ -160,15 +160,19 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
       boost::asio::post(main, std::move(each));
   }
 
+  // What waits in the main loop's queue does not own this: that queue may outlive the service
+  // thread's loop, of which sockets and timers here are a part.
   void post_event(core::member_event event) {
-    boost::asio::post(main, [self = shared_from_this(), event = std::move(event)]() mutable {
-      if (self->happened) self->happened(std::move(event));
+    boost::asio::post(main, [weak = weak_from_this(), event = std::move(event)]() mutable {
+      const auto self = weak.lock();
+      if (self && self->happened) self->happened(std::move(event));
     });
   }
 
   void post_log(note_level level, std::string text) {
-    boost::asio::post(main, [self = shared_from_this(), level, text = std::move(text)]() mutable {
-      if (self->log) self->log(level, std::move(text));
+    boost::asio::post(main, [weak = weak_from_this(), level, text = std::move(text)]() mutable {
+      const auto self = weak.lock();
+      if (self && self->log) self->log(level, std::move(text));
     });
   }
 
