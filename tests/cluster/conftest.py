@@ -20,6 +20,8 @@ def pytest_addoption(parser):
 def pytest_runtest_makereport(item, call):
     outcome = yield
     report = outcome.get_result()
+    if report.when == "call":
+        item.stash[passed_key] = report.passed  # one that failed has said enough
     cluster = getattr(item, "_cluster", None)
     if report.when == "call" and report.failed and cluster is not None:
         report.sections.append(("programs", cluster.report()))
