@@ -16,8 +16,14 @@ import pytest
 from tests.cluster.test_http import get
 from tests.support.cluster import BIN, LIMIT, wait_for
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="takes on another user, so needs root")
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="takes on another user, so needs root"),
+    pytest.mark.skipif(b"__tsan_init" in (BIN / "ddprun").read_bytes(),
+                       reason="ThreadSanitizer has a thread of its own, which counts"),
+]
 
+# The search for leaks takes a thread.
+SANITIZER = {"ASAN_OPTIONS": "detect_leaks=0"}
 # Nobody else's, so that only what a test starts counts.
 USER = 54_300
 
@@ -42,7 +48,7 @@ def start(command, processes, user):
 
     return subprocess.Popen([str(word) for word in command], preexec_fn=become, text=True,
                             cwd="/", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            env={"PATH": os.environ["PATH"]})
+                            env={"PATH": os.environ["PATH"], **SANITIZER})
 
 
 def none_left(user):
