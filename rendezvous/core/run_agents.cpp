@@ -218,7 +218,9 @@ bool run::state::is_candidate(const node& who) const {
 
 // An answer vouches for its receiver. Who is to have no workers, and may have some, gets none.
 bool run::state::is_answered(const node& who) const {
-  return !who.deaf && !(who.stands == standing::fenced && may_have_workers(who.state));
+  const bool may_live = may_have_workers(who.state);
+  if (who.stands == standing::claimant && may_live && is_outdated_claim(who)) return false;
+  return !who.deaf && !(who.stands == standing::fenced && may_live);
 }
 
 // Keeps the count of candidates of its group.

@@ -107,6 +107,7 @@ void run::state::open_instance(instance_id fresh) {
   enter(run_phase::gathering);
   round = std::max(options.first_round - 1, round_floor);
   recovering_until = {};
+  newest_claims.clear();
   windows_reopened = 0;
   left_behind = {};
   settings.reset();

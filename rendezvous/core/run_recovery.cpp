@@ -72,12 +72,20 @@ bool is_larger(const std::vector<node*>& one, const std::vector<node*>& other) {
   return size(one) > size(other);
 }
 
+constexpr std::size_t newest_claims_max = 64;
 constexpr std::uint32_t claimed_nodes_max = 1'000'000;
 
 }  // namespace
 
 bool run::state::is_recovering() const {
   return phase == run_phase::gathering && recovering_until != time_point{};
+}
+
+// Another node of its instance has named a newer round: whoever still runs the older one, as after
+// it stood still, is not vouched for, though nothing is decided yet.
+bool run::state::is_outdated_claim(const node& who) const {
+  const auto found = newest_claims.find(who.state.instance);
+  return found != newest_claims.end() && who.state.round < found->second;
 }
 
 void run::state::claim(node& who) {
@@ -87,6 +95,10 @@ void run::state::claim(node& who) {
   }
   who.stands = standing::claimant;
   has_claims = true;
+  if (newest_claims.contains(who.state.instance) || newest_claims.size() < newest_claims_max) {
+    round_number& newest = newest_claims[who.state.instance];
+    newest = std::max({newest, who.state.round, who.state.round_told});
+  }
   recount(who);
   if (!is_recovering()) {
     ++windows_reopened;
@@ -134,6 +146,7 @@ bool run::state::decide_on_claims(bool window_is_over) {
 void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   instance = which;
   has_claims = false;
+  newest_claims.clear();
   recovering_until = {};
   lost_until = {};  // that round's own fence counts them, too
   enter(run_phase::gathering);

@@ -152,11 +152,12 @@ struct run::state {
   std::list<closed_instance> closed;
 
   // Instances before this one, and those that a daemon has only heard of.
-  time_point recovering_until{};       // claims are waited for; none: they are not
-  bool has_claims = false;             // there may be claimants
-  std::uint32_t windows_reopened = 0;  // by claimants, in this instance
-  leftovers left_behind;               // of the round that was left last
-  time_point lost_until{};             // workers of nodes of older instances that went may live
+  time_point recovering_until{};                      // claims are waited for; none: they are not
+  bool has_claims = false;                            // there may be claimants
+  std::map<instance_id, round_number> newest_claims;  // of at most newest_claims_max instances
+  std::uint32_t windows_reopened = 0;                 // by claimants, in this instance
+  leftovers left_behind;                              // of the round that was left last
+  time_point lost_until{};  // workers of nodes of older instances that went may live
   std::map<std::uint64_t, time_point> ending;  // by join order: told to end workers, and when
 
   // Agents.
@@ -315,6 +316,7 @@ struct run::state {
   // run_recovery.cpp.
   bool is_recovering() const;
   void claim(node& who);
+  bool is_outdated_claim(const node& who) const;
   bool decide_on_claims(bool window_is_over);
   void adopt(instance_id which, const std::vector<node*>& claimants);
   static settings_group& group_of_most(const std::vector<node*>& claimants);

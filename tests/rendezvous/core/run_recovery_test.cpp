@@ -128,6 +128,20 @@ TEST_CASE("a daemon that died while a leader prepared does not believe that it p
   CHECK(story.view().round == 9);
 }
 
+// It stood still while the others went on: an answer would let it run on beside them.
+TEST_CASE("a claimant of an older round than another one's is not vouched for") {
+  orphans_story story(3);
+  fake_node& old = *story.members[2];
+  old.state.round = 6;
+  story.connect(old);
+  CHECK(old.answered == old.state.seq);
+  story.connect(*story.members[0]);
+  const std::uint64_t answered = old.answered;
+  story.say(old);
+  CHECK(old.answered == answered);
+  CHECK(story.members[0]->answered == story.members[0]->state.seq);
+}
+
 TEST_CASE("claims of two instances: the larger wins, the others are fenced") {
   orphans_story story(3);
   story.members[0]->state.instance = 41;
