@@ -211,9 +211,14 @@ void run::state::refuse(node& who, std::string text) {
   forget(who);
 }
 
+// But for its connection.
+bool run::state::is_fit(const node& who) const {
+  return who.stands == standing::here && !who.state.draining && who.state.unkillable == 0 &&
+         !who.overdue && !who.ignores;
+}
+
 bool run::state::is_candidate(const node& who) const {
-  return who.connection != 0 && who.stands == standing::here && !who.state.draining &&
-         who.state.unkillable == 0 && !who.overdue && !who.ignores;
+  return who.connection != 0 && is_fit(who);
 }
 
 // An answer vouches for its receiver. Who is to have no workers, and may have some, gets none.

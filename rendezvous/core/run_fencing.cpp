@@ -31,8 +31,7 @@ void run::state::check_liveness() {
 void run::state::lose(node& who, bool proof, const std::string& how) {
   const time_point last_word = who.heard;
   // Its connection may have ended before: it counts no more, and was one to be chosen all the same.
-  const bool was_waiting = who.stands == standing::here && !who.state.draining &&
-                           who.state.unkillable == 0 && !who.overdue && !who.ignores;
+  const bool was_waiting = is_fit(who);
   const bool had_spoken = who.heard_step > stop_step;
   const bool was_leaving = who.stands != standing::here;
   if (!who.slot) remember_lost(who, proof);

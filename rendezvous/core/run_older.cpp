@@ -35,10 +35,6 @@ bool has_living_workers(const status& said) {
   return true;
 }
 
-duration patience_with(const timers& timing) {
-  return timing.drain_grace + timing.kill_wait + timing.stop_grace + 2 * timing.node_timeout;
-}
-
 }  // namespace
 
 bool knows_of_round(const status& said) {
@@ -70,7 +66,7 @@ void run::state::lose_ending() {
   std::vector<node*> broken;
   for (const auto& [order, since] : ending) {
     node& who = *nodes.at(order);
-    if (now - since >= patience_with(timing_of(who))) broken.push_back(&who);
+    if (now - since >= stop_patience_of(timing_of(who), duration::zero())) broken.push_back(&who);
   }
   for (node* const who : broken) {
     note(note_level::error, who->label() + " was told to end its workers and has not");
@@ -152,7 +148,7 @@ std::optional<time_point> run::state::older_deadline() const {
   if (!older_may_live()) return std::nullopt;
   std::optional<time_point> next;
   for (const auto& [order, since] : ending) {
-    const time_point due = since + patience_with(timing_of(*nodes.at(order)));
+    const time_point due = since + stop_patience_of(timing_of(*nodes.at(order)), duration::zero());
     if (!next || due < *next) next = due;
   }
   if (next) return next;

@@ -196,8 +196,7 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
   start_deadline.reset();
   stop_issued = now;
   stop_told = now;
-  stop_patience = std::max(grace, timing().drain_grace) + timing().kill_wait + timing().stop_grace +
-                  2 * timing().node_timeout;
+  stop_patience = stop_patience_of(timing(), grace);
   stop_step = steps;
   last_end = text;
   first_acknowledged.reset();

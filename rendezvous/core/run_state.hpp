@@ -16,6 +16,7 @@
 #include "rendezvous/core/run.hpp"
 #include "rendezvous/error.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <list>
 #include <map>
@@ -131,6 +132,12 @@ inline duration with_margin(duration limit) {
   return limit + limit / 50 + late_kill;
 }
 
+// How long whoever was told to stop, with this grace, may take before it counts as broken.
+inline duration stop_patience_of(const timers& timing, duration grace) {
+  return std::max(grace, timing.drain_grace) + timing.kill_wait + timing.stop_grace +
+         2 * timing.node_timeout;
+}
+
 struct run::state {
   run_options options;
   time_point now{};
@@ -241,6 +248,7 @@ struct run::state {
   std::string refusal(const agent_joined& event) const;
   void refuse(connection_id connection, const std::string& node, std::string text);
   void refuse(node& who, std::string text);
+  bool is_fit(const node& who) const;
   bool is_candidate(const node& who) const;
   bool is_answered(const node& who) const;
   void recount(node& who);
