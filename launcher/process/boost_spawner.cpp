@@ -1,13 +1,9 @@
 #include "launcher/process/boost_spawner.hpp"
 
-#include "launcher/process/child_setup.hpp"
+#include "launcher/process/child_launcher.hpp"
 #include "launcher/process/process_table.hpp"
-#include "rendezvous/net/signals_blocked.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/optional.hpp>
-#include <boost/process/v2/default_launcher.hpp>
-#include <boost/process/v2/process.hpp>
 
 #include <cerrno>
 #include <optional>
@@ -17,23 +13,9 @@
 #include <unistd.h>
 
 namespace asio = boost::asio;
-namespace process = boost::process::v2;
 
 namespace ddprun {
 namespace {
-
-// Runs our child from inside Boost's launcher, at the one point that it offers in the child.
-struct child_initializer {
-  child_plan& plan;
-
-  template <typename Launcher>
-  error_code on_exec_setup(Launcher& launcher, const process::filesystem::path&,
-                           const char* const*&) {
-    // The last number that it keeps open is that of the pipe on which the parent waits.
-    plan.launcher_pipe = launcher.fd_whitelist.back();
-    run_child(plan);
-  }
-};
 
 exit_status to_exit_status(const siginfo_t& info) {
   exit_status status;
@@ -84,28 +66,6 @@ result<child_pipes> make_pipes(bool capture) {
   return pipes;
 }
 
-// Forks, and returns when the child has come to what may take long; on an error nothing of it is
-// left.
-pid_t launch(asio::io_context& context, child_plan& plan, error_code& error) {
-  process::posix::default_launcher launcher;
-  try {
-    const signals_blocked blocked;
-    plan.mask = blocked.before();
-    const process::filesystem::path executable(plan.program);
-    const char** arguments = plan.argv.data();
-    auto started =
-        launcher(context.get_executor(), error, executable, arguments, child_initializer{plan});
-    // Its destructor would kill and wait.
-    if (!error) started.detach();
-    return launcher.pid;
-  } catch (const boost::system::system_error& exception) {
-    // No descriptor was left for Boost's own handle of the child.
-    error = exception.code();
-    if (launcher.pid > 0) kill_and_reap(launcher.pid);
-    return -1;
-  }
-}
-
 }  // namespace
 
 struct boost_spawner::child {
@@ -120,11 +80,10 @@ struct boost_spawner::child {
   std::string program, directory;        // for the failure
 };
 
-boost_spawner::boost_spawner(asio::any_io_executor executor)
-    : executor_(std::move(executor)), fork_context_(1) {
-  // Makes both contexts' reactors now. They would be at the first spawn, and where descriptors run
-  // out in the middle of that, Asio 1.26 leaks those that it has opened.
-  const asio::posix::stream_descriptor first(fork_context_), second(executor_);
+boost_spawner::boost_spawner(asio::any_io_executor executor) : executor_(std::move(executor)) {
+  // Makes the context's reactor now. It would be at the first spawn, and where descriptors run out
+  // in the middle of that, Asio 1.26 leaks those that it has opened.
+  const asio::posix::stream_descriptor first(executor_);
   ::getrlimit(RLIMIT_NOFILE, &descriptor_limit_);
 }
 
@@ -149,20 +108,20 @@ spawn_result boost_spawner::spawn(const spawn_request& request, spawn_handlers h
   plan.report = pipes->report.write.get();
   plan.descriptor_limit = descriptor_limit_;
 
-  error_code error;
-  const pid_t pid = launch(fork_context_, plan, error);
+  child_launcher launch;
+  error_code error = launch(plan);
   if (error) {
     const bool no_process = error.value() == EAGAIN || error.value() == ENOMEM;
     return failed(no_process ? start_stage::fork : start_stage::descriptors, error.value());
   }
-  const auto started = keep(pid, std::move(handlers));
+  const pid_t pid = launch.pid;
+  const auto started = keep(pid, std::move(launch.handle), std::move(handlers), error);
   set_nonblocking(pipes->report.read.get());
   if (started) started->report.assign(pipes->report.read.get(), error);
-  if (!started || error) {
-    const int reason = started ? error.value() : errno;
+  if (error) {
     children_.erase(pid);
     kill_and_reap(pid);
-    return failed(start_stage::descriptors, reason);
+    return failed(start_stage::descriptors, error.value());
   }
   pipes->report.read.release();
   started->program = request.argv.front();
@@ -175,18 +134,18 @@ void boost_spawner::adopt(pid_t pid, ended_handler ended) {
   spawn_handlers handlers;
   handlers.ended = std::move(ended);
   // Without a handle its end goes unseen, no more: reap() still works.
-  if (const auto adopted = keep(pid, std::move(handlers))) return await_end(adopted);
+  unique_fd handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  error_code error;
+  const auto adopted = keep(pid, std::move(handle), std::move(handlers), error);
+  if (!error) return await_end(adopted);
   children_.emplace(pid, nullptr);
 }
 
-// None, and errno says why, when there is no handle of it.
-std::shared_ptr<boost_spawner::child> boost_spawner::keep(pid_t pid, spawn_handlers handlers) {
-  unique_fd handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!handle) return nullptr;
+std::shared_ptr<boost_spawner::child> boost_spawner::keep(pid_t pid, unique_fd handle,
+                                                          spawn_handlers handlers,
+                                                          error_code& error) {
   auto kept = std::make_shared<child>(executor_, pid, std::move(handlers));
-  error_code error;
   kept->pidfd.assign(handle.get(), error);
-  errno = error.value();
   if (error) return nullptr;
   handle.release();
   children_.emplace(pid, kept);
@@ -240,7 +199,9 @@ void boost_spawner::told_end(child& over) {
 }
 
 void boost_spawner::signal_group(pid_t pid, int signal) {
-  if (owns(pid)) ::kill(-pid, signal);
+  if (!owns(pid)) return;
+  // One that has just been forked has no group of its own yet.
+  if (::kill(-pid, signal) != 0 && errno == ESRCH) ::kill(pid, signal);
 }
 
 std::vector<pid_t> boost_spawner::living_groups(const std::vector<pid_t>& groups) {

@@ -1,14 +1,8 @@
-// The spawner over Boost.Process v2 (1.81): its launcher forks, our child_setup does the rest.
+// The spawner over a launcher of Boost.Process v2, see child_launcher.hpp, and Asio's descriptors.
 //
-// Boost 1.81 has traps, and this is the one place that knows them:
-// - The launcher tells the execution context of the fork, which then registers every socket in it
-//   anew: 9,000 sockets made a spawn 21.8 ms. It is given a context of its own without any.
-// - It waits in the parent until exec, on a pipe of its own: the child closes that pipe early.
-// - After a failed exec it leaves with exit(), which prints the parent's buffered output again, and
-//   does not reap. The child here never comes back to it, and reports through a pipe of ours.
-// - Its wait reaps at once and calls SIGKILL "9", as it does exit(9). The end is seen here on a
-//   pidfd, by waitid with WNOWAIT: the child stays a zombie, its group's number ours, until reap().
-// - Its process object kills and blocks in its destructor: it is detached at once.
+// Of Boost's own process object, 1.81, nothing is used: its wait reaps at once and calls SIGKILL
+// "9", as it does exit(9), and its destructor kills and blocks. The end is seen here on a pidfd, by
+// waitid with WNOWAIT: the child stays a zombie, its group's number ours, until reap().
 //
 // Thread rule, ownership: see spawner.hpp. Destroying it forgets the children and kills none.
 #pragma once
@@ -16,7 +10,6 @@
 #include "launcher/process/spawner.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/io_context.hpp>
 
 #include <memory>
 #include <sys/resource.h>
@@ -43,13 +36,13 @@ class boost_spawner final : public spawner {
  private:
   struct child;
 
-  std::shared_ptr<child> keep(pid_t pid, spawn_handlers handlers);
+  std::shared_ptr<child> keep(pid_t pid, unique_fd handle, spawn_handlers handlers,
+                              error_code& error);
   void await_report(const std::shared_ptr<child>& started);
   void await_end(const std::shared_ptr<child>& started);
   void told_end(child& over);
 
   boost::asio::any_io_executor executor_;
-  boost::asio::io_context fork_context_;  // never run; holds no socket
   rlimit descriptor_limit_{};
   std::unordered_map<pid_t, std::shared_ptr<child>> children_;
 };

@@ -94,7 +94,6 @@ void run_child(const child_plan& plan) noexcept {
     // so again lets go of it.
     ::signal(SIGPIPE, SIG_IGN);
   }
-  if (plan.launcher_pipe >= 0) ::close(plan.launcher_pipe);
   if (!close_all_but({plan.input, plan.output, plan.errors, plan.report})) {
     fail(plan, start_stage::inheritance, errno);
   }

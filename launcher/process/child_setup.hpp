@@ -4,11 +4,10 @@
 // memory is prepared before the fork, and the function here allocates nothing, throws nothing and
 // never returns.
 //
-// The parent waits for the first steps only (session, death signal, the word to the guardian), none
-// of which can block. The rest can, for as long as a file system hangs: closing what was written to
-// NFS, the working directory, exec itself. So the launcher's pipe is closed in between, and so is
-// every descriptor that the program does not get: a child that hangs must hold no socket of the
-// agent open, and not the guardian's pipe.
+// The parent waits for none of it. It can take as long as a file system hangs (closing what was
+// written to NFS, the working directory, exec itself): before that every descriptor that the
+// program does not get is closed, so that a child that hangs holds no socket of the agent open, and
+// not the guardian's pipe.
 //
 // Thread rule: run_child only in a fresh child, with every signal blocked.
 #pragma once
@@ -41,7 +40,6 @@ struct child_plan {
   int errors = -1;
   int report = -1;
   int announce_to = -1;
-  int launcher_pipe = -1;  // the launcher's own; it waits until this one is closed
   bool dies_with_parent = true;
   pid_t parent = -1;
   sigset_t mask;              // of the thread that spawns, before it blocked everything

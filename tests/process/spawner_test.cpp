@@ -4,11 +4,16 @@
 #include "tests/support/process_fixture.hpp"
 
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <thread>
 
 using namespace ddprun;
 
@@ -88,6 +93,19 @@ struct temporary_folder {
   std::string path;
 };
 
+// As a sandbox does, for the calling thread and what it starts.
+bool forbid_system_call(long number, int error) {
+  sock_filter rules[] = {
+      {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
+      {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, static_cast<__u32>(number)},
+      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | static_cast<__u32>(error)},
+      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
+  };
+  const sock_fprog program{4, rules};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
+}
+
 }  // namespace
 
 TEST_CASE("a worker's descriptors are exactly 0, 1 and 2") {
@@ -128,6 +146,34 @@ TEST_CASE("an exit code and a signal of the same number are told apart") {
   CHECK(run(fixture, request_for("exit 137")).describe() == "exit code 137");
   CHECK(run(fixture, request_for("kill -TERM $$")).describe() == "killed by SIGTERM");
   CHECK(run(fixture, request_for("exit 255")).process_code() == 255);
+}
+
+TEST_CASE("in a sandbox without clone3 children start all the same") {
+  bool is_forbidden = false;
+  exit_status status;
+  std::thread([&] {
+    is_forbidden = forbid_system_call(SYS_clone3, ENOSYS);
+    process_fixture fixture;
+    status = run(fixture, request_for("exit 7"));
+  }).join();
+  CHECK(is_forbidden);
+  CHECK(status == exit_status{7, 0, false});
+}
+
+TEST_CASE("a signal reaches a child in whatever state it is") {
+  process_fixture fixture;
+  for (int turn = 0; turn < 100; ++turn) {
+    std::optional<exit_status> ended;
+    auto started = fixture.spawn.spawn(request_for("exec sleep 1000"),
+                                       on_end([&](pid_t, exit_status status) { ended = status; }));
+    REQUIRE(started.has_value());
+    if (turn % 2 != 0) std::this_thread::yield();
+    const int signal = turn % 4 < 2 ? SIGKILL : SIGTERM;
+    fixture.spawn.signal_group(started->pid, signal);
+    fixture.run_until([&] { return ended.has_value(); });
+    CHECK(ended->signal == signal);
+    fixture.spawn.reap(started->pid);
+  }
 }
 
 TEST_CASE("a child stays a zombie, and its number ours, until it is reaped") {

@@ -1,0 +1,61 @@
+#include "launcher/process/child_launcher.hpp"
+
+#include "rendezvous/net/signals_blocked.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <linux/sched.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+struct forked {
+  pid_t pid = -1;   // 0: this is the child
+  int handle = -1;  // pidfd
+  int error = 0;
+};
+
+forked clone_child() {
+  forked child;
+  clone_args arguments{};
+  arguments.flags = CLONE_PIDFD;
+  arguments.pidfd = reinterpret_cast<std::uintptr_t>(&child.handle);
+  arguments.exit_signal = SIGCHLD;
+  child.pid = static_cast<pid_t>(::syscall(SYS_clone3, &arguments, sizeof(arguments)));
+  child.error = child.pid < 0 ? errno : 0;
+  return child;
+}
+
+forked fork_child() {
+  forked child;
+  child.pid = ::fork();
+  child.error = child.pid < 0 ? errno : 0;
+  if (child.pid <= 0) return child;
+  child.handle = static_cast<int>(::syscall(SYS_pidfd_open, child.pid, 0));
+  if (child.handle >= 0) return child;
+  child.error = errno;
+  // It waits for nothing yet, so this takes no time.
+  ::kill(child.pid, SIGKILL);
+  ::waitpid(child.pid, nullptr, 0);
+  child.pid = -1;
+  return child;
+}
+
+}  // namespace
+
+error_code child_launcher::operator()(child_plan& plan) {
+  const signals_blocked blocked;
+  plan.mask = blocked.before();
+  forked child = clone_child();
+  if (child.error == ENOSYS) child = fork_child();
+  if (child.pid == 0) run_child(plan);
+  pid = child.pid;
+  handle.reset(child.handle);
+  return {child.error, boost::system::system_category()};
+}
+
+}  // namespace ddprun
