@@ -78,6 +78,7 @@ int agent::run() {
   ::tzset();
   for (const std::string& note : options_.notes)
     say(note_level::info, note);
+  guardian_.cgroup(reaper_.cgroup_path());
   watch_signals();
   find_daemon();
   context_.run();

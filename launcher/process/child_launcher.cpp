@@ -19,10 +19,14 @@ struct forked {
   int error = 0;
 };
 
-forked clone_child() {
+forked clone_child(int cgroup) {
   forked child;
   clone_args arguments{};
   arguments.flags = CLONE_PIDFD;
+  if (cgroup >= 0) {
+    arguments.flags |= CLONE_INTO_CGROUP;
+    arguments.cgroup = static_cast<std::uint64_t>(cgroup);
+  }
   arguments.pidfd = reinterpret_cast<std::uintptr_t>(&child.handle);
   arguments.exit_signal = SIGCHLD;
   child.pid = static_cast<pid_t>(::syscall(SYS_clone3, &arguments, sizeof(arguments)));
@@ -45,12 +49,19 @@ forked fork_child() {
   return child;
 }
 
+bool is_shortage(int error) {
+  return error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE;
+}
+
 }  // namespace
 
 error_code child_launcher::operator()(child_plan& plan) {
   const signals_blocked blocked;
   plan.mask = blocked.before();
-  forked child = clone_child();
+  forked child = clone_child(plan.cgroup);
+  // Somebody has taken the cgroup away, or the kernel is older than 5.7: better there than not.
+  const bool is_refused = child.error != 0 && !is_shortage(child.error);
+  if (is_refused && plan.cgroup >= 0) child = clone_child(-1);
   if (child.error == ENOSYS) child = fork_child();
   if (child.pid == 0) run_child(plan);
   pid = child.pid;

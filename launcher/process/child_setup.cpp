@@ -71,6 +71,7 @@ child_plan make_child_plan(const spawn_request& request, const std::string& prog
   if (!request.directory.empty()) plan.directory = request.directory.c_str();
   plan.input = request.standard_input;
   plan.announce_to = request.announce_to;
+  plan.cgroup = request.cgroup;
   plan.dies_with_parent = !request.outlives_us;
   plan.parent = ::getpid();
   return plan;

@@ -40,6 +40,7 @@ struct child_plan {
   int errors = -1;
   int report = -1;
   int announce_to = -1;
+  int cgroup = -1;  // to be forked into; -1: ours
   bool dies_with_parent = true;
   pid_t parent = -1;
   sigset_t mask;              // of the thread that spawns, before it blocked everything

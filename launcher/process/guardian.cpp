@@ -108,6 +108,13 @@ void guardian::mark(const std::string& entry) {
   send(mark_message_);
 }
 
+void guardian::cgroup(const std::string& path) {
+  if (path.empty() || path.size() > guardian_tell_bytes_max) return;
+  cgroup_message_ =
+      to_bytes({guardian_verb::cgroup, 0, 0, static_cast<std::uint32_t>(path.size())}, path);
+  send(cgroup_message_);
+}
+
 bool guardian::tell(const std::string& address, std::uint16_t port, const std::string& bytes) {
   const std::string body = address + '\0' + bytes;
   if (body.size() > guardian_tell_bytes_max) return false;
@@ -180,8 +187,9 @@ void guardian::start_again() {
   *weak = link_;
   for (const pid_t group : groups_)
     send(to_bytes(add_group_message(group), {}));
-  if (!tell_message_.empty()) send(tell_message_);
-  if (!mark_message_.empty()) send(mark_message_);
+  for (const std::string* message : {&tell_message_, &mark_message_, &cgroup_message_}) {
+    if (!message->empty()) send(*message);
+  }
 }
 
 void guardian::send(std::string bytes) {

@@ -59,8 +59,12 @@ class guardian {
 
   // "NAME=VALUE", which every worker has in its environment and nobody else on this host. At the
   // agent's death whoever has inherited it is killed too: a worker's child that has left its
-  // process group, and its session, is found by nothing else short of a cgroup.
+  // process group, and its session, is found by nothing else where there is no cgroup.
   void mark(const std::string& entry);
+
+  // The folder of the workers' cgroup: all that is in it is killed, too, and it is taken away.
+  // Empty: there is none.
+  void cgroup(const std::string& path);
 
   // What to send to whom once the workers are dead: numeric address, whole line. The newest counts;
   // empty bytes: nobody. Refused (false) when too long for one message.
@@ -84,6 +88,7 @@ class guardian {
   std::set<pid_t> groups_;
   std::string tell_message_;  // as last sent; empty: none
   std::string mark_message_;  // the same
+  std::string cgroup_message_;
   int starts_ = 0;
 };
 

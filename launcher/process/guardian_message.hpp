@@ -19,13 +19,14 @@ enum class guardian_verb : std::uint32_t {
   tell = 3,      // followed by `size` bytes: address '\0' and the bytes to send there
   farewell = 4,  // the agent leaves in order: kill nothing, tell nobody
   mark = 5,      // followed by `size` bytes: "NAME=VALUE" in the environment of every worker
+  cgroup = 6,    // followed by `size` bytes: the path of the workers' cgroup
 };
 
 struct guardian_message {
   guardian_verb word;
   std::int32_t group;  // add, remove
   std::uint32_t port;  // tell
-  std::uint32_t size;  // tell, mark
+  std::uint32_t size;  // tell, mark, cgroup
 };
 
 inline guardian_message add_group_message(pid_t group) {

@@ -1,5 +1,6 @@
 #include "launcher/process/guardian_process.hpp"
 
+#include "launcher/process/cgroup.hpp"
 #include "launcher/process/guardian_message.hpp"
 #include "launcher/process/guardian_sender.hpp"
 #include "launcher/process/process_table.hpp"
@@ -9,6 +10,8 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <functional>
+#include <set>
 #include <string>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -28,6 +31,7 @@ struct charge {
   std::uint16_t port = 0;
   std::string bytes;
   std::string mark;
+  std::string cgroup;
   bool farewell = false;
 };
 
@@ -58,6 +62,9 @@ void take_message(const guardian_message& message, const std::string& body, char
       break;
     case guardian_verb::mark:
       known.mark = body;
+      break;
+    case guardian_verb::cgroup:
+      known.cgroup = body;
       break;
   }
 }
@@ -102,21 +109,33 @@ bool kill_groups(const std::vector<pid_t>& groups, clock::time_point deadline) {
 
 // The same for who has left its worker's group. Each look starts anew: they may fork meanwhile. The
 // guardian of a ddprun among them ends by itself, after its own workers.
-bool kill_marked(const std::string& mark, clock::time_point deadline, std::size_t& killed) {
-  std::vector<pid_t> known;
+bool kill_all(const std::function<std::vector<pid_t>()>& find, clock::time_point deadline,
+              std::set<pid_t>& killed) {
   while (true) {
-    std::vector<pid_t> left = processes_with(mark);
+    std::vector<pid_t> left = find();
     std::erase_if(left, [](pid_t pid) { return process_name(pid) == guardian_name; });
     if (left.empty()) return true;
     if (clock::now() >= deadline) return false;
-    for (const pid_t pid : left) {
+    for (const pid_t pid : left)
       ::kill(pid, SIGKILL);
-      if (std::find(known.begin(), known.end(), pid) == known.end()) known.push_back(pid);
-    }
-    killed = known.size();
+    killed.insert(left.begin(), left.end());
     const timespec pause{0, 1'000'000};
     ::nanosleep(&pause, nullptr);
   }
+}
+
+// Who has left both the group and the cgroup is found by its environment; that look comes last, for
+// it may block.
+bool kill_escaped(const charge& known, clock::time_point deadline, std::set<pid_t>& killed) {
+  bool all_dead = true;
+  if (!known.cgroup.empty()) {
+    all_dead &= kill_all([&] { return processes_in_cgroup(known.cgroup); }, deadline, killed);
+    remove_cgroup(known.cgroup);
+  }
+  if (!known.mark.empty()) {
+    all_dead &= kill_all([&] { return processes_with(known.mark); }, deadline, killed);
+  }
+  return all_dead;
 }
 
 // The daemon ends the connection once it has read the word. One that is just being started again,
@@ -170,9 +189,9 @@ void run_guardian(int death_pipe) {
   if (known.farewell) ::_exit(0);
   const auto deadline = clock::now() + guardian_limit;
   bool all_dead = kill_groups(known.groups, deadline);
-  std::size_t escaped = 0;
-  if (!known.mark.empty()) all_dead &= kill_marked(known.mark, deadline, escaped);
-  if (!known.groups.empty() || escaped != 0) report(known, escaped, all_dead);
+  std::set<pid_t> escaped;
+  all_dead &= kill_escaped(known, deadline, escaped);
+  if (!known.groups.empty() || !escaped.empty()) report(known, escaped.size(), all_dead);
   if (all_dead && !known.bytes.empty()) {
     tell_daemon(known);
   }

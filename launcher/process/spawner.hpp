@@ -31,6 +31,7 @@ struct spawn_request {
   bool capture = true;                   // stdout and stderr to pipes; false: shared with us
   int standard_input = -1;               // a descriptor of ours for it; -1: shared with us
   int announce_to = -1;                  // the guardian's pipe, told of the group before exec
+  int cgroup = -1;           // its folder, see cgroup.hpp; -1, or where that fails: ours
   bool outlives_us = false;  // for the guardian: no death signal, and all signals held back
 };
 

@@ -11,7 +11,7 @@
 namespace ddprun {
 
 stray_reaper::stray_reaper(boost::asio::any_io_executor executor, spawner& spawn)
-    : child_ended_(executor), spawner_(spawn), marks_(executor) {
+    : child_ended_(executor), spawner_(spawn), cgroup_(cgroup::make()), marks_(executor) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   for (const pid_t pid : list_children()) {
     if (!spawner_.owns(pid) && !is_dead(pid)) found_here_.insert(pid);
@@ -50,29 +50,48 @@ void stray_reaper::reap() {
 
 std::vector<pid_t> stray_reaper::kill_strays() {
   while (true) {
-    std::vector<pid_t> left;
-    std::vector<pid_t> undecided;
+    // Those first: a child of theirs that dies becomes ours.
+    std::vector<pid_t> left = kill_members();
     bool reaped = false;
-    for (const pid_t pid : list_children()) {
-      if (spawner_.owns(pid)) continue;
-      // A debugger may keep a dead one: that stays, and is no reason to look for ever.
-      if (is_dead(pid) && forget(pid)) {
-        reaped = true;
-        continue;
-      }
-      const origin from = origin_of(pid);
-      if (from == origin::elsewhere) continue;
-      left.push_back(pid);
-      if (from == origin::unknown) {
-        undecided.push_back(pid);
-      } else {
-        ::kill(pid, SIGKILL);
-      }
+    for (const pid_t orphan : kill_orphans(reaped)) {
+      if (std::find(left.begin(), left.end(), orphan) == left.end()) left.push_back(orphan);
     }
-    ask_for_marks(std::move(undecided));
     // Who was dead when we looked may have left us a child after the list was made.
     if (!left.empty() || !reaped) return left;
   }
+}
+
+std::vector<pid_t> stray_reaper::kill_members() const {
+  if (!cgroup_) return {};
+  std::vector<pid_t> left = processes_in_cgroup(cgroup_->path());
+  std::erase_if(
+      left, [&](pid_t pid) { return spawner_.owns(pid) || process_name(pid) == guardian_name; });
+  for (const pid_t pid : left)
+    ::kill(pid, SIGKILL);
+  return left;
+}
+
+std::vector<pid_t> stray_reaper::kill_orphans(bool& reaped) {
+  std::vector<pid_t> left;
+  std::vector<pid_t> undecided;
+  for (const pid_t pid : list_children()) {
+    if (spawner_.owns(pid)) continue;
+    // A debugger may keep a dead one: that stays, and is no reason to look for ever.
+    if (is_dead(pid) && forget(pid)) {
+      reaped = true;
+      continue;
+    }
+    const origin from = origin_of(pid);
+    if (from == origin::elsewhere) continue;
+    left.push_back(pid);
+    if (from == origin::unknown) {
+      undecided.push_back(pid);
+    } else {
+      ::kill(pid, SIGKILL);
+    }
+  }
+  ask_for_marks(std::move(undecided));
+  return left;
 }
 
 stray_reaper::origin stray_reaper::origin_of(pid_t pid) const {

@@ -14,13 +14,13 @@
 // The guardian of a ddprun among the strays is neither killed nor waited for: all that it has left
 // to kill are strays of ours, and then it has a word for its daemon.
 //
-// There is no cgroup for the workers: to move one in takes 8 ms a worker on the way to its exec,
-// Boost's launcher cannot fork into one (CLONE_INTO_CGROUP), and the cgroup that we are in is not
-// ours alone to kill.
+// Where a cgroup of our own is allowed, the workers are in it, and all who are in it are strays,
+// too: those who have cleared their environment, and those whose parents still live.
 //
 // Thread rule: the main thread; handlers on the executor.
 #pragma once
 
+#include "launcher/process/cgroup.hpp"
 #include "launcher/process/errand.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/process/spawner.hpp"
@@ -28,6 +28,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/signal_set.hpp>
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -43,6 +44,10 @@ class stray_reaper {
   // "NAME=VALUE", which every worker has in its environment and nobody else on this host.
   void mark(const std::string& entry) { mark_ = entry; }
 
+  // For spawn_request::cgroup and the guardian; -1 and empty where there is none.
+  int cgroup_fd() const { return cgroup_ ? cgroup_->fd() : -1; }
+  std::string cgroup_path() const { return cgroup_ ? cgroup_->path() : std::string(); }
+
   // SIGKILL to every stray there is now. Those that have not died of it before; empty when there is
   // none left, and none can come but from the spawner's children.
   std::vector<pid_t> kill_strays();
@@ -56,12 +61,15 @@ class stray_reaper {
 
   void watch();
   bool forget(pid_t pid);  // reaps it; false: it cannot be
+  std::vector<pid_t> kill_orphans(bool& reaped);
+  std::vector<pid_t> kill_members() const;
   origin origin_of(pid_t pid) const;
   void ask_for_marks(std::vector<pid_t> pids);
 
   boost::asio::signal_set child_ended_;
   spawner& spawner_;
   std::string mark_;
+  std::optional<cgroup> cgroup_;
   std::set<pid_t> found_here_;   // they were children before us, and live
   bool strangers_come_ = false;  // not every orphan is our workers'
   std::set<pid_t> marked_;       // where strangers come: looked at, and ours

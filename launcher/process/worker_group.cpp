@@ -54,6 +54,7 @@ void worker_group::state::fork_one(worker& one, const std::string& program) {
   request.argv = one.command.argv;
   request.environment = std::move(one.command.environment);
   if (guardian_ != nullptr) request.announce_to = guardian_->announce_fd();
+  if (strays != nullptr) request.cgroup = strays->cgroup_fd();
   const auto index = next;
   spawn_handlers called;
   called.executed = [weak = weak_from_this(), index] {

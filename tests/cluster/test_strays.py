@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from tests.support import cgroups
 from tests.support.cluster import BIN, Program, WORKER, wait_for
 
 
@@ -137,10 +138,92 @@ def test_children_that_the_agent_had_before_it_was_ddprun_live_on(cluster, stray
     strays.order(0)
     cluster.order(0, "exit 3")
     cluster.started(2, 1)
-    # Among strangers, one that has cleared its environment cannot be told from them.
-    assert len(strays.alive()) == 1
+    # Among strangers, one that has cleared its environment is known by its cgroup alone.
+    assert len(strays.alive()) == (0 if cgroups.allowed() else 1)
     cluster.finish(1)
     assert agent.wait() == 0
     assert len(before) == 1 and lives(before[0])
     os.kill(before[0], signal.SIGKILL)
     cluster.nothing_left()
+
+
+def test_a_stray_without_an_environment_dies_with_an_agent_that_is_killed(cluster, strays):
+    cgroups.needed()
+    agent = cluster.agent("", workers=2)
+    cluster.started(1, 2)
+    strays.order(0)
+    strays.order(1)
+    folder = cgroups.of(agent)
+    assert set(strays.pids()) < {int(pid) for pid in (folder / "cgroup.procs").read_text().split()}
+    agent.kill()
+    wait_for("the strays to be killed", lambda: not strays.alive())
+    wait_for("the cgroup to be taken away", lambda: not folder.exists())
+    cluster.nothing_left()
+
+
+def test_a_guardian_that_was_started_again_knows_the_cgroup(cluster, strays):
+    cgroups.needed()
+    agent = cluster.agent("", workers=1)
+    cluster.started(1, 1)
+    strays.order(0)
+
+    def guardian():
+        children = open(f"/proc/{agent.pid}/task/{agent.pid}/children").read().split()
+        names = {int(pid): open(f"/proc/{pid}/comm").read().strip() for pid in children}
+        return [pid for pid, name in names.items() if "guard" in name]
+
+    first = wait_for("the guardian", guardian)
+    os.kill(first[0], signal.SIGKILL)
+    wait_for("another guardian", lambda: guardian() not in ([], first))
+    agent.kill()
+    wait_for("the strays to be killed", lambda: not strays.alive())
+    cluster.nothing_left()
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_the_cgroup_goes_with_the_run_and_what_workers_made_in_it(cluster, strays, code):
+    cgroups.needed()
+    agent = cluster.agent("", workers=1)
+    cluster.started(1, 1)
+    folder = cgroups.of(agent)
+    # As a container runtime in a worker would do.
+    (folder / "inner").mkdir()
+    strays.order(0)
+    (folder / "inner" / "cgroup.procs").write_text(f"{strays.pids()[-1]}\n")
+    cluster.order(0, f"exit {code}")
+    assert agent.wait() == code
+    assert not strays.alive()
+    assert not folder.exists()
+    cluster.nothing_left()
+
+
+def test_the_cgroup_of_an_agent_that_died_with_its_guardian_is_taken_away_later(cluster):
+    cgroups.needed()
+    agent = cluster.agent("", workers=1)
+    cluster.started(1, 1)
+    folder = cgroups.of(agent)
+    # What dies with its agent is let go of by nobody.
+    guardian = [pid for pid, line in cluster.marked().items()
+                if open(f"/proc/{pid}/comm").read().strip() == "ddprun-guardian"]
+    os.kill(guardian[0], signal.SIGSTOP)
+    agent.kill()
+    os.kill(guardian[0], signal.SIGKILL)
+    agent.wait()
+    cluster.nothing_left()
+    assert folder.exists()
+    after = cluster.agent("", command=["--no-python", "true"])
+    assert after.wait() == 0
+    assert not folder.exists()
+
+
+def test_where_the_cgroup_was_taken_away_workers_start_all_the_same(cluster):
+    cgroups.needed()
+    daemon = cluster.daemon()
+    agent = cluster.agent("node-a", endpoint=f"127.0.0.1:{daemon.port}", nnodes="2")
+    agent.says("waiting for")
+    cgroups.of(agent).rmdir()
+    other = cluster.agent("node-b", endpoint=f"127.0.0.1:{daemon.port}", nnodes="2")
+    cluster.started(1, 2)
+    cluster.finish(2)
+    assert agent.wait() == 0 and other.wait() == 0
+    cluster.nothing_left(but=[daemon])

@@ -160,6 +160,14 @@ TEST_CASE("in a sandbox without clone3 children start all the same") {
   CHECK(status == exit_status{7, 0, false});
 }
 
+TEST_CASE("where a cgroup is none, a child starts in ours") {
+  const unique_fd folder(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  process_fixture fixture;
+  spawn_request request = request_for("exit 7");
+  request.cgroup = folder.get();
+  CHECK(run(fixture, request) == exit_status{7, 0, false});
+}
+
 TEST_CASE("a signal reaches a child in whatever state it is") {
   process_fixture fixture;
   for (int turn = 0; turn < 100; ++turn) {

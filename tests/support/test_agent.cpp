@@ -91,6 +91,7 @@ int main(int argc, char** argv) {
     };
     guard = std::make_unique<guardian>(io.get_executor(), spawn, std::move(forked), say);
     guard->mark(session_mark());
+    guard->cgroup(strays.cgroup_path());
     if (!given.bytes.empty()) guard->tell(given.address, given.port, given.bytes);
     print();
   }
