@@ -54,7 +54,7 @@ JSON = (
 PLACES = [
     (r"nlohmann/", JSON, LIGHT),
     (r"boost/beast", ("rendezvous/server/http_session.cpp",), LIGHT),
-    (r"boost/process", ("launcher/process/boost_spawner.cpp",), LIGHT),
+    (r"boost/process", ("launcher/process/child_launcher.hpp",), LIGHT),
     (r"boost/asio|boost/(?!system/)|spdlog|fmt/|CLI/", (), PURE),
     (r"(random|iostream|fstream|ctime|thread|mutex|unistd\.h|sys/.*)$",
      ("rendezvous/error.cpp",), PURE),
