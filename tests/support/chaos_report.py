@@ -5,6 +5,7 @@ import re
 import time
 import urllib.request
 from collections import defaultdict
+from pathlib import Path
 
 STAMP = re.compile(r"\b(\d\d:\d\d:\d\d\.\d{3})\b")
 LINES = 200
@@ -58,6 +59,30 @@ def daemon_view(chaos):
         return f"no answer: {problem}"
 
 
+def read(path):
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return "?"
+
+
+def threads_text(pid, depth=0):
+    """Where each thread of a process, and of its children, stands: for one that hangs."""
+    lines = []
+    try:
+        tasks = sorted(Path(f"/proc/{pid}/task").iterdir(), key=lambda task: int(task.name))
+    except OSError:
+        return lines
+    for task in tasks:
+        state = read(task / "stat").rpartition(")")[2].split()[:1]
+        lines.append(f"  {'  ' * depth}{task.name} {read(task / 'comm')} {''.join(state)} in "
+                     f"{read(task / 'wchan')}, system call {read(task / 'syscall').split()[:1]}")
+        for child in read(task / "children").split():
+            if child.isdigit():
+                lines += threads_text(int(child), depth + 1)
+    return lines
+
+
 def report(chaos, text):
     setting = chaos.setting
     rows, loose = program_lines(chaos.cluster)
@@ -81,4 +106,9 @@ def report(chaos, text):
         *[line for _, line in rows[-LINES:]],
         "--- lines without a time",
         *loose[-LINES_WITHOUT_TIME:],
+        "--- threads",
+        *[line for program in chaos.cluster.programs if program.running()
+          for line in threads_text(program.pid)],
+        # Once more: of a long log the end is kept.
+        text,
     ])
