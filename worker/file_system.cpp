@@ -6,8 +6,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
+#include <new>
+#include <optional>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace ddprun::worker {
 namespace {
@@ -57,21 +60,48 @@ error_code write_all(int file, std::string_view bytes) {
   return {};
 }
 
+result<std::string> read_bytes(int file, std::size_t size) {
+  std::string bytes;
+  try {
+    bytes.resize(size);
+  } catch (const std::bad_alloc&) {
+    return error_code(ENOMEM, boost::system::system_category());
+  }
+  std::size_t have = 0;
+  while (have < size) {
+    const ssize_t count = ::read(file, bytes.data() + have, size - have);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return last_error();
+    if (count == 0) break;
+    have += static_cast<std::size_t>(count);
+  }
+  bytes.resize(have);
+  return bytes;
+}
+
+// Opens it, and says how long it is. A pipe of that name must not keep us waiting for a writer.
+error_code open_file(const std::string& path, std::optional<descriptor>& file, std::size_t& size) {
+  file.emplace(open_retrying(path, O_RDONLY | O_NONBLOCK));
+  if (!*file) return last_error();
+  struct stat status {};
+  if (::fstat(file->number(), &status) != 0) return last_error();
+  if (!S_ISREG(status.st_mode)) return errc::not_found;
+  size = static_cast<std::size_t>(status.st_size);
+  return {};
+}
+
 class posix final : public file_system {
  public:
-  error_code make_folder(const std::string& path) override {
-    for (std::size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
-      const std::string part = path.substr(0, slash);
-      if (::mkdir(part.c_str(), 0777) != 0) {
-        const error_code error = last_error();
-        struct stat status {};
-        // What is there already is fine, whatever mkdir says of it (a read-only file system
-        // says EROFS for some, an automounter EACCES).
-        if (::stat(part.c_str(), &status) != 0) return error;
-        if (!S_ISDIR(status.st_mode)) return {ENOTDIR, boost::system::system_category()};
-      }
-      if (slash == std::string::npos) return {};
-    }
+  error_code make_folder(const std::string& path, bool& made) override {
+    made = ::mkdir(path.c_str(), 0777) == 0;
+    if (made) return {};
+    const error_code error = last_error();
+    struct stat status {};
+    // What is there already is fine, whatever mkdir says of it (a read-only file system says EROFS
+    // for some, an automounter EACCES).
+    if (::stat(path.c_str(), &status) != 0) return error;
+    if (!S_ISDIR(status.st_mode)) return {ENOTDIR, boost::system::system_category()};
+    return {};
   }
 
   error_code write_new(const std::string& path,
@@ -117,23 +147,20 @@ class posix final : public file_system {
   }
 
   result<std::string> read(const std::string& path, std::size_t bytes_max) override {
-    descriptor file(open_retrying(path, O_RDONLY));
-    if (!file) return last_error();
-    struct stat status {};
-    if (::fstat(file.number(), &status) != 0) return last_error();
-    const auto size = static_cast<std::size_t>(status.st_size);
+    std::optional<descriptor> file;
+    std::size_t size = 0;
+    if (auto error = open_file(path, file, size)) return error;
     if (size > bytes_max) return make_error_code(errc::limit_reached);
-    std::string bytes(size, '\0');
-    std::size_t have = 0;
-    while (have < size) {
-      const ssize_t count = ::read(file.number(), bytes.data() + have, size - have);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return last_error();
-      if (count == 0) break;
-      have += static_cast<std::size_t>(count);
-    }
-    bytes.resize(have);
-    return bytes;
+    return read_bytes(file->number(), size);
+  }
+
+  result<file_head> read_head(const std::string& path, std::size_t bytes_max) override {
+    std::optional<descriptor> file;
+    std::size_t size = 0;
+    if (auto error = open_file(path, file, size)) return error;
+    auto bytes = read_bytes(file->number(), std::min(size, bytes_max));
+    if (!bytes) return bytes.error();
+    return file_head{std::move(*bytes), size};
   }
 };
 

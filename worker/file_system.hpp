@@ -9,18 +9,24 @@
 
 #include "rendezvous/error.hpp"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace ddprun::worker {
 
+struct file_head {
+  std::string bytes;
+  std::uint64_t file_bytes = 0;
+};
+
 class file_system {
  public:
   virtual ~file_system() = default;
 
-  // Makes the folder and those above it; no error when it is there.
-  virtual error_code make_folder(const std::string& path) = 0;
+  // Makes one folder in one that is there. No error, and `made` is false, when it is there already.
+  virtual error_code make_folder(const std::string& path, bool& made) = 0;
 
   // Makes a new file, writes all of `parts` one after the other, syncs the bytes to the disk, and
   // closes it. An existing file is an error (EEXIST) and stays as it is. On another error the file
@@ -38,8 +44,12 @@ class file_system {
   // The names in the folder, in no order, without "." and "..".
   virtual result<std::vector<std::string>> list(const std::string& path) = 0;
 
-  // The whole file; errc::limit_reached when it is longer than `bytes_max`.
+  // The whole file. errc::limit_reached: it is longer than `bytes_max`; errc::not_found: what has
+  // that name is no file but a folder, a pipe or the like.
   virtual result<std::string> read(const std::string& path, std::size_t bytes_max) = 0;
+
+  // Its first bytes, at most so many, and the length of all of it.
+  virtual result<file_head> read_head(const std::string& path, std::size_t bytes_max) = 0;
 };
 
 file_system& posix_file_system();

@@ -10,7 +10,6 @@
 namespace ddprun::worker {
 namespace {
 
-constexpr std::size_t snapshot_bytes_max = std::size_t{1} << 36;  // 64 GiB
 constexpr std::size_t claim_bytes_max = 4096;
 constexpr int attempts_max = 100;  // against others that claim or remove at the same moment
 constexpr std::string_view temporary_suffix = ".tmp";
@@ -44,6 +43,31 @@ std::vector<snapshot_order> newest_first(const std::vector<std::string>& names) 
   return orders;
 }
 
+// For a person who looks at the file.
+std::string why(const error_code& error) {
+  if (error == errc::version_mismatch) return "it has a newer format than this program can read";
+  if (error == errc::limit_reached) {
+    return "it is longer than " + std::to_string(snapshot_bytes_max) + " bytes";
+  }
+  if (error == errc::not_found) return "it is no file";
+  return error.message();
+}
+
+bool may_be_skipped(const error_code& error) {
+  return error == errc::damaged || error == errc::not_found;
+}
+
+std::string folder_above(const std::string& path) {
+  const std::size_t slash = path.find_last_of('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// Removed by its writer while we looked; on NFS that has a name of its own.
+bool has_vanished(const error_code& error) {
+  return is(error, ENOENT) || is(error, ESTALE);
+}
+
 // What is wrong with a file, or nothing when `candidate` is filled.
 error_code load(file_system& files, snapshot_order order, snapshot& candidate) {
   auto bytes = files.read(candidate.path, snapshot_bytes_max);
@@ -65,6 +89,7 @@ void write_to_stderr(const std::string& line) {
 
 result<std::optional<snapshot>> newest_snapshot(file_system& files, const std::string& folder,
                                                 const message_handler& on_message) {
+  std::string vanished;
   for (int attempt = 0; attempt < attempts_max; ++attempt) {
     const auto names = files.list(folder);
     if (!names && is(names.error(), ENOENT)) return std::optional<snapshot>();
@@ -73,13 +98,14 @@ result<std::optional<snapshot>> newest_snapshot(file_system& files, const std::s
       return names.error();
     }
     const auto orders = newest_first(*names);
-    bool vanished = false;
+    std::size_t damaged = 0;
+    vanished.clear();
     for (const auto order : orders) {
       snapshot candidate;
       candidate.path = folder + "/" + snapshot_name(order);
       const error_code error = load(files, order, candidate);
-      if (is(error, ENOENT)) {
-        vanished = true;  // its writer has just removed it, for a newer one
+      if (has_vanished(error)) {  // for a newer one
+        vanished = candidate.path + ": " + error.message();
         break;
       }
       if (!error) {
@@ -91,15 +117,24 @@ result<std::optional<snapshot>> newest_snapshot(file_system& files, const std::s
         }
         return std::optional<snapshot>(std::move(candidate));
       }
-      const bool file_is_bad = error == errc::damaged || error == errc::version_mismatch ||
-                               error == errc::limit_reached || is(error, EIO);
-      on_message("snapshot " + candidate.path + (file_is_bad ? " skipped: " : ": ") +
-                 error.message());
-      if (!file_is_bad) return error;
+      if (!may_be_skipped(error)) {
+        on_message("snapshot " + candidate.path + " cannot be read: " + why(error) +
+                   "; start again when it can be, or move it away to go on from the one before it");
+        return error;
+      }
+      on_message("snapshot " + candidate.path + " skipped: " + why(error));
+      if (error == errc::damaged) ++damaged;
     }
-    if (!vanished) return std::optional<snapshot>();
+    if (!vanished.empty()) continue;
+    if (damaged != 0) {
+      on_message("no snapshot in " + folder +
+                 " can be read; to begin from the start, move the damaged ones away");
+      return make_error_code(errc::damaged);
+    }
+    return std::optional<snapshot>();
   }
-  on_message("cannot read the snapshot folder " + folder + ": its files change all the time");
+  on_message("cannot read the snapshot folder " + folder + ": its files go all the time, last " +
+             vanished);
   return make_error_code(errc::timed_out);
 }
 
@@ -111,11 +146,28 @@ error_code snapshot_writer::say(error_code error, const std::string& what) const
 result<snapshot_writer> snapshot_writer::open(file_system& files, snapshot_options options) {
   DDPRUN_ASSERT(options.keep >= 1);
   snapshot_writer writer(files, std::move(options));
-  if (auto error = files.make_folder(writer.options_.folder)) {
+  if (auto error = writer.make_folders()) {
     return writer.say(error, "cannot make the snapshot folder " + writer.options_.folder);
   }
   if (auto error = writer.claim()) return error;
   return writer;
+}
+
+// A folder that was made survives a power cut once the one above it is synced.
+error_code snapshot_writer::make_folders() const {
+  const std::string& folder = options_.folder;
+  for (std::size_t slash = folder.find('/', 1);; slash = folder.find('/', slash + 1)) {
+    const std::string part = folder.substr(0, slash);
+    bool made = false;
+    if (auto error = files_->make_folder(part, made)) return error;
+    const bool is_last = slash == std::string::npos;
+    if (made || is_last) {
+      const auto error = files_->sync_folder(folder_above(part));
+      // One that is there may have been made by somebody who was killed before this.
+      if (error && made) return error;
+    }
+    if (is_last) return {};
+  }
 }
 
 // Finds the highest tenure in the folder; refuses when its owner is a newer round of our instance.
@@ -133,8 +185,9 @@ error_code snapshot_writer::check_claim(const std::vector<std::string>& names,
   if (claim_max == 0 || options_.instance == 0) return {};
   const auto text = files_->read(path(claim_name(claim_max)), claim_bytes_max);
   if (!text) {
-    // Gone already: somebody has claimed after it, and the caller's own claim will collide.
-    return is(text.error(), ENOENT)
+    // Gone already: somebody has claimed after it, and the caller's own claim will collide. What is
+    // no file is no claim.
+    return has_vanished(text.error()) || text.error() == errc::not_found
                ? error_code{}
                : say(text.error(), "cannot read " + path(claim_name(claim_max)));
   }
@@ -157,6 +210,11 @@ error_code snapshot_writer::claim() {
     if (!names) return say(names.error(), "cannot read the snapshot folder " + folder);
     std::uint64_t tenure_max = 0;
     if (auto error = check_claim(*names, tenure_max)) return error;
+    if (tenure_max == tenure_limit) {
+      return say(errc::limit_reached, "snapshot folder " + folder +
+                                          ": a name in it has the number " +
+                                          std::to_string(tenure_max) + ", move that away");
+    }
     tenure_ = tenure_max + 1;
     const std::string claim = path(claim_name(tenure_));
     auto error = files_->write_new(claim, {text});
@@ -167,6 +225,7 @@ error_code snapshot_writer::claim() {
       return say(error, "cannot write in the snapshot folder " + folder);
     }
     remove_leftovers(*names);
+    verify(*names);
     return {};
   }
   return say(errc::timed_out, "cannot claim the snapshot folder " + folder);
@@ -177,6 +236,27 @@ void snapshot_writer::remove_leftovers(const std::vector<std::string>& names) co
   for (const auto& name : names) {
     const bool temporary = name.starts_with("snapshot-") && name.ends_with(temporary_suffix);
     if (temporary || parse_claim_name(name)) (void)files_->remove(path(name));
+  }
+}
+
+// Only headers: to read all of them would cost as much as to save them.
+void snapshot_writer::verify(const std::vector<std::string>& names) {
+  for (const auto order : newest_first(names)) {
+    const std::string name = path(snapshot_name(order));
+    error_code error;
+    if (const auto head = files_->read_head(name, snapshot_header_bytes)) {
+      const auto info = check_snapshot_head(head->bytes, head->file_bytes);
+      if (info && info->tenure == order.tenure && info->step == order.step) {
+        verified_.insert(order);
+        continue;
+      }
+      error = info ? make_error_code(errc::damaged) : info.error();
+    } else {
+      error = head.error();
+    }
+    if (!has_vanished(error)) {
+      options_.on_message("snapshot " + name + " will not be removed: " + why(error));
+    }
   }
 }
 
@@ -196,8 +276,12 @@ result<std::string> snapshot_writer::save(std::uint64_t step, std::uint64_t epoc
     }
   }
   const snapshot_info info{tenure_, options_.instance, options_.round, step, epoch};
-  const std::string name = snapshot_name({tenure_, step});
-  const std::string final_path = path(name);
+  const std::string final_path = path(snapshot_name({tenure_, step}));
+  if (payload.size() > snapshot_bytes_max - snapshot_header_bytes) {
+    options_.on_message("cannot save snapshot " + final_path + " (" +
+                        std::to_string(payload.size()) + " bytes): " + why(errc::limit_reached));
+    return make_error_code(errc::limit_reached);
+  }
   const std::string temporary = final_path + std::string(temporary_suffix);
   const std::string header = encode_snapshot_header(info, payload);
   (void)files_->remove(temporary);  // of a save of ours that failed; nobody else has our tenure
@@ -211,20 +295,25 @@ result<std::string> snapshot_writer::save(std::uint64_t step, std::uint64_t epoc
   if (auto unsynced = files_->sync_folder(options_.folder)) {
     return say(unsynced, "cannot sync the snapshot folder " + options_.folder);
   }
-  auto all = *names;
-  if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(name);
-  remove_beyond_keep(all);
+  // What somebody else has removed is not one of those that we keep.
+  std::erase_if(verified_, [&](snapshot_order order) {
+    return std::find(names->begin(), names->end(), snapshot_name(order)) == names->end();
+  });
+  verified_.insert({tenure_, step});
+  remove_beyond_keep();
   return final_path;
 }
 
-void snapshot_writer::remove_beyond_keep(const std::vector<std::string>& names) const {
-  const auto orders = newest_first(names);
-  for (std::size_t at = options_.keep; at < orders.size(); ++at) {
-    const std::string old = path(snapshot_name(orders[at]));
+void snapshot_writer::remove_beyond_keep() {
+  const std::vector<snapshot_order> oldest_first(verified_.begin(), verified_.end());
+  for (std::size_t at = 0; at + options_.keep < oldest_first.size(); ++at) {
+    const std::string old = path(snapshot_name(oldest_first[at]));
     const error_code error = files_->remove(old);
-    if (error && !is(error, ENOENT)) {
+    if (error && !has_vanished(error)) {
       options_.on_message("cannot remove the old snapshot " + old + ": " + error.message());
+      continue;
     }
+    verified_.erase(oldest_first[at]);
   }
 }
 

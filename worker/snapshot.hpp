@@ -10,7 +10,8 @@
 //
 // A save writes a temporary file, syncs it, renames it, syncs the folder, and only then removes
 // snapshots beyond the newest `keep`. Until then the old ones stay as they are: a full disk or a
-// read-only folder costs the new snapshot, never an old one.
+// read-only folder costs the new snapshot, never an old one. Nothing is removed but what the writer
+// has written itself or whose header it has read: a file that cannot be read stays for ever.
 //
 // All ranks must go on from the same snapshot: let rank 0 read and hand it to the others, or the
 // choice of it (two ranks that look at different moments may see different newest ones). The
@@ -27,11 +28,14 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace ddprun::worker {
+
+constexpr std::uint64_t snapshot_bytes_max = std::uint64_t{1} << 36;  // 64 GiB, of a whole file
 
 // Receives one line a time, without its end. The default writes it to stderr.
 using message_handler = std::function<void(const std::string& line)>;
@@ -46,7 +50,11 @@ struct snapshot {
 
 // The newest whole snapshot in the folder; none when there is none, or no such folder. Files that
 // are torn or damaged are skipped, each with a message, and so are those that an older round left
-// with a higher step than the newest. An error when a file or the folder cannot be read at all.
+// with a higher step than the newest.
+//
+// Any other trouble is an error, and training must not begin: a disk that cannot read for a moment,
+// a file of a newer format, snapshots of which every one is damaged. Going on would throw the
+// history away.
 result<std::optional<snapshot>> newest_snapshot(file_system& files, const std::string& folder,
                                                 const message_handler& on_message);
 
@@ -64,7 +72,7 @@ class snapshot_writer {
   static result<snapshot_writer> open(file_system& files, snapshot_options options);
 
   // Saves and returns the path. `step` must not fall between two saves of one writer; saving a
-  // step again replaces it.
+  // step again replaces it. errc::limit_reached: more than snapshot_bytes_max with its header.
   result<std::string> save(std::uint64_t step, std::uint64_t epoch, std::string_view payload);
 
   std::uint64_t tenure() const { return tenure_; }
@@ -77,12 +85,15 @@ class snapshot_writer {
   error_code say(error_code error, const std::string& what) const;
   error_code claim();
   error_code check_claim(const std::vector<std::string>& names, std::uint64_t& tenure_max) const;
+  error_code make_folders() const;
   void remove_leftovers(const std::vector<std::string>& names) const;
-  void remove_beyond_keep(const std::vector<std::string>& names) const;
+  void verify(const std::vector<std::string>& names);
+  void remove_beyond_keep();
 
   file_system* files_;
   snapshot_options options_;
   std::uint64_t tenure_ = 0;
+  std::set<snapshot_order> verified_;  // written by us, or with a header that we have read
 };
 
 }  // namespace ddprun::worker

@@ -70,19 +70,27 @@ std::string encode_snapshot_header(const snapshot_info& info, std::string_view p
   return bytes;
 }
 
-result<snapshot_info> check_snapshot(std::string_view file) {
-  if (file.size() < snapshot_header_bytes || !file.starts_with(magic)) return errc::damaged;
-  if (crc32c(file.substr(0, 68)) != number_at<std::uint32_t>(file, 68)) return errc::damaged;
-  if (number_at<std::uint32_t>(file, 8) != format_version) return errc::version_mismatch;
-  const std::string_view payload = file.substr(snapshot_header_bytes);
-  if (payload.size() != number_at<std::uint64_t>(file, 56)) return errc::damaged;
-  if (crc32c(payload) != number_at<std::uint32_t>(file, 64)) return errc::damaged;
+result<snapshot_info> check_snapshot_head(std::string_view head, std::uint64_t file_bytes) {
+  if (head.size() < snapshot_header_bytes || !head.starts_with(magic)) return errc::damaged;
+  if (crc32c(head.substr(0, 68)) != number_at<std::uint32_t>(head, 68)) return errc::damaged;
+  if (number_at<std::uint32_t>(head, 8) != format_version) return errc::version_mismatch;
+  if (file_bytes - snapshot_header_bytes != number_at<std::uint64_t>(head, 56)) {
+    return errc::damaged;
+  }
   snapshot_info info;
-  info.tenure = number_at<std::uint64_t>(file, 16);
-  info.instance = number_at<std::uint64_t>(file, 24);
-  info.round = number_at<std::uint64_t>(file, 32);
-  info.step = number_at<std::uint64_t>(file, 40);
-  info.epoch = number_at<std::uint64_t>(file, 48);
+  info.tenure = number_at<std::uint64_t>(head, 16);
+  info.instance = number_at<std::uint64_t>(head, 24);
+  info.round = number_at<std::uint64_t>(head, 32);
+  info.step = number_at<std::uint64_t>(head, 40);
+  info.epoch = number_at<std::uint64_t>(head, 48);
+  return info;
+}
+
+result<snapshot_info> check_snapshot(std::string_view file) {
+  const auto info = check_snapshot_head(file, file.size());
+  if (!info) return info.error();
+  const std::string_view payload = file.substr(snapshot_header_bytes);
+  if (crc32c(payload) != number_at<std::uint32_t>(file, 64)) return errc::damaged;
   return info;
 }
 
@@ -98,7 +106,7 @@ std::optional<snapshot_order> parse_snapshot_name(std::string_view name) {
   if (dash == std::string_view::npos) return std::nullopt;
   const auto tenure = parse_padded(name.substr(0, dash));
   const auto step = parse_padded(name.substr(dash + 1));
-  if (!tenure || !step) return std::nullopt;
+  if (!tenure || !step || *tenure > tenure_limit) return std::nullopt;
   return snapshot_order{*tenure, *step};
 }
 
@@ -108,7 +116,8 @@ std::string claim_name(std::uint64_t tenure) {
 
 std::optional<std::uint64_t> parse_claim_name(std::string_view name) {
   if (!take_prefix(name, claim_prefix)) return std::nullopt;
-  return parse_padded(name);
+  const auto tenure = parse_padded(name);
+  return tenure && *tenure <= tenure_limit ? tenure : std::nullopt;
 }
 
 }  // namespace ddprun::worker

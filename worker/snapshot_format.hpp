@@ -13,6 +13,9 @@
 //       64      4  CRC-32C of the payload
 //       68      4  CRC-32C of the 68 bytes before
 //
+// A later version keeps the first 12 bytes and the checksum at 68: so a newer format is told from a
+// damaged file, which may be skipped.
+//
 // Pure: bytes in, values out. A file's name repeats tenure and step, so that a folder can be sorted
 // without opening the files: snapshot-<tenure>-<step>.ddprun, both in at least six digits.
 //
@@ -46,6 +49,12 @@ std::string encode_snapshot_header(const snapshot_info& info, std::string_view p
 // The header of a whole file, its payload checked: errc::damaged when anything is cut short, left
 // over, or does not fit its checksum; errc::version_mismatch for a format of a later version.
 result<snapshot_info> check_snapshot(std::string_view file);
+
+// The same by its header and its length alone: the payload is not looked at.
+result<snapshot_info> check_snapshot_head(std::string_view head, std::uint64_t file_bytes);
+
+// Tenures go up by one from 1: a name with a greater one is nobody's of us.
+constexpr std::uint64_t tenure_limit = std::uint64_t{1} << 62;
 
 // What the name says: `newer` is greater.
 struct snapshot_order {

@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,9 @@ class fault_file_system : public worker::file_system {
     fail_number_ = number;
     fail_once_ = only_once;
   }
+  // Every read of this file, until `heal`.
+  void fail_reads(const std::string& path, int number) { unreadable_[path] = number; }
+  void heal() { unreadable_.clear(); }
   void cut_power(std::size_t step) { cut_step_ = step; }
   void lie_about_file_sync() { file_sync_lies_ = true; }
   void lie_about_folder_sync() { folder_sync_lies_ = true; }
@@ -46,6 +50,10 @@ class fault_file_system : public worker::file_system {
     changes_.clear();
     for (auto& [name, file] : durable_names_)
       tear(*file);
+    for (const std::string& folder : unsynced_folders_) {
+      if (random_() % 2 == 0) lose(folder);
+    }
+    unsynced_folders_.clear();
     names_ = durable_names_;
     cut_ = false;
     cut_step_.reset();
@@ -60,7 +68,13 @@ class fault_file_system : public worker::file_system {
     durable_names_[path] = names_[path];
   }
 
-  error_code make_folder(const std::string&) override { return step(); }
+  error_code make_folder(const std::string& path, bool& made) override {
+    const auto error = step();
+    if (error && !half_done()) return error;
+    made = folders_.insert(path).second;
+    if (made) unsynced_folders_.insert(path);
+    return error;
+  }
 
   error_code write_new(const std::string& path,
                        const std::vector<std::string_view>& parts) override {
@@ -99,13 +113,17 @@ class fault_file_system : public worker::file_system {
     return error;
   }
 
-  error_code sync_folder(const std::string&) override {
+  error_code sync_folder(const std::string& path) override {
     const auto error = step();
     if (error && !half_done()) return error;
-    if (!folder_sync_lies_) {
-      durable_names_ = names_;
-      changes_.clear();
-    }
+    if (folder_sync_lies_) return error;
+    std::erase_if(unsynced_folders_, [&](const auto& made) { return above(made) == path; });
+    const auto is_inside = [&](const std::string& name) { return above(name) == path; };
+    std::erase_if(changes_, [&](const name_change& each) {
+      const bool is_durable = is_inside(each.to.empty() ? each.from : each.to);
+      if (is_durable) apply(each, durable_names_);
+      return is_durable;
+    });
     return error;
   }
 
@@ -120,9 +138,16 @@ class fault_file_system : public worker::file_system {
 
   result<std::string> read(const std::string& path, std::size_t bytes_max) override {
     if (auto error = step()) return error;
+    if (unreadable_.contains(path)) return system_error(unreadable_.at(path));
     if (!names_.contains(path)) return system_error(ENOENT);
     if (names_.at(path)->bytes.size() > bytes_max) return make_error_code(errc::limit_reached);
     return names_.at(path)->bytes;
+  }
+
+  result<worker::file_head> read_head(const std::string& path, std::size_t bytes_max) override {
+    const auto whole = read(path, ~std::size_t{0});
+    if (!whole) return whole.error();
+    return worker::file_head{whole->substr(0, bytes_max), whole->size()};
   }
 
  private:
@@ -163,6 +188,14 @@ class fault_file_system : public worker::file_system {
     if (!change.from.empty()) names.erase(change.from);
     if (!change.to.empty()) names[change.to] = change.what;
   }
+  static std::string above(const std::string& path) {
+    const auto slash = path.rfind('/');
+    return slash == std::string::npos ? "." : path.substr(0, slash);
+  }
+  void lose(const std::string& folder) {
+    folders_.erase(folder);
+    std::erase_if(durable_names_, [&](const auto& each) { return above(each.first) == folder; });
+  }
   void change(name_change change) {
     apply(change, names_);
     changes_.push_back(std::move(change));
@@ -178,7 +211,10 @@ class fault_file_system : public worker::file_system {
 
   name_map names_;
   name_map durable_names_;
-  std::vector<name_change> changes_;  // since the last sync of the folder
+  std::vector<name_change> changes_;  // since the last sync of their folder
+  std::set<std::string> folders_;
+  std::set<std::string> unsynced_folders_;  // made since the one above them was synced
+  std::map<std::string, int> unreadable_;
   std::mt19937 random_;
   std::size_t steps_ = 0;
   std::optional<std::size_t> fail_step_;

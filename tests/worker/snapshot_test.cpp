@@ -4,6 +4,8 @@
 #include "tests/worker/fault_file_system.hpp"
 #include "worker/checksum.hpp"
 
+#include <cerrno>
+
 namespace ddprun::tests {
 namespace {
 
@@ -79,8 +81,10 @@ TEST_CASE("every prefix and every flipped bit of a snapshot is found damaged", "
 }
 
 TEST_CASE("names of snapshots are read back, and only in the one form", "[snapshot]") {
-  for (const snapshot_order order :
-       {snapshot_order{1, 10}, {999999, 0}, {1000000, 12345678}, {~std::uint64_t{0}, 7}}) {
+  for (const snapshot_order order : {snapshot_order{1, 10},
+                                     {999999, 0},
+                                     {1000000, 12345678},
+                                     {tenure_limit, ~std::uint64_t{0}}}) {
     CHECK(parse_snapshot_name(snapshot_name(order)) == order);
   }
   CHECK(snapshot_name({3, 40}) == "snapshot-000003-000040.ddprun");
@@ -88,7 +92,8 @@ TEST_CASE("names of snapshots are read back, and only in the one form", "[snapsh
        {"", "snapshot-", "snapshot-3-40.ddprun", "snapshot-0000003-000040.ddprun",
         "snapshot-000003-000040.ddprun.tmp", "snapshot-000003.ddprun", "snapshot--.ddprun",
         "snapshot-000003-00004x.ddprun", "snapshot-000003-000040-000050.ddprun", "claim-000003",
-        "snapshot-000003-99999999999999999999999.ddprun"}) {
+        "snapshot-000003-99999999999999999999999.ddprun",
+        "snapshot-18446744073709551615-000001.ddprun"}) {
     CHECK(!parse_snapshot_name(name));
   }
   CHECK(parse_claim_name(claim_name(12)) == 12);
@@ -148,6 +153,97 @@ TEST_CASE("a torn or damaged snapshot is skipped with a message", "[snapshot]") 
   CHECK(test.messages ==
         std::vector<std::string>{"snapshot f/snapshot-000001-000030.ddprun skipped: damaged data",
                                  "snapshot f/snapshot-000001-000020.ddprun skipped: damaged data"});
+}
+
+TEST_CASE("where every snapshot is damaged training does not begin anew", "[snapshot]") {
+  folder_under_test test;
+  auto writer = test.open(1);
+  REQUIRE(writer->save(10, 1, "payload").has_value());
+  test.files.bytes("f/snapshot-000001-000010.ddprun").pop_back();
+  CHECK(newest_snapshot(test.files, "f", test.keep_messages()).error() == errc::damaged);
+  CHECK(test.messages.back() ==
+        "no snapshot in f can be read; to begin from the start, move the damaged ones away");
+}
+
+TEST_CASE("what cannot be read now is no damage, and is waited for", "[snapshot]") {
+  struct trouble {
+    int number;
+    bool in_all;
+  };
+  for (const auto [number, in_all] :
+       {trouble{EIO, false}, trouble{EIO, true}, trouble{EACCES, false}, trouble{ENOMEM, true},
+        trouble{ESTALE, false}, trouble{ESTALE, true}}) {
+    INFO("errno " << number << ", in all " << in_all);
+    folder_under_test test;
+    auto yesterday = test.open(1, 77);
+    for (const std::uint64_t step : {10, 20, 30})
+      REQUIRE(yesterday->save(step, step, "payload").has_value());
+    const std::vector<std::string> all = {"f/snapshot-000001-000010.ddprun",
+                                          "f/snapshot-000001-000020.ddprun",
+                                          "f/snapshot-000001-000030.ddprun"};
+    for (const std::string& name : all) {
+      if (in_all || name == all.back()) test.files.fail_reads(name, number);
+    }
+    // One that goes on all the same takes nothing of what it has not seen.
+    auto writer = test.open(1, 78);
+    REQUIRE(writer.has_value());
+    const auto found = newest_snapshot(test.files, "f", test.keep_messages());
+    CHECK(!found);
+    CHECK(test.messages.back().find(all.back()) != std::string::npos);
+    for (const std::uint64_t step : {1, 2, 3, 4, 5})
+      REQUIRE(writer->save(step, step, "anew").has_value());
+    test.files.heal();
+    CHECK(test.files.exists(all.back()));
+    if (in_all) CHECK((test.files.exists(all[0]) && test.files.exists(all[1])));
+  }
+}
+
+TEST_CASE("a snapshot of a newer format, or over the limit, is not skipped", "[snapshot]") {
+  folder_under_test test;
+  auto writer = test.open(1);
+  REQUIRE(writer->save(10, 1, "payload").has_value());
+  REQUIRE(writer->save(20, 2, "payload").has_value());
+  std::string& newer = test.files.bytes("f/snapshot-000001-000020.ddprun");
+  newer[8] = 2;
+  const std::uint32_t sum = crc32c(newer.substr(0, 68));
+  for (int byte = 0; byte < 4; ++byte)
+    newer[68 + static_cast<std::size_t>(byte)] = static_cast<char>(sum >> (8 * byte) & 0xff);
+  CHECK(newest_snapshot(test.files, "f", test.keep_messages()).error() == errc::version_mismatch);
+  CHECK(test.messages.back() ==
+        "snapshot f/snapshot-000001-000020.ddprun cannot be read: it has a newer format than this "
+        "program can read; start again when it can be, or move it away to go on from the one "
+        "before it");
+  // The next writer leaves it alone, and removes the others in their order.
+  auto next = test.open(2);
+  for (const std::uint64_t step : {30, 40, 50, 60})
+    REQUIRE(next->save(step, step, "x").has_value());
+  CHECK(test.files.exists("f/snapshot-000001-000020.ddprun"));
+  CHECK(!test.files.exists("f/snapshot-000001-000010.ddprun"));
+  CHECK(!test.files.exists("f/snapshot-000002-000030.ddprun"));
+}
+
+TEST_CASE("what no reader would take is not saved", "[snapshot]") {
+  folder_under_test test;
+  auto writer = test.open(1);
+  // It is refused by its length: nobody looks at the bytes.
+  const std::string_view long_one("", snapshot_bytes_max - snapshot_header_bytes + 1);
+  CHECK(writer->save(10, 1, long_one).error() == errc::limit_reached);
+  CHECK(test.messages.back().find("it is longer than 68719476736 bytes") != std::string::npos);
+  CHECK(!test.newest());
+}
+
+TEST_CASE("the greatest number of a claim is said, not passed", "[snapshot]") {
+  folder_under_test test;
+  test.files.put("f/snapshot-18446744073709551615-000001.ddprun", "nobody's of us");
+  test.files.put("f/claim-18446744073709551615", "1 1\n");
+  auto writer = test.open(1);
+  REQUIRE(writer.has_value());
+  CHECK(writer->tenure() == 1);
+  REQUIRE(writer->save(10, 1, "payload").has_value());
+  CHECK(test.newest()->payload() == "payload");
+  test.files.put("f/" + claim_name(tenure_limit), "1 1\n");
+  CHECK(test.open(2, 78).error() == errc::limit_reached);
+  CHECK(test.messages.back().find("move that away") != std::string::npos);
 }
 
 TEST_CASE("a snapshot under another's name is skipped", "[snapshot]") {
