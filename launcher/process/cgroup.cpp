@@ -104,7 +104,7 @@ std::optional<std::string> own_cgroup_folder(std::istream& cgroups, std::istream
     if (line.find(" - cgroup2 ") == std::string::npos) continue;
     std::istringstream words(line);
     std::string skipped, root, point;
-    words >> skipped >> skipped >> skipped >> root >> point;
+    if (!(words >> skipped >> skipped >> skipped >> root >> point)) continue;
     if (const auto rest = below(*place, unescaped(root))) return unescaped(point) + *rest;
   }
   return std::nullopt;
