@@ -45,7 +45,7 @@ ddprun::agent_identity make_identity(const ddprun::launch_options& options, std:
   if (identity.node.empty()) {
     // Two agents on one host, and two hosts of one name, are normal: the suffix tells them apart.
     identity.node =
-        ddprun::short_host_name() + "-" + ddprun::to_string(identity.session).substr(28);
+        ddprun::short_host_name() + "-" + ddprun::to_string(identity.session).substr(24);
   }
   return identity;
 }

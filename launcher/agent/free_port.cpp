@@ -37,21 +37,24 @@ held_port hold_port(std::uint16_t port) {
 
 }  // namespace
 
-std::uint16_t unused_static_port(std::uint64_t seed) {
-  std::uint32_t low = 32'768;
-  std::uint32_t high = 60'999;
-  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> low >> high;
+port_range kernel_port_range() {
+  port_range range;
+  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> range.low >> range.high;
+  return range;
+}
+
+std::uint16_t unused_static_port(std::uint64_t seed, port_range kernels) {
   const std::uint32_t count = last_port - first_port + 1;
   // A stride that shares no factor with the count visits every port once.
   constexpr std::uint32_t stride = 7919;
   for (std::uint32_t step = 0; step < count; ++step) {
     const auto offset = static_cast<std::uint32_t>((seed + std::uint64_t{step} * stride) % count);
     const std::uint32_t port = first_port + offset;
-    if (port >= low && port <= high) continue;
+    if (port >= kernels.low && port <= kernels.high) continue;
     if (hold_port(static_cast<std::uint16_t>(port)).number != 0)
       return static_cast<std::uint16_t>(port);
   }
-  return 0;
+  return hold_port(0).number;
 }
 
 std::vector<std::uint16_t> unused_kernel_ports(std::size_t count) {

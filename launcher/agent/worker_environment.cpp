@@ -1,6 +1,7 @@
 #include "launcher/agent/worker_environment.hpp"
 
 #include "launcher/cli/check_files.hpp"
+#include "launcher/cli/placeholders.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -9,11 +10,6 @@ namespace ddprun {
 namespace {
 
 constexpr std::string_view free_port_name = "free_port";
-
-struct placeholder {
-  std::string_view name;
-  std::string value;
-};
 
 std::vector<placeholder> placeholders(const worker_round& round, std::uint32_t local_rank,
                                       std::uint16_t free_port) {
@@ -29,56 +25,6 @@ std::vector<placeholder> placeholders(const worker_round& round, std::uint32_t l
       {"master_url", master_url(place)},
       {free_port_name, std::to_string(free_port)},
   };
-}
-
-bool continues_name(std::string_view text) {
-  if (text.empty()) return false;
-  const char c = text.front();
-  return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-// torchrun's macro, with the rules of Python's string.Template that it goes through: ${local_rank}
-// and $local_rank are replaced, $$ is one $, any other $ stays. Returns what stands for the start
-// of `text`, and takes it off.
-std::string take_dollar(std::string_view& text, const std::string& local_rank) {
-  for (const std::string_view macro : {"${local_rank}", "$local_rank"}) {
-    if (!text.starts_with(macro)) continue;
-    const bool whole_name = macro.back() == '}' || !continues_name(text.substr(macro.size()));
-    if (!whole_name) continue;
-    text.remove_prefix(macro.size());
-    return local_rank;
-  }
-  text.remove_prefix(text.starts_with("$$") ? 2 : 1);
-  return "$";
-}
-
-// The same for {name}; an unknown name stays as it is.
-std::string take_brace(std::string_view& text, const std::vector<placeholder>& values) {
-  const std::size_t end = text.find('}');
-  if (end != std::string_view::npos) {
-    const std::string_view name = text.substr(1, end - 1);
-    const auto found = std::find_if(values.begin(), values.end(),
-                                    [&](const placeholder& value) { return value.name == name; });
-    if (found != values.end()) {
-      text.remove_prefix(end + 1);
-      return found->value;
-    }
-  }
-  text.remove_prefix(1);
-  return "{";
-}
-
-std::string fill_in(std::string_view text, const std::vector<placeholder>& values,
-                    const std::string& local_rank) {
-  std::string filled;
-  while (!text.empty()) {
-    const std::size_t next = text.find_first_of("${");
-    filled += text.substr(0, next);
-    if (next == std::string_view::npos) break;
-    text.remove_prefix(next);
-    filled += text.front() == '$' ? take_dollar(text, local_rank) : take_brace(text, values);
-  }
-  return filled;
 }
 
 bool chooses_threads(std::uint32_t worker_count, const environment_map& inherited) {
@@ -125,7 +71,6 @@ environment_map worker_environment(const launch_options& options, const worker_r
 
   // What the person may have set to something else.
   variables.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-  variables.try_emplace("NCCL_HOSTID", round.node);
   // Gloo asks for all addresses at once: 6 requests a rank in place of 4 + 3 * world size.
   variables.try_emplace("GLOO_ENABLE_STORE_V2_API", "1");
   if (chooses_threads(round.worker_count, inherited)) set("OMP_NUM_THREADS", "1");
@@ -143,18 +88,26 @@ std::vector<std::string> worker_command_line(const launch_options& options,
                                              const environment_map& inherited,
                                              std::uint16_t free_port) {
   std::vector<std::string> command;
-  if (!options.no_python) {
+  const std::string number = std::to_string(local_rank);
+  if (options.no_python) {
+    command.push_back(options.program);
+  } else {
     command = {python_program(inherited), "-u"};
     if (options.module) command.emplace_back("-m");
+    // To torchrun it is one of Python's arguments.
+    command.push_back(fill_in(options.program, {}, number));
   }
-  command.push_back(options.program);
-  const std::vector<placeholder> values = placeholders(round, local_rank, free_port);
+  std::vector<placeholder> values;
+  if (options.placeholders == placeholder_mode::on) {
+    values = placeholders(round, local_rank, free_port);
+  }
   for (const std::string& argument : options.arguments)
-    command.push_back(fill_in(argument, values, std::to_string(local_rank)));
+    command.push_back(fill_in(argument, values, number));
   return command;
 }
 
 bool wants_free_port(const launch_options& options) {
+  if (options.placeholders != placeholder_mode::on) return false;
   return std::any_of(
       options.arguments.begin(), options.arguments.end(),
       [](const std::string& text) { return text.find("{free_port}") != std::string::npos; });

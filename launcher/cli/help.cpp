@@ -60,9 +60,12 @@ Workers
   --store=agent | worker       who serves TCPStore at MASTER_ADDR:MASTER_PORT: ddprun, or the
                                worker with rank 0 (agent)
 
+  --placeholders=on | torchrun what is replaced in ARGUMENTS: all of those below, or only
+                               torchrun's ${local_rank} (on)
+
   Python is $PYTHON_EXEC, else the active virtual environment's, else python3. ARGUMENTS may hold
   {rank} {local_rank} {group_rank} {world_size} {nnodes} {master_addr} {master_port} {master_url}
-  {free_port} and ${local_rank}.
+  {free_port} and ${local_rank}; {{rank}} is {rank}. Other braces, and ${rank}, stay as they are.
 
 Others
   --log-level=debug | info | warning | error

@@ -196,6 +196,19 @@ checked apply_no_python(options_draft& draft, const given_option& option) {
   return {};
 }
 
+checked apply_placeholders(options_draft& draft, const given_option& option) {
+  if (option.value == "on") {
+    draft.options.placeholders = placeholder_mode::on;
+  } else if (option.value == "torchrun") {
+    draft.options.placeholders = placeholder_mode::torchrun;
+  } else {
+    return wrong(option,
+                 "write on ({rank} and its like are replaced) or torchrun (only "
+                 "${local_rank})");
+  }
+  return {};
+}
+
 checked apply_role(options_draft& draft, const given_option& option) {
   return keep(draft.options.role, read_name(option.given, option.value, "role"));
 }
@@ -249,6 +262,7 @@ constexpr std::array actions = {
     option_action{"monitor-interval", apply_monitor_interval},
     option_action{"module", apply_module},
     option_action{"no-python", apply_no_python},
+    option_action{"placeholders", apply_placeholders},
     option_action{"role", apply_role},
     option_action{"log-level", apply_log_level},
 };

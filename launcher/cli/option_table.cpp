@@ -37,6 +37,7 @@ constexpr std::array options = {
     option_spec{"monitor-interval"},
     option_spec{"module", flag, 'm'},
     option_spec{"no-python", flag},
+    option_spec{"placeholders"},
     option_spec{"role"},
     option_spec{"log-level"},
     option_spec{"help", flag, 'h', false},
@@ -70,9 +71,9 @@ constexpr std::array options = {
     option_spec{"use-env", flag, 0, false, "LOCAL_RANK is always in the environment; leave it out"},
 };
 
-constexpr std::array<std::string_view, 8> ours = {
-    "spares",  "embed-daemon", "node-id",   "max-node-losses",
-    "on-join", "store",        "log-level", "version",
+constexpr std::array<std::string_view, 9> ours = {
+    "spares", "embed-daemon", "node-id",   "max-node-losses", "on-join",
+    "store",  "placeholders", "log-level", "version",
 };
 
 bool is_ours(const option_spec& spec) {

@@ -37,6 +37,9 @@ enum class embed_policy {
   never,      // the daemon is somewhere else, or is started by somebody else
 };
 
+// What is replaced in the script's arguments, see launcher/cli/placeholders.hpp.
+enum class placeholder_mode { on, torchrun };
+
 struct launch_options {
   run_settings settings;
   worker_count_request workers;
@@ -56,6 +59,7 @@ struct launch_options {
   bool no_python = false;  // `program` is executed as it is
   std::string program;     // script, module or program
   std::vector<std::string> arguments;
+  placeholder_mode placeholders = placeholder_mode::on;
 
   note_level log_level = note_level::info;
 

@@ -63,7 +63,6 @@ TEST_CASE("a worker gets every variable of torchrun and ours") {
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},
       {"TORCHELASTIC_ERROR_FILE", ""},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
-      {"NCCL_HOSTID", "node-b"},
       {"GLOO_ENABLE_STORE_V2_API", "1"},
       {"OMP_NUM_THREADS", "1"},
       {"DDPRUN_RUN_ID", "job7"},
@@ -142,9 +141,18 @@ TEST_CASE("placeholders in arguments are filled in") {
       {"rank-{rank}-of-{world_size}.txt", "rank-3-of-5.txt"},
       {"--local-rank=${local_rank}", "--local-rank=1"},
       {"$local_rank", "1"},
-      {"$local_ranks ${rank} $x $", "$local_ranks $3 $x $"},
-      {"$$ $${local_rank}", "$ $1"},
-      {"{{rank}}", "{3}"},
+      {"$local_ranks ${rank} $x $", "$local_ranks ${rank} $x $"},
+      {"$$ $${local_rank}", "$ ${local_rank}"},
+      {"$${rank} $$local_rank", "${rank} $local_rank"},
+      {"{{rank}}", "{rank}"},
+      {"{{{rank}}} {{{{rank}}}}", "{3} {{rank}}"},
+      {"{{rank} {rank}}", "{3 3}"},
+      {"{{other}} }}{{ {rank }} {{rank", "{{other}} }}{{ {rank }} {{rank"},
+      // Hydra and OmegaConf, Jinja, GitHub's workflows, JSON.
+      {"out=${hydra:runtime.cwd}/${rank}/{rank}", "out=${hydra:runtime.cwd}/${rank}/3"},
+      {"${oc.env:RANK} ${world_size} ${nnodes}", "${oc.env:RANK} ${world_size} ${nnodes}"},
+      {"{{ rank }} {% rank %} ${{rank}}", "{{ rank }} {% rank %} ${{rank}}"},
+      {"{\"a\":{\"b\":{rank}},\"c\":{}}", "{\"a\":{\"b\":3},\"c\":{}}"},
       {"{} {other} {rank", "{} {other} {rank"},
       {"{\"rank\": 1}", "{\"rank\": 1}"},
       {"", ""},
@@ -153,6 +161,17 @@ TEST_CASE("placeholders in arguments are filled in") {
     INFO(expected.argument);
     CHECK(filled(expected.argument) == expected.result);
   }
+}
+
+TEST_CASE("as torchrun has it only the local rank is replaced, in the script's name too") {
+  ddprun::launch_options options;
+  options.placeholders = ddprun::placeholder_mode::torchrun;
+  options.program = "train-${local_rank}-{rank}.py";
+  options.arguments = {"{rank} {{rank}} $${rank} ${local_rank}", "{free_port}"};
+  CHECK(worker_command_line(options, second_node(), 1, {}) ==
+        std::vector<std::string>{"python3", "-u", "train-1-{rank}.py", "{rank} {{rank}} ${rank} 1",
+                                 "{free_port}"});
+  CHECK_FALSE(wants_free_port(options));
 }
 
 TEST_CASE("an IPv6 master is bracketed in its url only") {

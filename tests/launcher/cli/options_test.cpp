@@ -225,6 +225,9 @@ TEST_CASE("mistakes are answered with what, where and what to do") {
        "--max-restarts=-1: the number of restarts is a whole number from 0 to 1000000000"},
       {"--on-join=never a.py",
        "--on-join=never: write wait (new nodes wait for the next round) or restart"},
+      {"--placeholders=off a.py",
+       "--placeholders=off: write on ({rank} and its like are replaced) or torchrun (only "
+       "${local_rank})"},
       {"--store=daemon a.py",
        "--store=daemon: write agent (ddprun serves the workers' TCPStore) or worker (rank 0 does)"},
       {"--log-level=loud a.py", "--log-level=loud: write debug, info, warning or error"},

@@ -1,0 +1,62 @@
+"""What becomes of a script's arguments, against Python's string.Template, which torchrun uses."""
+
+import itertools
+import json
+import re
+import string
+import sys
+
+import pytest
+
+WORDS = ["$", "{", "}", "rank", "local_rank", "_", "=1"]
+LENGTH = 5
+# Braces without a $ before them, round a name of ours.
+OURS = re.compile(r"\{(rank|local_rank)\}")
+PRINT = "import json, sys; print(json.dumps(sys.argv[1:]))"
+
+
+def arguments():
+    found = {"".join(words) for count in range(1, LENGTH + 1)
+             for words in itertools.product(WORDS, repeat=count)}
+    return sorted(found)
+
+
+def seen_by_a_worker(cluster, given, *options):
+    # A command line may hold 2 MB, each argument with its pointer.
+    seen = []
+    for first in range(0, len(given), 8000):
+        part = given[first:first + 8000]
+        agent = cluster.agent("", *options, command=["--no-python", sys.executable, "-c", PRINT,
+                                                     *part])
+        assert agent.wait() == 0, agent.err()
+        seen += json.loads(agent.out())
+    assert len(seen) == len(given)
+    return dict(zip(given, seen))
+
+
+def template(argument):
+    return string.Template(argument).safe_substitute(local_rank="0")
+
+
+def test_as_torchrun_has_it_every_argument_is_pythons_template(cluster):
+    seen = seen_by_a_worker(cluster, arguments(), "--placeholders", "torchrun")
+    wrong = {given: (got, template(given)) for given, got in seen.items() if got != template(given)}
+    assert not wrong, f"{len(wrong)} of {len(seen)}: {dict(list(wrong.items())[:10])}"
+
+
+def test_what_names_no_placeholder_of_ours_is_pythons_template(cluster):
+    given = [each for each in arguments() if not OURS.search(each)]
+    assert len(given) > 10000
+    given += ["hydra.run.dir=${hydra:runtime.cwd}/${oc.env:RANK}", "a.b=${rank}", "x=$${rank}",
+              "${{ matrix.rank }}", "{{ rank }}", '{"a": {"b": [1, {}]}}', "{}", "{0}", "%{rank"]
+    seen = seen_by_a_worker(cluster, given)
+    wrong = {each: (got, template(each)) for each, got in seen.items() if got != template(each)}
+    assert not wrong, f"{len(wrong)} of {len(seen)}: {dict(list(wrong.items())[:10])}"
+
+
+@pytest.mark.parametrize("given, expected", [
+    ("{rank}", "0"), ("{{rank}}", "{rank}"), ("${rank}", "${rank}"), ("$${rank}", "${rank}"),
+    ("${local_rank}", "0"), ("$${local_rank}", "${local_rank}"), ('{"rank":{rank}}', '{"rank":0}'),
+])
+def test_placeholders_of_ours_are_braces_without_a_dollar(cluster, given, expected):
+    assert seen_by_a_worker(cluster, [given]) == {given: expected}
