@@ -1,0 +1,27 @@
+"""The programs that listen on ports are hardened as Debian's are (.cmake/Hardening.cmake)."""
+
+import re
+import subprocess
+
+import pytest
+
+from tests.support.cluster import BIN
+
+SANITIZED = any(word in (BIN / "ddprun").read_bytes() for word in (b"__asan_init", b"__tsan_init"))
+
+
+def readelf(*arguments):
+    return subprocess.run(["readelf", "-W", *arguments], check=True, capture_output=True,
+                          text=True).stdout
+
+
+@pytest.mark.skipif(SANITIZED, reason="a build with sanitizers is not hardened")
+@pytest.mark.parametrize("name", ["ddprun", "ddprun-rendezvous"])
+def test_programs_are_hardened(name):
+    program = BIN / name
+    assert re.search(r"Type:\s+DYN", readelf("-h", program))
+    assert "NOW" in readelf("-d", program)
+    assert "GNU_RELRO" in readelf("-l", program)
+    symbols = readelf("--dyn-syms", program)
+    assert "__stack_chk_fail" in symbols
+    assert "_chk@" in symbols.replace("__stack_chk_fail@", ""), "not fortified"
