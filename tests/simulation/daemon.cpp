@@ -18,8 +18,8 @@ using namespace std::chrono_literals;
 daemon::daemon(world& in, host& on, agent* inside) : process(in, on), inside_(inside) {}
 
 void daemon::begin() {
-  began_ = local_now();
-  sweep_ = began_ + 1s;
+  window_began_ = local_now();
+  sweep_ = window_began_ + 1s;
   world_.net().listen(*this, host_.id, daemon_port);
   arm();
 }
@@ -82,6 +82,7 @@ void daemon::on_wake() {
 }
 
 void daemon::on_late(duration by) {
+  window_began_ += by;  // a run that is new hears of its window as it has moved
   for (auto& [id, each] : runs_)
     step(each, core::loop_was_late{by});
 }
@@ -149,7 +150,7 @@ daemon::run_entry& daemon::run_of(const hello& greeting) {
   const bool recovers =
       inside_ == nullptr ? index > 1 || world_.first_daemon_recovers() : world_.embedded_recovers();
   const duration window = recovers ? greeting.settings.timing.recovery_window : duration::zero();
-  core::run_options options{greeting.run_id, 0, "sim", began_ + window, 1};
+  core::run_options options{greeting.run_id, 0, "sim", window_began_ + window, 1};
   return runs_.try_emplace(greeting.run_id, run_entry{core::run(std::move(options))}).first->second;
 }
 

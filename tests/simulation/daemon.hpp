@@ -68,7 +68,7 @@ class daemon final : public process {
   void arm();
 
   agent* const inside_;
-  time_point began_;
+  time_point window_began_;  // later where it stood still since it did
   time_point sweep_;
   std::map<std::string, run_entry> runs_;
   std::map<connection_id, peer> peers_;

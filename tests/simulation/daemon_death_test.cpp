@@ -76,6 +76,23 @@ schedule with_returns(std::uint64_t seed, std::uint64_t message) {
   return made;
 }
 
+// It is back, and stands still while its window passes; newcomers knock first, or those who run.
+schedule stopped_when_back(std::uint64_t seed) {
+  schedule made = quiet_schedule(seed, 2);
+  random_source random = random_source(seed).fork(6);
+  const timers& timing = made.options.settings.timing;
+  made.options.settings.nodes_min = static_cast<std::uint32_t>(1 + random.below(2));
+  made.options.settings.spares_max = 2;
+  made.faults.push_back(fault_of(fault_kind::kill_daemon, 2s, 0, 500ms));
+  const moment stops = 2500ms + random.between(1ms, 300ms);
+  const duration away = timing.recovery_window + random.between(0ms, 5s);
+  made.faults.push_back(fault_of(fault_kind::stop_daemon, stops, 0, away));
+  for (std::uint64_t count = 1 + random.below(2); count > 0; --count)
+    made.faults.push_back(fault_of(fault_kind::join, stops + random.between(0ms, 1s), 0));
+  made.heal_at = stops + away + 1s;
+  return made;
+}
+
 }  // namespace
 
 TEST_CASE("the daemon dies after each single message") {
@@ -99,6 +116,12 @@ TEST_CASE("any subset returns to an empty daemon in any order") {
       play_family("any subset returns to an empty daemon in any order", messages * variants,
                   [&](std::uint64_t seed) { return with_returns(seed, 1 + seed / variants); });
   REQUIRE(failed == "");
+}
+
+TEST_CASE("a daemon that stands still when it is back waits for its agents all the same") {
+  REQUIRE(
+      play_family("a daemon that stands still when it is back waits for its agents all the same",
+                  500, stopped_when_back) == "");
 }
 
 }  // namespace ddprun::simulation

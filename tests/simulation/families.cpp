@@ -41,7 +41,9 @@ std::string play_family(const std::string& test, std::uint64_t count,
   outcome total;
   std::uint64_t played = 0;
   std::uint64_t failures = 0;
-  for (std::uint64_t seed = 0; seed < count && failures < failures_most; seed += step) {
+  const std::uint64_t first = number_from("DDPRUN_SIMULATION_FIRST", 0);
+  for (std::uint64_t index = 0; index < count && failures < failures_most; index += step) {
+    const std::uint64_t seed = first + index;
     const outcome result = play(make(seed));
     ++played;
     total.messages += result.messages;

@@ -1,9 +1,9 @@
 // What the tests of scenario families share: how they run many schedules and report a failure, and
 // the settings from which they start.
 //
-// DDPRUN_SIMULATION_SCHEDULES scales a family down (or the general one up), DDPRUN_SIMULATION_SEED
-// plays one schedule of it alone and prints the transcript, DDPRUN_SIMULATION_SHRINK leaves out its
-// faults that do not matter.
+// DDPRUN_SIMULATION_SCHEDULES scales a family down (or the general one up), DDPRUN_SIMULATION_FIRST
+// is the seed that it begins with, DDPRUN_SIMULATION_SEED plays one schedule of it alone and prints
+// the transcript, DDPRUN_SIMULATION_SHRINK leaves out its faults that do not matter.
 //
 // Thread rule: one thread.
 #pragma once
@@ -20,9 +20,9 @@ inline constexpr std::uint64_t schedules_default = 10'000;
 
 std::uint64_t number_from(const char* variable, std::uint64_t otherwise);
 
-// Plays schedule(0) to schedule(count - 1), or fewer, evenly spread, when schedules are scaled
-// down. The result is empty, or says for each failing one how to play it again; it ends after
-// DDPRUN_SIMULATION_FAILURES of them (1).
+// Plays schedule(first) to schedule(first + count - 1), or fewer, evenly spread, when schedules are
+// scaled down; the first is DDPRUN_SIMULATION_FIRST (0). The result is empty, or says for each
+// failing one how to play it again; it ends after DDPRUN_SIMULATION_FAILURES of them (1).
 std::string play_family(const std::string& test, std::uint64_t count,
                         const std::function<schedule(std::uint64_t)>& make);
 
