@@ -14,6 +14,8 @@ void member::state::handle(const daemon_connected& event) {
   // An answer to a status of an earlier connection cannot come any more.
   daemon.unanswered.clear();
   connection_seq = 0;
+  daemon.named_instance = 0;
+  daemon.named_round = 0;
   tail_seq = 0;
   tail_told = false;
   hello greeting = options.greeting;
@@ -92,6 +94,11 @@ void member::state::answered_by(const answer& message) {
   }
   if (!sent || message.seq > daemon.status_seq) return;
   if (tail_seq != 0 && message.seq >= tail_seq) tail_told = true;
+  // Nobody has vouched for too long, as this loop stood still: the round may have gone on without
+  // this node, and a daemon that has just been started answers everybody. Only one that knows the
+  // round knows better.
+  const bool knows_round = daemon.named_instance == instance && daemon.named_round == round;
+  if (has_lapsed() && !knows_round) return;
   if (!daemon.vouched || *sent > *daemon.vouched) daemon.vouched = sent;
   vouched_anew();
   spawn_when_vouched();

@@ -25,6 +25,8 @@ void member::state::told(const desired& message) {
   if (const std::string problem = problem_of(message); !problem.empty()) {
     return drop_silent_daemon("what it wants makes no sense: " + problem);
   }
+  daemon.named_instance = message.instance;
+  daemon.named_round = message.round;
   if (!is_news(message)) return;
   if (told_instance != 0 && told_instance != message.instance) {
     told_round = 0;

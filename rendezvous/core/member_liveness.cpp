@@ -69,9 +69,14 @@ member::state::moment member::state::isolation_deadline() const {
   return due && thaw_until ? std::max(*due, *thaw_until) : due;
 }
 
-void member::state::vouched_anew() {
+// The workers ought to have ended by now.
+bool member::state::has_lapsed() const {
   const auto is_past = [this](const moment& due) { return due && now >= *due; };
-  if (!is_past(isolation_due()) && !is_past(orphan_due())) thaw_until.reset();
+  return is_past(isolation_due()) || is_past(orphan_due());
+}
+
+void member::state::vouched_anew() {
+  if (!has_lapsed()) thaw_until.reset();
 }
 
 void member::state::check_isolation() {

@@ -39,7 +39,9 @@ struct member::state {
   struct daemon_link {
     bool connected = false;
     bool welcomed = false;
-    bool was_welcomed = false;     // ever
+    bool was_welcomed = false;       // ever
+    instance_id named_instance = 0;  // by its newest word on this connection
+    round_number named_round = 0;
     time_point unwelcomed_since;   // not in a session since; counts towards join_timeout
     time_point heard;              // the newest word on this connection
     time_point status_at;          // the newest status was queued
@@ -182,6 +184,7 @@ struct member::state {
   moment round_vouch() const;
   moment vouch() const;
   bool vouched() const;
+  bool has_lapsed() const;
   moment isolation_due() const;
   moment orphan_due() const;
   moment isolation_deadline() const;

@@ -273,6 +273,41 @@ TEST_CASE("a loop that was late gives the others time for one answer before it k
   }
 }
 
+// An empty daemon answers everybody that it does not know, to keep alive those who run: it cannot
+// tell a node whose round went on without it.
+TEST_CASE("a node that stood still is not vouched for by a daemon that does not know its round") {
+  // A member, a leader, and one that is alone: that one for longer than orphan_limit.
+  const std::uint32_t leads = GENERATE(0U, 2U, 1U);
+  const duration late = leads == 1 ? 2000s : 20s;
+  member_story story;
+  leads == 0 ? story.run_as_member() : story.run_as_leader(leads);
+  story.leader_answers = story.daemon_answers = false;
+  story.freeze(late);
+  story.tell(member_loop_was_late{late});
+  story.lose_daemon();
+  story.daemon_answers = true;
+  story.forget();
+  const auto ends = [&story] { return story.did<kill_workers>() || story.did<stop_workers>(); };
+  SECTION("it ends its workers") {
+    story.connect();
+    story.tell(member_time_passed{});
+    CHECK_FALSE(ends());
+    story.pass(2 * story.timing.heartbeat_interval);
+    CHECK(ends());
+  }
+  SECTION("but for one that says that the round is on") {
+    story.connect();
+    desired same = story.order(desired_phase::run, 1);
+    same.seq = --story.desired_seq;  // said again, as on a new connection
+    same.place = story.sent.place;
+    story.say(same);
+    story.answer_status();
+    story.tell(member_time_passed{});
+    story.pass(60s);
+    CHECK_FALSE(ends());
+  }
+}
+
 TEST_CASE("a node that stood still for longer than orphan_limit asks before it ends its workers") {
   member_story story;
   story.run_as_leader(1);
