@@ -287,7 +287,9 @@ void run::state::recognise(node& who) {
     }
     open_instance(who.fresh_instance);
   }
-  if (who.stands == standing::fenced && said.instance == 0) {
+  if (outdates_found_round(who)) {
+    claim_anew(who);
+  } else if (who.stands == standing::fenced && said.instance == 0) {
     let_wait(who);
   } else if (who.stands == standing::fenced ||
              (said.instance != instance && knows_of_round(said))) {

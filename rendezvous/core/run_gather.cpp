@@ -184,6 +184,7 @@ bool run::state::start_round(settings_group& group) {
   }
   members_running = members_succeeded = members_down = members_unreachable = 0;
   causes.clear();
+  is_found = false;
   common = {};
   common.group_world_size = static_cast<std::uint32_t>(members.size());
   common.world_size = chosen.world_size;

@@ -15,8 +15,6 @@
 namespace ddprun::core {
 namespace {
 
-constexpr std::uint32_t windows_reopened_max = 8;
-
 bool has_living_workers(const status& said) {
   switch (said.phase) {
     case member_phase::assigned:

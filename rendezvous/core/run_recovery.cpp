@@ -6,9 +6,6 @@
 // instance with the most agents is taken, its newest round is ended free of charge, and members
 // that have not come back are fenced as if they had been lost; where all who came back had
 // succeeded, the run has ended well. Agents of any other instance are fenced.
-//
-// Agents may come back when that time is long over, and find an instance that newcomers have opened
-// here. While that has placed nobody it gives way: the time begins anew.
 #include "rendezvous/core/run_state.hpp"
 
 #include <algorithm>
@@ -16,141 +13,19 @@
 namespace ddprun::core {
 namespace {
 
-bool says_it_runs(const status& said) {
-  switch (said.phase) {
-    case member_phase::assigned:
-    case member_phase::starting:
-    case member_phase::running:
-    case member_phase::succeeded:
-    case member_phase::failed:
-      return said.place.has_value() && said.round != 0;
-    case member_phase::joined:
-    case member_phase::preparing:
-    case member_phase::stopping:
-    case member_phase::stopped:
-    case member_phase::lost:
-      return false;
-  }
-  return false;
-}
-
-round_number newest_round(const std::vector<node*>& claimants) {
-  round_number newest = 0;
-  for (const node* const who : claimants)
-    newest = std::max({newest, who->state.round, who->state.round_told});
-  return newest;
-}
-
-// Also one that was told to stop when all was done here.
-bool has_succeeded(const node* who) {
-  return who->state.phase == member_phase::succeeded || who->state.succeeded;
-}
-
-// All members of the newest round are here and say that they run it.
-bool is_complete(const std::vector<node*>& claimants) {
-  const round_number newest = newest_round(claimants);
-  std::vector<bool> filled;
-  std::size_t count = 0;
-  for (const node* const who : claimants) {
-    const status& said = who->state;
-    if (said.round != newest) continue;
-    if (!says_it_runs(said)) return false;
-    if (filled.empty()) filled.resize(said.place->group_world_size);
-    const std::uint32_t slot = said.place->slot;
-    if (filled.size() != said.place->group_world_size || slot >= filled.size()) return false;
-    if (!filled[slot]) ++count;
-    filled[slot] = true;
-  }
-  return count != 0 && count == filled.size();
-}
-
-// One that has had a round is more than any number of nodes that only wait.
-bool is_larger(const std::vector<node*>& one, const std::vector<node*>& other) {
-  const auto size = [](const std::vector<node*>& claimants) {
-    return std::pair(newest_round(claimants) != 0, claimants.size());
-  };
-  return size(one) > size(other);
-}
-
-constexpr std::size_t newest_claims_max = 64;
 constexpr std::uint32_t claimed_nodes_max = 1'000'000;
 
 }  // namespace
 
-bool run::state::is_recovering() const {
-  return phase == run_phase::gathering && recovering_until != time_point{};
-}
-
-// Another node of its instance has named a newer round: whoever still runs the older one, as after
-// it stood still, is not vouched for, though nothing is decided yet.
-bool run::state::is_outdated_claim(const node& who) const {
-  const auto found = newest_claims.find(who.state.instance);
-  return found != newest_claims.end() && who.state.round < found->second;
-}
-
-void run::state::claim(node& who) {
-  if (who.state.instance == 0 || who.state.instance == instance) {
-    let_wait(who);
-    return;
-  }
-  who.stands = standing::claimant;
-  has_claims = true;
-  if (newest_claims.contains(who.state.instance) || newest_claims.size() < newest_claims_max) {
-    round_number& newest = newest_claims[who.state.instance];
-    newest = std::max({newest, who.state.round, who.state.round_told});
-  }
-  recount(who);
-  if (!is_recovering()) {
-    ++windows_reopened;
-    const timers& given = timing_of(who);
-    recovering_until = now + std::max(given.recovery_window, given.reconnect_grace);
-    note(note_level::info, who.label() + " runs round " + std::to_string(who.state.round) +
-                               " of an instance that this daemon does not know: waiting for the "
-                               "other nodes of it");
-    ++wait_generation;
-  }
-  // Looked at only when all could be here, so that n hellos do not cost n * n.
-  const bool may_be_complete =
-      says_it_runs(who.state) && by_connection.size() >= who.state.place->group_world_size;
-  if (may_be_complete) decide_on_claims(false);
-}
-
-// True when an instance was adopted. `has_claims` stays where claimants are within their grace to
-// come back.
-bool run::state::decide_on_claims(bool window_is_over) {
-  std::map<instance_id, std::vector<node*>> claims;
-  std::vector<instance_id> in_order;
-  has_claims = false;
-  for (const auto& [order, who] : nodes) {
-    if (who->stands != standing::claimant) continue;
-    has_claims = true;
-    if (who->connection == 0) continue;
-    std::vector<node*>& claimants = claims[who->state.instance];
-    if (claimants.empty()) in_order.push_back(who->state.instance);
-    claimants.push_back(who.get());
-  }
-  const std::vector<node*>* best = nullptr;
-  instance_id which = 0;
-  for (const instance_id one : in_order) {
-    const std::vector<node*>& claimants = claims[one];
-    if (!window_is_over && !is_complete(claimants)) continue;
-    if (best != nullptr && !is_larger(claimants, *best)) continue;
-    best = &claimants;
-    which = one;
-  }
-  if (best == nullptr) return false;
-  adopt(which, *best);
-  return true;
-}
-
 void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   instance = which;
   has_claims = false;
+  is_found = true;
+  const round_number newest = newest_named(claimants);
   newest_claims.clear();
   recovering_until = {};
   lost_until = {};  // that round's own fence counts them, too
   enter(run_phase::gathering);
-  const round_number newest = newest_round(claimants);
   round = std::max(round, newest);
   note(note_level::info, "found " + std::to_string(claimants.size()) +
                              " nodes of an earlier daemon, newest round " + std::to_string(newest));
@@ -206,9 +81,10 @@ void run::state::adopt_round(const std::vector<node*>& claimants) {
   fix_settings(group);  // The others are refused, and so forgotten.
   members_running = members_succeeded = members_down = members_unreachable = 0;
   causes.clear();
-  if (round == newest_round(still_here) && is_complete(still_here)) {
+  if (is_complete(still_here, round)) {
     keep_round(still_here);
-  } else if (std::all_of(still_here.begin(), still_here.end(), has_succeeded)) {
+  } else if (std::all_of(still_here.begin(), still_here.end(),
+                         [](const node* who) { return has_succeeded(who->state); })) {
     end_found_success(still_here);
     return;
   } else {
@@ -234,6 +110,7 @@ void run::state::keep_round(const std::vector<node*>& claimants) {
     who->was_told = told::run;
   }
   common = *members.front()->state.place;
+  is_found = false;
   enter(run_phase::running);
   start_deadline = now + timing().start_timeout;
   note(note_level::info, "round " + std::to_string(round) + " is kept: all its nodes run it");

@@ -31,6 +31,7 @@ using message_pointer = std::shared_ptr<const daemon_message>;
 inline constexpr std::size_t closed_instances_max = 64;
 // Nodes without connection that have no place in the round either: they may come back.
 inline constexpr std::size_t absent_nodes_max = 8192;
+inline constexpr std::uint32_t windows_reopened_max = 8;  // by claimants, in one instance
 inline constexpr int usage_error = 64;
 inline constexpr duration closed_memory = std::chrono::hours(1);
 inline constexpr duration node_loss_window = std::chrono::hours(1);
@@ -95,8 +96,11 @@ struct node {
   const std::string& label() const { return greeting.node; }
 };
 
-// Members of a round that could not be reached when it was given up: their workers may live on.
+// Of the round that was left last: who has succeeded in it, and members that could not be reached
+// when it was given up: their workers may live on.
 struct leftovers {
+  round_number round = 0;
+  std::set<std::uint32_t> succeeded;  // slots
   std::set<session_id> sessions;
   std::size_t unknown = 0;  // of whom a restarted daemon knows no session
   time_point until{};       // none of their workers lives any longer
@@ -106,6 +110,14 @@ struct leftovers {
 
 // Workers may live, or may have been started, in the round that this status names.
 bool may_have_workers(const status& said);
+
+// Also one that was told to stop when all was done there.
+inline bool has_succeeded(const status& said) {
+  return said.phase == member_phase::succeeded || said.succeeded;
+}
+
+// All members of the newest round are here and say that they run it.
+bool is_complete(const std::vector<node*>& claimants, round_number newest);
 
 struct closed_instance {
   instance_id instance = 0;
@@ -162,8 +174,9 @@ struct run::state {
   time_point recovering_until{};                      // claims are waited for; none: they are not
   bool has_claims = false;                            // there may be claimants
   std::map<instance_id, round_number> newest_claims;  // of at most newest_claims_max instances
-  std::uint32_t windows_reopened = 0;                 // by claimants, in this instance
-  leftovers left_behind;                              // of the round that was left last
+  std::uint32_t windows_reopened = 0;
+  bool is_found = false;    // the newest round is an earlier daemon's, and was not kept
+  leftovers left_behind;    // of the round that was left last
   time_point lost_until{};  // workers of nodes of older instances that went may live
   std::map<std::uint64_t, time_point> ending;  // by join order: told to end workers, and when
 
@@ -278,6 +291,7 @@ struct run::state {
   void assign_all();
   assignment place_of(const node& member) const;
   void set_phase(node& member, member_phase next);
+  void note_success(node& member);
   void join_restarts(const node& who);
   void end_round(const cause* trigger, duration grace, std::string text);
   void on_start_timeout();
@@ -321,11 +335,17 @@ struct run::state {
   std::optional<time_point> older_deadline() const;
   std::string older_reason() const;
 
-  // run_recovery.cpp.
+  // run_claims.cpp.
   bool is_recovering() const;
   void claim(node& who);
+  void remember_claim(const node& who);
+  round_number newest_named(const std::vector<node*>& claimants) const;
   bool is_outdated_claim(const node& who) const;
+  bool outdates_found_round(const node& who) const;
+  void claim_anew(node& who);
   bool decide_on_claims(bool window_is_over);
+
+  // run_recovery.cpp.
   void adopt(instance_id which, const std::vector<node*>& claimants);
   static settings_group& group_of_most(const std::vector<node*>& claimants);
   void adopt_round(const std::vector<node*>& claimants);
@@ -340,6 +360,7 @@ struct run::state {
   closed_instance* closed_record(const hello& greeting);
   void tell_closed(node& who, closed_instance& record);
   void close(int exit_code, std::optional<cause> why, std::string text);
+  void learn_of_success(closed_instance& record, const status& said);
   void open_instance(instance_id fresh);
   void drain(node& who);
   void release(node& who, int exit_code);
