@@ -24,7 +24,27 @@ closed_instance* run::state::closed_record(const hello& greeting) {
   return nullptr;
 }
 
+// One that was away when its run was closed may say that all had ended well at its place. Where
+// that is so at every place, nothing has failed and there was nothing to stop.
+void run::state::learn_of_success(closed_instance& record, const status& said) {
+  leftovers& left = record.left;
+  const bool is_news = record.exit_code != 0 && said.place && has_succeeded(said);
+  if (!is_news || said.round < left.round) return;
+  if (said.round > left.round) left.succeeded.clear();
+  left.round = said.round;
+  left.succeeded.insert(said.place->slot);
+  if (left.succeeded.size() < said.place->group_world_size) return;
+  record.exit_code = 0;
+  record.why.reset();
+  record.text = "every worker had succeeded when this run was closed (" + record.text + ")";
+  note(note_level::info, "run " + options.run_id + " has exit code 0 after all: " + record.text);
+  if (phase != run_phase::closed || &record != &closed.front()) return;
+  last_cause.reset();
+  last_end = record.text;
+}
+
 void run::state::tell_closed(node& who, closed_instance& record) {
+  learn_of_success(record, who.state);
   who.stands = standing::closing;
   recount(who);
   leave_group(who);

@@ -103,6 +103,10 @@ void run::state::remember_lost(const node& who, bool proof) {
 void run::state::remember_leftovers() {
   if (members.empty()) return;
   left_behind = {};
+  left_behind.round = round;
+  for (const node* const member : members) {
+    if (member != nullptr && member->succeeded) left_behind.succeeded.insert(*member->slot);
+  }
   const std::optional<time_point> until = fence_until();
   if (!until || now >= *until) return;
   left_behind.until = *until;

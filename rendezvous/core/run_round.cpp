@@ -76,9 +76,7 @@ void run::state::set_phase(node& member, member_phase next) {
   if (member.phase >= next) return;
   const bool was_running = member.phase >= member_phase::running;
   member.phase = next;
-  if (next == member_phase::succeeded && !std::exchange(member.succeeded, true)) {
-    ++members_succeeded;
-  }
+  note_success(member);
   if (next < member_phase::running || was_running) return;
   ++members_running;
   if (members_running == members.size()) {
@@ -87,6 +85,12 @@ void run::state::set_phase(node& member, member_phase next) {
     note(note_level::info, "round " + std::to_string(round) + ": all " +
                                std::to_string(common.world_size) + " workers are started");
   }
+}
+
+void run::state::note_success(node& member) {
+  const bool is_new = has_succeeded(member.state) && !member.succeeded;
+  member.succeeded = member.succeeded || is_new;
+  if (is_new) ++members_succeeded;
 }
 
 void run::state::assign_all() {
@@ -252,11 +256,12 @@ void run::state::on_stop_status(node& who) {
       if (of_round && has_obeyed) acknowledge(who);
       return;
     case member_phase::stopped:
+      if (of_round) note_success(who);
       if (has_obeyed) acknowledge(who);
       if (of_round || has_obeyed) mark_down(who);
       return;
     case member_phase::succeeded:
-      if (of_round && !std::exchange(who.succeeded, true)) ++members_succeeded;
+      if (of_round) note_success(who);
       [[fallthrough]];
     case member_phase::joined:
       // Either the stop overtook the assignment, or it had ended before: nothing lives there.

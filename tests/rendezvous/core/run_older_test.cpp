@@ -135,3 +135,75 @@ TEST_CASE("the orphan limit counts from the last word of any member that cannot 
   CHECK(story.view().phase == run_phase::preparing);
   CHECK((c.wanted.phase == desired_phase::prepare || d.wanted.phase == desired_phase::prepare));
 }
+
+// The operator's word crossed the end of the training: nothing was left to stop.
+TEST_CASE("a run that had succeeded at every node when it was stopped ends with 0") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(2, 2));
+  fake_node& b = story.joined("b", nodes_of(2, 2));
+  story.start_round();
+  SECTION("one is away, the other one stops after its success") {
+    story.disconnect(b);
+    b.state.phase = member_phase::succeeded;
+    story.step(core::operator_stop_requested{"maintenance"});
+    story.obey(a);
+    a.state.succeeded = true;
+    story.say(a, member_phase::stopped);
+    story.pass(3s);
+    CHECK(story.view().exit_code == 143);
+    story.connect(b);
+  }
+  SECTION("both are away") {
+    for (fake_node* const who : {&a, &b}) {
+      story.disconnect(*who);
+      who->state.phase = member_phase::succeeded;
+    }
+    story.step(core::operator_stop_requested{"maintenance"});
+    story.pass(3s);
+    CHECK(story.view().exit_code == 143);
+    story.connect(a);
+    CHECK(a.wanted.exit_code == 143);
+    story.connect(b);
+    CHECK(story.why().find("every worker had succeeded when this run was closed") !=
+          std::string::npos);
+  }
+  CHECK(b.wanted.phase == desired_phase::close);
+  CHECK(b.wanted.exit_code == 0);
+  CHECK(story.view().exit_code == 0);
+  CHECK_FALSE(b.wanted.first_cause);
+}
+
+TEST_CASE("a run of which one node had succeeded, when it was stopped, was stopped") {
+  run_story story;
+  story.joined("a", nodes_of(2, 2));
+  fake_node& b = story.joined("b", nodes_of(2, 2));
+  story.start_round();
+  story.disconnect(b);
+  b.state.phase = member_phase::succeeded;
+  story.step(core::operator_stop_requested{"maintenance"});
+  SECTION("the other one's workers ended as they were asked to") {}
+  SECTION("it said so of an older round") {
+    b.state.round = 0;
+  }
+  story.stop_all();
+  story.pass(3s);
+  story.connect(b);
+  CHECK(b.wanted.phase == desired_phase::close);
+  CHECK(b.wanted.exit_code == 143);
+}
+
+TEST_CASE("a success that crosses a stop while its node is away counts") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(2, 2));
+  fake_node& b = story.joined("b", nodes_of(2, 2));
+  story.start_round();
+  story.say(a, member_phase::succeeded);
+  story.step(core::operator_stop_requested{"maintenance"});
+  story.say(a, member_phase::stopped);
+  story.disconnect(b);
+  b.state.succeeded = true;
+  b.state.phase = member_phase::stopped;
+  story.connect(b);
+  CHECK(story.view().phase == run_phase::closed);
+  CHECK(story.view().exit_code == 0);
+}
