@@ -124,6 +124,7 @@ void checkers::group_started(const std::shared_ptr<worker_group>& group) {
     return violated(*group, "closed: workers started in a closed instance");
   if (instance.order == 0) {
     instance.order = ++instances_begun_;
+    instance.begun_by = group->told_by;
     const daemon* const teller = world_.daemon_of(group->told_by);
     for (const auto& [id, other] : instances_)
       if (teller != nullptr && !teller->has_heard_of(id)) instance.unknown.insert(id);
@@ -172,10 +173,14 @@ void checkers::agent_left(const agent& who) {
   if (world_.strict().success_ends && who.group && who.left()->exit_code != 0) {
     const auto& rounds = instances_[who.group->instance].rounds;
     const auto here = rounds.find(who.group->round);
-    if (here != rounds.end() && here->second.succeeded_all() && who.hears_of_the_end())
+    const bool has_succeeded = here != rounds.end() && here->second.succeeded_all();
+    if (has_succeeded && is_unknown_to(who.told_by(), who.group->instance)) {
+      ++overlaps_unknown_;
+    } else if (has_succeeded && who.hears_of_the_end()) {
       return violated(*who.group, "success: an agent left with " +
                                       std::to_string(who.left()->exit_code) +
                                       " after all had succeeded");
+    }
   }
   // One that was told late of the end of its instance may be present at the end of the next, too.
   const instance_record* other = nullptr;

@@ -13,7 +13,7 @@
 // stands still, until it has gone on for two heartbeats, or an isolation limit if its clock stood
 // still, too (design section 11, "unfenced"). Counted on
 // their own: those of an instance of which the newer one's daemon had never heard when that
-// started.
+// started, also where one has succeeded and comes to that daemon to hear of its end.
 //
 // Thread rule: one thread. The first violation is kept; the world stops at it.
 #pragma once
@@ -95,6 +95,7 @@ class checkers {
     std::set<round_number> start_failed;  // said so, whether or not a worker was ever started
     std::uint64_t order = 0;        // of its first worker among the instances; 0: none started
     std::set<instance_id> unknown;  // older ones that its daemon had not heard of when it started
+    std::uint64_t begun_by = 0;     // that daemon
     bool closed = false;
     std::uint64_t closed_by = 0;  // which daemon
     int exit_code = 0;
@@ -111,6 +112,7 @@ class checkers {
   void check_overlap(const std::shared_ptr<worker_group>& group);
   bool excused(const worker_group& older, moment& until) const;
   bool is_unknown(const worker_group& older, const worker_group& newer) const;
+  bool is_unknown_to(std::uint64_t daemon, instance_id older) const;
   bool excludes(const worker_group& one, const worker_group& other) const;
   bool is_older(const worker_group& one, const worker_group& other) const;
   void violated(const worker_group& group, const std::string& text);

@@ -53,6 +53,14 @@ bool checkers::is_unknown(const worker_group& older, const worker_group& newer) 
          instances_.at(newer.instance).unknown.contains(older.instance);
 }
 
+// It went on with an instance of its own, and can only fence what comes from the older one.
+bool checkers::is_unknown_to(std::uint64_t daemon, instance_id older) const {
+  return !world_.strict().journal &&
+         std::any_of(instances_.begin(), instances_.end(), [=](const auto& each) {
+           return each.second.begun_by == daemon && each.second.unknown.contains(older);
+         });
+}
+
 bool checkers::excludes(const worker_group& one, const worker_group& other) const {
   if (one.instance == other.instance) return one.round != other.round;
   return one.run_id == other.run_id && world_.strict().across_instances;
