@@ -13,7 +13,8 @@
 // stands still, until it has gone on for two heartbeats, or an isolation limit if its clock stood
 // still, too (design section 11, "unfenced"). Counted on
 // their own: those of an instance of which the newer one's daemon had never heard when that
-// started, also where one has succeeded and comes to that daemon to hear of its end.
+// started, also where one has succeeded and comes to that daemon to hear of its end; and those of a
+// host whose clock stood still, too, while a daemon that nobody has told of a newer round answers.
 //
 // Thread rule: one thread. The first violation is kept; the world stops at it.
 #pragma once
@@ -59,6 +60,7 @@ class checkers {
   void round_stopped(instance_id instance, round_number round, std::uint64_t by);  // which daemon
   void success_heard(session_id who, const status& news, std::uint64_t by);
   void went_on(const process& which);                  // after standing still
+  void answered(const agent& whom, const daemon& by);  // which vouches for it
   void workers_taken_down(const worker_group& group);  // its agent asks or kills them
   void run_closed(const daemon& by, const core::run_view& view);
   void queue_grew(const connection& over, int end);
@@ -113,6 +115,7 @@ class checkers {
   bool excused(const worker_group& older, moment& until) const;
   bool is_unknown(const worker_group& older, const worker_group& newer) const;
   bool is_unknown_to(std::uint64_t daemon, instance_id older) const;
+  std::optional<moment> unknowing_until(const worker_group& older) const;
   bool excludes(const worker_group& one, const worker_group& other) const;
   bool is_older(const worker_group& one, const worker_group& other) const;
   void violated(const worker_group& group, const std::string& text);

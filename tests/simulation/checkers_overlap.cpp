@@ -1,6 +1,7 @@
 // Live workers of two rounds of a run never overlap, whichever instance they belong to.
 #include "tests/simulation/agent.hpp"
 #include "tests/simulation/checkers.hpp"
+#include "tests/simulation/daemon.hpp"
 #include "tests/simulation/world.hpp"
 
 #include <algorithm>
@@ -61,6 +62,20 @@ bool checkers::is_unknown_to(std::uint64_t daemon, instance_id older) const {
          });
 }
 
+// A node whose clock stood still cannot know that its round went on without it, and an empty daemon
+// learns that from a node of the newer round only.
+void checkers::answered(const agent& whom, const daemon& by) {
+  const auto& group = whom.group;
+  if (!group || group->alive == 0 || !world_.host_at(group->host).clock_went_on_at) return;
+  if (by.newest_known(group->instance) <= group->round) group->kept_unknowing = world_.now();
+}
+
+std::optional<moment> checkers::unknowing_until(const worker_group& older) const {
+  if (world_.strict().journal || !older.kept_unknowing) return std::nullopt;
+  const timers& timing = world_.settings().timing;
+  return *older.kept_unknowing + timing.isolation_limit * 51 / 50 + timing.heartbeat_interval;
+}
+
 bool checkers::excludes(const worker_group& one, const worker_group& other) const {
   if (one.instance == other.instance) return one.round != other.round;
   return one.run_id == other.run_id && world_.strict().across_instances;
@@ -88,14 +103,20 @@ void checkers::check_overlap(const std::shared_ptr<worker_group>& group) {
       ++overlaps_unknown_;
       continue;
     }
-    if (!excused(*older, until)) {
-      const bool same = older->instance == newer->instance;
+    if (excused(*older, until)) {
+      ++overlaps_excused_;
+      if (until != duration::max()) world_.time().at(until, [=, this] { check_overlap(older); });
+      continue;
+    }
+    const bool same = older->instance == newer->instance;
+    const auto unknowing = unknowing_until(*older);
+    if (!same || !unknowing || world_.now() >= *unknowing) {
       return violated(*older, "overlap: its workers live beside those of round " +
                                   std::to_string(newer->round) +
                                   (same ? "" : " of a later instance"));
     }
-    ++overlaps_excused_;
-    if (until != duration::max()) world_.time().at(until, [=, this] { check_overlap(older); });
+    ++overlaps_unknown_;
+    world_.time().at(*unknowing, [=, this] { check_overlap(older); });
   }
 }
 

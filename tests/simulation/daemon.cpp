@@ -48,6 +48,21 @@ const core::run* daemon::run(const std::string& run_id) const {
   return found == runs_.end() ? nullptr : &found->second.machine;
 }
 
+round_number daemon::newest_known(instance_id instance) const {
+  const auto heard = heard_of_.find(instance);
+  round_number newest = heard == heard_of_.end() ? 0 : heard->second;
+  for (const auto& [id, each] : runs_) {
+    const core::run_view view = each.machine.view(local_now());
+    if (view.instance == instance) newest = std::max(newest, view.round);
+  }
+  return newest;
+}
+
+void daemon::hear(const status& said) {
+  round_number& newest = heard_of_[said.instance];
+  newest = std::max({newest, said.round, said.round_told});
+}
+
 void daemon::operator_stops() {
   for (auto& [id, each] : runs_)
     step(each, core::operator_stop_requested{"stopped by the operator"});
@@ -167,7 +182,7 @@ void daemon::on_message(connection& from, int, const payload& message) {
     run_entry& run = run_of(*first);
     found->second.run = &run;
     found->second.session = sessions_[from.id] = first->session;
-    heard_of_.insert(first->state.instance);
+    hear(first->state);
     // Its own agent reaches an embedded daemon over the loopback.
     const bool within = inside_ != nullptr && &speaker == inside_;
     const std::string from_where = within ? "127.0.0.1" : world_.host_at(from.ends[0].host).address;
@@ -180,7 +195,7 @@ void daemon::on_message(connection& from, int, const payload& message) {
     world_.violated("an agent spoke before its hello");
   } else if (const auto* news = std::get_if<status>(&said)) {
     run_entry& run = *found->second.run;
-    heard_of_.insert(news->instance);
+    hear(*news);
     step(run, core::status_received{from.id, *news});
     if (world_.double_percent() != 0 && world_.random().chance(world_.double_percent()))
       step(run, core::status_received{from.id, *news});

@@ -37,6 +37,8 @@ class daemon final : public process {
   std::set<session_id> sessions_joined() const;
   // Somebody of that instance has spoken to it.
   bool has_heard_of(instance_id instance) const { return heard_of_.contains(instance); }
+  // The newest round of it that it has chosen, or heard of.
+  round_number newest_known(instance_id instance) const;
   // Also of a connection that has just ended.
   session_id session_of(connection_id which) const;
   std::uint64_t index = 0;
@@ -58,6 +60,7 @@ class daemon final : public process {
     run_entry* run = nullptr;  // once it has said hello
   };
 
+  void hear(const status& said);
   void on_wake() override;
   void on_late(duration by) override;
   void step(run_entry& run, const core::run_event& event);
@@ -73,7 +76,7 @@ class daemon final : public process {
   std::map<std::string, run_entry> runs_;
   std::map<connection_id, peer> peers_;
   std::map<connection_id, session_id> sessions_;
-  std::set<instance_id> heard_of_;
+  std::map<instance_id, round_number> heard_of_;  // and the newest round
 };
 
 }  // namespace ddprun::simulation

@@ -46,7 +46,7 @@ schedule thawed(std::uint64_t seed) {
   const auto second = static_cast<std::uint32_t>(1 + (first + random.below(2)) % 3);
   const moment stops = 1500ms + random.between(0ms, 500ms);
   const duration length = random.between(9s, 13s);
-  made.faults.push_back(fault_of(fault_kind::stop_agent, stops, first, length));
+  made.faults.push_back(fault_of(fault_kind::stop_agent, stops, first, length, 1));
   const moment goes_on = stops + length;
   const duration away = random.between(100ms, 3s);
   const moment dies = goes_on - away + random.between(-1s, 1s);
@@ -58,6 +58,13 @@ schedule thawed(std::uint64_t seed) {
   return made;
 }
 
+// The whole machine, and its clock: it cannot know.
+schedule paused(std::uint64_t seed) {
+  schedule made = thawed(seed);
+  made.faults.front().kind = fault_kind::freeze_host;
+  return made;
+}
+
 }  // namespace
 
 TEST_CASE("a newer round than a daemon has found comes late") {
@@ -66,6 +73,10 @@ TEST_CASE("a newer round than a daemon has found comes late") {
 
 TEST_CASE("nodes that stood still meet an empty daemon") {
   REQUIRE(play_family("nodes that stood still meet an empty daemon", 1000, thawed) == "");
+}
+
+TEST_CASE("machines that were paused meet an empty daemon") {
+  REQUIRE(play_family("machines that were paused meet an empty daemon", 1000, paused) == "");
 }
 
 }  // namespace ddprun::simulation

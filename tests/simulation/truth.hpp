@@ -40,6 +40,9 @@ struct worker_group : std::enable_shared_from_this<worker_group> {
   bool all_executed = false;
   std::uint32_t alive = 0;
   std::uint32_t succeeded = 0;
+  // A daemon that knew of no newer round of its instance answered its agent last then; kept of
+  // those whose clock stood still.
+  std::optional<moment> kept_unknowing;
   std::vector<worker> workers;
 
   bool only_unkillable() const {

@@ -188,12 +188,21 @@ void world::note_stop(const connection& over, const payload& message) {
                             static_cast<const daemon*>(over.ends[1].owner)->index);
 }
 
+void world::note_answer(const connection& over, const payload& message) {
+  const auto* word = std::get_if<std::shared_ptr<const daemon_message>>(&message);
+  if (word == nullptr || !std::holds_alternative<answer>(**word)) return;
+  const auto* whom = dynamic_cast<const agent*>(over.ends[0].owner);
+  const auto* by = dynamic_cast<const daemon*>(over.ends[1].owner);
+  if (whom != nullptr && by != nullptr) checkers_.answered(*whom, *by);
+}
+
 void world::message_sent(const connection& over, int end, const parcel& message) {
   trace([&] {
     return "#" + std::to_string(over.id) + (end == 0 ? " -> " : " <- ") + to_text(*message.content);
   });
   note_failed_start(*message.content);
   note_stop(over, *message.content);
+  note_answer(over, *message.content);
   if (on_sent) on_sent(over, end, message);
 }
 

@@ -190,6 +190,7 @@ class world {
   void trace_line(const std::string& text);
   void note_failed_start(const payload& message);
   void note_stop(const connection& over, const payload& message);
+  void note_answer(const connection& over, const payload& message);
   void on_host(host& which, duration delay, std::function<void()> what);
   void end_worker(worker_group& group, std::size_t index, bool success, cause_class kind, int code);
   void kill_one(const std::shared_ptr<worker_group>& group, std::size_t index);
