@@ -100,6 +100,7 @@ void run::state::claim(node& who) {
   remember_claim(who);
   recount(who);
   if (!is_recovering()) {
+    if (settings) give_way();
     ++windows_reopened;
     const timers& given = timing_of(who);
     recovering_until = now + std::max(given.recovery_window, given.reconnect_grace);
@@ -123,13 +124,21 @@ bool run::state::outdates_found_round(const node& who) const {
   return said.round > round || said.round_told > std::max(round, round_floor);
 }
 
-void run::state::claim_anew(node& who) {
+// Whatever was begun here: nobody has been placed yet.
+void run::state::give_way() {
+  node* const leader = phase == run_phase::preparing ? members.front() : nullptr;
   enter(run_phase::gathering);
   leave_round();
   causes.clear();
+  start_deadline.reset();
   settle_until.reset();
-  settle_wanted = stop_uncharged = holds_for_words = is_found = false;
+  settle_wanted = stop_uncharged = holds_for_words = is_found = has_placed = false;
   settings.reset();
+  if (leader != nullptr && is_candidate(*leader)) tell_wait(*leader);
+}
+
+void run::state::claim_anew(node& who) {
+  give_way();
   const instance_id found = std::exchange(instance, 0);
   for (const auto& [order, other] : nodes) {
     if (other->stands != standing::here || other->state.instance != found) continue;

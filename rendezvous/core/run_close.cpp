@@ -129,7 +129,7 @@ void run::state::open_instance(instance_id fresh) {
   recovering_until = {};
   newest_claims.clear();
   windows_reopened = 0;
-  is_found = false;
+  is_found = has_placed = false;
   left_behind = {};
   settings.reset();
   restarts_used = 0;

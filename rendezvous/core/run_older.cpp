@@ -43,8 +43,9 @@ bool knows_of_round(const status& said) {
 // comes and goes with ever new instances holds them up for so many windows only.
 bool run::state::is_of_running_instance(const node& who) const {
   if (!is_recovering() && windows_reopened >= windows_reopened_max) return false;
-  return phase == run_phase::gathering && !settings && who.stands != standing::fenced &&
-         who.state.instance != instance && knows_of_round(who.state);
+  const bool waits = phase == run_phase::gathering || phase == run_phase::preparing;
+  return waits && !has_placed && who.stands != standing::fenced && who.state.instance != instance &&
+         knows_of_round(who.state);
 }
 
 void run::state::watch_ending(node& who) {

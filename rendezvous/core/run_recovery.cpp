@@ -79,6 +79,7 @@ void run::state::adopt_round(const std::vector<node*>& claimants) {
     if (who->group == &group) still_here.push_back(who);
   }
   fix_settings(group);  // The others are refused, and so forgotten.
+  has_placed = true;
   members_running = members_succeeded = members_down = members_unreachable = 0;
   causes.clear();
   if (is_complete(still_here, round)) {
@@ -198,6 +199,7 @@ void run::state::end_found_round(const std::vector<node*>& claimants) {
 // it still, held together by their tethers. One member that nobody has heard of stands for them.
 void run::state::end_unseen_round(const std::vector<node*>& claimants) {
   fix_settings(group_of_most(claimants));
+  has_placed = true;
   members_running = members_succeeded = members_down = members_unreachable = 0;
   causes.clear();
   members.assign(1, nullptr);

@@ -107,6 +107,7 @@ void run::state::assign_all() {
       leader.state.master_port != 0 ? leader.state.master_port : leader.state.service_port;
   common.leader_node = leader.label();
   common.nccl_ids = leader.state.nccl_ids;
+  has_placed = true;
   enter(run_phase::running);
   start_deadline = now + timing().start_timeout;
   for (node* const member : members) {

@@ -176,6 +176,7 @@ struct run::state {
   std::map<instance_id, round_number> newest_claims;  // of at most newest_claims_max instances
   std::uint32_t windows_reopened = 0;
   bool is_found = false;    // the newest round is an earlier daemon's, and was not kept
+  bool has_placed = false;  // somebody, in a round of this instance, or an earlier daemon has
   leftovers left_behind;    // of the round that was left last
   time_point lost_until{};  // workers of nodes of older instances that went may live
   std::map<std::uint64_t, time_point> ending;  // by join order: told to end workers, and when
@@ -343,6 +344,7 @@ struct run::state {
   bool is_outdated_claim(const node& who) const;
   bool outdates_found_round(const node& who) const;
   void claim_anew(node& who);
+  void give_way();
   bool decide_on_claims(bool window_is_over);
 
   // run_recovery.cpp.

@@ -164,3 +164,33 @@ TEST_CASE("from an operator's stop on nothing gives way any more") {
   story.stop_all();
   CHECK(story.view().phase == run_phase::closed);
 }
+
+// In a round that is only prepared nobody has a place, and no worker was started.
+TEST_CASE("a running instance that comes while the first round here is prepared is kept") {
+  orphans_story story(2, nodes_of(2, 2));
+  story.now = run_story::origin + 12s;
+  fake_node& first = story.joined("x", story.settings);
+  fake_node& second = story.joined("y", story.settings);
+  REQUIRE(story.view().phase == run_phase::preparing);
+  fake_node& leader = first.wanted.phase == desired_phase::prepare ? first : second;
+  story.connect(*story.members[0]);
+  CHECK(story.members[0]->desired_count == 0);
+  CHECK(story.view().phase == run_phase::gathering);
+  CHECK(leader.wanted.phase == desired_phase::wait);
+  SECTION("when all of it are here") {
+    story.connect(*story.members[1]);
+    CHECK(story.view().instance == 42);
+    CHECK(story.view().phase == run_phase::running);
+    CHECK(story.members[1]->wanted.phase == desired_phase::run);
+  }
+  SECTION("and the prepared one begins anew when it is gone, and its workers must be, too") {
+    story.disconnect(*story.members[0]);
+    story.pass(590s);
+    CHECK(leader.wanted.phase == desired_phase::wait);
+    story.pass(30s);
+    CHECK(story.view().phase == run_phase::preparing);
+    CHECK(story.view().instance != 42);
+    story.start_round();
+    CHECK(story.view().phase == run_phase::running);
+  }
+}

@@ -265,8 +265,10 @@ TEST_CASE("an instance that has placed somebody does not give way") {
   fake_node& newcomer = story.joined("new", settings);
   story.pass(2s);
   CHECK(newcomer.wanted.phase == desired_phase::prepare);
+  story.start_round();
   story.connect(*story.members[0]);
   CHECK(story.members[0]->wanted.phase == desired_phase::fence);
+  CHECK(newcomer.wanted.phase == desired_phase::run);
 }
 
 TEST_CASE("one who comes and goes with the claim of a round holds up nobody for ever") {
