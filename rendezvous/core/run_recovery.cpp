@@ -214,6 +214,8 @@ void run::state::end_unseen_round(const std::vector<node*>& claimants) {
 bool run::state::fill_gap(node& who) {
   const status& said = who.state;
   if (phase != run_phase::stopping || said.round != round || !said.place) return false;
+  // It may have been away when the settings of the others were taken.
+  if (!difference(who.greeting).empty()) return false;
   const std::uint32_t size = said.place->group_world_size;
   const std::uint32_t slot = said.place->slot;
   if (slot >= size || size > claimed_nodes_max) return false;
@@ -231,8 +233,6 @@ bool run::state::fill_gap(node& who) {
   join_group(who);
   who.slot = who.last_slot = slot;
   who.was_told = told::run;
-  who.down = who.unreachable = who.acknowledged = false;
-  recount(who);
   // Its earlier daemon may have told it more than this one has told anybody.
   ddprun::desired stop = std::get<ddprun::desired>(*stop_message);
   stop.seq = ++seq;

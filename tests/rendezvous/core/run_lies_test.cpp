@@ -101,6 +101,28 @@ TEST_CASE("claimants of one round with different settings: most of them know, th
   CHECK(story.sizes().settings_groups == 1);
 }
 
+TEST_CASE("a member of a found round with other settings never makes up the number of a round") {
+  run_story story(restarted());
+  fake_node& a = orphan(story, nodes_of(2, 3), 0, 2);
+  fake_node& odd = orphan(story, nodes_of(2, 4), 1, 2);
+  story.connect(odd);
+  story.pass(9s);
+  // Away when the round is found: nothing is compared then.
+  story.disconnect(odd);
+  story.connect(a);
+  story.pass(1s);
+  REQUIRE(story.view().phase == run_phase::stopping);
+  story.connect(odd);
+  CHECK(odd.wanted.phase == desired_phase::fence);
+  story.stop_all();
+  story.pass(20s);
+  story.rejoin(odd);
+  CHECK(odd.refusal.find("nnodes is 2:4 here and 2:3 on the others") == 0);
+  CHECK(a.wanted.phase == desired_phase::wait);
+  CHECK(story.view().phase == run_phase::gathering);
+  CHECK(story.sizes().settings_groups == 1);
+}
+
 TEST_CASE("numbers that no daemon reaches are refused, and raise nothing") {
   const std::uint64_t lie = GENERATE(count_said_max + 1, count_max, huge);
   run_story story;
@@ -246,6 +268,7 @@ TEST_CASE("nodes that connect and go are remembered up to a number") {
     step(joined);
     step(core::agent_disconnected{number});
     if (number == 8192) CHECK(run.sizes().absent == 8192);
+    if (number == 8193) CHECK(run.sizes().absent == 4097);  // half of them went
     if (number % 1024 == 0) {
       CHECK(run.sizes().absent <= 8192);
       CHECK(run.sizes().settings_groups <= 2);
