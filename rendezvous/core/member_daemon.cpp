@@ -82,7 +82,6 @@ void member::state::welcomed_by(const welcome& message) {
   if (instance == 0) {
     told_instance = 0;
     told_round = 0;
-    told_seq = 0;
   }
 }
 
@@ -175,11 +174,9 @@ member::state::moment member::state::join_deadline() const {
   if (daemon.welcomed || living > unkillable) return std::nullopt;
   time_point since = daemon.unwelcomed_since;
   if (in_round() && phase != member_phase::succeeded) return std::nullopt;
-  if (phase == member_phase::succeeded && !is_leader() && tether.vouched) {
-    since = std::max(since, *tether.vouched);
-  }
-  // Others still run on this leader's tethers and store.
-  if (phase == member_phase::succeeded && held.needed_at) since = std::max(since, *held.needed_at);
+  // Its leader still answered then; or others still ran on this leader's tethers and store.
+  if (tether.vouched) since = std::max(since, *tether.vouched);
+  if (held.needed_at) since = std::max(since, *held.needed_at);
   return since + timing.join_timeout;
 }
 

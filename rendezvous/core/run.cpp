@@ -220,11 +220,12 @@ void run::state::apply(const loop_was_late& event) {
     if (group.last_call_until) *group.last_call_until += by;
   }
   for (std::optional<time_point>* moment :
-       {&settle_until, &start_deadline, &first_acknowledged, &leader_acknowledged}) {
+       {&start_deadline, &first_acknowledged, &leader_acknowledged}) {
     if (*moment) **moment += by;
   }
   if (is_recovering()) recovering_until += by;
   phase_since += by;
+  settle_until += by;
   stop_issued += by;
   stop_told += by;
   first_loss += by;
@@ -239,7 +240,7 @@ void run::state::progress() {
       check_gathering();
       return;
     case run_phase::settling:
-      if (now >= *settle_until || (holds_for_words && unspoken == 0)) choose();
+      if (now >= settle_until || (holds_for_words && unspoken == 0)) choose();
       return;
     case run_phase::preparing:
       return;

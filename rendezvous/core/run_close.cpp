@@ -95,8 +95,7 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   const message_pointer message = finished(std::move(value));
   enter(run_phase::closed);
   start_deadline.reset();
-  settle_until.reset();
-  settle_wanted = stop_uncharged = holds_for_words = false;
+  settle_wanted = stop_uncharged = false;
   std::vector<node*> away;
   for (const auto& [order, who] : nodes) {
     if (who->stands == standing::closing || who->stands == standing::leaving) continue;

@@ -97,7 +97,6 @@ void run::state::mark_unreachable(node& member) {
   if (member.unreachable || member.down) return;
   if (member.was_told != told::run) {
     // Only the leader was told anything, and that was to prepare: no worker was ever started.
-    member.phase = member_phase::lost;
     mark_down(member);
     return;
   }

@@ -70,7 +70,6 @@ time_point run::state::gather_until() const {
 
 void run::state::begin_gathering() {
   enter(run_phase::gathering);
-  settle_until.reset();
   for (settings_group& group : groups) {
     group.highest = 0;
     group.last_call_until.reset();
@@ -85,7 +84,7 @@ void run::state::begin_settling() {
   enter(run_phase::settling);
   holds_for_words = false;
   settle_until = std::min(last_loss + timing().settle, first_loss + timing().settle_max);
-  if (now >= *settle_until) choose();
+  if (now >= settle_until) choose();
 }
 
 // Chooses the next round, when the last stop has settled.
@@ -105,7 +104,6 @@ void run::state::choose() {
     holds_for_words = true;
     return;
   }
-  holds_for_words = false;
   settle_wanted = false;  // The losses so far are settled; the next row of them is another.
 
   std::vector<node*> drained;
@@ -147,7 +145,6 @@ std::vector<rank_candidate> rank_candidates(const std::vector<node*>& from) {
 
 // From the first round on there is one group; the others are told the difference.
 void run::state::fix_settings(settings_group& group) {
-  if (settings) return;
   settings = group.settings;
   std::vector<node*> others;
   for (const auto& [order, who] : nodes) {
@@ -179,7 +176,6 @@ bool run::state::start_round(settings_group& group) {
     member.was_told = told::nothing;
     member.succeeded = false;
     member.phase = member_phase::joined;
-    member.down = member.unreachable = member.acknowledged = member.dead = false;
     members.push_back(&member);
   }
   members_running = members_succeeded = members_down = members_unreachable = 0;
@@ -190,7 +186,6 @@ bool run::state::start_round(settings_group& group) {
   common.world_size = chosen.world_size;
   enter(run_phase::preparing);
   start_deadline = now + timing().start_timeout;
-  settle_until.reset();
 
   node& leader = *members.front();
   ddprun::desired value = base_desired(desired_phase::prepare);

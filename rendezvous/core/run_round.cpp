@@ -383,7 +383,7 @@ void run::state::leave_round() {
       gone.push_back(member);
     }
     member->was_told = told::nothing;
-    member->down = member->unreachable = member->acknowledged = false;
+    member->down = member->unreachable = member->acknowledged = member->dead = false;
   }
   members.clear();
   members_down = members_unreachable = 0;

@@ -197,7 +197,7 @@ struct run::state {
   std::unordered_map<std::string, node*> by_explicit_label;
 
   // Waiting for a round.
-  std::optional<time_point> settle_until;
+  time_point settle_until{};  // while settling
   // Nodes here that choose() waits for, because they have not spoken since the stop was issued.
   std::uint32_t unspoken = 0;
   bool holds_for_words = false;

@@ -308,3 +308,22 @@ TEST_CASE("whoever waits has no place, and says none") {
   story.connect();
   CHECK_FALSE(story.sent.place);
 }
+
+TEST_CASE("a node that is stopped after its workers had succeeded says both") {
+  odd_story story;
+  story.worker_succeeds(0);
+  story.worker_succeeds(1);
+  CHECK_FALSE(story.sent.succeeded);  // its phase says it
+  story.want(desired_phase::stop, 1);
+  CHECK(story.sent.phase == member_phase::stopped);
+  CHECK(story.sent.succeeded);
+  // Of that round only.
+  story.want(desired_phase::wait, 1);
+  CHECK_FALSE(story.sent.succeeded);
+  story.assign(2, 1, 2);
+  story.reach_leader();
+  story.want(desired_phase::stop, 2);
+  story.workers_end_by_signal(SIGTERM);
+  CHECK(story.sent.phase == member_phase::stopped);
+  CHECK_FALSE(story.sent.succeeded);
+}

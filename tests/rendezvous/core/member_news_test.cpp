@@ -200,3 +200,31 @@ TEST_CASE("a node in no instance listens to any, and remembers nothing of the la
   CHECK(story.sent.round_told == told);
   CHECK(story.sent.desired_seq == 1);
 }
+
+TEST_CASE("a node that was fenced hears a new daemon that counts from the beginning") {
+  member_story story;
+  story.run_as_member();
+  story.desired_seq = 500;
+  story.want(desired_phase::fence, 4);
+  story.workers_end_by_signal(SIGKILL);
+  REQUIRE(story.sent.instance == 0);
+  story.lose_daemon();
+  story.connect();
+  story.desired_seq = 0;
+  story.want(desired_phase::wait, 0);
+  CHECK(story.sent.instance == member_story::instance);
+  CHECK(story.sent.desired_seq == 1);
+  CHECK(story.sent.round_told == 0);
+}
+
+TEST_CASE("the rounds of an instance that is over are not said to be of the next one") {
+  member_story story;
+  story.connect();
+  story.want(desired_phase::wait, 5);
+  CHECK(story.sent.round_told == 5);
+  desired next = story.order(desired_phase::wait, 0);
+  next.instance = 78;
+  story.say(next);
+  CHECK(story.sent.instance == 78);
+  CHECK(story.sent.round_told == 0);
+}

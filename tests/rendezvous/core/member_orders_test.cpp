@@ -316,3 +316,17 @@ TEST_CASE("the last place of a round makes sense, the one after it does not") {
   story.connect();
   CHECK_FALSE(story.sent.place);
 }
+
+TEST_CASE("a node that is asked to leave while another instance fences it is in none at the end") {
+  member_story story;
+  story.run_as_member();
+  desired other = story.order(desired_phase::wait, 0);
+  other.instance = 78;
+  story.say(other);
+  REQUIRE(story.did<kill_workers>());
+  story.tell(signal_received{SIGTERM});
+  story.workers_end_by_signal(SIGKILL);
+  CHECK(story.sent.phase == member_phase::joined);
+  CHECK(story.sent.instance == 0);
+  CHECK(story.sent.round == 0);
+}

@@ -217,3 +217,23 @@ TEST_CASE("an operator's stop stops a round that runs, and its code says by whic
   }
   CHECK(story.b->wanted.phase == desired_phase::close);
 }
+
+TEST_CASE("a fenced node that joins anew long after the close is counted in the next instance") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(2, 2));
+  // It says that it runs a round that was never begun here.
+  a.state.instance = story.view().instance;
+  a.state.round = 9;
+  a.state.phase = member_phase::running;
+  story.disconnect(a);
+  story.connect(a);
+  REQUIRE(a.wanted.phase == desired_phase::fence);
+  story.step(core::operator_stop_requested{"maintenance"});
+  REQUIRE(story.view().phase == run_phase::closed);
+  story.now += 1h;
+  story.rejoin(a);
+  CHECK(a.wanted.phase == desired_phase::wait);
+  CHECK(story.why().find("; here: a (2 workers)") != std::string::npos);
+  story.joined("b", nodes_of(2, 2));
+  CHECK(a.wanted.phase == desired_phase::prepare);
+}

@@ -231,3 +231,19 @@ TEST_CASE("a node that stopped its workers by itself ends the round as a node lo
   CHECK(story.view().phase == run_phase::stopping);
   CHECK(story.a->wanted.text == "b was lost: it stopped its workers by itself");
 }
+
+TEST_CASE("a member whose death was told and that came back is waited for as any other") {
+  trio_story story;
+  story.guardian(*story.b);
+  story.connect(*story.b);
+  story.stop_all();
+  story.pass(600ms);
+  story.start_round();
+  REQUIRE(story.b->wanted.phase == desired_phase::run);
+  story.fail(*story.a, 3);
+  for (fake_node* const who : {story.a, story.c})
+    story.say(*who, member_phase::stopped);
+  CHECK(story.view().phase == run_phase::stopping);
+  story.say(*story.b, member_phase::stopped);
+  CHECK(story.view().round == 3);
+}

@@ -203,3 +203,17 @@ TEST_CASE("who has lost its connection is no longer counted, nor named, while it
   story.connect(first);
   CHECK(story.why() == "waiting for 1 of 2 nodes; here: a (2 workers); for 0 ms");
 }
+
+TEST_CASE("a spare that connects again is told what it has not been told yet: by a later number") {
+  run_settings settings = nodes_of(1, 1);
+  settings.spares_max = 1;
+  run_story story;
+  story.joined("a", settings);
+  story.start_round();
+  fake_node& spare = story.joined("b", settings);
+  const desired before = spare.wanted;
+  story.disconnect(spare);
+  story.connect(spare);
+  CHECK(spare.wanted.text == before.text);
+  CHECK(spare.wanted.seq > before.seq);
+}

@@ -72,8 +72,23 @@ TEST_CASE("the instance after an operator's stop waits for a node that could not
     CHECK(next.wanted.phase == desired_phase::wait);
     story.pass(2s);
     CHECK(story.b->connection == 0);
+    CHECK(next.wanted.phase == desired_phase::wait);  // it isolates itself now
     story.pass(17s);
     CHECK(next.wanted.phase == desired_phase::prepare);
+  }
+  SECTION("for one that comes back, answers, and does not end: as long as a stop may take") {
+    story.connect(*story.b);
+    const time_point told = story.now;
+    story.pass(59s);
+    CHECK(*story.machine().next_deadline() <= told + 60s);
+    // Both have spoken just now.
+    story.now = told + 60s - 1ms;
+    story.beat_all();
+    story.step(core::time_passed{});
+    CHECK(story.b->connection != 0);
+    story.now = told + 60s;
+    story.step(core::time_passed{});
+    CHECK(story.b->connection == 0);
   }
 }
 
@@ -206,4 +221,55 @@ TEST_CASE("a success that crosses a stop while its node is away counts") {
   story.connect(b);
   CHECK(story.view().phase == run_phase::closed);
   CHECK(story.view().exit_code == 0);
+}
+
+TEST_CASE("who goes after the close and had no worker left is not waited for") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(1, 1));
+  story.start_round();
+  SECTION("it had succeeded") {
+    story.say(a, member_phase::succeeded);
+  }
+  SECTION("it had been stopped") {
+    story.step(core::operator_stop_requested{"maintenance"});
+    story.stop_all();
+  }
+  REQUIRE(a.wanted.phase == desired_phase::close);
+  story.disconnect(a);
+  CHECK(story.joined("b", nodes_of(1, 1)).wanted.phase == desired_phase::prepare);
+}
+
+TEST_CASE("a node of an earlier daemon's instance that had only waited is not waited for") {
+  run_story story(restarted());
+  fake_node& waiting = story.node("w", nodes_of(1, 1));
+  waiting.state.instance = 42;
+  story.connect(waiting);
+  story.disconnect(waiting);
+  fake_node& next = story.joined("a", nodes_of(1, 1));
+  story.pass(10s);
+  CHECK(next.wanted.phase == desired_phase::prepare);
+}
+
+TEST_CASE(
+    "a node that nobody opens a window for any more is waited for until its workers are gone") {
+  orphans_story story(2);
+  story.now = run_story::origin + 12s;
+  fake_node& newcomer = story.joined("new", nodes_of(1, 2));
+  fake_node& liar = *story.members[0];
+  liar.greeting.settings.timing.orphan_limit = 30s;
+  for (int times = 0; times < 8; ++times) {
+    liar.state.instance = 1000 + static_cast<instance_id>(times);
+    story.connect(liar);
+    story.disconnect(liar);
+    story.pass(11s, {&liar});
+  }
+  fake_node& other = *story.members[1];
+  story.connect(other);
+  REQUIRE(other.wanted.phase == desired_phase::fence);
+  story.pass(31s);
+  CHECK(newcomer.wanted.phase == desired_phase::wait);
+  // All but one that no signal ends: it says so of its old round.
+  other.state.unkillable = 1;
+  story.say(other, member_phase::stopped);
+  CHECK(newcomer.wanted.phase == desired_phase::prepare);
 }

@@ -177,6 +177,18 @@ TEST_CASE("a member that comes back is fenced from when it was heard last, if it
   CHECK(story.now - heard <= 8700ms);
 }
 
+TEST_CASE("a member that had succeeded lets go by its word that it has read the stop") {
+  trio_story story;
+  story.say(*story.a, member_phase::succeeded);
+  story.say(*story.b, member_phase::succeeded);
+  story.disconnect(*story.c);
+  story.pass(2s);
+  REQUIRE(story.view().phase == run_phase::stopping);
+  for (fake_node* const who : {story.a, story.b})
+    story.say(*who, member_phase::succeeded);
+  CHECK(until_next_round(story) <= 9s);
+}
+
 TEST_CASE("a goodbye while the round stops is as good as having stopped") {
   trio_story story;
   story.fail(*story.a, 1);
