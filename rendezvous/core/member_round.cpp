@@ -39,7 +39,6 @@ void member::state::begin_round(round_number number) {
   entered_instance = instance;
   entered_round = number;
   round_began = now;
-  changed = true;
 }
 
 // What belonged to the last round goes, but for its number.
@@ -70,7 +69,6 @@ void member::state::forget_round() {
   thaw_until.reset();
   orphaned = false;
   all_succeeded = false;
-  changed = true;
 }
 
 void member::state::handle(const service_opened& event) {

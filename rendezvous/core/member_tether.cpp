@@ -74,7 +74,7 @@ member::state::moment member::state::tether_deadline() const {
 
 // A node that cannot reach its leader says so well before start_timeout, with both addresses.
 member::state::moment member::state::reach_deadline() const {
-  if (phase != member_phase::assigned || !tether.wanted || tether.vouched) return std::nullopt;
+  if (phase != member_phase::assigned || !tether.wanted) return std::nullopt;
   return round_began + timing.start_timeout / 2;
 }
 

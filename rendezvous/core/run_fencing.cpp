@@ -38,11 +38,7 @@ void run::state::lose(node& who, bool proof, const std::string& how) {
   detach(who, true);
   who.heard = last_word;
   if (!who.slot) {
-    if (proof || !was_waiting) {
-      // Nothing to wait for.
-    } else {
-      note(note_level::info, who.label() + " is gone: " + how);
-    }
+    if (!proof && was_waiting) note(note_level::info, who.label() + " is gone: " + how);
     const bool may_bring_others = was_waiting && phase == run_phase::settling;
     forget(who);
     if (may_bring_others) remember_loss();

@@ -71,7 +71,7 @@ TEST_CASE("a leader that is never answered while it prepares gives up by itself"
   story.connect();
   story.pass(1s);
   desired order = story.order(desired_phase::prepare, 1);
-  order.group_world_size = 2;
+  order.group_world_size = GENERATE(1U, 2U);
   story.say(order);
   story.tell(service_opened{1, 29500, 29501, {}});
   const time_point began = story.now();
@@ -302,4 +302,20 @@ TEST_CASE("a node in a round gives it up before it gives up the daemon") {
   CHECK(story.machine().phase() == member_phase::stopped);
   story.pass(3s);
   CHECK(story.left);
+}
+
+TEST_CASE("a node that leaves lets go of its tether, or of those that it holds") {
+  member_story story;
+  const bool leads = GENERATE(false, true);
+  leads ? story.run_as_leader(2) : story.run_as_member();
+  story.worker_succeeds(0);
+  story.worker_succeeds(1);
+  story.lose_daemon();
+  story.tell(signal_received{SIGTERM});
+  story.forget();
+  for (int times = 0; times < 20 && !story.left; ++times)
+    story.pass_with_members(1s);
+  REQUIRE(story.left);
+  CHECK(story.did<drop_tether>() != leads);
+  CHECK(story.did<drop_members>() == leads);
 }

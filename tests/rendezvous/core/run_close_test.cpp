@@ -92,15 +92,16 @@ TEST_CASE("a drained node leaves with 0 when the run falls to gathering") {
   CHECK(story.view().phase == run_phase::gathering);
 }
 
-TEST_CASE("SIGTERM to all ends the run with 128 + the signal") {
+TEST_CASE("a signal to all ends the run with 128 + the signal, SIGTERM where none is named") {
+  const int signal = GENERATE(SIGTERM, SIGHUP, 0);
   pair_story story;
-  story.ask_to_leave(*story.a, SIGTERM);
-  story.ask_to_leave(*story.b, SIGTERM);
+  story.ask_to_leave(*story.a, signal);
+  story.ask_to_leave(*story.b, signal);
   story.stop_all();
   story.pass(500ms);
   CHECK(story.a->wanted.phase == desired_phase::close);
-  CHECK(story.a->wanted.exit_code == 143);
-  CHECK(story.b->wanted.exit_code == 143);
+  CHECK(story.a->wanted.exit_code == 128 + (signal == SIGHUP ? SIGHUP : SIGTERM));
+  CHECK(story.b->wanted.exit_code == story.a->wanted.exit_code);
 }
 
 TEST_CASE("a lone node that waits and is asked to leave ends the run") {
@@ -236,4 +237,18 @@ TEST_CASE("a fenced node that joins anew long after the close is counted in the 
   CHECK(story.why().find("; here: a (2 workers)") != std::string::npos);
   story.joined("b", nodes_of(2, 2));
   CHECK(a.wanted.phase == desired_phase::prepare);
+}
+
+TEST_CASE("who comes back to a closed instance is not asked for the settings of the next one") {
+  pair_story story;
+  story.say(*story.b, member_phase::succeeded);
+  story.disconnect(*story.b);
+  story.pass(3s);
+  story.say(*story.a, member_phase::succeeded);
+  story.goodbye(*story.a);
+  story.joined("c", nodes_of(1, 1));
+  REQUIRE(story.view().phase == run_phase::preparing);
+  story.connect(*story.b);
+  CHECK(story.b->refusal.empty());
+  CHECK(story.b->wanted.phase == desired_phase::close);
 }

@@ -1,6 +1,8 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/run_story.hpp"
 
+#include <algorithm>
+
 using namespace ddprun;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -216,4 +218,52 @@ TEST_CASE("a spare that connects again is told what it has not been told yet: by
   story.connect(spare);
   CHECK(spare.wanted.text == before.text);
   CHECK(spare.wanted.seq > before.seq);
+}
+
+TEST_CASE("who is no candidate is not told to wait until it is one") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(2, 2));
+  fake_node& b = story.joined("b", nodes_of(2, 2));
+  story.start_round();
+  story.fail(a, 1);
+  b.state.unkillable = 1;
+  story.stop_all();
+  REQUIRE(story.view().phase == run_phase::gathering);
+  const std::size_t told = b.desired_count;
+  story.say(b);
+  CHECK(b.desired_count == told);
+  b.state.unkillable = 0;
+  story.say(b);
+  CHECK(story.view().phase == run_phase::preparing);
+}
+
+TEST_CASE("a node that waits and is lost is noted; one that leaves, or is fenced, is not") {
+  run_story story;
+  story.joined("stays", nodes_of(9, 9));
+  fake_node& a = story.joined("a", nodes_of(9, 9));
+  const auto is_noted = [&story] {
+    return std::any_of(story.notes.begin(), story.notes.end(), [](const std::string& text) {
+      return text.find("a is gone: ") != std::string::npos;
+    });
+  };
+  SECTION("lost") {
+    story.disconnect(a);
+    story.pass(3s);
+    CHECK(is_noted());
+  }
+  SECTION("leaves") {
+    story.goodbye(a);
+    CHECK_FALSE(is_noted());
+  }
+  SECTION("fenced") {
+    a.state.instance = story.view().instance;
+    a.state.round = 9;
+    a.state.phase = member_phase::running;
+    story.disconnect(a);
+    story.connect(a);
+    REQUIRE(a.wanted.phase == desired_phase::fence);
+    story.disconnect(a);
+    story.pass(3s);
+    CHECK_FALSE(is_noted());
+  }
 }

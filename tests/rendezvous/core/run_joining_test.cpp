@@ -122,11 +122,15 @@ TEST_CASE("who comes and goes while a run gathers changes how many are here") {
 
 TEST_CASE("a session that comes again after its node had gone silent is the same node") {
   run_story story;
-  fake_node& a = story.joined("a", nodes_of(3, 3));
+  fake_node& a = story.node("a", nodes_of(3, 3));
+  a.greeting.node_is_explicit = true;
+  story.connect(a);
   story.joined("b", nodes_of(3, 3));
-  story.disconnect(a);
+  const bool is_half_open = GENERATE(false, true);
+  if (!is_half_open) story.disconnect(a);
   story.pass(1s);
   story.connect(a);
+  CHECK(a.refusal.empty());
   CHECK(story.view().members.size() == 2);
   CHECK(a.wanted.phase == desired_phase::wait);
 }
