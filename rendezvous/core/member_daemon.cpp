@@ -112,7 +112,7 @@ void member::state::refused_by(const refused& message) {
   emit(disconnect_daemon{});
   leaving = core::leave{code, message.text, std::nullopt};
   // Whatever runs here, the daemon does not want it: a polite stop could save an old snapshot.
-  take_down(force::kill, duration::zero(), 0);
+  take_down(force::kill);
 }
 
 status member::state::make_status() {

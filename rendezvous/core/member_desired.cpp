@@ -44,20 +44,20 @@ void member::state::told(const desired& message) {
   if (message.phase == desired_phase::close) {
     pending.reset();
     leaving = core::leave{message.exit_code, message.text, message.first_cause};
-    take_down(force::ask, message.grace > duration::zero() ? message.grace : timing.stop_grace, 0);
+    take_down(force::ask, message.grace > duration::zero() ? message.grace : timing.stop_grace);
     return;
   }
   if (message.phase == desired_phase::fence) {
     pending.reset();
     fenced = true;
-    take_down(force::kill, duration::zero(), 0);
+    take_down(force::kill);
     return;
   }
   // Another instance's workers are fenced like those of an older round, whatever is wanted next.
   if (instance != 0 && message.instance != instance && (in_round() || living > 0)) {
     pending = message;
     fenced = true;
-    take_down(force::kill, duration::zero(), 0);
+    take_down(force::kill);
     return;
   }
   obey(message);
@@ -104,7 +104,7 @@ void member::state::obey_wait(const desired& message) {
   if (in_round() || living > 0) {
     pending = message;
     // Between a stop and its end the stop's own grace holds.
-    if (phase != member_phase::stopping) take_down(force::ask, timing.stop_grace, 0);
+    if (phase != member_phase::stopping) take_down(force::ask, timing.stop_grace);
     return;
   }
   pending.reset();
@@ -119,7 +119,7 @@ void member::state::obey_prepare(const desired& message) {
   if (in_round() || living > 0) {
     // The new round is on already: what still lives here of an older one must not.
     pending = message;
-    take_down(force::kill, duration::zero(), 0);
+    take_down(force::kill);
     return;
   }
   pending.reset();
@@ -135,16 +135,15 @@ void member::state::obey_prepare(const desired& message) {
 
 void member::state::obey_run(const desired& message) {
   if (draining) return;
-  const bool same = message.instance == instance && message.round == round;
-  if (same) {
+  if (message.instance == instance && message.round <= round) {
     // A round that was left is never entered again; one that is on only gets newer words.
-    if (phase == member_phase::preparing && message.place) take_place(*message.place);
+    const bool is_awaited = message.round == round && phase == member_phase::preparing;
+    if (is_awaited && message.place) take_place(*message.place);
     return;
   }
-  if (message.instance == instance && message.round < round) return;
   if (in_round() || living > 0) {
     pending = message;
-    take_down(force::kill, duration::zero(), 0);
+    take_down(force::kill);
     return;
   }
   pending.reset();
@@ -171,7 +170,7 @@ void member::state::obey_stop(const desired& message) {
     return;
   }
   if (message.round > round) pending = message;
-  take_down(force::ask, message.grace > duration::zero() ? message.grace : timing.stop_grace, 0);
+  take_down(force::ask, message.grace > duration::zero() ? message.grace : timing.stop_grace);
 }
 
 // What was wanted while the last workers went down.

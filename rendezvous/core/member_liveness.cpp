@@ -93,10 +93,10 @@ void member::state::check_isolation() {
     why.text = text;
     remember(std::move(why));
   }
-  if (is_isolated) return take_down(force::kill, duration::zero(), 0);
+  if (is_isolated) return take_down(force::kill);
   // No other round can have begun: there is time to ask.
   orphaned = true;
-  take_down(force::ask, std::min(timing.stop_grace, timing.orphan_limit / 20), 0);
+  take_down(force::ask, std::min(timing.stop_grace, timing.orphan_limit / 20));
 }
 
 // The loop stood still: nothing could be heard, so nothing is held against anybody for that long.

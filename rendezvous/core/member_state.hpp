@@ -15,6 +15,7 @@
 
 #include "rendezvous/core/member.hpp"
 
+#include <csignal>
 #include <cstddef>
 #include <deque>
 #include <map>
@@ -160,7 +161,7 @@ struct member::state {
   bool is_alone() const;
 
   // ---- member_stop.cpp ----
-  void take_down(force how, duration grace, int signal);
+  void take_down(force how, duration grace = {}, int request = SIGTERM);
   void let_go();
   void settle_down();
   void after_workers();

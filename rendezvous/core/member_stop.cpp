@@ -20,7 +20,7 @@ void member::state::let_go() {
   }
 }
 
-void member::state::take_down(force how, duration grace, int wanted_signal) {
+void member::state::take_down(force how, duration grace, int request) {
   if (in_round()) let_go();
   changed = true;
   if (how == force::kill) take_as_failures();
@@ -42,7 +42,7 @@ void member::state::take_down(force how, duration grace, int wanted_signal) {
   if (!asked_to_stop) {
     asked_to_stop = true;
     grace_until = now + grace;
-    emit(stop_workers{round, wanted_signal == 0 ? SIGTERM : wanted_signal});
+    emit(stop_workers{round, request});
   } else if (grace_until) {
     grace_until = std::min(*grace_until, now + grace);
   }
@@ -102,9 +102,9 @@ void member::state::check_stop_deadlines() {
     note(note_level::warning,
          "a worker failed and the rendezvous daemon cannot be reached: stopping this node's "
          "workers");
-    take_down(force::ask, timing.stop_grace, 0);
+    take_down(force::ask, timing.stop_grace);
   }
-  if (grace_until && now >= *grace_until) take_down(force::kill, duration::zero(), 0);
+  if (grace_until && now >= *grace_until) take_down(force::kill);
   if (kill_until && now >= *kill_until) {
     kill_until.reset();
     unkillable = living;
@@ -131,7 +131,7 @@ void member::state::handle(const signal_received& event) {
   const std::string name = signal_name(event.signal);
   if (signals > 1) {
     leaving = core::leave{code, name + " came twice: workers killed", std::nullopt};
-    return take_down(force::kill, duration::zero(), 0);
+    return take_down(force::kill);
   }
   if (leaving) return;
   draining = true;

@@ -125,7 +125,6 @@ struct closed_instance {
   std::optional<cause> why;
   std::string text;
   round_number round = 0;
-  std::uint64_t seq = 0;
   std::uint32_t restarts_used = 0;
   time_point closed_at{};
   std::set<session_id> absent;  // have not been told, or have not said goodbye

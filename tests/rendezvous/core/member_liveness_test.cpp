@@ -1,6 +1,8 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/member_story.hpp"
 
+#include <csignal>
+
 using namespace std::chrono_literals;
 using namespace ddprun;
 using namespace ddprun::core;
@@ -75,7 +77,8 @@ TEST_CASE("nobody runs on without a daemon until orphan_limit, whoever vouches")
   CHECK_FALSE(story.did<stop_workers>());
   // First politely: no other round can have begun.
   pass(4s);
-  CHECK(story.did<stop_workers>());
+  REQUIRE(story.did<stop_workers>());
+  CHECK(story.all<stop_workers>()[0].signal == SIGTERM);
   CHECK_FALSE(story.did<kill_workers>());
   pass(story.timing.stop_grace);
   CHECK(story.did<kill_workers>());

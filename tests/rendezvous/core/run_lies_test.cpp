@@ -246,6 +246,22 @@ TEST_CASE("settings groups go with their last node") {
   CHECK(story.view().phase == run_phase::preparing);
 }
 
+TEST_CASE("who says that it is of a closed instance is of no settings group of the next") {
+  run_story story;
+  fake_node& first = story.joined("first", nodes_of(2, 2));
+  const instance_id closed = story.view().instance;
+  story.step(core::operator_stop_requested{"next"});
+  story.goodbye(first);
+  story.joined("stays", nodes_of(2, 2));
+  fake_node& odd = story.joined("odd", nodes_of(3, 3));
+  CHECK(story.sizes().settings_groups == 2);
+  odd.state.instance = closed;
+  story.disconnect(odd);
+  story.connect(odd);
+  CHECK(odd.wanted.phase == desired_phase::close);
+  CHECK(story.sizes().settings_groups == 1);
+}
+
 TEST_CASE("nodes that connect and go are remembered up to a number") {
   run_settings settings = nodes_of(2, 2);
   settings.timing.node_timeout = settings.timing.reconnect_grace = timer_max;
@@ -293,4 +309,18 @@ TEST_CASE("sessions that claim a closed instance are not remembered") {
     story.disconnect(liar);
   }
   CHECK(story.sizes().absent_at_close == before);
+}
+
+TEST_CASE("a round of as many nodes as a run may have is found as any other") {
+  constexpr std::uint32_t most = nodes_per_run_max;
+  run_story story(restarted());
+  fake_node& first = orphan(story, nodes_of(1, most), 0, most);
+  fake_node& late = orphan(story, nodes_of(1, most), most - 1, most);
+  story.connect(first);
+  story.now += 10s;
+  story.say(first);
+  story.step(core::time_passed{});
+  CHECK(first.wanted.phase == desired_phase::stop);
+  story.connect(late);
+  CHECK(late.wanted.phase == desired_phase::stop);
 }

@@ -260,3 +260,22 @@ TEST_CASE(
   }
   CHECK(story.now == gone + expected);
 }
+
+TEST_CASE("a loop that was late leaves those who stop their whole time") {
+  pair_story story;
+  story.fail(*story.a, 3);
+  const time_point told = story.now;
+  story.say(*story.a, member_phase::stopped);
+  story.now += 30s;
+  story.step(core::loop_was_late{30s});
+  story.pass(59s);
+  story.now = told + 90s - 1ms;
+  const auto is_given_up = [&story] {
+    story.beat_all();
+    story.step(core::time_passed{});
+    return story.notes.back().find("b has not begun to stop its workers") == 0;
+  };
+  CHECK_FALSE(is_given_up());
+  story.now = told + 90s;
+  CHECK(is_given_up());
+}
