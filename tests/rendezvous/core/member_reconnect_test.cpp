@@ -38,6 +38,14 @@ TEST_CASE("the hello carries everything, again on each connection") {
   CHECK(greeting.state.causes.size() == 1);
 }
 
+TEST_CASE("the first hello says that nothing has happened here") {
+  member_story story;
+  story.connect();
+  status nothing;
+  nothing.seq = story.sent.seq;
+  CHECK(story.sent == nothing);
+}
+
 TEST_CASE("reconnects are soon, then slower, and differ from node to node") {
   std::set<duration> first;
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {

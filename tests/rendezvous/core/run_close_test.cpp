@@ -252,3 +252,17 @@ TEST_CASE("who comes back to a closed instance is not asked for the settings of 
   CHECK(story.b->refusal.empty());
   CHECK(story.b->wanted.phase == desired_phase::close);
 }
+
+TEST_CASE("who leaves after the close takes nothing of the next instance with it") {
+  pair_story story;
+  story.say(*story.a, member_phase::succeeded);
+  story.say(*story.b, member_phase::succeeded);
+  REQUIRE(story.view().phase == run_phase::closed);
+  fake_node& c = story.joined("c", nodes_of(2, 2));
+  story.goodbye(*story.a);
+  story.disconnect(*story.b);
+  CHECK(story.sizes().settings_groups == 1);
+  CHECK(story.sizes().nodes == 1);
+  story.joined("d", nodes_of(2, 2));
+  CHECK(c.wanted.phase == desired_phase::prepare);
+}

@@ -273,3 +273,22 @@ TEST_CASE(
   story.say(other, member_phase::stopped);
   CHECK(newcomer.wanted.phase == desired_phase::prepare);
 }
+
+TEST_CASE("a node that did not end before the close, and is lost after it, had let go at least") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(2, 2));
+  fake_node& b = story.joined("b", nodes_of(2, 2));
+  story.start_round();
+  story.step(core::operator_stop_requested{"maintenance"});
+  story.say(a, member_phase::stopped);
+  story.say(b, member_phase::stopping);
+  story.pass(61s);
+  REQUIRE(b.wanted.phase == desired_phase::close);
+  story.goodbye(a);
+  story.disconnect(b);
+  fake_node& next = story.joined("c", nodes_of(1, 1));
+  story.pass(16s);
+  CHECK(next.wanted.phase == desired_phase::wait);
+  story.pass(1s);
+  CHECK(next.wanted.phase == desired_phase::prepare);
+}
