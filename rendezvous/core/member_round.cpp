@@ -61,8 +61,6 @@ void member::state::forget_round() {
   unkillable = 0;
   asked_to_stop = false;
   killed = false;
-  grace_until.reset();
-  kill_until.reset();
   tether = {};
   held = {};
   frozen_vouch.reset();
@@ -222,7 +220,6 @@ void member::state::fail(ddprun::cause why) {
   if (phase == member_phase::failed) return;
   phase = member_phase::failed;
   failed_at = now;
-  changed = true;
 }
 
 void member::state::remember(ddprun::cause why) {

@@ -203,7 +203,6 @@ bool run::state::start_round(settings_group& group) {
 // A restarted daemon lets everybody wait, as it cannot know yet how many there will be.
 void run::state::excuse_excess() {
   const std::uint64_t room = std::uint64_t{settings->nodes_max} + settings->spares_max;
-  if (candidates_here() <= room) return;
   std::vector<node*> excess;
   for (auto entry = nodes.rbegin(); entry != nodes.rend(); ++entry) {
     node& who = *entry->second;

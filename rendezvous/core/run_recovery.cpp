@@ -170,7 +170,6 @@ void run::state::end_found_success(const std::vector<node*>& claimants) {
   members_down = static_cast<std::uint32_t>(members.size()) - missing;
   stop_issued = now;
   first_acknowledged.reset();
-  leader_acknowledged.reset();
   vouched_until = {};
   std::string text = "every worker succeeded";
   if (missing != 0) {

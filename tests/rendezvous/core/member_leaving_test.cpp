@@ -319,3 +319,14 @@ TEST_CASE("a node that leaves lets go of its tether, or of those that it holds")
   CHECK(story.did<drop_tether>() != leads);
   CHECK(story.did<drop_members>() == leads);
 }
+
+TEST_CASE(
+    "a node alone that stops without a daemon is as isolated as any other, whatever the grace") {
+  member_story story;
+  story.run_as_leader(1);
+  story.lose_daemon();
+  story.pass(100s);
+  story.tell(signal_received{SIGTERM});
+  CHECK(story.all<stop_workers>().size() == 1);
+  CHECK(until<kill_workers>(story) == story.timing.isolation_limit * 98 / 100);
+}

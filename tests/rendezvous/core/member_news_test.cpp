@@ -228,3 +228,16 @@ TEST_CASE("the rounds of an instance that is over are not said to be of the next
   CHECK(story.sent.instance == 78);
   CHECK(story.sent.round_told == 0);
 }
+
+TEST_CASE("a leader says at once that its service is open, however long that took") {
+  member_story story;
+  story.connect();
+  desired order = story.order(desired_phase::prepare, 1);
+  order.group_world_size = 2;
+  story.say(order);
+  story.pass(1500ms);
+  const std::size_t before = story.statuses;
+  story.tell(service_opened{1, 29500, 29501, {}});
+  CHECK(story.statuses == before + 1);
+  CHECK(story.sent.service_port == 29500);
+}

@@ -1,5 +1,5 @@
 #include "tests/support/catch.hpp"
-#include "tests/support/run_story.hpp"
+#include "tests/support/orphans_story.hpp"
 
 #include <csignal>
 
@@ -265,4 +265,31 @@ TEST_CASE("who leaves after the close takes nothing of the next instance with it
   CHECK(story.sizes().nodes == 1);
   story.joined("d", nodes_of(2, 2));
   CHECK(c.wanted.phase == desired_phase::prepare);
+}
+
+TEST_CASE("the last who leaves a daemon that has just started leaves with the signal") {
+  run_story story(restarted());
+  fake_node& alone = story.joined("a", nodes_of(2, 2));
+  story.ask_to_leave(alone, SIGTERM);
+  CHECK(alone.wanted.phase == desired_phase::close);
+  CHECK(alone.wanted.exit_code == 128 + SIGTERM);
+}
+
+TEST_CASE("the round of a close is the newest that either side knows") {
+  pair_story story;
+  story.fail(*story.a, 1);
+  story.stop_all();
+  story.start_round();
+  REQUIRE(story.view().round == 2);
+  story.disconnect(*story.b);
+  story.say(*story.a, member_phase::succeeded);
+  story.step(core::operator_stop_requested{"maintenance"});
+  story.stop_all();
+  story.pass(3s);
+  REQUIRE(story.view().phase == run_phase::closed);
+  const round_number said = GENERATE(1U, 5U);
+  story.b->state.round = said;
+  story.connect(*story.b);
+  CHECK(story.b->wanted.phase == desired_phase::close);
+  CHECK(story.b->wanted.round == std::max<round_number>(said, 2));
 }

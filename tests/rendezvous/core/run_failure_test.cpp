@@ -288,3 +288,31 @@ TEST_CASE("a last call that has passed asks for no further look until somebody s
   story.say(spare);
   CHECK(story.view().phase == run_phase::preparing);
 }
+
+TEST_CASE("who was left out of a round is no survivor of it") {
+  run_settings settings = nodes_of(2, 2);
+  settings.spares_max = 1;
+  run_story story;
+  fake_node& a = story.joined("a", settings);
+  fake_node& b = story.joined("b", settings);
+  story.start_round();
+  fake_node& c = story.joined("c", settings);
+  // A worker of b does not end: c takes its place.
+  story.fail(a, 1);
+  story.say(c);
+  b.state.unkillable = 1;
+  story.stop_all();
+  story.start_round();
+  REQUIRE(c.wanted.phase == desired_phase::run);
+  b.state.unkillable = 0;
+  story.say(b);
+  REQUIRE(b.wanted.phase == desired_phase::wait);
+  story.fail(a, 1);
+  story.say(b);
+  story.stop_all();
+  story.start_round();
+  CHECK(story.view().round == 3);
+  CHECK(a.wanted.phase == desired_phase::run);
+  CHECK(c.wanted.phase == desired_phase::run);
+  CHECK(b.wanted.phase == desired_phase::wait);
+}

@@ -247,3 +247,20 @@ TEST_CASE("a member whose death was told and that came back is waited for as any
   story.say(*story.b, member_phase::stopped);
   CHECK(story.view().round == 3);
 }
+
+TEST_CASE("a member that cannot be reached is counted once, though it is lost twice") {
+  trio_story story;
+  story.fail(*story.a, 1);
+  story.say(*story.a, member_phase::stopped);
+  story.disconnect(*story.c);
+  // b speaks, and does nothing: it is taken for lost.
+  story.pass(60s);
+  story.connect(*story.c);
+  story.say(*story.c, member_phase::stopping);
+  story.disconnect(*story.b);
+  story.pass(30s);
+  CHECK(story.view().round == 1);
+  story.say(*story.c, member_phase::stopped);
+  story.pass(1s);
+  CHECK(story.view().round == 2);
+}

@@ -267,3 +267,15 @@ TEST_CASE("a node that waits and is lost is noted; one that leaves, or is fenced
     CHECK_FALSE(is_noted());
   }
 }
+
+TEST_CASE("who is in no instance waits, whatever round it names") {
+  const run_settings settings = nodes_of(1, 2);
+  run_story story;
+  story.joined("a", settings);
+  story.pass(settings.timing.last_call_timeout);
+  story.start_round();
+  fake_node& b = story.node("b", settings);
+  b.state.round = b.state.round_told = 9;
+  story.connect(b);
+  CHECK(b.wanted.phase == desired_phase::wait);
+}

@@ -292,3 +292,34 @@ TEST_CASE("a node that did not end before the close, and is lost after it, had l
   story.pass(1s);
   CHECK(next.wanted.phase == desired_phase::prepare);
 }
+
+TEST_CASE("a run of which workers may live is not forgotten before they must be gone") {
+  orphans_story story(2);
+  story.connect(*story.members[0]);
+  const time_point heard = story.now;
+  story.disconnect(*story.members[0]);
+  story.pass(3s);
+  REQUIRE(story.sizes().nodes == 0);
+  CHECK_FALSE(story.machine().forgettable(heard + 10min - 1ms));
+  CHECK(story.machine().forgettable(heard + 10min));
+}
+
+TEST_CASE("whether a lost node was held is asked of its own instance") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(1, 1));
+  story.start_round();
+  story.disconnect(a);
+  story.pass(3s);
+  story.step(core::operator_stop_requested{"maintenance"});  // of a round of which nobody let go
+  fake_node& b = story.joined("b", nodes_of(1, 1));
+  story.step(core::operator_stop_requested{"again"});  // of one that never began
+  story.goodbye(b);
+  story.connect(a);
+  REQUIRE(a.wanted.phase == desired_phase::close);
+  story.disconnect(a);
+  fake_node& next = story.joined("c", nodes_of(1, 1));
+  story.pass(590s);
+  CHECK(next.wanted.phase == desired_phase::wait);
+  story.pass(10s);
+  CHECK(next.wanted.phase == desired_phase::prepare);
+}

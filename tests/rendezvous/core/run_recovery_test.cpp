@@ -299,6 +299,7 @@ TEST_CASE("whoever waits and leaves while claims are waited for ends nothing") {
   story.connect(*story.members[0]);
   story.ask_to_leave(newcomer, SIGTERM);
   CHECK(newcomer.wanted.phase == desired_phase::close);
+  CHECK(newcomer.wanted.exit_code == 0);
   story.ask_to_leave(other, SIGINT);
   CHECK(other.wanted.phase == desired_phase::wait);
   story.connect(*story.members[1]);

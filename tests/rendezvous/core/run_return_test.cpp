@@ -325,6 +325,20 @@ TEST_CASE("a claimant that is away for a moment when the window ends is waited f
   CHECK(story.members[0]->wanted.phase == desired_phase::stop);
 }
 
+TEST_CASE("whoever leaves while a claimant is away for a moment ends no run") {
+  run_settings settings = nodes_of(1, 2);
+  orphans_story story(2, settings);
+  fake_node& newcomer = story.joined("new", settings);
+  story.connect(*story.members[0]);
+  story.pass(9500ms);
+  story.disconnect(*story.members[0]);
+  story.pass(1s);
+  story.ask_to_leave(newcomer, SIGTERM);
+  CHECK(newcomer.wanted.phase == desired_phase::close);
+  CHECK(newcomer.wanted.exit_code == 128 + SIGTERM);
+  CHECK(story.view().phase == run_phase::gathering);
+}
+
 TEST_CASE("a round that a restarted daemon ends is free, though a worker of it had failed") {
   orphans_story story(3);
   cause why;

@@ -1,7 +1,8 @@
 // What people are shown of a run.
 #include "tests/support/catch.hpp"
-#include "tests/support/run_story.hpp"
+#include "tests/support/orphans_story.hpp"
 
+#include <algorithm>
 #include <csignal>
 
 using namespace ddprun;
@@ -56,4 +57,37 @@ TEST_CASE("the cause that is shown is that of the newest end") {
     CHECK(story.view().exit_code == 0);
     CHECK_FALSE(story.view().first_cause);
   }
+}
+
+TEST_CASE("who is refused is noted, at its hello and later") {
+  run_story story(restarted());
+  fake_node& old = story.node("old", nodes_of(2, 2));
+  old.greeting.protocol = 99;
+  story.connect(old);
+  REQUIRE_FALSE(story.notes.empty());
+  CHECK(story.notes.back().find("refused old: this daemon speaks version ") == 0);
+  story.joined("a", nodes_of(2, 2));
+  story.joined("other", nodes_of(1, 4));
+  story.joined("b", nodes_of(2, 2));
+  story.pass(10s);
+  const auto is_noted = [](const std::string& text) {
+    return text.find("refused other: nnodes is 1:4 here and 2:2 on the others") == 0;
+  };
+  CHECK(std::count_if(story.notes.begin(), story.notes.end(), is_noted) == 1);
+}
+
+TEST_CASE("who waits is told when a node that waited too is fenced") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(3, 3));
+  fake_node& b = story.joined("b", nodes_of(3, 3));
+  story.beat_all();
+  CHECK(a.wanted.text == "waiting for 1 of 3 nodes; here: a (2 workers), b (2 workers)");
+  // On another connection, before its old one has ended.
+  b.state.instance = story.view().instance;
+  b.state.round = 9;
+  b.state.phase = member_phase::running;
+  story.connect(b);
+  REQUIRE(b.wanted.phase == desired_phase::fence);
+  story.say(a);
+  CHECK(a.wanted.text.find("waiting for 2 of 3 nodes; here: a (2 workers)") == 0);
 }
