@@ -29,7 +29,9 @@ UNITS = {
     "main": (("tests/support/catch_main.cpp",), "-O0"),
 }
 FLAGS = "-std=c++20 -w"
-NOT_CHURN = "~churn*"  # ten thousand nodes are its least
+# Ten thousand nodes are the least of churn. What only excludes would include the hidden ones, too:
+# those that are known to fail.
+SHORT = ["~churn*", "~[.known]"]
 FUZZ = "whatever a member is told*"  # takes longer than all the others
 MEMORY_BYTES_MAX = 4 << 30
 
@@ -114,7 +116,7 @@ class Bench:
         self.stages = [("unit tests", "unit", ["~" + FUZZ], 0, 0.0),
                        ("random words", "unit", [FUZZ], 0, 0.0)]  # fmt: skip
         for count in steps:
-            tests = [] if count == schedules else [NOT_CHURN]
+            tests = [] if count == schedules else SHORT
             self.stages.append((f"{count} schedules", "simulation", tests, count, 0.0))
 
     # ---- the unchanged tree ----
