@@ -64,7 +64,8 @@ struct tether_answered {
   std::uint64_t seq = 0;
 };
 
-// Leader: a member's tether arrived, spoke, ended. `tether` names the connection at the service.
+// Leader: a member's tether arrived, spoke, ended. `tether` names the connection at the service;
+// no two of a round have the same.
 struct member_attached {
   std::uint64_t tether = 0;
   tether_hello hello;

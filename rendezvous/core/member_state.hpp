@@ -77,7 +77,7 @@ struct member::state {
   };
   struct held_slot {
     session_id session;
-    std::uint64_t tether = 0;  // 0: none at the moment
+    std::uint64_t tether = 0;  // its newest, which may have ended
     moment vouched;
   };
   struct held_tethers {

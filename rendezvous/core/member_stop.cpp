@@ -15,9 +15,6 @@ void member::state::let_go() {
   if (!held.by_tether.empty()) emit(drop_members{});
   tether.wanted = false;
   held.by_tether.clear();
-  for (auto& [slot, member] : held.by_slot) {
-    member.tether = 0;
-  }
 }
 
 void member::state::take_down(force how, duration grace, int request) {

@@ -122,7 +122,7 @@ void member::state::handle(const member_attached& event) {
   }
   held_slot& member = held.by_slot[hello.slot];
   member.session = hello.session;
-  if (member.tether != 0 && held.by_tether.erase(member.tether) > 0) {
+  if (held.by_tether.erase(member.tether) > 0) {
     emit(refuse_member{member.tether, "a newer tether of the same member has come"});
   }
   member.tether = event.tether;
@@ -159,11 +159,7 @@ void member::state::handle(const member_beat& event) {
 }
 
 void member::state::handle(const member_detached& event) {
-  const auto found = held.by_tether.find(event.tether);
-  if (found == held.by_tether.end()) return;
-  held_slot& member = held.by_slot[found->second.slot];
-  if (member.tether == event.tether) member.tether = 0;
-  held.by_tether.erase(found);
+  held.by_tether.erase(event.tether);
 }
 
 }  // namespace ddprun::core

@@ -132,7 +132,6 @@ void run::state::forget(node& who) {
   if (nodes.empty() && !settings && phase == run_phase::gathering) {
     instance = 0;
     has_claims = false;
-    groups.clear();
   }
 }
 

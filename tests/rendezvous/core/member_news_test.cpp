@@ -241,3 +241,15 @@ TEST_CASE("a leader says at once that its service is open, however long that too
   CHECK(story.statuses == before + 1);
   CHECK(story.sent.service_port == 29500);
 }
+
+TEST_CASE("a leader that cannot prepare says so of its own slot") {
+  member_story story;
+  story.connect();
+  desired order = story.order(desired_phase::prepare, 1);
+  order.group_world_size = 2;
+  story.say(order);
+  story.tell(service_failed{1, "out of descriptors"});
+  REQUIRE(story.sent.causes.size() == 1);
+  CHECK(story.sent.causes[0].slot == 0);
+  CHECK(story.sent.causes[0].round == 1);
+}

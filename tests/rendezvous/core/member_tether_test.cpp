@@ -260,6 +260,24 @@ TEST_CASE("a newer tether of a member takes the place of the older one") {
   CHECK_FALSE(story.did<refuse_member>());
 }
 
+TEST_CASE("a member's first beat vouches from when its hello was answered") {
+  member_story story;
+  story.connect();
+  story.prepare(1, 2);
+  story.assign(1, 0, 2);
+  story.tell(workers_started{1});
+  story.daemon_answers = false;
+  story.pass(3s);
+  story.attach(1, 101);
+  const time_point answered = story.now();
+  story.lose_daemon();
+  story.pass(1s);
+  story.tell(member_beat{101, {1}});
+  while (!story.did<kill_workers>() && story.now() < answered + 20s)
+    story.pass(1ms);
+  CHECK(story.now() == answered + story.timing.isolation_limit * 98 / 100);
+}
+
 TEST_CASE("a beat is answered once, by its number") {
   leading_story story;
   story.tell(member_beat{101, {4}});

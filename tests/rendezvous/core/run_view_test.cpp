@@ -59,6 +59,27 @@ TEST_CASE("the cause that is shown is that of the newest end") {
   }
 }
 
+TEST_CASE("a claimant that has gone is not what a new daemon is said to wait for") {
+  orphans_story story(2);
+  story.connect(*story.members[0]);
+  CHECK(story.why().find("nodes that run a round have come") == 0);
+  story.disconnect(*story.members[0]);
+  story.pass(3s);
+  story.joined("a", nodes_of(1, 1));
+  CHECK(story.why().find("the daemon has just started") == 0);
+}
+
+TEST_CASE("who is in no instance says nothing of the restarts of one that is found") {
+  orphans_story story(2);
+  fake_node& newcomer = story.node("new", story.settings);
+  newcomer.state.restarts_used = 3;
+  story.connect(newcomer);
+  for (fake_node* const who : story.members)
+    story.connect(*who);
+  REQUIRE(story.view().phase == run_phase::running);
+  CHECK(story.view().restarts_used == 2);
+}
+
 TEST_CASE("who is refused is noted, at its hello and later") {
   run_story story(restarted());
   fake_node& old = story.node("old", nodes_of(2, 2));
