@@ -118,3 +118,17 @@ TEST_CASE("the exit code follows from the cause and is never 0") {
   CHECK(exit_code_of(report(cause_class::node_lost, 0)) == 1);
   CHECK(exit_code_of(report(cause_class::hung, 0)) == 1);
 }
+
+// Their times may be wrong by as much as a daemon or its host stood still.
+TEST_CASE("an isolated node comes before a worker that our stop ended, whenever they were heard") {
+  cause isolated;
+  isolated.kind = cause_class::node_lost;
+  isolated.by_our_stop = true;
+  cause obeyed;
+  obeyed.kind = cause_class::signal;
+  obeyed.code = 15;
+  obeyed.by_our_stop = true;
+  const time_point at{std::chrono::hours(1)};
+  CHECK(core::comes_before(isolated, at, obeyed, at - std::chrono::seconds(9)));
+  CHECK_FALSE(core::comes_before(obeyed, at - std::chrono::seconds(9), isolated, at));
+}
