@@ -131,7 +131,6 @@ void run::state::give_way() {
   leave_round();
   causes.clear();
   start_deadline.reset();
-  settle_until.reset();
   settle_wanted = stop_uncharged = holds_for_words = is_found = has_placed = false;
   settings.reset();
   if (leader != nullptr && is_candidate(*leader)) tell_wait(*leader);
