@@ -12,7 +12,6 @@ member::member(member&&) noexcept = default;
 member& member::operator=(member&&) noexcept = default;
 
 void member::start(time_point now, member_effects& effects) {
-  state_->now = now;
   state_->effects = &effects;
   state_->daemon.unwelcomed_since = now;
   state_->emit(connect_daemon{});

@@ -151,7 +151,7 @@ void member::state::obey_run(const desired& message) {
   if (has_left(message)) return stay_out(message.round);
   begin_round(message.round);
   restarts_used = std::max(restarts_used, message.restarts_used);
-  take_place(message.place.value_or(assignment{.group_world_size = 0}));
+  take_place(message.place.value_or(assignment{}));  // one that makes no sense
 }
 
 void member::state::obey_stop(const desired& message) {

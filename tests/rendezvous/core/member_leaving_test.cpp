@@ -330,3 +330,18 @@ TEST_CASE(
   CHECK(story.all<stop_workers>().size() == 1);
   CHECK(until<kill_workers>(story) == story.timing.isolation_limit * 98 / 100);
 }
+
+TEST_CASE("a worker that ended by a signal puts no isolation off while another lives") {
+  const auto cut_off = [](member_story& story) {
+    story.run_as_member();
+    story.daemon_answers = story.leader_answers = false;
+  };
+  member_story first;
+  cut_off(first);
+  const duration limit = until<kill_workers>(first);
+  member_story story;
+  cut_off(story);
+  story.pass(limit - 50ms);
+  story.worker_ends_by(0, SIGTERM);
+  CHECK(until<kill_workers>(story) == 50ms);
+}

@@ -330,3 +330,30 @@ TEST_CASE("a node that is asked to leave while another instance fences it is in 
   CHECK(story.sent.instance == 0);
   CHECK(story.sent.round == 0);
 }
+
+TEST_CASE(
+    "another instance's word ends a round that is done here, too, and reaches one that is stuck") {
+  member_story story;
+  story.run_as_member();
+  desired other = story.order(desired_phase::prepare, 1);
+  other.instance = 78;
+  SECTION("done, and asked to leave") {
+    story.worker_succeeds(0);
+    story.worker_succeeds(1);
+    story.tell(signal_received{SIGTERM});
+    story.say(other);
+    CHECK(story.sent.phase == member_phase::joined);
+    CHECK(story.sent.instance == 0);
+  }
+  SECTION("stuck") {
+    story.want(desired_phase::fence, 1);
+    story.pass(story.timing.kill_wait);
+    REQUIRE(story.sent.unkillable == 2);
+    other.phase = desired_phase::stop;
+    other.seq += 10;
+    story.say(other);
+    story.workers_end_by_signal(SIGKILL);
+    CHECK(story.sent.phase == member_phase::stopped);
+    CHECK(story.sent.instance == 78);
+  }
+}

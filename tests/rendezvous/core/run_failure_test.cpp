@@ -316,3 +316,42 @@ TEST_CASE("who was left out of a round is no survivor of it") {
   CHECK(c.wanted.phase == desired_phase::run);
   CHECK(b.wanted.phase == desired_phase::wait);
 }
+
+TEST_CASE("a spare that went long ago makes nobody wait for quiet") {
+  run_settings settings = nodes_of(2, 2);
+  settings.spares_max = 1;
+  pair_story story(settings);
+  fake_node& spare = story.joined("c", settings);
+  story.disconnect(spare);
+  story.pass(3s);
+  story.fail(*story.b, 3);
+  story.stop_all();
+  CHECK(story.view().round == 2);
+}
+
+TEST_CASE("the loss of one that could not be chosen makes no quiet longer") {
+  pair_story story(nodes_of(1, 2));
+  fake_node& stray = story.node("stray", nodes_of(1, 2));
+  stray.state.instance = 4711;
+  stray.state.round = 9;
+  stray.state.phase = member_phase::running;
+  story.connect(stray);
+  REQUIRE(stray.wanted.phase == desired_phase::fence);
+  story.guardian(*story.b);
+  story.stop_all();
+  REQUIRE(story.view().phase == run_phase::settling);
+  const time_point lost = story.now;
+  story.now += 300ms;
+  story.guardian(stray);
+  CHECK(*story.machine().next_deadline() == lost + 500ms);
+}
+
+TEST_CASE("where no quiet is asked for, the next round is chosen at once after a loss") {
+  run_settings settings = nodes_of(1, 2);
+  settings.timing.settle = duration::zero();
+  pair_story story(settings);
+  story.say(*story.a);
+  story.guardian(*story.b);
+  story.stop_all();
+  CHECK(story.view().round == 2);
+}

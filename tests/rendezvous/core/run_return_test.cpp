@@ -147,6 +147,18 @@ TEST_CASE("a member without its place takes a free one, but never the leader's")
   CHECK(story.view().round == 9);
 }
 
+TEST_CASE("a member without its place is a member all the same: nobody waits for another") {
+  orphans_story story(2);
+  story.members[1]->state.place.reset();
+  story.members[1]->state.phase = member_phase::stopped;
+  for (fake_node* const who : story.members)
+    story.connect(*who);
+  story.pass(10s);
+  CHECK(story.members[0]->wanted.text == "the rendezvous daemon was restarted");
+  story.stop_all();
+  CHECK(story.view().round == 9);
+}
+
 TEST_CASE("a member that comes back to a round of which it has no place is fenced") {
   orphans_story story(2);
   story.connect(*story.members[0]);

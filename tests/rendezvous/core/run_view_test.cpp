@@ -112,3 +112,14 @@ TEST_CASE("who waits is told when a node that waited too is fenced") {
   story.say(a);
   CHECK(a.wanted.text.find("waiting for 2 of 3 nodes; here: a (2 workers)") == 0);
 }
+
+TEST_CASE("who cannot be chosen and waits is told when the reason changes, from the first on") {
+  run_story story(restarted());
+  fake_node& stuck = story.node("a", nodes_of(2, 2));
+  stuck.state.unkillable = 1;
+  story.connect(stuck);
+  REQUIRE(stuck.wanted.phase == desired_phase::wait);
+  story.joined("b", nodes_of(2, 2));
+  story.say(stuck);
+  CHECK(stuck.wanted.text.find("; here: b (2 workers)") != std::string::npos);
+}
