@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <limits>
+#include <new>
+#include <utility>
 
 namespace ddprun::core {
 namespace {
@@ -49,6 +51,14 @@ void key_value_store::release(std::size_t bytes) {
   memory_.used -= bytes;
 }
 
+// By a quarter: one that grows byte by byte is not copied for each, and stays near its count.
+void key_value_store::counted_bytes::grow(std::size_t wanted) {
+  std::string larger;
+  larger.reserve(wanted + wanted / 4);
+  larger.append(text);
+  text.swap(larger);
+}
+
 // The value of a key that is about to have another, or none: for whoever holds it still.
 shared_bytes key_value_store::take(counted&& value) {
   const counted taken = std::move(value);
@@ -70,15 +80,17 @@ const key_value_store::item* key_value_store::find(std::string_view key) const {
 key_value_store::item* key_value_store::find_or_create(std::string_view key) {
   if (item* const at = find(key)) return at;
   if (entries_.size() >= limits_.keys_max) return nullptr;
-  if (!charge(key.size() + store_key_overhead_bytes)) return nullptr;
-  return &*entries_.try_emplace(std::string(key)).first;
+  if (!has_room(store_key_bytes(key.size()))) return nullptr;
+  item* const at = &*entries_.try_emplace(std::string(key)).first;
+  memory_.used += store_key_bytes(key.size());
+  return at;
 }
 
 void key_value_store::drop_if_unused(item* at) {
   entry& unused = at->second;
   if (unused.value || unused.has_queue()) return;
   if (unused.waiting || unused.at_barrier) return;
-  release(at->first.size() + store_key_overhead_bytes);
+  release(store_key_bytes(at->first.size()));
   entries_.erase(entries_.find(at->first));
 }
 
@@ -102,25 +114,35 @@ bool key_value_store::exists(std::string_view key) const {
 // `at` is the entry of `key`, or null when there is none yet. Changes nothing when it fails.
 error_code key_value_store::store(std::string_view key, item* at, std::string_view value) {
   if (value.size() > limits_.value_bytes_max) return errc::limit_reached;
-  if (at == nullptr) at = find_or_create(key);
-  if (at == nullptr) return errc::limit_reached;
-  counted& current = at->second.value;
-  const bool sole = current && current.use_count() == 1;
-  const std::size_t replaced = sole ? current->text.size() : 0;
-  if (value.size() > replaced && !has_room(value.size() - replaced)) {
-    drop_if_unused(at);
-    return errc::limit_reached;
-  }
-  // A buffer that nobody else holds is written in place, unless it would stay far too large.
-  if (sole && current->text.capacity() <= 2 * value.size() + store_item_overhead_bytes) {
-    current->assign(value);
+  const std::size_t cost = store_value_bytes(value.size());
+  if (at != nullptr && at->second.value) {
+    counted& current = at->second.value;
+    const bool sole = current.use_count() == 1;
+    const std::size_t replaced = sole ? current->cost() : 0;
+    if (cost > replaced && !has_room(cost - replaced)) return errc::limit_reached;
+    if (sole && fits(current, value)) {
+      current->assign(value);
+      return {};
+    }
+    counted made = make_value(value);
+    take(std::exchange(current, std::move(made)));
     return {};
   }
-  const bool created = !current;
-  if (!created) take(std::move(current));
-  current = make_value(value);
-  if (created) value_appeared(at);
+  if (!has_room(cost + (at == nullptr ? store_key_bytes(key.size()) : 0))) {
+    return errc::limit_reached;
+  }
+  counted made = make_value(value);
+  if (at == nullptr) at = find_or_create(key);
+  if (at == nullptr) return errc::limit_reached;
+  at->second.value = std::move(made);
+  value_appeared(at);
   return {};
+}
+
+// A buffer is not kept where it would stay far too large.
+bool key_value_store::fits(const counted& current, std::string_view value) {
+  const std::size_t room = current->text.capacity();
+  return value.size() <= room && room <= value.size() + value.size() / 4 + 32;
 }
 
 void key_value_store::value_appeared(item* at) {
@@ -140,10 +162,11 @@ error_code key_value_store::append(std::string_view key, std::string_view value)
   const std::size_t before = current->text.size();
   if (value.size() > limits_.value_bytes_max - before) return errc::limit_reached;
   const bool sole = current.use_count() == 1;
-  if (!has_room(value.size() + (sole ? 0 : before))) return errc::limit_reached;
+  const std::size_t cost = store_value_bytes(before + value.size());
+  if (!has_room(cost - (sole ? current->cost() : 0))) return errc::limit_reached;
   if (!sole) {
-    const shared_bytes old = take(std::move(current));
-    current = make_value(*old);
+    counted made = make_value(current->text);
+    take(std::exchange(current, std::move(made)));
   }
   current->append(value);
   return {};
@@ -164,7 +187,7 @@ result<shared_bytes> key_value_store::compare_set(std::string_view key, std::str
   item* const at = find(key);
   if (at == nullptr || !at->second.value) {
     if (!expected.empty()) {
-      if (!has_room(expected.size())) return errc::limit_reached;
+      if (!has_room(store_value_bytes(expected.size()))) return errc::limit_reached;
       return take(make_value(expected));
     }
   } else if (at->second.value->text != expected) {
@@ -201,16 +224,17 @@ void key_value_store::for_each_key(const std::function<void(std::string_view)>& 
 // ---- queues ------------------------------------------------------------------------------------
 
 error_code key_value_store::queue_push(std::string_view key, std::string_view value) {
-  item* const at = find_or_create(key);
+  item* at = find(key);
+  const bool first = at == nullptr || !at->second.queue;
+  const std::size_t more = store_item_overhead_bytes + (first ? store_queue_overhead_bytes : 0);
+  const std::size_t created = at == nullptr ? store_key_bytes(key.size()) : 0;
+  if (!has_room(store_value_bytes(value.size()) + more + created)) return errc::limit_reached;
+  auto queue = first ? std::make_unique<std::deque<counted>>() : nullptr;
+  (first ? *queue : *at->second.queue).push_back(make_value(value));
+  if (at == nullptr) at = find_or_create(key);
   if (at == nullptr) return errc::limit_reached;
-  if (!has_room(value.size() + store_item_overhead_bytes)) {
-    drop_if_unused(at);
-    return errc::limit_reached;
-  }
-  charge(store_item_overhead_bytes);
-  entry& target = at->second;
-  if (!target.queue) target.queue = std::make_unique<std::deque<counted>>();
-  target.queue->push_back(make_value(value));
+  if (first) at->second.queue = std::move(queue);
+  charge(more);
   offer_item(at);
   return {};
 }
@@ -218,14 +242,20 @@ error_code key_value_store::queue_push(std::string_view key, std::string_view va
 shared_bytes key_value_store::queue_pop(std::string_view key, client_id client,
                                         std::int64_t& length) {
   client_state& popper = clients_[client];
-  if (popper.has_offer && popper.queue_offered == key) popper.has_offer = false;
+  if (popper.has_offer && popper.queue_offered == key) {
+    popper.has_offer = false;
+    std::string().swap(popper.queue_offered);
+  }
   length = queue_length(key);
   if (length == 0) return nullptr;
   item* const at = find(key);
   shared_bytes front = take(std::move(at->second.queue->front()));
   at->second.queue->pop_front();
   release(store_item_overhead_bytes);
-  if (at->second.queue->empty()) at->second.queue.reset();
+  if (at->second.queue->empty()) {
+    at->second.queue.reset();
+    release(store_queue_overhead_bytes);
+  }
   drop_if_unused(at);
   return front;
 }
@@ -244,14 +274,18 @@ void key_value_store::offer_item(item* at) {
     const registration one = list->all[list->next++];
     if (!is_live(one)) continue;
     if (--list->live == 0) {
-      list.reset();
+      drop_list(list);
     } else {
       sweep(*list);
     }
     if (!arrived(one)) continue;
     client_state& client = clients_[one.client];
-    client.queue_offered = at->first;
-    client.has_offer = true;
+    try {
+      client.queue_offered = at->first;
+      client.has_offer = true;
+    } catch (const std::bad_alloc&) {
+      // It is woken all the same; should it not take the item, the item waits for the next.
+    }
     return;
   }
 }
@@ -261,7 +295,7 @@ void key_value_store::pass_offer_on(client_id client) {
   client_state& holder = clients_[client];
   if (!holder.has_offer) return;
   holder.has_offer = false;
-  item* const at = find(holder.queue_offered);
+  item* const at = find(std::exchange(holder.queue_offered, {}));
   if (at != nullptr && at->second.has_queue()) offer_item(at);
 }
 

@@ -38,7 +38,8 @@ namespace ddprun::core {
 using shared_bytes = std::shared_ptr<const std::string>;
 
 // Everything the keyspace holds is counted: keys, values, queued items, registrations of waits,
-// each with a fixed sum for the book-keeping around it.
+// each with what glibc's allocator takes for the book-keeping around it, or a little more: who sets
+// the limit means the memory of the process.
 struct store_limits {
   std::size_t bytes_max = std::size_t{1} << 30;
   std::size_t keys_max = std::size_t{1} << 22;         // with a value, a queue or a waiter
@@ -46,8 +47,22 @@ struct store_limits {
 };
 
 inline constexpr std::size_t store_key_overhead_bytes = 128;
-inline constexpr std::size_t store_item_overhead_bytes = 64;  // a queued item
-inline constexpr std::size_t store_wait_overhead_bytes = 48;  // one key of one client's wait
+inline constexpr std::size_t store_value_overhead_bytes = 80;  // a queued item's too
+inline constexpr std::size_t store_item_overhead_bytes = 32;   // its place in the queue
+inline constexpr std::size_t store_queue_overhead_bytes = 704;
+inline constexpr std::size_t store_list_overhead_bytes = 128;  // the first who waits for a key
+inline constexpr std::size_t store_wait_overhead_bytes = 48;   // one key of one client's wait
+
+// A short string lies in its own object, a longer one in a block of the allocator's.
+constexpr std::size_t store_string_bytes(std::size_t size) {
+  return size <= 15 ? size : size + 24;
+}
+constexpr std::size_t store_key_bytes(std::size_t size) {
+  return store_key_overhead_bytes + store_string_bytes(size);
+}
+constexpr std::size_t store_value_bytes(std::size_t size) {
+  return store_value_overhead_bytes + store_string_bytes(size);
+}
 
 enum class wait_outcome { over, waiting };
 
@@ -137,32 +152,39 @@ class key_value_store {
   class counted_bytes {
    public:
     counted_bytes(std::string_view value, memory& uses) : text(value), uses_(uses) {
-      uses_.used += text.size();
+      uses_.used += cost();
     }
     ~counted_bytes() {
-      uses_.used -= text.size();
-      if (let_go_) uses_.let_go -= text.size();
+      uses_.used -= cost();
+      if (let_go_) uses_.let_go -= cost();
     }
     counted_bytes(const counted_bytes&) = delete;
     counted_bytes& operator=(const counted_bytes&) = delete;
 
+    // Only what fits in the buffer: a larger one would be twice as large as what is counted.
     void assign(std::string_view value) {
-      uses_.used += value.size() - text.size();  // unsigned: what is less wraps round and back
+      const std::size_t before = cost();
       text.assign(value);
+      uses_.used += cost() - before;  // unsigned: what is less wraps round and back
     }
     void append(std::string_view value) {
-      uses_.used += value.size();
+      const std::size_t before = cost();
+      if (value.size() > text.capacity() - text.size()) grow(text.size() + value.size());
       text.append(value);
+      uses_.used += cost() - before;
     }
     // No key has it any more.
     void let_go() {
       let_go_ = true;
-      uses_.let_go += text.size();
+      uses_.let_go += cost();
     }
+    std::size_t cost() const { return store_value_bytes(text.size()); }
 
     std::string text;
 
    private:
+    void grow(std::size_t wanted);
+
     memory& uses_;
     bool let_go_ = false;
   };
@@ -195,6 +217,8 @@ class key_value_store {
     return std::make_shared<counted_bytes>(value, memory_);
   }
   static shared_bytes take(counted&& value);
+  // Whether `value` is to be written where `current` is, which nobody else holds.
+  static bool fits(const counted& current, std::string_view value);
   bool has_room(std::size_t bytes);
   bool charge(std::size_t bytes);
   void release(std::size_t bytes);
@@ -203,8 +227,9 @@ class key_value_store {
   static std::unique_ptr<wait_list>& list_of(item* at, bool at_barrier) {
     return at_barrier ? at->second.at_barrier : at->second.waiting;
   }
-  void add_wait(client_id client, item* at);
-  void end_wait(client_id client);
+  bool add_wait(client_id client, item* at);
+  std::vector<item*> end_wait(client_id client);
+  void drop_list(std::unique_ptr<wait_list>& list);
   bool is_live(const registration& one) const {
     return clients_[one.client].wait_number == one.wait_number;
   }

@@ -99,6 +99,10 @@ class request_parser {
   // After `incomplete`: how many bytes are needed at least before anything new can be read. Never
   // more than request_bytes_max, but not yet to be believed: allocate as bytes arrive.
   std::size_t bytes_wanted() const { return wanted_; }
+  // Bytes of memory that a request holds that has begun: the places of many strings.
+  std::size_t memory() const {
+    return many_ ? sizeof(progress) + many_->strings.capacity() * sizeof(request::place) : 0;
+  }
   // After `failed`.
   error_code error() const { return error_; }
 

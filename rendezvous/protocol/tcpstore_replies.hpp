@@ -31,6 +31,8 @@ class replies {
   void add_u32(std::uint32_t value);
   void add_i64(std::int64_t value);
   void add_string(std::string_view value);
+  // Room for so many more bytes of strings: a long list is not moved as it grows.
+  void reserve(std::size_t bytes) { plain_.reserve(plain_.size() + bytes); }
   // Null is written as the empty string.
   void add_value(const core::shared_bytes& value);
   // Whether a value of so many bytes, added now, is copied: then nobody need share it.

@@ -52,22 +52,28 @@ std::size_t naive_store::keys_used() const {
 std::size_t naive_store::bytes_used() const {
   std::size_t bytes = 0;
   for (const std::string& key : keys())
-    bytes += key.size() + core::store_key_overhead_bytes;
+    bytes += core::store_key_bytes(key.size());
   std::set<text_value> all;  // whoever holds them, and however many
   for (const auto& [key, stored] : now_.values)
     all.insert(stored);
   for (const auto& [key, items] : now_.queues) {
     all.insert(items.begin(), items.end());
-    bytes += items.size() * core::store_item_overhead_bytes;
+    bytes += core::store_queue_overhead_bytes + items.size() * core::store_item_overhead_bytes;
   }
+  for (const lists* waiters : {&now_.waiting, &now_.at_barrier})
+    bytes += waiters->size() * core::store_list_overhead_bytes;
   for (const client_state& state : clients_) {
     bytes += state.registered * core::store_wait_overhead_bytes;
     for (const held_value& held : state.held)
       all.insert(held.what);
   }
   for (const text_value& each : all)
-    bytes += each->size();
-  return bytes;
+    bytes += core::store_value_bytes(each->size());
+  return bytes + lent_;
+}
+
+bool naive_store::has_room(std::size_t bytes) const {
+  return bytes <= limits_.bytes_max - bytes_used();
 }
 
 bool naive_store::within_limits() const {
@@ -162,7 +168,7 @@ error_code naive_store::apply_value(client who, const naive_request& request) {
       }
       if (!found && !words[1].empty()) {
         // The reply is what was expected: a value that no key ever had.
-        if (words[1].size() > limits_.bytes_max - bytes_used()) return errc::limit_reached;
+        if (!has_room(core::store_value_bytes(words[1].size()))) return errc::limit_reached;
         say_value(who, std::make_shared<std::string>(words[1]));
         return {};
       }
@@ -256,10 +262,9 @@ error_code naive_store::apply_wait(client who, const naive_request& request) {
   const bool is_barrier = request.code == barrier;
   if (is_barrier) {
     // There must be room to register, also for the last who comes.
-    state.registered = 1;
-    const bool has_room = within_limits();
-    const auto count = has_room ? add_number(request.strings[0], 1) : errc::limit_reached;
-    state.registered = 0;
+    lent_ = core::store_wait_overhead_bytes + core::store_list_overhead_bytes;
+    const auto count = within_limits() ? add_number(request.strings[0], 1) : errc::limit_reached;
+    lent_ = 0;
     if (!count) return count.error();
     if (*count < request.number) {
       absent = request.strings;

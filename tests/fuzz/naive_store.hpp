@@ -88,6 +88,7 @@ class naive_store {
 
   bool exists(const std::string& key) const;
   bool within_limits() const;
+  bool has_room(std::size_t bytes) const;
   std::set<std::string> keys() const;
   text_value find(const std::string& key) const;  // null: none
   error_code set_value(const std::string& key, const std::string& text);
@@ -106,6 +107,7 @@ class naive_store {
   contents now_;
   std::vector<client_state> clients_;
   std::vector<client> woken_;
+  std::size_t lent_ = 0;  // must be there, and is given back
 };
 
 }  // namespace ddprun::fuzz

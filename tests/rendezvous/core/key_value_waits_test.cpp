@@ -209,8 +209,9 @@ TEST_CASE("many wait for many keys, and half of them give up") {
 
 TEST_CASE("a barrier that cannot register its caller has not counted it") {
   store_limits limits;
-  limits.bytes_max =
-      ddprun::core::store_key_overhead_bytes + 2 + ddprun::core::store_wait_overhead_bytes - 1;
+  limits.bytes_max = ddprun::core::store_key_bytes(1) + ddprun::core::store_value_bytes(1) +
+                     ddprun::core::store_list_overhead_bytes +
+                     ddprun::core::store_wait_overhead_bytes - 1;
   key_value_store store(limits);
   const auto client = store.attach();
   CHECK(store.barrier(client, "b", 2).error() == errc::limit_reached);

@@ -217,7 +217,7 @@ TEST_CASE("a client that goes away drops its wait and offers its item on") {
   const auto waiters = [&](std::size_t count) {
     return store.eventually([&, count] {
       return store.listener().space().values().bytes_used() ==
-             ddprun::core::store_key_overhead_bytes + 2 +
+             ddprun::core::store_key_bytes(2) + ddprun::core::store_list_overhead_bytes +
                  count * ddprun::core::store_wait_overhead_bytes;
     });
   };
