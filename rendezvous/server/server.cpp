@@ -13,6 +13,8 @@ namespace {
 
 // Descriptors that are no connections: standard streams, the loop's own, the listener, a file.
 constexpr std::size_t descriptors_reserved = 32;
+// Of the store's memory, this part is for requests and replies that are under way.
+constexpr std::size_t store_buffer_share = 4;
 // They are for a few people and probes; an answer takes time from the rounds.
 constexpr std::size_t http_sessions_max = 64;
 
@@ -35,8 +37,11 @@ server::server(net::executor where, server_options options)
       std::min(options_.service.agents_max,
                options_.connections_max - std::min<std::size_t>(16, options_.connections_max / 4));
   service_ = std::make_shared<service>(where, options_.service);
+  // Of one sum, which is what a person gives.
   store::keyspace_options keys;
   keys.limits = options_.store_limits;
+  keys.buffered_bytes_max = keys.limits.bytes_max / store_buffer_share;
+  keys.limits.bytes_max -= keys.buffered_bytes_max;
   if (options_.service.log) {
     keys.log = [where, log = options_.service.log](note_level level, const std::string& text) {
       boost::asio::post(where, [log, level, text] { log(level, text); });

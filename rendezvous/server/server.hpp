@@ -31,7 +31,9 @@ struct server_options {
   std::uint16_t port = 29400;       // 0 picks a free one
   std::size_t connections_max = 0;  // of all kinds; 0: what the limit of open files leaves
   service_options service;          // its log takes the lines of all parts
-  core::store_limits store_limits;  // of the keyspace that all TCPStore clients share
+  // Of the keyspace that all TCPStore clients share; its bytes are for requests and replies that
+  // are under way, too.
+  core::store_limits store_limits;
 };
 
 class server {

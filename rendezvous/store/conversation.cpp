@@ -168,6 +168,7 @@ error_code conversation::apply_waits(const request& request, tcpstore_replies& r
 error_code conversation::list_keys(tcpstore_replies& replies) const {
   const std::size_t bytes = values_.value_keys_bytes() + values_.size() * sizeof(std::int64_t);
   if (bytes > protocol::tcpstore::request_bytes_max) return errc::limit_reached;
+  replies.reserve(bytes + sizeof(std::int64_t));
   replies.add_i64(static_cast<std::int64_t>(values_.size()));
   values_.for_each_key([&](std::string_view key) { replies.add_string(key); });
   return {};

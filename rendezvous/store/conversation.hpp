@@ -41,6 +41,8 @@ class conversation {
   core::key_value_store::client_id id() const { return id_; }
   // How many bytes `on_bytes` needs at least before it can use any.
   std::size_t bytes_wanted() const { return parser_.bytes_wanted(); }
+  // Bytes of memory that it holds of a request that has not arrived in full.
+  std::size_t memory() const { return parser_.memory(); }
 
  private:
   error_code apply(const protocol::tcpstore::request& request,

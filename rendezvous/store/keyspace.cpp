@@ -30,6 +30,8 @@ keyspace::~keyspace() = default;
 
 void keyspace::add(session& member, core::key_value_store::client_id id) {
   if (id >= sessions_.size()) sessions_.resize(id + 1, nullptr);
+  // Where memory is short nobody is lost who has been woken.
+  waking_.reserve(values_.woken().capacity());
   sessions_[id] = &member;
   ++session_count_;
 }
@@ -70,8 +72,9 @@ void keyspace::deliver_woken() {
   delivering_ = true;
   // A session that turns out to be dead drops its wait, which may wake another client.
   while (!values_.woken().empty()) {
-    const auto woken = std::exchange(values_.woken(), {});
-    for (const auto id : woken) {
+    waking_.assign(values_.woken().begin(), values_.woken().end());
+    values_.woken().clear();
+    for (const auto id : waking_) {
       if (sessions_[id] != nullptr) sessions_[id]->shared_from_this()->wake();
     }
   }
@@ -79,7 +82,8 @@ void keyspace::deliver_woken() {
 }
 
 std::unique_ptr<protocol::tcpstore::replies> keyspace::take_replies() {
-  return std::exchange(replies_, std::make_unique<protocol::tcpstore::replies>());
+  auto empty = std::make_unique<protocol::tcpstore::replies>();
+  return std::exchange(replies_, std::move(empty));
 }
 
 std::uint64_t keyspace::stalled(session& member) {
@@ -87,7 +91,7 @@ std::uint64_t keyspace::stalled(session& member) {
   return last_ticket_;
 }
 
-// Frees the replies of the one that has stalled longest.
+// Frees what is held for the one that has stalled longest.
 bool keyspace::cut_stalled() {
   if (stalled_.empty()) return false;
   session* const longest = stalled_.begin()->second;

@@ -31,8 +31,9 @@ struct keyspace_options {
   core::store_limits limits;
   // A connection that has not said VALIDATE by then is a stranger and is closed.
   duration validate_limit = std::chrono::seconds(10);
-  // A client that takes none of its replies for so long is cut off. PyTorch's clients never connect
-  // again, so this is as long as their own default timeout.
+  // A client that takes none of its replies for so long, or sends nothing more of a request that it
+  // has begun, is cut off. PyTorch's clients never connect again, so this is as long as their own
+  // default timeout.
   duration stall_limit = std::chrono::seconds(300);
   // Memory for requests that have not arrived in full and replies that cannot be sent yet, of all
   // sessions together; the values in such replies count in `limits`.
@@ -74,12 +75,14 @@ class keyspace {
   }
   // False where `buffered_bytes_max` would be passed, whoever is cut off for it.
   bool charge_buffered(std::size_t bytes);
-  // A session whose client takes no replies now, until `not_stalled` with the ticket returned here.
-  // Where memory is short, those that have stalled longest are the first to go.
+  // A session whose client takes no replies now, or has not sent the rest of a request, until
+  // `not_stalled` with the ticket returned here. Where memory is short, those that have stalled
+  // longest are the first to go.
   std::uint64_t stalled(session& member);
   void not_stalled(std::uint64_t ticket) { stalled_.erase(ticket); }
   std::size_t stalled_count() const { return stalled_.size(); }
   void release_buffered(std::size_t bytes);
+  std::size_t buffered_bytes() const { return buffered_bytes_; }
   bool finishing() const { return finishing_; }
   // What one session reads in its turn, and nobody keeps beyond it.
   std::span<char> read_buffer() { return read_buffer_; }
@@ -99,7 +102,8 @@ class keyspace {
   core::log_limit others_;
   std::array<char, read_buffer_bytes> read_buffer_;
   std::unique_ptr<protocol::tcpstore::replies> replies_;
-  std::vector<session*> sessions_;             // by client id; null where there is none
+  std::vector<session*> sessions_;  // by client id; null where there is none
+  std::vector<core::key_value_store::client_id> waking_;
   std::map<std::uint64_t, session*> stalled_;  // by ticket, which counts up
   std::uint64_t last_ticket_ = 0;
   std::function<void()> when_empty_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <sys/eventfd.h>
 #include <system_error>
 #include <unistd.h>
@@ -73,7 +74,8 @@ void reactor::run() {
     tell_ready();
     if (!deadlines_.empty()) tell_deadlines();
     while (!removed_.empty()) {
-      const auto ending = std::exchange(removed_, {});  // which may end others
+      ending_.swap(removed_);
+      ending_.clear();  // which may end others
     }
   }
   telling_ = false;
@@ -117,13 +119,21 @@ void reactor::run_posted() {
     const std::lock_guard lock(mutex_);
     ready.swap(posted_);
   }
-  for (auto& each : ready)
-    std::exchange(each, nullptr)();
+  for (auto& each : ready) {
+    try {
+      std::exchange(each, nullptr)();
+    } catch (const std::bad_alloc&) {
+      // What it was to do is left undone; the connections go on.
+    }
+  }
 }
 
 error_code reactor::add(int fd, std::uint32_t events, std::shared_ptr<watcher> who) {
   const auto index = static_cast<std::size_t>(fd);
   if (index >= entries_.size()) entries_.resize(index + 1);
+  // To remove one takes no memory: that is what is done where there is none.
+  removed_.reserve(entries_.size());
+  ending_.reserve(entries_.size());
   epoll_event event{};
   event.events = events;
   event.data.ptr = who.get();

@@ -13,7 +13,8 @@
 // Thread rule: `post` and `stop` from any thread; everything else, and all that is posted, on the
 // thread of run(), or on any one thread while nobody runs it. Ownership: of its watchers; they and
 // what was posted and never ran end with it. Errors: what the system refuses at the start (epoll,
-// eventfd) throws std::system_error; `add` returns it.
+// eventfd) throws std::system_error; `add` returns it. What was posted and finds no memory is left
+// undone.
 #pragma once
 
 #include "rendezvous/core/types.hpp"
@@ -33,7 +34,7 @@
 namespace ddprun::store {
 
 // Who is told that its descriptor is ready, as epoll says it, or that its deadline has passed. It
-// may remove itself, and others, there and then.
+// may remove itself, and others, there and then. It does not throw.
 class watcher {
  public:
   virtual ~watcher() = default;
@@ -86,6 +87,7 @@ class reactor {
   std::size_t next_ = 0;
   // Removed while others are told, maybe by itself: it lives until all have been.
   std::vector<std::shared_ptr<watcher>> removed_;
+  std::vector<std::shared_ptr<watcher>> ending_;
   bool telling_ = false;
   std::set<std::pair<time_point, int>> deadlines_;
   bool stopping_ = false;

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <netinet/tcp.h>
+#include <new>
 #include <span>
 #include <string>
 #include <sys/epoll.h>
@@ -72,7 +73,22 @@ ssize_t send_pieces(int socket, const protocol::tcpstore::replies& replies) {
 }  // namespace
 
 void start_session(unique_fd socket, reactor& loop, std::shared_ptr<keyspace> space) {
-  std::make_shared<session>(std::move(socket), loop, std::move(space))->start();
+  try {
+    std::make_shared<session>(std::move(socket), loop, std::move(space))->start();
+  } catch (const std::bad_alloc&) {
+    // No memory: the connection is closed, and there is none to say so with.
+  }
+}
+
+// No memory for what this client has asked for: it goes, the store stays.
+template <typename Step>
+void session::guarded(Step step) {
+  try {
+    step();
+  } catch (const std::bad_alloc&) {
+    space_->replies().clear();
+    end(boost::asio::error::no_memory);
+  }
 }
 
 session::session(unique_fd socket, reactor& loop, std::shared_ptr<keyspace> space)
@@ -98,20 +114,24 @@ void session::start() {
   if (const error_code error = loop_.add(socket_.get(), readable, shared_from_this())) {
     return end(error);
   }
-  loop_.set_deadline(socket_.get(), space_->options().validate_limit);
-  if (space_->finishing()) finish();
+  guarded([this] { loop_.set_deadline(socket_.get(), space_->options().validate_limit); });
+  if (conversation_ && space_->finishing()) finish();
 }
 
 void session::on_ready(std::uint32_t events) {
   if (!conversation_) return;
-  if (given_up_) return end(errc::peer_does_not_read);
-  if (awaits_writable_) return is_writable();
-  read((events & read_again) != 0);
+  if (given_up_) return end(awaits_writable_ ? errc::peer_does_not_read : errc::limit_reached);
+  guarded([this, events] {
+    if (awaits_writable_) return is_writable();
+    read((events & read_again) != 0);
+  });
 }
 
-// One deadline serves both limits, for a client that has not validated yet has no replies to take.
+// One deadline serves all limits: a client that has not validated yet has no replies to take, and
+// of one that takes none nothing is read.
 void session::on_deadline() {
-  end(awaits_writable_ ? errc::peer_does_not_read : errc::connection_silent);
+  if (awaits_writable_) return end(errc::peer_does_not_read);
+  end(conversation_->validated() ? errc::timed_out : errc::connection_silent);
 }
 
 // Most requests come and go in the keyspace's buffer, which stays in the processor's caches.
@@ -121,6 +141,7 @@ void session::read(bool more) {
   char* const start = buffer_ ? buffer_.get() : shared.data();
   const std::size_t capacity = buffer_ ? capacity_ : shared.size();
   const std::size_t before = unused_.size();
+  if (buffer_) space_->not_stalled(stalled_);  // it is not to go in its own turn
   const auto count = system_calls::recv(socket_.get(), start + before, capacity - before, 0);
   if (count > 0) {
     // It is read when the others have had their turn.
@@ -130,7 +151,8 @@ void session::read(bool more) {
     return process();
   }
   if (count == 0) return end(boost::asio::error::eof);
-  if (!would_block()) end(last_system_error());
+  if (!would_block()) return end(last_system_error());
+  if (buffer_) stall();
 }
 
 void session::process() {
@@ -142,7 +164,7 @@ void session::process() {
     if (!was_validated && conversation_->validated()) loop_.clear_deadline(socket_.get());
     send(pending);
     space_->deliver_wakes();
-    if (!conversation_) return;
+    if (!conversation_ || given_up_) return;
     if (!used) return end(used.error());
     unused_.remove_prefix(*used);
     if (awaits_writable_ || !more) break;  // what is left is used when the replies are gone
@@ -177,12 +199,21 @@ void session::send(protocol::tcpstore::replies& pending) {
 
 // Until the client takes its replies nothing more is read from it.
 void session::await_writable() {
+  space_->not_stalled(stalled_);
   if (!unsent_) unsent_ = space_->take_replies();
   awaits_writable_ = true;
   if (!hold(capacity_)) return end(errc::limit_reached);
-  stalled_ = space_->stalled(*this);
-  loop_.set_deadline(socket_.get(), space_->options().stall_limit);
+  stall();
   loop_.change(socket_.get(), writable);
+}
+
+// From now on it is the client's turn to take, or to send.
+void session::stall() {
+  space_->not_stalled(stalled_);
+  stalled_ = space_->stalled(*this);
+  if (conversation_->validated()) {
+    loop_.set_deadline(socket_.get(), space_->options().stall_limit);
+  }
 }
 
 void session::is_writable() {
@@ -197,14 +228,16 @@ void session::is_writable() {
 }
 
 void session::wake() {
-  if (given_up_) return;
-  conversation_->on_woken(replies());
-  send(replies());
+  if (given_up_ || !conversation_) return;
+  guarded([this] {
+    conversation_->on_woken(replies());
+    send(replies());
+  });
 }
 
 void session::finish() {
   finishing_ = true;
-  send(replies());
+  guarded([this] { send(replies()); });
 }
 
 void session::cut() {
@@ -214,16 +247,17 @@ void session::cut() {
 void session::give_up() {
   given_up_ = true;
   unsent_.reset();
-  hold(capacity_);
+  unused_ = {};
+  buffer_.reset();
+  capacity_ = 0;
+  space_->release_buffered(std::exchange(held_, 0));
   ::shutdown(socket_.get(), SHUT_RDWR);  // the loop finds it ready
 }
 
 // Room for what comes next; ends the session where memory is short.
 void session::keep_unused() {
   if (unused_.empty()) {
-    if (!buffer_) return;
-    buffer_.reset();
-    hold(capacity_ = 0);
+    if (buffer_) drop_buffer();
     return;
   }
   std::size_t capacity = std::max(capacity_, read_buffer_bytes);
@@ -232,23 +266,43 @@ void session::keep_unused() {
   // be moved n times.
   if (unused_.size() == capacity) {
     capacity = std::clamp(conversation_->bytes_wanted(), capacity + capacity / 2, 2 * capacity);
+  } else if (unused_.size() < capacity / 4) {
+    // The buffer was for a request that is done.
+    capacity = std::max(2 * unused_.size(), read_buffer_bytes);
   }
-  if (capacity == capacity_) {
-    std::memmove(buffer_.get(), unused_.data(), unused_.size());
-  } else {
-    if (!hold(capacity)) return end(errc::limit_reached);
-    std::unique_ptr<char[]> larger(new char[capacity]);
-    std::memcpy(larger.get(), unused_.data(), unused_.size());
-    buffer_ = std::move(larger);
-    capacity_ = capacity;
-  }
-  unused_ = {buffer_.get(), unused_.size()};
+  if (!move_unused(capacity)) return end(errc::limit_reached);
+  if (!awaits_writable_) stall();
 }
 
-// Accounts for a read buffer of `capacity` and for replies that cannot be sent. False, and nothing
+// To the start of a buffer of this session's own. False where all would hold too much.
+bool session::move_unused(std::size_t capacity) {
+  if (capacity != capacity_) {
+    if (capacity > capacity_ && !hold(capacity)) return false;
+    std::unique_ptr<char[]> other(new char[capacity]);
+    std::memcpy(other.get(), unused_.data(), unused_.size());
+    buffer_ = std::move(other);
+    capacity_ = capacity;
+  } else {
+    std::memmove(buffer_.get(), unused_.data(), unused_.size());
+  }
+  unused_ = {buffer_.get(), unused_.size()};
+  return hold(capacity_);
+}
+
+void session::drop_buffer() {
+  buffer_.reset();
+  hold(capacity_ = 0);
+  if (awaits_writable_) return;
+  space_->not_stalled(stalled_);
+  loop_.clear_deadline(socket_.get());
+}
+
+// Accounts for a read buffer of `capacity`, for what is known of the request in it, and for replies
+// that cannot be sent. False, and nothing
 // has changed, where all sessions together would hold too much.
 bool session::hold(std::size_t capacity) {
   std::size_t bytes = capacity > read_buffer_bytes ? capacity : 0;
+  if (conversation_) bytes += conversation_->memory();
   if (unsent_) bytes += unsent_->memory();
   if (bytes <= held_) {
     space_->release_buffered(held_ - bytes);
@@ -262,12 +316,19 @@ bool session::hold(std::size_t capacity) {
   return true;
 }
 
-void session::end(error_code reason) {
-  if (!conversation_) return;
-  if (!is_orderly(reason)) {
+void session::report(error_code reason) const {
+  if (is_orderly(reason)) return;
+  try {
     space_->log(level_of(reason), "store: closed the connection of " + peer_of(socket_.get()) +
                                       ": " + reason.message());
+  } catch (const std::bad_alloc&) {
+    // The log goes without.
   }
+}
+
+void session::end(error_code reason) {
+  if (!conversation_) return;
+  report(reason);
   const auto keep = shared_from_this();
   loop_.remove(socket_.get());
   socket_.reset();

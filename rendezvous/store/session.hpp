@@ -4,7 +4,9 @@
 // It lives by itself until the client closes, breaks a rule, or the keyspace ends it. Memory is
 // bounded: an idle session holds no buffer, for it reads and answers in the keyspace's; a request
 // that has not arrived in full is kept in one that grows as its bytes come, and while replies
-// cannot be sent nothing more is read. All sessions' buffers together are bounded by the keyspace.
+// cannot be sent nothing more is read. All sessions' buffers together are bounded by the keyspace,
+// and who neither sends the rest nor takes its replies is the first to go. Where there is no memory
+// at all, the session ends that asked for it.
 // Of one connection at most `read_buffer_bytes` are read before the others have their turn.
 //
 // Thread rule: the thread of the reactor, which is that of the keyspace. The reactor outlives it.
@@ -42,23 +44,29 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   void on_ready(std::uint32_t events) override;
   void on_deadline() override;
 
-  // By the keyspace.
+  // By the keyspace; none of them throws.
   void wake();
   void finish();
   void cut();
-  // Memory is short, and this client takes nothing: frees the replies at once. The end comes from
-  // the loop, for who asks may be in the middle of a change.
+  // Memory is short, and this client takes nothing, or sends nothing: frees what is held for it at
+  // once. The end comes from the loop, for who asks may be in the middle of a change.
   void give_up();
 
  private:
+  template <typename Step>
+  void guarded(Step step);
   void read(bool more);
   void process();
   void send(protocol::tcpstore::replies& pending);
   void await_writable();
   void is_writable();
   void keep_unused();
+  void drop_buffer();
+  bool move_unused(std::size_t capacity);
+  void stall();
   bool hold(std::size_t capacity);
   void end(error_code reason);
+  void report(error_code reason) const;
   protocol::tcpstore::replies& replies();
 
   // What every request touches comes first: of thousands of sessions each is cold when its turn
@@ -78,7 +86,7 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   std::size_t capacity_ = 0;
   reactor& loop_;
   std::size_t held_ = 0;       // bytes charged to the keyspace
-  std::uint64_t stalled_ = 0;  // the keyspace's ticket while the replies cannot be sent
+  std::uint64_t stalled_ = 0;  // the keyspace's ticket, while something is held for the client
 };
 
 }  // namespace ddprun::store

@@ -3,6 +3,7 @@
 #include "rendezvous/net/threads.hpp"
 #include "rendezvous/store/session.hpp"
 
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -11,13 +12,18 @@ namespace ddprun::store {
 error_code store_thread::serve(net::tcp::socket socket, std::shared_ptr<keyspace> space) {
   error_code error = start();
   if (error) return error;
-  // Its own shared pointer: a std::function must be copyable, a descriptor is not.
-  const auto held = std::make_shared<unique_fd>(socket.release(error));
-  if (error) return error;
-  post([held, loop = reactor_.get(), space = std::move(space)]() mutable {
-    start_session(std::move(*held), *loop, std::move(space));
-  });
-  return {};
+  try {
+    // Its own shared pointer: a std::function must be copyable, a descriptor is not.
+    const auto held = std::make_shared<unique_fd>();
+    held->reset(socket.release(error));
+    if (error) return error;
+    post([held, loop = reactor_.get(), space = std::move(space)]() mutable {
+      start_session(std::move(*held), *loop, std::move(space));
+    });
+    return {};
+  } catch (const std::bad_alloc&) {
+    return boost::asio::error::no_memory;
+  }
 }
 
 void store_thread::post(std::function<void()> what) {
@@ -30,6 +36,8 @@ error_code store_thread::start() {
     reactor_ = std::make_unique<reactor>();
   } catch (const std::system_error& error) {
     return {error.code().value(), boost::system::system_category()};
+  } catch (const std::bad_alloc&) {
+    return boost::asio::error::no_memory;
   }
   const error_code error =
       net::start_thread(thread_, "ddprun-store", [loop = reactor_.get()] { loop->run(); });

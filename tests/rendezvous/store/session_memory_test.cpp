@@ -28,7 +28,7 @@ void store_large_keys(loopback_client& writer) {
 
 TEST_CASE("unfinished requests are bounded in all") {
   ddprun::store::keyspace_options options;
-  options.buffered_bytes_max = 100 * 1024;
+  options.buffered_bytes_max = 140 * 1024;
   served_store store(options);
   std::string request;
   wire::append_request(request, set, {"/k", std::string(64 * 1024, 'x')});
@@ -45,8 +45,103 @@ TEST_CASE("unfinished requests are bounded in all") {
   for (int index = 0; index < 5; ++index) {
     loopback_client more(store.port());
     more.say(request.substr(0, 20 * 1024));
+    more.socket().close();
+    CHECK(store.eventually(ended));
   }
-  CHECK(store.eventually(ended));
+}
+
+// One that has sent the most and then nothing more must not keep out those that do send.
+TEST_CASE("of unfinished requests the one that has been still for longest goes first") {
+  ddprun::store::keyspace_options options;
+  options.buffered_bytes_max = 200 * 1024;
+  served_store store(options);
+  std::string request;
+  wire::append_request(request, set, {"/k", std::string(60 * 1024, 'x')});
+  const auto buffered = [&](std::size_t least) {
+    return store.eventually(
+        [&, least] { return store.listener().space().buffered_bytes() > least; });
+  };
+  std::vector<std::unique_ptr<loopback_client>> hoarders;
+  for (std::size_t index = 0; index < 3; ++index) {
+    hoarders.push_back(std::make_unique<loopback_client>(store.port()));
+    hoarders.back()->say(request.substr(0, request.size() - 10));
+    REQUIRE(buffered((index + 1) * 59 * 1024));
+  }
+  hoarders[0]->say("x");  // it has made progress since
+  loopback_client honest(store.port());
+  honest.ask(ping, {}, 1);  // after that byte, in the order of the loop
+  CHECK(honest.hear(4) == hex("01000000"));
+  honest.say(request);
+  honest.ask(ping, {}, 2);
+  CHECK(honest.hear(4) == hex("02000000"));
+  CHECK(hoarders[1]->is_closed());
+  CHECK(store.sessions() == 3);
+  hoarders[0]->say("xxxxxxxxx");
+  hoarders[0]->ask(ping, {}, 3);
+  CHECK(hoarders[0]->hear(4) == hex("03000000"));
+}
+
+TEST_CASE("what is known of a request of many strings counts") {
+  served_store store;
+  std::string request;
+  const std::vector<std::string_view> none(50000);
+  wire::append_request(request, multi_get, none);
+  loopback_client client(store.port());
+  client.say(std::string_view(request).substr(0, request.size() - 1));
+  // The strings' lengths and their places.
+  CHECK(store.eventually(
+      [&] { return store.listener().space().buffered_bytes() >= none.size() * 16; }));
+  client.say(std::string_view(request).substr(request.size() - 1));
+  CHECK(client.hear(8) == hex("0000000000000000"));
+  CHECK(store.eventually([&] { return store.listener().space().buffered_bytes() == 0; }));
+}
+
+TEST_CASE("a request that is done leaves no large buffer to the one behind it") {
+  served_store store;
+  std::string request;
+  wire::append_request(request, set, {"/k", std::string(1024 * 1024, 'x')});
+  std::string next;
+  wire::append_request(next, set, {"/k2", std::string(1000, 'y')});
+  loopback_client client(store.port());
+  client.say(request.substr(0, request.size() / 2));
+  REQUIRE(store.eventually([&] { return store.listener().space().buffered_bytes() > 500000; }));
+  client.say(request.substr(request.size() / 2) + next.substr(0, next.size() - 1));
+  CHECK(store.eventually([&] {
+    auto& space = store.listener().space();
+    return space.values().size() == 1 && space.buffered_bytes() < 10000;
+  }));
+  client.say(next.substr(next.size() - 1));
+  client.ask(ping, {}, 1);
+  CHECK(client.hear(4) == hex("01000000"));
+  CHECK(store.on_thread([&] { return store.listener().space().values().size(); }) == 2);
+}
+
+TEST_CASE("a request must go on, and its client is not hurried by a limit for strangers") {
+  ddprun::store::keyspace_options options;
+  options.stall_limit = std::chrono::milliseconds(300);
+  served_store store(options);
+  loopback_client idle(store.port());
+  idle.ask(ping, {}, 1);
+  CHECK(idle.hear(4) == hex("01000000"));
+  std::string request;
+  wire::append_request(request, set, {"/k", std::string(100, 'x')});
+  loopback_client begun(store.port());
+  begun.say(request.substr(0, 50));
+  CHECK(begun.is_closed());
+  // Between two requests there is no limit.
+  loopback_client again(store.port());
+  again.say(request.substr(0, 50));
+  REQUIRE(store.eventually([&] { return store.listener().space().stalled_count() == 1; }));
+  again.say(request.substr(50));
+  again.ask(ping, {}, 3);
+  CHECK(again.hear(4) == hex("03000000"));
+  loopback_client last(store.port());
+  last.say(request.substr(0, 50));
+  CHECK(last.is_closed());
+  again.ask(ping, {}, 4);
+  CHECK(again.hear(4) == hex("04000000"));
+  idle.ask(ping, {}, 5);
+  CHECK(idle.hear(4) == hex("05000000"));
 }
 
 // What a reader has been sent fills its socket's buffers, and no more of it is taken.
