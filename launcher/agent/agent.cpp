@@ -46,6 +46,9 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
       signals_(context_),
       timer_(context_),
       progress_timer_(context_),
+      service_thread_([this](const std::string& text) {
+        boost::asio::post(context_, [this, text] { say(note_level::error, "service: " + text); });
+      }),
       service_(std::make_unique<round_service>(
           context_.get_executor(), service_thread_,
           round_service_options{options_.settings.store, options_.master_port, identity_.seed,

@@ -109,7 +109,11 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     server::front_door_handlers sorted;
     sorted.agent = [this](tcp::socket socket) { tethers->accept(std::move(socket)); };
     if (space) {
-      sorted.tcpstore = [this](tcp::socket socket) { store.serve(std::move(socket), space); };
+      sorted.tcpstore = [this](tcp::socket socket) {
+        if (const error_code error = store.serve(std::move(socket), space)) {
+          post_log(note_level::warning, "closed a TCPStore client: " + error.message());
+        }
+      };
     }
     sorted.log = [weak](note_level, const std::string& text) {
       if (auto self = weak.lock()) self->post_log(note_level::debug, "the round's port: " + text);

@@ -2,9 +2,12 @@
 
 #include "rendezvous/net/threads.hpp"
 
+#include <utility>
+
 namespace ddprun {
 
-service_thread::service_thread() = default;
+service_thread::service_thread(std::function<void(const std::string&)> told)
+    : told_(std::move(told)) {}
 
 service_thread::~service_thread() {
   stop();
@@ -13,7 +16,7 @@ service_thread::~service_thread() {
 error_code service_thread::start() {
   if (thread_.joinable()) return {};
   work_.emplace(context_.get_executor());
-  return net::start_thread(thread_, "ddprun-service", [this] { context_.run(); });
+  return net::start_thread(thread_, "ddprun-service", [this] { net::run_loop(context_, told_); });
 }
 
 void service_thread::stop() {

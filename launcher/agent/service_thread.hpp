@@ -15,14 +15,18 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include <functional>
 #include <optional>
+#include <string>
 #include <thread>
 
 namespace ddprun {
 
 class service_thread {
  public:
-  service_thread();
+  // `told` gets a line, on the service thread, for a handler that could not do its part: no memory,
+  // or a refusal of the system. The others go on.
+  explicit service_thread(std::function<void(const std::string&)> told = [](const auto&) {});
   // Stops the thread: handlers that have not begun by then never run.
   ~service_thread();
   service_thread(const service_thread&) = delete;
@@ -38,6 +42,7 @@ class service_thread {
   boost::asio::any_io_executor executor() { return context_.get_executor(); }
 
  private:
+  const std::function<void(const std::string&)> told_;
   boost::asio::io_context context_{1};
   std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> work_;
   std::thread thread_;

@@ -5,6 +5,7 @@
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <new>
 #include <utility>
 
 namespace ddprun::net {
@@ -44,7 +45,11 @@ struct listener::state : std::enable_shared_from_this<listener::state> {
       // Out of descriptors or of memory: the connection still waits in the backlog.
       if (error) return self->pause(error);
       self->in_trouble = false;
-      self->handlers.on_accept(std::move(socket));
+      try {
+        self->handlers.on_accept(std::move(socket));
+      } catch (const std::bad_alloc&) {
+        return self->pause(asio::error::no_memory);  // this one is closed; the port stays
+      }
       if (!self->closed) self->accept();
     });
   }

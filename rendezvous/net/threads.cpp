@@ -2,6 +2,7 @@
 
 #include "rendezvous/net/signals_blocked.hpp"
 
+#include <exception>
 #include <pthread.h>
 #include <system_error>
 #include <utility>
@@ -21,9 +22,28 @@ error_code start_thread(std::thread& thread, const char* name, std::function<voi
   }
 }
 
+void run_loop(asio::io_context& loop, const std::function<void(const std::string&)>& told) {
+  while (true) {
+    try {
+      loop.run();
+      return;
+    } catch (const std::exception& error) {
+      try {
+        told(std::string("a step was given up, the rest goes on: ") + error.what());
+      } catch (const std::exception&) {
+        // No memory for the line either.
+      }
+    }
+  }
+}
+
 std::string thread_problem(const std::string& purpose, const error_code& error) {
+  const bool of_files = error == boost::system::errc::too_many_files_open ||
+                        error == boost::system::errc::too_many_files_open_in_system;
   return "cannot start a thread for " + purpose + ": " + error.message() +
-         "; look at the limit of processes of this user (ulimit -u) or container (pids.max)";
+         (of_files ? "; look at the limit of open files (ulimit -n)"
+                   : "; look at the limit of processes of this user (ulimit -u) or container "
+                     "(pids.max)");
 }
 
 }  // namespace ddprun::net

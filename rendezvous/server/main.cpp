@@ -2,6 +2,7 @@
 #include "rendezvous/core/cause.hpp"
 #include "rendezvous/log/writer.hpp"
 #include "rendezvous/net/descriptor_limit.hpp"
+#include "rendezvous/net/threads.hpp"
 #include "rendezvous/server/options.hpp"
 #include "rendezvous/server/server.hpp"
 #include "rendezvous/version.hpp"
@@ -124,7 +125,7 @@ int serve(const daemon_options& options, writer& out) {
       "ddprun-rendezvous {} listens on {}; room for {} connections", version,
       net::endpoint_text(options.bind_address.empty() ? "::" : options.bind_address, *port),
       descriptors);
-  io.run();
+  net::run_loop(io, [](const std::string& text) { spdlog::error("{}", text); });
   return 0;
 }
 
