@@ -1,0 +1,99 @@
+"""Strangers that use up what a process may have, descriptors or memory: what they asked for fails,
+the agent and the daemon go on."""
+
+import resource
+import socket
+import struct
+import subprocess
+
+import pytest
+
+from tests.cluster.test_http import get
+from tests.cluster.test_store_memory import PING, SET, VALIDATE, Client, blocks, request
+from tests.support.cluster import BIN, LIMIT, Program, wait_for
+
+DESCRIPTORS = 256
+WORKER = r'echo "$MASTER_PORT" >"$0/master.new"; mv "$0/master.new" "$0/master"; cat "$0/end"'
+
+
+def sanitized():
+    program = (BIN / "ddprun-rendezvous").read_bytes()
+    return b"__asan_init" in program or b"__tsan_init" in program
+
+
+def with_limit(kind, value):
+    return lambda: resource.setrlimit(kind, (value, value))
+
+
+@pytest.fixture(autouse=True)
+def many_descriptors():
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def strangers(port, validated):
+    """300 connections, of which so many say VALIDATE, and then nothing."""
+    made = []
+    for number in range(300):
+        peer = socket.create_connection(("127.0.0.1", port), LIMIT)
+        if number < validated:
+            peer.sendall(VALIDATE)
+        made.append(peer)
+    return made
+
+
+@pytest.mark.parametrize("validated", [0, 1, 150, 300])
+def test_an_agent_outlives_more_strangers_than_it_has_descriptors(cluster, validated):
+    subprocess.run(["mkfifo", cluster.folder / "end"], check=True)
+    agent = Program(cluster, "agent", [BIN / "ddprun", "--standalone", "--max-restarts", 0,
+                                       "--no-python", "/bin/sh", "-c", WORKER, cluster.folder],
+                    preexec_fn=with_limit(resource.RLIMIT_NOFILE, DESCRIPTORS))
+    file = cluster.folder / "master"
+    port = int(wait_for("the round's port", lambda: file.exists() and file.read_text()))
+    peers = strangers(port, validated)
+    # The silent ones are let go of after their ten seconds; the last to come is heard then.
+    peers[0].sendall(VALIDATE if validated == 0 else b"")
+    agent.says("Too many open files")
+    for peer in peers:
+        peer.close()
+    client = socket.create_connection(("127.0.0.1", port), LIMIT)
+    client.sendall(VALIDATE + PING)
+    assert client.recv(4) == PING[1:]
+    client.close()
+    with open(cluster.folder / "end", "w"):
+        pass
+    assert agent.wait() == 0, agent.err()
+
+
+@pytest.mark.parametrize("validated", [0, 1, 300])
+def test_a_daemon_outlives_more_strangers_than_it_has_descriptors(cluster, validated):
+    daemon = cluster.daemon(prefix=["sh", "-c", f'ulimit -n {DESCRIPTORS}; exec "$0" "$@"'])
+    peers = strangers(daemon.port, validated)
+    for peer in peers:
+        peer.close()
+    assert get(daemon.port, "/healthz")[0] == 200
+    assert Client(daemon.port).is_served()
+    daemon.kill(15)
+    assert daemon.wait() == 0, daemon.err()
+
+
+@pytest.mark.skipif(sanitized(), reason="a sanitizer reserves more than any limit")
+@pytest.mark.parametrize("size", [100, 100_000, 8 << 20])
+def test_a_daemon_without_memory_closes_who_asks_for_it_and_goes_on(cluster, size):
+    # A tenth of what the cap would let it hold.
+    daemon = cluster.daemon(0, "--store-memory", 4096, prefix=["prlimit", f"--as={400 << 20}"])
+    witness = Client(daemon.port)
+    assert witness.is_served()
+    for attempt in range(3):
+        client = Client(daemon.port)
+        more = blocks(lambda n: request(SET, b"/%d/%d" % (attempt, n), b"v" * size), 2 << 30)
+        assert not all(client.says(block) for block in more), "there was memory enough"
+    # Who asks for little is served.
+    assert witness.says(b"\7")  # the number of keys
+    assert struct.unpack("<q", witness.socket.recv(8))[0] > 0
+    if size > 1000:  # else there is no memory at all, for nobody
+        assert get(daemon.port, "/healthz")[0] == 200
+        assert Client(daemon.port).is_served()
+    assert daemon.running(), daemon.err()
