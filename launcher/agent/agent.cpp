@@ -18,8 +18,10 @@ namespace {
 
 // What is still queued to the daemon when the member leaves has this long to go out.
 constexpr auto goodbye_limit = std::chrono::seconds(1);
-// What the workers wrote last has this long to reach the terminal or the log.
-constexpr auto output_limit = std::chrono::seconds(10);
+// A reader of our output that takes nothing for so long at the end is given up; sooner where a
+// person or a batch system has asked for the end.
+constexpr auto output_limit = std::chrono::seconds(60);
+constexpr auto output_limit_after_signal = std::chrono::seconds(10);
 // How soon a wait is spoken of again, doubled each time up to the larger one.
 constexpr auto progress_interval = std::chrono::seconds(2);
 constexpr auto progress_interval_max = std::chrono::seconds(30);
@@ -37,7 +39,11 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
       identity_(std::move(identity)),
       environment_(std::move(environment)),
       console_(identity_.node, options_.log_level,
-               [this](const std::string& line) { writer_.say(line); }),
+               [this](const std::string& line) {
+                 // The last words are few, and never left out.
+                 exit_code_ ? void(writer_.push(output_stream::errors, line))
+                            : void(writer_.say(line));
+               }),
       mux_(context_.get_executor(), writer_),
       spawner_(context_.get_executor()),
       guardian_(context_.get_executor(), spawner_, std::move(guard),
@@ -89,8 +95,9 @@ int agent::run() {
   reaper_.kill_strays();  // of workers that could not be killed
   guardian_.farewell();
   signals_.clear();  // what is left to do is not worth more than a Ctrl-C
-  writer_.finish(output_limit);
-  return exit_code_.value_or(1);
+  const bool all_read = writer_.finish(was_signalled_ ? output_limit_after_signal : output_limit);
+  const int code = exit_code_.value_or(1);
+  return code == 0 && !all_read ? 1 : code;
 }
 
 void agent::say(note_level level, const std::string& text) {
@@ -180,6 +187,7 @@ void agent::await_signal() {
   signals_.async_wait([this](boost::system::error_code error, int number) {
     if (error) return;
     await_signal();
+    was_signalled_ = true;
     // On the way out only others are waited for.
     if (goodbye_said_) return context_.stop();
     if (member_) return feed(core::signal_received{number});

@@ -129,6 +129,7 @@ class agent {
   std::string last_note_;
   std::optional<int> exit_code_;  // the member has left, or there was none
   bool goodbye_said_ = false;     // only others are waited for
+  bool was_signalled_ = false;
 };
 
 }  // namespace ddprun

@@ -139,6 +139,10 @@ void agent::worker_is_over(round_number round, const worker_end& end) {
   why.age = std::chrono::steady_clock::now() - end.ended_at;
   if (end.status.core_dumped) why.text = "core dumped";
   if (!event.success) why.tail = end.tail;
+  if (!end.lost.none()) {
+    say(note_level::warning, end.lost.describe() + " of rank " + std::to_string(end.rank) +
+                                 "'s output are lost: nobody read ours in time");
+  }
   feed(event);
 }
 

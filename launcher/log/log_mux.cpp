@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace asio = boost::asio;
 
 namespace ddprun {
+
+using clock = std::chrono::steady_clock;
 
 struct log_mux::entry {
   entry(const asio::any_io_executor& executor, source_id number, source values)
@@ -20,9 +23,10 @@ struct log_mux::entry {
   asio::posix::stream_descriptor pipe;
   source from;
   std::unique_ptr<line_splitter> splitter;  // none: pass through
-  bool waiting = false;                     // for the writer
-  bool released = false;
-  std::size_t left = 0;  // of a released one: what was in the pipe then and was not read yet
+  bool hurried = false;
+  output_loss lost;
+  std::optional<clock::time_point> waiting_since;  // for the writer
+  clock::duration waited{};                        // before that
 };
 
 log_mux::log_mux(asio::any_io_executor executor, writer& out)
@@ -55,29 +59,49 @@ log_mux::source_id log_mux::add(source values) {
   return from->id;
 }
 
-void log_mux::arm(const std::shared_ptr<entry>& from) {
+std::deque<log_mux::shared_entry>& log_mux::line_of(const entry& from) {
+  return lines_[static_cast<std::size_t>(from.from.to)];
+}
+
+log_mux::shared_entry log_mux::find(source_id id) const {
+  const auto found = entries_.find(id);
+  return found == entries_.end() ? nullptr : found->second;
+}
+
+void log_mux::arm(const shared_entry& from) {
   from->pipe.async_wait(asio::posix::stream_descriptor::wait_read,
                         [this, weak = std::weak_ptr(from)](error_code error) {
                           const auto readable = weak.lock();
-                          if (!error && readable) read(readable);
+                          if (!error && readable) on_readable(readable);
                         });
 }
 
-void log_mux::read(const std::shared_ptr<entry>& from) {
-  do {
-    if (!writer_.has_room(from->from.to)) {
-      from->waiting = true;
-      return;
-    }
-    const auto bytes_max = from->released ? std::min(from->left, buffer_.size()) : buffer_.size();
-    const auto count =
-        bytes_max == 0 ? 0 : ::read(from->pipe.native_handle(), buffer_.data(), bytes_max);
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) break;
-    if (count <= 0) return end(from);
-    if (from->released) from->left -= static_cast<std::size_t>(count);
-    hand_on(*from, {buffer_.data(), static_cast<std::size_t>(count)});
-  } while (from->released);
-  arm(from);
+void log_mux::on_readable(const shared_entry& from) {
+  auto& line = line_of(*from);
+  if (from->hurried || (line.empty() && writer_.has_room(from->from.to))) return take_turn(from);
+  from->waiting_since = clock::now();
+  line.push_back(from);
+}
+
+void log_mux::take_turn(const shared_entry& from) {
+  if (read(*from, buffer_.size()) != 0) return arm(from);
+  close(*from);
+  const auto ended = std::move(from->from.ended);
+  if (ended) ended(from->lost);
+}
+
+void log_mux::leave_line(const shared_entry& from) {
+  if (!from->waiting_since) return;
+  from->waited += clock::now() - *from->waiting_since;
+  from->waiting_since.reset();
+  std::erase(line_of(*from), from);
+}
+
+// 0: the pipe is at its end; below 0: nothing was there.
+ssize_t log_mux::read(entry& from, std::size_t bytes_max) {
+  const auto count = ::read(from.pipe.native_handle(), buffer_.data(), bytes_max);
+  if (count > 0) hand_on(from, {buffer_.data(), static_cast<std::size_t>(count)});
+  return count < 0 && errno != EAGAIN && errno != EINTR ? 0 : count;
 }
 
 void log_mux::hand_on(entry& from, std::string_view bytes) {
@@ -86,58 +110,77 @@ void log_mux::hand_on(entry& from, std::string_view bytes) {
     from.splitter->feed(bytes);
     push_batch(from);
   } else {
+    push(from, bytes);
+  }
+}
+
+void log_mux::push(entry& from, std::string_view bytes) {
+  if (!from.hurried) {
     writer_.push(from.from.to, bytes);
+  } else if (!writer_.push_late(from.from.to, bytes)) {
+    from.lost.add(bytes);
   }
 }
 
 // All lines of one read go to the writer in one piece.
-void log_mux::push_batch(const entry& from) {
-  if (!batch_.empty()) writer_.push(from.from.to, batch_);
+void log_mux::push_batch(entry& from) {
+  if (!batch_.empty()) push(from, batch_);
   batch_.clear();
 }
 
-void log_mux::end(const std::shared_ptr<entry>& from) {
-  if (from->splitter) {
-    from->splitter->finish();
-    push_batch(*from);
+void log_mux::close(entry& from) {
+  if (from.splitter) {
+    from.splitter->finish();
+    push_batch(from);
   }
-  from->pipe.close();
-  entries_.erase(from->id);
-  const auto ended = std::move(from->from.ended);
-  if (ended) ended();
+  from.pipe.close();
+  entries_.erase(from.id);
 }
 
-void log_mux::release(source_id id) {
-  const auto found = entries_.find(id);
-  if (found == entries_.end()) return;
-  const auto from = found->second;
-  from->from.ended = nullptr;
-  from->from.tap = nullptr;
-  from->released = true;
-  int bytes = 0;
-  if (::ioctl(from->pipe.native_handle(), FIONREAD, &bytes) == 0) {
-    from->left = static_cast<std::size_t>(bytes);
+void log_mux::hurry(source_id id) {
+  const auto from = find(id);
+  if (!from || std::exchange(from->hurried, true) || !from->waiting_since) return;
+  leave_line(from);
+  arm(from);
+}
+
+log_mux::remainder log_mux::release(source_id id) {
+  const auto from = find(id);
+  if (!from) return {true, {}};
+  leave_line(from);
+  from->hurried = true;
+  int left = 0;
+  ::ioctl(from->pipe.native_handle(), FIONREAD, &left);
+  ssize_t count = 1;
+  while (left > 0 && count > 0) {
+    count = read(*from, std::min(static_cast<std::size_t>(left), buffer_.size()));
+    left -= static_cast<int>(count);
   }
-  if (from->waiting) return;
-  from->pipe.cancel();
-  read(from);
+  const bool at_end = read(*from, 1) == 0;
+  close(*from);
+  return {at_end, from->lost};
 }
 
 bool log_mux::waits(source_id id) const {
-  const auto found = entries_.find(id);
-  return found != entries_.end() && found->second->waiting;
+  const auto from = find(id);
+  return from && from->waiting_since;
+}
+
+clock::duration log_mux::waited(source_id id) const {
+  const auto from = find(id);
+  if (!from) return {};
+  return from->waited +
+         (from->waiting_since ? clock::now() - *from->waiting_since : clock::duration::zero());
 }
 
 void log_mux::resume(output_stream stream) {
-  std::vector<std::shared_ptr<entry>> ready;
-  for (const auto& [id, from] : entries_) {
-    if (from->waiting && from->from.to == stream) ready.push_back(from);
-  }
+  auto& line = lines_[static_cast<std::size_t>(stream)];
   const std::weak_ptr alive = self_;
-  for (const auto& from : ready) {
+  while (!line.empty() && writer_.has_room(stream)) {
+    const auto from = line.front();
+    leave_line(from);
+    take_turn(from);
     if (alive.expired()) return;  // a handler of `ended` has destroyed us
-    from->waiting = false;
-    read(from);
   }
 }
 

@@ -4,21 +4,32 @@
 // prompt or a progress bar looks as without ddprun. Where the writer's queue of a stream is full,
 // the pipes that lead to it are not read: the workers wait in write(), as they would on a terminal.
 //
-// Thread rule: the main thread; handlers are called on the executor, never from inside a call.
+// Those that wait are served in turn, one buffer each: a worker that floods holds up the others no
+// longer than its turn takes.
+//
+// A worker that has ended waits for nobody, and what it said last is the reason for its end: its
+// pipes are read at once, into the writer's reserve. That costs what the pipes hold, 64 KiB each.
+// Lines for which the reserve has no room either are counted, and their tap sees them.
+//
+// Thread rule: the main thread; `ended` is called on the executor, never from inside a call.
 // Memory: one shared buffer, and per source a partial line of at most `output_line_bytes_max`.
 #pragma once
 
 #include "launcher/log/line_splitter.hpp"
+#include "rendezvous/log/output_loss.hpp"
 #include "rendezvous/log/writer.hpp"
 #include "rendezvous/net/descriptors.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 #include <unordered_map>
 #include <vector>
 
@@ -33,7 +44,12 @@ class log_mux {
     std::string prefix;  // "[node-a:0] "; empty: pass through
     output_stream to = output_stream::output;
     std::function<void(std::string_view)> tap;  // sees the raw bytes; may be empty
-    std::function<void()> ended;                // the pipe is at its end and everything handed on
+    // The pipe is at its end, and everything handed on but for what is lost.
+    std::function<void(const output_loss&)> ended;
+  };
+  struct remainder {
+    bool at_end = false;  // nobody else holds the other end
+    output_loss lost;
   };
   using source_id = std::uint64_t;
 
@@ -45,23 +61,36 @@ class log_mux {
 
   source_id add(source from);
 
-  // Nobody waits for this source any longer: its handlers are dropped. What is in the pipe now is
-  // still handed on, when the writer has room; then it is closed, whoever else holds the other end.
-  void release(source_id id);
+  // The worker at the other end has ended: the source is read on whether or not there is room.
+  void hurry(source_id id);
+
+  // Nobody waits for this source any longer: what is in the pipe now is handed on as after hurry,
+  // and it is closed, whoever else holds the other end. `ended` is not called.
+  remainder release(source_id id);
 
   // True while the source waits for the writer.
   bool waits(source_id id) const;
+  // For how long it has waited so far, all in all.
+  std::chrono::steady_clock::duration waited(source_id id) const;
 
   std::size_t size() const { return entries_.size(); }
 
  private:
   struct entry;
 
-  void arm(const std::shared_ptr<entry>& from);
-  void read(const std::shared_ptr<entry>& from);
+  using shared_entry = std::shared_ptr<entry>;
+
+  std::deque<shared_entry>& line_of(const entry& from);
+  shared_entry find(source_id id) const;
+  void arm(const shared_entry& from);
+  void on_readable(const shared_entry& from);
+  void take_turn(const shared_entry& from);
+  void leave_line(const shared_entry& from);
+  ssize_t read(entry& from, std::size_t bytes_max);
   void hand_on(entry& from, std::string_view bytes);
-  void push_batch(const entry& from);
-  void end(const std::shared_ptr<entry>& from);
+  void push(entry& from, std::string_view bytes);
+  void push_batch(entry& from);
+  void close(entry& from);
   void resume(output_stream stream);
 
   boost::asio::any_io_executor executor_;
@@ -69,8 +98,9 @@ class log_mux {
   std::vector<char> buffer_;
   std::string batch_;  // the prefixed lines of one read
   source_id last_id_ = 0;
-  std::unordered_map<source_id, std::shared_ptr<entry>> entries_;
-  std::shared_ptr<log_mux*> self_;  // for what the writer's thread posts
+  std::unordered_map<source_id, shared_entry> entries_;
+  std::deque<shared_entry> lines_[2];  // per stream: those that wait, the first in front
+  std::shared_ptr<log_mux*> self_;     // for what the writer's thread posts
 };
 
 }  // namespace ddprun

@@ -123,10 +123,11 @@ void worker_group::state::attach(worker& one, int index, unique_fd pipe) {
       if (const auto self = weak.lock()) self->workers[place]->tail.add(bytes);
     };
   }
-  from.ended = [weak = weak_from_this(), place, index] {
+  from.ended = [weak = weak_from_this(), place, index](const output_loss& lost) {
     const auto self = weak.lock();
     if (!self) return;
     worker& ended = *self->workers[place];
+    ended.end.lost.add(lost);
     ended.sources[index] = 0;
     self->check_drained(ended);
   };
@@ -167,6 +168,7 @@ void worker_group::signal(int signal) {
     if (one->phase != worker_phase::waiting && one->phase != worker_phase::done) {
       state_->spawner_.signal_group(one->pid, has_begun ? signal : SIGKILL);
     }
+    if (one->phase == worker_phase::draining) state_->hurry(*one);
   }
   state_->later(&state::abandon);
   if (state_->killing) state_->later(&state::look_anew);

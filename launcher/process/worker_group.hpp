@@ -9,9 +9,10 @@
 //
 // A worker is done when it has ended, its pipes are drained, and no process of its group runs any
 // more. A failed worker's group is killed at once (its children hold devices and ports that the
-// next round needs); a successful one's children have `drain_limit` to end by themselves. Pipes
-// that somebody outside the group holds are waited for as long, unless our own reader is what
-// blocks.
+// next round needs), and its pipes are read at once, whatever our own reader does: the reason is in
+// them. A successful one's children have `drain_limit` to end by themselves, without the time for
+// which our reader holds their output back. Pipes that somebody outside the group holds are waited
+// for as long; what is in them then is read before they are let go.
 //
 // The last word about the last worker comes only when its strays are gone too (see stray_reaper):
 // they are killed when all workers have ended, after kill() at once. So no child of this round
@@ -55,6 +56,7 @@ struct worker_end {
   std::chrono::steady_clock::time_point ended_at;  // the process, not its pipes
   std::string tail;     // the last 4 KiB of its standard error, valid UTF-8
   bool drained = true;  // false: somebody else still holds its pipes; what was in them was taken
+  output_loss lost;     // of its output, because nobody read ours in time
 };
 
 class worker_group {

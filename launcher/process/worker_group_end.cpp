@@ -17,9 +17,26 @@ using clock = std::chrono::steady_clock;
 
 void worker_group::state::release(worker& one) {
   for (auto& source : one.sources) {
-    if (source != 0) mux.release(source);
-    source = 0;
+    if (source == 0) continue;
+    const log_mux::remainder left = mux.release(std::exchange(source, 0));
+    if (!left.at_end) one.end.drained = false;
+    one.end.lost.add(left.lost);
   }
+}
+
+void worker_group::state::hurry(const worker& one) {
+  for (const auto source : one.sources)
+    mux.hurry(source);
+}
+
+// Since the worker's end.
+clock::duration worker_group::state::held_back(const worker& one) const {
+  clock::duration longest{};
+  for (int index = 0; index < 2; ++index) {
+    if (one.sources[index] == 0) continue;
+    longest = std::max(longest, mux.waited(one.sources[index]) - one.held_back[index]);
+  }
+  return longest;
 }
 
 void worker_group::state::on_exit(worker& one, exit_status status) {
@@ -27,7 +44,12 @@ void worker_group::state::on_exit(worker& one, exit_status status) {
   one.phase = worker_phase::draining;
   one.end.status = status;
   one.end.ended_at = clock::now();
-  if (!status.success() || stopping) spawner_.signal_group(one.pid, SIGKILL);
+  for (int index = 0; index < 2; ++index)
+    one.held_back[index] = mux.waited(one.sources[index]);
+  if (!status.success() || stopping) {
+    spawner_.signal_group(one.pid, SIGKILL);
+    hurry(one);
+  }
   wait(one, settings.drain_limit, &state::on_drain_limit);
   check_drained(one);
   if (stopping) look_anew();  // strays may hold the pipes
@@ -35,11 +57,13 @@ void worker_group::state::on_exit(worker& one, exit_status status) {
 
 void worker_group::state::on_drain_limit(worker& one) {
   if (one.phase != worker_phase::draining) return;
-  // Our own reader holds the output back, and nobody waits for this node: no byte is given up.
-  if (reads_blocked(one) && one.end.status.success() && !stopping) {
-    return wait(one, settings.drain_limit, &state::on_drain_limit);
+  if (one.end.status.success() && !stopping) {
+    // Our own reader holds the output back, and nobody waits for this node: no byte is given up.
+    if (reads_blocked(one)) return wait(one, settings.drain_limit, &state::on_drain_limit);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        settings.drain_limit + held_back(one) - (clock::now() - one.end.ended_at));
+    if (left.count() > 0) return wait(one, left, &state::on_drain_limit);
   }
-  one.end.drained = reads_blocked(one);
   release(one);
   end_group(one);
 }

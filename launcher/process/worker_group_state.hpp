@@ -37,6 +37,8 @@ struct worker_group::worker {
   output_tail tail;
   log_mux::source_id sources[2] = {0, 0};  // 0: at its end, or released
   boost::asio::steady_timer timer;         // of the draining
+  // For how long our own reader had held back each source when the worker ended.
+  std::chrono::steady_clock::duration held_back[2] = {};
 };
 
 struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
@@ -57,6 +59,8 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
   void abandon();
   void attach(worker& one, int index, unique_fd pipe);
   void release(worker& one);
+  void hurry(const worker& one);
+  std::chrono::steady_clock::duration held_back(const worker& one) const;
 
   void on_executed(worker& one);
   void on_exit(worker& one, exit_status status);
@@ -82,7 +86,6 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
   bool reads_blocked(const worker& one) const {
     return mux.waits(one.sources[0]) || mux.waits(one.sources[1]);
   }
-
   boost::asio::any_io_executor executor;
   spawner& spawner_;
   log_mux& mux;

@@ -1,20 +1,20 @@
 #include "rendezvous/log/writer.hpp"
 
+#include "rendezvous/log/output_channel.hpp"
 #include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/net/threads.hpp"
 
 #include <climits>
 
 #include <algorithm>
-#include <cerrno>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <poll.h>
 #include <stdexcept>
 #include <string>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -22,76 +22,80 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t file_chunk_bytes = 64 * 1024;
-constexpr std::chrono::milliseconds stuck_limit{100};
+using clock = std::chrono::steady_clock;
 
-// As much as one write may take without waiting, ending at a line where one ends.
-std::size_t next_chunk(std::string_view rest, std::size_t bytes_max) {
-  if (rest.size() <= bytes_max) return rest.size();
-  const auto newline = rest.substr(0, bytes_max).rfind('\n');
-  return newline == std::string_view::npos ? bytes_max : newline + 1;
+constexpr std::chrono::milliseconds stuck_limit{100};
+// A stream that cannot be written is not waited for any longer than this at the end.
+constexpr std::chrono::milliseconds broken_limit{2000};
+
+output_stream other_than(output_stream stream) {
+  return stream == output_stream::output ? output_stream::errors : output_stream::output;
 }
 
 }  // namespace
 
 // What the thread and the owner share; it lives as long as either.
 struct writer::shared {
-  // One of the two streams. `writing` and `written` are the thread's own.
-  struct channel {
-    int fd = -1;
-    const char* name = "";
-    std::size_t chunk_bytes = PIPE_BUF;
-    std::string queue;
-    std::string writing;
-    std::size_t written = 0;
-    std::uint64_t left_out = 0;  // refused since `queue` was last taken: they belong at its end
-    bool closed = false;
-    bool told_full = false;
-  };
-
-  channel& at(output_stream stream) { return channels[static_cast<std::size_t>(stream)]; }
-
+  enum class kind { workers, late, own };
   enum class answer { room, full, refused };
 
-  answer append(output_stream stream, std::string_view bytes, std::size_t refuse_at);
+  output_channel& at(output_stream stream) { return channels[static_cast<std::size_t>(stream)]; }
+
+  answer append(output_stream stream, std::string_view bytes, kind what);
+  bool is_refused(output_channel& to, std::string_view bytes, kind what) const;
   void run();
   bool collect();
+  void wait_for_room();
   void write_some(output_stream stream);
-  std::string left_out_line(std::uint64_t count) const;
-  void close(output_stream stream, int error);
+  void break_off(output_stream stream);
+  void close(output_stream stream);
+  void give_up_broken();
+  void tell_last(output_stream about, const std::string& why);
+  std::string line_about(output_stream stream, const std::string& text) {
+    return name + ": " + at(stream).name + text + "\n";
+  }
   void wake() const {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto count = ::write(wake_fd.get(), &one, sizeof(one));
   }
 
   mutable std::mutex mutex;
-  std::condition_variable changed;  // thread to owner: finished, or idle
-  channel channels[2];
+  std::condition_variable changed;  // thread to owner: finished, or some was taken
+  output_channel channels[2];
   std::size_t queue_bytes = 0;
+  std::size_t late_bytes = 0;
   std::string name;
   std::function<void(output_stream)> room_handler;
   unique_fd wake_fd;
-  bool stopping = false;
+  clock::time_point taken_at{};  // when a stream last took a byte
+  std::optional<clock::time_point> stopping_since;
   bool abandoned = false;  // stop before the next write: the owner takes the descriptors back
   bool finished = false;
   std::thread thread;
 };
 
+// Workers that live wait for room, so what they bring is always taken. The others do not wait.
+bool writer::shared::is_refused(output_channel& to, std::string_view bytes, kind what) const {
+  if (what == kind::own) return to.own_bytes > 2 * queue_bytes;
+  return what == kind::late && to.held_bytes() + bytes.size() > queue_bytes + late_bytes;
+}
+
 writer::shared::answer writer::shared::append(output_stream stream, std::string_view bytes,
-                                              std::size_t refuse_at) {
+                                              kind what) {
   bool was_empty = false;
   bool room = false;
   {
     const std::lock_guard lock(mutex);
-    channel& to = at(stream);
+    output_channel& to = at(stream);
     if (to.closed) return answer::room;
-    if (to.queue.size() > refuse_at) {
-      ++to.left_out;
+    if (is_refused(to, bytes, what)) {
+      if (what == kind::own) ++to.left_out;
       return answer::refused;
     }
     was_empty = to.queue.empty();
-    to.queue.append(bytes);
-    room = to.queue.size() < queue_bytes;
+    to.append(bytes, what == kind::own ? std::string::npos : queue_bytes);
+    if (what == kind::own) to.own_bytes += bytes.size();
+    room = to.broken || to.queue.size() < queue_bytes;
     if (!room) to.told_full = true;
   }
   // With bytes already there, the thread has been woken and has not looked yet.
@@ -106,14 +110,11 @@ bool writer::shared::collect() {
   {
     const std::lock_guard lock(mutex);
     for (auto& from : channels) {
-      if (from.written == from.writing.size() && !from.queue.empty()) {
-        from.writing.clear();
-        from.written = 0;
-        from.writing.swap(from.queue);
-        if (from.left_out != 0) from.writing += left_out_line(std::exchange(from.left_out, 0));
+      if (!from.pending() && (!from.queue.empty() || from.writing_bytes != 0)) {
+        from.collect(name);
         room[&from - channels] = std::exchange(from.told_full, false);
       }
-      if (from.written < from.writing.size()) pending = true;
+      if (from.pending()) pending = true;
     }
   }
   for (const auto stream : {output_stream::output, output_stream::errors}) {
@@ -122,39 +123,110 @@ bool writer::shared::collect() {
   return pending;
 }
 
-std::string writer::shared::left_out_line(std::uint64_t count) const {
-  return name + ": " + std::to_string(count) + (count == 1 ? " line was" : " lines were") +
-         " left out here: nobody read them in time\n";
-}
-
 void writer::shared::write_some(output_stream stream) {
-  channel& to = at(stream);
-  const std::string_view rest = std::string_view(to.writing).substr(to.written);
-  const auto count = ::write(to.fd, rest.data(), next_chunk(rest, to.chunk_bytes));
-  if (count >= 0) {
-    to.written += static_cast<std::size_t>(count);
-  } else if (errno != EINTR && errno != EAGAIN) {
-    close(stream, errno);
+  switch (at(stream).write_some()) {
+    case output_channel::outcome::taken: {
+      const std::lock_guard lock(mutex);
+      taken_at = clock::now();
+      return;
+    }
+    case output_channel::outcome::later:
+      return;
+    case output_channel::outcome::broken:
+      return break_off(stream);
+    case output_channel::outcome::closed:
+      return close(stream);
   }
 }
 
-void writer::shared::close(output_stream stream, int error) {
-  const auto other =
-      stream == output_stream::output ? output_stream::errors : output_stream::output;
-  std::string line = name + ": " + at(stream).name + " is closed: " + std::strerror(error) +
-                     "; going on without it\n";
+// Nobody waits for it until it can be written again.
+void writer::shared::break_off(output_stream stream) {
   bool room = false;
   {
     const std::lock_guard lock(mutex);
-    channel& broken = at(stream);
-    broken.closed = true;
-    broken.queue.clear();
-    broken.writing.clear();
-    broken.written = 0;
-    room = std::exchange(broken.told_full, false);
-    if (!at(other).closed) at(other).queue += line;
+    output_channel& to = at(stream);
+    if (std::exchange(to.broken, true)) return;
+    room = std::exchange(to.told_full, false);
+    output_channel& other = at(other_than(stream));
+    if (!other.closed) {
+      other.queue +=
+          line_about(stream, std::string(" cannot be written: ") + std::strerror(to.error) +
+                                 "; trying again, what does not fit in memory is lost");
+    }
   }
   if (room && room_handler) room_handler(stream);
+}
+
+void writer::shared::close(output_stream stream) {
+  bool room = false;
+  {
+    const std::lock_guard lock(mutex);
+    output_channel& to = at(stream);
+    to.give_up();
+    room = std::exchange(to.told_full, false);
+    output_channel& other = at(other_than(stream));
+    if (!other.closed) {
+      other.queue += line_about(
+          stream, std::string(" is closed: ") + std::strerror(to.error) + "; going on without it");
+    }
+  }
+  if (room && room_handler) room_handler(stream);
+}
+
+// At the end a disk that stays full is not waited for.
+void writer::shared::give_up_broken() {
+  const std::lock_guard lock(mutex);
+  if (!stopping_since || clock::now() < *stopping_since + broken_limit) return;
+  for (const auto stream : {output_stream::output, output_stream::errors}) {
+    if (!at(stream).broken) continue;
+    const output_loss lost = at(stream).give_up();
+    at(stream).broken = false;
+    output_channel& other = at(other_than(stream));
+    if (other.closed || lost.none()) continue;
+    other.queue += name + ": " + lost.describe() + " of " + at(stream).name +
+                   " are lost: it could not be written\n";
+  }
+}
+
+void writer::shared::wait_for_room() {
+  pollfd entries[3] = {{wake_fd.get(), POLLIN, 0}, {-1, POLLOUT, 0}, {-1, POLLOUT, 0}};
+  int limit_ms = -1;
+  for (int index = 0; index < 2; ++index) {
+    const output_channel& from = channels[index];
+    if (!from.pending()) continue;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(from.retry_at - clock::now());
+    if (left.count() <= 0) {
+      entries[index + 1].fd = from.fd;
+    } else {
+      limit_ms = static_cast<int>(limit_ms < 0 ? left.count()
+                                               : std::min<std::int64_t>(limit_ms, left.count()));
+    }
+  }
+  if (::poll(entries, 3, limit_ms) < 0) return;
+  if (entries[0].revents != 0) {
+    std::uint64_t count;
+    [[maybe_unused]] const auto taken = ::read(wake_fd.get(), &count, sizeof(count));
+  }
+  {
+    const std::lock_guard lock(mutex);
+    if (abandoned) return;
+  }
+  if (entries[1].revents != 0) write_some(output_stream::output);
+  if (entries[2].revents != 0) write_some(output_stream::errors);
+}
+
+// The line goes out only where that cannot block.
+void writer::shared::tell_last(output_stream about, const std::string& why) {
+  output_channel& to = at(about);
+  output_channel& other = at(other_than(about));
+  if (to.closed || (to.idle() && to.dropped.none())) return;
+  const output_loss lost = to.give_up();
+  if (lost.none() || other.closed || !other.idle()) return;
+  const std::string line =
+      name + ": " + lost.describe() + " of " + to.name + " are lost: " + why + "\n";
+  pollfd entry{other.fd, POLLOUT, 0};
+  if (::poll(&entry, 1, 0) != 1) return;
+  [[maybe_unused]] const auto count = ::write(other.fd, line.data(), line.size());
 }
 
 // With all signals blocked: EPIPE in place of SIGPIPE, and no handlers here.
@@ -163,43 +235,31 @@ void writer::shared::run() {
     const bool pending = collect();
     if (!pending) {
       const std::lock_guard lock(mutex);
-      if (stopping && channels[0].queue.empty() && channels[1].queue.empty()) break;
+      if (stopping_since && channels[0].queue.empty() && channels[1].queue.empty()) break;
     }
-    pollfd entries[3] = {{wake_fd.get(), POLLIN, 0}, {-1, POLLOUT, 0}, {-1, POLLOUT, 0}};
-    for (int index = 0; index < 2; ++index) {
-      const channel& from = channels[index];
-      if (from.written < from.writing.size()) entries[index + 1].fd = from.fd;
-    }
-    if (::poll(entries, 3, -1) < 0) continue;
-    if (entries[0].revents != 0) {
-      std::uint64_t count;
-      [[maybe_unused]] const auto taken = ::read(wake_fd.get(), &count, sizeof(count));
-    }
+    wait_for_room();
     {
       const std::lock_guard lock(mutex);
       if (abandoned) break;
     }
-    if (entries[1].revents != 0) write_some(output_stream::output);
-    if (entries[2].revents != 0) write_some(output_stream::errors);
+    give_up_broken();
   }
   const std::lock_guard lock(mutex);
+  if (abandoned) {
+    for (const auto stream : {output_stream::output, output_stream::errors})
+      tell_last(stream, "nobody read them in time");
+  }
   finished = true;
   changed.notify_all();
 }
 
 writer::writer(options values) : shared_(std::make_shared<shared>()) {
   shared_->queue_bytes = values.queue_bytes;
+  shared_->late_bytes = values.late_bytes;
   shared_->name = std::move(values.name);
   shared_->wake_fd.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  const int fds[2] = {values.output_fd, values.errors_fd};
-  const char* names[2] = {"standard output", "standard error"};
-  for (int index = 0; index < 2; ++index) {
-    auto& to = shared_->channels[index];
-    to.fd = fds[index];
-    to.name = names[index];
-    struct stat status {};
-    if (::fstat(to.fd, &status) == 0 && S_ISREG(status.st_mode)) to.chunk_bytes = file_chunk_bytes;
-  }
+  shared_->channels[0].open(values.output_fd, "standard output");
+  shared_->channels[1].open(values.errors_fd, "standard error");
   const error_code error =
       net::start_thread(shared_->thread, "ddprun-writer", [state = shared_] { state->run(); });
   if (error) throw std::runtime_error(net::thread_problem("the output", error));
@@ -214,7 +274,11 @@ void writer::on_room(std::function<void(output_stream)> handler) {
 }
 
 bool writer::push(output_stream stream, std::string_view bytes) {
-  return shared_->append(stream, bytes, std::string::npos) == shared::answer::room;
+  return shared_->append(stream, bytes, shared::kind::workers) == shared::answer::room;
+}
+
+bool writer::push_late(output_stream stream, std::string_view bytes) {
+  return shared_->append(stream, bytes, shared::kind::late) != shared::answer::refused;
 }
 
 bool writer::has_room(output_stream stream) const {
@@ -223,17 +287,22 @@ bool writer::has_room(output_stream stream) const {
 }
 
 bool writer::say(std::string_view line) {
-  const auto limit = 2 * shared_->queue_bytes;
-  return shared_->append(output_stream::errors, line, limit) != shared::answer::refused;
+  return shared_->append(output_stream::errors, line, shared::kind::own) != shared::answer::refused;
 }
 
 bool writer::finish(std::chrono::milliseconds limit) {
   if (!shared_->thread.joinable()) return true;
   std::unique_lock lock(shared_->mutex);
-  shared_->stopping = true;
+  const auto begin = clock::now();
+  shared_->stopping_since = begin;
   shared_->wake();
   const auto is_finished = [this] { return shared_->finished; };
-  const bool done = shared_->changed.wait_for(lock, limit, is_finished);
+  // Each byte that is taken meanwhile begins it anew.
+  for (auto until = begin + limit; !shared_->finished && clock::now() < until;
+       until = std::max(begin, shared_->taken_at) + limit) {
+    shared_->changed.wait_until(lock, until, is_finished);
+  }
+  const bool done = shared_->finished;
   if (!done) {
     // It waits for room nearly always, and leaves at once.
     shared_->abandoned = true;

@@ -8,13 +8,19 @@
 // error.
 //
 // Memory is bounded: push() says when a stream's queue is full, and whoever reads the workers'
-// pipes then pauses until room_handler is called. Nothing that was pushed is dropped, unless the
-// stream is closed (EPIPE): then one line on the other says so, and all further bytes for it are
-// forgotten. Words of our own are refused beyond twice the queue, and counted: once there is room,
-// one line says in their place how many were left out.
+// pipes then pauses until room_handler is called. What workers have left behind in their pipes has
+// a reserve of its own, and words of our own another, of twice the queue: beyond it they are
+// counted, and once there is room one line says in their place how many were left out. Beside the
+// queue as much again may be with the thread.
 //
-// Thread rule: push, say and has_room from any thread; the rest from the owner. room_handler is
-// called by the writer's thread: post from it.
+// Nothing that was pushed is dropped while a reader may come back. Where nobody can read any more
+// (EPIPE, EBADF, a terminal that has hung up) the stream is closed: one line on the other says so,
+// and all further bytes for it are forgotten. Any other error, a full disk above all, may pass: the
+// write is tried again ten times a second, what does not fit in the queue is dropped, and a line at
+// its place says how much that was.
+//
+// Thread rule: push, push_late, say and has_room from any thread; the rest from the owner.
+// room_handler is called by the writer's thread: post from it.
 #pragma once
 
 #include <chrono>
@@ -33,8 +39,9 @@ class writer {
   struct options {
     int output_fd = 1;  // neither is owned
     int errors_fd = 2;
-    std::size_t queue_bytes = 256 * 1024;  // per stream
-    std::string name = "ddprun";           // in front of the writer's own lines
+    std::size_t queue_bytes = 256 * 1024;      // per stream
+    std::size_t late_bytes = 8 * 1024 * 1024;  // per stream, beyond the queue: for push_late
+    std::string name = "ddprun";               // in front of the writer's own lines
   };
 
   // Throws std::runtime_error, with one line for the person, where the system has no thread left.
@@ -51,12 +58,18 @@ class writer {
   bool push(output_stream stream, std::string_view bytes);
   bool has_room(output_stream stream) const;
 
-  // Our own words, to standard error: never refused while the queue has not twice its size.
+  // What a worker that has ended left behind, which waits for nobody. False: the reserve is used
+  // up, and nothing was taken.
+  bool push_late(output_stream stream, std::string_view bytes);
+
+  // Our own words, to standard error. False: too many of them wait already, whatever else does.
   bool say(std::string_view line);
 
-  // Whether everything pushed so far is written (or its stream closed). Waits for it, at most
-  // `limit`, and ends the thread: the descriptors may be closed then. Only a thread that is stuck
-  // in write(2) itself is left behind.
+  // Ends the thread, once everything pushed is written; the descriptors may be closed then. `limit`
+  // counts from the last byte that a reader took: one that still reads is waited for. False: it was
+  // given up, and if the other stream can be written, a line there says how much is lost. (A stream
+  // that is closed, or a disk that is still full after two seconds, is nobody's fault: true.) Only
+  // a thread that is stuck in write(2) itself is left behind.
   bool finish(std::chrono::milliseconds limit);
 
  private:

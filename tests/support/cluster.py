@@ -75,8 +75,8 @@ class Program:
             self.process = subprocess.Popen(
                 [*prefix, *self.command],
                 stdin=popen.pop("stdin", subprocess.DEVNULL),
-                stdout=out,
-                stderr=err,
+                stdout=popen.pop("stdout", out),
+                stderr=popen.pop("stderr", err),
                 env=env,
                 **popen,
             )

@@ -1,10 +1,12 @@
 // A small agent for the tests of processes: workers, guardian, writer and nothing of a rendezvous.
 //
-//   test_agent [--no-guardian] [--tell ADDRESS PORT BYTES] [--prefix] SCRIPT...
+//   test_agent [--no-guardian] [--tell ADDRESS PORT BYTES] [--prefix] [--drain-limit MS]
+//              [--output-limit MS] [--queue BYTES] [--late BYTES] SCRIPT...
 //
 // Runs each script with sh as one worker. Prints "guardian PID" and, when all are started, "worker
 // PID" for each, then what the workers print. SIGTERM kills the workers. Ends with the code of the
-// last worker that failed, and then "end: ..." for each on standard error.
+// last worker that failed, and then "end: ..." for each on standard error, with what is lost of it;
+// with 9 where the reader of its output was given up.
 #include "launcher/process/boost_spawner.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/guardian_process.hpp"
@@ -26,6 +28,9 @@ struct arguments {
   bool prefixed = false;
   std::string address, bytes;
   std::uint16_t port = 0;
+  std::chrono::milliseconds drain_limit{2000};
+  std::chrono::milliseconds output_limit{60'000};
+  ddprun::writer::options streams;
   std::vector<std::string> scripts;
 };
 
@@ -37,6 +42,14 @@ arguments parse(int argc, char** argv) {
       result.guarded = false;
     } else if (word == "--prefix") {
       result.prefixed = true;
+    } else if (word == "--drain-limit" && index + 1 < argc) {
+      result.drain_limit = std::chrono::milliseconds(std::atoi(argv[++index]));
+    } else if (word == "--output-limit" && index + 1 < argc) {
+      result.output_limit = std::chrono::milliseconds(std::atoi(argv[++index]));
+    } else if (word == "--queue" && index + 1 < argc) {
+      result.streams.queue_bytes = static_cast<std::size_t>(std::atoi(argv[++index]));
+    } else if (word == "--late" && index + 1 < argc) {
+      result.streams.late_bytes = static_cast<std::size_t>(std::atoi(argv[++index]));
     } else if (word == "--tell" && index + 3 < argc) {
       result.address = argv[++index];
       result.port = static_cast<std::uint16_t>(std::atoi(argv[++index]));
@@ -77,7 +90,7 @@ int main(int argc, char** argv) {
 
   boost::asio::io_context io(1);
   boost_spawner spawn(io.get_executor());
-  writer out;
+  writer out(given.streams);
   log_mux mux(io.get_executor(), out);
   stray_reaper strays(io.get_executor(), spawn);
   std::unique_ptr<guardian> guard;
@@ -97,7 +110,8 @@ int main(int argc, char** argv) {
   }
 
   int code = 0;
-  worker_group group(io.get_executor(), spawn, mux, guard.get(), &strays, {});
+  worker_group group(io.get_executor(), spawn, mux, guard.get(), &strays,
+                     worker_group::options{given.drain_limit});
   worker_group::events events;
   events.all_started = [&] {
     for (const auto& one : group.live()) {
@@ -109,7 +123,8 @@ int main(int argc, char** argv) {
     code = 1;
   };
   events.ended = [&](const worker_end& end) {
-    out.say("end: " + std::to_string(end.local_rank) + " " + end.status.describe() + "\n");
+    out.say("end: " + std::to_string(end.local_rank) + " " + end.status.describe() +
+            (end.lost.none() ? "" : ", lost " + end.lost.describe()) + "\n");
     if (!end.status.success()) code = end.status.process_code();
   };
   events.all_ended = [&] { io.stop(); };
@@ -121,6 +136,5 @@ int main(int argc, char** argv) {
 
   io.run();
   if (guard) guard->farewell();
-  out.finish(std::chrono::seconds(60));
-  return code;
+  return out.finish(given.output_limit) ? code : 9;
 }

@@ -4,9 +4,12 @@
 #include "tests/support/catch.hpp"
 
 #include <condition_variable>
+#include <cstdlib>
+#include <fcntl.h>
 #include <mutex>
 #include <string>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace ddprun;
@@ -14,6 +17,10 @@ using namespace ddprun;
 namespace {
 
 constexpr std::chrono::seconds generous{60};
+
+const std::string disk_is_full =
+    "ddprun: standard output cannot be written: No space left on device; trying again, what does "
+    "not fit in memory is lost\n";
 
 struct two_pipes {
   two_pipes() : output(std::move(*make_pipe())), errors(std::move(*make_pipe())) {}
@@ -138,6 +145,71 @@ TEST_CASE("words that nobody reads in time are counted, and the count stands whe
   CHECK(read_some(pipes.errors.read, 6) == "again\n");
 }
 
+TEST_CASE("words of our own are taken however much of the workers waits before them") {
+  const two_pipes pipes;
+  writer out(pipes.options());
+  const std::string much(1'000'000, 'x');
+  out.push(output_stream::errors, much);
+  CHECK(out.say("the reason\n"));
+  CHECK(read_some(pipes.errors.read, much.size() + 11).ends_with("xthe reason\n"));
+  CHECK(out.finish(generous));
+}
+
+TEST_CASE("what ended workers left behind has a reserve, and no more") {
+  const two_pipes pipes;
+  auto options = pipes.options();
+  options.late_bytes = 500'000;
+  writer out(options);
+  out.push(output_stream::output, std::string(200'000, 'x'));
+  const std::string piece(50'000, 'y');
+  std::size_t taken = 0;
+  while (out.push_late(output_stream::output, piece)) {
+    taken += piece.size();
+    REQUIRE(taken < 1'000'000);
+  }
+  CHECK(taken >= 250'000);
+  CHECK(taken <= 501'000 - 200'000 + 65'536 + 50'000);
+  CHECK(read_some(pipes.output.read, 200'000 + taken).ends_with(piece));
+  CHECK(out.finish(generous));
+}
+
+TEST_CASE("the limit at the end counts from the last byte that the reader took") {
+  two_pipes pipes;
+  writer out(pipes.options());
+  const std::string much(1'600'000, 'x');
+  out.push(output_stream::output, much);
+  std::string text;
+  std::thread reader([&] {
+    while (text.size() < much.size()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its own pace
+      text += read_some(pipes.output.read, 16'000);
+    }
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  constexpr std::chrono::milliseconds limit{1000};
+  CHECK(out.finish(limit));
+  CHECK(std::chrono::steady_clock::now() - begin > limit);
+  reader.join();
+  CHECK(text == much);
+}
+
+TEST_CASE("what a reader that stops never gets is said on the other stream, with its number") {
+  two_pipes pipes;
+  writer out(pipes.options());
+  std::string lines;
+  for (int count = 0; count < 10'000; ++count)
+    lines += "some more words\n";
+  out.push(output_stream::output, lines);
+  CHECK(!out.finish(std::chrono::milliseconds(50)));
+  pipes.output.write.reset();
+  pipes.errors.write.reset();
+  const std::string text = read_some(pipes.output.read, lines.size());
+  const auto lost = lines.size() - text.size();
+  CHECK(read_some(pipes.errors.read, 1000) ==
+        "ddprun: " + std::to_string(lost / 16) + " lines (" + std::to_string(lost) +
+            " bytes) of standard output are lost: nobody read them in time\n");
+}
+
 TEST_CASE("a closed standard output costs one line, and nothing else") {
   two_pipes pipes;
   pipes.output.read.reset();
@@ -160,6 +232,74 @@ TEST_CASE("both streams closed is survived in silence") {
   writer out(pipes.options());
   out.push(output_stream::output, "lost\n");
   out.say("lost\n");
+  CHECK(out.finish(generous));
+}
+
+// A disk is full while /dev/full stands at the file's descriptor.
+TEST_CASE("a full disk is tried again, and what was dropped is counted at its place") {
+  const two_pipes pipes;
+  const unique_fd file(::memfd_create("output", MFD_CLOEXEC));
+  const unique_fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  const unique_fd output(::dup(full.get()));
+  writer out({output.get(), pipes.errors.write.get(), 1000});
+  out.push(output_stream::output, "first\n");
+  CHECK(read_some(pipes.errors.read, disk_is_full.size()) == disk_is_full);
+  // Nobody who brings more waits for the disk.
+  std::string line(99, 'x');
+  line += '\n';
+  int pushed = 0;
+  for (; pushed < 1000; ++pushed)
+    REQUIRE(out.push(output_stream::output, line));
+  CHECK(out.has_room(output_stream::output));
+  ::dup2(file.get(), output.get());
+  const auto content = [&] {
+    std::string text(200'000, '\0');
+    const auto count = ::pread(file.get(), text.data(), text.size(), 0);
+    text.resize(static_cast<std::size_t>(count));
+    return text;
+  };
+  const auto deadline = std::chrono::steady_clock::now() + generous;
+  while (content().find("lost here") == std::string::npos) {
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    std::this_thread::yield();
+  }
+  out.push(output_stream::output, "last\n");
+  CHECK(out.finish(generous));
+  std::string all = "first\n";
+  for (int kept = 0; kept < 10; ++kept)
+    all += line;
+  all +=
+      "ddprun: 990 lines (99000 bytes) are lost here: standard output could not be written (No "
+      "space left on device)\nlast\n";
+  CHECK(content() == all);
+}
+
+TEST_CASE("a disk that stays full is not waited for at the end, and the loss is said") {
+  const two_pipes pipes;
+  const unique_fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  writer out({full.get(), pipes.errors.write.get(), 1000});
+  out.push(output_stream::output, "one\ntwo\n");
+  CHECK(out.finish(generous));
+  const std::string expected =
+      disk_is_full +
+      "ddprun: 2 lines (8 bytes) of standard output are lost: it could not be written\n";
+  CHECK(read_some(pipes.errors.read, expected.size()) == expected);
+}
+
+TEST_CASE("a terminal that has hung up is closed") {
+  const two_pipes pipes;
+  unique_fd master(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  REQUIRE(master);
+  REQUIRE(::grantpt(master.get()) == 0);
+  REQUIRE(::unlockpt(master.get()) == 0);
+  const unique_fd terminal(::open(::ptsname(master.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
+  REQUIRE(terminal);
+  writer out({terminal.get(), pipes.errors.write.get(), 1000});
+  master.reset();
+  out.push(output_stream::output, "lost\n");
+  const std::string expected =
+      "ddprun: standard output is closed: Input/output error; going on without it\n";
+  CHECK(read_some(pipes.errors.read, expected.size()) == expected);
   CHECK(out.finish(generous));
 }
 

@@ -1,0 +1,89 @@
+#include "rendezvous/log/output_channel.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t file_chunk_bytes = 64 * 1024;
+constexpr std::chrono::milliseconds retry_pause{100};
+
+// As much as one write may take without waiting, ending at a line where one ends.
+std::size_t next_chunk(std::string_view rest, std::size_t bytes_max) {
+  if (rest.size() <= bytes_max) return rest.size();
+  const auto newline = rest.substr(0, bytes_max).rfind('\n');
+  return newline == std::string_view::npos ? bytes_max : newline + 1;
+}
+
+}  // namespace
+
+void output_channel::open(int descriptor, const char* called) {
+  fd = descriptor;
+  name = called;
+  struct stat status {};
+  if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) chunk_bytes = file_chunk_bytes;
+  // Asked now: one that has hung up no longer answers.
+  is_terminal = ::isatty(fd) == 1;
+}
+
+void output_channel::append(std::string_view bytes, std::size_t queue_bytes_max) {
+  if (broken && queue.size() >= queue_bytes_max) {
+    dropped.add(bytes);
+  } else {
+    queue.append(bytes);
+  }
+}
+
+void output_channel::collect(const std::string& owner) {
+  if (pending()) return;
+  broken = false;
+  writing.clear();
+  written = 0;
+  writing.swap(queue);
+  own_bytes = 0;
+  const bool has_note = !dropped.none() || left_out != 0;
+  if (has_note && !writing.empty() && writing.back() != '\n') writing += '\n';
+  if (!dropped.none()) {
+    writing += owner + ": " + std::exchange(dropped, {}).describe() + " are lost here: " + name +
+               " could not be written (" + std::strerror(error) + ")\n";
+  }
+  if (left_out != 0) {
+    const auto count = std::exchange(left_out, 0);
+    writing += owner + ": " + std::to_string(count) + (count == 1 ? " line was" : " lines were") +
+               " left out here: nobody read them in time\n";
+  }
+  writing_bytes = writing.size();
+}
+
+output_channel::outcome output_channel::write_some() {
+  const std::string_view rest = std::string_view(writing).substr(written);
+  const auto count = ::write(fd, rest.data(), next_chunk(rest, chunk_bytes));
+  if (count >= 0) {
+    written += static_cast<std::size_t>(count);
+    return outcome::taken;
+  }
+  if (errno == EINTR || errno == EAGAIN) return outcome::later;
+  error = errno;
+  // Nobody will ever read it. Of a regular file EIO is one block's, or one server's for a while.
+  if (error == EPIPE || error == EBADF || (error == EIO && is_terminal)) return outcome::closed;
+  retry_at = std::chrono::steady_clock::now() + retry_pause;
+  return outcome::broken;
+}
+
+output_loss output_channel::give_up() {
+  output_loss lost = std::exchange(dropped, {});
+  lost.add(std::string_view(writing).substr(written));
+  lost.add(queue);
+  lost.lines += std::exchange(left_out, 0);
+  queue.clear();
+  writing.clear();
+  own_bytes = written = writing_bytes = 0;
+  closed = true;
+  return lost;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,171 @@
+"""Output to a bad reader: one that pauses, one that is slow, a disk that is full for a while.
+
+Every line arrives, or a line says how many are lost; and the report ends with the reason. The same
+with the limits scaled down, for many more readers, is in tests/process/output_test.cpp.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.support.cluster import BIN, LIMIT, Program, wait_for
+
+slow = pytest.mark.skipif("DDPRUN_TEST_SLOW" not in os.environ,
+                          reason="takes half a minute; set DDPRUN_TEST_SLOW to run it")
+REASON = "RuntimeError: the reason of rank 0"
+# Rank 0 fails with a traceback, the others wait to be stopped.
+SCRIPT = f"""
+seq -f "line $RANK %06.0f $(printf %060d 0)" $LINES
+[ $CODE = 0 ] && exit 0
+[ $RANK = 0 ] || exec sleep 1000
+seq -f "  File %06.0f" 1000 >&2
+echo "{REASON}" >&2
+exit $CODE
+"""
+
+
+class Run:
+    """ddprun with its streams in two pipes, which nobody reads yet."""
+
+    def __init__(self, workers, code, lines):
+        self.workers, self.code, self.lines = workers, code, lines
+        self.process = subprocess.Popen(
+            [BIN / "ddprun", "--standalone", "--max-restarts", "0", "--nproc-per-node",
+             str(workers), "--no-python", "/bin/sh", "-c", SCRIPT],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={**os.environ, "LINES": str(lines), "CODE": str(code)})
+
+    def read(self, bytes_max=-1, pause=0.0):
+        def read_one(stream):
+            text = b""
+            while chunk := stream.read1(bytes_max):
+                text += chunk
+                time.sleep(pause)
+            return text.decode()
+
+        with ThreadPoolExecutor() as pool:
+            return list(pool.map(read_one, (self.process.stdout, self.process.stderr)))
+
+    def check(self, output, errors):
+        assert self.process.wait(LIMIT) == self.code, errors[-2000:]
+        seen = {rank: [] for rank in range(self.workers)}
+        for rank, number in re.findall(r"line (\d+) (\d+) 0{60}$", output, re.MULTILINE):
+            seen[int(rank)].append(int(number))
+        for rank, numbers in seen.items():
+            if self.code == 0 or rank == 0:
+                assert numbers == list(range(1, self.lines + 1)), (rank, len(numbers), errors)
+        if self.code == 0:
+            return
+        assert re.search(rf"^(\[\S+:0\] )?{REASON}$", errors, re.MULTILINE), errors
+        assert re.search(rf"  \| {REASON}$", errors, re.MULTILINE), errors
+        assert f"exit code {self.code}" in errors.splitlines()[-1], errors
+
+
+@pytest.mark.parametrize("workers, code, lines, stall", [
+    (1, 3, 4200, 5),
+    pytest.param(8, 3, 4200, 5, marks=slow),
+    pytest.param(1, 0, 3000, 20, marks=slow),
+    pytest.param(8, 0, 3000, 20, marks=slow),
+    pytest.param(1, 3, 3000, 20, marks=slow),
+    pytest.param(8, 3, 3000, 20, marks=slow),
+])
+def test_a_reader_that_pauses_gets_every_line_and_the_reason(workers, code, lines, stall):
+    run = Run(workers, code, lines)
+    time.sleep(stall)  # the reader's pause, not a wait for anything
+    run.check(*run.read())
+
+
+@slow
+@pytest.mark.parametrize("workers, code", [(1, 0), (8, 0), (1, 3), (8, 3)])
+def test_a_steady_reader_of_20_kb_a_second_gets_every_line(workers, code):
+    run = Run(workers, code, 6000 // workers)
+    run.check(*run.read(2000, 0.1))
+
+
+@slow
+def test_a_reader_that_never_comes_back_is_given_up_and_the_exit_code_says_so():
+    run = Run(1, 0, 4200)
+    errors = run.process.stderr.read().decode()
+    assert run.process.wait() == 1, errors
+    lost = re.search(r"(\d+) lines \(\d+ bytes\) of standard output are lost", errors)
+    assert lost, errors
+    assert run.process.stdout.read().count(b"\n") + int(lost.group(1)) == 4200, errors
+
+
+def test_a_second_signal_ends_the_wait_for_a_reader():
+    run = Run(1, 0, 100_000)
+    time.sleep(0.5)
+    # The worker waits in write(): stopped by the first; then only the reader is waited for.
+    run.process.send_signal(signal.SIGINT)
+    begin = time.monotonic()
+
+    def ended():
+        run.process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+        return run.process.poll() is not None
+
+    wait_for("the end", ended)
+    assert time.monotonic() - begin < 9, "sooner than any limit of the output"
+    assert run.process.returncode in (-signal.SIGINT, 128 + signal.SIGINT)
+
+
+# ---- a full disk ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 2 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder],
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"this machine does not let us mount a tmpfs (needs root): {done.stderr}")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill(disk):
+    with open(disk / "filler", "wb", buffering=0) as file:
+        try:
+            while file.write(b"x" * 4096):
+                pass
+        except OSError:
+            pass
+
+
+@pytest.mark.parametrize("workers", [1, 8])
+def test_a_disk_that_is_full_for_a_while_ends_no_logging(cluster, small_disk, workers):
+    lines = 16000 // workers
+    path = small_disk / "log"
+    with open(path, "wb") as log:
+        program = Program(
+            cluster, "node-a",
+            [BIN / "ddprun", "--standalone", "--nproc-per-node", str(workers), "--no-python",
+             "/bin/sh", "-c",
+             f"echo begin; until [ -e {small_disk}/full ]; do sleep 0.05; done; "
+             f"seq -f 'line %06.0f {'x' * 60}' {lines}; touch {cluster.folder}/wrote.$RANK; "
+             f"until [ -e {cluster.folder}/room ]; do sleep 0.05; done; echo the end"],
+            stdout=log)
+    wait_for("the workers", lambda: path.read_text().count("begin") == workers)
+    (small_disk / "full").touch()
+    fill(small_disk)
+    # Nobody waits for the disk: all is dropped, but for what fits in memory.
+    wait_for("the workers to have written",
+             lambda: len(list(cluster.folder.glob("wrote.*"))) == workers)
+    (small_disk / "filler").unlink()
+    wait_for("the word of the loss", lambda: "are lost here" in path.read_text())
+    (cluster.folder / "room").touch()
+    assert program.wait() == 0
+    text = path.read_text()
+    assert len(re.findall(r"^(\[\S+\] )?the end$", text, re.MULTILINE)) == workers, text[-2000:]
+    whole = len(re.findall(r"^(\[\S+\] )?line \d{6} x{60}$", text, re.MULTILINE))
+    lost = sum(int(count) for count in re.findall(r"(\d+) lines? \(\d+ bytes\)", text))
+    assert whole + lost == lines * workers, (whole, lost)
+    assert lost > 0
+    assert "No space left on device; trying again" in program.err()

@@ -1,0 +1,169 @@
+#include "launcher/log/log_mux.hpp"
+
+#include "tests/support/catch.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <fcntl.h>
+#include <functional>
+#include <map>
+#include <memory>
+#include <poll.h>
+#include <unistd.h>
+
+using namespace ddprun;
+
+namespace {
+
+constexpr std::chrono::seconds generous{60};
+
+// A mux over a writer into a pipe that only the test reads.
+struct fixture {
+  explicit fixture(std::size_t late_bytes = 8 * 1024 * 1024)
+      : out({reader.write.get(), reader.write.get(), 1000, late_bytes}),
+        mux(io.get_executor(), out) {
+    ::fcntl(reader.read.get(), F_SETFL, O_NONBLOCK);
+  }
+
+  struct feed {
+    unique_fd pipe;
+    std::string tapped;
+    bool ended = false;
+    output_loss lost;
+    log_mux::source_id id = 0;
+  };
+
+  std::shared_ptr<feed> add(const std::string& prefix) {
+    auto ends = std::move(*make_pipe());
+    const auto made = std::make_shared<feed>();
+    made->pipe = std::move(ends.write);
+    ::fcntl(made->pipe.get(), F_SETFL, O_NONBLOCK);
+    made->id = mux.add({std::move(ends.read), prefix, output_stream::output,
+                        [made](std::string_view bytes) { made->tapped += bytes; },
+                        [made](const output_loss& lost) {
+                          made->ended = true;
+                          made->lost = lost;
+                        }});
+    return made;
+  }
+
+  // As much as the pipe takes.
+  static void fill(const feed& to) {
+    const std::string line = std::string(99, 'x') + "\n";
+    while (::write(to.pipe.get(), line.data(), line.size()) > 0) {
+    }
+  }
+
+  void run_until(const std::function<bool()>& done) {
+    const auto deadline = std::chrono::steady_clock::now() + generous;
+    while (!done()) {
+      REQUIRE(std::chrono::steady_clock::now() < deadline);
+      io.restart();
+      io.run_one_for(std::chrono::milliseconds(5));
+    }
+  }
+
+  // What the reader finds now.
+  std::string read() {
+    std::string text(65536, '\0');
+    const auto count = ::read(reader.read.get(), text.data(), text.size());
+    text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+    return text;
+  }
+
+  // Until a source that brings more has to wait for the reader.
+  std::shared_ptr<feed> stall() {
+    const auto flood = add("[flood] ");
+    run_until([&] {
+      fill(*flood);
+      return mux.waits(flood->id);
+    });
+    return flood;
+  }
+
+  boost::asio::io_context io{1};
+  pipe_ends reader = std::move(*make_pipe());
+  writer out;
+  log_mux mux;
+};
+
+}  // namespace
+
+TEST_CASE("floods share a slow reader, and a quiet source is heard among them") {
+  fixture at;
+  constexpr int floods = 8;
+  std::vector<std::shared_ptr<fixture::feed>> feeds;
+  for (int index = 0; index < floods; ++index)
+    feeds.push_back(at.add("[" + std::to_string(index) + "] "));
+  const auto quiet = at.add("[quiet] ");
+  std::map<std::string, int> lines;
+  std::string text;
+  int all = 0;
+  at.run_until([&] {
+    for (const auto& one : feeds)
+      at.fill(*one);
+    if (all == 20'000) REQUIRE(::write(quiet->pipe.get(), "word\n", 5) == 5);
+    text += at.read();
+    for (auto end = text.find('\n'); end != std::string::npos && all < 100'000;
+         end = text.find('\n')) {
+      ++lines[text.substr(0, text.find(']') + 1)];
+      ++all;
+      text.erase(0, end + 1);
+      if (all == 20'000) break;
+    }
+    return all >= 100'000;
+  });
+  for (int index = 0; index < floods; ++index) {
+    CAPTURE(index);
+    CHECK(lines["[" + std::to_string(index) + "]"] > 100'000 / floods / 2);
+  }
+  CHECK(lines["[quiet]"] == 1);
+}
+
+TEST_CASE("a source whose worker has ended is read to its end though nobody takes its bytes") {
+  fixture at;
+  const auto flood = at.stall();
+  const auto failed = at.add("[failed] ");
+  REQUIRE(::write(failed->pipe.get(), "reason\n", 7) == 7);
+  failed->pipe.reset();
+  at.run_until([&] { return at.mux.waits(failed->id); });
+  CHECK(failed->tapped.empty());
+  CHECK(at.mux.waited(failed->id) >= std::chrono::seconds(0));
+  at.mux.hurry(failed->id);
+  at.run_until([&] { return failed->ended; });
+  CHECK(failed->tapped == "reason\n");
+  CHECK(failed->lost.none());
+  std::string text;
+  at.run_until([&] { return (text += at.read()).find("[failed] reason\n") != std::string::npos; });
+}
+
+TEST_CASE("what is in the pipe of a released source is handed on, whoever holds the other end") {
+  fixture at;
+  const auto flood = at.stall();
+  const auto held = at.add("[held] ");
+  REQUIRE(::write(held->pipe.get(), "one\ntwo", 7) == 7);
+  at.run_until([&] { return at.mux.waits(held->id); });
+  const auto left = at.mux.release(held->id);
+  CHECK(!left.at_end);
+  CHECK(left.lost.none());
+  CHECK(held->tapped == "one\ntwo");
+  CHECK(at.mux.size() == 1);
+  pollfd other_end{held->pipe.get(), 0, 0};
+  CHECK(::poll(&other_end, 1, 0) == 1);  // nobody reads it any more
+  std::string text;
+  at.run_until(
+      [&] { return (text += at.read()).find("[held] one\n[held] two\n") != std::string::npos; });
+  CHECK(!held->ended);
+}
+
+TEST_CASE("lines beyond the reserve are counted, and their tap sees them") {
+  fixture at(0);
+  const auto flood = at.stall();
+  const auto failed = at.add("[a] ");
+  REQUIRE(::write(failed->pipe.get(), "one\ntwo\nthree", 13) == 13);
+  failed->pipe.reset();
+  at.mux.hurry(failed->id);
+  at.run_until([&] { return failed->ended; });
+  CHECK(failed->tapped == "one\ntwo\nthree");
+  CHECK(failed->lost.describe() == "3 lines (26 bytes)");
+}
