@@ -140,8 +140,8 @@ void agent::worker_is_over(round_number round, const worker_end& end) {
   if (end.status.core_dumped) why.text = "core dumped";
   if (!event.success) why.tail = end.tail;
   if (!end.lost.none()) {
-    say(note_level::warning, end.lost.describe() + " of rank " + std::to_string(end.rank) +
-                                 "'s output are lost: nobody read ours in time");
+    say(note_level::warning, end.lost.is_lost("rank " + std::to_string(end.rank) + "'s output") +
+                                 ": nobody read ours in time");
   }
   feed(event);
 }

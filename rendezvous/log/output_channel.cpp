@@ -48,7 +48,7 @@ void output_channel::collect(const std::string& owner) {
   const bool has_note = !dropped.none() || left_out != 0;
   if (has_note && !writing.empty() && writing.back() != '\n') writing += '\n';
   if (!dropped.none()) {
-    writing += owner + ": " + std::exchange(dropped, {}).describe() + " are lost here: " + name +
+    writing += owner + ": " + std::exchange(dropped, {}).is_lost("") + " here: " + name +
                " could not be written (" + std::strerror(error) + ")\n";
   }
   if (left_out != 0) {

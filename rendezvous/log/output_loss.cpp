@@ -23,4 +23,9 @@ std::string output_loss::describe() const {
          (bytes == 1 ? " byte)" : " bytes)");
 }
 
+std::string output_loss::is_lost(const std::string& whose) const {
+  return describe() + (whose.empty() ? "" : " of " + whose) +
+         (lines == 1 ? " is lost" : " are lost");
+}
+
 }  // namespace ddprun

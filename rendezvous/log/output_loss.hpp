@@ -17,7 +17,8 @@ struct output_loss {
   bool none() const { return lines == 0 && bytes == 0; }
   void add(std::string_view text);  // goes on where the last ended
   void add(const output_loss& other);
-  std::string describe() const;  // "12 lines (3400 bytes)"
+  std::string describe() const;                         // "12 lines (3400 bytes)"
+  std::string is_lost(const std::string& whose) const;  // "... of rank 3's output are lost"
 };
 
 }  // namespace ddprun

@@ -183,8 +183,7 @@ void writer::shared::give_up_broken() {
     at(stream).broken = false;
     output_channel& other = at(other_than(stream));
     if (other.closed || lost.none()) continue;
-    other.queue += name + ": " + lost.describe() + " of " + at(stream).name +
-                   " are lost: it could not be written\n";
+    other.queue += name + ": " + lost.is_lost(at(stream).name) + ": it could not be written\n";
   }
 }
 
@@ -222,8 +221,7 @@ void writer::shared::tell_last(output_stream about, const std::string& why) {
   if (to.closed || (to.idle() && to.dropped.none())) return;
   const output_loss lost = to.give_up();
   if (lost.none() || other.closed || !other.idle()) return;
-  const std::string line =
-      name + ": " + lost.describe() + " of " + to.name + " are lost: " + why + "\n";
+  const std::string line = name + ": " + lost.is_lost(to.name) + ": " + why + "\n";
   pollfd entry{other.fd, POLLOUT, 0};
   if (::poll(&entry, 1, 0) != 1) return;
   [[maybe_unused]] const auto count = ::write(other.fd, line.data(), line.size());

@@ -97,6 +97,25 @@ def test_a_reader_that_never_comes_back_is_given_up_and_the_exit_code_says_so():
     assert run.process.stdout.read().count(b"\n") + int(lost.group(1)) == 4200, errors
 
 
+def test_what_a_rank_loses_beyond_the_reserve_is_said():
+    # A stray floods on when its worker has failed, and nobody reads.
+    stray = 'exec setsid sh -c "yes a line that nobody reads"'
+    process = subprocess.Popen(
+        [BIN / "ddprun", "--standalone", "--max-restarts", "0", "--no-python", "/bin/sh", "-c",
+         f"({stray}) & sleep 0.2; echo {REASON} >&2; exit 3"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    errors = ""
+    for line in process.stderr:
+        errors += line.decode()
+        if "exit code 3:" in errors:
+            break
+    process.stdout.close()
+    assert re.search(r"\d+ lines \(\d+ bytes\) of rank 0's output are lost: nobody read", errors)
+    assert f"  | {REASON}" in errors, errors
+    process.stderr.read()
+    assert process.wait(LIMIT) == 3, errors
+
+
 def test_a_second_signal_ends_the_wait_for_a_reader():
     run = Run(1, 0, 100_000)
     time.sleep(0.5)
