@@ -51,10 +51,11 @@ void key_value_store::release(std::size_t bytes) {
   memory_.used -= bytes;
 }
 
-// By a quarter: one that grows byte by byte is not copied for each, and stays near its count.
+// By half: one that grows byte by byte is not copied for each, and stays nearer to its count than
+// std::string does.
 void key_value_store::counted_bytes::grow(std::size_t wanted) {
   std::string larger;
-  larger.reserve(wanted + wanted / 4);
+  larger.reserve(wanted + wanted / 2);
   larger.append(text);
   text.swap(larger);
 }
@@ -78,7 +79,12 @@ const key_value_store::item* key_value_store::find(std::string_view key) const {
 
 // Null where a limit is reached.
 key_value_store::item* key_value_store::find_or_create(std::string_view key) {
-  if (item* const at = find(key)) return at;
+  item* const at = find(key);
+  return at != nullptr ? at : create(key);
+}
+
+// Of a key that is not there.
+key_value_store::item* key_value_store::create(std::string_view key) {
   if (entries_.size() >= limits_.keys_max) return nullptr;
   if (!has_room(store_key_bytes(key.size()))) return nullptr;
   item* const at = &*entries_.try_emplace(std::string(key)).first;
@@ -114,10 +120,14 @@ bool key_value_store::exists(std::string_view key) const {
 // `at` is the entry of `key`, or null when there is none yet. Changes nothing when it fails.
 error_code key_value_store::store(std::string_view key, item* at, std::string_view value) {
   if (value.size() > limits_.value_bytes_max) return errc::limit_reached;
-  const std::size_t cost = store_value_bytes(value.size());
   if (at != nullptr && at->second.value) {
     counted& current = at->second.value;
     const bool sole = current.use_count() == 1;
+    if (sole && value.size() == current->text.size()) {
+      current->text.assign(value);
+      return {};
+    }
+    const std::size_t cost = store_value_bytes(value.size());
     const std::size_t replaced = sole ? current->cost() : 0;
     if (cost > replaced && !has_room(cost - replaced)) return errc::limit_reached;
     if (sole && fits(current, value)) {
@@ -128,11 +138,10 @@ error_code key_value_store::store(std::string_view key, item* at, std::string_vi
     take(std::exchange(current, std::move(made)));
     return {};
   }
-  if (!has_room(cost + (at == nullptr ? store_key_bytes(key.size()) : 0))) {
-    return errc::limit_reached;
-  }
+  const std::size_t created = at == nullptr ? store_key_bytes(key.size()) : 0;
+  if (!has_room(store_value_bytes(value.size()) + created)) return errc::limit_reached;
   counted made = make_value(value);
-  if (at == nullptr) at = find_or_create(key);
+  if (at == nullptr) at = create(key);
   if (at == nullptr) return errc::limit_reached;
   at->second.value = std::move(made);
   value_appeared(at);
@@ -163,12 +172,13 @@ error_code key_value_store::append(std::string_view key, std::string_view value)
   if (value.size() > limits_.value_bytes_max - before) return errc::limit_reached;
   const bool sole = current.use_count() == 1;
   const std::size_t cost = store_value_bytes(before + value.size());
-  if (!has_room(cost - (sole ? current->cost() : 0))) return errc::limit_reached;
+  const std::size_t more = cost - store_value_bytes(before);
+  if (!has_room(sole ? more : cost)) return errc::limit_reached;
   if (!sole) {
     counted made = make_value(current->text);
     take(std::exchange(current, std::move(made)));
   }
-  current->append(value);
+  current->append(value, more);
   return {};
 }
 
@@ -231,7 +241,7 @@ error_code key_value_store::queue_push(std::string_view key, std::string_view va
   if (!has_room(store_value_bytes(value.size()) + more + created)) return errc::limit_reached;
   auto queue = first ? std::make_unique<std::deque<counted>>() : nullptr;
   (first ? *queue : *at->second.queue).push_back(make_value(value));
-  if (at == nullptr) at = find_or_create(key);
+  if (at == nullptr) at = create(key);
   if (at == nullptr) return errc::limit_reached;
   if (first) at->second.queue = std::move(queue);
   charge(more);

@@ -167,11 +167,11 @@ class key_value_store {
       text.assign(value);
       uses_.used += cost() - before;  // unsigned: what is less wraps round and back
     }
-    void append(std::string_view value) {
-      const std::size_t before = cost();
+    // `more` is what it costs.
+    void append(std::string_view value, std::size_t more) {
       if (value.size() > text.capacity() - text.size()) grow(text.size() + value.size());
       text.append(value);
-      uses_.used += cost() - before;
+      uses_.used += more;
     }
     // No key has it any more.
     void let_go() {
@@ -211,6 +211,7 @@ class key_value_store {
   item* find(std::string_view key);
   const item* find(std::string_view key) const;
   item* find_or_create(std::string_view key);
+  item* create(std::string_view key);
   void drop_if_unused(item* at);
   static shared_bytes shared(const counted& value) { return {value, &value->text}; }
   counted make_value(std::string_view value) {

@@ -170,7 +170,11 @@ void session::process() {
     if (awaits_writable_ || !more) break;  // what is left is used when the replies are gone
   }
   if (finishing_) unused_ = {};  // only the end of the connection is of interest
-  keep_unused();
+  if (!unused_.empty()) {
+    keep_unused();
+  } else if (buffer_) {
+    drop_buffer();
+  }
 }
 
 protocol::tcpstore::replies& session::replies() {
@@ -256,10 +260,6 @@ void session::give_up() {
 
 // Room for what comes next; ends the session where memory is short.
 void session::keep_unused() {
-  if (unused_.empty()) {
-    if (buffer_) drop_buffer();
-    return;
-  }
   std::size_t capacity = std::max(capacity_, read_buffer_bytes);
   // A length that the client claims is believed only as far as bytes have come. What is wanted may
   // be no more than the next of many keys: by less than half each time, a request of n keys would

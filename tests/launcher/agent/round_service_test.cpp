@@ -1,9 +1,13 @@
 #include "launcher/agent/round_service.hpp"
 
+#include "rendezvous/net/descriptors.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/loop.hpp"
 
+#include <cerrno>
+#include <fcntl.h>
 #include <optional>
+#include <sys/resource.h>
 #include <variant>
 #include <vector>
 
@@ -46,6 +50,25 @@ struct fixture {
   }
 };
 
+// Takes all descriptors that this process may still open, of 256.
+class no_descriptors {
+ public:
+  no_descriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit few = before_;
+    few.rlim_cur = 256;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+    for (int fd = 0; fd >= 0; fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC))
+      taken_.emplace_back(fd == 0 ? -1 : fd);
+  }
+  ~no_descriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  void give_back(std::size_t count) { taken_.resize(taken_.size() - count); }
+
+ private:
+  rlimit before_{};
+  std::vector<unique_fd> taken_;
+};
+
 std::string tether_hello_line(round_number round) {
   return R"({"type":"tether_hello","protocol":1,"instance":"1","round":)" + std::to_string(round) +
          R"(,"session":"00000000000000000000000000000001","slot":1})"
@@ -72,4 +95,35 @@ TEST_CASE("a late word about a tether of the last round does not hit one of this
   REQUIRE(run_until(f.io, [&] { return now.lines() != 0; }));
   CHECK(now.heard().find("refused") == std::string::npos);
   CHECK_FALSE(now.closed());
+}
+
+// With so few descriptors left that a part of what the round needs cannot be made, one less each
+// time: what a client comes for is there when the round is open, or the round is not opened.
+TEST_CASE("a round for whose service there are no descriptors fails in one line") {
+  for (std::size_t left = 0; left < 4; ++left) {
+    fixture f;
+    run_until(f.io, [] { return true; });
+    core::open_service wanted;
+    wanted.round = 1;
+    std::string text;
+    std::uint16_t port = 0;
+    {
+      no_descriptors none;
+      none.give_back(left);
+      f.service.open(wanted);
+      REQUIRE(run_until(f.io, [&] { return !f.events.empty(); }));
+      const auto failed = f.newest<core::service_failed>(0);
+      if (failed) text = failed->text;
+      if (!failed) port = f.newest<core::service_opened>(0)->service_port;
+    }
+    INFO("descriptors left: " << left);
+    if (left < 3) {  // epoll, an event and the port
+      CHECK(text.find("Too many open files") != std::string::npos);
+      CHECK(text.find("ulimit -u") == std::string::npos);
+      port = f.open(2);
+    }
+    raw_peer client(f.io, port);
+    client.say(std::string("\x00\xCE\xF7\x85\x3C\x0D\x2A\x00\x00\x00", 10));
+    CHECK(run_until(f.io, [&] { return client.heard().size() == 4; }));
+  }
 }

@@ -116,7 +116,7 @@ TEST_CASE("a request that is done leaves no large buffer to the one behind it") 
   CHECK(store.on_thread([&] { return store.listener().space().values().size(); }) == 2);
 }
 
-TEST_CASE("a request must go on, and its client is not hurried by a limit for strangers") {
+TEST_CASE("a request that has begun must go on; between two there is no limit") {
   ddprun::store::keyspace_options options;
   options.stall_limit = std::chrono::milliseconds(300);
   served_store store(options);
@@ -128,7 +128,6 @@ TEST_CASE("a request must go on, and its client is not hurried by a limit for st
   loopback_client begun(store.port());
   begun.say(request.substr(0, 50));
   CHECK(begun.is_closed());
-  // Between two requests there is no limit.
   loopback_client again(store.port());
   again.say(request.substr(0, 50));
   REQUIRE(store.eventually([&] { return store.listener().space().stalled_count() == 1; }));
