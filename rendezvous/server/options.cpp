@@ -136,9 +136,9 @@ it goes on.
   --log-level LEVEL           debug, info, warning or error (info)
   --recovery-window SECONDS   wait so long for agents of an earlier daemon on this endpoint before
                               new rounds start; 0: there was none (10)
-  --store-memory MIB          hold at most so much for TCPStore clients, a quarter of it for requests
-                              and replies under way; who asks for more is cut off, and nobody else
-                              notices (1024)
+  --store-memory MIB          hold at most so much for TCPStore clients, a quarter of it for
+                              requests and replies under way; who asks for more is cut off, and
+                              nobody else notices (1024)
   --help, --version
 )";
 }
