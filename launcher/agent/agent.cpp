@@ -95,9 +95,10 @@ int agent::run() {
   reaper_.kill_strays();  // of workers that could not be killed
   guardian_.farewell();
   signals_.clear();  // what is left to do is not worth more than a Ctrl-C
-  const bool all_read = writer_.finish(was_signalled_ ? output_limit_after_signal : output_limit);
-  const int code = exit_code_.value_or(1);
-  return code == 0 && !all_read ? 1 : code;
+  // A loss is said, and changes no exit code: a scheduler would start a finished job again because
+  // the reader of its log hung.
+  writer_.finish(was_signalled_ ? output_limit_after_signal : output_limit);
+  return exit_code_.value_or(1);
 }
 
 void agent::say(note_level level, const std::string& text) {
