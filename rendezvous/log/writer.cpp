@@ -54,6 +54,10 @@ struct writer::shared {
   std::string line_about(output_stream stream, const std::string& text) {
     return name + ": " + at(stream).name + text + "\n";
   }
+  void tell_room(output_stream stream) {
+    const std::lock_guard lock(handler_mutex);
+    if (room_handler) room_handler(stream);
+  }
   void wake() const {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto count = ::write(wake_fd.get(), &one, sizeof(one));
@@ -65,6 +69,8 @@ struct writer::shared {
   std::size_t queue_bytes = 0;
   std::size_t late_bytes = 0;
   std::string name;
+  // Not changed while it is called. Never taken while `mutex` is held.
+  std::mutex handler_mutex;
   std::function<void(output_stream)> room_handler;
   unique_fd wake_fd;
   clock::time_point taken_at{};  // when a stream last took a byte
@@ -118,7 +124,7 @@ bool writer::shared::collect() {
     }
   }
   for (const auto stream : {output_stream::output, output_stream::errors}) {
-    if (room[static_cast<std::size_t>(stream)] && room_handler) room_handler(stream);
+    if (room[static_cast<std::size_t>(stream)]) tell_room(stream);
   }
   return pending;
 }
@@ -154,7 +160,7 @@ void writer::shared::break_off(output_stream stream) {
                                  "; trying again, what does not fit in memory is lost");
     }
   }
-  if (room && room_handler) room_handler(stream);
+  if (room) tell_room(stream);
 }
 
 void writer::shared::close(output_stream stream) {
@@ -170,7 +176,7 @@ void writer::shared::close(output_stream stream) {
           stream, std::string(" is closed: ") + std::strerror(to.error) + "; going on without it");
     }
   }
-  if (room && room_handler) room_handler(stream);
+  if (room) tell_room(stream);
 }
 
 // At the end a disk that stays full is not waited for.
@@ -268,6 +274,7 @@ writer::~writer() {
 }
 
 void writer::on_room(std::function<void(output_stream)> handler) {
+  const std::lock_guard lock(shared_->handler_mutex);
   shared_->room_handler = std::move(handler);
 }
 
@@ -308,8 +315,8 @@ bool writer::finish(std::chrono::milliseconds limit) {
     shared_->changed.wait_for(lock, stuck_limit, is_finished);
   }
   const bool ended = shared_->finished;
-  shared_->room_handler = nullptr;
   lock.unlock();
+  on_room(nullptr);
   if (ended) {
     shared_->thread.join();
   } else {

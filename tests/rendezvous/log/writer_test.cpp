@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <fcntl.h>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <sys/mman.h>
@@ -67,6 +68,22 @@ TEST_CASE("a blocked standard output does not hold up standard error") {
   // Nothing writes any more: what is in the pipe is all that comes.
   pipes.output.write.reset();
   CHECK(read_some(pipes.output.read, 200'000).size() < 200'000);
+}
+
+// For ThreadSanitizer: what the writer's thread calls is changed by another one, and gone after.
+TEST_CASE("who is told of room may change at any moment, and is told no more after that") {
+  const unique_fd file(::memfd_create("output", MFD_CLOEXEC));
+  writer out({file.get(), file.get(), 1000});
+  for (int turn = 0; turn < 500; ++turn) {
+    auto lives = std::make_unique<bool>(true);
+    bool told_late = false;
+    out.on_room([&told_late, alive = lives.get()](output_stream) { told_late |= !*alive; });
+    out.push(output_stream::output, std::string(2000, 'x'));
+    out.on_room(nullptr);
+    *lives = false;
+    CHECK(!told_late);
+  }
+  CHECK(out.finish(generous));
 }
 
 TEST_CASE("a full queue says so, and says when there is room again") {
