@@ -69,10 +69,24 @@ std::optional<time_point> run::next_deadline() const {
   return next;
 }
 
+bool run::state::is_deserted(time_point at) const {
+  if (!nodes.empty() || at < lost_until) return false;
+  return phase == run_phase::closed || instance == 0;
+}
+
+std::optional<time_point> run::over_since(time_point now) const {
+  const state& self = *state_;
+  if (!self.is_deserted(now) || self.closed.empty()) return std::nullopt;
+  return std::max_element(self.closed.begin(), self.closed.end(),
+                          [](const closed_instance& one, const closed_instance& other) {
+                            return one.closed_at < other.closed_at;
+                          })
+      ->closed_at;
+}
+
 bool run::forgettable(time_point now) const {
   const state& self = *state_;
-  if (!self.nodes.empty() || now < self.lost_until) return false;
-  if (self.phase != run_phase::closed && self.instance != 0) return false;
+  if (!self.is_deserted(now)) return false;
   return std::all_of(self.closed.begin(), self.closed.end(), [now](const closed_instance& record) {
     return now - record.closed_at >= closed_memory;
   });

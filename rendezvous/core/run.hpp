@@ -172,6 +172,10 @@ class run {
   // is remembered for one hour, a run that nobody joined not at all.
   bool forgettable(time_point now) const;
 
+  // When its newest instance was closed. None while anybody is connected, or workers of it may
+  // still live; before that hour is over it may be forgotten where room is needed.
+  std::optional<time_point> over_since(time_point now) const;
+
  private:
   struct state;
   std::unique_ptr<state> state_;

@@ -367,6 +367,7 @@ struct run::state {
   void release(node& who, int exit_code);
   void stop_by_operator(cause why);
   void forget_old_instances();
+  bool is_deserted(time_point at) const;  // nobody is here, and nobody is waited for
 
   // run_view.cpp.
   std::string reason() const;

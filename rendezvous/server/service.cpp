@@ -79,11 +79,12 @@ void service::join(agent_session& from, hello greeting) {
   moment();  // a new run is to know the window as it has moved
   auto found = runs_.find(greeting.run_id);
   if (found == runs_.end()) {
-    if (runs_.size() >= options_.runs_max) {
+    if (runs_.size() >= options_.runs_max && !forget_a_finished_run()) {
       log_some(refusals_, note_level::error,
                "refused run " + greeting.run_id + ": " + std::to_string(runs_.size()) +
                    " runs are the most");
-      from.refuse("this daemon already holds " + std::to_string(runs_.size()) + " runs");
+      from.refuse("this daemon already holds " + std::to_string(runs_.size()) +
+                  " runs that have not ended: start another daemon for more");
       agents_.erase(id);
       notice_departure();
       return;
@@ -104,6 +105,27 @@ void service::join(agent_session& from, hello greeting) {
   event.fresh_instance = draw_instance();
   event.hello = std::move(greeting);
   step(found->second, event);
+}
+
+bool service::has_agents(const run_entry& run) const {
+  return std::any_of(agents_.begin(), agents_.end(),
+                     [&](const auto& one) { return one.second.run == &run; });
+}
+
+// The one that was over first.
+bool service::forget_a_finished_run() {
+  const time_point now = steady_clock::now();
+  auto oldest = runs_.end();
+  std::optional<time_point> since;
+  for (auto run = runs_.begin(); run != runs_.end(); ++run) {
+    const auto over = run->second.machine.over_since(now);
+    if (!over || (since && *since <= *over) || has_agents(run->second)) continue;
+    oldest = run;
+    since = over;
+  }
+  if (!since) return false;
+  runs_.erase(oldest);
+  return true;
 }
 
 void service::hear_guardian(agent_session& from, const guardian_word& word) {
@@ -248,10 +270,7 @@ void service::fire() {
     if (run->second.deadline && *run->second.deadline <= now) {
       step(run->second, core::time_passed{});
     }
-    const bool forgotten = run->second.machine.forgettable(now) &&
-                           std::none_of(agents_.begin(), agents_.end(), [&](const auto& one) {
-                             return one.second.run == &run->second;
-                           });
+    const bool forgotten = run->second.machine.forgettable(now) && !has_agents(run->second);
     run = forgotten ? runs_.erase(run) : std::next(run);
   }
   schedule_arming();

@@ -34,6 +34,8 @@ struct service_options {
   duration recovery_window = std::chrono::seconds(10);
   duration hello_limit = std::chrono::seconds(30);  // a peer says its first line
   std::size_t agents_max = 100'000;                 // connections
+  // Of these at a time somebody is there, or may still live. Finished runs are remembered for an
+  // hour, as far as this number has room, so that nodes that come late are told how they ended.
   std::size_t runs_max = 1000;
   log_function log;  // may be empty
 };
@@ -86,6 +88,8 @@ class service final : public agent_session::owner {
   void carry_out(run_entry& run, core::run_effects& effects);
   void send(connection_id connection, const std::shared_ptr<const daemon_message>& message);
   void disconnect(connection_id connection);
+  bool has_agents(const run_entry& run) const;
+  bool forget_a_finished_run();
   void notice_departure();
   time_point moment();
   void schedule_arming();

@@ -1,0 +1,87 @@
+// A daemon that serves more runs, one after the other, than it holds at a time.
+#include "rendezvous/server/server.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/loop.hpp"
+
+#include <memory>
+#include <optional>
+
+using namespace ddprun;
+using test::raw_peer;
+using test::run_until;
+
+namespace {
+
+struct fixture {
+  boost::asio::io_context io{1};
+  std::optional<server::server> daemon;
+  std::uint16_t port = 0;
+
+  explicit fixture(std::size_t runs_max) {
+    server::server_options options;
+    options.bind_address = "127.0.0.1";
+    options.service.recovery_window = {};
+    options.service.runs_max = runs_max;
+    daemon.emplace(io.get_executor(), std::move(options));
+    std::string problem;
+    const auto opened = daemon->start(problem);
+    INFO(problem);
+    REQUIRE(opened.has_value());
+    port = *opened;
+  }
+
+  bool hears(raw_peer& peer, const std::string& words) {
+    return run_until(io, [&] { return peer.heard().find(words) != std::string::npos; });
+  }
+
+  std::unique_ptr<raw_peer> join(const std::string& run) {
+    auto peer = std::make_unique<raw_peer>(io, port);
+    peer->say(R"({"type":"hello","protocol":1,"run_id":")" + run + R"(","session":")" +
+              std::string(32, '7') +
+              R"(","node":"me","settings":{"nodes_min":1,"nodes_max":1,"linger":0}})" + "\n");
+    return peer;
+  }
+
+  // From the first word to the last; the daemon has heard the goodbye then.
+  void play(const std::string& run) {
+    const auto peer = join(run);
+    REQUIRE(hears(*peer, R"("phase":"prepare")"));
+    const std::string key = R"("instance":")";
+    const std::size_t at = peer->heard().rfind(key) + key.size();
+    const std::string instance = peer->heard().substr(at, peer->heard().find('"', at) - at);
+    const std::string status = R"(,"instance":")" + instance + R"(","round":1,"phase":")";
+    peer->say(R"({"type":"status","seq":1)" + status +
+              "preparing\",\"service_port\":4000,\"master_port\":4000}\n");
+    REQUIRE(hears(*peer, R"("phase":"run")"));
+    peer->say(R"({"type":"status","seq":2)" + status + "succeeded\"}\n");
+    REQUIRE(hears(*peer, R"("phase":"close")"));
+    peer->say(R"({"type":"goodbye","session":")" + std::string(32, '7') + "\"}\n");
+    REQUIRE(run_until(io, [&] { return peer->closed(); }));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("finished runs are kept, and make no new one refused") {
+  fixture f(3);
+  const auto living = f.join("alive");
+  REQUIRE(f.hears(*living, R"("phase":"prepare")"));
+  for (int number = 0; number < 10; ++number)
+    f.play("sweep-" + std::to_string(number));
+  // The newest are there still: who comes late is told how they ended.
+  const auto late = f.join("sweep-9");
+  REQUIRE(f.hears(*late, R"("type":"desired")"));
+  CHECK_FALSE(living->closed());
+}
+
+TEST_CASE("runs that have not ended are the most that a daemon holds") {
+  fixture f(2);
+  const auto one = f.join("one");
+  const auto two = f.join("two");
+  REQUIRE(f.hears(*one, R"("phase":"prepare")"));
+  REQUIRE(f.hears(*two, R"("phase":"prepare")"));
+  const auto three = f.join("three");
+  CHECK(f.hears(*three,
+                "this daemon already holds 2 runs that have not ended: start another daemon"));
+  CHECK(run_until(f.io, [&] { return three->closed(); }));
+}
