@@ -133,6 +133,7 @@ void run::state::give_way() {
   start_deadline.reset();
   settle_wanted = stop_uncharged = holds_for_words = is_found = has_placed = false;
   settings.reset();
+  groups.remove_if([](const settings_group& group) { return group.nodes == 0; });
   if (leader != nullptr && is_candidate(*leader)) tell_wait(*leader);
 }
 
