@@ -102,7 +102,8 @@ void member::state::take_place(const assignment& value) {
   const bool leads = value.slot == 0;
   const std::uint64_t rank_end = std::uint64_t{value.rank_first} + options.greeting.worker_count;
   const bool sound =
-      value.slot < value.group_world_size && rank_end <= value.world_size &&
+      value.slot < value.group_world_size && value.group_world_size <= nodes_per_run_max &&
+      rank_end <= value.world_size &&
       (leads ? service_port != 0 : value.tether_port != 0 && !value.master_address.empty());
   if (!sound) {
     ddprun::cause why;

@@ -125,7 +125,10 @@ void run::state::apply(const agent_joined& event) {
 void run::state::apply(const status_received& event) {
   node* const who = find(event.connection);
   if (who == nullptr) return;
-  const std::string problem = problem_with(event.status, who->greeting);
+  std::string problem = problem_with(event.status, who->greeting);
+  if (who->stands == standing::claimant && event.status.instance != who->state.instance) {
+    problem = "status.instance: is not the one that it came with";
+  }
   if (!problem.empty()) {
     note(note_level::error, who->label() + " is cut off: its status says " + problem);
     send(*who, std::make_shared<const daemon_message>(refused{usage_error, problem}));

@@ -306,8 +306,16 @@ TEST_CASE("the last place of a round makes sense, the one after it does not") {
   SECTION("without the leader's address") {
     order.place->master_address.clear();
   }
-  const bool sound =
-      slot == 2 && order.place->tether_port != 0 && !order.place->master_address.empty();
+  SECTION("of as many nodes as a run may have") {
+    order.place->group_world_size = nodes_per_run_max;
+    order.place->slot = 2;
+  }
+  SECTION("of more than that") {
+    order.place->group_world_size = nodes_per_run_max + 1;
+  }
+  const bool sound = order.place->slot == 2 && order.place->tether_port != 0 &&
+                     !order.place->master_address.empty() &&
+                     order.place->group_world_size <= nodes_per_run_max;
   story.say(order);
   CHECK(story.did<dial_tether>() == sound);
   CHECK((story.machine().phase() == member_phase::failed) == !sound);

@@ -123,6 +123,20 @@ TEST_CASE("a member of a found round with other settings never makes up the numb
   CHECK(story.sizes().settings_groups == 1);
 }
 
+TEST_CASE("a claimant that says it is of another instance than it came with is cut off") {
+  run_story story(restarted());
+  fake_node& liar = orphan(story, nodes_of(1, 4), 0, 3);
+  fake_node& other = orphan(story, nodes_of(1, 4), 1, 3);
+  story.connect(liar);
+  story.connect(other);
+  liar.state.instance = 0;
+  story.say(liar, member_phase::running);
+  CHECK(liar.refusal == "status.instance: is not the one that it came with");
+  CHECK(liar.connection == 0);
+  story.pass(11s);
+  CHECK(story.view().instance == other.state.instance);
+}
+
 TEST_CASE("numbers that no daemon reaches are refused, and raise nothing") {
   const std::uint64_t lie = GENERATE(count_said_max + 1, count_max, huge);
   run_story story;
