@@ -1,6 +1,7 @@
 """Strangers that use up what a process may have, descriptors or memory: what they asked for fails,
 the agent and the daemon go on."""
 
+import contextlib
 import resource
 import socket
 import struct
@@ -50,7 +51,8 @@ def strangers(port, validated):
     for number in range(300):
         peer = socket.create_connection(("127.0.0.1", port), LIMIT)
         if number < validated:
-            peer.sendall(VALIDATE)
+            with contextlib.suppress(OSError):  # it was turned away already
+                peer.sendall(VALIDATE)
         made.append(peer)
     return made
 
