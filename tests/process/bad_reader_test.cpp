@@ -130,8 +130,8 @@ TEST_CASE("what goes beyond the reserve for ended workers is counted for each") 
 }
 
 TEST_CASE("the last words of a failed worker are kept, whatever the reader does") {
+  auto unread = std::move(*make_pipe());  // outlives the writer
   process_fixture fixture;
-  auto unread = std::move(*make_pipe());
   fixture.mux.reset();
   fixture.out =
       std::make_unique<writer>(writer::options{unread.write.get(), unread.write.get(), 1000});
