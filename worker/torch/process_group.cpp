@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <netdb.h>
+#include <signal.h>
 #include <sstream>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -113,9 +114,19 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(
   return options;
 }
 
+// Gloo writes to its sockets so that a peer that has died would end this rank by SIGPIPE, without a
+// word, and as though the fault were its own. Python ignores the signal from its start.
+void ignore_broken_pipes() {
+  struct sigaction set {};
+  if (::sigaction(SIGPIPE, nullptr, &set) != 0 || set.sa_handler != SIG_DFL) return;
+  set.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &set, nullptr);
+}
+
 }  // namespace
 
 process_group process_group::join(const environment& environment, process_group_options options) {
+  ignore_broken_pipes();
   const int rank = static_cast<int>(environment.rank);
   const int world_size = static_cast<int>(environment.world_size);
   c10::intrusive_ptr<c10d::Store> store;

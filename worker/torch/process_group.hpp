@@ -39,7 +39,8 @@ struct process_group_options {
 
 class process_group {
  public:
-  // Waits for all ranks. Rank 0 serves the store itself where the launcher does not.
+  // Waits for all ranks. Rank 0 serves the store itself where the launcher does not. SIGPIPE is
+  // ignored from here on, as in Python, unless the program has a handler: a dead peer is an error.
   static process_group join(const environment& environment, process_group_options options = {});
 
   std::uint32_t rank() const { return environment_.rank; }

@@ -88,7 +88,11 @@ std::vector<std::string> run_ranks(
     std::string text = hear(one, false);
     int status = 0;
     REQUIRE(::waitpid(one.process, &status, 0) == one.process);
-    results.push_back(status == 0 ? text : "died");
+    if (WIFSIGNALED(status))
+      text = "killed by signal " + std::to_string(WTERMSIG(status));
+    else if (status != 0)
+      text = "exited with " + std::to_string(WEXITSTATUS(status));
+    results.push_back(text);
     ::close(one.output);
   }
   ::kill(store.process, SIGKILL);

@@ -13,7 +13,8 @@
 
 namespace ddprun::tests {
 
-// What each rank returned; an exception's text as "error: ..."; "died" when the process did.
+// What each rank returned; an exception's text as "error: ..."; of one that died, "exited with 7"
+// or "killed by signal 9".
 std::vector<std::string> run_ranks(
     std::uint32_t count, const std::function<std::string(const worker::environment&)>& rank);
 

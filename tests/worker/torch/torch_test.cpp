@@ -11,6 +11,7 @@
 #include <torch/optim/adam.h>
 #include <torch/optim/sgd.h>
 
+#include <signal.h>
 #include <sstream>
 #include <unistd.h>
 
@@ -157,10 +158,34 @@ TEST_CASE("a rank that dies is an error of the others, with rank and store named
     group.all_reduce_sum(sum);
     return "not noticed";
   });
-  REQUIRE(said[1] == "died");
+  INFO("rank 0: " << said[0]);
+  REQUIRE(said[1] == "exited with 7");
   REQUIRE(said[0].starts_with("error: rank 0 of 2, store at 127.0.0.1:"));
   REQUIRE(said[0].find(": all_reduce: ") != std::string::npos);
   REQUIRE(said[0].find('\n') == std::string::npos);
+}
+
+TEST_CASE("a peer that is gone ends no rank by SIGPIPE", "[torch]") {
+  const auto write_to_nobody = [] {
+    int ends[2];
+    if (::pipe(ends) != 0) return std::string("no pipe");
+    ::close(ends[0]);
+    return std::string(::write(ends[1], "x", 1) < 0 ? "an error" : "written");
+  };
+  const auto said = run_ranks(1, [&](const environment& environment) {
+    ::signal(SIGPIPE, SIG_DFL);  // whatever the tests were started with
+    const auto group = process_group::join(environment);
+    return write_to_nobody();
+  });
+  REQUIRE(said[0] == "an error");
+  const auto own = run_ranks(1, [&](const environment& environment) {
+    static bool called = false;
+    ::signal(SIGPIPE, [](int) { called = true; });
+    const auto group = process_group::join(environment);
+    const std::string answer = write_to_nobody();
+    return answer + (called ? ", the program's own handler called" : "");
+  });
+  REQUIRE(own[0] == "an error, the program's own handler called");
 }
 
 TEST_CASE("a rank that dies in a backward pass is an error of the others", "[torch]") {
@@ -174,7 +199,8 @@ TEST_CASE("a rank that dies in a backward pass is an error of the others", "[tor
     parallel.backward(output.sum());
     return "not noticed";
   });
-  REQUIRE(said[1] == "died");
+  INFO("rank 0: " << said[0]);
+  REQUIRE(said[1] == "exited with 7");
   REQUIRE(said[0].starts_with("error: rank 0 of 2, store at 127.0.0.1:"));
   REQUIRE(said[0].find(": averaging the gradients: ") != std::string::npos);
 }
