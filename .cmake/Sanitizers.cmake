@@ -1,6 +1,9 @@
 # DDPRUN_SANITIZE: sanitizers for everything in the build.
 if(DDPRUN_SANITIZE STREQUAL "address")
-  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  # Not vptr: to look at an object it opens a pipe, and takes a process that has no descriptor left
+  # (some tests see to that) for one with a damaged object.
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
 elseif(DDPRUN_SANITIZE STREQUAL "thread")
   # Asio uses atomic_thread_fence, which g++ warns about under TSan.
