@@ -68,14 +68,19 @@ bool has_vanished(const error_code& error) {
   return is(error, ENOENT) || is(error, ESTALE);
 }
 
+// A file under another one's name is damaged: its place in the order is unknown.
+error_code check_name(const result<snapshot_info>& info, snapshot_order order) {
+  if (!info) return info.error();
+  const bool is_named_so = info->tenure == order.tenure && info->step == order.step;
+  return is_named_so ? error_code() : make_error_code(errc::damaged);
+}
+
 // What is wrong with a file, or nothing when `candidate` is filled.
 error_code load(file_system& files, snapshot_order order, snapshot& candidate) {
   auto bytes = files.read(candidate.path, snapshot_bytes_max);
   if (!bytes) return bytes.error();
   const auto info = check_snapshot(*bytes);
-  if (!info) return info.error();
-  // A file under another one's name: its place in the order is unknown.
-  if (info->tenure != order.tenure || info->step != order.step) return errc::damaged;
+  if (const error_code error = check_name(info, order)) return error;
   candidate.info = *info;
   candidate.file = std::move(*bytes);
   return {};
@@ -243,18 +248,12 @@ void snapshot_writer::remove_leftovers(const std::vector<std::string>& names) co
 void snapshot_writer::verify(const std::vector<std::string>& names) {
   for (const auto order : newest_first(names)) {
     const std::string name = path(snapshot_name(order));
-    error_code error;
-    if (const auto head = files_->read_head(name, snapshot_header_bytes)) {
-      const auto info = check_snapshot_head(head->bytes, head->file_bytes);
-      if (info && info->tenure == order.tenure && info->step == order.step) {
-        verified_.insert(order);
-        continue;
-      }
-      error = info ? make_error_code(errc::damaged) : info.error();
-    } else {
-      error = head.error();
-    }
-    if (!has_vanished(error)) {
+    const auto head = files_->read_head(name, snapshot_header_bytes);
+    const error_code error =
+        head ? check_name(check_snapshot_head(head->bytes, head->file_bytes), order) : head.error();
+    if (!error) {
+      verified_.insert(order);
+    } else if (!has_vanished(error)) {
       options_.on_message("snapshot " + name + " will not be removed: " + why(error));
     }
   }

@@ -18,9 +18,12 @@ namespace {
 constexpr int starts_max = 10;  // more than an accident: somebody keeps killing it
 constexpr int farewell_wait_ms = 200;
 
-std::string to_bytes(const guardian_message& message, const std::string& body) {
-  std::string bytes(reinterpret_cast<const char*>(&message), sizeof(message));
-  return bytes + body;
+std::string to_bytes(const guardian_message& message) {
+  return {reinterpret_cast<const char*>(&message), sizeof(message)};
+}
+
+std::string to_bytes(guardian_verb word, const std::string& body, std::uint16_t port = 0) {
+  return to_bytes({word, 0, port, static_cast<std::uint32_t>(body.size())}) + body;
 }
 
 }  // namespace
@@ -94,32 +97,29 @@ int guardian::announce_fd() const {
 
 void guardian::add(pid_t group) {
   groups_.insert(group);
-  send(to_bytes(add_group_message(group), {}));
+  send(to_bytes(add_group_message(group)));
 }
 
 void guardian::remove(pid_t group) {
   groups_.erase(group);
-  send(to_bytes({guardian_verb::remove, group, 0, 0}, {}));
+  send(to_bytes({guardian_verb::remove, group, 0, 0}));
 }
 
 void guardian::mark(const std::string& entry) {
-  mark_message_ =
-      to_bytes({guardian_verb::mark, 0, 0, static_cast<std::uint32_t>(entry.size())}, entry);
+  mark_message_ = to_bytes(guardian_verb::mark, entry);
   send(mark_message_);
 }
 
 void guardian::cgroup(const std::string& path) {
   if (path.empty() || path.size() > guardian_tell_bytes_max) return;
-  cgroup_message_ =
-      to_bytes({guardian_verb::cgroup, 0, 0, static_cast<std::uint32_t>(path.size())}, path);
+  cgroup_message_ = to_bytes(guardian_verb::cgroup, path);
   send(cgroup_message_);
 }
 
 bool guardian::tell(const std::string& address, std::uint16_t port, const std::string& bytes) {
   const std::string body = address + '\0' + bytes;
   if (body.size() > guardian_tell_bytes_max) return false;
-  tell_message_ =
-      to_bytes({guardian_verb::tell, 0, port, static_cast<std::uint32_t>(body.size())}, body);
+  tell_message_ = to_bytes(guardian_verb::tell, body, port);
   send(tell_message_);
   return true;
 }
@@ -127,7 +127,7 @@ bool guardian::tell(const std::string& address, std::uint16_t port, const std::s
 void guardian::farewell() {
   if (!link_) return;
   const std::shared_ptr<link> leaving = std::move(link_);
-  const auto bytes = to_bytes({guardian_verb::farewell, 0, 0, 0}, {});
+  const auto bytes = to_bytes({guardian_verb::farewell, 0, 0, 0});
   const auto written = ::write(leaving->pipe.native_handle(), bytes.data(), bytes.size());
   const unique_fd handle(static_cast<int>(::syscall(SYS_pidfd_open, leaving->pid, 0)));
   const auto ended = [&handle] {
@@ -186,7 +186,7 @@ void guardian::start_again() {
   link_ = std::make_shared<link>(executor_, started->pid, std::move(pipe->write));
   *weak = link_;
   for (const pid_t group : groups_)
-    send(to_bytes(add_group_message(group), {}));
+    send(to_bytes(add_group_message(group)));
   for (const std::string* message : {&tell_message_, &mark_message_, &cgroup_message_}) {
     if (!message->empty()) send(*message);
   }

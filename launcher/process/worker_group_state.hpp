@@ -86,6 +86,7 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
   bool reads_blocked(const worker& one) const {
     return mux.waits(one.sources[0]) || mux.waits(one.sources[1]);
   }
+
   boost::asio::any_io_executor executor;
   spawner& spawner_;
   log_mux& mux;

@@ -77,11 +77,7 @@ bool run::state::is_deserted(time_point at) const {
 std::optional<time_point> run::over_since(time_point now) const {
   const state& self = *state_;
   if (!self.is_deserted(now) || self.closed.empty()) return std::nullopt;
-  return std::max_element(self.closed.begin(), self.closed.end(),
-                          [](const closed_instance& one, const closed_instance& other) {
-                            return one.closed_at < other.closed_at;
-                          })
-      ->closed_at;
+  return self.closed.front().closed_at;  // the newest
 }
 
 bool run::forgettable(time_point now) const {

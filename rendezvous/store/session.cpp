@@ -298,8 +298,8 @@ void session::drop_buffer() {
 }
 
 // Accounts for a read buffer of `capacity`, for what is known of the request in it, and for replies
-// that cannot be sent. False, and nothing
-// has changed, where all sessions together would hold too much.
+// that cannot be sent. False, and nothing has changed, where all sessions together would hold too
+// much.
 bool session::hold(std::size_t capacity) {
   std::size_t bytes = capacity > read_buffer_bytes ? capacity : 0;
   if (conversation_) bytes += conversation_->memory();

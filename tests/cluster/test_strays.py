@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from tests.support import cgroups
+from tests.support.chaos_watch import GUARDIAN
 from tests.support.cluster import BIN, Program, WORKER, wait_for
 
 
@@ -15,6 +16,17 @@ def lives(pid):
             return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def guardians(cluster):
+    def name_of(pid):
+        try:
+            with open(f"/proc/{pid}/comm") as file:
+                return file.read().strip()
+        except OSError:
+            return ""
+
+    return [pid for pid in cluster.marked() if name_of(pid) == GUARDIAN]
 
 
 class Strays:
@@ -166,15 +178,9 @@ def test_a_guardian_that_was_started_again_knows_the_cgroup(cluster, strays):
     agent = cluster.agent("", workers=1)
     cluster.started(1, 1)
     strays.order(0)
-
-    def guardian():
-        children = open(f"/proc/{agent.pid}/task/{agent.pid}/children").read().split()
-        names = {int(pid): open(f"/proc/{pid}/comm").read().strip() for pid in children}
-        return [pid for pid, name in names.items() if "guard" in name]
-
-    first = wait_for("the guardian", guardian)
+    first = wait_for("the guardian", lambda: guardians(cluster))
     os.kill(first[0], signal.SIGKILL)
-    wait_for("another guardian", lambda: guardian() not in ([], first))
+    wait_for("another guardian", lambda: guardians(cluster) not in ([], first))
     agent.kill()
     wait_for("the strays to be killed", lambda: not strays.alive())
     cluster.nothing_left()
@@ -203,11 +209,10 @@ def test_the_cgroup_of_an_agent_that_died_with_its_guardian_is_taken_away_later(
     cluster.started(1, 1)
     folder = cgroups.of(agent)
     # What dies with its agent is let go of by nobody.
-    guardian = [pid for pid, line in cluster.marked().items()
-                if open(f"/proc/{pid}/comm").read().strip() == "ddprun-guardian"]
-    os.kill(guardian[0], signal.SIGSTOP)
+    guardian = guardians(cluster)[0]
+    os.kill(guardian, signal.SIGSTOP)
     agent.kill()
-    os.kill(guardian[0], signal.SIGKILL)
+    os.kill(guardian, signal.SIGKILL)
     agent.wait()
     cluster.nothing_left()
     assert folder.exists()

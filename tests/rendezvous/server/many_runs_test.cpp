@@ -1,38 +1,21 @@
 // A daemon that serves more runs, one after the other, than it holds at a time.
-#include "rendezvous/server/server.hpp"
-#include "tests/support/catch.hpp"
-#include "tests/support/loop.hpp"
+#include "tests/support/daemon_fixture.hpp"
 
 #include <memory>
-#include <optional>
 
 using namespace ddprun;
 using test::raw_peer;
-using test::run_until;
 
 namespace {
 
-struct fixture {
-  boost::asio::io_context io{1};
-  std::optional<server::server> daemon;
-  std::uint16_t port = 0;
+server::server_options at_most(std::size_t runs) {
+  server::server_options options;
+  options.service.runs_max = runs;
+  return options;
+}
 
-  explicit fixture(std::size_t runs_max) {
-    server::server_options options;
-    options.bind_address = "127.0.0.1";
-    options.service.recovery_window = {};
-    options.service.runs_max = runs_max;
-    daemon.emplace(io.get_executor(), std::move(options));
-    std::string problem;
-    const auto opened = daemon->start(problem);
-    INFO(problem);
-    REQUIRE(opened.has_value());
-    port = *opened;
-  }
-
-  bool hears(raw_peer& peer, const std::string& words) {
-    return run_until(io, [&] { return peer.heard().find(words) != std::string::npos; });
-  }
+struct fixture : test::daemon_fixture {
+  explicit fixture(std::size_t runs_max) : daemon_fixture(at_most(runs_max)) {}
 
   std::unique_ptr<raw_peer> join(const std::string& run) {
     auto peer = std::make_unique<raw_peer>(io, port);
@@ -56,7 +39,7 @@ struct fixture {
     peer->say(R"({"type":"status","seq":2)" + status + "succeeded\"}\n");
     REQUIRE(hears(*peer, R"("phase":"close")"));
     peer->say(R"({"type":"goodbye","session":")" + std::string(32, '7') + "\"}\n");
-    REQUIRE(run_until(io, [&] { return peer->closed(); }));
+    REQUIRE(closes(*peer));
   }
 };
 
@@ -83,5 +66,5 @@ TEST_CASE("runs that have not ended are the most that a daemon holds") {
   const auto three = f.join("three");
   CHECK(f.hears(*three,
                 "this daemon already holds 2 runs that have not ended: start another daemon"));
-  CHECK(run_until(f.io, [&] { return three->closed(); }));
+  CHECK(f.closes(*three));
 }

@@ -1,11 +1,8 @@
 // A whole daemon on a real port of loopback, and raw peers that type what PROTOCOL.md says.
-#include "rendezvous/server/server.hpp"
-
 #include "rendezvous/protocol/agent.hpp"
 #include "rendezvous/protocol/tcpstore.hpp"
 #include "rendezvous/server/runs_json.hpp"
-#include "tests/support/catch.hpp"
-#include "tests/support/loop.hpp"
+#include "tests/support/daemon_fixture.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -14,38 +11,11 @@
 using namespace ddprun;
 using namespace std::chrono_literals;
 using protocol::tcpstore::opcode;
+using fixture = test::daemon_fixture;
 using test::raw_peer;
 using test::run_until;
 
 namespace {
-
-struct fixture {
-  boost::asio::io_context io{1};
-  std::vector<std::string> log;
-  std::optional<server::server> daemon;
-  std::uint16_t port = 0;
-
-  explicit fixture(server::server_options options = {}, duration recovery_window = 0s) {
-    options.bind_address = "127.0.0.1";
-    options.port = 0;
-    options.service.recovery_window = recovery_window;
-    options.service.log = [this](note_level, const std::string& text) { log.push_back(text); };
-    daemon.emplace(io.get_executor(), std::move(options));
-    std::string problem;
-    const auto opened = daemon->start(problem);
-    INFO(problem);
-    REQUIRE(opened.has_value());
-    port = *opened;
-  }
-
-  // Runs until the peer has heard a line with this in it.
-  bool hears(raw_peer& peer, const std::string& words) {
-    return run_until(io, [&] { return peer.heard().find(words) != std::string::npos; });
-  }
-  bool closes(raw_peer& peer) {
-    return run_until(io, [&] { return peer.closed(); });
-  }
-};
 
 std::string session_of(int number) {
   std::string digits(32, '0');
