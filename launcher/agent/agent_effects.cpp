@@ -110,6 +110,10 @@ void agent::apply(const core::start_workers& effect) {
                                                      const start_failure& failure) {
     worker_not_started(round, local_rank, failure);
   };
+  events.short_of = [this](const start_failure& why) {
+    say(note_level::warning,
+        why.describe() + "; trying again for " + to_text(worker_group::options{}.shortage_limit));
+  };
   events.ended = [this, round = effect.round](const worker_end& end) {
     worker_is_over(round, end);
   };

@@ -1,5 +1,6 @@
 #include "launcher/process/child_launcher.hpp"
 
+#include "launcher/process/start_failure.hpp"
 #include "rendezvous/net/signals_blocked.hpp"
 
 #include <cerrno>
@@ -47,10 +48,6 @@ forked fork_child() {
   ::waitpid(child.pid, nullptr, 0);
   child.pid = -1;
   return child;
-}
-
-bool is_shortage(int error) {
-  return error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE;
 }
 
 }  // namespace

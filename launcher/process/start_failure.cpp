@@ -8,6 +8,10 @@ namespace {
 
 // A second sentence where errno alone sends a person the wrong way.
 std::string hint(const start_failure& failure) {
+  if (failure.error == EMFILE) return "; raise the limit of open files (ulimit -Hn)";
+  if (failure.stage == start_stage::fork && failure.error == EAGAIN) {
+    return "; raise the limit of processes (ulimit -u, or a container's pids.max)";
+  }
   if (failure.stage == start_stage::find) return "; looked in PATH";
   if (failure.stage != start_stage::exec) return {};
   if (failure.error == ENOENT && failure.program_is_there) {
@@ -32,6 +36,10 @@ std::string_view verb(start_stage stage) {
 }
 
 }  // namespace
+
+bool is_shortage(int error) {
+  return error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE;
+}
 
 std::string_view to_string(start_stage stage) {
   switch (stage) {

@@ -25,6 +25,9 @@ enum class start_stage : int {
 
 std::string_view to_string(start_stage stage);
 
+// Whether the system was out of processes, memory or descriptors, which may pass.
+bool is_shortage(int error);
+
 struct start_failure {
   start_stage stage = start_stage::exec;
   int error = 0;          // errno of that stage

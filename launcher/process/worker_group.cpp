@@ -11,6 +11,8 @@ namespace asio = boost::asio;
 namespace ddprun {
 namespace {
 
+constexpr std::chrono::milliseconds pause_between_tries{100};
+
 std::string path_variable(const worker_command& command) {
   for (const auto& variable : command.environment) {
     if (variable.starts_with("PATH=")) return variable;
@@ -52,7 +54,7 @@ void worker_group::state::fork_one(worker& one, const std::string& program) {
   spawn_request request;
   request.program = program;
   request.argv = one.command.argv;
-  request.environment = std::move(one.command.environment);
+  request.environment = one.command.environment;
   if (guardian_ != nullptr) request.announce_to = guardian_->announce_fd();
   if (strays != nullptr) request.cgroup = strays->cgroup_fd();
   const auto index = next;
@@ -80,6 +82,8 @@ void worker_group::state::fork_one(worker& one, const std::string& program) {
 
 void worker_group::state::on_executed(worker& one) {
   one.phase = worker_phase::running;
+  one.command.environment = {};
+  short_since.reset();
   if (stopping) return;
   ++next;
   start_next();
@@ -88,19 +92,40 @@ void worker_group::state::on_executed(worker& one) {
 // Nothing of it is left.
 void worker_group::state::not_startable(worker& one, const start_failure& why) {
   const auto self = shared_from_this();
-  one.phase = worker_phase::done;
   release(one);
   if (guardian_ != nullptr && one.pid > 0) guardian_->remove(one.pid);
+  if (tries_again(one, why)) return;
+  one.phase = worker_phase::done;
   tell([rank = one.command.local_rank, why](const events& to) {
     if (to.start_failed) to.start_failed(rank, why);
   });
   abandon();
 }
 
+bool worker_group::state::tries_again(worker& one, const start_failure& why) {
+  if (stopping || !is_shortage(why.error)) return false;
+  const auto now = std::chrono::steady_clock::now();
+  const bool is_first = !short_since;
+  if (is_first) short_since = now;
+  if (now - *short_since >= settings.shortage_limit) return false;
+  one.phase = worker_phase::waiting;
+  one.pid = -1;
+  one.end = {};
+  retry_timer.expires_after(pause_between_tries);
+  retry_timer.async_wait([weak = weak_from_this()](error_code error) {
+    const auto self = weak.lock();
+    if (!error && self) self->start_next();
+  });
+  const auto to = handlers;
+  if (is_first && to->short_of) to->short_of(why);
+  return true;
+}
+
 // Who waits for its turn waits no more.
 void worker_group::state::abandon() {
   const auto self = shared_from_this();
   search.cancel();
+  retry_timer.cancel();
   next = workers.size();
   for (const auto& one : workers) {
     if (one->phase != worker_phase::waiting) continue;

@@ -7,6 +7,10 @@
 // that hangs there counts as living until it is gone, as does any worker that cannot be killed),
 // and no further one is started.
 //
+// Where the system has no room for one more process (descriptors, processes, memory), that worker
+// is tried again until `shortage_limit` has passed: what is short is often let go of by then, and
+// a restart that finds the same would be spent in no time.
+//
 // A worker is done when it has ended, its pipes are drained, and no process of its group runs any
 // more. A failed worker's group is killed at once (its children hold devices and ports that the
 // next round needs), and its pipes are read at once, whatever our own reader does: the reason is in
@@ -64,6 +68,7 @@ class worker_group {
   struct options {
     std::chrono::milliseconds drain_limit{2000};
     std::chrono::milliseconds stray_limit{5000};
+    std::chrono::milliseconds shortage_limit{5000};
   };
 
   // For each command exactly one of start_failed, not_started and ended is called.
@@ -71,6 +76,8 @@ class worker_group {
     std::function<void()> all_started;  // every program was executed
     // One could not be started; no further one is. Those that run go on until they are stopped.
     std::function<void(std::uint32_t local_rank, const start_failure&)> start_failed;
+    // It is short of what it says, and tries again. Once for each stretch of shortage.
+    std::function<void(const start_failure&)> short_of;
     // After a failure or a signal it is not even tried.
     std::function<void(std::uint32_t local_rank)> not_started;
     std::function<void(const worker_end&)> ended;

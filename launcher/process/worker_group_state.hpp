@@ -51,11 +51,13 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
         strays(reaper),
         settings(values),
         search(executor),
+        retry_timer(executor),
         look_timer(executor) {}
 
   void start_next();
   void fork_one(worker& one, const std::string& program);
   void not_startable(worker& one, const start_failure& why);
+  bool tries_again(worker& one, const start_failure& why);
   void abandon();
   void attach(worker& one, int index, unique_fd pipe);
   void release(worker& one);
@@ -102,6 +104,9 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
 
   errand<std::optional<std::string>> search;
   std::string found_name, found_path, found;  // the last program, and where it was looked for
+
+  boost::asio::steady_timer retry_timer;  // while `short_since`
+  std::optional<std::chrono::steady_clock::time_point> short_since;
 
   boost::asio::steady_timer look_timer;
   std::chrono::steady_clock::time_point look_since;

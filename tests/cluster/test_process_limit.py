@@ -91,8 +91,25 @@ def test_an_agent_says_what_it_could_not_start(programs, processes):
     if processes in REFUSED:
         refusal = REFUSED[processes] + r"[^\n]*: Resource temporarily unavailable"
         assert re.search(refusal, errors), errors
-        # Once when it happens, and where that ends a run, once more as what ended it.
-        assert errors.count("\n") <= 2, errors
+        # Once when it happens, and where that ends a run, once more as what ended it. A worker is
+        # tried again for some seconds first: that is said, and what is waited for.
+        assert errors.count("\n") <= 2 + 2 * ("trying again" in errors), errors
+
+
+def test_a_worker_starts_once_there_is_room_for_it(programs):
+    user = USER + 102
+    # It takes the room of one.
+    other = start(["/bin/sleep", 1000], 6, user)
+    agent = start([programs / "ddprun", "--standalone", "--max-restarts", 0, "--no-python",
+                   "/bin/bash", "-c", WORKER], 6, user)
+    errors = agent.stderr.readline()
+    assert re.search(r"cannot start /bin/bash[^\n]*; trying again for 5 s", errors), errors
+    other.kill()
+    other.wait()
+    _, rest = agent.communicate(timeout=LIMIT)
+    none_left(user)
+    assert agent.returncode == 0, errors + rest
+    assert "cannot" not in rest and "restart" not in rest, rest
 
 
 def test_a_daemon_without_a_thread_for_its_store_serves_agents(programs):

@@ -87,6 +87,7 @@ struct process_fixture {
     worker_group::events events;
     events.all_started = [this] { all_started = true; };
     events.start_failed = [this](std::uint32_t, const start_failure& why) { failure = why; };
+    events.short_of = [this](const start_failure& why) { shortages.push_back(why); };
     events.not_started = [this](std::uint32_t local_rank) { not_started.push_back(local_rank); };
     events.ended = [this](const worker_end& end) { ends[end.local_rank] = end; };
     events.all_ended = [this] { all_ended = true; };
@@ -127,6 +128,7 @@ struct process_fixture {
   bool all_started = false;
   bool all_ended = false;
   std::optional<start_failure> failure;
+  std::vector<start_failure> shortages;
   std::map<std::uint32_t, worker_end> ends;
   std::vector<std::uint32_t> not_started;
 };

@@ -1,17 +1,15 @@
 #include "launcher/agent/round_service.hpp"
 
-#include "rendezvous/net/descriptors.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/loop.hpp"
+#include "tests/support/no_descriptors.hpp"
 
-#include <cerrno>
-#include <fcntl.h>
 #include <optional>
-#include <sys/resource.h>
 #include <variant>
 #include <vector>
 
 using namespace ddprun;
+using test::no_descriptors;
 using test::raw_peer;
 using test::run_until;
 
@@ -48,25 +46,6 @@ struct fixture {
     REQUIRE(opened.round == round);
     return opened.service_port;
   }
-};
-
-// Takes all descriptors that this process may still open, of 256.
-class no_descriptors {
- public:
-  no_descriptors() {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    rlimit few = before_;
-    few.rlim_cur = 256;
-    REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
-    for (int fd = 0; fd >= 0; fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC))
-      taken_.emplace_back(fd == 0 ? -1 : fd);
-  }
-  ~no_descriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  void give_back(std::size_t count) { taken_.resize(taken_.size() - count); }
-
- private:
-  rlimit before_{};
-  std::vector<unique_fd> taken_;
 };
 
 std::string tether_hello_line(round_number round) {
