@@ -17,6 +17,7 @@ struct front_door::guest {
       : socket(std::move(accepted)), timer(socket.get_executor()) {}
   tcp::socket socket;
   net::asio::steady_timer timer;
+  time_point since = std::chrono::steady_clock::now();
   bool gone = false;  // handed on, dismissed, or the door is closed
 };
 
@@ -85,6 +86,15 @@ void front_door::dismiss(std::uint64_t id, note_level level, const std::string& 
   core::log_limit& limit = level == note_level::debug ? mute_ : strangers_;
   const auto line = limit.admit("closed " + name + ": it " + why, std::chrono::steady_clock::now());
   if (line && handlers_.log) handlers_.log(level, *line);
+}
+
+time_point front_door::oldest() const {
+  return guests_.empty() ? time_point::max() : guests_.begin()->second->since;
+}
+
+void front_door::close_oldest() {
+  if (guests_.empty()) return;
+  dismiss(guests_.begin()->first, note_level::info, "said nothing, and others want its place");
 }
 
 void front_door::close() {

@@ -46,6 +46,10 @@ class front_door {
 
   // Connections that have said nothing yet.
   std::size_t waiting() const { return guests_.size(); }
+  // When the one of them came that has waited longest; never, where there is none.
+  time_point oldest() const;
+  // Closes that one, for there is no room.
+  void close_oldest();
 
  private:
   struct guest;

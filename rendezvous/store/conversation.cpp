@@ -41,6 +41,7 @@ result<std::size_t> conversation::on_bytes(std::string_view bytes, tcpstore_repl
     if (outcome == request_parser::outcome::failed) return parser_.error();
     if (const error_code error = apply(parsed, replies)) return error;
     used += parser_.consumed();
+    has_used_ = has_used_ || (parsed.code != opcode::validate && parsed.code != opcode::ping);
     if (!values_.woken().empty()) answer_own_wake(replies);
   }
   return used;

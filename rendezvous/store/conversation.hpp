@@ -38,6 +38,8 @@ class conversation {
   void on_woken(protocol::tcpstore::replies& replies);
 
   bool validated() const { return validated_; }
+  // It has asked for something beyond VALIDATE and PING, which any stranger may say.
+  bool has_used() const { return has_used_; }
   core::key_value_store::client_id id() const { return id_; }
   // How many bytes `on_bytes` needs at least before it can use any.
   std::size_t bytes_wanted() const { return parser_.bytes_wanted(); }
@@ -57,6 +59,7 @@ class conversation {
   protocol::tcpstore::request_parser parser_;
   core::key_value_store::client_id id_;
   bool validated_ = false;
+  bool has_used_ = false;
 };
 
 }  // namespace ddprun::store

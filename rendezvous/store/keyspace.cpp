@@ -100,6 +100,28 @@ bool keyspace::cut_stalled() {
   return true;
 }
 
+std::uint64_t keyspace::mute(session& member) {
+  mute_.emplace(++last_ticket_, silence{std::chrono::steady_clock::now(), &member});
+  count_mute();
+  return last_ticket_;
+}
+
+void keyspace::speaks(std::uint64_t ticket) {
+  if (mute_.erase(ticket) != 0) count_mute();
+}
+
+void keyspace::count_mute() {
+  mute_count_ = mute_.size();
+  const time_point oldest = mute_.empty() ? time_point::max() : mute_.begin()->second.since;
+  oldest_mute_ = oldest.time_since_epoch().count();
+}
+
+void keyspace::cut_mute(std::size_t mute_max, std::size_t connections_max) {
+  while (!mute_.empty() && (mute_.size() > mute_max || session_count_ > connections_max)) {
+    mute_.begin()->second.member->shared_from_this()->cut_mute();
+  }
+}
+
 bool keyspace::charge_buffered(std::size_t bytes) {
   while (bytes > options_.buffered_bytes_max - buffered_bytes_) {
     if (!cut_stalled()) return false;

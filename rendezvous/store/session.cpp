@@ -105,6 +105,7 @@ session::~session() {
   space_->remove(conversation_->id());
   space_->release_buffered(held_);
   space_->not_stalled(stalled_);
+  space_->speaks(mute_);
 }
 
 void session::start() {
@@ -114,7 +115,11 @@ void session::start() {
   if (const error_code error = loop_.add(socket_.get(), readable, shared_from_this())) {
     return end(error);
   }
-  guarded([this] { loop_.set_deadline(socket_.get(), space_->options().validate_limit); });
+  guarded([this] {
+    loop_.set_deadline(socket_.get(), space_->options().validate_limit);
+    mute_ = space_->mute(*this);
+    is_mute_ = true;
+  });
   if (conversation_ && space_->finishing()) finish();
 }
 
@@ -162,6 +167,7 @@ void session::process() {
     const auto used = conversation_->on_bytes(unused_, pending);
     const bool more = pending.bytes_left() > conversation::unsent_bytes_max;
     if (!was_validated && conversation_->validated()) loop_.clear_deadline(socket_.get());
+    if (is_mute_ && conversation_->has_used()) speaks();
     send(pending);
     space_->deliver_wakes();
     if (!conversation_ || given_up_) return;
@@ -246,6 +252,15 @@ void session::finish() {
 
 void session::cut() {
   end(boost::asio::error::operation_aborted);
+}
+
+void session::speaks() {
+  is_mute_ = false;
+  space_->speaks(mute_);
+}
+
+void session::cut_mute() {
+  end(errc::connection_silent);
 }
 
 void session::give_up() {
@@ -336,6 +351,7 @@ void session::end(error_code reason) {
   conversation_.reset();
   space_->release_buffered(std::exchange(held_, 0));
   space_->not_stalled(stalled_);
+  speaks();
   buffer_.reset();
   unused_ = {};
   // This session lives until the loop has told others, who may need the room.

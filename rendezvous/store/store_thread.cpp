@@ -17,7 +17,8 @@ error_code store_thread::serve(net::tcp::socket socket, std::shared_ptr<keyspace
     const auto held = std::make_shared<unique_fd>();
     held->reset(socket.release(error));
     if (error) return error;
-    post([held, loop = reactor_.get(), space = std::move(space)]() mutable {
+    const auto arrival = std::make_shared<keyspace::arrival>(space);
+    post([held, loop = reactor_.get(), space, arrival]() mutable {
       start_session(std::move(*held), *loop, std::move(space));
     });
     return {};
