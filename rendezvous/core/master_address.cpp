@@ -71,6 +71,7 @@ std::string choose_master_address(const std::vector<node_addresses>& members) {
   }
   const std::string_view own = unmapped(leader.own);
   const std::string_view seen = unmapped(leader.seen);
+  if (members.size() == 1) return is_loopback(own) ? std::string(own) : "127.0.0.1";
   if (stranger == nullptr) {
     if (!own.empty() && own != "0.0.0.0" && own != "::") return std::string(own);
     return std::string(seen);

@@ -119,12 +119,14 @@ struct send_to_daemon {
 // Drop the connection; no daemon_disconnected follows.
 struct disconnect_daemon {};
 
-// Open the round's service; answer with service_opened or service_failed. `world_size` is for the
-// descriptor limit.
+// Open the round's service; answer with service_opened or service_failed. The sizes are
+// for the descriptor limit; others will dial `master_address` (empty: an older daemon does not
+// say).
 struct open_service {
   round_number round = 0;
   std::uint32_t group_world_size = 1;
   std::uint32_t world_size = 1;
+  std::string master_address;
 };
 // Close it, politely: the workers are gone.
 struct close_service {

@@ -130,7 +130,7 @@ void member::state::obey_prepare(const desired& message) {
   group_world_size = std::max(1U, message.group_world_size);
   phase = member_phase::preparing;
   service_wanted = true;
-  emit(open_service{round, group_world_size, message.world_size});
+  emit(open_service{round, group_world_size, message.world_size, message.master_address});
 }
 
 void member::state::obey_run(const desired& message) {

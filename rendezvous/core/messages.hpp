@@ -144,6 +144,7 @@ struct desired {
   std::uint32_t restarts_used = 0;     // charged so far: TORCHELASTIC_RESTART_COUNT
   std::uint32_t world_size = 0;        // prepare: for the descriptor limit
   std::uint32_t group_world_size = 0;  // prepare: how many tethers to expect
+  std::string master_address;          // prepare: where the leader will be dialled
   std::optional<assignment> place;     // run
   duration grace{};                    // stop: SIGTERM to SIGKILL
   int exit_code = 0;                   // close: what ddprun exits with

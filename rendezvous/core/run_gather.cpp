@@ -169,6 +169,8 @@ bool run::state::start_round(settings_group& group) {
   for (const auto& [order, who] : nodes)
     who->last_slot.reset();
   members.clear();
+  std::vector<node_addresses> addresses;
+  addresses.reserve(chosen.places.size());
   for (const rank_place& place : chosen.places) {
     node& member = *from[place.candidate];
     member.slot = member.last_slot = static_cast<std::uint32_t>(members.size());
@@ -177,6 +179,8 @@ bool run::state::start_round(settings_group& group) {
     member.succeeded = false;
     member.phase = member_phase::joined;
     members.push_back(&member);
+    addresses.push_back({member.greeting.address, member.greeting.own_address, member.peer_address,
+                         member.local_address});
   }
   members_running = members_succeeded = members_down = members_unreachable = 0;
   causes.clear();
@@ -184,6 +188,7 @@ bool run::state::start_round(settings_group& group) {
   common = {};
   common.group_world_size = static_cast<std::uint32_t>(members.size());
   common.world_size = chosen.world_size;
+  common.master_address = choose_master_address(addresses);
   enter(run_phase::preparing);
   start_deadline = now + timing().start_timeout;
 
@@ -191,6 +196,7 @@ bool run::state::start_round(settings_group& group) {
   ddprun::desired value = base_desired(desired_phase::prepare);
   value.world_size = common.world_size;
   value.group_world_size = common.group_world_size;
+  value.master_address = common.master_address;
   leader.was_told = told::prepare;
   want(leader, finished(std::move(value)));
   note(note_level::info, "round " + std::to_string(round) + ": " + std::to_string(members.size()) +

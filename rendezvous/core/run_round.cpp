@@ -1,5 +1,4 @@
 // A round from its assignment to the end of its stop: design section 5, rules 3, 4, 6 and 8.
-#include "rendezvous/core/master_address.hpp"
 #include "rendezvous/core/run_state.hpp"
 
 #include <csignal>
@@ -95,13 +94,6 @@ void run::state::note_success(node& member) {
 
 void run::state::assign_all() {
   const node& leader = *members.front();
-  std::vector<node_addresses> addresses;
-  addresses.reserve(members.size());
-  for (const node* const member : members) {
-    addresses.push_back({member->greeting.address, member->greeting.own_address,
-                         member->peer_address, member->local_address});
-  }
-  common.master_address = choose_master_address(addresses);
   common.tether_port = leader.state.service_port;
   common.master_port =
       leader.state.master_port != 0 ? leader.state.master_port : leader.state.service_port;

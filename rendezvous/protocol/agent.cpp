@@ -182,6 +182,7 @@ void read(fields& from, desired& value) {
   from.u32("restarts_used", value.restarts_used);
   from.u32("world_size", value.world_size);
   from.u32("group_world_size", value.group_world_size);
+  from.label("master_address", value.master_address);
   read_object(from, "place", value.place);
   from.timer("grace_us", value.grace);
   from.number("exit_code", value.exit_code, 0, 255);

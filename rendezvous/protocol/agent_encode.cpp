@@ -260,6 +260,7 @@ struct line_of {
     object.number_if_not("restarts_used", value.restarts_used, 0);
     object.number_if_not("world_size", value.world_size, 0);
     object.number_if_not("group_world_size", value.group_world_size, 0);
+    object.text_if_any("master_address", name_of(value.master_address));
     if (value.place) {
       object.name("place");
       write(line, *value.place);

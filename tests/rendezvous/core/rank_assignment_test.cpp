@@ -101,6 +101,14 @@ TEST_CASE("what the person gave wins") {
   CHECK(choose_master_address({{"ib0.node-a", "10.0.0.1", "10.0.0.1", ""}}) == "ib0.node-a");
 }
 
+TEST_CASE("a round of one node is dialled on loopback, for nobody else has to") {
+  CHECK(choose_master_address({{"", "10.0.0.1", "10.0.0.1", "10.0.0.9"}}) == "127.0.0.1");
+  CHECK(choose_master_address({{"", "2001:db8::1", "", ""}}) == "127.0.0.1");
+  CHECK(choose_master_address({{"", "", "10.0.0.1", ""}}) == "127.0.0.1");
+  CHECK(choose_master_address({{"", "::1", "::1", "::1"}}) == "::1");
+  CHECK(choose_master_address({{"10.0.0.1", "127.0.0.1", "", ""}}) == "10.0.0.1");
+}
+
 TEST_CASE("what the daemon sees is used where the own address leads nowhere") {
   CHECK(choose_master_address({{"", "169.254.3.4", "10.0.0.1", "10.0.0.9"},
                                {"", "", "10.0.0.2", "10.0.0.9"}}) == "10.0.0.1");

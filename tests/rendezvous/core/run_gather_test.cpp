@@ -21,6 +21,7 @@ TEST_CASE("a round starts when max nodes are here: prepare to the leader alone, 
   CHECK(first.wanted.round == 1);
   CHECK(first.wanted.world_size == 5);
   CHECK(first.wanted.group_world_size == 2);
+  CHECK(first.wanted.master_address == first.peer_address);
   CHECK(second.wanted.phase == desired_phase::wait);
 
   story.start_round();

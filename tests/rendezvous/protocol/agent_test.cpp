@@ -100,6 +100,7 @@ desired full_desired() {
   value.restarts_used = 1;
   value.world_size = 8;
   value.group_world_size = 2;
+  value.master_address = "10.0.0.7";
   value.place = full_assignment();
   value.grace = 5s;
   value.exit_code = 137;
