@@ -116,6 +116,7 @@ void agent::find_daemon() {
   search.standalone = options_.standalone;
   search.embed = options_.embed;
   search.nodes_max = options_.settings.nodes_max + options_.settings.spares_max;
+  search.own_workers = identity_.worker_count;
   embedded_->find(search, [this](daemon_place place) {
     if (exit_code_) return;  // a signal came first
     if (!place.problem.empty()) {

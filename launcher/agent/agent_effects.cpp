@@ -27,7 +27,7 @@ void agent::apply(const core::disconnect_daemon&) {
 // ---- the round's service and the tethers -----------------------------------------------------
 
 void agent::apply(const core::open_service& effect) {
-  service_->open(effect);
+  service_->open(effect, embedded_->connections_max());
 }
 
 void agent::apply(const core::close_service& effect) {

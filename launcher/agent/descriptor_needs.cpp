@@ -2,27 +2,54 @@
 
 #include "rendezvous/net/descriptor_limit.hpp"
 
+#include <algorithm>
+
 namespace ddprun {
 namespace {
 
 constexpr std::uint64_t own_descriptors = 64;  // session, guardian, libraries, one spawn under way
+constexpr std::uint64_t descriptors_per_worker = 3;  // two pipes and a handle
+// Of a daemon, for connections that are none of agents: torchrun's clients, people, probes.
+constexpr std::uint64_t daemon_guests = 64;
+constexpr std::uint64_t daemon_guests_min = 16;
+
+std::uint64_t kept_back(std::uint64_t own_workers) {
+  return own_descriptors + descriptors_per_worker * own_workers;
+}
+
+std::uint64_t for_connections(std::uint64_t own_workers) {
+  const std::uint64_t allowed = net::descriptor_limit();
+  return allowed - std::min(allowed, kept_back(own_workers));
+}
 
 }  // namespace
 
-bool has_descriptors_for_nodes(std::uint64_t nodes) {
-  return own_descriptors + nodes <= net::descriptor_limit();
+std::size_t daemon_connections(std::uint64_t nodes, std::uint64_t own_workers) {
+  const std::uint64_t half = for_connections(own_workers) / 2;
+  return std::max<std::uint64_t>(1, std::min(nodes + daemon_guests, half));
 }
 
-std::string descriptor_problem(const core::open_service& wanted, std::uint64_t own_workers) {
-  // PyTorch connects once for the default group; scripts that clone the store connect again. A
-  // worker of this node has two pipes and a handle.
-  const std::uint64_t needed = own_descriptors + std::uint64_t{2} * wanted.world_size +
-                               wanted.group_world_size + 3 * own_workers;
-  const std::uint64_t allowed = net::descriptor_limit();
-  if (needed <= allowed) return {};
+bool has_descriptors_for_nodes(std::uint64_t nodes, std::uint64_t own_workers) {
+  return nodes + daemon_guests_min <= daemon_connections(nodes, own_workers);
+}
+
+std::size_t round_connections(std::uint64_t own_workers, std::size_t of_daemon) {
+  const std::uint64_t left = for_connections(own_workers);
+  return left - std::min<std::uint64_t>(left, of_daemon);
+}
+
+std::size_t mute_connections(const core::open_service& wanted) {
+  return std::uint64_t{2} * wanted.world_size + wanted.group_world_size;
+}
+
+std::string descriptor_problem(const core::open_service& wanted, std::uint64_t own_workers,
+                               std::size_t of_daemon) {
+  if (mute_connections(wanted) <= round_connections(own_workers, of_daemon)) return {};
   return "too few file descriptors: the job store of " + std::to_string(wanted.world_size) +
-         " workers needs " + std::to_string(needed) + " descriptors and this process may open " +
-         std::to_string(allowed) + "; raise the hard limit (ulimit -Hn) and start again";
+         " workers needs " +
+         std::to_string(kept_back(own_workers) + of_daemon + mute_connections(wanted)) +
+         " descriptors and this process may open " + std::to_string(net::descriptor_limit()) +
+         "; raise the hard limit (ulimit -Hn) and start again";
 }
 
 }  // namespace ddprun

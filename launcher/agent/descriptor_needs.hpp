@@ -1,21 +1,34 @@
-// Says before a round starts whether this process may open enough descriptors to serve it.
+// Divides what this process may open between the round's port, a daemon in this process, and what
+// is kept back: for the agent itself, and for its workers, which must be started again however many
+// strangers have connected.
 //
 // Thread rule: may be called from any thread.
 #pragma once
 
 #include "rendezvous/core/member.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
 namespace ddprun {
 
-// Whether this many agents may connect to a daemon in this process.
-bool has_descriptors_for_nodes(std::uint64_t nodes);
+// How many connections a daemon in this process may hold: those of so many agents and some others,
+// at most half of what there is.
+std::size_t daemon_connections(std::uint64_t nodes, std::uint64_t own_workers);
+// Whether that is enough for the agents.
+bool has_descriptors_for_nodes(std::uint64_t nodes, std::uint64_t own_workers);
 
-// The leader of this round needs two for each worker of the world, one for each member, and three
-// for each worker of its own. Empty, or one line that says how many it needs, how many it may have,
-// and what to do.
-std::string descriptor_problem(const core::open_service& wanted, std::uint64_t own_workers);
+// How many the round's port may hold beside such a daemon.
+std::size_t round_connections(std::uint64_t own_workers, std::size_t of_daemon);
+
+// Of those, so many that have asked for nothing yet: PyTorch connects once for the default group,
+// scripts that clone the store connect again, and each member has its tether.
+std::size_t mute_connections(const core::open_service& wanted);
+
+// Whether the leader of this round has enough for it. Empty, or one line that says how many it
+// needs, how many it may have, and what to do.
+std::string descriptor_problem(const core::open_service& wanted, std::uint64_t own_workers,
+                               std::size_t of_daemon);
 
 }  // namespace ddprun

@@ -61,7 +61,8 @@ void embedded_daemon::decide(const daemon_search& search, bool is_own, place_han
 }
 
 void embedded_daemon::open(const daemon_search& search, place_handler found) {
-  if (!has_descriptors_for_nodes(search.nodes_max)) {
+  connections_max_ = daemon_connections(search.nodes_max, search.own_workers);
+  if (!has_descriptors_for_nodes(search.nodes_max, search.own_workers)) {
     log_(note_level::warning, "this process may open too few file descriptors for " +
                                   std::to_string(search.nodes_max) +
                                   " nodes: raise the hard limit (ulimit -Hn)");
@@ -69,34 +70,36 @@ void embedded_daemon::open(const daemon_search& search, place_handler found) {
   if (const error_code error = thread_.start()) {
     return found({{}, 0, net::thread_problem("the rendezvous daemon in this process", error)});
   }
-  boost::asio::post(thread_.context(), [this, search, found = std::move(found)] {
-    server::server_options options;
-    options.bind_address = bind_address(search);
-    options.port = search.standalone ? std::uint16_t{0} : search.endpoint.port;
-    options.service.recovery_window = duration::zero();
-    // The agent tells the person what matters of it; the daemon's own lines are for looking
-    // closely.
-    options.service.log = [this](note_level, const std::string& text) {
-      boost::asio::post(main_, [this, text] { log_(note_level::debug, "daemon: " + text); });
-    };
-    auto opened = std::make_unique<server::server>(thread_.executor(), std::move(options));
-    std::string problem;
-    const result<std::uint16_t> port = opened->start(problem);
-    if (port) server_ = std::move(opened);
-    boost::asio::post(main_, [this, search, found, port, problem] {
-      if (port) {
-        hosts_ = true;
-        const std::string bound = bind_address(search);
-        return found({bound.empty() ? "127.0.0.1" : bound, *port, {}});
-      }
-      // Somebody listens there already: that is the daemon, or will be named as a stranger.
-      const bool taken = port.error() == boost::system::errc::address_in_use;
-      if (taken && search.embed != embed_policy::always) {
-        return found({search.endpoint.host, search.endpoint.port, {}});
-      }
-      found({{}, 0, problem});
-    });
-  });
+  boost::asio::post(
+      thread_.context(), [this, search, most = connections_max_, found = std::move(found)] {
+        server::server_options options;
+        options.bind_address = bind_address(search);
+        options.port = search.standalone ? std::uint16_t{0} : search.endpoint.port;
+        options.connections_max = most;
+        options.service.recovery_window = duration::zero();
+        // The agent tells the person what matters of it; the daemon's own lines are for looking
+        // closely.
+        options.service.log = [this](note_level, const std::string& text) {
+          boost::asio::post(main_, [this, text] { log_(note_level::debug, "daemon: " + text); });
+        };
+        auto opened = std::make_unique<server::server>(thread_.executor(), std::move(options));
+        std::string problem;
+        const result<std::uint16_t> port = opened->start(problem);
+        if (port) server_ = std::move(opened);
+        boost::asio::post(main_, [this, search, found, port, problem] {
+          if (port) {
+            hosts_ = true;
+            const std::string bound = bind_address(search);
+            return found({bound.empty() ? "127.0.0.1" : bound, *port, {}});
+          }
+          // Somebody listens there already: that is the daemon, or will be named as a stranger.
+          const bool taken = port.error() == boost::system::errc::address_in_use;
+          if (taken && search.embed != embed_policy::always) {
+            return found({search.endpoint.host, search.endpoint.port, {}});
+          }
+          found({{}, 0, problem});
+        });
+      });
 }
 
 void embedded_daemon::close(duration linger, std::function<void()> done) {

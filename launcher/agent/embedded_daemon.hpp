@@ -16,6 +16,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,7 +28,8 @@ struct daemon_search {
   endpoint_address endpoint;
   bool standalone = false;
   embed_policy embed = embed_policy::automatic;
-  std::uint32_t nodes_max = 1;  // that may connect, spares among them
+  std::uint32_t nodes_max = 1;    // that may connect, spares among them
+  std::uint32_t own_workers = 1;  // for which descriptors are kept back
 };
 
 // Where the agent is to connect. `problem`: nowhere, and why.
@@ -52,6 +54,8 @@ class embedded_daemon {
   void find(const daemon_search& search, place_handler found);
 
   bool hosts() const { return hosts_; }
+  // How many it may hold; 0 where it does not live here.
+  std::size_t connections_max() const { return hosts_ ? connections_max_ : 0; }
 
   // Lets the other agents leave first: waits until nobody is connected, at most `linger`, then
   // closes; then `done`, from the loop of the main thread.
@@ -67,6 +71,7 @@ class embedded_daemon {
   net::resolver resolver_;
   std::unique_ptr<server::server> server_;  // used on the service thread only, once it is open
   bool hosts_ = false;
+  std::size_t connections_max_ = 0;
 };
 
 }  // namespace ddprun

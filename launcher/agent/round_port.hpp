@@ -1,10 +1,13 @@
-// The port of a round's service: a new one each round, or the one that the person fixed.
+// The port of a round's service: a new one each round, or the one that the person fixed; on all
+// addresses that are asked for, of which a host without IPv6, or IPv4, may lack those of loopback.
 //
-// A fixed port is not closed between two rounds of the same leader: another program could take it,
+// A fixed port is not closed between two rounds of the same leader, unless it
+// is to be open on other addresses: another program could take it,
 // and a worker of the new round could be refused. Whoever connects meanwhile belongs to the old
 // round and is cut. A leader that does not lead again lets go of it, at the latest after
 // `keep_limit`. A fixed port that is in use is tried again for `busy_limit`: the job before this
-// one may be about to end, and a restart must not be spent on that.
+// one may be about to end, and a restart must not be spent on that. So is any port for which there
+// are no descriptors.
 //
 // Thread rule: one thread, that of the executor. Handlers come from the loop, none after
 // destruction.
@@ -17,8 +20,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace ddprun {
 
@@ -40,7 +45,8 @@ class round_port {
   round_port(const round_port&) = delete;
   round_port& operator=(const round_port&) = delete;
 
-  void open();
+  // `addresses`: numeric; empty: all, IPv6 and IPv4.
+  void open(std::vector<std::string> addresses);
   // The round is over.
   void pause();
   // This node leads no more.
@@ -48,13 +54,17 @@ class round_port {
 
  private:
   void try_to_open();
+  result<std::uint16_t> listen(std::string& problem);
+  result<std::uint16_t> listen_on_all_of_them(std::uint16_t number, std::string& problem);
   void opened(std::uint16_t port);
   void after(duration time, std::function<void()> what);
   void forget_timer();
 
   const std::uint16_t fixed_;
   handlers handlers_;
-  net::listener listener_;
+  const net::executor where_;
+  std::vector<std::string> addresses_ = {};
+  std::list<net::listener> listeners_ = {};
   boost::asio::steady_timer timer_;  // of the next try, or of keeping
   std::shared_ptr<std::uint64_t> turns_ = std::make_shared<std::uint64_t>(0);
   std::int64_t tries_left_ = 0;

@@ -2,8 +2,11 @@
 
 #include "launcher/agent/descriptor_needs.hpp"
 #include "launcher/agent/free_port.hpp"
+#include "launcher/agent/listen_addresses.hpp"
 #include "launcher/agent/round_port.hpp"
+#include "launcher/process/start_failure.hpp"
 #include "rendezvous/backend/tether_host.hpp"
+#include "rendezvous/net/resolve.hpp"
 #include "rendezvous/net/threads.hpp"
 #include "rendezvous/server/front_door.hpp"
 #include "rendezvous/store/store_thread.hpp"
@@ -11,6 +14,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -20,6 +24,16 @@ namespace {
 
 // How long a closed round waits for clients that do not close.
 constexpr auto store_linger = std::chrono::seconds(2);
+constexpr auto pause_between_tries = std::chrono::milliseconds(100);
+// Over the limit, while the store's thread closes others for them.
+constexpr std::size_t newcomers_max = 8;
+// Of the agent protocol, for each member: that of a broken link may not have ended yet.
+constexpr std::size_t tethers_per_member = 2;
+constexpr std::size_t tethers_min = 16;
+
+std::size_t at_least_0(std::size_t from, std::size_t less) {
+  return from - std::min(from, less);
+}
 
 }  // namespace
 
@@ -34,6 +48,8 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
         options(values),
         happened(std::move(event)),
         log(std::move(text)),
+        resolver(here),
+        retry(here),
         port(here, options.store == store_mode::agent ? options.master_port : 0,
              {[this](std::uint16_t number, const std::string& problem) {
                 port_opened(number, problem);
@@ -41,20 +57,52 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
               [this](tcp::socket socket) { accept(std::move(socket)); },
               [this](const std::string& line) { post_log(note_level::warning, line); }}) {}
 
-  void open(const core::open_service& wanted) {
+  void open(const core::open_service& service, std::size_t of_daemon) {
     close_now();
-    const std::string shortage = descriptor_problem(wanted, options.own_workers);
+    const std::string shortage = descriptor_problem(service, options.own_workers, of_daemon);
     if (!shortage.empty()) {
-      return post_event(core::service_failed{wanted.round, shortage});
+      return post_event(core::service_failed{service.round, shortage});
     }
-    if (options.store == store_mode::agent) {
-      if (const error_code error = store.start()) {
-        return post_event(
-            core::service_failed{wanted.round, net::thread_problem("the job store", error)});
-      }
-    }
+    wanted = service;
     round = wanted.round;
-    port.open();
+    connections_max = round_connections(options.own_workers, of_daemon);
+    mute_max = mute_connections(wanted);
+    tethers_max = std::max(tethers_min, tethers_per_member * wanted.group_world_size);
+    if (old_connections() + mute_max > connections_max) cut_old();
+    start_store(round_port::busy_limit / pause_between_tries);
+  }
+
+  // What is short may be let go of in a moment, and a restart must not be spent on that.
+  void start_store(std::int64_t tries) {
+    error_code error;
+    if (options.store == store_mode::agent) error = store.start();
+    if (!error) return find_addresses();
+    const std::string problem = net::thread_problem("the job store", error);
+    if (!is_shortage(error.value()) || tries == 0) return fail(problem);
+    if (tries == round_port::busy_limit / pause_between_tries) {
+      post_log(note_level::warning, problem + "; trying for " + to_text(round_port::busy_limit));
+    }
+    retry.expires_after(pause_between_tries);
+    retry.async_wait([weak = weak_from_this(), number = round, tries](error_code cancelled) {
+      const auto self = weak.lock();
+      if (!cancelled && self && self->round == number) self->start_store(tries - 1);
+    });
+  }
+
+  // Of one node, the workers resolve a name as we do here.
+  void find_addresses() {
+    const std::string& told = wanted.master_address;
+    if (const auto numeric = net::numeric_address(told)) {
+      return port.open(listen_addresses({*numeric}));
+    }
+    if (told.empty() || wanted.group_world_size > 1) return port.open({});
+    resolver.start(told, 0, [this](error_code error, const net::endpoints& found) {
+      std::vector<boost::asio::ip::address> addresses;
+      for (const tcp::endpoint& each : found)
+        addresses.push_back(each.address());
+      if (error) addresses.clear();
+      port.open(listen_addresses(addresses));
+    });
   }
 
   void port_opened(std::uint16_t number, const std::string& problem) {
@@ -107,7 +155,9 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
       space = std::make_shared<store::keyspace>(std::move(values));
     }
     server::front_door_handlers sorted;
-    sorted.agent = [this](tcp::socket socket) { tethers->accept(std::move(socket)); };
+    sorted.agent = [this](tcp::socket socket) {
+      if (tethers->size() < tethers_max) tethers->accept(std::move(socket));
+    };
     if (space) {
       sorted.tcpstore = [this](tcp::socket socket) {
         if (const error_code error = store.serve(std::move(socket), space)) {
@@ -121,13 +171,62 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     door.emplace(std::move(sorted));
   }
 
+  std::size_t connections() const {
+    return door->waiting() + tethers->size() + (space ? space->connection_count() : 0) +
+           old_connections();
+  }
+
+  // Of closed rounds, whose clients have not left yet.
+  std::size_t old_connections() const {
+    std::size_t count = 0;
+    for (const auto& [id, old] : lingering)
+      count += old.space->connection_count();
+    return count;
+  }
+
+  void cut_old() {
+    for (const auto& [id, old] : lingering)
+      store.post([space = old.space] { space->cut(); });
+  }
+
+  // For one more. The oldest that has said nothing goes first, here or on the store's thread.
+  void make_room() {
+    for (;;) {
+      const std::size_t mute = door->waiting() + (space ? space->mute_count() : 0);
+      const bool full = connections() >= connections_max;
+      if (mute < mute_max && !full) return;
+      if (full) cut_old();
+      if (door->waiting() == 0) break;
+      if (space && space->oldest_mute() < door->oldest()) break;
+      door->close_oldest();
+    }
+    if (!space) return;
+    const std::size_t others = door->waiting() + tethers->size() + old_connections();
+    store.post(
+        [held = space, mute_left = at_least_0(mute_max, door->waiting() + 1),
+         left = at_least_0(connections_max, others + 1)] { held->cut_mute(mute_left, left); });
+  }
+
   void accept(tcp::socket socket) {
+    make_room();
+    const std::size_t open = connections();
+    if (open >= connections_max + newcomers_max) {
+      const auto line = turned_away.admit(
+          "the round's port turns connections away: " + std::to_string(open) +
+              " are open, all that the limit of open files leaves beside the workers; raise it "
+              "(ulimit -Hn), or look who connects to the port",
+          std::chrono::steady_clock::now());
+      if (line) post_log(note_level::warning, *line);
+      return;
+    }
     error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
     door->accept(std::move(socket));
   }
 
   void close_now() {
+    resolver.cancel();
+    retry.cancel();
     port.pause();
     door.reset();
     if (tethers) tethers->drop_all();
@@ -139,7 +238,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   // What its clients are owed is sent; those that stay are cut in the end.
   void close_store(std::shared_ptr<store::keyspace> old) {
     const std::uint64_t id = ++last_lingerer;
-    auto& timer = lingering.try_emplace(id, here).first->second;
+    auto& timer = lingering.try_emplace(id, here, old).first->second.timer;
     timer.expires_after(store_linger);
     timer.async_wait([self = shared_from_this(), old](error_code error) {
       if (!error) self->store.post([old] { old->cut(); });
@@ -187,12 +286,25 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   log_handler log;         // main thread
 
   round_number round = 0;
+  core::open_service wanted;
+  std::size_t connections_max = 0;  // of all kinds
+  std::size_t mute_max = 0;         // that have asked for nothing
+  std::size_t tethers_max = 0;
+  core::log_limit turned_away;
+  net::resolver resolver;
+  boost::asio::steady_timer retry;
   round_port port;
   std::optional<backend::tether_host> tethers;
   std::shared_ptr<store::keyspace> space;
   std::optional<server::front_door> door;
   store::store_thread store;
-  std::map<std::uint64_t, boost::asio::steady_timer> lingering;  // closed stores with clients left
+  struct closed_store {
+    closed_store(const boost::asio::any_io_executor& where, std::shared_ptr<store::keyspace> old)
+        : timer(where), space(std::move(old)) {}
+    boost::asio::steady_timer timer;
+    std::shared_ptr<store::keyspace> space;
+  };
+  std::map<std::uint64_t, closed_store> lingering;  // with clients left
   std::uint64_t last_lingerer = 0;
   std::vector<std::function<void()>> on_closed;
 };
@@ -213,12 +325,13 @@ round_service::~round_service() {
   });
 }
 
-void round_service::open(const core::open_service& wanted) {
+void round_service::open(const core::open_service& wanted, std::size_t of_daemon) {
   if (const error_code error = thread_.start()) {
     return state_->post_event(
         core::service_failed{wanted.round, net::thread_problem("the round's service", error)});
   }
-  boost::asio::post(state_->here, [state = state_, wanted] { state->open(wanted); });
+  boost::asio::post(state_->here,
+                    [state = state_, wanted, of_daemon] { state->open(wanted, of_daemon); });
 }
 
 void round_service::close(round_number round) {

@@ -4,7 +4,13 @@
 // Both share one port, told apart by the first byte, so that one port has to pass a firewall. In
 // store mode `worker` the port is for tethers alone, and MASTER_PORT is another one that rank 0
 // will open itself: it is picked outside the range from which the kernel gives ports away.
-// Each round has a fresh keyspace, and a new port unless the person fixed it.
+// Each round has a fresh keyspace, and a new port unless the person fixed it. It listens where its
+// clients come (listen_addresses.hpp): those of a round of one node are on this host.
+//
+// Strangers get no more room than there is. Of connections that have asked for nothing there are as
+// many as the round's workers and members may need; with one more the oldest goes. Clients that
+// have used the store stay; when descriptors are left only for the agent and its workers
+// (descriptor_needs.hpp), whoever comes next is closed, with a line in the log.
 //
 // Thread rule: made and called by the main thread; sockets live on the service thread, those of the
 // store on the store's; what happens is posted to the main thread as events of core::member.
@@ -16,6 +22,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -43,7 +50,8 @@ class round_service {
   round_service& operator=(const round_service&) = delete;
 
   // Ends with service_opened or service_failed. A round that is still open is closed first.
-  void open(const core::open_service& wanted);
+  // `of_daemon`: how many connections a daemon in this process may hold.
+  void open(const core::open_service& wanted, std::size_t of_daemon);
   // The workers are gone: what they are owed is sent, then their connections end.
   void close(round_number round);
   // Another node leads the next round; a fixed port is kept for no round of this one.

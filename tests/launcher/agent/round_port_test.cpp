@@ -2,6 +2,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/loop.hpp"
+#include "tests/support/no_descriptors.hpp"
 
 #include <optional>
 
@@ -33,9 +34,9 @@ struct port_fixture {
             [this](net::tcp::socket socket) { accepted.push_back(std::move(socket)); },
             [this](const std::string& text) { troubles.push_back(text); }};
   }
-  std::uint16_t open() {
+  std::uint16_t open(std::vector<std::string> addresses = {}) {
     opened.reset();
-    port->open();
+    port->open(std::move(addresses));
     REQUIRE(run_until(io, [&] { return opened.has_value(); }));
     return *opened;
   }
@@ -84,7 +85,7 @@ TEST_CASE("a fixed port in use is waited for, and named when it stays so") {
   const std::uint16_t number = *holder.open("", 0, ignored);
   port_fixture f(number);
   SECTION("until it is free") {
-    f.port->open();
+    f.port->open({});
     REQUIRE(run_until(f.io, [&] { return !f.troubles.empty(); }));
     CHECK(f.troubles[0] == "cannot listen on [::]:" + std::to_string(number) +
                                ": Address already in use; trying for 3 s");
@@ -100,10 +101,61 @@ TEST_CASE("a fixed port in use is waited for, and named when it stays so") {
                            "it, or choose another --master-port");
   }
   SECTION("and not by one that is gone") {
-    f.port->open();
+    f.port->open({});
     f.port.reset();
     holder.close();
     test::run_ready(f.io);
     CHECK_FALSE(f.opened);
   }
+}
+
+TEST_CASE("on several addresses it has one number, and no other address is open") {
+  port_fixture f(0);
+  const std::uint16_t number = f.open({"127.0.1.1", "127.0.0.1", "::1"});
+  REQUIRE(number != 0);
+  net::listener other(f.io.get_executor());
+  for (const char* taken : {"127.0.1.1", "127.0.0.1"})
+    CHECK_FALSE(other.open(taken, number, f.problem));
+  CHECK(other.open("127.0.2.1", number, f.problem));
+  raw_peer client(f.io, number);
+  REQUIRE(run_until(f.io, [&] { return f.accepted.size() == 1; }));
+}
+
+TEST_CASE("an address that is none of ours any more does not keep the round from its port") {
+  port_fixture f(0);
+  const std::uint16_t number = f.open({"192.0.2.1", "127.0.0.1"});
+  REQUIRE(number != 0);
+  CHECK_FALSE(can_listen_on(f.io, number));
+}
+
+TEST_CASE("a fixed port is opened anew where its addresses change, and only there") {
+  boost::asio::io_context other;
+  const std::uint16_t number = free_port(other);
+  port_fixture f(number);
+  net::listener probe(f.io.get_executor());
+  CHECK(f.open({"127.0.0.1"}) == number);
+  f.port->pause();
+  CHECK(f.open({"127.0.0.1"}) == number);
+  CHECK(probe.open("127.0.1.1", number, f.problem));
+  probe.close();
+  f.port->pause();
+  CHECK(f.open({"127.0.1.1", "127.0.0.1"}) == number);
+  CHECK_FALSE(probe.open("127.0.1.1", number, f.problem));
+  f.port->pause();
+  CHECK(f.open({}) == number);
+  CHECK_FALSE(can_listen_on(f.io, number));
+}
+
+TEST_CASE("a port for which there are no descriptors is tried again") {
+  port_fixture f(0);
+  run_until(f.io, [] { return true; });
+  {
+    const test::no_descriptors none;
+    f.port->open({"127.0.0.1"});
+    REQUIRE(run_until(f.io, [&] { return !f.troubles.empty(); }));
+    CHECK(f.troubles[0] == "cannot listen on 127.0.0.1:0: Too many open files; trying for 3 s");
+    CHECK_FALSE(f.opened);
+  }
+  REQUIRE(run_until(f.io, [&] { return f.opened.has_value(); }));
+  CHECK(f.opened != 0);
 }

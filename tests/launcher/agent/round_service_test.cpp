@@ -41,7 +41,7 @@ struct fixture {
   std::uint16_t open(round_number round) {
     core::open_service wanted;
     wanted.round = round;
-    service.open(wanted);
+    service.open(wanted, 0);
     const auto opened = wait_for<core::service_opened>();
     REQUIRE(opened.round == round);
     return opened.service_port;
@@ -89,7 +89,7 @@ TEST_CASE("a round for whose service there are no descriptors fails in one line"
     {
       no_descriptors none;
       none.give_back(left);
-      f.service.open(wanted);
+      f.service.open(wanted, 0);
       REQUIRE(run_until(f.io, [&] { return !f.events.empty(); }));
       const auto failed = f.newest<core::service_failed>(0);
       if (failed) text = failed->text;
@@ -105,4 +105,27 @@ TEST_CASE("a round for whose service there are no descriptors fails in one line"
     client.say(std::string("\x00\xCE\xF7\x85\x3C\x0D\x2A\x00\x00\x00", 10));
     CHECK(run_until(f.io, [&] { return client.heard().size() == 4; }));
   }
+}
+
+TEST_CASE("of those that say nothing the oldest makes room, who uses the store stays") {
+  const std::string validate("\x00\xCE\xF7\x85\x3C", 5);
+  const std::string count_keys = "\x07";
+  fixture f;
+  const std::uint16_t port = f.open(1);  // two for the worker, one for the member
+  raw_peer user(f.io, port);
+  user.say(validate + count_keys);
+  REQUIRE(run_until(f.io, [&] { return user.heard().size() == 8; }));
+  raw_peer first(f.io, port);
+  first.say(validate + std::string("\x0D\x2A\x00\x00\x00", 5));
+  REQUIRE(run_until(f.io, [&] { return first.heard().size() == 4; }));
+  raw_peer second(f.io, port);
+  raw_peer third(f.io, port);
+  raw_peer fourth(f.io, port);
+  REQUIRE(run_until(f.io, [&] { return first.closed(); }));
+  raw_peer fifth(f.io, port);
+  REQUIRE(run_until(f.io, [&] { return second.closed(); }));
+  CHECK_FALSE(third.closed());
+  user.say(count_keys);
+  REQUIRE(run_until(f.io, [&] { return user.heard().size() == 16; }));
+  CHECK_FALSE(user.closed());
 }
