@@ -195,7 +195,10 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
       const std::size_t mute = door->waiting() + (space ? space->mute_count() : 0);
       const bool full = connections() >= connections_max;
       if (mute < mute_max && !full) return;
-      if (full) cut_old();
+      if (full && old_connections() != 0) {
+        cut_old();
+        if (mute < mute_max) return;  // that is room enough, in a moment
+      }
       if (door->waiting() == 0) break;
       if (space && space->oldest_mute() < door->oldest()) break;
       door->close_oldest();
