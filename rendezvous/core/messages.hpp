@@ -49,6 +49,13 @@ struct cause {
   bool operator==(const cause&) const = default;
 };
 
+// The ranks of a node's workers among those of its own role.
+struct role_ranks {
+  std::uint32_t rank_first = 0;  // of its local rank 0
+  std::uint32_t world_size = 1;  // workers with that role in the round
+  bool operator==(const role_ranks&) const = default;
+};
+
 // A member's place in a round. Constant in size, whatever the size of the world.
 struct assignment {
   std::uint32_t slot = 0;              // group rank
@@ -60,6 +67,7 @@ struct assignment {
   std::uint16_t tether_port = 0;      // the leader's service; may equal master_port
   std::string leader_node;            // label, for messages
   std::vector<std::string> nccl_ids;  // base64, at most nccl_ids_max
+  std::optional<role_ranks> in_role;  // none: all workers of the round have one role
   bool operator==(const assignment&) const = default;
 };
 
@@ -99,6 +107,7 @@ struct hello {
   std::string host;
   std::uint32_t worker_count = 1;          // workers it starts
   std::optional<std::uint32_t> node_rank;  // hint for the order of ranks
+  std::string role = "default";            // of its workers
   std::string address;                     // --local-addr; empty: not given
   std::string own_address;                 // of its socket towards the daemon
   bool hosts_daemon = false;               // the daemon that it speaks to lives in its process

@@ -118,13 +118,6 @@ void run::state::assign_all() {
   }
 }
 
-assignment run::state::place_of(const node& member) const {
-  assignment place = common;
-  place.slot = *member.slot;
-  place.rank_first = member.rank_first;
-  return place;
-}
-
 // A member's workers fail, or end although nobody asked for it.
 void run::state::on_unasked_end(node& who) {
   if (!causes.get()) {

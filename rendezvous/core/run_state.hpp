@@ -80,6 +80,7 @@ struct node {
   std::optional<std::uint32_t> slot;
   std::optional<std::uint32_t> last_slot;  // in the newest round that was chosen
   std::uint32_t rank_first = 0;
+  std::optional<role_ranks> in_role;
   told was_told = told::nothing;
   member_phase phase = member_phase::joined;
   bool down = false;         // no worker of the round lives there

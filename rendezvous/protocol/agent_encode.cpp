@@ -111,6 +111,12 @@ void write(std::string& line, const assignment& value) {
   object.number("group_world_size", value.group_world_size);
   object.number("rank_first", value.rank_first);
   object.number("world_size", value.world_size);
+  if (value.in_role) {
+    object.name("in_role");
+    json_writer ranks(line);
+    ranks.number("rank_first", value.in_role->rank_first);
+    ranks.number("world_size", value.in_role->world_size);
+  }
   object.text_if_any("master_address", name_of(value.master_address));
   object.number_if_not("master_port", value.master_port, 0);
   object.number_if_not("tether_port", value.tether_port, 0);
@@ -197,6 +203,7 @@ struct line_of {
     object.text_if_any("host", name_of(value.host));
     object.number("worker_count", value.worker_count);
     if (value.node_rank) object.number("node_rank", *value.node_rank);
+    if (value.role != hello().role) object.text("role", name_of(value.role));
     object.text_if_any("address", name_of(value.address));
     object.text_if_any("own_address", name_of(value.own_address));
     object.flag_if("hosts_daemon", value.hosts_daemon);

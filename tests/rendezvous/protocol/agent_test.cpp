@@ -35,6 +35,7 @@ assignment full_assignment() {
   value.group_world_size = 2;
   value.rank_first = 4;
   value.world_size = 8;
+  value.in_role = {1, 5};
   value.master_address = "2001:db8::1";
   value.master_port = 41234;
   value.tether_port = 41235;
@@ -74,6 +75,7 @@ hello full_hello() {
   value.host = "host-b";
   value.worker_count = 4;
   value.node_rank = 1;
+  value.role = "reader";
   value.address = "10.0.0.2";
   value.own_address = "10.0.0.3";
   value.hosts_daemon = true;
@@ -184,6 +186,7 @@ TEST_CASE("golden lines") {
   CHECK(encode(daemon_message(run)) ==
         "{\"type\":\"desired\",\"instance\":\"ff\",\"round\":2,\"seq\":4,\"phase\":\"run\","
         "\"place\":{\"slot\":1,\"group_world_size\":2,\"rank_first\":4,\"world_size\":8,"
+        "\"in_role\":{\"rank_first\":1,\"world_size\":5},"
         "\"master_address\":\"2001:db8::1\",\"master_port\":41234,\"tether_port\":41235,"
         "\"leader_node\":\"node-a\"}}\n");
 }
