@@ -22,6 +22,9 @@ namespace ddprun {
 
 inline constexpr std::uint32_t agent_protocol_version = 1;
 inline constexpr std::size_t line_bytes_max = 64 * 1024;
+// Of the first line that an agent says: whoever says it is still a stranger. All that an agent may
+// have to say in it takes 9 KB, and 33 KB if each byte of a tail has to be escaped.
+inline constexpr std::size_t hello_bytes_max = 48 * 1024;
 // Of numbers that grow: exact in every JSON reader. What a daemon counts on from what a peer says
 // starts at half of it at most, so that it never gets there.
 inline constexpr std::uint64_t count_max = std::uint64_t{1} << 53;

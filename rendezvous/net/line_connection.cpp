@@ -53,6 +53,10 @@ void line_connection::read_some() {
       reader_.append({chunk.data(), size});
       if (!give_lines()) return;
     }
+    if (phase_ == phase::open && handlers_.on_unfinished) {
+      handlers_.on_unfinished(reader_.memory());
+      if (phase_ == phase::closed) return;
+    }
     if (size < chunk.size()) break;
   }
   wait_to_read();

@@ -292,13 +292,13 @@ struct line_of {
   }
 };
 
-std::string encode_any(const auto& message) {
+std::string encode_any(const auto& message, std::size_t bytes_wanted = line_bytes_max) {
   std::string line;
   for (const tails room : {tails::all, tails::first_only, tails::none}) {
     line.clear();
     std::visit(line_of{line, room}, message);
     line += '\n';
-    if (line.size() <= line_bytes_max) break;
+    if (line.size() <= bytes_wanted) break;
   }
   // The other texts are bounded so that a line without tails always fits.
   DDPRUN_ASSERT(line.size() <= line_bytes_max);
@@ -308,7 +308,8 @@ std::string encode_any(const auto& message) {
 }  // namespace
 
 std::string encode(const agent_message& message) {
-  return encode_any(message);
+  const bool is_first = std::holds_alternative<hello>(message);
+  return encode_any(message, is_first ? hello_bytes_max : line_bytes_max);
 }
 std::string encode(const daemon_message& message) {
   return encode_any(message);

@@ -15,6 +15,7 @@
 #include "rendezvous/protocol/tcpstore_replies.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace ddprun::store {
@@ -37,7 +38,14 @@ class conversation {
   // The wait of this client is over: appends the reply.
   void on_woken(protocol::tcpstore::replies& replies);
 
-  bool validated() const { return validated_; }
+  // What the client has shown itself to be.
+  enum class standing : std::uint8_t {
+    stranger,   // has not said VALIDATE
+    validated,  // has said nothing but VALIDATE and PING
+    user,       // has used the store
+  };
+  standing stands() const { return stands_; }
+  bool validated() const { return stands_ != standing::stranger; }
   core::key_value_store::client_id id() const { return id_; }
   // How many bytes `on_bytes` needs at least before it can use any.
   std::size_t bytes_wanted() const { return parser_.bytes_wanted(); }
@@ -56,7 +64,7 @@ class conversation {
   core::key_value_store& values_;
   protocol::tcpstore::request_parser parser_;
   core::key_value_store::client_id id_;
-  bool validated_ = false;
+  standing stands_ = standing::stranger;
 };
 
 }  // namespace ddprun::store

@@ -45,6 +45,12 @@ void keyspace::notify_if_empty() {
   if (session_count_ == 0 && when_empty_) std::exchange(when_empty_, nullptr)();
 }
 
+bool keyspace::let_unused_go() {
+  if (unused_.empty()) return false;
+  unused_.front()->shared_from_this()->cut();
+  return true;
+}
+
 // Ending one session may end others that it wakes, so the list is walked by index.
 void keyspace::cut() {
   for (std::size_t id = 0; id < sessions_.size(); ++id) {

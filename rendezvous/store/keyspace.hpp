@@ -2,7 +2,7 @@
 // or the daemon's own. Sessions share it, and keep it alive; whoever made it may end them all.
 //
 // Thread rule: everything of one keyspace, its sessions too, runs on one thread, that of their
-// reactor; only session_count() may be asked from others.
+// reactor; only session_count() and what follows it may be called from others.
 // Ownership: by std::shared_ptr. It refers to its sessions without owning them.
 #pragma once
 
@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <span>
@@ -55,7 +56,17 @@ class keyspace {
 
   core::key_value_store& values() { return values_; }
   const keyspace_options& options() const { return options_; }
-  std::size_t session_count() const { return session_count_.load(std::memory_order_relaxed); }
+  // Connections, those included that are on their way here: between `arrives` and `has_arrived`.
+  std::size_t session_count() const {
+    return session_count_.load(std::memory_order_relaxed) + arriving();
+  }
+  std::size_t arriving() const { return arriving_.load(std::memory_order_relaxed); }
+  void arrives() { ++arriving_; }
+  void has_arrived() { --arriving_; }
+
+  // Closes the oldest connection that has asked for nothing: VALIDATE and PING are no use of the
+  // store. False where all have.
+  bool let_unused_go();
 
   // Closes every connection at once; replies that have not been sent are lost.
   void cut();
@@ -68,6 +79,10 @@ class keyspace {
   // For sessions only.
   void add(session& member, core::key_value_store::client_id id);
   void remove(core::key_value_store::client_id id);
+  // In order of age.
+  using place = std::list<session*>::iterator;
+  place add_unused(session& member) { return unused_.insert(unused_.end(), &member); }
+  void remove_unused(place whose) { unused_.erase(whose); }
   void notify_if_empty();
   // Answers every client whose wait is over.
   void deliver_wakes() {
@@ -104,10 +119,12 @@ class keyspace {
   std::unique_ptr<protocol::tcpstore::replies> replies_;
   std::vector<session*> sessions_;  // by client id; null where there is none
   std::vector<core::key_value_store::client_id> waking_;
+  std::list<session*> unused_;
   std::map<std::uint64_t, session*> stalled_;  // by ticket, which counts up
   std::uint64_t last_ticket_ = 0;
   std::function<void()> when_empty_;
   std::atomic<std::size_t> session_count_ = 0;
+  std::atomic<std::size_t> arriving_ = 0;
   std::size_t buffered_bytes_ = 0;
   bool delivering_ = false;
   bool finishing_ = false;

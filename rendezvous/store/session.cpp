@@ -102,6 +102,7 @@ session::session(unique_fd socket, reactor& loop, std::shared_ptr<keyspace> spac
 // Destroyed with its reactor, a session has not ended yet; nobody is told then.
 session::~session() {
   if (!conversation_) return;
+  no_longer_unused();
   space_->remove(conversation_->id());
   space_->release_buffered(held_);
   space_->not_stalled(stalled_);
@@ -114,7 +115,11 @@ void session::start() {
   if (const error_code error = loop_.add(socket_.get(), readable, shared_from_this())) {
     return end(error);
   }
-  guarded([this] { loop_.set_deadline(socket_.get(), space_->options().validate_limit); });
+  guarded([this] {
+    loop_.set_deadline(socket_.get(), space_->options().validate_limit);
+    place_ = space_->add_unused(*this);
+    is_unused_ = true;
+  });
   if (conversation_ && space_->finishing()) finish();
 }
 
@@ -157,11 +162,11 @@ void session::read(bool more) {
 
 void session::process() {
   while (!finishing_) {
-    const bool was_validated = conversation_->validated();
+    const auto before = conversation_->stands();
     auto& pending = replies();
     const auto used = conversation_->on_bytes(unused_, pending);
     const bool more = pending.bytes_left() > conversation::unsent_bytes_max;
-    if (!was_validated && conversation_->validated()) loop_.clear_deadline(socket_.get());
+    if (conversation_->stands() != before) note_standing(before);
     send(pending);
     space_->deliver_wakes();
     if (!conversation_ || given_up_) return;
@@ -175,6 +180,15 @@ void session::process() {
   } else if (buffer_) {
     drop_buffer();
   }
+}
+
+void session::note_standing(conversation::standing before) {
+  if (before == conversation::standing::stranger) loop_.clear_deadline(socket_.get());
+  if (conversation_->stands() == conversation::standing::user) no_longer_unused();
+}
+
+void session::no_longer_unused() {
+  if (std::exchange(is_unused_, false)) space_->remove_unused(place_);
 }
 
 protocol::tcpstore::replies& session::replies() {
@@ -329,6 +343,7 @@ void session::report(error_code reason) const {
 void session::end(error_code reason) {
   if (!conversation_) return;
   report(reason);
+  no_longer_unused();
   const auto keep = shared_from_this();
   loop_.remove(socket_.get());
   socket_.reset();

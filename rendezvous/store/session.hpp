@@ -57,6 +57,8 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   void guarded(Step step);
   void read(bool more);
   void process();
+  void note_standing(conversation::standing before);
+  void no_longer_unused();
   void send(protocol::tcpstore::replies& pending);
   void await_writable();
   void is_writable();
@@ -75,6 +77,7 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   bool awaits_writable_ = false;
   bool given_up_ = false;
   bool finishing_ = false;
+  bool is_unused_ = false;  // its client has used nothing of the store yet
   std::shared_ptr<keyspace> space_;
   std::optional<conversation> conversation_;  // none: the session has ended
   // Those that could not be sent; none while the client takes them.
@@ -86,6 +89,7 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   std::size_t capacity_ = 0;
   reactor& loop_;
   std::size_t held_ = 0;       // bytes charged to the keyspace
+  keyspace::place place_;      // while it is unused
   std::uint64_t stalled_ = 0;  // the keyspace's ticket, while something is held for the client
 };
 

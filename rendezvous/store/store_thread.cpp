@@ -8,17 +8,33 @@
 #include <utility>
 
 namespace ddprun::store {
+namespace {
 
-error_code store_thread::serve(net::tcp::socket socket, std::shared_ptr<keyspace> space) {
+// An accepted connection on its way to the store's thread. A std::function must be copyable, which
+// this is not: it is shared.
+struct arrival {
+  explicit arrival(std::shared_ptr<keyspace> where) : space(std::move(where)) { space->arrives(); }
+  ~arrival() { space->has_arrived(); }
+  arrival(const arrival&) = delete;
+  arrival& operator=(const arrival&) = delete;
+
+  std::shared_ptr<keyspace> space;
+  unique_fd socket;
+};
+
+}  // namespace
+
+error_code store_thread::serve(net::tcp::socket socket, std::shared_ptr<keyspace> space,
+                               bool in_place_of_another) {
   error_code error = start();
   if (error) return error;
   try {
-    // Its own shared pointer: a std::function must be copyable, a descriptor is not.
-    const auto held = std::make_shared<unique_fd>();
-    held->reset(socket.release(error));
+    const auto held = std::make_shared<arrival>(std::move(space));
+    held->socket.reset(socket.release(error));
     if (error) return error;
-    post([held, loop = reactor_.get(), space = std::move(space)]() mutable {
-      start_session(std::move(*held), *loop, std::move(space));
+    post([held, loop = reactor_.get(), in_place_of_another] {
+      if (in_place_of_another && !held->space->let_unused_go()) return;
+      start_session(std::move(held->socket), *loop, held->space);
     });
     return {};
   } catch (const std::bad_alloc&) {

@@ -285,13 +285,14 @@ TEST_CASE("the worst status fits a line and can be read") {
   greeting.version = greeting.token = greeting.run_id = greeting.node = greeting.host = quotes;
   greeting.address = greeting.own_address = garbage;
   greeting.state = worst;
-  const std::string line = encode(agent_message(greeting));
+  CHECK(encode(agent_message(greeting)).size() <= hello_bytes_max);
+  const std::string line = encode(agent_message(worst));
   CHECK(line.size() <= line_bytes_max);
   std::string problem;
   const auto back = decode_agent_message(without_newline(line), &problem);
   INFO(problem);
   REQUIRE(back.has_value());
-  const status& state = std::get<hello>(*back).state;
+  const auto& state = std::get<status>(*back);
   REQUIRE(state.causes.size() == causes_max);
   CHECK(state.causes[0].tail == noise.substr(0, tail_bytes_max));
   CHECK(state.causes[1].tail.empty());
@@ -300,6 +301,33 @@ TEST_CASE("the worst status fits a line and can be read") {
   last.text = garbage;
   last.first_cause = bad;
   CHECK(encode(daemon_message(last)).size() <= line_bytes_max);
+}
+
+// Longer than what any flag or host can make of it: labels of 256 bytes, four causes, and a tail
+// that has to be escaped wherever it can be.
+TEST_CASE("a hello with all that an agent may have to say is far from its limit") {
+  const std::string label(name_bytes_max, 'x');
+  hello greeting = full_hello();
+  greeting.version = greeting.token = greeting.run_id = greeting.node = greeting.host = label;
+  greeting.address = greeting.own_address = label;
+  cause bad = full_cause();
+  bad.node = label;
+  bad.text.assign(text_bytes_max, 'x');
+  bad.tail.clear();
+  greeting.state = full_status();
+  greeting.state.causes.assign(causes_max, bad);
+  greeting.state.nccl_ids.assign(nccl_ids_max, label);
+  greeting.state.place->nccl_ids.assign(nccl_ids_max, label);
+  CHECK(encode(agent_message(greeting)).size() <= hello_bytes_max / 2);
+  greeting.state.nccl_ids.clear();
+  greeting.state.place->nccl_ids.clear();
+  greeting.state.causes.front().tail.assign(tail_bytes_max, '"');
+  CHECK(encode(agent_message(greeting)).size() <= hello_bytes_max / 2);
+  greeting.state.causes.front().tail.assign(tail_bytes_max, '\x01');
+  const std::string line = encode(agent_message(greeting));
+  const auto back = decode_agent_message(without_newline(line));
+  REQUIRE(back.has_value());
+  CHECK(std::get<hello>(*back).state.causes.front().tail.size() == tail_bytes_max);
 }
 
 TEST_CASE("the newest bytes of a tail survive, as valid text") {

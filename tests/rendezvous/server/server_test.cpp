@@ -164,7 +164,7 @@ TEST_CASE("a line without end is cut off") {
   fixture f;
   raw_peer peer(f.io, f.port);
   peer.socket().non_blocking(false);
-  peer.say("{" + std::string(line_bytes_max, 'x'));
+  peer.say("{" + std::string(hello_bytes_max, 'x'));
   peer.socket().non_blocking(true);
   REQUIRE(f.closes(peer));
 }
