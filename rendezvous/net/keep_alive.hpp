@@ -20,7 +20,7 @@ struct keep_alive {
   int probes = 4;
 };
 
-// Of a listening socket: accepted ones inherit it.
+// Of a listening socket: accepted ones inherit it. More seconds than the system takes are its most.
 void set_keep_alive(int socket, const keep_alive& limits);
 
 }  // namespace ddprun::net

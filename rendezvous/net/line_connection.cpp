@@ -157,6 +157,15 @@ void line_connection::close() {
   done_ = nullptr;
 }
 
+void line_connection::break_off() {
+  write_some();
+  close();
+}
+
+void line_connection::set_keep_alive(const keep_alive& limits) {
+  net::set_keep_alive(socket_.native_handle(), limits);
+}
+
 // The peer or the connection has ended.
 void line_connection::end(error_code error) {
   if (phase_ == phase::finishing) {

@@ -2,6 +2,7 @@
 
 #include "rendezvous/protocol/agent.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -74,6 +75,13 @@ void agent_session::take_line(std::string_view line) {
   owner_.on_message(*this, std::move(*message));
 }
 
+void agent_session::set_node_timeout(duration limit) {
+  connection_->set_stall_limit(limit);
+  net::keep_alive kernel;
+  kernel.idle = std::max(kernel.idle, std::chrono::ceil<std::chrono::seconds>(limit));
+  connection_->set_keep_alive(kernel);
+}
+
 void agent_session::reject(const std::string& text) {
   refuse(text);
   owner_.on_end(*this, text);
@@ -93,9 +101,8 @@ void agent_session::finish() {
   hello_timer_.reset();
   newcomers_->leave(place_);
   if (!connection_->is_open()) return;
-  // What has been sent reaches the peer also where this one is let go of.
   const auto leaving = newcomers_->enter([weak = std::weak_ptr(connection_)] {
-    if (const auto connection = weak.lock()) connection->close();
+    if (const auto connection = weak.lock()) connection->break_off();
   });
   connection_->finish(last_words_limit, [room = newcomers_, leaving] { room->leave(leaving); });
 }

@@ -47,7 +47,9 @@ class agent_session {
   connection_id id() const { return id_; }
   const std::string& peer_address() const { return peer_address_; }    // numeric
   const std::string& local_address() const { return local_address_; }  // numeric
-  void set_stall_limit(duration limit) { connection_->set_stall_limit(limit); }
+  // A peer that does not read is given as long as one that does not speak; and one whose machine
+  // has vanished is not noticed before: a cut of the network may be over by then.
+  void set_node_timeout(duration limit);
 
   void send(std::size_t kind, net::shared_bytes line) { connection_->send(kind, std::move(line)); }
 

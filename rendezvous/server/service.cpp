@@ -48,7 +48,7 @@ void service::when_no_agents(std::function<void()> handler) {
 }
 
 void service::notice_departure() {
-  if (!agents_.empty() || !on_no_agents_) return;
+  if (joined_count_ != 0 || !on_no_agents_) return;
   boost::asio::post(executor_, std::exchange(on_no_agents_, nullptr));
 }
 
@@ -99,8 +99,7 @@ void service::join(agent_session& from, hello greeting) {
     options.recovery_until = recovery_until_;
     found = runs_.try_emplace(greeting.run_id, std::move(options)).first;
   }
-  // A peer that does not read is given as long as one that does not speak.
-  from.set_stall_limit(greeting.settings.timing.node_timeout);
+  from.set_node_timeout(greeting.settings.timing.node_timeout);
   agent& who = agents_.at(id);
   who.run = &found->second;
   who.session_id = greeting.session;

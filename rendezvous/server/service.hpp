@@ -63,7 +63,8 @@ class service final : public agent_session::owner {
   // Of these have said hello; the others, and those that leave, are in the waiting room.
   std::size_t joined_count() const { return joined_count_; }
 
-  // Calls `handler` once, from the loop, when no agent is connected; one at a time.
+  // Calls `handler` once, from the loop, when no agent is connected that has said hello; one at a
+  // time.
   void when_no_agents(std::function<void()> handler);
 
   // The runs from `first` on, by name, with the first members of each, as far as a page goes.

@@ -134,13 +134,15 @@ def test_readers_that_do_not_read_keep_nobody_out(cluster, path):
 
 
 def timers_of(port):
-    """Of each connection that the daemon has accepted: is one of its timers the keep-alive's."""
+    """Of each connection that the daemon has accepted: seconds until the kernel asks the peer whether
+    it is there; none: it will not."""
     found = []
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         local, state, timer = (line.split()[index] for index in (1, 3, 5))
         if int(local.split(":")[1], 16) == port and state == "01":
-            found.append(timer.startswith("02:"))
-    return found
+            keeps_alive = timer.startswith("02:")
+            found.append(int(timer[3:], 16) // 100 if keeps_alive else None)
+    return sorted(found, key=lambda seconds: seconds or 0)
 
 
 def test_the_kernel_asks_every_peer_whether_it_is_still_there(cluster):
@@ -151,7 +153,12 @@ def test_the_kernel_asks_every_peer_whether_it_is_still_there(cluster):
     http = fill(daemon.port, 1, [HALF_HTTP])
     agent = agents(daemon.port, 1)
     assert is_welcome(agent[0])
-    wait_for("a keep-alive timer on each of 4", lambda: timers_of(daemon.port) == [True] * 4)
+    timers = wait_for("nothing else to be on its way",
+                      lambda: len(timers_of(daemon.port)) == 4 and timers_of(daemon.port))
+    assert None not in timers
+    assert all(30 <= seconds <= 60 for seconds in timers[:3]), timers
+    # An agent is given its hour: when a cut of the network is over it is still there.
+    assert 3000 <= timers[3] <= 3600, timers
     del silent, http
 
 
