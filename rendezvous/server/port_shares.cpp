@@ -7,7 +7,7 @@ namespace ddprun::server {
 port_shares::port_shares(std::size_t connections_max)
     : total_(std::max(connections_max, connections_min)) {
   const std::size_t part = total_ / 8;
-  shares_ = {std::min(part, newcomers_max / 4), total_ / 2, part, std::min(part, http_max)};
+  shares_ = {std::min(part, newcomers_max / 4), 3 * part, part, std::min(part, http_max)};
   most_ = {newcomers_max, total_, total_, http_max};
 }
 

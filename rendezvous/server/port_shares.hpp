@@ -1,8 +1,9 @@
 // Port shares say who may have one more of a port's connections: each kind of peer has a share that
 // the others cannot take, and what is nobody's share is for whoever comes first.
 //
-// Half is for agents: a running job must always be able to come back. Newcomers are all those who
-// have not said in full what they want, and those who are on their way out.
+// Agents have three eighths, for a running job must always be able to come back, the others one
+// each or less. Newcomers are all those who have not said in full what they want, and those who are
+// on their way out.
 //
 // Thread rule: pure.
 #pragma once

@@ -76,7 +76,7 @@ void server::accept_store(net::tcp::socket socket) {
   if (is_full) {
     turn_away(peer_kind::tcpstore,
               "of TCPStore the oldest that has asked for nothing, else the newest");
-    if (space_->arriving() >= store_exchanges_max) return;
+    if (space_->arriving_count() >= store_exchanges_max) return;
   }
   const error_code error = store_.serve(std::move(socket), space_, is_full);
   if (!error) return;
@@ -106,7 +106,8 @@ void server::accept_http(net::tcp::socket socket) {
 
 // Those that have not said hello and those that leave are newcomers; so are the door's.
 peer_counts server::counts() const {
-  return {newcomers_->size(), service_->joined_count(), space_->session_count(), readers_->size()};
+  return {newcomers_->size(), service_->joined_count(), space_->connection_count(),
+          readers_->size()};
 }
 
 void server::turn_away(peer_kind kind, const std::string& who) {

@@ -32,7 +32,7 @@ result<std::size_t> conversation::on_bytes(std::string_view bytes, tcpstore_repl
   std::size_t used = 0;
   while (used < bytes.size() && replies.bytes_left() <= unsent_bytes_max) {
     // A stranger is known by its first byte, whatever it says next.
-    if (!validated() && bytes[used] != static_cast<char>(opcode::validate)) {
+    if (!validated_ && bytes[used] != static_cast<char>(opcode::validate)) {
       return errc::wrong_protocol;
     }
     request parsed;
@@ -40,8 +40,8 @@ result<std::size_t> conversation::on_bytes(std::string_view bytes, tcpstore_repl
     if (outcome == request_parser::outcome::incomplete) break;
     if (outcome == request_parser::outcome::failed) return parser_.error();
     if (const error_code error = apply(parsed, replies)) return error;
-    if (parsed.code != opcode::validate && parsed.code != opcode::ping) stands_ = standing::user;
     used += parser_.consumed();
+    has_used_ = has_used_ || (parsed.code != opcode::validate && parsed.code != opcode::ping);
     if (!values_.woken().empty()) answer_own_wake(replies);
   }
   return used;
@@ -62,10 +62,10 @@ void conversation::answer_own_wake(tcpstore_replies& replies) {
 error_code conversation::apply(const request& request, tcpstore_replies& replies) {
   switch (request.code) {
     case opcode::validate:
-      if (validated() || request.number != protocol::tcpstore::validate_magic) {
+      if (validated_ || request.number != protocol::tcpstore::validate_magic) {
         return errc::wrong_protocol;
       }
-      stands_ = standing::validated;
+      validated_ = true;
       return {};
     case opcode::set:
       return values_.set(request[0], request[1]);

@@ -15,7 +15,6 @@
 #include "rendezvous/protocol/tcpstore_replies.hpp"
 
 #include <cstddef>
-#include <cstdint>
 #include <string_view>
 
 namespace ddprun::store {
@@ -38,14 +37,9 @@ class conversation {
   // The wait of this client is over: appends the reply.
   void on_woken(protocol::tcpstore::replies& replies);
 
-  // What the client has shown itself to be.
-  enum class standing : std::uint8_t {
-    stranger,   // has not said VALIDATE
-    validated,  // has said nothing but VALIDATE and PING
-    user,       // has used the store
-  };
-  standing stands() const { return stands_; }
-  bool validated() const { return stands_ != standing::stranger; }
+  bool validated() const { return validated_; }
+  // It has asked for something beyond VALIDATE and PING, which any stranger may say.
+  bool has_used() const { return has_used_; }
   core::key_value_store::client_id id() const { return id_; }
   // How many bytes `on_bytes` needs at least before it can use any.
   std::size_t bytes_wanted() const { return parser_.bytes_wanted(); }
@@ -64,7 +58,8 @@ class conversation {
   core::key_value_store& values_;
   protocol::tcpstore::request_parser parser_;
   core::key_value_store::client_id id_;
-  standing stands_ = standing::stranger;
+  bool validated_ = false;
+  bool has_used_ = false;
 };
 
 }  // namespace ddprun::store

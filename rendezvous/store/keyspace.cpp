@@ -45,12 +45,6 @@ void keyspace::notify_if_empty() {
   if (session_count_ == 0 && when_empty_) std::exchange(when_empty_, nullptr)();
 }
 
-bool keyspace::let_unused_go() {
-  if (unused_.empty()) return false;
-  unused_.front()->shared_from_this()->cut();
-  return true;
-}
-
 // Ending one session may end others that it wakes, so the list is walked by index.
 void keyspace::cut() {
   for (std::size_t id = 0; id < sessions_.size(); ++id) {
@@ -103,6 +97,34 @@ bool keyspace::cut_stalled() {
   session* const longest = stalled_.begin()->second;
   stalled_.erase(stalled_.begin());
   longest->give_up();
+  return true;
+}
+
+std::uint64_t keyspace::mute(session& member) {
+  mute_.emplace(++last_ticket_, silence{std::chrono::steady_clock::now(), &member});
+  count_mute();
+  return last_ticket_;
+}
+
+void keyspace::speaks(std::uint64_t ticket) {
+  if (mute_.erase(ticket) != 0) count_mute();
+}
+
+void keyspace::count_mute() {
+  mute_count_ = mute_.size();
+  const time_point oldest = mute_.empty() ? time_point::max() : mute_.begin()->second.since;
+  oldest_mute_ = oldest.time_since_epoch().count();
+}
+
+void keyspace::cut_mute(std::size_t mute_max, std::size_t connections_max) {
+  while (!mute_.empty() && (mute_.size() > mute_max || session_count_ > connections_max)) {
+    mute_.begin()->second.member->shared_from_this()->cut_mute();
+  }
+}
+
+bool keyspace::cut_oldest_mute() {
+  if (mute_.empty()) return false;
+  mute_.begin()->second.member->shared_from_this()->cut_mute();
   return true;
 }
 

@@ -2,7 +2,7 @@
 // or the daemon's own. Sessions share it, and keep it alive; whoever made it may end them all.
 //
 // Thread rule: everything of one keyspace, its sessions too, runs on one thread, that of their
-// reactor; only session_count() and what follows it may be called from others.
+// reactor; only the counts and oldest_mute() may be asked from others.
 // Ownership: by std::shared_ptr. It refers to its sessions without owning them.
 #pragma once
 
@@ -17,11 +17,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun::store {
@@ -56,18 +56,32 @@ class keyspace {
 
   core::key_value_store& values() { return values_; }
   const keyspace_options& options() const { return options_; }
-  // Connections, those included that are on their way here: between `arrives` and `has_arrived`.
-  std::size_t session_count() const {
-    return session_count_.load(std::memory_order_relaxed) + arriving();
-  }
-  std::size_t arriving() const { return arriving_.load(std::memory_order_relaxed); }
-  void arrives() { ++arriving_; }
-  void has_arrived() { --arriving_; }
+  std::size_t session_count() const { return session_count_.load(std::memory_order_relaxed); }
+  // Those that are on their way to the keyspace's thread among them; and of all, those that have
+  // said nothing yet but VALIDATE and PING.
+  std::size_t connection_count() const { return arriving_ + session_count_; }
+  std::size_t arriving_count() const { return arriving_; }
+  std::size_t mute_count() const { return arriving_ + mute_count_; }
+  // When the one of them that has said nothing for longest came; never, where there is none.
+  time_point oldest_mute() const { return time_point(duration(oldest_mute_.load())); }
 
-  // Closes the oldest connection that has asked for nothing: VALIDATE and PING are no use of the
-  // store. False where all have.
-  bool let_unused_go();
+  // A connection is on its way while this lives; may be made on any thread.
+  class arrival {
+   public:
+    explicit arrival(std::shared_ptr<keyspace> at) : at_(std::move(at)) { ++at_->arriving_; }
+    ~arrival() { --at_->arriving_; }
+    arrival(const arrival&) = delete;
+    arrival& operator=(const arrival&) = delete;
 
+   private:
+    std::shared_ptr<keyspace> at_;
+  };
+
+  // Closes those that have said nothing, the oldest first, until so few of them are left, and, as
+  // far as they go, so few connections. Clients that have used the store stay.
+  void cut_mute(std::size_t mute_max, std::size_t connections_max);
+  // The oldest of those; false where there is none.
+  bool cut_oldest_mute();
   // Closes every connection at once; replies that have not been sent are lost.
   void cut();
   // Sends what is queued and then ends the sending side of every connection; each is closed when
@@ -79,10 +93,6 @@ class keyspace {
   // For sessions only.
   void add(session& member, core::key_value_store::client_id id);
   void remove(core::key_value_store::client_id id);
-  // In order of age.
-  using place = std::list<session*>::iterator;
-  place add_unused(session& member) { return unused_.insert(unused_.end(), &member); }
-  void remove_unused(place whose) { unused_.erase(whose); }
   void notify_if_empty();
   // Answers every client whose wait is over.
   void deliver_wakes() {
@@ -95,6 +105,9 @@ class keyspace {
   // longest are the first to go.
   std::uint64_t stalled(session& member);
   void not_stalled(std::uint64_t ticket) { stalled_.erase(ticket); }
+  // A session that has begun, until `speaks` with the ticket returned here.
+  std::uint64_t mute(session& member);
+  void speaks(std::uint64_t ticket);
   std::size_t stalled_count() const { return stalled_.size(); }
   void release_buffered(std::size_t bytes);
   std::size_t buffered_bytes() const { return buffered_bytes_; }
@@ -109,6 +122,7 @@ class keyspace {
 
  private:
   void deliver_woken();
+  void count_mute();
   bool cut_stalled();
 
   keyspace_options options_;
@@ -119,12 +133,18 @@ class keyspace {
   std::unique_ptr<protocol::tcpstore::replies> replies_;
   std::vector<session*> sessions_;  // by client id; null where there is none
   std::vector<core::key_value_store::client_id> waking_;
-  std::list<session*> unused_;
   std::map<std::uint64_t, session*> stalled_;  // by ticket, which counts up
+  struct silence {
+    time_point since;
+    session* member;
+  };
+  std::map<std::uint64_t, silence> mute_;  // by ticket
   std::uint64_t last_ticket_ = 0;
   std::function<void()> when_empty_;
   std::atomic<std::size_t> session_count_ = 0;
   std::atomic<std::size_t> arriving_ = 0;
+  std::atomic<std::size_t> mute_count_ = 0;
+  std::atomic<duration::rep> oldest_mute_ = duration::max().count();
   std::size_t buffered_bytes_ = 0;
   bool delivering_ = false;
   bool finishing_ = false;

@@ -102,10 +102,10 @@ session::session(unique_fd socket, reactor& loop, std::shared_ptr<keyspace> spac
 // Destroyed with its reactor, a session has not ended yet; nobody is told then.
 session::~session() {
   if (!conversation_) return;
-  no_longer_unused();
   space_->remove(conversation_->id());
   space_->release_buffered(held_);
   space_->not_stalled(stalled_);
+  space_->speaks(mute_);
 }
 
 void session::start() {
@@ -117,8 +117,8 @@ void session::start() {
   }
   guarded([this] {
     loop_.set_deadline(socket_.get(), space_->options().validate_limit);
-    place_ = space_->add_unused(*this);
-    is_unused_ = true;
+    mute_ = space_->mute(*this);
+    is_mute_ = true;
   });
   if (conversation_ && space_->finishing()) finish();
 }
@@ -162,11 +162,12 @@ void session::read(bool more) {
 
 void session::process() {
   while (!finishing_) {
-    const auto before = conversation_->stands();
+    const bool was_validated = conversation_->validated();
     auto& pending = replies();
     const auto used = conversation_->on_bytes(unused_, pending);
     const bool more = pending.bytes_left() > conversation::unsent_bytes_max;
-    if (conversation_->stands() != before) note_standing(before);
+    if (!was_validated && conversation_->validated()) loop_.clear_deadline(socket_.get());
+    if (is_mute_ && conversation_->has_used()) speaks();
     send(pending);
     space_->deliver_wakes();
     if (!conversation_ || given_up_) return;
@@ -180,15 +181,6 @@ void session::process() {
   } else if (buffer_) {
     drop_buffer();
   }
-}
-
-void session::note_standing(conversation::standing before) {
-  if (before == conversation::standing::stranger) loop_.clear_deadline(socket_.get());
-  if (conversation_->stands() == conversation::standing::user) no_longer_unused();
-}
-
-void session::no_longer_unused() {
-  if (std::exchange(is_unused_, false)) space_->remove_unused(place_);
 }
 
 protocol::tcpstore::replies& session::replies() {
@@ -260,6 +252,15 @@ void session::finish() {
 
 void session::cut() {
   end(boost::asio::error::operation_aborted);
+}
+
+void session::speaks() {
+  is_mute_ = false;
+  space_->speaks(mute_);
+}
+
+void session::cut_mute() {
+  end(errc::connection_silent);
 }
 
 void session::give_up() {
@@ -343,7 +344,6 @@ void session::report(error_code reason) const {
 void session::end(error_code reason) {
   if (!conversation_) return;
   report(reason);
-  no_longer_unused();
   const auto keep = shared_from_this();
   loop_.remove(socket_.get());
   socket_.reset();
@@ -351,6 +351,7 @@ void session::end(error_code reason) {
   conversation_.reset();
   space_->release_buffered(std::exchange(held_, 0));
   space_->not_stalled(stalled_);
+  speaks();
   buffer_.reset();
   unused_ = {};
   // This session lives until the loop has told others, who may need the room.

@@ -48,6 +48,8 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   void wake();
   void finish();
   void cut();
+  // It has said nothing, and another wants its place.
+  void cut_mute();
   // Memory is short, and this client takes nothing, or sends nothing: frees what is held for it at
   // once. The end comes from the loop, for who asks may be in the middle of a change.
   void give_up();
@@ -56,9 +58,8 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   template <typename Step>
   void guarded(Step step);
   void read(bool more);
+  void speaks();
   void process();
-  void note_standing(conversation::standing before);
-  void no_longer_unused();
   void send(protocol::tcpstore::replies& pending);
   void await_writable();
   void is_writable();
@@ -77,7 +78,7 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   bool awaits_writable_ = false;
   bool given_up_ = false;
   bool finishing_ = false;
-  bool is_unused_ = false;  // its client has used nothing of the store yet
+  bool is_mute_ = false;  // its client has asked for nothing yet
   std::shared_ptr<keyspace> space_;
   std::optional<conversation> conversation_;  // none: the session has ended
   // Those that could not be sent; none while the client takes them.
@@ -89,7 +90,7 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   std::size_t capacity_ = 0;
   reactor& loop_;
   std::size_t held_ = 0;       // bytes charged to the keyspace
-  keyspace::place place_;      // while it is unused
+  std::uint64_t mute_ = 0;     // the keyspace's ticket while it is mute
   std::uint64_t stalled_ = 0;  // the keyspace's ticket, while something is held for the client
 };
 

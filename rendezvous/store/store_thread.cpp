@@ -8,33 +8,20 @@
 #include <utility>
 
 namespace ddprun::store {
-namespace {
-
-// An accepted connection on its way to the store's thread. A std::function must be copyable, which
-// this is not: it is shared.
-struct arrival {
-  explicit arrival(std::shared_ptr<keyspace> where) : space(std::move(where)) { space->arrives(); }
-  ~arrival() { space->has_arrived(); }
-  arrival(const arrival&) = delete;
-  arrival& operator=(const arrival&) = delete;
-
-  std::shared_ptr<keyspace> space;
-  unique_fd socket;
-};
-
-}  // namespace
 
 error_code store_thread::serve(net::tcp::socket socket, std::shared_ptr<keyspace> space,
                                bool in_place_of_another) {
   error_code error = start();
   if (error) return error;
   try {
-    const auto held = std::make_shared<arrival>(std::move(space));
-    held->socket.reset(socket.release(error));
+    // Its own shared pointer: a std::function must be copyable, a descriptor is not.
+    const auto held = std::make_shared<unique_fd>();
+    held->reset(socket.release(error));
     if (error) return error;
-    post([held, loop = reactor_.get(), in_place_of_another] {
-      if (in_place_of_another && !held->space->let_unused_go()) return;
-      start_session(std::move(held->socket), *loop, held->space);
+    const auto arrival = std::make_shared<keyspace::arrival>(space);
+    post([held, loop = reactor_.get(), space, arrival, in_place_of_another]() mutable {
+      if (in_place_of_another && !space->cut_oldest_mute()) return;
+      start_session(std::move(*held), *loop, std::move(space));
     });
     return {};
   } catch (const std::bad_alloc&) {

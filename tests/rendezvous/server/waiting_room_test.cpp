@@ -82,21 +82,21 @@ TEST_CASE("each kind of peer has a share that the others cannot take") {
         ++open;
       }
       CHECK(open <= shares.total());
-      const std::size_t part = peer_kind(kind) == peer_kind::agent ? 2 : 8;
+      const std::size_t parts = peer_kind(kind) == peer_kind::agent ? 3 : 1;
       const std::size_t limit = peer_kind(kind) == peer_kind::http ? port_shares::http_max
                                 : peer_kind(kind) == peer_kind::newcomer
                                     ? port_shares::newcomers_max / 4
                                     : shares.total();
-      CHECK(now[kind] >= std::min(shares.total() / part, limit));
+      CHECK(now[kind] >= std::min(parts * (shares.total() / 8), limit));
     }
   }
 }
 
 TEST_CASE("what is nobody's share is for whoever comes first") {
-  const port_shares shares(80);  // 10, 40, 10, 10
-  CHECK(shares.admit(peer_kind::tcpstore, {0, 0, 19, 0}));
-  CHECK_FALSE(shares.admit(peer_kind::tcpstore, {0, 0, 20, 0}));
-  CHECK_FALSE(shares.admit(peer_kind::tcpstore, {11, 0, 19, 0}));
+  const port_shares shares(80);  // 10, 30, 10, 10
+  CHECK(shares.admit(peer_kind::tcpstore, {0, 0, 29, 0}));
+  CHECK_FALSE(shares.admit(peer_kind::tcpstore, {0, 0, 30, 0}));
+  CHECK_FALSE(shares.admit(peer_kind::tcpstore, {11, 0, 29, 0}));
   CHECK(shares.admit(peer_kind::agent, {10, 49, 10, 10}));
   CHECK_FALSE(shares.admit(peer_kind::agent, {10, 50, 10, 10}));
 }
