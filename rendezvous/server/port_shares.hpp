@@ -24,6 +24,8 @@ class port_shares {
   // itself holds as many newcomers again.
   static constexpr std::size_t newcomers_max = 4096;
   static constexpr std::size_t http_max = 64;
+  // Of newcomers and of TCPStore; more is not kept for them.
+  static constexpr std::size_t share_max = 256;
 
   // Of no fewer connections than `connections_min`: each kind has one at least.
   static constexpr std::size_t connections_min = 8;
@@ -31,6 +33,10 @@ class port_shares {
 
   bool admit(peer_kind kind, const peer_counts& now) const;
   std::size_t total() const { return total_; }
+  // So many are sure to find room.
+  std::size_t share(peer_kind kind) const { return shares_[static_cast<std::size_t>(kind)]; }
+  // So many find room while the others take no more than their shares.
+  std::size_t most(peer_kind kind) const;
 
  private:
   std::size_t total_;

@@ -1,8 +1,9 @@
 """The daemon's one port at a small limit of open files: whoever fills it, the others are served
-from the share of their protocol, /healthz answers, agents join and come back, memory stays small."""
+by the share of their protocol, /healthz answers, agents come and come back, memory stays small."""
 
 import contextlib
 import json
+import os
 import re
 import socket
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from tests.cluster.test_http import get
 from tests.cluster.test_store_memory import PING, SET, VALIDATE, Client, request
 from tests.cluster.test_strangers import many_descriptors, sanitized  # noqa: F401 (a fixture)
-from tests.support.cluster import LIMIT, resident_kb, wait_for
+from tests.support.cluster import LIMIT, Program, resident_kb, wait_for
 
 HELLO = b'{"type":"hello","protocol":1,"run_id":"'
 HALF_HTTP = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Half: "
@@ -134,8 +135,8 @@ def test_readers_that_do_not_read_keep_nobody_out(cluster, path):
 
 
 def timers_of(port):
-    """Of each connection that the daemon has accepted: seconds until the kernel asks the peer whether
-    it is there; none: it will not."""
+    """Of each connection that the daemon has accepted: seconds until the kernel asks whether its
+    peer is still there; none: it will not, or waits for an answer."""
     found = []
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         local, state, timer = (line.split()[index] for index in (1, 3, 5))
@@ -153,13 +154,34 @@ def test_the_kernel_asks_every_peer_whether_it_is_still_there(cluster):
     http = fill(daemon.port, 1, [HALF_HTTP])
     agent = agents(daemon.port, 1)
     assert is_welcome(agent[0])
-    timers = wait_for("nothing else to be on its way",
-                      lambda: len(timers_of(daemon.port)) == 4 and timers_of(daemon.port))
-    assert None not in timers
+
+    def look():
+        found = timers_of(daemon.port)
+        return len(found) == 4 and None not in found and found
+
+    timers = wait_for("a keep-alive timer on each of 4", look)
     assert all(30 <= seconds <= 60 for seconds in timers[:3]), timers
     # An agent is given its hour: when a cut of the network is over it is still there.
     assert 3000 <= timers[3] <= 3600, timers
     del silent, http
+
+
+@pytest.mark.skipif(not os.environ.get("DDPRUN_TEST_SLOW"), reason="takes two minutes")
+def test_clients_on_a_host_that_vanishes_give_their_places_back(cluster, make_hosts):
+    hosts = make_hosts(2)
+    daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
+    says = "".join(f"\\x{byte:02x}" for byte in VALIDATE + request(SET, b"/k", b"v"))
+    talk = f"exec 3<>/dev/tcp/{hosts[0].address}/29400; printf '{says}' >&3; exec sleep 10000"
+    for number in range(3):
+        Program(cluster, f"client-{number}", ["bash", "-c", talk], prefix=hosts[1].prefix)
+
+    def connected():
+        return sum("ESTAB" in line for line in hosts[0].sockets())
+
+    wait_for("three clients", lambda: connected() == 3)
+    hosts[1].cut()
+    wait_for("their places to be free", lambda: connected() == 0, 300)
+    assert daemon.running()
 
 
 @pytest.mark.skipif(sanitized(), reason="a sanitizer's own memory counts")

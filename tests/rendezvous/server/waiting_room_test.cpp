@@ -82,11 +82,11 @@ TEST_CASE("each kind of peer has a share that the others cannot take") {
         ++open;
       }
       CHECK(open <= shares.total());
+      CHECK(now[kind] >= shares.share(peer_kind(kind)));
       const std::size_t parts = peer_kind(kind) == peer_kind::agent ? 3 : 1;
-      const std::size_t limit = peer_kind(kind) == peer_kind::http ? port_shares::http_max
-                                : peer_kind(kind) == peer_kind::newcomer
-                                    ? port_shares::newcomers_max / 4
-                                    : shares.total();
+      const std::size_t limit = peer_kind(kind) == peer_kind::agent  ? shares.total()
+                                : peer_kind(kind) == peer_kind::http ? port_shares::http_max
+                                                                     : port_shares::share_max;
       CHECK(now[kind] >= std::min(parts * (shares.total() / 8), limit));
     }
   }
@@ -94,6 +94,8 @@ TEST_CASE("each kind of peer has a share that the others cannot take") {
 
 TEST_CASE("what is nobody's share is for whoever comes first") {
   const port_shares shares(80);  // 10, 30, 10, 10
+  CHECK(shares.most(peer_kind::tcpstore) == 30);
+  CHECK(shares.most(peer_kind::agent) == 50);
   CHECK(shares.admit(peer_kind::tcpstore, {0, 0, 29, 0}));
   CHECK_FALSE(shares.admit(peer_kind::tcpstore, {0, 0, 30, 0}));
   CHECK_FALSE(shares.admit(peer_kind::tcpstore, {11, 0, 29, 0}));
