@@ -156,6 +156,7 @@ hello agent::greeting() const {
   words.host = short_host_name();
   words.worker_count = identity_.worker_count;
   words.node_rank = options_.node_rank;
+  words.role = options_.role;
   words.address = options_.local_address;
   words.settings = options_.settings;
   return words;

@@ -41,17 +41,17 @@ environment_map worker_environment(const launch_options& options, const worker_r
     variables.insert_or_assign(std::string(name), std::move(value));
   };
   const auto number = [](auto value) { return std::to_string(value); };
-  const std::string rank = number(place.rank_first + local_rank);
+  const role_ranks in_role = place.in_role.value_or(role_ranks{place.rank_first, place.world_size});
 
-  set("RANK", rank);
+  set("RANK", number(place.rank_first + local_rank));
   set("LOCAL_RANK", number(local_rank));
   set("GROUP_RANK", number(place.slot));
-  set("ROLE_RANK", rank);  // all nodes have the same role
+  set("ROLE_RANK", number(in_role.rank_first + local_rank));
   set("ROLE_NAME", options.role);
   set("WORLD_SIZE", number(place.world_size));
   set("LOCAL_WORLD_SIZE", number(round.worker_count));
   set("GROUP_WORLD_SIZE", number(place.group_world_size));
-  set("ROLE_WORLD_SIZE", number(place.world_size));
+  set("ROLE_WORLD_SIZE", number(in_role.world_size));
   set("MASTER_ADDR", place.master_address);
   set("MASTER_PORT", number(place.master_port));
   set("TORCHELASTIC_RESTART_COUNT", number(round.restarts_used));

@@ -1,6 +1,7 @@
 // A round at one node: the leader's service, the place, the spawn, and how the workers end.
 #include "rendezvous/core/cause.hpp"
 #include "rendezvous/core/member_state.hpp"
+#include "rendezvous/core/peer_words.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -100,10 +101,9 @@ void member::state::take_place(const assignment& value) {
   place = value;
   group_world_size = value.group_world_size;
   const bool leads = value.slot == 0;
-  const std::uint64_t rank_end = std::uint64_t{value.rank_first} + options.greeting.worker_count;
   const bool sound =
       value.slot < value.group_world_size && value.group_world_size <= nodes_per_run_max &&
-      rank_end <= value.world_size &&
+      has_ranks_for(value, options.greeting.worker_count) &&
       (leads ? service_port != 0 : value.tether_port != 0 && !value.master_address.empty());
   if (!sound) {
     ddprun::cause why;

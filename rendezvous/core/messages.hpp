@@ -22,6 +22,9 @@ namespace ddprun {
 
 inline constexpr std::uint32_t agent_protocol_version = 1;
 inline constexpr std::size_t line_bytes_max = 64 * 1024;
+// Of the first line that an agent says: whoever says it is still a stranger. All that an agent may
+// have to say in it takes 9 KB, and 33 KB if each byte of a tail has to be escaped.
+inline constexpr std::size_t hello_bytes_max = 48 * 1024;
 // Of numbers that grow: exact in every JSON reader. What a daemon counts on from what a peer says
 // starts at half of it at most, so that it never gets there.
 inline constexpr std::uint64_t count_max = std::uint64_t{1} << 53;
@@ -49,6 +52,13 @@ struct cause {
   bool operator==(const cause&) const = default;
 };
 
+// The ranks of a node's workers among those of its own role.
+struct role_ranks {
+  std::uint32_t rank_first = 0;  // of its local rank 0
+  std::uint32_t world_size = 1;  // workers with that role in the round
+  bool operator==(const role_ranks&) const = default;
+};
+
 // A member's place in a round. Constant in size, whatever the size of the world.
 struct assignment {
   std::uint32_t slot = 0;              // group rank
@@ -60,6 +70,7 @@ struct assignment {
   std::uint16_t tether_port = 0;      // the leader's service; may equal master_port
   std::string leader_node;            // label, for messages
   std::vector<std::string> nccl_ids;  // base64, at most nccl_ids_max
+  std::optional<role_ranks> in_role;  // none: all workers of the round have one role
   bool operator==(const assignment&) const = default;
 };
 
@@ -99,6 +110,7 @@ struct hello {
   std::string host;
   std::uint32_t worker_count = 1;          // workers it starts
   std::optional<std::uint32_t> node_rank;  // hint for the order of ranks
+  std::string role = "default";            // of its workers
   std::string address;                     // --local-addr; empty: not given
   std::string own_address;                 // of its socket towards the daemon
   bool hosts_daemon = false;               // the daemon that it speaks to lives in its process

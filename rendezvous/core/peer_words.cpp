@@ -17,8 +17,7 @@ std::string over(std::string_view name, std::uint64_t value, std::uint64_t most)
 std::string problem_of(const assignment& place, std::uint32_t nodes_max,
                        std::uint32_t worker_count) {
   const bool is_sound = place.slot < place.group_world_size &&
-                        place.group_world_size <= nodes_max &&
-                        std::uint64_t{place.rank_first} + worker_count <= place.world_size &&
+                        place.group_world_size <= nodes_max && has_ranks_for(place, worker_count) &&
                         place.nccl_ids.size() <= nccl_ids_max;
   if (is_sound) return {};
   return "group rank " + std::to_string(place.slot) + " of " +
@@ -28,6 +27,15 @@ std::string problem_of(const assignment& place, std::uint32_t nodes_max,
 }
 
 }  // namespace
+
+bool has_ranks_for(const assignment& place, std::uint32_t worker_count) {
+  const auto fit = [worker_count](std::uint64_t rank_first, std::uint32_t world_size) {
+    return rank_first + worker_count <= world_size;
+  };
+  return fit(place.rank_first, place.world_size) &&
+         (!place.in_role || (fit(place.in_role->rank_first, place.in_role->world_size) &&
+                             place.in_role->world_size <= place.world_size));
+}
 
 std::string problem_of(const hello& greeting) {
   if (!greeting.session) return "the session is missing";
@@ -71,6 +79,7 @@ std::string first_change(const hello& first, const hello& again) {
   if (first.host != again.host) return "host name";
   if (first.worker_count != again.worker_count) return "number of workers";
   if (first.node_rank != again.node_rank) return "node rank";
+  if (first.role != again.role) return "role";
   if (first.settings != again.settings) return "settings";
   if (first.hosts_daemon != again.hosts_daemon) return "daemon";
   return {};

@@ -16,6 +16,9 @@ namespace ddprun::core {
 // A hello's fixed part and settings, and what its state says in the light of these.
 std::string problem_of(const hello& greeting);
 
+// Whether ranks for `worker_count` workers are in it, over all and within their role.
+bool has_ranks_for(const assignment& place, std::uint32_t worker_count);
+
 // `greeting` is its sender's.
 std::string problem_of(const status& said, const hello& greeting);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 namespace ddprun::core {
 namespace {
@@ -34,6 +35,24 @@ bool comes_before(const rank_candidate& left, const rank_candidate& right) {
   if (left_hint != right_hint) return left_hint < right_hint;
   if (left.host != right.host) return natural_less(left.host, right.host);
   return left.join_order < right.join_order;
+}
+
+// Where all have one role, which is nearly always, nothing is said of it.
+void rank_within_roles(const std::vector<rank_candidate>& candidates,
+                       std::vector<rank_place>& places) {
+  std::map<std::string_view, std::uint32_t> counts;
+  for (const rank_place& place : places) {
+    const rank_candidate& candidate = candidates[place.candidate];
+    counts[candidate.role] += candidate.worker_count;
+  }
+  if (counts.size() <= 1) return;
+  std::map<std::string_view, std::uint32_t> placed;
+  for (rank_place& place : places) {
+    const rank_candidate& candidate = candidates[place.candidate];
+    std::uint32_t& rank_first = placed[candidate.role];
+    place.in_role = {rank_first, counts[candidate.role]};
+    rank_first += candidate.worker_count;
+  }
 }
 
 }  // namespace
@@ -95,9 +114,10 @@ rank_assignment assign_ranks(const std::vector<rank_candidate>& candidates,
   rank_assignment result;
   result.places.reserve(order.size());
   for (const std::size_t index : order) {
-    result.places.push_back({index, result.world_size});
+    result.places.push_back({index, result.world_size, std::nullopt});
     result.world_size += candidates[index].worker_count;
   }
+  rank_within_roles(candidates, result.places);
   return result;
 }
 

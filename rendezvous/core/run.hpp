@@ -108,6 +108,7 @@ struct member_view {
   std::string node;
   std::string host;
   std::string address;
+  std::string role;
   std::uint32_t worker_count = 0;
   std::optional<std::uint32_t> slot;
   std::optional<std::uint32_t> rank_first;

@@ -136,7 +136,7 @@ std::vector<rank_candidate> rank_candidates(const std::vector<node*>& from) {
   candidates.reserve(from.size());
   for (const node* const who : from) {
     candidates.push_back({who->greeting.host, who->greeting.node_rank, who->last_slot, who->order,
-                          who->greeting.worker_count});
+                          who->greeting.worker_count, who->greeting.role});
   }
   return candidates;
 }
@@ -175,6 +175,7 @@ bool run::state::start_round(settings_group& group) {
     node& member = *from[place.candidate];
     member.slot = member.last_slot = static_cast<std::uint32_t>(members.size());
     member.rank_first = place.rank_first;
+    member.in_role = place.in_role;
     member.was_told = told::nothing;
     member.succeeded = false;
     member.phase = member_phase::joined;
@@ -204,6 +205,14 @@ bool run::state::start_round(settings_group& group) {
                              leader.label());
   excuse_excess();
   return true;
+}
+
+assignment run::state::place_of(const node& member) const {
+  assignment place = common;
+  place.slot = *member.slot;
+  place.rank_first = member.rank_first;
+  place.in_role = member.in_role;
+  return place;
 }
 
 // A restarted daemon lets everybody wait, as it cannot know yet how many there will be.

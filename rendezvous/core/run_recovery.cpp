@@ -108,6 +108,7 @@ void run::state::keep_round(const std::vector<node*>& claimants) {
     members[place.slot] = who;
     who->slot = who->last_slot = place.slot;
     who->rank_first = place.rank_first;
+    who->in_role = place.in_role;
     who->was_told = told::run;
   }
   common = *members.front()->state.place;

@@ -80,6 +80,7 @@ struct node {
   std::optional<std::uint32_t> slot;
   std::optional<std::uint32_t> last_slot;  // in the newest round that was chosen
   std::uint32_t rank_first = 0;
+  std::optional<role_ranks> in_role;
   told was_told = told::nothing;
   member_phase phase = member_phase::joined;
   bool down = false;         // no worker of the round lives there
@@ -283,27 +284,28 @@ struct run::state {
   void choose();
   void fix_settings(settings_group& group);
   bool start_round(settings_group& group);
+  assignment place_of(const node& member) const;
   void excuse_excess();
 
-  // run_round.cpp: rules 3 and 4.
+  // run_round.cpp: rules 3, 4 and 8.
   void on_member_status(node& who, const status& before);
   void on_progress(node& who);
   void assign_all();
-  assignment place_of(const node& member) const;
   void set_phase(node& member, member_phase next);
   void note_success(node& member);
   void join_restarts(const node& who);
-  void end_round(const cause* trigger, duration grace, std::string text);
   void on_start_timeout();
   void on_unasked_end(node& who);
-  void on_stop_status(node& who);
   void remember_loss();
+
+  // run_stop.cpp: rules 4 and 6.
+  void end_round(const cause* trigger, duration grace, std::string text);
+  void on_stop_status(node& who);
   std::optional<time_point> stop_overdue_at() const;
   void on_stop_overdue();
   void end_of_stop();
   bool charge(const std::optional<cause>& why);
   void leave_round();
-
   bool shows_stop(const node& member, const status& said) const;
 
   // run_causes.cpp

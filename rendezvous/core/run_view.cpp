@@ -173,6 +173,7 @@ member_view run::state::member_seen(const node& who, time_point at) const {
   one.node = who.label();
   one.host = who.greeting.host;
   one.address = who.peer_address;
+  one.role = who.greeting.role;
   one.worker_count = who.greeting.worker_count;
   one.slot = who.slot;
   if (who.slot) one.rank_first = who.rank_first;

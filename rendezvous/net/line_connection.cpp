@@ -53,6 +53,10 @@ void line_connection::read_some() {
       reader_.append({chunk.data(), size});
       if (!give_lines()) return;
     }
+    if (phase_ == phase::open && handlers_.on_unfinished) {
+      handlers_.on_unfinished(reader_.memory());
+      if (phase_ == phase::closed) return;
+    }
     if (size < chunk.size()) break;
   }
   wait_to_read();
@@ -151,6 +155,15 @@ void line_connection::close() {
   if (timer_) timer_->cancel();
   queue_.clear();
   done_ = nullptr;
+}
+
+void line_connection::break_off() {
+  write_some();
+  close();
+}
+
+void line_connection::set_keep_alive(const keep_alive& limits) {
+  net::set_keep_alive(socket_.native_handle(), limits);
 }
 
 // The peer or the connection has ended.

@@ -15,6 +15,7 @@
 #pragma once
 
 #include "rendezvous/core/types.hpp"
+#include "rendezvous/net/keep_alive.hpp"
 #include "rendezvous/net/types.hpp"
 #include "rendezvous/net/write_queue.hpp"
 #include "rendezvous/protocol/line_reader.hpp"
@@ -31,6 +32,8 @@ namespace ddprun::net {
 struct line_handlers {
   std::function<void(std::string_view line)> on_line;
   std::function<void(error_code error)> on_end;  // at most once, and nothing after it
+  // After each read: so many bytes of memory the line takes that has begun. May be empty.
+  std::function<void(std::size_t bytes)> on_unfinished;
 };
 
 class line_connection : public std::enable_shared_from_this<line_connection> {
@@ -53,8 +56,14 @@ class line_connection : public std::enable_shared_from_this<line_connection> {
   // At once; nothing more is sent, and `done` of a `finish` is not called.
   void close();
 
+  // Sends what the system takes at once, then closes.
+  void break_off();
+
   bool is_open() const { return phase_ == phase::open; }
   void set_stall_limit(duration limit) { stall_limit_ = limit; }
+  void set_keep_alive(const keep_alive& limits);
+  // Of a line from the peer, from the next on; `line_bytes_max` else.
+  void set_line_limit(std::size_t bytes) { reader_.set_bytes_max(bytes); }
 
   // Bytes of a line that has begun and not ended: for a message about a stranger.
   std::string_view unfinished_line() const { return reader_.unfinished(); }

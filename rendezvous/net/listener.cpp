@@ -94,6 +94,7 @@ result<std::uint16_t> listener::open(const std::string& address, std::uint16_t p
     problem = "cannot listen on " + endpoint_text(endpoint) + ": " + error.message();
     return error;
   }
+  set_keep_alive(state_->acceptor.native_handle(), keep_alive_);
   return state_->acceptor.local_endpoint().port();
 }
 

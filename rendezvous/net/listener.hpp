@@ -2,12 +2,14 @@
 //
 // Without an address it listens on all of them, IPv6 and IPv4 on one socket ([::], or 0.0.0.0 where
 // the host has no IPv6). When the process is out of descriptors it says so once, pauses, and goes
-// on: the connections wait in the backlog.
+// on: the connections wait in the backlog. Peers whose machines vanish are noticed
+// (keep_alive.hpp).
 //
 // Thread rule: one thread, that of the executor. Handlers come from the loop; after `close` or
 // destruction there is none. Ownership: the socket's; accepted sockets belong to the handler.
 #pragma once
 
+#include "rendezvous/net/keep_alive.hpp"
 #include "rendezvous/net/types.hpp"
 
 #include <functional>
@@ -25,7 +27,8 @@ struct listener_handlers {
 
 class listener {
  public:
-  explicit listener(executor where) : executor_(std::move(where)) {}
+  explicit listener(executor where, keep_alive limits = {})
+      : executor_(std::move(where)), keep_alive_(limits) {}
   ~listener() { close(); }
   listener(const listener&) = delete;
   listener& operator=(const listener&) = delete;
@@ -42,6 +45,7 @@ class listener {
 
  private:
   executor executor_;
+  keep_alive keep_alive_;
   std::shared_ptr<state> state_;
 };
 

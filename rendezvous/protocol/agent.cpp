@@ -31,11 +31,17 @@ void read(fields& from, cause& value) {
   from.text("tail", value.tail, tail_bytes_max);
 }
 
+void read(fields& from, role_ranks& value) {
+  from.u32("rank_first", value.rank_first);
+  from.number("world_size", value.world_size, 1, std::numeric_limits<std::uint32_t>::max());
+}
+
 void read(fields& from, assignment& value) {
   from.u32("slot", value.slot);
   from.number("group_world_size", value.group_world_size, 1, nodes_per_run_max);
   from.u32("rank_first", value.rank_first);
   from.number("world_size", value.world_size, 1, std::numeric_limits<std::uint32_t>::max());
+  read_object(from, "in_role", value.in_role);
   from.label("master_address", value.master_address);
   from.port("master_port", value.master_port);
   from.port("tether_port", value.tether_port);
@@ -129,6 +135,7 @@ void read(fields& from, hello& value) {
   from.label("host", value.host);
   from.number("worker_count", value.worker_count, 1, workers_per_node_max);
   from.u32("node_rank", value.node_rank);
+  from.label("role", value.role);
   from.label("address", value.address);
   from.label("own_address", value.own_address);
   from.flag("hosts_daemon", value.hosts_daemon);

@@ -111,6 +111,12 @@ void write(std::string& line, const assignment& value) {
   object.number("group_world_size", value.group_world_size);
   object.number("rank_first", value.rank_first);
   object.number("world_size", value.world_size);
+  if (value.in_role) {
+    object.name("in_role");
+    json_writer ranks(line);
+    ranks.number("rank_first", value.in_role->rank_first);
+    ranks.number("world_size", value.in_role->world_size);
+  }
   object.text_if_any("master_address", name_of(value.master_address));
   object.number_if_not("master_port", value.master_port, 0);
   object.number_if_not("tether_port", value.tether_port, 0);
@@ -197,6 +203,7 @@ struct line_of {
     object.text_if_any("host", name_of(value.host));
     object.number("worker_count", value.worker_count);
     if (value.node_rank) object.number("node_rank", *value.node_rank);
+    if (value.role != hello().role) object.text("role", name_of(value.role));
     object.text_if_any("address", name_of(value.address));
     object.text_if_any("own_address", name_of(value.own_address));
     object.flag_if("hosts_daemon", value.hosts_daemon);
@@ -286,13 +293,13 @@ struct line_of {
   }
 };
 
-std::string encode_any(const auto& message) {
+std::string encode_any(const auto& message, std::size_t bytes_wanted = line_bytes_max) {
   std::string line;
   for (const tails room : {tails::all, tails::first_only, tails::none}) {
     line.clear();
     std::visit(line_of{line, room}, message);
     line += '\n';
-    if (line.size() <= line_bytes_max) break;
+    if (line.size() <= bytes_wanted) break;
   }
   // The other texts are bounded so that a line without tails always fits.
   DDPRUN_ASSERT(line.size() <= line_bytes_max);
@@ -302,7 +309,8 @@ std::string encode_any(const auto& message) {
 }  // namespace
 
 std::string encode(const agent_message& message) {
-  return encode_any(message);
+  const bool is_first = std::holds_alternative<hello>(message);
+  return encode_any(message, is_first ? hello_bytes_max : line_bytes_max);
 }
 std::string encode(const daemon_message& message) {
   return encode_any(message);

@@ -20,6 +20,9 @@ class line_reader {
  public:
   explicit line_reader(std::size_t bytes_max = line_bytes_max) : bytes_max_(bytes_max) {}
 
+  // Of lines from the next on; one that has begun included.
+  void set_bytes_max(std::size_t bytes) { bytes_max_ = bytes; }
+
   void append(std::string_view bytes);
 
   // The next whole line, without its "\n" or "\r\n". None: more bytes are needed, or `too_long`.
@@ -27,6 +30,11 @@ class line_reader {
 
   // A line, with its newline, is over the limit: the stream cannot be read on.
   bool too_long() const { return too_long_; }
+
+  // Bytes of memory that it takes.
+  std::size_t memory() const {
+    return buffer_.capacity() > std::string().capacity() ? buffer_.capacity() : 0;
+  }
 
   // Bytes of the line that has begun.
   std::string_view unfinished() const { return std::string_view(buffer_).substr(begin_); }

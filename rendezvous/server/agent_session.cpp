@@ -2,6 +2,7 @@
 
 #include "rendezvous/protocol/agent.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -14,16 +15,22 @@ constexpr int refused_exit_code = 64;
 }  // namespace
 
 agent_session::agent_session(net::tcp::socket socket, connection_id id, owner& whom,
-                             duration hello_limit, duration stall_limit)
-    : id_(id), owner_(whom) {
+                             std::shared_ptr<waiting_room> newcomers, duration hello_limit,
+                             duration stall_limit)
+    : id_(id), owner_(whom), newcomers_(std::move(newcomers)) {
   hello_timer_ = std::make_unique<boost::asio::steady_timer>(socket.get_executor());
   net::line_handlers handlers;
   handlers.on_line = [this](std::string_view line) { take_line(line); };
   handlers.on_end = [this](error_code error) { end(error.message()); };
+  handlers.on_unfinished = [this](std::size_t bytes) {
+    if (hello_timer_) newcomers_->hold(place_, bytes);
+  };
   connection_ =
       std::make_shared<net::line_connection>(std::move(socket), std::move(handlers), stall_limit);
   peer_address_ = connection_->peer_address();
   local_address_ = connection_->local_address();
+  connection_->set_line_limit(hello_bytes_max);
+  place_ = newcomers_->enter([this] { let_go(); });
   hello_timer_->expires_after(hello_limit);
   // Whether the session still waits is asked of what the handler holds itself: when the wait was
   // ended in the same moment, the session may be gone.
@@ -37,8 +44,14 @@ agent_session::agent_session(net::tcp::socket socket, connection_id id, owner& w
 }
 
 agent_session::~agent_session() {
+  newcomers_->leave(place_);
   // One that has finished goes on by itself until its last words have left.
   if (connection_->is_open()) connection_->close();
+}
+
+void agent_session::let_go() {
+  connection_->close();
+  end("it was the oldest of many that had not said hello in full");
 }
 
 // The owner may destroy this session in each call: they are the last thing that happens here.
@@ -57,7 +70,16 @@ void agent_session::take_line(std::string_view line) {
   if (is_first && !opens) return reject("the first message of a session is its hello");
   if (!is_first && opens) return reject("a session says hello once");
   hello_timer_.reset();
+  newcomers_->leave(place_);
+  connection_->set_line_limit(line_bytes_max);
   owner_.on_message(*this, std::move(*message));
+}
+
+void agent_session::set_node_timeout(duration limit) {
+  connection_->set_stall_limit(limit);
+  net::keep_alive kernel;
+  kernel.idle = std::max(kernel.idle, std::chrono::ceil<std::chrono::seconds>(limit));
+  connection_->set_keep_alive(kernel);
 }
 
 void agent_session::reject(const std::string& text) {
@@ -77,7 +99,12 @@ void agent_session::refuse(const std::string& text) {
 
 void agent_session::finish() {
   hello_timer_.reset();
-  connection_->finish(last_words_limit);
+  newcomers_->leave(place_);
+  if (!connection_->is_open()) return;
+  const auto leaving = newcomers_->enter([weak = std::weak_ptr(connection_)] {
+    if (const auto connection = weak.lock()) connection->break_off();
+  });
+  connection_->finish(last_words_limit, [room = newcomers_, leaving] { room->leave(leaving); });
 }
 
 }  // namespace ddprun::server

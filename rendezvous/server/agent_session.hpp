@@ -4,12 +4,16 @@
 // First comes a hello (an agent) or a guardian's word; after a hello, status and at last goodbye.
 // It decides nothing: who may join, and who is lost, is core::run's.
 //
+// Until its first line has come in full, and again while its last words leave, it is in the port's
+// waiting room and may be let go of without a word: an agent comes again.
+//
 // Thread rule: one thread, that of the socket's executor. The owner is told from the loop, never
 // from inside a call, and may destroy the session while it is told.
 #pragma once
 
 #include "rendezvous/core/messages.hpp"
 #include "rendezvous/net/line_connection.hpp"
+#include "rendezvous/server/waiting_room.hpp"
 
 #include <boost/asio/steady_timer.hpp>
 
@@ -33,7 +37,8 @@ class agent_session {
 
   // Nothing was read from `socket`. A peer that has not said its first line within `hello_limit`,
   // or takes nothing that is sent for `stall_limit`, is cut off.
-  agent_session(net::tcp::socket socket, connection_id id, owner& whom, duration hello_limit,
+  agent_session(net::tcp::socket socket, connection_id id, owner& whom,
+                std::shared_ptr<waiting_room> newcomers, duration hello_limit,
                 duration stall_limit);
   ~agent_session();
   agent_session(const agent_session&) = delete;
@@ -42,15 +47,20 @@ class agent_session {
   connection_id id() const { return id_; }
   const std::string& peer_address() const { return peer_address_; }    // numeric
   const std::string& local_address() const { return local_address_; }  // numeric
-  void set_stall_limit(duration limit) { connection_->set_stall_limit(limit); }
+  // A peer that does not read is given as long as one that does not speak; and one whose machine
+  // has vanished is not noticed before: a cut of the network may be over by then.
+  void set_node_timeout(duration limit);
 
   void send(std::size_t kind, net::shared_bytes line) { connection_->send(kind, std::move(line)); }
 
   // Says why, sends what is queued, and closes; the owner hears nothing more.
   void refuse(const std::string& text);
   void finish();
+  // At once, without a word; the owner hears nothing more.
+  void close() { connection_->close(); }
 
  private:
+  void let_go();
   void take_line(std::string_view line);
   void end(const std::string& why);
   void reject(const std::string& text);
@@ -60,6 +70,8 @@ class agent_session {
   std::string peer_address_;
   std::string local_address_;
   std::shared_ptr<net::line_connection> connection_;
+  std::shared_ptr<waiting_room> newcomers_;
+  waiting_room::ticket place_ = 0;                          // there, until the first line
   std::unique_ptr<boost::asio::steady_timer> hello_timer_;  // until the first line
 };
 

@@ -18,11 +18,13 @@ struct front_door::guest {
   tcp::socket socket;
   net::asio::steady_timer timer;
   time_point since = std::chrono::steady_clock::now();
+  waiting_room::ticket place = 0;
   bool gone = false;  // handed on, dismissed, or the door is closed
 };
 
-front_door::front_door(front_door_handlers handlers, duration first_byte_limit)
-    : handlers_(std::move(handlers)), first_byte_limit_(first_byte_limit) {}
+front_door::front_door(front_door_handlers handlers, duration first_byte_limit,
+                       std::shared_ptr<waiting_room> room)
+    : handlers_(std::move(handlers)), first_byte_limit_(first_byte_limit), room_(std::move(room)) {}
 
 front_door::~front_door() {
   close();
@@ -32,6 +34,7 @@ void front_door::accept(tcp::socket socket) {
   const std::uint64_t id = ++last_id_;
   const auto who = std::make_shared<guest>(std::move(socket));
   guests_.emplace(id, who);
+  who->place = room_->enter([this, id] { let_go(id); });
   error_code ignored;
   who->socket.non_blocking(true, ignored);
   who->timer.expires_after(first_byte_limit_);
@@ -42,6 +45,17 @@ void front_door::accept(tcp::socket socket) {
   who->socket.async_wait(tcp::socket::wait_read, [this, id, who](error_code) {
     if (!who->gone) look(id);
   });
+}
+
+// Whether it has spoken meanwhile may not have been looked at yet.
+void front_door::let_go(std::uint64_t id) {
+  tcp::socket& socket = guests_.at(id)->socket;
+  char first = 0;
+  error_code error;
+  const std::size_t size =
+      socket.receive(net::asio::buffer(&first, 1), tcp::socket::message_peek, error);
+  if (!error && size != 0) return look(id);
+  dismiss(id, note_level::debug, "was the longest silent of many");
 }
 
 void front_door::look(std::uint64_t id) {
@@ -69,6 +83,7 @@ void front_door::look(std::uint64_t id) {
   const auto held = guests_.at(id);
   held->gone = true;
   held->timer.cancel();
+  room_->leave(held->place);
   guests_.erase(id);
   (*take)(std::move(held->socket));
 }
@@ -77,6 +92,7 @@ void front_door::dismiss(std::uint64_t id, note_level level, const std::string& 
   const auto who = guests_.at(id);
   who->gone = true;
   who->timer.cancel();
+  room_->leave(who->place);
   guests_.erase(id);
   error_code error;
   const auto peer = who->socket.remote_endpoint(error);
@@ -101,6 +117,7 @@ void front_door::close() {
   for (const auto& [id, who] : std::exchange(guests_, {})) {
     who->gone = true;
     who->timer.cancel();
+    room_->leave(who->place);
     error_code ignored;
     who->socket.close(ignored);
   }

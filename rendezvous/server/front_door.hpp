@@ -3,7 +3,8 @@
 //
 // Used by the daemon (agents, TCPStore, HTTP) and by a round's service (tethers, TCPStore). A
 // protocol without a handler is treated as a stranger's. Strangers, and whoever says nothing within
-// the limit, are closed without an answer; of many at once, only some get a line in the log.
+// the limit, are closed without an answer; of many at once, only some get a line in the log. Until
+// it has spoken, each is in the waiting room, and may be let go of.
 //
 // Thread rule: one thread, that of the sockets' executor. Handlers come from the loop, and none
 // after `close` or destruction. Destroy it before its io_context.
@@ -13,6 +14,7 @@
 #include "rendezvous/core/messages.hpp"
 #include "rendezvous/core/types.hpp"
 #include "rendezvous/net/types.hpp"
+#include "rendezvous/server/waiting_room.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +38,8 @@ struct front_door_handlers {
 class front_door {
  public:
   explicit front_door(front_door_handlers handlers,
-                      duration first_byte_limit = std::chrono::seconds(10));
+                      duration first_byte_limit = std::chrono::seconds(10),
+                      std::shared_ptr<waiting_room> room = std::make_shared<waiting_room>());
   ~front_door();
   front_door(const front_door&) = delete;
   front_door& operator=(const front_door&) = delete;
@@ -55,10 +58,12 @@ class front_door {
   struct guest;
 
   void look(std::uint64_t id);
+  void let_go(std::uint64_t id);
   void dismiss(std::uint64_t id, note_level level, const std::string& why);
 
   front_door_handlers handlers_;
   duration first_byte_limit_;
+  std::shared_ptr<waiting_room> room_;
   std::map<std::uint64_t, std::shared_ptr<guest>> guests_;
   std::uint64_t last_id_ = 0;
   core::log_limit strangers_;

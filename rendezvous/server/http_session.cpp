@@ -33,6 +33,9 @@ using response = http::response<http::string_body>;
 constexpr auto request_limit = std::chrono::seconds(10);
 constexpr std::uint64_t body_bytes_max = 1024;
 constexpr std::uint32_t header_bytes_max = 8 * 1024;
+constexpr std::string_view busy =
+    "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n"
+    "Content-Type: text/plain\r\nContent-Length: 32\r\n\r\ntoo many connections; try again\n";
 constexpr auto quietly = asio::as_tuple(asio::use_awaitable);
 
 // "/api/v1/runs/job%201?offset=100&limit=20" taken apart.
@@ -135,9 +138,44 @@ bool is_peers_mistake(const error_code& error) {
          error != http::error::end_of_stream && error != http::error::partial_message;
 }
 
-asio::awaitable<void> session(net::tcp::socket socket, http_views views,
+// A connection and its place among the others.
+class peer {
+ public:
+  peer(net::tcp::socket socket, std::shared_ptr<waiting_room> others)
+      : stream(std::move(socket)), others_(std::move(others)) {
+    error_code ignored;
+    stream.socket().non_blocking(true, ignored);
+    place_ = others_->enter([this] { let_go(); });
+  }
+  ~peer() { others_->leave(place_); }
+  peer(const peer&) = delete;
+  peer& operator=(const peer&) = delete;
+
+  // Its request has come in full, or its answer has left.
+  void moves_on() {
+    in_first_request_ = false;
+    others_->leave(place_);
+    place_ = others_->enter([this] { let_go(); });
+  }
+  bool is_open() { return stream.socket().is_open(); }
+
+  beast::tcp_stream stream;
+
+ private:
+  void let_go() {
+    error_code ignored;
+    if (in_first_request_) stream.socket().write_some(asio::buffer(busy), ignored);
+    stream.close();
+  }
+
+  std::shared_ptr<waiting_room> others_;
+  waiting_room::ticket place_ = 0;
+  bool in_first_request_ = true;
+};
+
+asio::awaitable<void> session(std::shared_ptr<peer> who, http_views views,
                               std::shared_ptr<http_pace> pace) {
-  beast::tcp_stream stream(std::move(socket));
+  beast::tcp_stream& stream = who->stream;
   beast::flat_buffer buffer(header_bytes_max + body_bytes_max);
   for (bool goes_on = true; goes_on;) {
     http::request_parser<http::string_body> parser;
@@ -146,18 +184,21 @@ asio::awaitable<void> session(net::tcp::socket socket, http_views views,
     stream.expires_after(request_limit);
     const auto [read_error, read_bytes] =
         co_await http::async_read(stream, buffer, parser, quietly);
-    if (read_error && !is_peers_mistake(read_error)) co_return;
+    if ((read_error && !is_peers_mistake(read_error)) || !who->is_open()) co_return;
+    who->moves_on();
     const auto target = parser.get().target();
     if (!read_error && wants_runs(page_of({target.data(), target.size()}).path)) {
       asio::steady_timer turn(stream.get_executor(), pace->next(std::chrono::steady_clock::now()));
       co_await turn.async_wait(quietly);
+      if (!who->is_open()) co_return;
     }
     const response answer =
         read_error ? answer_to_garbage(read_error) : answer_to(parser.get(), views);
     goes_on = answer.keep_alive();
     stream.expires_after(request_limit);
     const auto [write_error, written] = co_await http::async_write(stream, answer, quietly);
-    if (write_error) co_return;
+    if (write_error || !who->is_open()) co_return;
+    who->moves_on();
   }
   error_code ignored;
   stream.socket().shutdown(net::tcp::socket::shutdown_send, ignored);
@@ -172,12 +213,12 @@ time_point http_pace::next(time_point now) {
 }
 
 void serve_http(net::tcp::socket socket, http_views views, std::shared_ptr<http_pace> pace,
-                std::function<void()> ended) {
+                std::shared_ptr<waiting_room> others) {
   const net::executor where = socket.get_executor();
-  asio::co_spawn(where, session(std::move(socket), std::move(views), std::move(pace)),
-                 [ended = std::move(ended)](const std::exception_ptr&) {
+  auto who = std::make_shared<peer>(std::move(socket), std::move(others));
+  asio::co_spawn(where, session(std::move(who), std::move(views), std::move(pace)),
+                 [](const std::exception_ptr&) {
                    // An exception (no memory) ends this one session.
-                   ended();
                  });
 }
 

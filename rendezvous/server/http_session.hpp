@@ -9,7 +9,9 @@
 // millisecond whatever the number of nodes, and the pace leaves time between two of them.
 //
 // Requests carry no body worth reading (at most 1 KiB is accepted), and each must arrive, and its
-// answer be taken, within ten seconds.
+// answer be taken, within ten seconds. A session is in the waiting room `others`, at its end after
+// each request and each answer: where there are too many, the one goes that has made no progress
+// for longest, with a 503 if that was its first request.
 //
 // Thread rule: the thread of the socket's executor. It lives by itself until the peer closes.
 #pragma once
@@ -17,6 +19,7 @@
 #include "rendezvous/core/run.hpp"
 #include "rendezvous/net/types.hpp"
 #include "rendezvous/server/runs_json.hpp"
+#include "rendezvous/server/waiting_room.hpp"
 
 #include <functional>
 #include <memory>
@@ -43,8 +46,7 @@ class http_pace {
   time_point next_{};
 };
 
-// `ended` is called when the session is over, from the loop.
 void serve_http(net::tcp::socket socket, http_views views, std::shared_ptr<http_pace> pace,
-                std::function<void()> ended);
+                std::shared_ptr<waiting_room> others);
 
 }  // namespace ddprun::server

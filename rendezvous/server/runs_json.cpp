@@ -31,6 +31,7 @@ json to_json(const core::member_view& value) {
   object["node"] = value.node;
   object["host"] = value.host;
   object["address"] = value.address;
+  object["role"] = value.role;
   object["worker_count"] = value.worker_count;
   if (value.slot) object["slot"] = *value.slot;
   if (value.rank_first) object["rank_first"] = *value.rank_first;

@@ -15,27 +15,28 @@ namespace {
 constexpr std::size_t descriptors_reserved = 32;
 // Of the store's memory, this part is for requests and replies that are under way.
 constexpr std::size_t store_buffer_share = 4;
-// They are for a few people and probes; an answer takes time from the rounds.
-constexpr std::size_t http_sessions_max = 64;
+// That are on their way to the store's thread, to take the place of others there.
+constexpr std::size_t store_exchanges_max = 4;
+
+std::size_t connections_of(const server_options& options) {
+  if (options.connections_max != 0) return options.connections_max;
+  const std::size_t limit = net::descriptor_limit();
+  return limit > descriptors_reserved ? limit - descriptors_reserved : 1;
+}
 
 }  // namespace
 
 server::server(net::executor where, server_options options)
     : options_(std::move(options)),
-      listener_(where),
+      shares_(connections_of(options_)),
+      listener_(where, options_.keep_alive),
       door_({.agent = [this](net::tcp::socket socket) { service_->accept(std::move(socket)); },
              .tcpstore = [this](net::tcp::socket socket) { accept_store(std::move(socket)); },
              .http = [this](net::tcp::socket socket) { accept_http(std::move(socket)); },
              .log = options_.service.log},
-            options_.service.hello_limit) {
-  if (options_.connections_max == 0) {
-    const std::size_t limit = net::descriptor_limit();
-    options_.connections_max = limit > descriptors_reserved ? limit - descriptors_reserved : 1;
-  }
-  // Some room is left for those who look at a daemon that is full of agents.
-  options_.service.agents_max =
-      std::min(options_.service.agents_max,
-               options_.connections_max - std::min<std::size_t>(16, options_.connections_max / 4));
+            options_.service.hello_limit, newcomers_) {
+  options_.service.newcomers = newcomers_;
+  options_.service.has_room = [this] { return has_room(peer_kind::agent); };
   service_ = std::make_shared<service>(where, options_.service);
   // Of one sum, which is what a person gives.
   store::keyspace_options keys;
@@ -62,20 +63,22 @@ result<std::uint16_t> server::start(std::string& problem) {
 
 void server::accept(net::tcp::socket socket) {
   service_->note_input();
-  const std::size_t open = connection_count();
-  if (open < options_.connections_max) {
-    return door_.accept(std::move(socket));
+  // One that has spoken meanwhile goes on to where it belongs.
+  while (!has_room(peer_kind::newcomer)) {
+    turn_away(peer_kind::newcomer, "that have said nothing, or half a hello, the oldest");
+    if (!newcomers_->let_oldest_go()) return;
   }
-  // Closed, not kept: whoever it is may come again.
-  const auto line = turned_away_.admit("turning connections away: " + std::to_string(open) +
-                                           " are open, the most that the limit of open files "
-                                           "(ulimit -n) leaves room for",
-                                       std::chrono::steady_clock::now());
-  if (line) log(note_level::error, *line);
+  door_.accept(std::move(socket));
 }
 
 void server::accept_store(net::tcp::socket socket) {
-  const error_code error = store_.serve(std::move(socket), space_);
+  const bool is_full = !has_room(peer_kind::tcpstore);
+  if (is_full) {
+    turn_away(peer_kind::tcpstore,
+              "of TCPStore the oldest that has asked for nothing, else the newest");
+    if (space_->arriving_count() >= store_exchanges_max) return;
+  }
+  const error_code error = store_.serve(std::move(socket), space_, is_full);
   if (!error) return;
   const auto line =
       store_refusals_.admit("closed a TCPStore client: " + net::thread_problem("its store", error),
@@ -84,8 +87,10 @@ void server::accept_store(net::tcp::socket socket) {
 }
 
 void server::accept_http(net::tcp::socket socket) {
-  if (*http_count_ >= http_sessions_max) return;
-  ++*http_count_;
+  if (!has_room(peer_kind::http)) {
+    turn_away(peer_kind::http, "over HTTP the one that has made no progress for longest");
+    readers_->let_oldest_go();
+  }
   const std::weak_ptr<service> weak = service_;
   http_views views;
   views.runs = [weak](std::size_t first) {
@@ -96,11 +101,28 @@ void server::accept_http(net::tcp::socket socket) {
     const auto held = weak.lock();
     return held ? held->run(id, first, most) : std::nullopt;
   };
-  serve_http(std::move(socket), std::move(views), http_pace_, [count = http_count_] { --*count; });
+  serve_http(std::move(socket), std::move(views), http_pace_, readers_);
 }
 
-std::size_t server::connection_count() const {
-  return door_.waiting() + service_->agent_count() + space_->session_count() + *http_count_;
+// Those that have not said hello and those that leave are newcomers; so are the door's.
+peer_counts server::counts() const {
+  return {newcomers_->size(), service_->joined_count(), space_->connection_count(),
+          readers_->size()};
+}
+
+void server::turn_away(peer_kind kind, const std::string& who) {
+  const peer_counts now = counts();
+  std::size_t all = 0;
+  for (const std::size_t each : now)
+    all += each;
+  const auto line = turned_away_[static_cast<std::size_t>(kind)].admit(
+      "the port is full: of " + std::to_string(now[static_cast<std::size_t>(kind)]) +
+          " connections " + who + " is let go of; " + std::to_string(all) + " are open, " +
+          std::to_string(shares_.total()) +
+          " are the most: raise the limit of open files (ulimit -n), or keep strangers from this "
+          "port",
+      std::chrono::steady_clock::now());
+  if (line) log(note_level::warning, *line);
 }
 
 void server::stop() {

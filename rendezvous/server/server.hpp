@@ -8,6 +8,11 @@
 //
 // TCPStore clients share one keyspace, as with torchrun's c10d rendezvous; jobs have their own.
 //
+// Each protocol has a share of the connections that the others cannot take (port_shares.hpp). Where
+// a share is full, the oldest goes of those that have not shown yet what they are good for: who has
+// said nothing, or half a hello; a TCPStore client that has stored nothing and asked for nothing;
+// who sends no whole request over HTTP, or does not take the answer.
+//
 // Thread rule: one thread, that of the executor, but for TCPStore, which has one of its own so that
 // its traffic holds up no heartbeat. Destroy it before its io_context. Ownership: of all its
 // connections, which `stop` closes at once.
@@ -16,10 +21,12 @@
 #include "rendezvous/net/listener.hpp"
 #include "rendezvous/server/front_door.hpp"
 #include "rendezvous/server/http_session.hpp"
+#include "rendezvous/server/port_shares.hpp"
 #include "rendezvous/server/service.hpp"
 #include "rendezvous/store/keyspace.hpp"
 #include "rendezvous/store/store_thread.hpp"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -34,6 +41,7 @@ struct server_options {
   // Of the keyspace that all TCPStore clients share; its bytes are for requests and replies that
   // are under way, too.
   core::store_limits store_limits;
+  net::keep_alive keep_alive;
 };
 
 class server {
@@ -61,18 +69,22 @@ class server {
   void accept(net::tcp::socket socket);
   void accept_store(net::tcp::socket socket);
   void accept_http(net::tcp::socket socket);
-  std::size_t connection_count() const;
+  peer_counts counts() const;
+  bool has_room(peer_kind kind) const { return shares_.admit(kind, counts()); }
+  void turn_away(peer_kind kind, const std::string& who);
   void log(note_level level, const std::string& text) const;
 
   server_options options_;
+  port_shares shares_;
+  std::shared_ptr<waiting_room> newcomers_ = std::make_shared<waiting_room>();
   net::listener listener_;
   front_door door_;
   std::shared_ptr<service> service_;  // HTTP sessions look whether it is still there
   std::shared_ptr<store::keyspace> space_;
   store::store_thread store_;
   core::log_limit store_refusals_;
-  core::log_limit turned_away_;
-  std::shared_ptr<std::size_t> http_count_ = std::make_shared<std::size_t>(0);
+  std::array<core::log_limit, peer_kinds> turned_away_;
+  std::shared_ptr<waiting_room> readers_ = std::make_shared<waiting_room>();  // over HTTP
   std::shared_ptr<http_pace> http_pace_ = std::make_shared<http_pace>();
 };
 

@@ -31,22 +31,15 @@ service::service(net::executor where, service_options options)
       options_(std::move(options)),
       recovery_until_(steady_clock::now() + options_.recovery_window),
       timer_(where) {
+  if (!options_.newcomers) options_.newcomers = std::make_shared<waiting_room>();
   schedule_arming();
 }
 
 void service::accept(net::tcp::socket socket) {
   ++inputs_;
   const connection_id id = ++last_connection_;
-  auto session = std::make_unique<agent_session>(std::move(socket), id, *this, options_.hello_limit,
-                                                 options_.hello_limit);
-  if (agents_.size() >= options_.agents_max) {
-    log_some(refusals_, note_level::error,
-             "refused " + session->peer_address() + ": " + std::to_string(agents_.size()) +
-                 " agents are the most");
-    return session->refuse("this daemon serves at most " + std::to_string(options_.agents_max) +
-                           " agents: raise its limit of open files (ulimit -n)");
-  }
-  agents_[id].session = std::move(session);
+  agents_[id].session = std::make_unique<agent_session>(
+      std::move(socket), id, *this, options_.newcomers, options_.hello_limit, options_.hello_limit);
 }
 
 void service::when_no_agents(std::function<void()> handler) {
@@ -55,7 +48,7 @@ void service::when_no_agents(std::function<void()> handler) {
 }
 
 void service::notice_departure() {
-  if (!agents_.empty() || !on_no_agents_) return;
+  if (joined_count_ != 0 || !on_no_agents_) return;
   boost::asio::post(executor_, std::exchange(on_no_agents_, nullptr));
 }
 
@@ -76,6 +69,20 @@ void service::on_message(agent_session& from, agent_message message) {
 
 void service::join(agent_session& from, hello greeting) {
   const connection_id id = from.id();
+  if (!has_room(greeting)) {
+    log_some(refusals_, note_level::error,
+             "no room for node " + greeting.node + " of run " + greeting.run_id + " (" +
+                 from.peer_address() + "): " + std::to_string(joined_count_) +
+                 " agents are the most; raise the limit of open files (ulimit -n) or use another "
+                 "daemon");
+    if (greeting.state.instance == 0) {
+      return refuse(from, "this daemon serves at most " + std::to_string(joined_count_) +
+                              " agents: raise its limit of open files (ulimit -n)");
+    }
+    // To be refused would end its workers. It comes again, and agents that are lost make room.
+    from.close();
+    return forget(id);
+  }
   moment();  // a new run is to know the window as it has moved
   auto found = runs_.find(greeting.run_id);
   if (found == runs_.end()) {
@@ -83,11 +90,8 @@ void service::join(agent_session& from, hello greeting) {
       log_some(refusals_, note_level::error,
                "refused run " + greeting.run_id + ": " + std::to_string(runs_.size()) +
                    " runs are the most");
-      from.refuse("this daemon already holds " + std::to_string(runs_.size()) +
-                  " runs that have not ended: start another daemon for more");
-      agents_.erase(id);
-      notice_departure();
-      return;
+      return refuse(from, "this daemon already holds " + std::to_string(runs_.size()) +
+                              " runs that have not ended: start another daemon for more");
     }
     core::run_options options;
     options.run_id = greeting.run_id;
@@ -95,9 +99,11 @@ void service::join(agent_session& from, hello greeting) {
     options.recovery_until = recovery_until_;
     found = runs_.try_emplace(greeting.run_id, std::move(options)).first;
   }
-  // A peer that does not read is given as long as one that does not speak.
-  from.set_stall_limit(greeting.settings.timing.node_timeout);
-  agents_.at(id).run = &found->second;
+  from.set_node_timeout(greeting.settings.timing.node_timeout);
+  agent& who = agents_.at(id);
+  who.run = &found->second;
+  who.session_id = greeting.session;
+  ++joined_count_;
   core::agent_joined event;
   event.connection = id;
   event.peer_address = from.peer_address();
@@ -105,6 +111,29 @@ void service::join(agent_session& from, hello greeting) {
   event.fresh_instance = draw_instance();
   event.hello = std::move(greeting);
   step(found->second, event);
+}
+
+// A session that comes again takes the place of its own connection, which the daemon may not know
+// yet to be gone.
+bool service::has_room(const hello& greeting) const {
+  const bool port_has_room = !options_.has_room || options_.has_room();
+  if (joined_count_ < options_.agents_max && port_has_room) return true;
+  return std::any_of(agents_.begin(), agents_.end(), [&](const auto& one) {
+    return one.second.run != nullptr && one.second.session_id == greeting.session &&
+           one.second.run->id == greeting.run_id;
+  });
+}
+
+void service::refuse(agent_session& from, const std::string& text) {
+  from.refuse(text);
+  forget(from.id());
+}
+
+void service::forget(connection_id connection) {
+  const auto found = agents_.find(connection);
+  if (found->second.run != nullptr) --joined_count_;
+  agents_.erase(found);
+  notice_departure();
 }
 
 bool service::has_agents(const run_entry& run) const {
@@ -146,8 +175,7 @@ void service::on_end(agent_session& from, const std::string& why) {
   log(note_level::debug,
       "connection " + std::to_string(id) + " of " + from.peer_address() + " ended: " + why);
   run_entry* const run = agents_.at(id).run;
-  agents_.erase(id);
-  notice_departure();
+  forget(id);
   if (run != nullptr) step(*run, core::agent_disconnected{id});
 }
 
@@ -194,8 +222,7 @@ void service::disconnect(connection_id connection) {
   const auto found = agents_.find(connection);
   if (found == agents_.end()) return;
   found->second.session->finish();
-  agents_.erase(found);
-  notice_departure();
+  forget(connection);
 }
 
 // Now; if the loop stood still since the timer was to fire, every run hears of that first.
@@ -319,6 +346,7 @@ void service::stop() {
   alive_.reset();
   timer_.cancel();
   agents_.clear();
+  joined_count_ = 0;
   runs_.clear();
 }
 

@@ -33,7 +33,10 @@ struct service_options {
   // How long agents of an earlier daemon on this endpoint may still come back; 0: there was none.
   duration recovery_window = std::chrono::seconds(10);
   duration hello_limit = std::chrono::seconds(30);  // a peer says its first line
-  std::size_t agents_max = 100'000;                 // connections
+  std::size_t agents_max = 100'000;                 // connections that have said hello
+  std::function<bool()> has_room;                   // for one more; empty: there is
+  // Of the port, for those that have not said hello, or leave; null: one of its own.
+  std::shared_ptr<waiting_room> newcomers;
   // Of these at a time somebody is there, or may still live. Finished runs are remembered for an
   // hour, as far as this number has room, so that nodes that come late are told how they ended.
   std::size_t runs_max = 1000;
@@ -57,8 +60,11 @@ class service final : public agent_session::owner {
   void stop();
 
   std::size_t agent_count() const { return agents_.size(); }
+  // Of these have said hello; the others, and those that leave, are in the waiting room.
+  std::size_t joined_count() const { return joined_count_; }
 
-  // Calls `handler` once, from the loop, when no agent is connected; one at a time.
+  // Calls `handler` once, from the loop, when no agent is connected that has said hello; one at a
+  // time.
   void when_no_agents(std::function<void()> handler);
 
   // The runs from `first` on, by name, with the first members of each, as far as a page goes.
@@ -76,13 +82,17 @@ class service final : public agent_session::owner {
   };
   struct agent {
     std::unique_ptr<agent_session> session;
-    run_entry* run = nullptr;  // once it has said hello
+    run_entry* run = nullptr;       // once it has said hello
+    ddprun::session_id session_id;  // as it said
   };
 
   void on_message(agent_session& from, agent_message message) override;
   void on_end(agent_session& from, const std::string& why) override;
 
   void join(agent_session& from, hello greeting);
+  bool has_room(const hello& greeting) const;
+  void refuse(agent_session& from, const std::string& text);
+  void forget(connection_id connection);
   void hear_guardian(agent_session& from, const guardian_word& word);
   void step(run_entry& run, const core::run_event& event);
   void carry_out(run_entry& run, core::run_effects& effects);
@@ -106,6 +116,7 @@ class service final : public agent_session::owner {
   time_point recovery_until_;
   std::map<std::string, run_entry, std::less<>> runs_;
   std::unordered_map<connection_id, agent> agents_;
+  std::size_t joined_count_ = 0;
   connection_id last_connection_ = 0;
   std::random_device random_;
   core::log_limit refusals_;

@@ -122,6 +122,12 @@ void keyspace::cut_mute(std::size_t mute_max, std::size_t connections_max) {
   }
 }
 
+bool keyspace::cut_oldest_mute() {
+  if (mute_.empty()) return false;
+  mute_.begin()->second.member->shared_from_this()->cut_mute();
+  return true;
+}
+
 bool keyspace::charge_buffered(std::size_t bytes) {
   while (bytes > options_.buffered_bytes_max - buffered_bytes_) {
     if (!cut_stalled()) return false;

@@ -60,6 +60,7 @@ class keyspace {
   // Those that are on their way to the keyspace's thread among them; and of all, those that have
   // said nothing yet but VALIDATE and PING.
   std::size_t connection_count() const { return arriving_ + session_count_; }
+  std::size_t arriving_count() const { return arriving_; }
   std::size_t mute_count() const { return arriving_ + mute_count_; }
   // When the one of them that has said nothing for longest came; never, where there is none.
   time_point oldest_mute() const { return time_point(duration(oldest_mute_.load())); }
@@ -79,6 +80,8 @@ class keyspace {
   // Closes those that have said nothing, the oldest first, until so few of them are left, and, as
   // far as they go, so few connections. Clients that have used the store stay.
   void cut_mute(std::size_t mute_max, std::size_t connections_max);
+  // The oldest of those; false where there is none.
+  bool cut_oldest_mute();
   // Closes every connection at once; replies that have not been sent are lost.
   void cut();
   // Sends what is queued and then ends the sending side of every connection; each is closed when

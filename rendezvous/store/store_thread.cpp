@@ -9,7 +9,8 @@
 
 namespace ddprun::store {
 
-error_code store_thread::serve(net::tcp::socket socket, std::shared_ptr<keyspace> space) {
+error_code store_thread::serve(net::tcp::socket socket, std::shared_ptr<keyspace> space,
+                               bool in_place_of_another) {
   error_code error = start();
   if (error) return error;
   try {
@@ -18,7 +19,8 @@ error_code store_thread::serve(net::tcp::socket socket, std::shared_ptr<keyspace
     held->reset(socket.release(error));
     if (error) return error;
     const auto arrival = std::make_shared<keyspace::arrival>(space);
-    post([held, loop = reactor_.get(), space, arrival]() mutable {
+    post([held, loop = reactor_.get(), space, arrival, in_place_of_another]() mutable {
+      if (in_place_of_another && !space->cut_oldest_mute()) return;
       start_session(std::move(*held), *loop, std::move(space));
     });
     return {};

@@ -26,7 +26,9 @@ class store_thread {
   error_code start();
   // Serves an accepted connection of which nothing has been read. One that cannot be taken out of
   // its executor, or for which there is no thread, is closed; the error is for the log.
-  error_code serve(net::tcp::socket socket, std::shared_ptr<keyspace> space);
+  // `in_place_of_another`: the oldest goes that has used nothing of the store, or this one.
+  error_code serve(net::tcp::socket socket, std::shared_ptr<keyspace> space,
+                   bool in_place_of_another = false);
   // Only while it is started.
   void post(std::function<void()> what);
   // False until the first use: nothing was ever served.

@@ -30,6 +30,29 @@ def test_two_nodes_with_different_worker_counts(cluster):
     cluster.nothing_left(but=[daemon])
 
 
+def test_nodes_with_different_roles(cluster):
+    daemon = cluster.daemon()
+    endpoint = f"127.0.0.1:{daemon.port}"
+    a = cluster.agent("node-a", "--role", "trainer", endpoint=endpoint, nnodes=3, workers=2)
+    b = cluster.agent("node-b", "--role", "reader", endpoint=endpoint, nnodes=3, workers=1)
+    c = cluster.agent("node-c", "--role", "trainer", endpoint=endpoint, nnodes=3, workers=2)
+    workers = cluster.started(1, 5)
+    assert {w.world_size for w in workers} == {"5"}
+    told = {w.node + w.local_rank: (w.role, w.role_rank, w.role_world_size) for w in workers}
+    assert told == {
+        "node-a0": ("trainer", "0", "4"), "node-a1": ("trainer", "1", "4"),
+        "node-b0": ("reader", "0", "1"),
+        "node-c0": ("trainer", "2", "4"), "node-c1": ("trainer", "3", "4"),
+    }  # fmt: skip
+    # A daemon that knows of none of this finds the round, and what it tells is no other.
+    daemon.kill(9)
+    daemon.wait()
+    daemon = cluster.daemon(daemon.port)
+    cluster.order(4, "exit 3")
+    assert [agent.wait() for agent in (a, b, c)] == [3, 3, 3]
+    cluster.nothing_left(but=[daemon])
+
+
 def test_a_failed_worker_restarts_all_workers_of_all_nodes(cluster):
     daemon = cluster.daemon()
     endpoint = f"127.0.0.1:{daemon.port}"

@@ -289,7 +289,7 @@ def test_strangers_at_the_rounds_port_cost_no_restart(cluster, kind):
     del peers
 
 
-@pytest.mark.parametrize("kind", [kind for kind in WORDS if kind != "agents"])
+@pytest.mark.parametrize("kind", WORDS)
 def test_strangers_at_the_embedded_daemons_port_cost_no_restart(cluster, kind):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -111,6 +111,7 @@ desired play::order() {
   place.group_world_size = lies ? number32() : 3;
   place.rank_first = lies ? number32() : place.slot * worker_count;
   place.world_size = lies ? number32() : 3 * worker_count;
+  if (lies && from_.below(2) == 0) place.in_role = {number32(), number32()};
   place.master_address = "10.0.0.2";
   place.master_port = place.tether_port = 29501;
   place.leader_node = "leader";

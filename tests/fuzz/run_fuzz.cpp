@@ -150,6 +150,7 @@ void play::lie(status& state) {
       place.group_world_size = number32();
       place.rank_first = number32();
       place.world_size = number32();
+      if (from_.below(2) == 0) place.in_role = {number32(), number32()};
       state.place = place;
       return;
     }

@@ -10,7 +10,8 @@ from wire import PING, PONG, VALIDATE, hear
 from tests.support.cluster import resident_kb, wait_for
 
 CLIENTS = 10_000
-DESCRIPTORS = CLIENTS + 200  # of this process; the daemon has its own
+# Of this process; the daemon has as many of its own, of which TCPStore may take well over half.
+DESCRIPTORS = 18_000
 KB_EACH_MAX = 8
 
 
@@ -53,21 +54,21 @@ def test_ten_thousand_wait_for_one_key(cluster, many_descriptors):
 
 
 def test_a_daemon_that_is_full_says_so_and_serves_those_it_has(cluster):
-    """Room is what the limit of open files leaves."""
+    """Room is what the limit of open files leaves, and TCPStore has its share of it."""
     limit = 100
     daemon = cluster.daemon(prefix=["prlimit", f"--nofile={limit}:{limit}"])
     served = []
     for _ in range(2 * limit):
         try:
-            peer = connect(daemon.port, PING)
+            peer = connect(daemon.port, wire.set_(b"/used", b"it") + PING)
             if hear(peer, 4) == PONG:
                 served.append(peer)
             else:
                 peer.close()
         except ConnectionError:
             pass
-    assert limit / 2 < len(served) < limit
-    daemon.says(rf"turning connections away: {len(served)} are open, the most that the limit of")
+    assert limit / 8 < len(served) < limit / 2
+    daemon.says(rf"the port is full: of {len(served)} connections of TCPStore .* \(ulimit -n\)")
     for peer in served:
         peer.sendall(PING)
         assert hear(peer, 4) == PONG

@@ -6,7 +6,7 @@ import textwrap
 
 import store_client
 
-from tests.support.cluster import Program
+from tests.support.cluster import BIN, Program
 
 LIMIT = 240  # of a run: each of its processes imports PyTorch, which takes seconds
 
@@ -61,6 +61,30 @@ def finished(agents, run):
     done = re.findall(rf"<{run} (\d+) of {len(agents)} done>", words)
     assert sorted(done) == [str(rank) for rank in range(len(agents))], words
     return words
+
+
+def test_ranks_within_roles_are_those_of_torchrun(cluster):
+    """Two nodes of one role and one of another: the same variables in all their workers."""
+    daemon = cluster.daemon()
+    nodes = [("reader", 1), ("trainer", 2), ("trainer", 2)]
+    names = ["ROLE_NAME", "LOCAL_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE", "WORLD_SIZE"]
+    words = " ".join("$" + name for name in names)
+
+    def told(launcher, run):
+        line = [*launcher, "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{daemon.port}",
+                f"--rdzv-id={run}", "--nnodes=3", "--local-addr=127.0.0.1", "--no-python"]
+        agents = [
+            Program(cluster, f"{run}-{number}",
+                    [*line, f"--nproc-per-node={workers}", f"--role={role}",
+                     "/bin/sh", "-c", f'echo "<{words}>"'])
+            for number, (role, workers) in enumerate(nodes)
+        ]  # fmt: skip
+        assert [agent.wait(LIMIT) for agent in agents] == [0, 0, 0]
+        return sorted(re.findall("<(.*)>", "".join(agent.out() for agent in agents)))
+
+    expected = told([sys.executable, "-m", "torch.distributed.run"], "torchrun")
+    assert len(expected) == 5
+    assert told([BIN / "ddprun"], "ddprun") == expected
 
 
 def test_a_lost_worker_is_restarted(cluster):

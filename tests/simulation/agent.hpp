@@ -21,6 +21,7 @@ class daemon;
 struct agent_wish {
   std::uint32_t worker_count = 2;
   std::string run_id = "train";
+  std::string role = "default";
   std::string label;                     // explicit, where it is not empty
   std::optional<run_settings> settings;  // none: the world's
 };

@@ -26,6 +26,22 @@ void checkers::forget_dead() {
 
 // ---- ranks -------------------------------------------------------------------------------------
 
+bool ranks_given::add(std::uint32_t first, std::uint32_t count) {
+  const auto [own, fresh] = blocks.emplace(first, count);
+  const auto next = std::next(own);
+  const bool follows =
+      own == blocks.begin() || std::prev(own)->first + std::prev(own)->second <= first;
+  const bool precedes = next == blocks.end() || first + count <= next->first;
+  return fresh && follows && precedes;
+}
+
+std::uint32_t ranks_given::total() const {
+  std::uint32_t sum = 0;
+  for (const auto& [first, count] : blocks)
+    sum += count;
+  return sum;
+}
+
 void checkers::check_ranks(const worker_group& group, round_record& round, bool first) {
   const assignment& place = group.place;
   const auto count = static_cast<std::uint32_t>(group.workers.size());
@@ -44,19 +60,31 @@ void checkers::check_ranks(const worker_group& group, round_record& round, bool 
     return violated(group, "ranks: workers of one round started twice on one node");
   if (place.slot >= place.group_world_size || !round.slots.insert(place.slot).second)
     return violated(group, "ranks: a group rank twice, or not below the group's size");
-  const auto [own, fresh] = round.ranks.emplace(place.rank_first, count);
-  const auto next = std::next(own);
-  const bool follows = own == round.ranks.begin() ||
-                       std::prev(own)->first + std::prev(own)->second <= place.rank_first;
-  const bool precedes = next == round.ranks.end() || place.rank_first + count <= next->first;
-  if (!fresh || !follows || !precedes) return violated(group, "ranks: a rank was given twice");
+  if (!round.ranks.add(place.rank_first, count))
+    return violated(group, "ranks: a rank was given twice");
   if (place.rank_first + count > common.world_size)
     return violated(group, "ranks: a rank beyond the world size");
+  check_ranks_in_role(group, round);
   if (round.slots.size() < common.group_world_size) return;
-  std::uint32_t total = 0;
-  for (const auto& [start, length] : round.ranks)
-    total += length;
-  if (total != common.world_size) violated(group, "ranks: not exactly 0..world-1");
+  if (round.ranks.total() != common.world_size) violated(group, "ranks: not exactly 0..world-1");
+}
+
+void checkers::check_ranks_in_role(const worker_group& group, round_record& round) {
+  const assignment& place = group.place;
+  const role_ranks own = place.in_role.value_or(role_ranks{place.rank_first, place.world_size});
+  auto& [given, world_size] = round.in_roles[group.owner->greeting().role];
+  if (!given.add(own.rank_first, static_cast<std::uint32_t>(group.workers.size())))
+    return violated(group, "ranks: a rank within a role was given twice");
+  if (given.blocks.size() == 1) world_size = own.world_size;
+  if (world_size != own.world_size)
+    return violated(group, "ranks: members disagree on the size of their role");
+  if (round.slots.size() < round.common.group_world_size) return;
+  for (const auto& [role, ranks] : round.in_roles) {
+    const auto& blocks = ranks.first.blocks;
+    const auto end = blocks.empty() ? 0 : blocks.rbegin()->first + blocks.rbegin()->second;
+    if (ranks.first.total() != ranks.second || end != ranks.second)
+      return violated(group, "ranks: those within role " + role + " are not exactly 0..size-1");
+  }
 }
 
 // ---- rounds ------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 // The checkers of design section 11, fed with what truly happens on the simulated hosts.
 //
-//   ranks        in one round the ranks are exactly 0..world-1, each once; all members agree
+//   ranks        in one round the ranks are exactly 0..world-1, each once, and so are those within
+//                each role; all members agree
 //   overlap      live workers of two rounds of a run never overlap, nor those of two instances
 //   rounds       round numbers grow, restarts_used never falls, one charge for one round
 //   closed       a closed instance never opens; present at close: one code; nobody waits for ever
@@ -49,6 +50,15 @@ struct strictness {
 };
 extern const strictness promised;
 
+// Which ranks were given, of a round or of one of its roles.
+struct ranks_given {
+  std::map<std::uint32_t, std::uint32_t> blocks;  // first to count
+
+  // False where one of them was given before.
+  bool add(std::uint32_t first, std::uint32_t count);
+  std::uint32_t total() const;
+};
+
 class checkers {
  public:
   explicit checkers(world& in) : world_(in) {}
@@ -79,8 +89,9 @@ class checkers {
   struct round_record {
     assignment common;
     std::uint32_t restarts_used = 0;
-    std::uint64_t started_by = 0;                  // which daemon
-    std::map<std::uint32_t, std::uint32_t> ranks;  // first to count
+    std::uint64_t started_by = 0;  // which daemon
+    ranks_given ranks;
+    std::map<std::string, std::pair<ranks_given, std::uint32_t>> in_roles;  // and the role's world
     std::set<std::uint32_t> slots;
     std::set<session_id> sessions;
     bool may_be_charged = false;  // a worker failed
@@ -106,6 +117,7 @@ class checkers {
   };
 
   void check_ranks(const worker_group& group, round_record& round, bool first);
+  void check_ranks_in_role(const worker_group& group, round_record& round);
   void check_rounds(const worker_group& group, instance_record& instance);
   bool is_known(const worker_group& group, const round_record& round,
                 const std::function<bool(const agent&)>& was_told) const;

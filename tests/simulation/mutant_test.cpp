@@ -74,6 +74,22 @@ TEST_CASE("mutant: ranks begin at the wrong place") {
   REQUIRE_THAT(caught(wrong, 5, quiet), StartsWith("ranks:"));
 }
 
+TEST_CASE("mutant: ranks within a role begin at the wrong place") {
+  const auto mixed = [](std::uint64_t seed) {
+    schedule made = quiet_schedule(seed, 3);
+    made.roles = 2;
+    return made;
+  };
+  const mutant late = with_desired([](daemon&, desired& value) {
+    if (value.place && value.place->in_role) ++value.place->in_role->world_size;
+  });
+  REQUIRE_THAT(caught(late, 5, mixed), StartsWith("ranks: those within role"));
+  const mutant twice = with_desired([](daemon&, desired& value) {
+    if (value.place && value.place->in_role) value.place->in_role->rank_first = 0;
+  });
+  REQUIRE_THAT(caught(twice, 5, mixed), StartsWith("ranks: a rank within a role"));
+}
+
 TEST_CASE("mutant: one member is told of another world") {
   const mutant wrong = with_desired([](daemon&, desired& value) {
     if (value.place && value.place->slot == 2) value.place->world_size += 1;

@@ -34,7 +34,10 @@ void player::begin() {
         plan_.worker_counts.empty() ? 2 : plan_.worker_counts[index % plan_.worker_counts.size()];
     world_.time().after(world_.random().between(0ms, 200ms), [=, this] {
       host& on = world_.host_at(index + 1);
-      if (on.powered) world_.start_agent(on, {.worker_count = workers, .run_id = run_id_of(index)});
+      if (!on.powered) return;
+      world_.start_agent(on, {.worker_count = workers,
+                              .run_id = run_id_of(index),
+                              .role = "role-" + std::to_string(index % plan_.roles)});
     });
   }
 }

@@ -78,6 +78,7 @@ schedule random_schedule(std::uint64_t seed) {
     if (index > 0 && random.chance(30)) made.faults.back().at = made.faults[index - 1].at + 20ms;
   }
   made.heal_at = last + random.between(0ms, settings.timing.node_timeout);
+  if (random.chance(20)) made.roles = 2;
   return made;
 }
 
@@ -110,6 +111,7 @@ std::string to_text(const schedule& plan) {
       "--seed=" + std::to_string(plan.options.seed) + ": " + std::to_string(plan.nodes) + " nodes";
   for (const auto& [name, value] : to_named_values(plan.options.settings))
     text += ", " + name + " " + value;
+  if (plan.roles > 1) text += ", " + std::to_string(plan.roles) + " roles";
   text += "\n";
   for (const fault& each : plan.faults)
     text += "  " + to_text(each) + "\n";

@@ -25,6 +25,8 @@ struct schedule {
   bool embedded = false;
   // More than one: agents belong to one run id after the other, all on one daemon.
   std::uint32_t run_ids = 1;
+  // Agents have one role after the other.
+  std::uint32_t roles = 1;
   // Once all runs again, nothing happens for so long, and nothing may come of it.
   duration calm{};
   std::vector<fault> faults;

@@ -39,6 +39,7 @@ agent& world::start_agent(host& on, agent_wish wish) {
   core::member_options options;
   options.greeting.version = "sim";
   options.greeting.run_id = wish.run_id;
+  options.greeting.role = wish.role;
   options.greeting.session = {random_.next(), random_.next() | 1};
   options.greeting.node_is_explicit = !wish.label.empty();
   options.greeting.node =

@@ -9,6 +9,7 @@ say() {
 facts() {
   echo "rank=$RANK local_rank=$LOCAL_RANK group_rank=$GROUP_RANK world_size=$WORLD_SIZE" \
     "nodes=$GROUP_WORLD_SIZE round=$DDPRUN_ROUND instance=$DDPRUN_INSTANCE" \
+    "role=$ROLE_NAME role_rank=$ROLE_RANK role_world_size=$ROLE_WORLD_SIZE" \
     "restarts=$TORCHELASTIC_RESTART_COUNT node=$DDPRUN_NODE_ID master=$MASTER_ADDR:$MASTER_PORT" \
     "pid=$$ at=$EPOCHREALTIME"
 }

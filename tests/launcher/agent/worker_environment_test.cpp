@@ -74,6 +74,16 @@ TEST_CASE("a worker gets every variable of torchrun and ours") {
   CHECK(worker_environment(options, second_node(), 1, {}) == expected);
 }
 
+TEST_CASE("a worker knows its rank among those of its role") {
+  ddprun::worker_round round = second_node();
+  round.place.in_role = {1, 4};
+  const environment_map set = worker_environment({}, round, 2, {});
+  CHECK(set.at("ROLE_RANK") == "3");
+  CHECK(set.at("ROLE_WORLD_SIZE") == "4");
+  CHECK(set.at("RANK") == "4");
+  CHECK(set.at("WORLD_SIZE") == "5");
+}
+
 TEST_CASE("the round wins over what is inherited, a person's choice over our default") {
   const environment_map inherited = {{"RANK", "99"},
                                      {"PATH", "/bin"},

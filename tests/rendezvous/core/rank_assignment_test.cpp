@@ -35,6 +35,28 @@ TEST_CASE("ranks are prefix sums of worker counts that may differ") {
   CHECK(assign_ranks({joiner("a", 1, 2), joiner("b", 2, 3)}, 2).world_size == 5);
 }
 
+TEST_CASE("ranks within a role are prefix sums over its nodes, in the order of slots") {
+  const auto of_role = [](std::string_view host, std::uint32_t workers, std::string_view role) {
+    rank_candidate made = joiner(host, 0, workers);
+    made.role = role;
+    return made;
+  };
+  const auto mixed = assign_ranks({of_role("d", 5, "train"), of_role("a", 2, "train"),
+                                   of_role("b", 3, "read"), of_role("c", 4, "train")},
+                                  4);
+  std::vector<std::optional<ddprun::role_ranks>> in_role;
+  for (const rank_place& place : mixed.places)
+    in_role.push_back(place.in_role);
+  CHECK(in_role == std::vector<std::optional<ddprun::role_ranks>>{
+                       ddprun::role_ranks{0, 11}, ddprun::role_ranks{0, 3},
+                       ddprun::role_ranks{2, 11}, ddprun::role_ranks{6, 11}});
+  CHECK(mixed.places.at(3).rank_first == 9);
+  SECTION("nothing is said where all who are chosen have one role") {
+    const auto same = assign_ranks({of_role("a", 2, "train"), of_role("b", 3, "read")}, 1);
+    CHECK_FALSE(same.places.at(0).in_role);
+  }
+}
+
 TEST_CASE("the first round is in natural order of host names, then join order") {
   CHECK(told({joiner("node10", 1), joiner("node2", 2), joiner("node2", 3)}, 3) ==
         "node2:0 node2:1 node10:2");

@@ -38,6 +38,20 @@ TEST_CASE("a round starts when max nodes are here: prepare to the leader alone, 
   CHECK(story.view().phase == run_phase::running);
 }
 
+TEST_CASE("nodes of different roles are told their ranks within them") {
+  run_story story;
+  fake_node& reader = story.node("node-b", nodes_of(2, 2), 3);
+  reader.greeting.role = "reader";
+  story.connect(reader);
+  const fake_node& trainer = story.joined("node-a", nodes_of(2, 2), 2);
+  story.start_round();
+  REQUIRE(trainer.wanted.place);
+  REQUIRE(reader.wanted.place);
+  CHECK(trainer.wanted.place->in_role == role_ranks{0, 2});
+  CHECK(reader.wanted.place->in_role == role_ranks{0, 3});
+  CHECK(reader.wanted.place->rank_first == 2);
+}
+
 TEST_CASE("last call restarts at a new highest count only") {
   run_story story;
   fake_node& first = story.joined("a", nodes_of(1, 4));

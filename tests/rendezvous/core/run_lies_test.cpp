@@ -64,6 +64,12 @@ TEST_CASE("a session that says hello again is the same node: another label is re
     story.connect(again);
     CHECK(again.refusal.ends_with("with another number of workers"));
   }
+  SECTION("another role") {
+    again.greeting = first.greeting;
+    again.greeting.role = "reader";
+    story.connect(again);
+    CHECK(again.refusal.ends_with("with another role"));
+  }
   CHECK(first.connection != 0);
   // Both are gone, and with them every name: nobody is taken for one of them.
   story.goodbye(first);
@@ -236,6 +242,12 @@ TEST_CASE("a place that cannot be is refused") {
   }
   SECTION("ranks beyond the world") {
     liar.state.place->rank_first = 5;
+  }
+  SECTION("ranks beyond those of the role") {
+    liar.state.place->in_role = {4, 5};
+  }
+  SECTION("a role with more workers than the world") {
+    liar.state.place->in_role = {0, 7};
   }
   story.connect(liar);
   CHECK(liar.refusal.ends_with("makes no sense"));

@@ -62,6 +62,8 @@ TEST_CASE("a found round is kept only where every place is taken once, in a roun
 TEST_CASE("a kept round has all that it had: places, ports, restarts, and its leader") {
   orphans_story story(2);
   story.members[0]->state.restarts_used = 1;
+  story.members[1]->greeting.role = "reader";
+  story.members[0]->state.place->in_role = story.members[1]->state.place->in_role = {0, 2};
   story.connect(*story.members[0]);
   story.connect(*story.members[1]);
   REQUIRE(story.view().phase == run_phase::running);
@@ -72,6 +74,8 @@ TEST_CASE("a kept round has all that it had: places, ports, restarts, and its le
   REQUIRE(story.view().members.size() == 2);
   CHECK(story.view().members[1].slot == 1U);
   CHECK(story.view().members[1].rank_first == 2U);
+  CHECK(story.view().members[1].role == "reader");
+  CHECK(story.members[1]->wanted.place->in_role == role_ranks{0, 2});
   SECTION("those that do not start are noticed") {
     orphans_story slow(2);
     slow.members[1]->state.phase = member_phase::starting;

@@ -3,7 +3,9 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/loop.hpp"
 
+#include <netinet/tcp.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 using namespace ddprun;
 using namespace ddprun::net;
@@ -42,6 +44,44 @@ TEST_CASE("without an address both families are served") {
   boost::system::error_code error;
   six.connect(tcp::endpoint(boost::asio::ip::address_v6::loopback(), *port), error);
   if (!error) REQUIRE(run_until(io, [&] { return accepted == 2; }));
+}
+
+TEST_CASE("whoever is accepted is asked now and then whether it is still there") {
+  const auto option = [](tcp::socket& socket, int level, int name) {
+    int value = -1;
+    socklen_t size = sizeof value;
+    ::getsockopt(socket.native_handle(), level, name, &value, &size);
+    return value;
+  };
+  const auto accepted_by = [](keep_alive limits, auto look) {
+    boost::asio::io_context io{1};
+    listener listening(io.get_executor(), limits);
+    std::string problem;
+    const auto port = listening.open("", 0, problem);
+    REQUIRE(port.has_value());
+    bool looked = false;
+    listening.start({[&](tcp::socket socket) {
+                       look(socket);
+                       looked = true;
+                     },
+                     {}});
+    tcp::socket client(io);
+    client.connect(test::loopback(*port));
+    REQUIRE(run_until(io, [&] { return looked; }));
+  };
+  accepted_by({std::chrono::seconds(7), std::chrono::seconds(3), 2}, [&](tcp::socket& socket) {
+    CHECK(option(socket, SOL_SOCKET, SO_KEEPALIVE) == 1);
+    CHECK(option(socket, IPPROTO_TCP, TCP_KEEPIDLE) == 7);
+    CHECK(option(socket, IPPROTO_TCP, TCP_KEEPINTVL) == 3);
+    CHECK(option(socket, IPPROTO_TCP, TCP_KEEPCNT) == 2);
+  });
+  accepted_by({}, [&](tcp::socket& socket) {
+    const int limit =
+        option(socket, IPPROTO_TCP, TCP_KEEPIDLE) +
+        option(socket, IPPROTO_TCP, TCP_KEEPINTVL) * option(socket, IPPROTO_TCP, TCP_KEEPCNT);
+    CHECK(limit >= 60);
+    CHECK(limit <= 120);
+  });
 }
 
 TEST_CASE("out of descriptors is said once, and the connections wait") {

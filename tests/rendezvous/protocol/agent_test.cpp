@@ -35,6 +35,7 @@ assignment full_assignment() {
   value.group_world_size = 2;
   value.rank_first = 4;
   value.world_size = 8;
+  value.in_role = {1, 5};
   value.master_address = "2001:db8::1";
   value.master_port = 41234;
   value.tether_port = 41235;
@@ -74,6 +75,7 @@ hello full_hello() {
   value.host = "host-b";
   value.worker_count = 4;
   value.node_rank = 1;
+  value.role = "reader";
   value.address = "10.0.0.2";
   value.own_address = "10.0.0.3";
   value.hosts_daemon = true;
@@ -185,6 +187,7 @@ TEST_CASE("golden lines") {
   CHECK(encode(daemon_message(run)) ==
         "{\"type\":\"desired\",\"instance\":\"ff\",\"round\":2,\"seq\":4,\"phase\":\"run\","
         "\"place\":{\"slot\":1,\"group_world_size\":2,\"rank_first\":4,\"world_size\":8,"
+        "\"in_role\":{\"rank_first\":1,\"world_size\":5},"
         "\"master_address\":\"2001:db8::1\",\"master_port\":41234,\"tether_port\":41235,"
         "\"leader_node\":\"node-a\"}}\n");
 }
@@ -283,13 +286,14 @@ TEST_CASE("the worst status fits a line and can be read") {
   greeting.version = greeting.token = greeting.run_id = greeting.node = greeting.host = quotes;
   greeting.address = greeting.own_address = garbage;
   greeting.state = worst;
-  const std::string line = encode(agent_message(greeting));
+  CHECK(encode(agent_message(greeting)).size() <= hello_bytes_max);
+  const std::string line = encode(agent_message(worst));
   CHECK(line.size() <= line_bytes_max);
   std::string problem;
   const auto back = decode_agent_message(without_newline(line), &problem);
   INFO(problem);
   REQUIRE(back.has_value());
-  const status& state = std::get<hello>(*back).state;
+  const auto& state = std::get<status>(*back);
   REQUIRE(state.causes.size() == causes_max);
   CHECK(state.causes[0].tail == noise.substr(0, tail_bytes_max));
   CHECK(state.causes[1].tail.empty());
@@ -298,6 +302,33 @@ TEST_CASE("the worst status fits a line and can be read") {
   last.text = garbage;
   last.first_cause = bad;
   CHECK(encode(daemon_message(last)).size() <= line_bytes_max);
+}
+
+// Longer than what any flag or host can make of it: labels of 256 bytes, four causes, and a tail
+// that has to be escaped wherever it can be.
+TEST_CASE("a hello with all that an agent may have to say is far from its limit") {
+  const std::string label(name_bytes_max, 'x');
+  hello greeting = full_hello();
+  greeting.version = greeting.token = greeting.run_id = greeting.node = greeting.host = label;
+  greeting.address = greeting.own_address = label;
+  cause bad = full_cause();
+  bad.node = label;
+  bad.text.assign(text_bytes_max, 'x');
+  bad.tail.clear();
+  greeting.state = full_status();
+  greeting.state.causes.assign(causes_max, bad);
+  greeting.state.nccl_ids.assign(nccl_ids_max, label);
+  greeting.state.place->nccl_ids.assign(nccl_ids_max, label);
+  CHECK(encode(agent_message(greeting)).size() <= hello_bytes_max / 2);
+  greeting.state.nccl_ids.clear();
+  greeting.state.place->nccl_ids.clear();
+  greeting.state.causes.front().tail.assign(tail_bytes_max, '"');
+  CHECK(encode(agent_message(greeting)).size() <= hello_bytes_max / 2);
+  greeting.state.causes.front().tail.assign(tail_bytes_max, '\x01');
+  const std::string line = encode(agent_message(greeting));
+  const auto back = decode_agent_message(without_newline(line));
+  REQUIRE(back.has_value());
+  CHECK(std::get<hello>(*back).state.causes.front().tail.size() == tail_bytes_max);
 }
 
 TEST_CASE("the newest bytes of a tail survive, as valid text") {

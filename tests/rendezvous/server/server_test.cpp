@@ -164,7 +164,7 @@ TEST_CASE("a line without end is cut off") {
   fixture f;
   raw_peer peer(f.io, f.port);
   peer.socket().non_blocking(false);
-  peer.say("{" + std::string(line_bytes_max, 'x'));
+  peer.say("{" + std::string(hello_bytes_max, 'x'));
   peer.socket().non_blocking(true);
   REQUIRE(f.closes(peer));
 }
@@ -360,4 +360,35 @@ TEST_CASE("beyond the most agents, one is told so") {
   raw_peer second(f.io, f.port);
   second.say(hello_line(2, 2, "node-b"));
   REQUIRE(f.hears(second, "this daemon serves at most 1 agents"));
+  // One that runs workers would kill them: it comes again.
+  raw_peer third(f.io, f.port);
+  std::string line = hello_line(3, 2, "node-c");
+  line.replace(line.rfind("}\n"), 2,
+               R"(,"state":{"seq":1,"instance":"1","round":1}})"
+               "\n");
+  third.say(line);
+  REQUIRE(f.closes(third));
+  CHECK(third.heard().empty());
+  // One that is here already takes its own place.
+  raw_peer again(f.io, f.port);
+  again.say(hello_line(1, 2, "node-a"));
+  REQUIRE(f.hears(again, R"("type":"welcome")"));
+  REQUIRE(f.closes(first));
+}
+
+TEST_CASE("a stranger that has said half a hello holds up nobody's end") {
+  fixture f;
+  raw_peer agent(f.io, f.port);
+  agent.say(hello_line(1, 2, "node-a"));
+  REQUIRE(f.hears(agent, R"("type":"welcome")"));
+  raw_peer stranger(f.io, f.port);
+  stranger.say("{");
+  REQUIRE(run_until(f.io, [&] { return f.daemon->agent_count() == 2; }));
+  bool none = false;
+  f.daemon->when_no_agents([&] { none = true; });
+  test::run_ready(f.io);
+  CHECK_FALSE(none);
+  agent.say("{\"type\":\"goodbye\",\"session\":\"" + session_of(1) + "\"}\n");
+  REQUIRE(run_until(f.io, [&] { return none; }));
+  CHECK_FALSE(stranger.closed());
 }

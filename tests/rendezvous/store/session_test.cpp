@@ -321,3 +321,34 @@ TEST_CASE("one that never stops asking does not keep the others from their turn"
   greedy.ask(ping, {}, 3);
   CHECK(greedy.hear(4) == hex("03000000"));
 }
+
+TEST_CASE("the oldest that has used nothing of the store can be let go of, one that has cannot") {
+  served_store store;
+  const auto let_go = [&] {
+    return store.on_thread([&] { return store.listener().space().cut_oldest_mute(); });
+  };
+  const auto comes = [&](std::size_t sessions) {
+    return store.eventually([&] { return store.listener().space().session_count() == sessions; });
+  };
+  CHECK_FALSE(let_go());
+  loopback_client user(store.port());
+  user.ask(get_num_keys);
+  user.hear(8);
+  loopback_client silent(store.port(), false);
+  REQUIRE(comes(2));
+  loopback_client pings(store.port());
+  pings.ask(ping, {}, 7);
+  pings.hear(4);
+  loopback_client waits(store.port());
+  waits.ask(ping, {}, 7);
+  waits.hear(4);
+  CHECK(let_go());
+  CHECK(silent.is_closed());
+  CHECK(let_go());
+  CHECK(pings.is_closed());
+  waits.ask(wait, {"/k"});
+  user.ask(set, {"/k", "value"});
+  CHECK(waits.hear(1) == hex("00"));
+  CHECK_FALSE(let_go());
+  CHECK(store.sessions() == 2);
+}

@@ -1,0 +1,27 @@
+#include "rendezvous/net/keep_alive.hpp"
+
+#include <algorithm>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+namespace ddprun::net {
+namespace {
+
+constexpr std::chrono::seconds idle_max{32767};  // Linux: MAX_TCP_KEEPIDLE
+
+// Not vital: without it a vanished peer is there for longer.
+void set(int socket, int level, int name, int value) {
+  ::setsockopt(socket, level, name, &value, sizeof value);
+}
+
+}  // namespace
+
+void set_keep_alive(int socket, const keep_alive& limits) {
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, static_cast<int>(std::min(limits.idle, idle_max).count()));
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, static_cast<int>(limits.interval.count()));
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, limits.probes);
+}
+
+}  // namespace ddprun::net
