@@ -9,6 +9,11 @@ namespace {
 
 constexpr std::uint64_t own_descriptors = 64;  // session, guardian, libraries, one spawn under way
 constexpr std::uint64_t descriptors_per_worker = 3;  // two pipes and a handle
+// PyTorch connects once for the default group, scripts that clone the store connect again.
+constexpr std::uint64_t connections_per_worker = 2;
+// A process group that is split off another clones the store, too, and may never ask it anything: a
+// mesh of devices has tens of them.
+constexpr std::uint64_t mute_per_worker = 64;
 // Of a daemon, for connections that are none of agents: torchrun's clients, people, probes.
 constexpr std::uint64_t daemon_guests = 64;
 constexpr std::uint64_t daemon_guests_min = 16;
@@ -39,15 +44,15 @@ std::size_t round_connections(std::uint64_t own_workers, std::size_t of_daemon) 
 }
 
 std::size_t mute_connections(const core::open_service& wanted) {
-  return std::uint64_t{2} * wanted.world_size + wanted.group_world_size;
+  return mute_per_worker * wanted.world_size + wanted.group_world_size;
 }
 
 std::string descriptor_problem(const core::open_service& wanted, std::uint64_t own_workers,
                                std::size_t of_daemon) {
-  if (mute_connections(wanted) <= round_connections(own_workers, of_daemon)) return {};
+  const std::uint64_t needed = connections_per_worker * wanted.world_size + wanted.group_world_size;
+  if (needed <= round_connections(own_workers, of_daemon)) return {};
   return "too few file descriptors: the job store of " + std::to_string(wanted.world_size) +
-         " workers needs " +
-         std::to_string(kept_back(own_workers) + of_daemon + mute_connections(wanted)) +
+         " workers needs " + std::to_string(kept_back(own_workers) + of_daemon + needed) +
          " descriptors and this process may open " + std::to_string(net::descriptor_limit()) +
          "; raise the hard limit (ulimit -Hn) and start again";
 }
