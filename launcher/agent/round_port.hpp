@@ -1,10 +1,10 @@
 // The port of a round's service: a new one each round, or the one that the person fixed; on all
 // addresses that are asked for, of which a host without IPv6, or IPv4, may lack those of loopback.
 //
-// A fixed port is not closed between two rounds of the same leader, unless it is to be open on other
-// addresses: another program could take it, and a worker of the new round could be refused. Whoever
-// connects meanwhile belongs to the old round and is cut. A leader that does not lead again lets go
-// of it, at the latest after `keep_limit`. A fixed port that is in use is tried again for
+// A fixed port is not closed between two rounds of the same leader, unless it is to be open on
+// other addresses: another program could take it, and a worker of the new round could be refused.
+// Whoever connects meanwhile belongs to the old round and is cut. A leader that does not lead again
+// lets go of it, at the latest after `keep_limit`. A fixed port that is in use is tried again for
 // `busy_limit`: the job before this one may be about to end, and a restart must not be spent on
 // that. So is any port for which there are no descriptors.
 //

@@ -67,7 +67,6 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     round = wanted.round;
     connections_max = round_connections(options.own_workers, of_daemon);
     mute_max = mute_connections(wanted);
-    tethers_max = std::max(tethers_min, tethers_per_member * wanted.group_world_size);
     if (old_connections() + mute_max > connections_max) cut_old();
     start_store(round_port::busy_limit / pause_between_tries);
   }
@@ -143,6 +142,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     // One host for all rounds, so that it numbers its tethers through: what the main thread still
     // has on its way about one of an earlier round finds nobody.
     if (!tethers) tethers.emplace(tether_handlers());
+    tethers->set_tethers_max(std::max(tethers_min, tethers_per_member * wanted.group_world_size));
     if (options.store == store_mode::agent) {
       store::keyspace_options values;
       // On the store's thread, which must never be the one to destroy what it is a part of.
@@ -155,9 +155,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
       space = std::make_shared<store::keyspace>(std::move(values));
     }
     server::front_door_handlers sorted;
-    sorted.agent = [this](tcp::socket socket) {
-      if (tethers->size() < tethers_max) tethers->accept(std::move(socket));
-    };
+    sorted.agent = [this](tcp::socket socket) { tethers->accept(std::move(socket)); };
     if (space) {
       sorted.tcpstore = [this](tcp::socket socket) {
         if (const error_code error = store.serve(std::move(socket), space)) {
@@ -292,7 +290,6 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   core::open_service wanted;
   std::size_t connections_max = 0;  // of all kinds
   std::size_t mute_max = 0;         // that have asked for nothing
-  std::size_t tethers_max = 0;
   core::log_limit turned_away;
   net::resolver resolver;
   boost::asio::steady_timer retry;

@@ -4,6 +4,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -30,7 +31,7 @@ tether_host::~tether_host() {
 }
 
 void tether_host::accept(net::tcp::socket socket) {
-  if (tethers_.size() >= limits_.tethers_max) return;
+  if (tethers_.size() >= limits_.tethers_max && !end_oldest_stranger()) return;
   const std::uint64_t id = ++last_id_;
   const net::executor where = socket.get_executor();
   net::line_handlers events;
@@ -90,6 +91,14 @@ void tether_host::end(std::uint64_t id, const std::string& what) {
   const auto told = handlers_;
   if (attached) return told->detached(id);
   if (told->stranger) told->stranger("a tether from " + peer + " ended: " + what);
+}
+
+bool tether_host::end_oldest_stranger() {
+  const auto oldest = std::find_if(tethers_.begin(), tethers_.end(),
+                                   [](const auto& one) { return !one.second->attached; });
+  if (oldest == tethers_.end()) return false;
+  end(oldest->first, "no hello yet, and others want its place");
+  return true;
 }
 
 std::shared_ptr<net::line_connection> tether_host::remove(std::uint64_t id) {

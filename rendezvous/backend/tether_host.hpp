@@ -42,8 +42,11 @@ class tether_host {
   tether_host(const tether_host&) = delete;
   tether_host& operator=(const tether_host&) = delete;
 
-  // `socket` is connected and speaks the agent protocol; nothing was read from it.
+  // `socket` is connected and speaks the agent protocol; nothing was read from it. Where there are
+  // too many, the oldest goes that has not said its hello, else this one.
   void accept(net::tcp::socket socket);
+  // As many as there are stay.
+  void set_tethers_max(std::size_t most) { limits_.tethers_max = most; }
 
   // No `detached` follows a refusal.
   void answer(std::uint64_t tether, std::uint64_t seq);
@@ -58,6 +61,7 @@ class tether_host {
   void take_line(std::uint64_t id, std::string_view line);
   void reject(std::uint64_t id, const std::string& what);
   void end(std::uint64_t id, const std::string& what);
+  bool end_oldest_stranger();
   std::shared_ptr<net::line_connection> remove(std::uint64_t id);
   void send(net::line_connection& connection, const tether_reply& reply);
 

@@ -3,6 +3,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/loop.hpp"
 
+#include <list>
 #include <optional>
 #include <vector>
 
@@ -123,6 +124,30 @@ TEST_CASE("strangers on the tether port are ended and told apart") {
   CHECK(f.attached.empty());
   CHECK(f.detached.empty());
   CHECK(f.strangers.size() == 3);
+}
+
+TEST_CASE("strangers that say half a hello take no member's place") {
+  fixture f;
+  f.host->set_tethers_max(3);
+  member_end first(f.io);
+  first.client.dial("127.0.0.1", f.port, 0s, greeting);
+  REQUIRE(run_until(f.io, [&] { return f.attached.size() == 1; }));
+  std::list<test::raw_peer> strangers;
+  for (int count = 0; count < 20; ++count)
+    strangers.emplace_back(f.io, f.port).say("{");
+  member_end second(f.io);
+  second.client.dial("127.0.0.1", f.port, 0s, greeting);
+  REQUIRE(run_until(f.io, [&] { return f.attached.size() == 2; }));
+  REQUIRE(run_until(f.io, [&] { return f.strangers.size() == 19; }));
+  CHECK(f.strangers.front().find("others want its place") != std::string::npos);
+  CHECK(f.detached.empty());
+  // Members are not cut for others.
+  member_end third(f.io);
+  third.client.dial("127.0.0.1", f.port, 0s, greeting);
+  REQUIRE(run_until(f.io, [&] { return f.attached.size() == 3; }));
+  test::raw_peer late(f.io, f.port);
+  REQUIRE(run_until(f.io, [&] { return late.closed(); }));
+  CHECK(f.detached.empty());
 }
 
 TEST_CASE("a host that is destroyed takes its tethers along") {
