@@ -58,7 +58,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
       service_(std::make_unique<round_service>(
           context_.get_executor(), service_thread_,
           round_service_options{options_.settings.store, options_.master_port, identity_.seed,
-                                identity_.worker_count},
+                                identity_.worker_count, options_.settings.timing.node_timeout},
           [this](core::member_event event) { feed(event); },
           [this](note_level level, const std::string& text) { say(level, text); })),
       session_(context_.get_executor(),

@@ -1,6 +1,7 @@
 #include "launcher/agent/descriptor_needs.hpp"
 
 #include "rendezvous/net/descriptor_limit.hpp"
+#include "rendezvous/server/port_shares.hpp"
 
 #include <algorithm>
 
@@ -16,7 +17,6 @@ constexpr std::uint64_t connections_per_worker = 2;
 constexpr std::uint64_t mute_per_worker = 64;
 // Of a daemon, for connections that are none of agents: torchrun's clients, people, probes.
 constexpr std::uint64_t daemon_guests = 64;
-constexpr std::uint64_t daemon_guests_min = 16;
 
 std::uint64_t kept_back(std::uint64_t own_workers) {
   return own_descriptors + descriptors_per_worker * own_workers;
@@ -31,11 +31,14 @@ std::uint64_t for_connections(std::uint64_t own_workers) {
 
 std::size_t daemon_connections(std::uint64_t nodes, std::uint64_t own_workers) {
   const std::uint64_t half = for_connections(own_workers) / 2;
-  return std::max<std::uint64_t>(1, std::min(nodes + daemon_guests, half));
+  // Every agent of the run finds room, whoever else comes: three eighths are theirs alone.
+  const std::uint64_t wanted = std::max(nodes + daemon_guests, 8 * ((nodes + 2) / 3));
+  return std::max<std::uint64_t>(1, std::min(wanted, half));
 }
 
 bool has_descriptors_for_nodes(std::uint64_t nodes, std::uint64_t own_workers) {
-  return nodes + daemon_guests_min <= daemon_connections(nodes, own_workers);
+  const server::port_shares shares(daemon_connections(nodes, own_workers));
+  return nodes <= shares.most(server::peer_kind::agent);
 }
 
 std::size_t round_connections(std::uint64_t own_workers, std::size_t of_daemon) {

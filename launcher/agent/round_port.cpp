@@ -30,8 +30,13 @@ std::string seconds(std::chrono::seconds value) {
 
 }  // namespace
 
-round_port::round_port(net::executor where, std::uint16_t fixed, handlers told)
-    : fixed_(fixed), handlers_(std::move(told)), where_(where), timer_(where) {}
+round_port::round_port(net::executor where, std::uint16_t fixed, net::keep_alive limits,
+                       handlers told)
+    : fixed_(fixed),
+      keep_alive_(limits),
+      handlers_(std::move(told)),
+      where_(where),
+      timer_(where) {}
 
 void round_port::open(std::vector<std::string> addresses) {
   forget_timer();
@@ -88,10 +93,11 @@ result<std::uint16_t> round_port::listen(std::string& problem) {
 result<std::uint16_t> round_port::listen_on_all_of_them(std::uint16_t number,
                                                         std::string& problem) {
   listeners_.clear();
-  if (addresses_.empty()) return listeners_.emplace_back(where_).open("", number, problem);
+  if (addresses_.empty())
+    return listeners_.emplace_back(where_, keep_alive_).open("", number, problem);
   error_code last;
   for (const std::string& address : addresses_) {
-    const auto port = listeners_.emplace_back(where_).open(address, number, problem);
+    const auto port = listeners_.emplace_back(where_, keep_alive_).open(address, number, problem);
     if (port) {
       number = *port;
       continue;

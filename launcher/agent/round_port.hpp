@@ -39,7 +39,7 @@ class round_port {
   };
 
   // `fixed` 0: the kernel picks a port for each round.
-  round_port(net::executor where, std::uint16_t fixed, handlers told);
+  round_port(net::executor where, std::uint16_t fixed, net::keep_alive limits, handlers told);
   ~round_port() { close(); }
   round_port(const round_port&) = delete;
   round_port& operator=(const round_port&) = delete;
@@ -60,6 +60,7 @@ class round_port {
   void forget_timer();
 
   const std::uint16_t fixed_;
+  const net::keep_alive keep_alive_;
   handlers handlers_;
   const net::executor where_;
   std::vector<std::string> addresses_ = {};

@@ -51,6 +51,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
         resolver(here),
         retry(here),
         port(here, options.store == store_mode::agent ? options.master_port : 0,
+             net::keep_alive_for(options.node_timeout),
              {[this](std::uint16_t number, const std::string& problem) {
                 port_opened(number, problem);
               },

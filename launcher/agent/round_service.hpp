@@ -35,6 +35,7 @@ struct round_service_options {
   std::uint16_t master_port = 0;  // 0: a new one each round
   std::uint64_t seed = 0;         // where to begin to look for a port of the workers' own
   std::uint32_t own_workers = 0;  // of this node
+  duration node_timeout = std::chrono::seconds(10);
 };
 
 class round_service {

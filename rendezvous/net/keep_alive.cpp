@@ -17,6 +17,12 @@ void set(int socket, int level, int name, int value) {
 
 }  // namespace
 
+keep_alive keep_alive_for(duration node_timeout) {
+  keep_alive limits;
+  limits.idle = std::max(limits.idle, std::chrono::ceil<std::chrono::seconds>(node_timeout));
+  return limits;
+}
+
 void set_keep_alive(int socket, const keep_alive& limits) {
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, static_cast<int>(std::min(limits.idle, idle_max).count()));

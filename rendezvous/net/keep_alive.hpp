@@ -8,6 +8,8 @@
 // Thread rule: any.
 #pragma once
 
+#include "rendezvous/core/types.hpp"
+
 #include <chrono>
 
 namespace ddprun::net {
@@ -19,6 +21,9 @@ struct keep_alive {
   std::chrono::seconds interval{15};
   int probes = 4;
 };
+
+// For peers that others wait for so long: they are not to be gone before.
+keep_alive keep_alive_for(duration node_timeout);
 
 // Of a listening socket: accepted ones inherit it. More seconds than the system takes are its most.
 void set_keep_alive(int socket, const keep_alive& limits);

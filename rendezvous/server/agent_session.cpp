@@ -77,9 +77,7 @@ void agent_session::take_line(std::string_view line) {
 
 void agent_session::set_node_timeout(duration limit) {
   connection_->set_stall_limit(limit);
-  net::keep_alive kernel;
-  kernel.idle = std::max(kernel.idle, std::chrono::ceil<std::chrono::seconds>(limit));
-  connection_->set_keep_alive(kernel);
+  connection_->set_keep_alive(net::keep_alive_for(limit));
 }
 
 void agent_session::reject(const std::string& text) {

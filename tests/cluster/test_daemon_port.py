@@ -109,6 +109,22 @@ def test_a_thousand_agents_come_back_to_a_port_that_others_fill(cluster):
     del before, strangers
 
 
+@pytest.mark.parametrize("nodes", [2, 128, 1000])
+def test_an_agent_that_hosts_the_daemon_has_room_for_all_the_others(cluster, nodes):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    host = cluster.agent("host", endpoint=f"127.0.0.1:{port}", nnodes=str(nodes), run="many")
+    host.says("waiting for")
+    # Clients at work hold what is theirs.
+    clients = fill(port, 2 * nodes, FILLS["store clients at work"])
+    others = agents(port, nodes - 1)
+    lost = [number for number, peer in enumerate(others) if not is_welcome(peer)]
+    assert not lost
+    host.kill(15)
+    host.wait()
+    del clients, others
+
+
 def test_agents_that_nobody_has_room_for_are_told_so(cluster):
     daemon = daemon_with(cluster, 64)
     strangers = agents(daemon.port, 60)

@@ -4,7 +4,9 @@
 #include "tests/support/loop.hpp"
 #include "tests/support/no_descriptors.hpp"
 
+#include <netinet/tcp.h>
 #include <optional>
+#include <sys/socket.h>
 
 using namespace ddprun;
 using test::raw_peer;
@@ -24,7 +26,9 @@ bool can_listen_on(boost::asio::io_context& io, std::uint16_t port) {
 }
 
 struct port_fixture {
-  explicit port_fixture(std::uint16_t fixed) { port.emplace(io.get_executor(), fixed, told()); }
+  explicit port_fixture(std::uint16_t fixed) {
+    port.emplace(io.get_executor(), fixed, net::keep_alive{}, told());
+  }
 
   round_port::handlers told() {
     return {[this](std::uint16_t number, const std::string& text) {
@@ -158,4 +162,17 @@ TEST_CASE("a port for which there are no descriptors is tried again") {
   }
   REQUIRE(run_until(f.io, [&] { return f.opened.has_value(); }));
   CHECK(f.opened != 0);
+}
+
+TEST_CASE("the kernel lets go of no client before the node's timeout") {
+  port_fixture f(0);
+  f.port.emplace(f.io.get_executor(), 0, net::keep_alive_for(std::chrono::minutes(10)), f.told());
+  net::tcp::socket client(f.io);
+  const std::uint16_t port = f.open({"127.0.0.1"});
+  client.connect(test::loopback(port));
+  REQUIRE(run_until(f.io, [&] { return f.accepted.size() == 1; }));
+  int idle = 0;
+  socklen_t size = sizeof idle;
+  ::getsockopt(f.accepted.front().native_handle(), IPPROTO_TCP, TCP_KEEPIDLE, &idle, &size);
+  CHECK(idle == 600);
 }

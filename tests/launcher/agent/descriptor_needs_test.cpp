@@ -1,0 +1,52 @@
+#include "launcher/agent/descriptor_needs.hpp"
+
+#include "rendezvous/net/descriptor_limit.hpp"
+#include "rendezvous/server/port_shares.hpp"
+#include "tests/support/catch.hpp"
+
+#include <algorithm>
+#include <sys/resource.h>
+
+using namespace ddprun;
+using server::peer_kind;
+
+namespace {
+
+struct limit {
+  explicit limit(rlim_t files) {
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    const rlimit now{std::min(files, before.rlim_max), before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &now) == 0);
+  }
+  ~limit() { ::setrlimit(RLIMIT_NOFILE, &before); }
+  limit(const limit&) = delete;
+  limit& operator=(const limit&) = delete;
+  rlimit before{};
+};
+
+}  // namespace
+
+TEST_CASE("a daemon in an agent keeps room for all agents of its run") {
+  const limit many(100'000);
+  const std::size_t allowed = net::descriptor_limit();
+  for (const std::uint64_t nodes : {1, 2, 3, 8, 64, 106, 107, 128, 256, 1000, 4096, 10'000}) {
+    if (8 * nodes + 1000 > allowed) continue;  // of this machine's hard limit
+    INFO(nodes << " nodes");
+    const server::port_shares shares(daemon_connections(nodes, 8));
+    CHECK(shares.share(peer_kind::agent) >= nodes);
+    CHECK(has_descriptors_for_nodes(nodes, 8));
+  }
+}
+
+TEST_CASE("what a daemon may hold leaves half for the round's port, and is judged by its agents") {
+  const limit few(1024);
+  CHECK(daemon_connections(400, 8) == (1024 - 64 - 3 * 8) / 2);
+  CHECK(round_connections(8, daemon_connections(400, 8)) == (1024 - 64 - 3 * 8) / 2);
+  for (const std::uint64_t nodes : {1, 100, 290, 340, 400, 468}) {
+    INFO(nodes << " nodes");
+    const server::port_shares shares(daemon_connections(nodes, 8));
+    CHECK(has_descriptors_for_nodes(nodes, 8) == (shares.most(peer_kind::agent) >= nodes));
+  }
+  CHECK(has_descriptors_for_nodes(100, 8));
+  CHECK_FALSE(has_descriptors_for_nodes(400, 8));
+}
