@@ -301,6 +301,10 @@ void run::state::recognise(node& who) {
     on_member_status(who, said);
   } else if (said.instance == instance && fill_gap(who)) {
     return;
+  } else if (completes_success(who)) {
+    close(0, std::nullopt,
+          "every worker had succeeded when round " + std::to_string(round) + " was given up (" +
+              last_end + ")");
   } else if (said.instance == instance && (may_have_workers(said) || said.round > round)) {
     fence(who);
   } else {

@@ -43,6 +43,17 @@ void run::state::learn_of_success(closed_instance& record, const status& said) {
   last_end = record.text;
 }
 
+// The same of a round that was given up, while no other has been chosen: nobody runs it again.
+bool run::state::completes_success(const node& who) {
+  const status& said = who.state;
+  const bool chooses = phase == run_phase::gathering || phase == run_phase::settling;
+  const bool is_of_it = said.instance == instance && said.round == round &&
+                        left_behind.round == round && said.place && has_succeeded(said);
+  if (!chooses || !is_of_it) return false;
+  left_behind.succeeded.insert(said.place->slot);
+  return left_behind.succeeded.size() >= said.place->group_world_size;
+}
+
 void run::state::tell_closed(node& who, closed_instance& record) {
   learn_of_success(record, who.state);
   who.stands = standing::closing;

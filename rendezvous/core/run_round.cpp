@@ -135,6 +135,9 @@ void run::state::on_unasked_end(node& who) {
 void run::state::join_restarts(const node& who) {
   if (phase != run_phase::running || settings->on_join != join_policy::restart) return;
   if (who.slot || members.size() >= settings->nodes_max) return;
+  // One that is starting is let start: it is asked again with the next heartbeat of who waits. Else
+  // nodes that come back one by one, late from each stop, keep all of them from ever running.
+  if (members_running < members.size()) return;
   stop_uncharged = true;
   remember_loss();
   end_round(nullptr, timing().drain_grace, who.label() + " joins: the round restarts with it");

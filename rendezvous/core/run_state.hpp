@@ -364,6 +364,7 @@ struct run::state {
   void tell_closed(node& who, closed_instance& record);
   void close(int exit_code, std::optional<cause> why, std::string text);
   void learn_of_success(closed_instance& record, const status& said);
+  bool completes_success(const node& who);
   void open_instance(instance_id fresh);
   void drain(node& who);
   void release(node& who, int exit_code);

@@ -188,6 +188,46 @@ TEST_CASE("a run that had succeeded at every node when it was stopped ends with 
   CHECK_FALSE(b.wanted.first_cause);
 }
 
+TEST_CASE("a round that had succeeded at every node when it was given up is not run again") {
+  run_story story;
+  run_settings settings = nodes_of(2, 2);
+  settings.timing.orphan_limit = 30s;
+  fake_node& a = story.joined("a", settings);
+  fake_node& b = story.joined("b", settings);
+  story.start_round();
+  story.disconnect(a);
+  story.disconnect(b);
+  story.pass(60s);
+  REQUIRE(story.view().phase == run_phase::gathering);
+  a.state.phase = member_phase::succeeded;
+  story.connect(a);
+  CHECK(a.wanted.phase == desired_phase::fence);
+  story.rejoin(a);
+  CHECK(a.wanted.phase == desired_phase::wait);
+  SECTION("the last to come says so") {
+    b.state.phase = member_phase::succeeded;
+    story.connect(b);
+    CHECK(story.view().exit_code == 0);
+    for (const fake_node* const who : {&a, &b}) {
+      CHECK(who->wanted.phase == desired_phase::close);
+      CHECK(who->wanted.exit_code == 0);
+      CHECK(who->wanted.text.starts_with("every worker had succeeded when round 1 was given up"));
+    }
+  }
+  SECTION("the last to come had not got so far") {
+    b.state.phase = member_phase::stopped;
+    story.connect(b);
+    CHECK(story.view().phase == run_phase::preparing);
+  }
+  SECTION("another round has begun meanwhile") {
+    story.joined("c", settings);
+    REQUIRE(story.view().phase == run_phase::preparing);
+    b.state.phase = member_phase::succeeded;
+    story.connect(b);
+    CHECK(b.wanted.phase == desired_phase::fence);
+  }
+}
+
 TEST_CASE("a run of which one node had succeeded, when it was stopped, was stopped") {
   run_story story;
   story.joined("a", nodes_of(2, 2));

@@ -294,6 +294,22 @@ TEST_CASE("a join restarts a round that runs and has room, no other") {
     story.say(b);
     CHECK(story.view().phase == run_phase::stopping);
   }
+  SECTION("not one of which not all have started: the next heartbeat after that does") {
+    story.pass(1s);
+    fake_node& leader = story.node_in(desired_phase::prepare);
+    story.obey(leader);
+    leader.state.phase = member_phase::preparing;
+    leader.state.service_port = leader.state.master_port = 29501;
+    story.say(leader);
+    REQUIRE(story.view().phase == run_phase::running);
+    fake_node& b = story.joined("b", settings);
+    story.say(b);
+    CHECK(story.view().phase == run_phase::running);
+    story.say(leader, member_phase::running);
+    CHECK(story.view().phase == run_phase::running);
+    story.say(b);
+    CHECK(story.view().phase == run_phase::stopping);
+  }
   SECTION("free of charge, whatever its workers make of the stop, and after a time of quiet") {
     story.pass(1s);
     story.start_round();
