@@ -155,7 +155,7 @@ void checkers::group_started(const std::shared_ptr<worker_group>& group) {
     instance.begun_by = group->told_by;
     const daemon* const teller = world_.daemon_of(group->told_by);
     for (const auto& [id, other] : instances_)
-      if (teller != nullptr && !teller->has_heard_of(id)) instance.unknown.insert(id);
+      if (teller != nullptr && !teller->knew_of(id, group->instance)) instance.unknown.insert(id);
   }
   forget_unknown_round(*group, instance);
   const auto [here, first] = instance.rounds.try_emplace(group->round);
@@ -183,13 +183,13 @@ void checkers::start_failed(instance_id instance, round_number round) {
 
 void checkers::run_closed(const daemon& by, const core::run_view& view) {
   instance_record& instance = instances_[view.instance];
-  instance.closed = true;
+  const int exit_code = view.exit_code.value_or(-1);
+  instance.exit_codes.insert(exit_code);
+  world_.trace([&] { return "closed with " + std::to_string(exit_code) + ": " + view.why; });
+  if (std::exchange(instance.closed, true)) return;
   instance.closed_by = by.index;
-  instance.exit_code = view.exit_code.value_or(-1);
   instance.faults_at_close = world_.faults();
   instance.present = by.sessions_joined();
-  world_.trace(
-      [&] { return "closed with " + std::to_string(instance.exit_code) + ": " + view.why; });
 }
 
 // One code for all who were present, as long as nothing broke after the close and nobody was asked
@@ -214,14 +214,14 @@ void checkers::agent_left(const agent& who) {
   const instance_record* other = nullptr;
   for (const auto& [id, instance] : instances_) {
     if (!instance.closed || !instance.present.contains(who.session())) continue;
-    if (who.left()->exit_code == instance.exit_code) return;
+    if (instance.exit_codes.contains(who.left()->exit_code)) return;
     if (instance.faults_at_close != world_.faults() || world_.faults_active()) continue;
     if (who.left()->exit_code != 64) other = &instance;
   }
   if (other == nullptr) return;
   world_.violated("closed: " + who.greeting().node + " left with " +
                   std::to_string(who.left()->exit_code) + ", the run with " +
-                  std::to_string(other->exit_code));
+                  std::to_string(*other->exit_codes.begin()));
 }
 
 void checkers::queue_grew(const connection& over, int end) {

@@ -111,7 +111,7 @@ class checkers {
     std::uint64_t begun_by = 0;     // that daemon
     bool closed = false;
     std::uint64_t closed_by = 0;  // which daemon
-    int exit_code = 0;
+    std::set<int> exit_codes;     // more than one where it is known later that all had succeeded
     std::uint64_t faults_at_close = 0;
     std::set<session_id> present;
   };

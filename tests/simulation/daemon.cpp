@@ -58,7 +58,15 @@ round_number daemon::newest_known(instance_id instance) const {
   return newest;
 }
 
+bool daemon::knew_of(instance_id instance, instance_id placed) const {
+  const auto heard = first_heard_.find(instance);
+  const auto began = first_placed_.find(placed);
+  if (heard == first_heard_.end()) return false;
+  return began == first_placed_.end() || heard->second <= began->second;
+}
+
 void daemon::hear(const status& said) {
+  first_heard_.try_emplace(said.instance, world_.now());
   round_number& newest = heard_of_[said.instance];
   newest = std::max({newest, said.round, said.round_told});
 }
@@ -112,11 +120,19 @@ void daemon::step(run_entry& run, const core::run_event& event) {
   if (mutation.run_effects) mutation.run_effects(*this, changed, effects);
   apply(effects);
   if (!alive()) return;
-  if ((run.machine.phase() == run_phase::closed) != run.closed_seen) {
-    run.closed_seen = !run.closed_seen;
-    if (run.closed_seen) world_.run_closed(*this, run.machine.view(local_now()));
-  }
+  tell_of_close(run);
   arm();
+}
+
+// And again where it is known later that all had succeeded.
+void daemon::tell_of_close(run_entry& run) {
+  std::optional<int> code;
+  if (run.machine.phase() == run_phase::closed) {
+    code = run.machine.view(local_now(), 0, 0).exit_code;
+  }
+  if (code == run.closed_with) return;
+  run.closed_with = code;
+  if (code) world_.run_closed(*this, run.machine.view(local_now()));
 }
 
 void daemon::apply(const core::run_effects& effects) {
@@ -125,6 +141,9 @@ void daemon::apply(const core::run_effects& effects) {
     if (const auto* sent = std::get_if<core::send_to_agent>(&effect)) {
       const auto found = peers_.find(sent->connection);
       if (found == peers_.end()) continue;
+      const auto* order = std::get_if<desired>(sent->message.get());
+      if (order != nullptr && order->phase == desired_phase::run)
+        first_placed_.try_emplace(order->instance, world_.now());
       world_.net().send(*found->second.over, 1, sent->message);
     } else if (const auto* ended = std::get_if<core::disconnect_agent>(&effect)) {
       const auto found = peers_.find(ended->connection);

@@ -35,8 +35,8 @@ class daemon final : public process {
   const core::run* run(const std::string& run_id = "train") const;
   std::string why() const override;
   std::set<session_id> sessions_joined() const;
-  // Somebody of that instance has spoken to it.
-  bool has_heard_of(instance_id instance) const { return heard_of_.contains(instance); }
+  // Somebody of that instance had spoken to it before it placed anybody of the other one.
+  bool knew_of(instance_id instance, instance_id placed) const;
   // The newest round of it that it has chosen, or heard of.
   round_number newest_known(instance_id instance) const;
   // Also of a connection that has just ended.
@@ -52,7 +52,7 @@ class daemon final : public process {
  private:
   struct run_entry {
     core::run machine;
-    bool closed_seen = false;
+    std::optional<int> closed_with;
   };
   struct peer {
     std::shared_ptr<connection> over;
@@ -66,6 +66,7 @@ class daemon final : public process {
   void step(run_entry& run, const core::run_event& event);
   run_entry& run_of(const hello& greeting);
   void end_when_alone(moment limit);
+  void tell_of_close(run_entry& run);
   void apply(const core::run_effects& effects);
   void cut_off_who_does_not_read();
   void arm();
@@ -77,6 +78,8 @@ class daemon final : public process {
   std::map<connection_id, peer> peers_;
   std::map<connection_id, session_id> sessions_;
   std::map<instance_id, round_number> heard_of_;  // and the newest round
+  std::map<instance_id, moment> first_heard_;
+  std::map<instance_id, moment> first_placed_;
 };
 
 }  // namespace ddprun::simulation
