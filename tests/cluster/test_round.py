@@ -34,7 +34,9 @@ def test_nodes_with_different_roles(cluster):
     daemon = cluster.daemon()
     endpoint = f"127.0.0.1:{daemon.port}"
     a = cluster.agent("node-a", "--role", "trainer", endpoint=endpoint, nnodes=3, workers=2)
+    a.says("2 of 3 nodes")
     b = cluster.agent("node-b", "--role", "reader", endpoint=endpoint, nnodes=3, workers=1)
+    b.says("1 of 3 nodes")
     c = cluster.agent("node-c", "--role", "trainer", endpoint=endpoint, nnodes=3, workers=2)
     workers = cluster.started(1, 5)
     assert {w.world_size for w in workers} == {"5"}
