@@ -46,13 +46,17 @@ std::size_t round_connections(std::uint64_t own_workers, std::size_t of_daemon) 
   return left - std::min<std::uint64_t>(left, of_daemon);
 }
 
+std::size_t needed_connections(const core::open_service& wanted) {
+  return connections_per_worker * wanted.world_size + wanted.group_world_size;
+}
+
 std::size_t mute_connections(const core::open_service& wanted) {
   return mute_per_worker * wanted.world_size + wanted.group_world_size;
 }
 
 std::string descriptor_problem(const core::open_service& wanted, std::uint64_t own_workers,
                                std::size_t of_daemon) {
-  const std::uint64_t needed = connections_per_worker * wanted.world_size + wanted.group_world_size;
+  const std::size_t needed = needed_connections(wanted);
   if (needed <= round_connections(own_workers, of_daemon)) return {};
   return "too few file descriptors: the job store of " + std::to_string(wanted.world_size) +
          " workers needs " + std::to_string(kept_back(own_workers) + of_daemon + needed) +

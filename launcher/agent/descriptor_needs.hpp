@@ -22,8 +22,11 @@ bool has_descriptors_for_nodes(std::uint64_t nodes, std::uint64_t own_workers);
 // How many the round's port may hold beside such a daemon.
 std::size_t round_connections(std::uint64_t own_workers, std::size_t of_daemon);
 
-// Of those, at most so many that have asked for nothing yet: generous, for the oldest of them goes
-// where more come, and it may be a worker's.
+// How many of them the round's workers and members need.
+std::size_t needed_connections(const core::open_service& wanted);
+
+// Of all that the port may hold, at most so many that have asked for nothing yet: generous, for the
+// oldest of them goes where more come, and it may be a worker's.
 std::size_t mute_connections(const core::open_service& wanted);
 
 // Whether the leader of this round has enough for it. Empty, or one line that says how many it

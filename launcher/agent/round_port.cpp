@@ -9,8 +9,6 @@
 namespace ddprun {
 namespace {
 
-constexpr std::chrono::milliseconds pause_between_tries{100};
-
 // A number that is free on one address may be taken on another.
 constexpr int numbers_tried_max = 16;
 

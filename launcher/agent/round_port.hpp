@@ -30,6 +30,7 @@ class round_port {
  public:
   static constexpr std::chrono::seconds keep_limit{10};
   static constexpr std::chrono::seconds busy_limit{3};
+  static constexpr std::chrono::milliseconds pause_between_tries{100};
 
   struct handlers {
     // Called once for each open(): the port, or 0 and one line that says what is wrong.

@@ -24,7 +24,8 @@ namespace {
 
 // How long a closed round waits for clients that do not close.
 constexpr auto store_linger = std::chrono::seconds(2);
-constexpr auto pause_between_tries = std::chrono::milliseconds(100);
+// As for a port.
+constexpr std::int64_t store_tries = round_port::busy_limit / round_port::pause_between_tries;
 // Over the limit, while the store's thread closes others for them.
 constexpr std::size_t newcomers_max = 8;
 // Of the agent protocol, for each member: that of a broken link may not have ended yet.
@@ -68,8 +69,8 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     round = wanted.round;
     connections_max = round_connections(options.own_workers, of_daemon);
     mute_max = mute_connections(wanted);
-    if (old_connections() + mute_max > connections_max) cut_old();
-    start_store(round_port::busy_limit / pause_between_tries);
+    if (old_connections() + needed_connections(wanted) > connections_max) cut_old();
+    start_store(store_tries);
   }
 
   // What is short may be let go of in a moment, and a restart must not be spent on that.
@@ -79,10 +80,10 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     if (!error) return find_addresses();
     const std::string problem = net::thread_problem("the job store", error);
     if (!is_shortage(error.value()) || tries == 0) return fail(problem);
-    if (tries == round_port::busy_limit / pause_between_tries) {
+    if (tries == store_tries) {
       post_log(note_level::warning, problem + "; trying for " + to_text(round_port::busy_limit));
     }
-    retry.expires_after(pause_between_tries);
+    retry.expires_after(round_port::pause_between_tries);
     retry.async_wait([weak = weak_from_this(), number = round, tries](error_code cancelled) {
       const auto self = weak.lock();
       if (!cancelled && self && self->round == number) self->start_store(tries - 1);

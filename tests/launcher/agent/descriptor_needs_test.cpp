@@ -38,6 +38,18 @@ TEST_CASE("a daemon in an agent keeps room for all agents of its run") {
   }
 }
 
+TEST_CASE("a round needs far less than may be silent at its port") {
+  core::open_service wanted;
+  wanted.world_size = 16;
+  wanted.group_world_size = 2;
+  CHECK(needed_connections(wanted) == 2 * 16 + 2);
+  CHECK(mute_connections(wanted) > 16 * 32);
+  // Else the clients of the round before would be cut for nothing, under a common limit.
+  const limit common(1024);
+  CHECK(needed_connections(wanted) + 100 < round_connections(8, 0));
+  CHECK(mute_connections(wanted) > round_connections(8, 0));
+}
+
 TEST_CASE("what a daemon may hold leaves half for the round's port, and is judged by its agents") {
   const limit few(1024);
   CHECK(daemon_connections(400, 8) == (1024 - 64 - 3 * 8) / 2);
