@@ -23,7 +23,8 @@ struct forked {
 forked clone_child(int cgroup) {
   forked child;
   clone_args arguments{};
-  arguments.flags = CLONE_PIDFD;
+  // The child need not undo each handler of ours: sixty system calls less.
+  arguments.flags = CLONE_PIDFD | CLONE_CLEAR_SIGHAND;
   if (cgroup >= 0) {
     arguments.flags |= CLONE_INTO_CGROUP;
     arguments.cgroup = static_cast<std::uint64_t>(cgroup);
@@ -59,7 +60,9 @@ error_code child_launcher::operator()(child_plan& plan) {
   // Somebody has taken the cgroup away, or the kernel is older than 5.7: better there than not.
   const bool is_refused = child.error != 0 && !is_shortage(child.error);
   if (is_refused && plan.cgroup >= 0) child = clone_child(-1);
-  if (child.error == ENOSYS) child = fork_child();
+  // EINVAL: before 5.5 it keeps the handlers.
+  plan.has_our_handlers = child.error == ENOSYS || child.error == EINVAL;
+  if (plan.has_our_handlers) child = fork_child();
   if (child.pid == 0) run_child(plan);
   pid = child.pid;
   handle.reset(child.handle);

@@ -12,7 +12,8 @@
 // - After a failed exec it leaves with exit(), which prints the parent's buffered output again.
 //
 // The handle of the child comes with it (CLONE_PIDFD), and no handler of pthread_atfork runs. Where
-// a sandbox hides clone3 (ENOSYS), fork and pidfd_open do the same in two steps.
+// a sandbox hides clone3 (ENOSYS), or the kernel is older than 5.5, fork and pidfd_open do the same
+// in two steps.
 //
 // Thread rule: the thread that is the child's parent for PR_SET_PDEATHSIG.
 #pragma once

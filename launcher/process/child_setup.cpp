@@ -27,16 +27,13 @@ namespace {
 }
 
 // Handlers of the parent must not run in the child: they would write into its pipes. What a person
-// told us to ignore (nohup) stays ignored; SIGPIPE we ignore ourselves.
-void reset_signals() noexcept {
+// told us to ignore (nohup) stays ignored.
+void reset_handlers() noexcept {
   for (int signal = 1; signal <= SIGRTMAX; ++signal) {
     struct sigaction action {};
     if (::sigaction(signal, nullptr, &action) != 0) continue;  // glibc keeps two for itself
-    if (action.sa_handler == SIG_IGN && signal != SIGPIPE) continue;
-    if (action.sa_handler == SIG_DFL) continue;
-    struct sigaction standard {};
-    standard.sa_handler = SIG_DFL;
-    ::sigaction(signal, &standard, nullptr);
+    if (action.sa_handler == SIG_IGN || action.sa_handler == SIG_DFL) continue;
+    ::signal(signal, SIG_DFL);
   }
 }
 
@@ -109,7 +106,8 @@ void run_child(const child_plan& plan) noexcept {
   if (plan.directory != nullptr && ::chdir(plan.directory) != 0) {
     fail(plan, start_stage::directory, errno);
   }
-  reset_signals();
+  if (plan.has_our_handlers) reset_handlers();
+  ::signal(SIGPIPE, SIG_DFL);  // ignored by us, not by a person
   // The guardian begins with all of them held back, until it ignores them.
   if (plan.dies_with_parent) ::pthread_sigmask(SIG_SETMASK, &plan.mask, nullptr);
   ::execve(plan.program, const_cast<char* const*>(plan.argv.data()),
