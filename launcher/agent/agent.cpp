@@ -87,17 +87,24 @@ int agent::run() {
   ::tzset();
   for (const std::string& note : options_.notes)
     say(note_level::info, note);
-  guardian_.cgroup(reaper_.cgroup_path());
   watch_signals();
   find_daemon();
+  // After that, so that both are made while the daemon opens its port.
+  boost::asio::post(context_, [this] {
+    service_->warm_up();
+    reaper_.make_cgroup();
+    guardian_.cgroup(reaper_.cgroup_path());
+  });
   context_.run();
+  service_thread_.ask_to_stop();
   workers_.reset();
   reaper_.kill_strays();  // of workers that could not be killed
-  guardian_.farewell();
-  signals_.clear();  // what is left to do is not worth more than a Ctrl-C
-  // A loss is said, and changes no exit code: a scheduler would start a finished job again because
-  // the reader of its log hung.
-  writer_.finish(was_signalled_ ? output_limit_after_signal : output_limit);
+  signals_.clear();       // what is left to do is not worth more than a Ctrl-C
+  guardian_.farewell([this] {
+    // A loss is said, and changes no exit code: a scheduler would start a finished job again
+    // because the reader of its log hung.
+    writer_.finish(was_signalled_ ? output_limit_after_signal : output_limit);
+  });
   return exit_code_.value_or(1);
 }
 

@@ -262,8 +262,10 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   }
 
   void closed() {
+    if (on_closed.empty()) return;
     for (auto& each : std::exchange(on_closed, {}))
       boost::asio::post(main, std::move(each));
+    store.stop();
   }
 
   // What waits in the main loop's queue does not own this: that queue may outlive the service
@@ -325,6 +327,11 @@ round_service::~round_service() {
     state->close_now();
     state->port.close();
   });
+}
+
+void round_service::warm_up() {
+  if (!thread_.started() || state_->options.store != store_mode::agent) return;
+  boost::asio::post(state_->here, [state = state_] { (void)state->store.start(); });
 }
 
 void round_service::open(const core::open_service& wanted, std::size_t of_daemon) {

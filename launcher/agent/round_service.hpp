@@ -50,6 +50,9 @@ class round_service {
   round_service(const round_service&) = delete;
   round_service& operator=(const round_service&) = delete;
 
+  // Starts the store's thread before the first round needs it. Only where the service thread runs
+  // already: this node holds the daemon, and will lead. What fails is tried again in open().
+  void warm_up();
   // Ends with service_opened or service_failed. A round that is still open is closed first.
   // `of_daemon`: how many connections a daemon in this process may hold.
   void open(const core::open_service& wanted, std::size_t of_daemon);
@@ -57,7 +60,8 @@ class round_service {
   void close(round_number round);
   // Another node leads the next round; a fixed port is kept for no round of this one.
   void let_go_of_port();
-  // Calls `done` on the main thread when nothing of a closed round lingers, at once if so.
+  // Calls `done` on the main thread when nothing of a closed round lingers, at once if so. The store's
+  // thread ends with that.
   void when_closed(std::function<void()> done);
 
   void answer(std::uint64_t tether, std::uint64_t seq);

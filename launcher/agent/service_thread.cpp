@@ -21,9 +21,13 @@ error_code service_thread::start() {
 
 void service_thread::stop() {
   if (!thread_.joinable()) return;
+  ask_to_stop();
+  thread_.join();
+}
+
+void service_thread::ask_to_stop() {
   work_.reset();
   context_.stop();
-  thread_.join();
 }
 
 }  // namespace ddprun

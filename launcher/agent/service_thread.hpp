@@ -35,6 +35,8 @@ class service_thread {
   // Starts the thread if it does not run yet. Errors: the system's, out of threads.
   error_code start();
   void stop();
+  // The same without the wait: the thread ends while the caller does something else.
+  void ask_to_stop();
   // False until the first start: nothing that is posted is heard before.
   bool started() const { return thread_.joinable(); }
 

@@ -74,6 +74,7 @@ void list(const std::string& path, int depth, std::vector<pid_t>& found) {
 }
 
 void remove(const std::string& path, int depth) {
+  if (::rmdir(path.c_str()) == 0) return;
   if (depth < depth_max) {
     for (const std::string& folder : folders_in(path))
       remove(folder, depth + 1);

@@ -124,11 +124,12 @@ bool guardian::tell(const std::string& address, std::uint16_t port, const std::s
   return true;
 }
 
-void guardian::farewell() {
-  if (!link_) return;
+void guardian::farewell(const std::function<void()>& meanwhile) {
+  if (!link_) return meanwhile();
   const std::shared_ptr<link> leaving = std::move(link_);
   const auto bytes = to_bytes({guardian_verb::farewell, 0, 0, 0});
   const auto written = ::write(leaving->pipe.native_handle(), bytes.data(), bytes.size());
+  meanwhile();
   const unique_fd handle(static_cast<int>(::syscall(SYS_pidfd_open, leaving->pid, 0)));
   const auto ended = [&handle] {
     pollfd entry{handle.get(), POLLIN, 0};

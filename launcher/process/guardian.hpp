@@ -70,8 +70,9 @@ class guardian {
   // empty bytes: nobody. Refused (false) when too long for one message.
   bool tell(const std::string& address, std::uint16_t port, const std::string& bytes);
 
-  // The agent leaves in order. Waits a moment for the guardian's end, so that no process is left.
-  void farewell();
+  // The agent leaves in order. Waits a moment for the guardian's end, so that no process is left;
+  // the guardian ends while the caller does what else is left, in `meanwhile`.
+  void farewell(const std::function<void()>& meanwhile = [] {});
 
  private:
   struct link;

@@ -11,7 +11,7 @@
 namespace ddprun {
 
 stray_reaper::stray_reaper(boost::asio::any_io_executor executor, spawner& spawn)
-    : child_ended_(executor), spawner_(spawn), cgroup_(cgroup::make()), marks_(executor) {
+    : child_ended_(executor), spawner_(spawn), marks_(executor) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   for (const pid_t pid : list_children()) {
     if (!spawner_.owns(pid) && !is_dead(pid)) found_here_.insert(pid);

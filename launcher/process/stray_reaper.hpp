@@ -31,6 +31,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -40,6 +41,11 @@ class stray_reaper {
   // Makes this process a subreaper and watches SIGCHLD. `spawn` must outlive it. The children that
   // there are now, and are not the spawner's, are never touched.
   stray_reaper(boost::asio::any_io_executor executor, spawner& spawn);
+
+  // Makes a cgroup for the workers that are started from now on, where that is allowed.
+  void make_cgroup() {
+    if (auto made = cgroup::make()) cgroup_.emplace(std::move(*made));
+  }
 
   // "NAME=VALUE", which every worker has in its environment and nobody else on this host.
   void mark(const std::string& entry) { mark_ = entry; }
