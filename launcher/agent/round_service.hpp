@@ -60,8 +60,8 @@ class round_service {
   void close(round_number round);
   // Another node leads the next round; a fixed port is kept for no round of this one.
   void let_go_of_port();
-  // Calls `done` on the main thread when nothing of a closed round lingers, at once if so. The store's
-  // thread ends with that.
+  // Calls `done` on the main thread when nothing of a closed round lingers, at once if so. The
+  // store's thread ends with that.
   void when_closed(std::function<void()> done);
 
   void answer(std::uint64_t tether, std::uint64_t seq);
