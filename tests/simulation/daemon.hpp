@@ -1,11 +1,11 @@
-// A simulated daemon: run ids to core::run as server/service does, over simulated sockets. It
-// remembers nothing of an earlier daemon. One that is embedded lives in an agent's process, on a
+// A simulated daemon: core::daemon, as server/service has it, over simulated sockets. It remembers
+// nothing of an earlier daemon. One that is embedded lives in an agent's process, on a
 // thread of its own: it stands still and ends with that process, not with that agent's loop.
 //
 // Thread rule: one thread. Ownership: the world owns it.
 #pragma once
 
-#include "rendezvous/core/run.hpp"
+#include "rendezvous/core/daemon.hpp"
 #include "tests/simulation/process.hpp"
 
 #include <map>
@@ -32,7 +32,7 @@ class daemon final : public process {
   void linger(duration limit);
   agent* inside() const { return inside_; }
   // The machine of a run id; none before the first hello.
-  const core::run* run(const std::string& run_id = "train") const;
+  const core::run* run(const std::string& run_id = "train") const { return machine_->find(run_id); }
   std::string why() const override;
   std::set<session_id> sessions_joined() const;
   // Somebody of that instance had spoken to it before it placed anybody of the other one.
@@ -50,31 +50,26 @@ class daemon final : public process {
   void on_closed(connection& from, int end, const std::string& text) override;
 
  private:
-  struct run_entry {
-    core::run machine;
-    std::optional<int> closed_with;
-  };
   struct peer {
     std::shared_ptr<connection> over;
-    session_id session;
-    run_entry* run = nullptr;  // once it has said hello
+    session_id session;  // once it has said hello
+    duration stall_limit{};
   };
 
   void hear(const status& said);
   void on_wake() override;
   void on_late(duration by) override;
-  void step(run_entry& run, const core::run_event& event);
-  run_entry& run_of(const hello& greeting);
+  void step(const core::daemon_event& event);
+  void tell_of_closed_runs();
   void end_when_alone(moment limit);
-  void tell_of_close(run_entry& run);
-  void apply(const core::run_effects& effects);
+  void apply(const core::daemon_effects& effects);
   void cut_off_who_does_not_read();
   void arm();
 
   agent* const inside_;
-  time_point window_began_;  // later where it stood still since it did
+  std::optional<core::daemon> machine_;  // from `begin` on
   time_point sweep_;
-  std::map<std::string, run_entry> runs_;
+  std::map<std::string, std::optional<int>> closed_with_;  // by run id: the last told of
   std::map<connection_id, peer> peers_;
   std::map<connection_id, session_id> sessions_;
   std::map<instance_id, round_number> heard_of_;  // and the newest round

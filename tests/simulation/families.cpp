@@ -74,6 +74,13 @@ std::string play_family(const std::string& test, std::uint64_t count,
   return report;
 }
 
+core::agent_said guardians_word(const daemon& heard_by, connection_id which) {
+  core::agent_said made;
+  made.connection = which;
+  made.message = guardian_word{"train", heard_by.session_of(which)};
+  return made;
+}
+
 std::string caught(const mutant& mutation, std::uint64_t count,
                    const std::function<schedule(std::uint64_t)>& make) {
   for (std::uint64_t seed = 0; seed < count; ++seed) {

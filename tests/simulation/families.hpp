@@ -26,6 +26,9 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise);
 std::string play_family(const std::string& test, std::uint64_t count,
                         const std::function<schedule(std::uint64_t)>& make);
 
+// As though a guardian had said that the agent at the other end is dead.
+core::agent_said guardians_word(const daemon& heard_by, connection_id which);
+
 // Plays until a schedule of a broken world violates something: the violation, or "nothing" after
 // `count`.
 std::string caught(const mutant& mutation, std::uint64_t count,

@@ -75,14 +75,15 @@ TEST_CASE("mutant: a node that stood still takes a whole isolation limit to noti
 
 TEST_CASE("mutant: a daemon does not hear of success") {
   mutant hard_of_hearing;
-  hard_of_hearing.run_event = [](daemon& by, core::run_event& event) {
-    const auto* const news = std::get_if<core::status_received>(&event);
-    if (news == nullptr || news->status.phase != member_phase::succeeded) return true;
+  hard_of_hearing.daemon_event = [](daemon& by, core::daemon_event& event) {
+    const auto* const said = std::get_if<core::agent_said>(&event);
+    const auto* const news = said == nullptr ? nullptr : std::get_if<status>(&said->message);
+    if (news == nullptr || news->phase != member_phase::succeeded) return true;
     const auto members = by.run()->view({}).members;
     const auto done = std::count_if(members.begin(), members.end(), [](const auto& each) {
       return each.phase == member_phase::succeeded;
     });
-    if (done == 2) event = core::guardian_reported{by.session_of(news->connection)};
+    if (done == 2) event = guardians_word(by, said->connection);
     return true;
   };
   const auto quiet = [](std::uint64_t seed) {
@@ -124,7 +125,7 @@ TEST_CASE("mutant: an agent takes its workers down for no reason") {
 // Nobody died, so there is nobody to wait for until orphan_limit.
 TEST_CASE("mutant: no round is assigned for a minute") {
   mutant slow;
-  slow.run_effects = [](daemon& by, const core::run_event&, core::run_effects& effects) {
+  slow.daemon_effects = [](daemon& by, const core::daemon_event&, core::daemon_effects& effects) {
     if (by.local_now() > by.where().clock.read(60s)) return;
     std::erase_if(effects, [](const auto& effect) {
       const auto* const sent = std::get_if<core::send_to_agent>(&effect);

@@ -38,7 +38,7 @@ schedule with_cut(std::uint64_t seed) {
 // Changes every `desired` that the daemon sends.
 mutant with_desired(std::function<void(daemon&, desired&)> change) {
   mutant made;
-  made.run_effects = [change](daemon& by, const core::run_event&, core::run_effects& effects) {
+  made.daemon_effects = [change](daemon& by, const core::daemon_event&, core::daemon_effects& effects) {
     for (auto& effect : effects) {
       auto* const sent = std::get_if<core::send_to_agent>(&effect);
       if (sent == nullptr || !std::holds_alternative<desired>(*sent->message)) continue;
@@ -99,10 +99,10 @@ TEST_CASE("mutant: one member is told of another world") {
 
 TEST_CASE("mutant: the daemon takes every broken connection for a proof of death") {
   mutant hasty;
-  hasty.run_event = [](daemon& by, core::run_event& event) {
-    const auto* const gone = std::get_if<core::agent_disconnected>(&event);
+  hasty.daemon_event = [](daemon& by, core::daemon_event& event) {
+    const auto* const gone = std::get_if<core::connection_ended>(&event);
     if (gone == nullptr) return true;
-    event = core::guardian_reported{by.session_of(gone->connection)};
+    event = guardians_word(by, gone->connection);
     return true;
   };
   const auto broken = [](std::uint64_t seed) {
@@ -191,7 +191,7 @@ TEST_CASE("mutant: the round's number is used twice") {
 // Whoever does not obey is lost after a while, and so isolates itself.
 TEST_CASE("a stop that is lost costs a round and not the run") {
   mutant lossy;
-  lossy.run_effects = [](daemon&, const core::run_event&, core::run_effects& effects) {
+  lossy.daemon_effects = [](daemon&, const core::daemon_event&, core::daemon_effects& effects) {
     std::erase_if(effects, [](const auto& effect) {
       const auto* const sent = std::get_if<core::send_to_agent>(&effect);
       if (sent == nullptr) return false;
@@ -209,7 +209,7 @@ TEST_CASE("a stop that is lost costs a round and not the run") {
 
 TEST_CASE("mutant: no round is ever assigned") {
   mutant idle;
-  idle.run_effects = [](daemon&, const core::run_event&, core::run_effects& effects) {
+  idle.daemon_effects = [](daemon&, const core::daemon_event&, core::daemon_effects& effects) {
     std::erase_if(effects, [](const auto& effect) {
       const auto* const sent = std::get_if<core::send_to_agent>(&effect);
       if (sent == nullptr) return false;
@@ -275,7 +275,7 @@ TEST_CASE("mutant: every state waits in a peer's queue") {
 
 TEST_CASE("mutant: a deadline that has passed is never dealt with") {
   mutant asleep;
-  asleep.run_event = [](daemon&, core::run_event& event) {
+  asleep.daemon_event = [](daemon&, core::daemon_event& event) {
     return !std::holds_alternative<core::time_passed>(event);
   };
   REQUIRE_THAT(caught(asleep, 20, with_cut), StartsWith("a deadline in the past"));

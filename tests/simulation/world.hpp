@@ -28,8 +28,8 @@ namespace ddprun::simulation {
 
 // A mutant decorates what goes into a machine or comes out of it. `false` drops the event.
 struct mutant {
-  std::function<bool(daemon&, core::run_event&)> run_event;
-  std::function<void(daemon&, const core::run_event&, core::run_effects&)> run_effects;
+  std::function<bool(daemon&, core::daemon_event&)> daemon_event;
+  std::function<void(daemon&, const core::daemon_event&, core::daemon_effects&)> daemon_effects;
   std::function<bool(agent&, core::member_event&)> member_event;
   std::function<void(agent&, const core::member_event&, core::member_effects&)> member_effects;
   bool queues_replace = true;

@@ -1,0 +1,185 @@
+#include "rendezvous/core/daemon.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::core {
+namespace {
+
+constexpr int refused_exit_code = 64;
+
+}  // namespace
+
+daemon::daemon(daemon_options options) : options_(std::move(options)) {}
+
+void daemon::step(const daemon_event& event, time_point now, daemon_effects& effects) {
+  now_ = now;
+  effects_ = &effects;
+  std::visit([this](const auto& one) { handle(one); }, event);
+  effects_ = nullptr;
+}
+
+std::optional<time_point> daemon::next_deadline() const {
+  std::optional<time_point> next;
+  for (const auto& [id, entry] : runs_) {
+    if (entry.deadline && (!next || *entry.deadline < *next)) next = entry.deadline;
+  }
+  return next;
+}
+
+const run* daemon::find(std::string_view run_id) const {
+  const auto found = runs_.find(run_id);
+  return found == runs_.end() ? nullptr : &found->second.machine;
+}
+
+// ---- what is said ------------------------------------------------------------------------------
+
+void daemon::handle(const agent_said& event) {
+  std::visit([&](const auto& message) { hear(event, message); }, event.message);
+}
+
+void daemon::hear(const agent_said& event, const hello& greeting) {
+  run_entry* const entry = run_for(greeting, event.connection);
+  if (entry == nullptr) return;
+  connections_[event.connection] = entry;
+  ++entry->connections;
+  // A peer that does not read is given as long as one that does not speak.
+  effects_->push_back(limit_stall{event.connection, greeting.settings.timing.node_timeout});
+  step_run(*entry, agent_joined{event.connection, greeting, event.peer_address, event.local_address,
+                                event.fresh_instance});
+}
+
+void daemon::hear(const agent_said& event, const guardian_word& word) {
+  const auto found = runs_.find(word.run_id);
+  if (found != runs_.end()) {
+    note_some(guardians_, note_level::info,
+              "the guardian of session " + to_string(word.session) + " at " + event.peer_address +
+                  ": its agent is dead, its workers are killed");
+    step_run(found->second, guardian_reported{word.session});
+  }
+  effects_->push_back(disconnect_agent{event.connection});
+}
+
+void daemon::hear(const agent_said& event, const status& news) {
+  const auto found = connections_.find(event.connection);
+  if (found == connections_.end()) return;
+  step_run(*found->second, status_received{event.connection, news});
+}
+
+// The last word: the run forgets the connection, and nothing more is to be said.
+void daemon::hear(const agent_said& event, const goodbye&) {
+  const auto found = connections_.find(event.connection);
+  if (found == connections_.end()) return;
+  step_run(*found->second, goodbye_received{event.connection});
+  forget(event.connection);
+  effects_->push_back(disconnect_agent{event.connection});
+}
+
+void daemon::handle(const connection_ended& event) {
+  const auto found = connections_.find(event.connection);
+  if (found == connections_.end()) return;
+  run_entry& entry = *found->second;
+  forget(event.connection);
+  step_run(entry, agent_disconnected{event.connection});
+}
+
+void daemon::handle(const run_stop_requested& event) {
+  const auto found = runs_.find(event.run_id);
+  if (found != runs_.end()) step_run(found->second, operator_stop_requested{event.text});
+}
+
+// ---- time --------------------------------------------------------------------------------------
+
+void daemon::handle(const time_passed&) {
+  for (auto at = runs_.begin(); at != runs_.end();) {
+    run_entry& entry = at->second;
+    if (entry.deadline && *entry.deadline <= now_) step_run(entry, time_passed{});
+    const bool is_over = entry.connections == 0 && entry.machine.forgettable(now_);
+    at = is_over ? runs_.erase(at) : std::next(at);
+  }
+}
+
+void daemon::handle(const loop_was_late& event) {
+  options_.recovery_until += event.by;  // a run that is new is to know the window as it has moved
+  for (auto& [id, entry] : runs_)
+    step_run(entry, event);
+}
+
+// ---- the registry ------------------------------------------------------------------------------
+
+// Null where there is no room; the connection is refused then.
+daemon::run_entry* daemon::run_for(const hello& greeting, connection_id connection) {
+  const auto found = runs_.find(greeting.run_id);
+  if (found != runs_.end()) return &found->second;
+  if (runs_.size() >= options_.runs_max && !forget_a_finished_run()) {
+    const std::string count = std::to_string(runs_.size());
+    note_some(refusals_, note_level::error,
+              "refused run " + greeting.run_id + ": " + count + " runs are the most");
+    refuse(connection, "this daemon already holds " + count +
+                           " runs that have not ended: start another daemon for more");
+    return nullptr;
+  }
+  run_options options;
+  options.run_id = greeting.run_id;
+  options.epoch = options_.epoch;
+  options.version = options_.version;
+  options.recovery_until = options_.recovery_until;
+  return &runs_.try_emplace(greeting.run_id, std::move(options)).first->second;
+}
+
+// The one that was over first.
+bool daemon::forget_a_finished_run() {
+  auto oldest = runs_.end();
+  std::optional<time_point> since;
+  for (auto at = runs_.begin(); at != runs_.end(); ++at) {
+    if (at->second.connections != 0) continue;
+    const auto over = at->second.machine.over_since(now_);
+    if (!over || (since && *since <= *over)) continue;
+    oldest = at;
+    since = over;
+  }
+  if (!since) return false;
+  runs_.erase(oldest);
+  return true;
+}
+
+void daemon::step_run(run_entry& entry, const run_event& event) {
+  run_effects effects;
+  entry.machine.step(event, now_, effects);
+  entry.deadline = entry.machine.next_deadline();
+  for (run_effect& effect : effects) {
+    if (auto* const sent = std::get_if<send_to_agent>(&effect)) {
+      effects_->push_back(std::move(*sent));
+    } else if (const auto* const ended = std::get_if<disconnect_agent>(&effect)) {
+      forget(ended->connection);
+      effects_->push_back(*ended);
+    } else if (const auto* const said = std::get_if<run_note>(&effect)) {
+      std::string text = entry.id + ": " + said->text;
+      said->is_refusal ? note_some(refusals_, said->level, std::move(text))
+                       : note(said->level, std::move(text));
+    }
+  }
+}
+
+void daemon::forget(connection_id connection) {
+  const auto found = connections_.find(connection);
+  if (found == connections_.end()) return;
+  --found->second->connections;
+  connections_.erase(found);
+}
+
+void daemon::refuse(connection_id connection, const std::string& text) {
+  effects_->push_back(send_to_agent{
+      connection, std::make_shared<const daemon_message>(refused{refused_exit_code, text})});
+  effects_->push_back(disconnect_agent{connection});
+}
+
+void daemon::note(note_level level, std::string text) {
+  effects_->push_back(daemon_note{level, std::move(text)});
+}
+
+void daemon::note_some(log_limit& limit, note_level level, std::string text) {
+  if (auto line = limit.admit(std::move(text), now_)) note(level, std::move(*line));
+}
+
+}  // namespace ddprun::core

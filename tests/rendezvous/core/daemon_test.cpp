@@ -1,0 +1,217 @@
+// A daemon between connections and runs, without either: events in, effects out, on a clock of the
+// test's own.
+#include "rendezvous/core/daemon.hpp"
+
+#include "tests/support/catch.hpp"
+
+#include <map>
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct daemon_story {
+  explicit daemon_story(core::daemon_options options = {}) : machine(std::move(options)) {}
+
+  void step(const core::daemon_event& event) {
+    core::daemon_effects effects;
+    machine.step(event, now, effects);
+    for (const core::daemon_effect& effect : effects) {
+      if (const auto* sent = std::get_if<core::send_to_agent>(&effect)) {
+        if (const auto* no = std::get_if<refused>(sent->message.get()))
+          refusals[sent->connection] = no->text;
+        if (const auto* wanted = std::get_if<desired>(sent->message.get()))
+          orders[sent->connection] = *wanted;
+      } else if (const auto* gone = std::get_if<core::disconnect_agent>(&effect)) {
+        closed[gone->connection] = true;
+      } else if (const auto* limit = std::get_if<core::limit_stall>(&effect)) {
+        stall_limits[limit->connection] = limit->limit;
+      } else {
+        notes.push_back(std::get<core::daemon_note>(effect).text);
+      }
+    }
+  }
+
+  void say(connection_id from, agent_message message) {
+    step(core::agent_said{from, std::move(message), "10.0.0.9", "10.0.0.1", 100 + from});
+  }
+
+  // A node of a run of one, or of two.
+  connection_id join(const std::string& run_id, std::uint32_t nodes = 1) {
+    hello greeting;
+    greeting.run_id = run_id;
+    greeting.session = {5, ++last};
+    greeting.node = "n" + std::to_string(last);
+    greeting.settings.nodes_min = greeting.settings.nodes_max = nodes;
+    greeting.settings.timing = timers_for(60s);
+    say(last, greeting);
+    return last;
+  }
+
+  // To the end, but for the goodbye.
+  void succeed(connection_id who) {
+    status news;
+    news.instance = orders.at(who).instance;
+    news.round = orders.at(who).round;
+    news.phase = member_phase::preparing;
+    news.service_port = news.master_port = 4000;
+    news.seq = 1;
+    say(who, news);
+    news.seq = 2;
+    news.phase = member_phase::succeeded;
+    say(who, news);
+  }
+
+  void play(const std::string& run_id) {
+    const connection_id who = join(run_id);
+    succeed(who);
+    REQUIRE(orders.at(who).phase == desired_phase::close);
+    say(who, goodbye{{5, who}});
+    REQUIRE(closed.contains(who));
+  }
+
+  time_point now{1000h};
+  core::daemon machine;
+  connection_id last = 0;
+  std::map<connection_id, std::string> refusals;
+  std::map<connection_id, desired> orders;
+  std::map<connection_id, bool> closed;
+  std::map<connection_id, duration> stall_limits;
+  std::vector<std::string> notes;
+};
+
+}  // namespace
+
+TEST_CASE("a daemon makes a run for its first hello, and the others join it") {
+  daemon_story story;
+  const connection_id one = story.join("a", 2);
+  CHECK(story.orders.at(one).phase == desired_phase::wait);
+  const connection_id other = story.join("b");
+  CHECK(story.orders.at(other).phase == desired_phase::prepare);
+  story.join("a", 2);
+  CHECK(story.orders.at(one).phase == desired_phase::prepare);
+  CHECK(story.machine.run_count() == 2);
+  REQUIRE(story.machine.find("a") != nullptr);
+  CHECK(story.machine.find("a")->view(story.now).member_count == 2);
+  CHECK(story.machine.find("c") == nullptr);
+  CHECK(story.stall_limits.at(one) == 60s);
+
+  std::vector<std::string> seen;
+  story.machine.each_run(1, [&](const core::run& run) {
+    seen.push_back(run.view(story.now).run_id);
+    return true;
+  });
+  CHECK(seen == std::vector<std::string>{"b"});
+}
+
+TEST_CASE("whose connection ends is told to its run alone") {
+  daemon_story story;
+  const connection_id one = story.join("a", 2);
+  story.join("b", 2);
+  story.step(core::connection_ended{one});
+  CHECK_FALSE(story.machine.find("a")->view(story.now).members.at(0).connected);
+  CHECK(story.machine.find("b")->view(story.now).members.at(0).connected);
+  // What nobody has said hello on is nobody's.
+  story.step(core::connection_ended{99});
+  story.say(98, status{});
+  story.say(97, goodbye{{5, 97}});
+  CHECK(story.closed.empty());
+}
+
+TEST_CASE("a guardian's word is heard by its run, and its connection ends") {
+  daemon_story story;
+  const connection_id one = story.join("a", 2);
+  story.say(50, guardian_word{"a", {5, one}});
+  CHECK(story.closed.contains(50));
+  CHECK(story.machine.find("a")->view(story.now).member_count == 0);
+  REQUIRE_FALSE(story.notes.empty());
+  CHECK(story.notes.front().find("its agent is dead") != std::string::npos);
+  story.say(51, guardian_word{"unknown", {5, 1}});
+  CHECK(story.closed.contains(51));
+}
+
+TEST_CASE("finished runs give way to new ones, the oldest first; others do not") {
+  core::daemon_options options;
+  options.runs_max = 3;
+  daemon_story story(options);
+  story.join("alive", 2);
+  story.play("first");
+  story.now += 1s;
+  story.play("second");
+  story.now += 1s;
+  story.play("third");
+  CHECK(story.machine.find("first") == nullptr);
+  CHECK(story.machine.find("second") != nullptr);
+  CHECK(story.machine.find("alive") != nullptr);
+  // One that somebody is connected to is not forgotten, however old.
+  const connection_id late = story.join("second");
+  CHECK(story.orders.at(late).phase == desired_phase::prepare);
+  story.join("fourth", 2);
+  CHECK(story.machine.find("third") == nullptr);
+  const connection_id refused = story.join("fifth");
+  CHECK(story.refusals.at(refused) ==
+        "this daemon already holds 3 runs that have not ended: start another daemon for more");
+  CHECK(story.closed.contains(refused));
+  CHECK(story.notes.back() == "refused run fifth: 3 runs are the most");
+  // It counts for nothing: what it says now is nobody's.
+  story.say(refused, status{});
+}
+
+TEST_CASE("a run that is over is forgotten after an hour, once nobody is connected") {
+  daemon_story story;
+  const connection_id who = story.join("a");
+  story.succeed(who);
+  REQUIRE(story.orders.at(who).phase == desired_phase::close);
+  story.step(core::connection_ended{who});
+  const connection_id stays = story.join("b");
+  story.succeed(stays);
+  story.now += 61min;
+  status still_here;
+  still_here.seq = 3;
+  story.say(stays, still_here);
+  story.step(core::time_passed{});
+  CHECK(story.machine.find("a") == nullptr);
+  CHECK(story.machine.find("b") != nullptr);
+}
+
+TEST_CASE("the window of recovery moves with a loop that stood still, for runs to come, too") {
+  core::daemon_options options;
+  daemon_story story(options);
+  options.recovery_until = story.now + 10s;
+  story.machine = core::daemon(options);
+  const connection_id one = story.join("a");
+  CHECK(story.orders.at(one).phase == desired_phase::wait);
+  CHECK(story.machine.next_deadline() == story.now + 10s);
+  story.now += 8s;
+  story.step(core::loop_was_late{8s});
+  const connection_id other = story.join("b");
+  CHECK(story.orders.at(other).phase == desired_phase::wait);
+  story.now += 3s;
+  story.step(core::time_passed{});
+  CHECK(story.orders.at(one).phase == desired_phase::wait);
+  story.now += 7s;
+  story.step(core::time_passed{});
+  CHECK(story.orders.at(one).phase == desired_phase::prepare);
+  CHECK(story.orders.at(other).phase == desired_phase::prepare);
+}
+
+TEST_CASE("an operator ends one run by its name") {
+  daemon_story story;
+  const connection_id one = story.join("a", 2);
+  const connection_id other = story.join("b", 2);
+  story.step(core::run_stop_requested{"a", "stopped by a person"});
+  story.step(core::run_stop_requested{"unknown", "stopped by a person"});
+  CHECK(story.orders.at(one).phase == desired_phase::close);
+  CHECK(story.orders.at(other).phase == desired_phase::wait);
+}
+
+TEST_CASE("what anybody may cause does not fill the log") {
+  core::daemon_options options;
+  options.runs_max = 1;
+  daemon_story story(options);
+  story.join("a", 2);
+  for (int count = 0; count < 1000; ++count)
+    story.join("b");
+  CHECK(story.notes.size() < 50);
+}
