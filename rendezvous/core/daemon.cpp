@@ -12,10 +12,10 @@ constexpr int refused_exit_code = 64;
 
 daemon::daemon(daemon_options options) : options_(std::move(options)) {}
 
-void daemon::step(const daemon_event& event, time_point now, daemon_effects& effects) {
+void daemon::step(daemon_event event, time_point now, daemon_effects& effects) {
   now_ = now;
   effects_ = &effects;
-  std::visit([this](const auto& one) { handle(one); }, event);
+  std::visit([this](auto& one) { handle(one); }, event);
   effects_ = nullptr;
 }
 
@@ -34,19 +34,20 @@ const run* daemon::find(std::string_view run_id) const {
 
 // ---- what is said ------------------------------------------------------------------------------
 
-void daemon::handle(const agent_said& event) {
-  std::visit([&](const auto& message) { hear(event, message); }, event.message);
+void daemon::handle(agent_said& event) {
+  std::visit([&](auto& message) { hear(event, message); }, event.message);
 }
 
-void daemon::hear(const agent_said& event, const hello& greeting) {
+void daemon::hear(const agent_said& event, hello& greeting) {
+  if (!has_room(event, greeting)) return turn_away(event, greeting);
   run_entry* const entry = run_for(greeting, event.connection);
   if (entry == nullptr) return;
-  connections_[event.connection] = entry;
+  agents_[event.connection] = {entry, greeting.session};
   ++entry->connections;
   // A peer that does not read is given as long as one that does not speak.
   effects_->push_back(limit_stall{event.connection, greeting.settings.timing.node_timeout});
-  step_run(*entry, agent_joined{event.connection, greeting, event.peer_address, event.local_address,
-                                event.fresh_instance});
+  step_run(*entry, agent_joined{event.connection, std::move(greeting), event.peer_address,
+                                event.local_address, event.fresh_instance});
 }
 
 void daemon::hear(const agent_said& event, const guardian_word& word) {
@@ -60,25 +61,25 @@ void daemon::hear(const agent_said& event, const guardian_word& word) {
   effects_->push_back(disconnect_agent{event.connection});
 }
 
-void daemon::hear(const agent_said& event, const status& news) {
-  const auto found = connections_.find(event.connection);
-  if (found == connections_.end()) return;
-  step_run(*found->second, status_received{event.connection, news});
+void daemon::hear(const agent_said& event, status& news) {
+  const auto found = agents_.find(event.connection);
+  if (found == agents_.end()) return;
+  step_run(*found->second.run, status_received{event.connection, std::move(news)});
 }
 
 // The last word: the run forgets the connection, and nothing more is to be said.
 void daemon::hear(const agent_said& event, const goodbye&) {
-  const auto found = connections_.find(event.connection);
-  if (found == connections_.end()) return;
-  step_run(*found->second, goodbye_received{event.connection});
+  const auto found = agents_.find(event.connection);
+  if (found == agents_.end()) return;
+  step_run(*found->second.run, goodbye_received{event.connection});
   forget(event.connection);
   effects_->push_back(disconnect_agent{event.connection});
 }
 
 void daemon::handle(const connection_ended& event) {
-  const auto found = connections_.find(event.connection);
-  if (found == connections_.end()) return;
-  run_entry& entry = *found->second;
+  const auto found = agents_.find(event.connection);
+  if (found == agents_.end()) return;
+  run_entry& entry = *found->second.run;
   forget(event.connection);
   step_run(entry, agent_disconnected{event.connection});
 }
@@ -106,6 +107,30 @@ void daemon::handle(const loop_was_late& event) {
 }
 
 // ---- the registry ------------------------------------------------------------------------------
+
+// A session that comes again takes the place of its own connection, which may not be known yet to
+// be gone.
+bool daemon::has_room(const agent_said& event, const hello& greeting) const {
+  if (agents_.size() < options_.agents_max && event.port_has_room) return true;
+  return std::any_of(agents_.begin(), agents_.end(), [&](const auto& one) {
+    return one.second.session == greeting.session && one.second.run->id == greeting.run_id;
+  });
+}
+
+void daemon::turn_away(const agent_said& event, const hello& greeting) {
+  const std::string count = std::to_string(agents_.size());
+  note_some(refusals_, note_level::error,
+            "no room for node " + greeting.node + " of run " + greeting.run_id + " (" +
+                event.peer_address + "): " + count +
+                " agents are the most; raise the limit of open files (ulimit -n) or use another "
+                "daemon");
+  if (greeting.state.instance == 0) {
+    return refuse(event.connection, "this daemon serves at most " + count +
+                                        " agents: raise its limit of open files (ulimit -n)");
+  }
+  // To be refused would end its workers. It comes again, and agents that are lost make room.
+  effects_->push_back(drop_connection{event.connection});
+}
 
 // Null where there is no room; the connection is refused then.
 daemon::run_entry* daemon::run_for(const hello& greeting, connection_id connection) {
@@ -162,10 +187,10 @@ void daemon::step_run(run_entry& entry, const run_event& event) {
 }
 
 void daemon::forget(connection_id connection) {
-  const auto found = connections_.find(connection);
-  if (found == connections_.end()) return;
-  --found->second->connections;
-  connections_.erase(found);
+  const auto found = agents_.find(connection);
+  if (found == agents_.end()) return;
+  --found->second.run->connections;
+  agents_.erase(found);
 }
 
 void daemon::refuse(connection_id connection, const std::string& text) {

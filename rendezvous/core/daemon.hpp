@@ -34,6 +34,7 @@ struct agent_said {
   std::string peer_address;        // numeric, as the daemon sees the agent
   std::string local_address;       // numeric, on which the agent reached the daemon
   instance_id fresh_instance = 0;  // random and not 0; used if this hello opens an instance
+  bool port_has_room = true;       // for one more agent
 };
 // In whatever way; never sent for one that this machine disconnected.
 struct connection_ended {
@@ -55,13 +56,18 @@ struct limit_stall {
   connection_id connection = 0;
   duration limit{};
 };
+// Close at once, without a word: it comes again.
+struct drop_connection {
+  connection_id connection = 0;
+};
 // One line for the log; what anybody may cause from outside is limited already.
 struct daemon_note {
   note_level level = note_level::info;
   std::string text;
 };
 
-using daemon_effect = std::variant<send_to_agent, disconnect_agent, limit_stall, daemon_note>;
+using daemon_effect =
+    std::variant<send_to_agent, disconnect_agent, drop_connection, limit_stall, daemon_note>;
 using daemon_effects = std::vector<daemon_effect>;
 
 // ---- the machine -------------------------------------------------------------------------------
@@ -73,6 +79,7 @@ struct daemon_options {
   // remembered for an hour, as far as this number has room, so that nodes that come late are told
   // how they ended.
   std::size_t runs_max = 1000;
+  std::size_t agents_max = 100'000;  // connections that have said hello
   // No round starts before this moment: agents of an earlier daemon may still come back.
   time_point recovery_until{};
 };
@@ -81,13 +88,15 @@ class daemon {
  public:
   explicit daemon(daemon_options options);
 
-  void step(const daemon_event& event, time_point now, daemon_effects& effects);
+  void step(daemon_event event, time_point now, daemon_effects& effects);
 
   // When `time_passed` is due. None: only an event of another kind changes anything.
   std::optional<time_point> next_deadline() const;
   // Agents of an earlier daemon may still come back until then.
   time_point recovery_until() const { return options_.recovery_until; }
 
+  // Connections that have said hello, and not goodbye.
+  std::size_t agent_count() const { return agents_.size(); }
   std::size_t run_count() const { return runs_.size(); }
   // By run id; none where there is no such run.
   const run* find(std::string_view run_id) const;
@@ -113,19 +122,25 @@ class daemon {
     std::optional<time_point> deadline;
   };
   using run_map = std::map<std::string, run_entry, std::less<>>;
+  struct agent {
+    run_entry* run = nullptr;
+    session_id session;
+  };
 
-  void handle(const agent_said& event);
+  void handle(agent_said& event);
   void handle(const connection_ended& event);
   void handle(const run_stop_requested& event);
   void handle(const time_passed& event);
   void handle(const loop_was_late& event);
-  void hear(const agent_said& event, const hello& greeting);
+  void hear(const agent_said& event, hello& greeting);
   void hear(const agent_said& event, const guardian_word& word);
-  void hear(const agent_said& event, const status& news);
+  void hear(const agent_said& event, status& news);
   void hear(const agent_said& event, const goodbye& word);
   template <typename Other>
   void hear(const agent_said&, const Other&) {}  // belongs to a tether: nobody's word here
 
+  bool has_room(const agent_said& event, const hello& greeting) const;
+  void turn_away(const agent_said& event, const hello& greeting);
   run_entry* run_for(const hello& greeting, connection_id connection);
   bool forget_a_finished_run();
   void step_run(run_entry& entry, const run_event& event);
@@ -136,7 +151,7 @@ class daemon {
 
   daemon_options options_;
   run_map runs_;
-  std::unordered_map<connection_id, run_entry*> connections_;  // those that have said hello
+  std::unordered_map<connection_id, agent> agents_;
   log_limit refusals_;
   log_limit guardians_;
 

@@ -1,15 +1,15 @@
-// A service runs the machines of all runs of one daemon: it turns what agents say into events,
-// carries the effects out, and brings the time.
+// A service is the shell round core::daemon: it turns what agents say into events, carries the
+// effects out, and brings the time.
 //
-// Two things it owes to the machines (design section 6): input that has arrived is taken before
-// deadlines fire, and a loop that was late by d tells every run so before anything else happens.
+// Two things it owes to the machine (design section 6): input that has arrived is taken before
+// deadlines fire, and a loop that was late by d says so before anything else happens.
 //
 // Thread rule: one thread, that of the executor. Destroy it before its io_context. Errors: sessions
 // end by themselves and are logged; nothing an agent says ends the service.
 #pragma once
 
+#include "rendezvous/core/daemon.hpp"
 #include "rendezvous/core/lateness_watch.hpp"
-#include "rendezvous/core/run.hpp"
 #include "rendezvous/server/agent_session.hpp"
 #include "rendezvous/server/front_door.hpp"
 #include "rendezvous/server/runs_json.hpp"
@@ -59,9 +59,9 @@ class service final : public agent_session::owner {
   // Closes every session at once, so that agents look for another daemon. For good.
   void stop();
 
-  std::size_t agent_count() const { return agents_.size(); }
+  std::size_t agent_count() const { return sessions_.size(); }
   // Of these have said hello; the others, and those that leave, are in the waiting room.
-  std::size_t joined_count() const { return joined_count_; }
+  std::size_t joined_count() const { return machine_.agent_count(); }
 
   // Calls `handler` once, from the loop, when no agent is connected that has said hello; one at a
   // time.
@@ -73,33 +73,16 @@ class service final : public agent_session::owner {
   std::optional<core::run_view> run(std::string_view id, std::size_t first, std::size_t most) const;
 
  private:
-  struct run_entry {
-    explicit run_entry(core::run_options options)
-        : id(options.run_id), machine(std::move(options)) {}
-    std::string id;
-    core::run machine;
-    std::optional<time_point> deadline;
-  };
-  struct agent {
-    std::unique_ptr<agent_session> session;
-    run_entry* run = nullptr;       // once it has said hello
-    ddprun::session_id session_id;  // as it said
-  };
-
   void on_message(agent_session& from, agent_message message) override;
   void on_end(agent_session& from, const std::string& why) override;
 
-  void join(agent_session& from, hello greeting);
-  bool has_room(const hello& greeting) const;
-  void refuse(agent_session& from, const std::string& text);
-  void forget(connection_id connection);
-  void hear_guardian(agent_session& from, const guardian_word& word);
-  void step(run_entry& run, const core::run_event& event);
-  void carry_out(run_entry& run, core::run_effects& effects);
-  void send(connection_id connection, const std::shared_ptr<const daemon_message>& message);
-  void disconnect(connection_id connection);
-  bool has_agents(const run_entry& run) const;
-  bool forget_a_finished_run();
+  void step(core::daemon_event event);
+  void step_at(time_point now, core::daemon_event event);
+  void apply(const core::send_to_agent& effect);
+  void apply(const core::disconnect_agent& effect);
+  void apply(const core::drop_connection& effect);
+  void apply(const core::limit_stall& effect);
+  void apply(const core::daemon_note& effect);
   void notice_departure();
   time_point moment();
   void schedule_arming();
@@ -108,19 +91,13 @@ class service final : public agent_session::owner {
   void fire();
   instance_id draw_instance();
   void log(note_level level, const std::string& text) const;
-  // What anybody who reaches the port may cause: only some of many.
-  void log_some(core::log_limit& limit, note_level level, const std::string& text);
 
   net::executor executor_;
   service_options options_;
-  time_point recovery_until_;
-  std::map<std::string, run_entry, std::less<>> runs_;
-  std::unordered_map<connection_id, agent> agents_;
-  std::size_t joined_count_ = 0;
+  core::daemon machine_;
+  std::unordered_map<connection_id, std::unique_ptr<agent_session>> sessions_;
   connection_id last_connection_ = 0;
   std::random_device random_;
-  core::log_limit refusals_;
-  core::log_limit guardians_;
 
   // The newest message that several agents share, and its bytes.
   std::shared_ptr<const daemon_message> shared_message_;

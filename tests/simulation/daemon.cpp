@@ -159,6 +159,11 @@ void daemon::apply(const core::daemon_effects& effects) {
       if (found == peers_.end()) continue;
       world_.net().close(*found->second.over, 1);
       peers_.erase(found);
+    } else if (const auto* dropped = std::get_if<core::drop_connection>(&effect)) {
+      const auto found = peers_.find(dropped->connection);
+      if (found == peers_.end()) continue;
+      world_.net().close(*found->second.over, 1);
+      peers_.erase(found);
     } else if (const auto* limit = std::get_if<core::limit_stall>(&effect)) {
       const auto found = peers_.find(limit->connection);
       if (found != peers_.end()) found->second.stall_limit = limit->limit;

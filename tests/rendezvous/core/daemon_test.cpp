@@ -25,6 +25,8 @@ struct daemon_story {
           orders[sent->connection] = *wanted;
       } else if (const auto* gone = std::get_if<core::disconnect_agent>(&effect)) {
         closed[gone->connection] = true;
+      } else if (const auto* cut = std::get_if<core::drop_connection>(&effect)) {
+        dropped[cut->connection] = true;
       } else if (const auto* limit = std::get_if<core::limit_stall>(&effect)) {
         stall_limits[limit->connection] = limit->limit;
       } else {
@@ -34,7 +36,8 @@ struct daemon_story {
   }
 
   void say(connection_id from, agent_message message) {
-    step(core::agent_said{from, std::move(message), "10.0.0.9", "10.0.0.1", 100 + from});
+    step(core::agent_said{from, std::move(message), "10.0.0.9", "10.0.0.1", 100 + from,
+                          port_has_room});
   }
 
   // A node of a run of one, or of two.
@@ -76,7 +79,8 @@ struct daemon_story {
   connection_id last = 0;
   std::map<connection_id, std::string> refusals;
   std::map<connection_id, desired> orders;
-  std::map<connection_id, bool> closed;
+  bool port_has_room = true;
+  std::map<connection_id, bool> closed, dropped;
   std::map<connection_id, duration> stall_limits;
   std::vector<std::string> notes;
 };
@@ -214,4 +218,42 @@ TEST_CASE("what anybody may cause does not fill the log") {
   for (int count = 0; count < 1000; ++count)
     story.join("b");
   CHECK(story.notes.size() < 50);
+}
+
+TEST_CASE("where there is no room, a new agent is refused, and one at work comes again") {
+  core::daemon_options options;
+  options.agents_max = 2;
+  daemon_story story(options);
+  const connection_id one = story.join("a", 3);
+  const auto come = [&](session_id session, instance_id instance) {
+    hello greeting;
+    greeting.run_id = "a";
+    greeting.session = session;
+    greeting.node = "n" + std::to_string(session.low);
+    greeting.settings = story.machine.find("a")->view(story.now).settings.value_or(run_settings());
+    greeting.settings.nodes_min = greeting.settings.nodes_max = 3;
+    greeting.settings.timing = timers_for(60s);
+    greeting.state.instance = instance;
+    story.say(++story.last, greeting);
+    return story.last;
+  };
+  SECTION("the daemon's own limit") {
+    come({5, 50}, 0);
+  }
+  SECTION("the port's") {
+    story.port_has_room = false;
+  }
+  const std::size_t before = story.machine.agent_count();
+  const connection_id fresh = come({5, 60}, 0);
+  CHECK(story.refusals.at(fresh).find("raise its limit of open files") != std::string::npos);
+  CHECK(story.closed.contains(fresh));
+  // To be refused would end its workers.
+  const connection_id working = come({5, 61}, 77);
+  CHECK(story.dropped.contains(working));
+  CHECK_FALSE(story.refusals.contains(working));
+  // Its old connection may not be known yet to be gone.
+  const connection_id again = come({5, one}, 0);
+  CHECK_FALSE(story.refusals.contains(again));
+  CHECK(story.closed.contains(one));
+  CHECK(story.machine.agent_count() == before);
 }
