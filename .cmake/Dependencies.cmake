@@ -12,6 +12,14 @@ add_library(ddprun::spdlog ALIAS ddprun_spdlog)
 target_include_directories(ddprun_spdlog SYSTEM INTERFACE ${SPDLOG_INCLUDE_DIR})
 target_compile_definitions(ddprun_spdlog INTERFACE SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
 
+# The static library: it goes where the program goes.
+find_path(SQLITE_INCLUDE_DIR sqlite3.h REQUIRED)
+find_library(SQLITE_LIBRARY NAMES libsqlite3.a REQUIRED)
+add_library(ddprun_sqlite INTERFACE)
+add_library(ddprun::sqlite ALIAS ddprun_sqlite)
+target_include_directories(ddprun_sqlite SYSTEM INTERFACE ${SQLITE_INCLUDE_DIR})
+target_link_libraries(ddprun_sqlite INTERFACE ${SQLITE_LIBRARY} m ${CMAKE_DL_LIBS} Threads::Threads)
+
 # Asio compiled once (rendezvous/net/asio_impl.cpp).
 add_library(ddprun_asio INTERFACE)
 add_library(ddprun::asio ALIAS ddprun_asio)

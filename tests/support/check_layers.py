@@ -15,7 +15,8 @@ PROTOCOL = (*CORE, "rendezvous/protocol/")
 NET = (*PROTOCOL, "rendezvous/net/")
 STORE = (*NET, "rendezvous/store/")
 LOG = (*NET, "rendezvous/log/")
-SERVER = (*STORE, *LOG, "rendezvous/server/")
+JOURNAL = (*NET, "rendezvous/journal/")
+SERVER = (*STORE, *LOG, *JOURNAL, "rendezvous/server/")
 BACKEND = (*NET, "rendezvous/backend/")
 OUTPUT = ("rendezvous/log/", "launcher/process/", "launcher/log/")
 PURE_LAUNCHER = (*CORE, "launcher/cli/", "launcher/agent/worker_environment")
@@ -30,6 +31,7 @@ LAYERS = [
     ("rendezvous/net/", NET),
     ("rendezvous/store/", STORE),
     ("rendezvous/log/", LOG),
+    ("rendezvous/journal/", JOURNAL),
     ("rendezvous/server/", SERVER),
     ("rendezvous/backend/", BACKEND),
     ("launcher/cli/", PURE_LAUNCHER),

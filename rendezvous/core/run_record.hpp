@@ -1,0 +1,33 @@
+// A run record is what a daemon must know of a run after everybody who knew has died (design
+// section 6): which instance it is, which numbers its rounds may have, what was charged, and
+// whether it is over.
+//
+// Thread rule: plain values.
+#pragma once
+
+#include "rendezvous/core/types.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ddprun::core {
+
+struct run_end {
+  int exit_code = 0;
+  std::string text;  // for people: how it ended
+  bool operator==(const run_end&) const = default;
+};
+
+struct run_record {
+  std::string run_id;
+  instance_id instance = 0;
+  // Numbers up to this one may have been given to rounds; reserved ahead, so that no restart waits
+  // for a disk.
+  round_number rounds_reserved = 0;
+  std::uint32_t restarts_used = 0;
+  std::optional<run_end> end;  // none: it is open
+  bool operator==(const run_record&) const = default;
+};
+
+}  // namespace ddprun::core

@@ -1,0 +1,205 @@
+#include "rendezvous/journal/sqlite_file.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <sqlite3.h>
+#include <system_error>
+
+namespace ddprun::journal {
+namespace {
+
+// Grows with each change of the tables.
+constexpr int schema_version = 1;
+
+constexpr const char* make_tables =
+    "CREATE TABLE IF NOT EXISTS runs ("
+    "run_id TEXT PRIMARY KEY, "
+    "instance TEXT NOT NULL, "  // hexadecimal, as everywhere
+    "rounds_reserved INTEGER NOT NULL, "
+    "restarts_used INTEGER NOT NULL, "
+    "exit_code INTEGER, "  // NULL: open
+    "text TEXT NOT NULL, "
+    "changed_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP"
+    ") STRICT, WITHOUT ROWID";
+
+constexpr const char* keep_words =
+    "INSERT OR REPLACE INTO runs "
+    "(run_id, instance, rounds_reserved, restarts_used, exit_code, text) "
+    "VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+
+std::string hexadecimal(std::uint64_t value) {
+  char digits[17];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value, 16).ptr;
+  return {digits, end};
+}
+
+std::string text_of(sqlite3_stmt* row, int column) {
+  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(row, column));
+  return text == nullptr ? std::string() : std::string(text);
+}
+
+bool bind(sqlite3_stmt* to, int place, const std::string& text) {
+  return sqlite3_bind_text(to, place, text.data(), static_cast<int>(text.size()),
+                           SQLITE_TRANSIENT) == SQLITE_OK;
+}
+
+bool bind(sqlite3_stmt* to, int place, std::uint64_t number) {
+  return sqlite3_bind_int64(to, place, static_cast<sqlite3_int64>(number)) == SQLITE_OK;
+}
+
+// False where the row holds what this program never writes.
+bool read_row(sqlite3_stmt* row, core::run_record& record) {
+  record.run_id = text_of(row, 0);
+  const std::string instance = text_of(row, 1);
+  const auto [end, error] =
+      std::from_chars(instance.data(), instance.data() + instance.size(), record.instance, 16);
+  const sqlite3_int64 rounds = sqlite3_column_int64(row, 2);
+  const sqlite3_int64 restarts = sqlite3_column_int64(row, 3);
+  if (error != std::errc() || end != instance.data() + instance.size()) return false;
+  if (record.run_id.empty() || record.instance == 0 || rounds < 0 || restarts < 0) return false;
+  if (restarts > std::int64_t{UINT32_MAX}) return false;
+  record.rounds_reserved = static_cast<round_number>(rounds);
+  record.restarts_used = static_cast<std::uint32_t>(restarts);
+  if (sqlite3_column_type(row, 4) != SQLITE_NULL) {
+    record.end = core::run_end{sqlite3_column_int(row, 4), text_of(row, 5)};
+  }
+  return true;
+}
+
+}  // namespace
+
+void sqlite_file::closing::operator()(sqlite3* database) const {
+  sqlite3_close(database);
+}
+void sqlite_file::closing::operator()(sqlite3_stmt* statement) const {
+  sqlite3_finalize(statement);
+}
+
+sqlite_file::~sqlite_file() = default;
+
+std::unique_ptr<sqlite_file> sqlite_file::open(const std::string& folder, std::string& problem,
+                                               const char* vfs) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    problem = "cannot make the state folder " + folder + ": " + error.message();
+    return nullptr;
+  }
+  std::unique_ptr<sqlite_file> made(new sqlite_file(folder + "/journal.sqlite"));
+  sqlite3* database = nullptr;
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+  const int code = sqlite3_open_v2(made->path_.c_str(), &database, flags, vfs);
+  made->database_.reset(database);
+  if (code != SQLITE_OK) {
+    problem = made->trouble("cannot open");
+    return nullptr;
+  }
+  if (!made->prepare(problem)) return nullptr;
+  return made;
+}
+
+bool sqlite_file::prepare(std::string& problem) {
+  sqlite3_extended_result_codes(database_.get(), 1);
+  // Exclusive before WAL: no memory is shared then, which network file systems cannot.
+  const bool is_set_up = execute("PRAGMA locking_mode = EXCLUSIVE") &&
+                         execute("PRAGMA journal_mode = WAL") &&
+                         execute("PRAGMA synchronous = FULL");
+  int version = 0;
+  if (is_set_up) {
+    const statement asked = compile("PRAGMA user_version");
+    if (asked && sqlite3_step(asked.get()) == SQLITE_ROW) {
+      version = sqlite3_column_int(asked.get(), 0);
+    }
+  }
+  if (version > schema_version) {
+    problem = path_ + " is of a newer ddprun (format " + std::to_string(version) +
+              ", this one knows " + std::to_string(schema_version) +
+              "): start that version, or name another --state-dir";
+    return false;
+  }
+  const std::string set_version = "PRAGMA user_version = " + std::to_string(schema_version);
+  // The transaction takes the lock, which is kept from then on.
+  if (!is_set_up || !execute("BEGIN EXCLUSIVE") || !execute(make_tables) ||
+      !execute(set_version.c_str()) || !execute("COMMIT")) {
+    const bool is_taken = (sqlite3_errcode(database_.get()) & 0xFF) == SQLITE_BUSY;
+    problem = is_taken ? path_ +
+                             " is in use by another daemon: end that one, or name another "
+                             "--state-dir"
+                       : trouble("cannot use");
+    execute("ROLLBACK");
+    return false;
+  }
+  keep_ = compile(keep_words);
+  forget_ = compile("DELETE FROM runs WHERE run_id = ?1");
+  if (keep_ && forget_) return true;
+  problem = trouble("cannot use");
+  return false;
+}
+
+std::optional<std::vector<core::run_record>> sqlite_file::read(std::string& problem) {
+  const statement rows = compile(
+      "SELECT run_id, instance, rounds_reserved, restarts_used, exit_code, text FROM runs "
+      "ORDER BY run_id");
+  std::vector<core::run_record> found;
+  int code = rows ? sqlite3_step(rows.get()) : SQLITE_ERROR;
+  for (; code == SQLITE_ROW; code = sqlite3_step(rows.get())) {
+    if (!read_row(rows.get(), found.emplace_back())) {
+      problem = path_ + " holds a run that no ddprun wrote ('" + found.back().run_id +
+                "'): move the file away, or name another --state-dir";
+      return std::nullopt;
+    }
+  }
+  if (code == SQLITE_DONE) return found;
+  problem = trouble("cannot read");
+  return std::nullopt;
+}
+
+bool sqlite_file::write(const std::vector<change>& changes, std::string& problem) {
+  bool is_good = execute("BEGIN IMMEDIATE");
+  for (std::size_t index = 0; is_good && index < changes.size(); ++index)
+    is_good = apply(changes[index]);
+  if (is_good && execute("COMMIT")) return true;
+  problem = trouble("cannot write");
+  if (sqlite3_get_autocommit(database_.get()) == 0) execute("ROLLBACK");
+  return false;
+}
+
+bool sqlite_file::apply(const change& one) {
+  const auto& [run_id, record] = one;
+  sqlite3_stmt* const to = record ? keep_.get() : forget_.get();
+  bool is_good = bind(to, 1, run_id);
+  if (record) {
+    is_good = is_good && bind(to, 2, hexadecimal(record->instance)) &&
+              bind(to, 3, record->rounds_reserved) &&
+              bind(to, 4, std::uint64_t{record->restarts_used}) &&
+              (record->end ? sqlite3_bind_int(to, 5, record->end->exit_code)
+                           : sqlite3_bind_null(to, 5)) == SQLITE_OK &&
+              bind(to, 6, record->end ? record->end->text : std::string());
+  }
+  is_good = is_good && sqlite3_step(to) == SQLITE_DONE;
+  return sqlite3_reset(to) == SQLITE_OK && is_good;
+}
+
+bool sqlite_file::execute(const char* words) {
+  return sqlite3_exec(database_.get(), words, nullptr, nullptr, nullptr) == SQLITE_OK;
+}
+
+sqlite_file::statement sqlite_file::compile(const char* words) {
+  sqlite3_stmt* made = nullptr;
+  sqlite3_prepare_v2(database_.get(), words, -1, &made, nullptr);
+  return statement(made);
+}
+
+// "cannot write /var/lib/ddprun/journal.sqlite: database or disk is full: No space left on device"
+std::string sqlite_file::trouble(const std::string& what) const {
+  std::string text = what + " " + path_ + ": ";
+  if (database_ == nullptr) return text + "no memory";
+  text += sqlite3_errmsg(database_.get());
+  const int number = sqlite3_system_errno(database_.get());
+  if (number != 0) text += std::string(": ") + std::strerror(number);
+  return text;
+}
+
+}  // namespace ddprun::journal

@@ -1,0 +1,63 @@
+// The database of a journal: one table of run records in one file, in a folder of its own.
+//
+// Each `write` is one transaction that is on the disk when it returns, or has not happened: the
+// file is in WAL mode with full synchronisation. It is locked for as long as it is open: a second
+// daemon is told so. Any tool reads it: sqlite3 journal.sqlite 'SELECT * FROM runs'.
+//
+// Thread rule: one thread at a time. Errors: in `problem`, one line with the file, what SQLite said
+// and what to do; no exception.
+#pragma once
+
+#include "rendezvous/core/run_record.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace ddprun::journal {
+
+// The record of a run; none: forget it.
+using change = std::pair<std::string, std::optional<core::run_record>>;
+
+class sqlite_file {
+ public:
+  // Makes folder and file where they are missing. `vfs`: SQLite's name of another file system, for
+  // tests; null: the system's.
+  static std::unique_ptr<sqlite_file> open(const std::string& folder, std::string& problem,
+                                           const char* vfs = nullptr);
+  ~sqlite_file();
+  sqlite_file(const sqlite_file&) = delete;
+  sqlite_file& operator=(const sqlite_file&) = delete;
+
+  // By run id. None: `problem` says why.
+  std::optional<std::vector<core::run_record>> read(std::string& problem);
+  bool write(const std::vector<change>& changes, std::string& problem);
+
+  const std::string& path() const { return path_; }
+
+ private:
+  struct closing {
+    void operator()(sqlite3* database) const;
+    void operator()(sqlite3_stmt* statement) const;
+  };
+  using statement = std::unique_ptr<sqlite3_stmt, closing>;
+
+  explicit sqlite_file(std::string path) : path_(std::move(path)) {}
+  bool prepare(std::string& problem);
+  bool execute(const char* words);
+  statement compile(const char* words);
+  bool apply(const change& one);
+  std::string trouble(const std::string& what) const;
+
+  std::string path_;
+  std::unique_ptr<sqlite3, closing> database_;
+  statement keep_;
+  statement forget_;
+};
+
+}  // namespace ddprun::journal

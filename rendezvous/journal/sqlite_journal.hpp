@@ -1,0 +1,45 @@
+// A journal in a file of SQLite, written by a thread of its own: no loop waits for a disk.
+//
+// What comes while a write is under way goes into the next one together. A write that fails is
+// tried again every second, with what has come since; one that takes longer than `patience` counts
+// as failed meanwhile.
+//
+// Thread rule: made, used and destroyed on the thread of the executor; handlers come from its loop,
+// none after destruction. Ownership: of the file; what has not been written at destruction is tried
+// once more, for `patience` at most.
+#pragma once
+
+#include "rendezvous/journal/journal.hpp"
+#include "rendezvous/journal/sqlite_file.hpp"
+#include "rendezvous/net/types.hpp"
+
+#include <chrono>
+#include <memory>
+
+namespace ddprun::journal {
+
+struct sqlite_options {
+  std::string folder;
+  std::chrono::milliseconds patience{1000};
+  std::chrono::milliseconds retry_interval{1000};
+  const char* vfs = nullptr;  // for tests
+};
+
+class sqlite_journal final : public journal {
+ public:
+  // Null: `problem` says why in one line.
+  static std::unique_ptr<sqlite_journal> open(net::executor where, const sqlite_options& options,
+                                              handlers told, std::string& problem);
+  ~sqlite_journal() override;
+
+  std::vector<core::run_record> take_loaded() override;
+  std::uint64_t keep(core::run_record record) override;
+  std::uint64_t forget(const std::string& run_id) override;
+
+ private:
+  struct state;
+  explicit sqlite_journal(std::shared_ptr<state> shared);
+  std::shared_ptr<state> state_;
+};
+
+}  // namespace ddprun::journal

@@ -1,0 +1,178 @@
+#include "tests/rendezvous/journal/fault_vfs.hpp"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <new>
+#include <sqlite3.h>
+#include <utility>
+
+namespace ddprun::test {
+namespace {
+
+fault_vfs* the_one = nullptr;
+
+// What SQLite allocates for an open file; the real one's lies behind it.
+struct shim {
+  sqlite3_file base;
+  std::string* path;
+  sqlite3_file* real() { return reinterpret_cast<sqlite3_file*>(this + 1); }
+};
+
+shim& of(sqlite3_file* file) {
+  return *reinterpret_cast<shim*>(file);
+}
+
+int close(sqlite3_file* file) {
+  shim& one = of(file);
+  delete std::exchange(one.path, nullptr);
+  return one.real()->pMethods->xClose(one.real());
+}
+int read(sqlite3_file* file, void* to, int size, sqlite3_int64 offset) {
+  return of(file).real()->pMethods->xRead(of(file).real(), to, size, offset);
+}
+int write(sqlite3_file* file, const void* from, int size, sqlite3_int64 offset) {
+  if (const int code = the_one->judge(true)) return code;
+  const int code = of(file).real()->pMethods->xWrite(of(file).real(), from, size, offset);
+  const auto bytes = static_cast<std::size_t>(size);
+  if (code == SQLITE_OK)
+    the_one->wrote(*of(file).path, offset, {static_cast<const char*>(from), bytes});
+  return code;
+}
+int truncate(sqlite3_file* file, sqlite3_int64 size) {
+  if (const int code = the_one->judge(true)) return code;
+  const int code = of(file).real()->pMethods->xTruncate(of(file).real(), size);
+  if (code == SQLITE_OK) the_one->truncated(*of(file).path, size);
+  return code;
+}
+int sync(sqlite3_file* file, int flags) {
+  if (const int code = the_one->judge(false)) return code;
+  const int code = of(file).real()->pMethods->xSync(of(file).real(), flags);
+  if (code == SQLITE_OK) the_one->synced(*of(file).path);
+  return code;
+}
+int size_of(sqlite3_file* file, sqlite3_int64* size) {
+  return of(file).real()->pMethods->xFileSize(of(file).real(), size);
+}
+int lock(sqlite3_file* file, int level) {
+  return of(file).real()->pMethods->xLock(of(file).real(), level);
+}
+int unlock(sqlite3_file* file, int level) {
+  return of(file).real()->pMethods->xUnlock(of(file).real(), level);
+}
+int is_reserved(sqlite3_file* file, int* result) {
+  return of(file).real()->pMethods->xCheckReservedLock(of(file).real(), result);
+}
+int control(sqlite3_file* file, int what, void* with) {
+  return of(file).real()->pMethods->xFileControl(of(file).real(), what, with);
+}
+int sector_size(sqlite3_file*) {
+  return 512;
+}
+int traits(sqlite3_file*) {
+  return 0;  // nothing is promised of the device
+}
+
+constexpr sqlite3_io_methods methods = {
+    1,       close,       read,   write, truncate, sync, size_of, lock, unlock, is_reserved,
+    control, sector_size, traits, {},    {},       {},   {},      {},   {},
+};
+
+int open(sqlite3_vfs*, const char* path, sqlite3_file* file, int flags, int* out) {
+  auto& one = *new (file) shim{};
+  one.path = new std::string(path == nullptr ? "" : path);
+  const int code = the_one->below().xOpen(&the_one->below(), path, one.real(), flags, out);
+  if (code != SQLITE_OK) {
+    delete std::exchange(one.path, nullptr);
+    return code;
+  }
+  one.base.pMethods = &methods;
+  return SQLITE_OK;
+}
+int remove(sqlite3_vfs*, const char* path, int sync_folder) {
+  if (const int code = the_one->judge(false)) return code;
+  const int code = the_one->below().xDelete(&the_one->below(), path, sync_folder);
+  if (code == SQLITE_OK) the_one->deleted(path);
+  return code;
+}
+
+sqlite3_vfs made{};
+
+}  // namespace
+
+fault_vfs::fault_vfs() : below_(sqlite3_vfs_find(nullptr)) {
+  the_one = this;
+  made = *below_;
+  made.zName = name;
+  made.szOsFile = static_cast<int>(sizeof(shim)) + below_->szOsFile;
+  made.pNext = nullptr;
+  made.xOpen = open;
+  made.xDelete = remove;
+  sqlite3_vfs_register(&made, 0);
+}
+
+fault_vfs::~fault_vfs() {
+  sqlite3_vfs_unregister(&made);
+  the_one = nullptr;
+}
+
+void fault_vfs::fail_after(std::uint64_t calls, fault_kind kind) {
+  fails_at_ = calls_ + calls;
+  kind_ = kind;
+  armed_ = true;
+  failed_ = false;
+}
+
+int fault_vfs::judge(bool is_write) {
+  const std::uint64_t number = calls_++;
+  if (!armed_ || number < fails_at_) return SQLITE_OK;
+  const bool lasts = kind_ == fault_kind::from_there || kind_ == fault_kind::power;
+  if (number > fails_at_ && !lasts) return SQLITE_OK;
+  failed_ = true;
+  return kind_ == fault_kind::full_once && is_write ? SQLITE_FULL : SQLITE_IOERR;
+}
+
+std::string fault_vfs::content_of(const std::string& path) {
+  std::ifstream from(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(from), {}};
+}
+
+void fault_vfs::wrote(const std::string& path, std::int64_t offset, std::string bytes) {
+  files_[path].since.push_back({offset, std::move(bytes), false});
+}
+void fault_vfs::truncated(const std::string& path, std::int64_t size) {
+  files_[path].since.push_back({size, {}, true});
+}
+void fault_vfs::synced(const std::string& path) {
+  files_[path] = {content_of(path), {}};
+}
+// A name that is gone stays gone: SQLite syncs the folder.
+void fault_vfs::deleted(const std::string& path) {
+  files_.erase(path);
+}
+
+void fault_vfs::cut_power(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (auto& [path, one] : files_) {
+    std::string content = one.content;
+    for (const change& each : one.since) {
+      const auto offset = static_cast<std::size_t>(each.offset);
+      const std::uint64_t fate = random() % 4;
+      if (fate == 0) continue;  // lost
+      if (each.truncates) {
+        content.resize(offset);
+        continue;
+      }
+      // Torn within: a device writes sectors.
+      std::size_t size = each.bytes.size();
+      if (fate == 1 && size > 512) size = 512 * (1 + random() % (size / 512));
+      if (content.size() < offset + size) content.resize(offset + size);
+      std::memcpy(content.data() + offset, each.bytes.data(), size);
+    }
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+  }
+  files_.clear();
+}
+
+}  // namespace ddprun::test

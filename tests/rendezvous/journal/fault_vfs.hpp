@@ -1,0 +1,71 @@
+// A file system for SQLite that fails at a chosen moment: one call, every call from then on, or the
+// power, when all that was not synced may be lost, kept, or torn.
+//
+// It stands before the system's own, on real files. One at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+struct sqlite3_vfs;
+
+namespace ddprun::test {
+
+enum class fault_kind {
+  once,        // the call fails with an input/output error
+  full_once,   // a write fails as on a full disk
+  from_there,  // that and each further call fails
+  power,       // as `from_there`; `cut_power` says what is left
+};
+
+class fault_vfs {
+ public:
+  fault_vfs();
+  ~fault_vfs();
+  fault_vfs(const fault_vfs&) = delete;
+  fault_vfs& operator=(const fault_vfs&) = delete;
+
+  static constexpr const char* name = "ddprun-fault";
+
+  // The call after `calls` more of those that change something: write, sync, truncate, delete.
+  void fail_after(std::uint64_t calls, fault_kind kind);
+  void heal() { armed_ = false; }
+  bool has_failed() const { return failed_; }
+  std::uint64_t calls() const { return calls_; }
+
+  // Of each file what was synced, and of what came after it a random part.
+  void cut_power(std::uint64_t seed);
+
+  // For the calls of SQLite.
+  int judge(bool is_write);
+  void wrote(const std::string& path, std::int64_t offset, std::string bytes);
+  void truncated(const std::string& path, std::int64_t size);
+  void synced(const std::string& path);
+  void deleted(const std::string& path);
+  sqlite3_vfs& below() { return *below_; }
+
+ private:
+  struct change {
+    std::int64_t offset = 0;
+    std::string bytes;
+    bool truncates = false;
+  };
+  struct file {
+    std::string content;  // as of the last sync
+    std::vector<change> since;
+  };
+  static std::string content_of(const std::string& path);
+
+  sqlite3_vfs* below_;
+  std::map<std::string, file> files_;
+  std::uint64_t calls_ = 0;
+  std::uint64_t fails_at_ = 0;
+  fault_kind kind_ = fault_kind::once;
+  bool armed_ = false;
+  bool failed_ = false;
+};
+
+}  // namespace ddprun::test
