@@ -38,7 +38,8 @@ schedule with_cut(std::uint64_t seed) {
 // Changes every `desired` that the daemon sends.
 mutant with_desired(std::function<void(daemon&, desired&)> change) {
   mutant made;
-  made.daemon_effects = [change](daemon& by, const core::daemon_event&, core::daemon_effects& effects) {
+  made.daemon_effects = [change](daemon& by, const core::daemon_event&,
+                                 core::daemon_effects& effects) {
     for (auto& effect : effects) {
       auto* const sent = std::get_if<core::send_to_agent>(&effect);
       if (sent == nullptr || !std::holds_alternative<desired>(*sent->message)) continue;
