@@ -19,6 +19,7 @@ JOURNAL = (*NET, "rendezvous/journal/")
 SERVER = (*STORE, *LOG, *JOURNAL, "rendezvous/server/")
 BACKEND = (*NET, "rendezvous/backend/")
 OUTPUT = ("rendezvous/log/", "launcher/process/", "launcher/log/")
+WORKER_RULES = ("launcher/process/worker_rules", "launcher/process/worker_life")
 PURE_LAUNCHER = (*CORE, "launcher/cli/", "launcher/agent/worker_environment")
 
 # The first matching prefix says what a file may include of ours. launcher/process and launcher/log
@@ -36,6 +37,7 @@ LAYERS = [
     ("rendezvous/backend/", BACKEND),
     ("launcher/cli/", PURE_LAUNCHER),
     ("launcher/agent/worker_environment", PURE_LAUNCHER),
+    *((rules, (*BASE, *WORKER_RULES, "launcher/process/start_failure")) for rules in WORKER_RULES),
     ("launcher/process/", (*NET, *OUTPUT)),
     ("launcher/log/", (*NET, *OUTPUT)),
     ("launcher/", (*SERVER, *BACKEND, "launcher/")),
@@ -43,7 +45,8 @@ LAYERS = [
     ("examples/", (*NET, "worker/", "examples/")),
 ]
 
-PURE = ("rendezvous/core/", "rendezvous/protocol/", "rendezvous/error", "rendezvous/version")
+PURE = ("rendezvous/core/", "rendezvous/protocol/", "rendezvous/error", "rendezvous/version",
+        *WORKER_RULES)
 LIGHT = ("rendezvous/", "launcher/")
 
 JSON = (

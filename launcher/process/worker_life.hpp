@@ -1,0 +1,150 @@
+// A worker_life is where one worker of a round stands, from its turn to start until no process of
+// its group runs any more; the part of workers::rules that is about one worker alone.
+//
+//   waiting ---> starting ---> running ---> draining ---> dying ---> done
+//    ^  |           |                                                 ^
+//    |  +-----------|----- never started, or could not be ------------+
+//    +--------------+----- could not be started -----------------------+
+//     short of something
+//
+// Thread rule: one thread, a plain value.
+#pragma once
+
+#include "rendezvous/error.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace ddprun::workers {
+
+using time_point = std::chrono::steady_clock::time_point;
+using duration = std::chrono::steady_clock::duration;
+
+enum class worker_phase {
+  waiting,   // for its turn
+  starting,  // forked, or about to be; has not executed its program yet
+  running,
+  draining,  // has ended; its pipes, and after a success its children, have a moment
+  dying,     // SIGKILL is sent to its group, and the leader reaped; some of it may still run
+  done,
+};
+
+enum class output_pipe { output, errors };
+
+class worker_life {
+ public:
+  worker_phase phase() const { return phase_; }
+  bool has_process() const {
+    return phase_ != worker_phase::waiting && phase_ != worker_phase::done;
+  }
+  // Its leader is no zombie that was reaped: the group's number is ours, signals are safe.
+  bool may_be_signalled() const {
+    return phase_ >= worker_phase::starting && phase_ <= worker_phase::draining;
+  }
+
+  void begin() {
+    move(worker_phase::waiting, worker_phase::starting);
+    open_ = {true, true};
+  }
+  void execute() { move(worker_phase::starting, worker_phase::running); }
+  void exit(bool success, time_point now, duration limit) {
+    move(worker_phase::running, worker_phase::draining);
+    success_ = success;
+    ended_at_ = now;
+    drain_until_ = now + limit;
+  }
+  // Its group is killed, and its leader reaped.
+  void die() {
+    move(worker_phase::draining, worker_phase::dying);
+    open_ = {false, false};
+    drain_until_.reset();
+  }
+  void end() { move(worker_phase::dying, worker_phase::done); }
+
+  // It could not be started; nothing of it is left.
+  void wait_again() {
+    DDPRUN_ASSERT(is_unstarted());
+    *this = {};
+  }
+  void give_up() {
+    DDPRUN_ASSERT(is_unstarted());
+    *this = {};
+    phase_ = worker_phase::done;
+  }
+
+  void close(output_pipe which) { open_[static_cast<std::size_t>(which)] = false; }
+  bool is_drained() const { return !open_[0] && !open_[1]; }
+
+  // While it is draining. No moment: somebody was asked what it should be.
+  bool succeeded() const { return success_; }
+  std::optional<time_point> drain_until() const { return drain_until_; }
+  void drain_until(std::optional<time_point> when) {
+    DDPRUN_ASSERT(phase_ == worker_phase::draining);
+    drain_until_ = when;
+  }
+  time_point ended_at() const { return ended_at_; }
+
+ private:
+  bool is_unstarted() const {
+    return phase_ == worker_phase::waiting || phase_ == worker_phase::starting;
+  }
+  void move(worker_phase from, worker_phase to) {
+    DDPRUN_ASSERT(phase_ == from);
+    phase_ = to;
+  }
+
+  worker_phase phase_ = worker_phase::waiting;
+  std::array<bool, 2> open_ = {false, false};
+  bool success_ = false;
+  time_point ended_at_{};
+  std::optional<time_point> drain_until_;
+};
+
+// A worker's place in the list that was to be started; it never changes.
+using place = std::size_t;
+
+// The workers of a round, and how many of them are in which phase.
+class worker_lives {
+ public:
+  explicit worker_lives(std::size_t workers) : lives_(workers) {
+    DDPRUN_ASSERT(workers > 0);
+    counted(worker_phase::waiting) = workers;
+  }
+
+  std::size_t size() const { return lives_.size(); }
+  const worker_life& operator[](place worker) const { return lives_[worker]; }
+
+  // Calls one of the verbs above.
+  template <typename Verb>
+  void change(place worker, Verb verb) {
+    DDPRUN_ASSERT(worker < lives_.size());
+    worker_life& one = lives_[worker];
+    --counted(one.phase());
+    std::invoke(verb, one);
+    ++counted(one.phase());
+  }
+
+  // Those from the first to the last of some phases that follow each other.
+  std::size_t count(worker_phase first, worker_phase last) const {
+    std::size_t sum = 0;
+    for (auto phase = static_cast<std::size_t>(first); phase <= static_cast<std::size_t>(last);
+         ++phase) {
+      sum += counts_[phase];
+    }
+    return sum;
+  }
+  std::size_t count(worker_phase only) const { return count(only, only); }
+  bool are_done() const { return count(worker_phase::done) == size(); }
+
+ private:
+  std::size_t& counted(worker_phase phase) { return counts_[static_cast<std::size_t>(phase)]; }
+
+  std::vector<worker_life> lives_;
+  std::array<std::size_t, 6> counts_{};
+};
+
+}  // namespace ddprun::workers

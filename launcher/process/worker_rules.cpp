@@ -1,0 +1,141 @@
+#include "launcher/process/worker_rules.hpp"
+
+#include <csignal>
+#include <utility>
+
+namespace ddprun::workers {
+namespace {
+
+constexpr std::chrono::milliseconds pause_between_tries{100};
+
+}  // namespace
+
+rules::rules(limits values, std::size_t workers) : limits_(values), lives_(workers) {
+  DDPRUN_ASSERT(values.drain > duration::zero());
+}
+
+void rules::step(const event& what, time_point now, effects& to) {
+  if (over_) return;
+  now_ = now;
+  effects_ = &to;
+  std::visit([this](const auto& value) { handle(value); }, what);
+  if (!over_) judge_deadlines();
+  check();
+  effects_ = nullptr;
+}
+
+std::optional<time_point> rules::next_deadline() const {
+  if (over_) return std::nullopt;
+  std::optional<time_point> next;
+  const auto consider = [&next](const std::optional<time_point>& one) {
+    if (one && (!next || *one < *next)) next = one;
+  };
+  consider(queue_.retry_at);
+  if (looks_.asked == looks::question::none) consider(looks_.next);
+  if (lives_.count(worker_phase::draining) > 0) {
+    for (place worker = 0; worker < lives_.size(); ++worker)
+      consider(lives_[worker].drain_until());
+  }
+  return next;
+}
+
+// ---- start -----------------------------------------------------------------------------------
+
+void rules::handle(const start_asked&) {
+  start_next();
+}
+
+void rules::start_next() {
+  if (queue_.closed) return;
+  if (queue_.next == lives_.size()) return emit(tell_all_started{});
+  queue_.searching = true;
+  emit(find_program{queue_.next});
+}
+
+void rules::handle(const program_found& what) {
+  if (!queue_.searching || what.worker != queue_.next) return;  // forgotten
+  queue_.searching = false;
+  lives_.change(what.worker, &worker_life::begin);
+  emit(spawn{what.worker});
+}
+
+void rules::handle(const executed& what) {
+  lives_.change(what.worker, &worker_life::execute);
+  queue_.short_since.reset();
+  if (queue_.closed) return;
+  ++queue_.next;
+  start_next();
+}
+
+void rules::handle(const start_failed& what) {
+  const bool was_sought = lives_[what.worker].phase() == worker_phase::waiting;
+  if (was_sought && (!queue_.searching || what.worker != queue_.next)) return;  // forgotten
+  queue_.searching = false;
+  if (!was_sought) {
+    emit(release_pipes{what.worker});
+    emit(forget_group{what.worker});
+  }
+  if (tries_again(what)) return;
+  lives_.change(what.worker, &worker_life::give_up);
+  tell(tell_start_failed{what.worker, what.why});
+  close_queue();
+}
+
+bool rules::tries_again(const start_failed& what) {
+  if (queue_.closed || !is_shortage(what.why.error)) return false;
+  const bool is_first = !queue_.short_since;
+  if (is_first) queue_.short_since = now_;
+  if (now_ - *queue_.short_since >= limits_.shortage) return false;
+  lives_.change(what.worker, &worker_life::wait_again);
+  queue_.retry_at = now_ + pause_between_tries;
+  if (is_first) emit(tell_short_of{what.why});
+  return true;
+}
+
+// Who waits for its turn waits no more.
+void rules::close_queue() {
+  if (std::exchange(queue_.searching, false)) emit(forget_search{});
+  queue_.retry_at.reset();
+  queue_.closed = true;
+  for (place worker = queue_.next; worker < lives_.size(); ++worker) {
+    if (lives_[worker].phase() != worker_phase::waiting) continue;
+    lives_.change(worker, &worker_life::give_up);
+    tell(tell_not_started{worker});
+  }
+  if (last_word_) look_anew();
+}
+
+// ---- stop ------------------------------------------------------------------------------------
+
+void rules::handle(const stop_asked& what) {
+  stopping_ = true;
+  if (what.signal == SIGKILL) killing_ = true;
+  for (place worker = 0; worker < lives_.size(); ++worker) {
+    const worker_life& one = lives_[worker];
+    if (!one.may_be_signalled()) continue;
+    // One that hangs in exec might run its program long after everybody has gone.
+    const bool is_starting = one.phase() == worker_phase::starting;
+    emit(signal_group{worker, is_starting ? SIGKILL : what.signal});
+    if (one.phase() == worker_phase::draining) emit(hurry_pipes{worker});
+  }
+  close_queue();
+  if (killing_) look_anew();
+}
+
+// ---- what always holds -----------------------------------------------------------------------
+
+void rules::check() const {
+  // One worker after the other, and none that could be left between two stools.
+  DDPRUN_ASSERT(lives_.count(worker_phase::starting) <= 1);
+  DDPRUN_ASSERT(last_word_.has_value() == (lives_.are_done() && !over_));
+  DDPRUN_ASSERT(!stopping_ || queue_.closed);
+  DDPRUN_ASSERT(!queue_.closed || (!queue_.searching && !queue_.retry_at));
+  const auto next = next_deadline();
+  DDPRUN_ASSERT(!next || *next > now_);
+  // Somebody will say something more, or a deadline comes.
+  const bool is_waited_for = next || queue_.searching || looks_.asked != looks::question::none ||
+                             lives_.count(worker_phase::starting, worker_phase::draining) > 0;
+  DDPRUN_ASSERT(over_ || is_waited_for);
+}
+
+}  // namespace ddprun::workers

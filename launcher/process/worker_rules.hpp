@@ -1,0 +1,225 @@
+// The rules of the workers of one round on this node: who is started when, what a signal does, when
+// a worker is done, and when the last word about all of them may be said. worker_group.hpp says
+// what its user sees of them; worker_life.hpp has the states of one worker.
+//
+// They are pure: `step` takes one event and the moment it happened, and appends the effects that
+// the caller must carry out, in order. Workers go by their place in the list, never by a process
+// id. A question among the effects is answered once, by the event that it names; the answer may
+// come at any later time, after other events too.
+//
+// How long a stop may take is not for these rules: who asks for it asks again, with SIGKILL.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include "launcher/process/start_failure.hpp"
+#include "launcher/process/worker_life.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <variant>
+#include <vector>
+
+namespace ddprun::workers {
+
+// ---- events ------------------------------------------------------------------------------------
+
+struct start_asked {};
+// SIGKILL is the stop that nobody can ignore, and goes to strays, too.
+struct stop_asked {
+  int signal = 0;
+};
+struct program_found {
+  place worker = 0;
+};
+// At any stage, the search for its program among them. Nothing of it is left but its pipes.
+struct start_failed {
+  place worker = 0;
+  start_failure why;
+};
+struct executed {
+  place worker = 0;
+};
+// The leader of the group has ended, and is a zombie until `reap`. Only after `executed`.
+struct exited {
+  place worker = 0;
+  bool success = false;
+};
+struct pipe_ended {
+  place worker = 0;
+  output_pipe which = output_pipe::output;
+};
+// The answer to ask_reader.
+struct reader_seen {
+  place worker = 0;
+  bool holds_back = false;  // now: our own reader does not take what the worker has said
+  duration held_back{};     // so far, since the worker's end
+};
+// The answer to look_at_groups: those of them in which no process runs.
+struct groups_seen {
+  std::vector<place> empty;
+};
+// The answer to kill_strays: how many have not died of it before.
+struct strays_seen {
+  std::size_t left = 0;
+};
+// `next_deadline()` has come, or nothing has: harmless at any time.
+struct time_passed {};
+
+using event = std::variant<start_asked, stop_asked, program_found, start_failed, executed, exited,
+                           pipe_ended, reader_seen, groups_seen, strays_seen, time_passed>;
+
+// ---- effects -----------------------------------------------------------------------------------
+
+// Answer with program_found or start_failed.
+struct find_program {
+  place worker = 0;
+};
+// No answer to find_program is wanted any more, and none heard.
+struct forget_search {};
+// Fork it, with two pipes; answer with executed or start_failed.
+struct spawn {
+  place worker = 0;
+};
+struct signal_group {
+  place worker = 0;
+  int signal = 0;
+};
+// It has ended: read its pipes whether or not our own reader takes more.
+struct hurry_pipes {
+  place worker = 0;
+};
+// Take what is in its pipes now and close them, whoever holds the other ends; no pipe_ended
+// follows.
+struct release_pipes {
+  place worker = 0;
+};
+struct ask_reader {
+  place worker = 0;
+};
+// The last use of its group's number but for look_at_groups.
+struct reap {
+  place worker = 0;
+};
+struct look_at_groups {
+  std::vector<place> workers;
+};
+// Only where strays can be found.
+struct kill_strays {};
+// No process of its group runs any more.
+struct forget_group {
+  place worker = 0;
+};
+
+// Words for the user of the group: for each worker exactly one of the last three.
+struct tell_all_started {};
+struct tell_short_of {
+  start_failure why;
+};
+struct tell_strays_stay {};  // those of the last look
+struct tell_all_ended {};    // the last effect ever
+struct tell_start_failed {
+  place worker = 0;
+  start_failure why;
+};
+struct tell_not_started {
+  place worker = 0;
+};
+struct tell_ended {
+  place worker = 0;
+};
+
+using effect = std::variant<find_program, forget_search, spawn, signal_group, hurry_pipes,
+                            release_pipes, ask_reader, reap, look_at_groups, kill_strays,
+                            forget_group, tell_all_started, tell_short_of, tell_strays_stay,
+                            tell_all_ended, tell_start_failed, tell_not_started, tell_ended>;
+using effects = std::vector<effect>;
+
+// ---- the machine -------------------------------------------------------------------------------
+
+struct limits {
+  duration drain{};        // for pipes that others hold, and a successful worker's children
+  duration strays{};       // for the last word, where nobody has asked the workers to end
+  duration shortage{};     // for trying again
+  bool has_strays = true;  // they can be found, and killed
+};
+
+class rules {
+ public:
+  rules(limits values, std::size_t workers);
+
+  // Applies one event. Effects are appended to `to`; carry them out in order. Afterwards nothing
+  // is due: the next deadline is later than `now`.
+  void step(const event& what, time_point now, effects& to);
+
+  std::optional<time_point> next_deadline() const;
+
+  // It was forked, or is about to be, and something of it may run.
+  bool has_process(place worker) const { return lives_[worker].has_process(); }
+
+  // The last word was said. No event has an effect any more.
+  bool is_over() const { return over_; }
+
+ private:
+  // Who is started next, and what is in the way of that.
+  struct queue {
+    place next = 0;
+    bool searching = false;  // for the program of `next`
+    bool closed = false;     // a failure or a signal: nobody is started any more
+    std::optional<time_point> short_since;
+    std::optional<time_point> retry_at;
+  };
+  // The looks for what is left of groups, and for strays. One at a time.
+  struct looks {
+    enum class question { none, groups, strays };
+    question asked = question::none;
+    time_point since{};
+    std::optional<time_point> next;
+  };
+
+  // ---- worker_rules.cpp: start and stop ----
+  void handle(const start_asked& what);
+  void handle(const stop_asked& what);
+  void handle(const program_found& what);
+  void handle(const start_failed& what);
+  void handle(const executed& what);
+  void start_next();
+  bool tries_again(const start_failed& what);
+  void close_queue();
+
+  // ---- worker_rules_end.cpp ----
+  void handle(const exited& what);
+  void handle(const pipe_ended& what);
+  void handle(const reader_seen& what);
+  void handle(const groups_seen& what);
+  void handle(const strays_seen& what);
+  void handle(const time_passed&) {}
+  void judge_deadlines();
+  void judge_drained(place worker);
+  void on_drain_limit(place worker);
+  void let_go(place worker);
+  void end_group(place worker);
+  void look_anew();
+  void look();
+  void look_for_strays();
+  void end_look(bool strays_live);
+
+  void tell(effect word);
+  void emit(effect what) { effects_->push_back(std::move(what)); }
+  void check() const;
+
+  limits limits_;
+  worker_lives lives_;
+  queue queue_;
+  looks looks_;
+  bool stopping_ = false;            // a signal was sent
+  bool killing_ = false;             // that was SIGKILL
+  std::optional<effect> last_word_;  // held back while strays live
+  bool named_strays_ = false;
+  bool over_ = false;
+
+  time_point now_{};  // of the event in hand, and what to append to
+  effects* effects_ = nullptr;
+};
+
+}  // namespace ddprun::workers

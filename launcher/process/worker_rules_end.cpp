@@ -1,0 +1,164 @@
+// How workers end: drained, their groups and strays killed, the last word held back until then.
+#include "launcher/process/worker_rules.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+namespace ddprun::workers {
+namespace {
+
+// A look at what is dying costs little beside the time that it has taken so far.
+constexpr int look_share = 8;
+constexpr std::chrono::milliseconds look_pause_min{1};
+constexpr std::chrono::milliseconds look_pause_max{1000};
+
+}  // namespace
+
+void rules::judge_deadlines() {
+  if (queue_.retry_at && now_ >= *queue_.retry_at) {
+    queue_.retry_at.reset();
+    start_next();
+  }
+  if (lives_.count(worker_phase::draining) > 0) {
+    for (place worker = 0; worker < lives_.size(); ++worker) {
+      const auto until = lives_[worker].drain_until();
+      if (until && now_ >= *until) on_drain_limit(worker);
+    }
+  }
+  if (looks_.asked == looks::question::none && looks_.next && now_ >= *looks_.next) look();
+}
+
+// ---- draining --------------------------------------------------------------------------------
+
+void rules::handle(const exited& what) {
+  lives_.change(what.worker,
+                [&](worker_life& one) { one.exit(what.success, now_, limits_.drain); });
+  if (!what.success || stopping_) {
+    emit(signal_group{what.worker, SIGKILL});
+    emit(hurry_pipes{what.worker});
+  }
+  judge_drained(what.worker);
+  if (stopping_) look_anew();  // strays may hold the pipes
+}
+
+void rules::handle(const pipe_ended& what) {
+  lives_.change(what.worker, [&](worker_life& one) { one.close(what.which); });
+  judge_drained(what.worker);
+}
+
+void rules::judge_drained(place worker) {
+  const worker_life& one = lives_[worker];
+  if (one.phase() == worker_phase::draining && one.is_drained()) end_group(worker);
+}
+
+void rules::on_drain_limit(place worker) {
+  const worker_life& one = lives_[worker];
+  if (!one.succeeded() || stopping_) return let_go(worker);
+  lives_.change(worker, [](worker_life& asked) { asked.drain_until(std::nullopt); });
+  emit(ask_reader{worker});
+}
+
+// Our own reader holds the output back, and nobody waits for this node: no byte is given up.
+void rules::handle(const reader_seen& what) {
+  const worker_life& one = lives_[what.worker];
+  if (one.phase() != worker_phase::draining) return;
+  if (stopping_) return let_go(what.worker);
+  const time_point until =
+      what.holds_back ? now_ + limits_.drain : one.ended_at() + limits_.drain + what.held_back;
+  if (until <= now_) return let_go(what.worker);
+  lives_.change(what.worker, [until](worker_life& waiting) { waiting.drain_until(until); });
+}
+
+void rules::let_go(place worker) {
+  emit(release_pipes{worker});
+  end_group(worker);
+}
+
+// The leader is a zombie here, so the group's number is still ours.
+void rules::end_group(place worker) {
+  emit(signal_group{worker, SIGKILL});
+  emit(reap{worker});
+  lives_.change(worker, &worker_life::die);
+  look_anew();
+}
+
+// ---- looks -----------------------------------------------------------------------------------
+
+void rules::look_anew() {
+  looks_.since = now_;
+  looks_.next = now_;
+}
+
+// One look for all that is dying. Almost always the first finds nobody. Children that were just
+// killed need a moment, on a device a long one, and no handle tells when the last of a group is
+// gone.
+void rules::look() {
+  looks_.next.reset();
+  std::vector<place> dying;
+  const std::size_t wanted = lives_.count(worker_phase::dying);
+  for (place worker = 0; dying.size() < wanted; ++worker) {
+    if (lives_[worker].phase() == worker_phase::dying) dying.push_back(worker);
+  }
+  if (dying.empty()) return look_for_strays();
+  looks_.asked = looks::question::groups;
+  emit(look_at_groups{std::move(dying)});
+}
+
+void rules::handle(const groups_seen& what) {
+  DDPRUN_ASSERT(looks_.asked == looks::question::groups);
+  looks_.asked = looks::question::none;
+  for (const place worker : what.empty) {
+    lives_.change(worker, &worker_life::end);
+    emit(forget_group{worker});
+    tell(tell_ended{worker});
+  }
+  look_for_strays();
+}
+
+// They are killed once they may be: they belong to the round, and a worker that runs may want them.
+void rules::look_for_strays() {
+  const bool none_runs = lives_.count(worker_phase::starting, worker_phase::running) == 0;
+  // The ends of many workers that are killed at once do not each ask for all.
+  const bool all_must_die = killing_ && now_ - looks_.since >= look_pause_min;
+  const bool may_die = all_must_die || last_word_ || (stopping_ && none_runs);
+  if (!limits_.has_strays || !may_die) return end_look(false);
+  looks_.asked = looks::question::strays;
+  emit(kill_strays{});
+}
+
+void rules::handle(const strays_seen& what) {
+  DDPRUN_ASSERT(looks_.asked == looks::question::strays);
+  looks_.asked = looks::question::none;
+  if (what.left == 0) return end_look(false);
+  if (now_ - looks_.since < limits_.strays) return end_look(true);
+  if (last_word_ && !std::exchange(named_strays_, true)) emit(tell_strays_stay{});
+  end_look(stopping_);  // where nobody asked for the end, the others wait to hear of it
+}
+
+void rules::end_look(bool strays_live) {
+  if (last_word_ && !strays_live) {
+    emit(std::move(*std::exchange(last_word_, std::nullopt)));
+    emit(tell_all_ended{});
+    over_ = true;
+    return;
+  }
+  if (looks_.next) return;  // another was asked for meanwhile
+  const bool some_die = lives_.count(worker_phase::dying) > 0;
+  const bool killing_some =
+      killing_ && lives_.count(worker_phase::starting, worker_phase::draining) > 0;
+  if (!some_die && !strays_live && !killing_some) return;
+  const duration so_far = now_ - looks_.since;
+  looks_.next = now_ + std::clamp<duration>(so_far / look_share, look_pause_min, look_pause_max);
+}
+
+// The word about the last worker is held back until its strays are gone.
+void rules::tell(effect word) {
+  if (lives_.are_done()) {
+    last_word_ = std::move(word);
+  } else {
+    emit(std::move(word));
+  }
+}
+
+}  // namespace ddprun::workers
