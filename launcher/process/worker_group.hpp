@@ -24,6 +24,8 @@
 // worker that does, for as long as they live; but only for `stray_limit` where nobody has asked the
 // workers to end, because then the others wait to hear how this node ended.
 //
+// All of that is decided in worker_rules.hpp; here is what it takes of the system.
+//
 // Thread rule: the main thread; handlers are called on the executor, never from inside a call, and
 // may destroy the group. Ownership: the references must outlive it. Destroying it while workers
 // live kills them without waiting, and no handler is called any more.
@@ -112,7 +114,6 @@ class worker_group {
   std::vector<live_worker> live() const;
 
  private:
-  enum class worker_phase;
   struct worker;
   struct state;
   std::shared_ptr<state> state_;

@@ -1,5 +1,5 @@
-// What a worker_group remembers. Internal to worker_group*.cpp: worker_group.cpp starts and
-// signals, worker_group_end.cpp sees the workers off.
+// What a worker_group holds of the system for its rules. Internal to worker_group*.cpp:
+// worker_group.cpp carries events and words, worker_group_effects.cpp does what the rules ask for.
 //
 // Thread rule: the main thread.
 #pragma once
@@ -7,36 +7,24 @@
 #include "launcher/log/output_tail.hpp"
 #include "launcher/process/errand.hpp"
 #include "launcher/process/worker_group.hpp"
+#include "launcher/process/worker_rules.hpp"
 
 #include <boost/asio/steady_timer.hpp>
 
-#include <algorithm>
+#include <deque>
 #include <optional>
 #include <utility>
 
 namespace ddprun {
 
-// The life of a worker. Its place in the list never changes.
-enum class worker_group::worker_phase {
-  waiting,   // for its turn
-  starting,  // forked; has not executed its program yet
-  running,
-  draining,  // has ended; its pipes, and after a success its children, have a moment
-  dying,     // SIGKILL is sent to its group, and the leader reaped; some of it still runs
-  done,
-};
-
 struct worker_group::worker {
-  worker(const boost::asio::any_io_executor& executor, worker_command values)
-      : command(std::move(values)), timer(executor) {}
+  explicit worker(worker_command values) : command(std::move(values)) {}
 
   worker_command command;
-  pid_t pid = -1;
-  worker_phase phase = worker_phase::waiting;
+  pid_t pid = -1;  // of the newest try
   worker_end end;
   output_tail tail;
   log_mux::source_id sources[2] = {0, 0};  // 0: at its end, or released
-  boost::asio::steady_timer timer;         // of the draining
   // For how long our own reader had held back each source when the worker ended.
   std::chrono::steady_clock::duration held_back[2] = {};
 };
@@ -51,43 +39,37 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
         strays(reaper),
         settings(values),
         search(executor),
-        retry_timer(executor),
-        look_timer(executor) {}
+        timer(executor) {}
 
-  void start_next();
-  void fork_one(worker& one, const std::string& program);
-  void not_startable(worker& one, const start_failure& why);
-  bool tries_again(worker& one, const start_failure& why);
-  void abandon();
-  void attach(worker& one, int index, unique_fd pipe);
-  void release(worker& one);
-  void hurry(const worker& one);
-  std::chrono::steady_clock::duration held_back(const worker& one) const;
+  // ---- worker_group.cpp ----
+  void hear(const workers::event& what);
+  void step(workers::event what);
+  void deliver();
+  void deliver_later();
+  void arm_timer();
 
-  void on_executed(worker& one);
-  void on_exit(worker& one, exit_status status);
-  void on_drain_limit(worker& one);
-  void check_drained(worker& one);
-  void end_group(worker& one);
-  void look_anew();
-  void look();
-  bool has_strays();
-  void look_again();
-  void on_dead(worker& one);
-  void tell(std::function<void(const events&)> word);
-  void tell_last();
-  void wait(worker& one, std::chrono::milliseconds time, void (state::*then)(worker&));
-  void later(void (state::*what)());
-
-  bool is_last() const { return last_word != nullptr; }
-  bool any_in(worker_phase from, worker_phase to) const {
-    return std::any_of(workers.begin(), workers.end(),
-                       [&](const auto& one) { return one->phase >= from && one->phase <= to; });
-  }
-
-  bool reads_blocked(const worker& one) const {
-    return mux.waits(one.sources[0]) || mux.waits(one.sources[1]);
-  }
+  // ---- worker_group_effects.cpp ----
+  void apply(const workers::find_program& effect);
+  void apply(const workers::forget_search& effect);
+  void apply(const workers::spawn& effect);
+  void apply(const workers::signal_group& effect);
+  void apply(const workers::hurry_pipes& effect);
+  void apply(const workers::release_pipes& effect);
+  void apply(const workers::ask_reader& effect);
+  void apply(const workers::reap& effect);
+  void apply(const workers::look_at_groups& effect);
+  void apply(const workers::kill_strays& effect);
+  void apply(const workers::forget_group& effect);
+  void apply(const workers::tell_all_started& effect);
+  void apply(const workers::tell_short_of& effect);
+  void apply(const workers::tell_strays_stay& effect);
+  void apply(const workers::tell_all_ended& effect);
+  void apply(const workers::tell_start_failed& effect);
+  void apply(const workers::tell_not_started& effect);
+  void apply(const workers::tell_ended& effect);
+  spawn_handlers handlers_of(workers::place place);
+  void attach(workers::place place, workers::output_pipe which, unique_fd pipe);
+  void on_exit(workers::place place, exit_status status);
 
   boost::asio::any_io_executor executor;
   spawner& spawner_;
@@ -95,23 +77,24 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
   guardian* guardian_;
   stray_reaper* strays;
   options settings;
+
+  std::optional<workers::rules> rules;  // none before start()
+  std::vector<worker> workers;
+  std::deque<workers::event> heard;  // answers that came while an event was in hand
+  bool stepping = false;
+
+  using word = std::function<void(const events&)>;
   std::shared_ptr<const events> handlers;
-  std::vector<std::shared_ptr<worker>> workers;
-  std::size_t next = 0;    // to be started
-  std::size_t untold = 0;  // workers of which nothing final has been told
-  bool stopping = false;   // a signal was sent
-  bool killing = false;    // that was SIGKILL
+  std::deque<word> words;  // said when all effects are carried out
+  bool delivering = false;
 
   errand<std::optional<std::string>> search;
+  std::string program;                        // of the worker that is started next
   std::string found_name, found_path, found;  // the last program, and where it was looked for
+  std::vector<pid_t> strays_left;             // at the last look
 
-  boost::asio::steady_timer retry_timer;  // while `short_since`
-  std::optional<std::chrono::steady_clock::time_point> short_since;
-
-  boost::asio::steady_timer look_timer;
-  std::chrono::steady_clock::time_point look_since;
-  std::function<void(const events&)> last_word;  // held back while strays live
-  bool named_strays = false;
+  boost::asio::steady_timer timer;
+  std::optional<workers::time_point> armed_for;
 };
 
 }  // namespace ddprun

@@ -1,0 +1,231 @@
+// What a worker_group does for each effect of its rules.
+#include "launcher/process/find_program.hpp"
+#include "launcher/process/worker_group_state.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace ddprun {
+namespace {
+
+std::string path_variable(const worker_command& command) {
+  for (const auto& variable : command.environment) {
+    if (variable.starts_with("PATH=")) return variable;
+  }
+  return {};
+}
+
+}  // namespace
+
+// ---- start -----------------------------------------------------------------------------------
+
+void worker_group::state::apply(const workers::find_program& effect) {
+  const auto place = effect.worker;
+  const worker_command& command = workers[place].command;
+  const std::string& name = command.argv.front();
+  std::string path = path_variable(command);
+  const bool is_known = name == found_name && path == found_path;
+  if (is_known || name.find('/') != std::string::npos) {
+    program = is_known ? found : name;
+    return step(workers::program_found{place});
+  }
+  search.start(
+      [name, environment = command.environment] { return find_program(name, environment); },
+      [this, place, name, path](std::optional<std::optional<std::string>> answer) {
+        if (!answer || !*answer) {
+          const int error = answer ? ENOENT : EAGAIN;
+          return hear(workers::start_failed{place, {start_stage::find, error, name, {}}});
+        }
+        found_name = name;
+        found_path = path;
+        program = found = **answer;
+        hear(workers::program_found{place});
+      });
+}
+
+void worker_group::state::apply(const workers::forget_search&) {
+  search.cancel();
+}
+
+void worker_group::state::apply(const workers::spawn& effect) {
+  worker& one = workers[effect.worker];
+  one.pid = -1;
+  one.end = {};
+  spawn_request request;
+  request.program = program;
+  request.argv = one.command.argv;
+  request.environment = one.command.environment;
+  if (guardian_ != nullptr) request.announce_to = guardian_->announce_fd();
+  if (strays != nullptr) request.cgroup = strays->cgroup_fd();
+  auto started = spawner_.spawn(request, handlers_of(effect.worker));
+  if (!started) return step(workers::start_failed{effect.worker, started.error()});
+  one.pid = started->pid;
+  if (guardian_ != nullptr) guardian_->add(one.pid);
+  attach(effect.worker, workers::output_pipe::output, std::move(started->output));
+  attach(effect.worker, workers::output_pipe::errors, std::move(started->errors));
+}
+
+spawn_handlers worker_group::state::handlers_of(workers::place place) {
+  spawn_handlers called;
+  called.executed = [weak = weak_from_this(), place] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->workers[place].command.environment = {};
+    self->hear(workers::executed{place});
+  };
+  called.failed = [weak = weak_from_this(), place](const start_failure& why) {
+    if (const auto self = weak.lock()) self->hear(workers::start_failed{place, why});
+  };
+  called.ended = [weak = weak_from_this(), place, &spawn = spawner_](pid_t pid,
+                                                                     exit_status status) {
+    if (const auto self = weak.lock()) return self->on_exit(place, status);
+    spawn.reap(pid);  // the group was destroyed, and killed it
+  };
+  return called;
+}
+
+void worker_group::state::attach(workers::place place, workers::output_pipe which, unique_fd pipe) {
+  worker& one = workers[place];
+  const auto index = static_cast<std::size_t>(which);
+  const bool is_errors = which == workers::output_pipe::errors;
+  log_mux::source from;
+  from.pipe = std::move(pipe);
+  from.prefix = one.command.prefix;
+  from.to = is_errors ? output_stream::errors : output_stream::output;
+  if (is_errors) {
+    from.tap = [weak = weak_from_this(), place](std::string_view bytes) {
+      if (const auto self = weak.lock()) self->workers[place].tail.add(bytes);
+    };
+  }
+  from.ended = [weak = weak_from_this(), place, which, index](const output_loss& lost) {
+    const auto self = weak.lock();
+    if (!self) return;
+    worker& ended = self->workers[place];
+    ended.end.lost.add(lost);
+    ended.sources[index] = 0;
+    self->hear(workers::pipe_ended{place, which});
+  };
+  one.sources[index] = mux.add(std::move(from));
+}
+
+// ---- end -------------------------------------------------------------------------------------
+
+void worker_group::state::on_exit(workers::place place, exit_status status) {
+  worker& one = workers[place];
+  one.end.status = status;
+  one.end.ended_at = std::chrono::steady_clock::now();
+  for (int index = 0; index < 2; ++index)
+    one.held_back[index] = mux.waited(one.sources[index]);
+  hear(workers::exited{place, status.success()});
+}
+
+void worker_group::state::apply(const workers::signal_group& effect) {
+  spawner_.signal_group(workers[effect.worker].pid, effect.signal);
+}
+
+void worker_group::state::apply(const workers::hurry_pipes& effect) {
+  for (const auto source : workers[effect.worker].sources)
+    mux.hurry(source);
+}
+
+void worker_group::state::apply(const workers::release_pipes& effect) {
+  worker& one = workers[effect.worker];
+  for (auto& source : one.sources) {
+    if (source == 0) continue;
+    const log_mux::remainder left = mux.release(std::exchange(source, 0));
+    if (!left.at_end) one.end.drained = false;
+    one.end.lost.add(left.lost);
+  }
+}
+
+void worker_group::state::apply(const workers::ask_reader& effect) {
+  const worker& one = workers[effect.worker];
+  workers::reader_seen seen{effect.worker, false, {}};
+  for (int index = 0; index < 2; ++index) {
+    const auto source = one.sources[index];
+    if (source == 0) continue;
+    seen.holds_back = seen.holds_back || mux.waits(source);
+    seen.held_back = std::max(seen.held_back, mux.waited(source) - one.held_back[index]);
+  }
+  step(seen);
+}
+
+void worker_group::state::apply(const workers::reap& effect) {
+  spawner_.reap(workers[effect.worker].pid);
+}
+
+void worker_group::state::apply(const workers::look_at_groups& effect) {
+  std::vector<pid_t> groups;
+  for (const auto place : effect.workers)
+    groups.push_back(workers[place].pid);
+  const std::vector<pid_t> living = spawner_.living_groups(groups);
+  workers::groups_seen seen;
+  for (const auto place : effect.workers) {
+    const bool lives = std::find(living.begin(), living.end(), workers[place].pid) != living.end();
+    if (!lives) seen.empty.push_back(place);
+  }
+  step(std::move(seen));
+}
+
+void worker_group::state::apply(const workers::kill_strays&) {
+  strays_left = strays->kill_strays();
+  step(workers::strays_seen{strays_left.size()});
+}
+
+void worker_group::state::apply(const workers::forget_group& effect) {
+  const pid_t pid = workers[effect.worker].pid;
+  if (guardian_ != nullptr && pid > 0) guardian_->remove(pid);
+}
+
+// ---- words -----------------------------------------------------------------------------------
+
+void worker_group::state::apply(const workers::tell_all_started&) {
+  words.push_back([](const events& to) {
+    if (to.all_started) to.all_started();
+  });
+}
+
+void worker_group::state::apply(const workers::tell_short_of& effect) {
+  words.push_back([why = effect.why](const events& to) {
+    if (to.short_of) to.short_of(why);
+  });
+}
+
+void worker_group::state::apply(const workers::tell_strays_stay&) {
+  words.push_back([left = strays_left](const events& to) {
+    if (to.strays_stay) to.strays_stay(left);
+  });
+}
+
+void worker_group::state::apply(const workers::tell_all_ended&) {
+  words.push_back([](const events& to) {
+    if (to.all_ended) to.all_ended();
+  });
+}
+
+void worker_group::state::apply(const workers::tell_start_failed& effect) {
+  const std::uint32_t local_rank = workers[effect.worker].command.local_rank;
+  words.push_back([local_rank, why = effect.why](const events& to) {
+    if (to.start_failed) to.start_failed(local_rank, why);
+  });
+}
+
+void worker_group::state::apply(const workers::tell_not_started& effect) {
+  const std::uint32_t local_rank = workers[effect.worker].command.local_rank;
+  words.push_back([local_rank](const events& to) {
+    if (to.not_started) to.not_started(local_rank);
+  });
+}
+
+void worker_group::state::apply(const workers::tell_ended& effect) {
+  worker& one = workers[effect.worker];
+  one.end.local_rank = one.command.local_rank;
+  one.end.rank = one.command.rank;
+  one.end.pid = one.pid;
+  one.end.tail = one.tail.text();
+  words.push_back([end = one.end](const events& to) {
+    if (to.ended) to.ended(end);
+  });
+}
+
+}  // namespace ddprun
