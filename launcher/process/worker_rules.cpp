@@ -62,7 +62,6 @@ void rules::handle(const program_found& what) {
 void rules::handle(const executed& what) {
   lives_.change(what.worker, &worker_life::execute);
   queue_.short_since.reset();
-  if (queue_.closed) return;
   ++queue_.next;
   start_next();
 }

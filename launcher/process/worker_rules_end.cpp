@@ -53,20 +53,18 @@ void rules::judge_drained(place worker) {
 }
 
 void rules::on_drain_limit(place worker) {
-  const worker_life& one = lives_[worker];
-  if (!one.succeeded() || stopping_) return let_go(worker);
   lives_.change(worker, [](worker_life& asked) { asked.drain_until(std::nullopt); });
   emit(ask_reader{worker});
 }
 
-// Our own reader holds the output back, and nobody waits for this node: no byte is given up.
+// While our own reader holds the output of a success back, and nobody waits for this node, no byte
+// is given up.
 void rules::handle(const reader_seen& what) {
   const worker_life& one = lives_[what.worker];
   if (one.phase() != worker_phase::draining) return;
-  if (stopping_) return let_go(what.worker);
   const time_point until =
       what.holds_back ? now_ + limits_.drain : one.ended_at() + limits_.drain + what.held_back;
-  if (until <= now_) return let_go(what.worker);
+  if (!one.succeeded() || stopping_ || until <= now_) return let_go(what.worker);
   lives_.change(what.worker, [until](worker_life& waiting) { waiting.drain_until(until); });
 }
 
@@ -143,7 +141,6 @@ void rules::end_look(bool strays_live) {
     over_ = true;
     return;
   }
-  if (looks_.next) return;  // another was asked for meanwhile
   const bool some_die = lives_.count(worker_phase::dying) > 0;
   const bool killing_some =
       killing_ && lives_.count(worker_phase::starting, worker_phase::draining) > 0;

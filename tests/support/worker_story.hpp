@@ -145,6 +145,7 @@ class worker_story {
     REQUIRE(is_spawned(worker));
     return system[seats_[worker].pid];
   }
+  bool is_sought() const { return sought_.has_value(); }  // some worker's program
   bool is_attached(workers::place worker) const { return seats_[worker].attached; }
   bool is_told(workers::place worker) const { return seats_[worker].is_told; }
   workers::rules& machine() { return rules_; }
@@ -154,7 +155,7 @@ class worker_story {
   bool search_hangs = false;
   bool is_deaf = false;  // all answers and events wait, but for those that are told
   std::vector<std::string> words;
-  int spawns = 0, looks = 0, stray_looks = 0;
+  int spawns = 0, looks = 0, stray_looks = 0, reader_looks = 0;
   std::vector<workers::place> released, forgotten;
 
  private:
@@ -246,6 +247,7 @@ class worker_story {
     released.push_back(effect.worker);
   }
   void apply(const workers::ask_reader& effect) {
+    ++reader_looks;
     const seat& one = seats_[effect.worker];
     heard_.push_back(workers::reader_seen{effect.worker, blocked_since_ && !one.hurried,
                                           blocked() - one.blocked_before});
@@ -289,6 +291,7 @@ class worker_story {
     const fake_process& ended = process(effect.worker);
     REQUIRE(ended.is_reaped);
     REQUIRE(ended.children == 0);
+    REQUIRE(std::count(forgotten.begin(), forgotten.end(), effect.worker) > 0);
     say_last(effect.worker,
              "ended " + std::to_string(effect.worker) + ": " + ended.status.describe());
   }

@@ -177,7 +177,7 @@ TEST_CASE("worker rules: an exec that hangs and cannot be killed counts until it
   CHECK(story.words == words{"not started 1"});
   CHECK(story.machine().has_process(0));
   SECTION("it dies") {
-    story.system.free(story.system.newest());
+    story.system.free(story.pid_of(0));
     story.settle();
     CHECK(story.words.at(1) == "ended 0: killed by SIGKILL");
   }
@@ -208,6 +208,7 @@ TEST_CASE("worker rules: a stop before anything was started, and while it waits"
     story.words.clear();
   }
   story.stop(signal);
+  CHECK(!story.is_sought());
   CHECK(story.words == words{"not started 0", "not started 1", "all ended"});
   const int before = story.spawns;
   story.search_ends();
@@ -215,6 +216,17 @@ TEST_CASE("worker rules: a stop before anything was started, and while it waits"
   story.pass(1h);
   CHECK(story.spawns == before);
   CHECK(story.words.back() == "all ended");
+}
+
+TEST_CASE("worker rules: a start that is asked for after the stop starts nothing") {
+  worker_story story(2);
+  story.add_stray({0, false, true});  // the last word is still to come
+  story.stop(SIGTERM);
+  story.start();
+  CHECK(!story.is_sought());
+  story.pass(1h);
+  CHECK(story.spawns == 0);
+  CHECK(story.words == words{"not started 0", "strays stay"});
 }
 
 TEST_CASE("worker rules: an answer of a search that was forgotten is not heard") {
