@@ -159,6 +159,17 @@ TEST_CASE("worker group: no handler is called from inside a call") {
   }
 }
 
+TEST_CASE("worker group: what a call has to tell is told though nothing else happens") {
+  group_fixture fixture;
+  fixture.system.refusal = start_failure{start_stage::fork, EAGAIN, "train", {}, false, false};
+  fixture.start(fixture.commands(2));
+  fixture.settle();
+  fixture.group->kill();
+  CHECK(fixture.said == words{"short"});
+  fixture.settle();
+  CHECK(fixture.said == words{"short", "not started 10", "not started 11", "all ended"});
+}
+
 TEST_CASE("worker group: a signal from inside a handler reaches the others before the next word") {
   group_fixture fixture;
   fixture.start(fixture.commands(3));
