@@ -23,7 +23,6 @@ void worker_group::state::hear(const workers::event& what) {
 void worker_group::state::step(workers::event what) {
   heard.push_back(std::move(what));
   if (std::exchange(stepping, true)) return;
-  workers::effects effects;
   while (!heard.empty()) {
     effects.clear();
     rules->step(heard.front(), clock::now(), effects);

@@ -23,10 +23,13 @@ void worker_group::state::apply(const workers::find_program& effect) {
   const auto place = effect.worker;
   const worker_command& command = workers[place].command;
   const std::string& name = command.argv.front();
+  if (name.find('/') != std::string::npos) {
+    program = name;
+    return step(workers::program_found{place});
+  }
   std::string path = path_variable(command);
-  const bool is_known = name == found_name && path == found_path;
-  if (is_known || name.find('/') != std::string::npos) {
-    program = is_known ? found : name;
+  if (name == found_name && path == found_path) {
+    program = found;
     return step(workers::program_found{place});
   }
   search.start(

@@ -81,6 +81,7 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
   std::optional<workers::rules> rules;  // none before start()
   std::vector<worker> workers;
   std::deque<workers::event> heard;  // answers that came while an event was in hand
+  workers::effects effects;          // of that event
   bool stepping = false;
 
   using word = std::function<void(const events&)>;
