@@ -88,7 +88,7 @@ class store_client {
   result<std::int64_t> queue_len(std::string_view key, const deadline& until);
 
   // Waits until `world_size` have called it with this key, which then lets everybody through: a
-  // key for each barrier. For ddprun's store: PyTorch's of 2.11 does not know BARRIER and closes.
+  // key for each barrier. PyTorch's store knows BARRIER since 2.12; that of 2.11 closes.
   error_code barrier(std::string_view key, std::uint32_t world_size, const deadline& until);
   // Counts this client among the workers, as PyTorch's own does at its start when it is told the
   // world size; PyTorch's server waits for them. Returns the count.

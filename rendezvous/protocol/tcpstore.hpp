@@ -1,4 +1,4 @@
-// The wire of PyTorch's TCPStore: requests as a client writes them (torch 2.11,
+// The wire of PyTorch's TCPStore: requests as a client writes them (torch 2.11 to 2.15,
 // torch/csrc/distributed/c10d/TCPStoreBackend.hpp and TCPStoreLibUvBackend.cpp).
 //
 // A request is an opcode byte and its fields, without a frame: strings are a 64-bit length and
@@ -45,7 +45,7 @@ enum class opcode : std::uint8_t {
   queue_pop = 15,    // key
   queue_len = 16,    // key
   list_keys = 17,    //
-  barrier = 18,      // key, number: the world size (after torch 2.11)
+  barrier = 18,      // key, number: the world size (since torch 2.12)
 };
 
 inline constexpr std::uint32_t validate_magic = 0x3C85F7CE;

@@ -7,6 +7,7 @@ import random
 from datetime import timedelta
 
 import torch.distributed as dist
+import torch_versions
 from store_client import PATIENCE
 
 BRIEFLY = timedelta(milliseconds=15)  # for what does not come
@@ -18,6 +19,9 @@ WEIGHTS = {
     "multi_get": 2, "multi_set": 2, "delete_key": 4, "num_keys": 2, "list_keys": 1,
     "queue_push": 3, "queue_pop": 3, "queue_len": 2,
 }  # fmt: skip
+if torch_versions.has("barrier"):
+    WEIGHTS["barrier"] = 3
+NEVER = 1 << 50  # so many never come to a barrier
 WHOLE_STORE = ("num_keys", "list_keys")  # what others do shows in their replies
 WRITES = ("set", "append", "multi_set", "queue_push")  # have no reply
 
@@ -66,10 +70,12 @@ class Draw:
         if name == "set":
             self.note(full, value)
             return name, (key, value)
-        if name == "add":
-            # ADD to text that is no number closes the connection in both: a test of its own.
+        if name in ("add", "barrier"):
+            # Counting in text that is no number closes the connection in both: a test of its own.
             if full in self.text:
                 return "check", ([key],)
+            if name == "barrier":
+                return name, (key, NEVER, BRIEFLY)  # play.py has barriers that open
             return name, (key, self.random.randint(-9, 9))
         if name == "compare_set":
             # What is stored is known only to the server.

@@ -11,7 +11,9 @@ meet at a barrier made of ADD, SET and WAIT, and then read what the races have l
 import random
 from collections import namedtuple
 
+import torch_versions
 from operations import BRIEFLY, VALUES, WHOLE_STORE, Draw
+from store_client import PATIENCE
 
 # What client `who` does. Where `group` is set, the replies of all its steps are compared as one
 # sorted list: which client got which of them is not determined.
@@ -138,6 +140,12 @@ class Scene:
             ])
         self.after += self.all_do("words", key)
 
+    def barrier(self):
+        """When the others have ended their threads: a client waits here for what comes behind."""
+        key = self.name("barrier")
+        self.after += self.all_do("call", "barrier", key, self.clients, PATIENCE)
+        self.after += self.all_do("call", "get", key)
+
     def drain(self):
         """Many take from a queue that is full when they begin: each item goes to one of them."""
         queue = self.name("drain")
@@ -150,6 +158,8 @@ class Scene:
 
 RACES = ("hand_over", "meeting", "pipeline", "given_up", "quitter", "counter", "election", "lock",
          "deletes", "appends", "drain")  # fmt: skip
+if torch_versions.has("barrier"):
+    RACES += ("barrier",)
 
 
 def draw_play(seed, clients, operations):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch.distributed as dist
+import torch_versions
 import wire
 from store_client import BUILD, PYTORCH_STORE, connect, renew
 from wire import PATIENCE, PING, PONG, VALIDATE, text
@@ -120,11 +121,29 @@ def test_a_multi_set_is_applied_when_it_is_whole(side):
 def test_the_barrier_of_newer_clients(side):
     ours, server = side
     first, second = validated(server), validated(server)
-    request = struct.pack("<B", 18) + text(b"/b") + struct.pack("<q", 2)
-    first.sendall(request)
-    second.sendall(request)
+    first.sendall(wire.barrier(b"/b", 2))
+    second.sendall(wire.barrier(b"/b", 2))
     answers = [hears(connection) for connection in (first, second)]
-    assert answers == ([b"\0", b"\0"] if ours else [b"", b""])
+    known = ours or torch_versions.has("barrier")
+    assert answers == ([b"\0", b"\0"] if known else [b"", b""])
+
+
+def test_a_barrier_opens_for_those_that_it_counts(side):
+    """In PyTorch's server who waits for its key is one of it, and a write to the key opens it."""
+    ours, server = side
+    if not ours and not torch_versions.has("barrier"):
+        pytest.skip("the server of this PyTorch has no barriers")
+    waiter, first, last = validated(server), validated(server), validated(server)
+    has_waiter(server, waiter, b"/b")
+    first.sendall(wire.barrier(b"/b", 3))
+    assert hears(waiter) == b"\0" if ours else has_heard_nothing(waiter)
+    assert connect(server.port).add("b", 1) == 2
+    if not ours:
+        assert (hears(first), hears(waiter)) == (b"\0", b"\0")
+    assert has_heard_nothing(first)
+    last.sendall(wire.barrier(b"/b", 3))
+    assert hears(last) == b"\0"
+    assert hears(first) == b"\0" if ours else has_heard_nothing(first)
 
 
 def test_a_value_grows_up_to_its_limit(side):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import torch_versions
 from store_client import renew
 
 from tests.support.hosts import Switch, available
@@ -50,21 +51,29 @@ def start_group(world, method, environment, hosts=None):
     ]  # fmt: skip
 
 
-def finish(workers):
+def ended(workers):
+    """What they wrote."""
     try:
-        outputs = [worker.communicate(timeout=240)[0] for worker in workers]
+        return [worker.communicate(timeout=240)[0] for worker in workers]
     finally:
         for worker in workers:
             worker.kill()
+
+
+def finish(workers):
+    outputs = ended(workers)
     for rank, (worker, output) in enumerate(zip(workers, outputs)):
         assert worker.returncode == 0, output
         assert f"done {rank}" in output
         assert "Broken pipe" not in output
 
 
+def as_client_of(port):
+    return {**AS_CLIENT, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+
+
 def run_by_environment(port, world):
-    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    finish(start_group(world, "env", {**AS_CLIENT, **address}))
+    finish(start_group(world, "env", as_client_of(port)))
 
 
 @pytest.mark.parametrize("world", [2, 3])
@@ -80,9 +89,24 @@ def test_two_rounds_on_one_port(server):
 
 
 def test_a_tcp_script_without_launcher_meets_at_the_daemon(cluster):
-    """With USE_AGENT_STORE every rank of a tcp:// address is a client, rank 0 too."""
+    """With USE_AGENT_STORE every rank of that tcp:// address is a client, rank 0 too."""
     daemon = cluster.daemon()
-    finish(start_group(2, f"tcp://127.0.0.1:{daemon.port}", AS_CLIENT))
+    finish(start_group(2, f"tcp://127.0.0.1:{daemon.port}", as_client_of(daemon.port)))
+
+
+@pytest.mark.parametrize("variables", [
+    {"MASTER_PORT": None}, {"MASTER_PORT": "1"}, {"MASTER_ADDR": "localhost"},
+], ids=["no port", "another port", "another spelling"])  # fmt: skip
+def test_which_tcp_address_counts_as_the_agents(server, variables):
+    """Else rank 0 serves the store itself, which fails where one is served already."""
+    told = {**as_client_of(server.port), **variables}
+    environment = {name: value for name, value in told.items() if value is not None}
+    group = start_group(1, f"tcp://127.0.0.1:{server.port}", environment)
+    # Another spelling has rank 0 try, and go on as a client when it cannot.
+    if "MASTER_PORT" in variables and torch_versions.has("agent store by address"):
+        assert "EADDRINUSE" in ended(group)[0]
+    else:
+        finish(group)
 
 
 def test_a_tcp_script_on_other_hosts_than_the_daemons_needs_no_variable(cluster):

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 import torch.distributed as dist
+import torch_versions
 from store_client import connect, renew
 
 SHORT = timedelta(milliseconds=50)
@@ -158,6 +159,20 @@ def test_a_waiter_that_gave_up_does_not_keep_an_item_from_the_next(server):
     waiter.set("up", "")
     pusher.queue_push("q", "x")
     assert waiter.queue_pop("q") == b"x"
+
+
+@pytest.mark.skipif(not torch_versions.has("barrier"), reason="this PyTorch has no barriers")
+def test_a_barrier_of_the_clients_own(store, server):
+    others = [connect(server.port) for _ in range(2)]
+    waits = [in_thread(each.barrier, "b", 3, timedelta(seconds=60)) for each in others]
+    store.barrier("b", 3)
+    for wait in waits:
+        wait()
+    assert store.get("b") == b"3"
+    with pytest.raises(dist.DistStoreError, match="barrier timeout after 50ms, key: c"):
+        store.barrier("c", 2, SHORT)
+    assert store.get("c") == b"1"
+    store.barrier("c", 2, SHORT)
 
 
 def test_prefix_store_and_clone(store, server):

@@ -27,6 +27,10 @@ def wait(*keys):
     return struct.pack("<BQ", 6, len(keys)) + b"".join(map(text, keys))
 
 
+def barrier(key, world_size):
+    return b"\x12" + text(key) + struct.pack("<q", world_size)
+
+
 def connect(port, says=b""):
     peer = socket.create_connection(("127.0.0.1", port), PATIENCE)
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,5 +1,5 @@
 // The bytes of every TCPStore request, as torch 2.11's client was seen to send them (BARRIER: as
-// later versions do). Spaces in the hexadecimal text mean nothing.
+// 2.15's does). Spaces in the hexadecimal text mean nothing.
 #pragma once
 
 #include "rendezvous/protocol/tcpstore.hpp"
