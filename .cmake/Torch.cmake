@@ -38,9 +38,10 @@ function(ddprun_find_torch)
   else()
     file(STRINGS ${folder}/version.py line REGEX "^__version__")
     string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" version "${line}")
-    # c10d::Reducer and ProcessGroup change their constructors between versions.
-    if(NOT version MATCHES "^2\\.11\\." AND NOT DDPRUN_WITH_TORCH STREQUAL ON)
-      set(missing "torch ${version} in ${folder} is not 2.11, for which worker/torch is written (-DDDPRUN_WITH_TORCH=ON tries it all the same)")
+    # c10d::Reducer and ProcessGroup change their constructors between versions. Those that
+    # worker/torch has been built and tested with: tests/torch_versions.txt.
+    if(NOT version MATCHES "^2\\.1[1-5]\\." AND NOT DDPRUN_WITH_TORCH STREQUAL ON)
+      set(missing "torch ${version} in ${folder} is not one of 2.11 to 2.15, for which worker/torch is written (-DDDPRUN_WITH_TORCH=ON tries it all the same)")
     endif()
   endif()
   set(ddprun_torch_missing "${missing}" PARENT_SCOPE)
