@@ -1,5 +1,6 @@
 // ddprun: the launcher and agent of one node. See README.md and `ddprun --help`.
 #include "launcher/agent/agent.hpp"
+#include "launcher/agent/installed_torch.hpp"
 #include "launcher/agent/own_addresses.hpp"
 #include "launcher/cli/check_files.hpp"
 #include "launcher/cli/help.hpp"
@@ -53,7 +54,8 @@ ddprun::agent_identity make_identity(const ddprun::launch_options& options, std:
 int run(int argc, char** argv) {
   const ddprun::environment_map environment = ddprun::environment_from(environ);
   ddprun::parse_outcome outcome =
-      ddprun::parse_options(std::vector<std::string>(argv + 1, argv + argc), environment);
+      ddprun::parse_options(std::vector<std::string>(argv + 1, argv + argc), environment,
+                            [&] { return ddprun::installed_torch(environment); });
   if (const auto* error = std::get_if<ddprun::usage_error>(&outcome)) return usage(*error);
   if (const auto* shown = std::get_if<ddprun::show_text>(&outcome)) {
     std::fputs(shown->text.c_str(), stdout);

@@ -1,6 +1,6 @@
 // What each worker of a round gets: its environment and its command.
 //
-// The environment is the agent's own, with every variable that torchrun 2.11 sets (RANK to
+// The environment is the agent's own, with every variable that torchrun sets (RANK to
 // TORCHELASTIC_USE_AGENT_STORE) and DDPRUN_* for ours. The command is Python with the script, a
 // module, or a plain program, with the placeholders of the arguments filled in.
 //

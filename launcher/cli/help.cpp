@@ -58,7 +58,8 @@ Workers
   --no-python                  SCRIPT is a program, executed as it is
   --role=NAME                  ROLE_NAME of the workers (default)
   --store=agent | worker       who serves TCPStore at MASTER_ADDR:MASTER_PORT: ddprun, or the
-                               worker with rank 0 (agent)
+                               worker with rank 0 (agent; worker for a script that is told another
+                               tcp:// address, when its PyTorch is older than 2.14)
 
   --placeholders=on | torchrun what is replaced in ARGUMENTS: all of those below, or only
                                torchrun's ${local_rank} (on)

@@ -109,8 +109,23 @@ std::optional<std::uint16_t> tcp_url_port(std::string_view text) {
   return port;
 }
 
-// Scripts that serve a store of their own (design section 7): nothing of ours may hold its port.
-void settle_store(options_draft& draft, const environment_map& environment) {
+// Up to PyTorch 2.13 TORCHELASTIC_USE_AGENT_STORE makes all ranks clients of any tcp:// address;
+// since 2.14 of MASTER_ADDR:MASTER_PORT only.
+bool knows_its_launchers_store(std::string_view torch) {
+  const std::size_t point = torch.find('.');
+  if (point == std::string_view::npos) return false;
+  std::uint32_t major = 0;
+  std::uint32_t minor = 0;
+  const char* const end = torch.data() + torch.size();
+  std::from_chars(torch.data(), end, major);
+  std::from_chars(torch.data() + point + 1, end, minor);
+  return major > 2 || (major == 2 && minor >= 14);
+}
+
+// Scripts that serve a store of their own (design section 7): an older PyTorch does so only where
+// it is not told of ours.
+void settle_store(options_draft& draft, const environment_map& environment,
+                  const std::function<std::string()>& installed_torch) {
   launch_options& options = draft.options;
   if (!draft.store.empty()) return;
   const std::string* const unshared =
@@ -124,6 +139,8 @@ void settle_store(options_draft& draft, const environment_map& environment) {
   for (const std::string& argument : options.arguments) {
     const std::optional<std::uint16_t> port = tcp_url_port(argument);
     if (!port || *port == 0 || *port == options.master_port) continue;
+    const bool asks = installed_torch && !options.no_python;
+    if (asks && knows_its_launchers_store(installed_torch())) return;
     options.settings.store = store_mode::worker;
     options.notes.push_back("the script is told " + argument +
                             ", so rank 0 serves the store (as with --store=worker; --store=agent "
@@ -145,7 +162,8 @@ void apply_log_level_variable(options_draft& draft, const environment_map& envir
 }  // namespace
 
 parse_outcome parse_options(const std::vector<std::string>& command_line,
-                            const environment_map& environment) {
+                            const environment_map& environment,
+                            const std::function<std::string()>& installed_torch) {
   auto line = split_command_line(command_line, environment);
   if (!line) return line.error();
   for (const given_option& option : line->options) {
@@ -165,7 +183,7 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
   if (const checked wrong = settle_embedding(draft)) return *wrong;
   if (draft.shutdown_timeout) draft.options.settings.timing.stop_grace = *draft.shutdown_timeout;
   settle_master_address(draft);
-  settle_store(draft, environment);
+  settle_store(draft, environment, installed_torch);
   return std::move(draft.options);
 }
 

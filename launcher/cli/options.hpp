@@ -15,6 +15,7 @@
 #include "rendezvous/core/settings.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
@@ -74,8 +75,10 @@ struct show_text {
 
 using parse_outcome = std::variant<launch_options, show_text, usage_error>;
 
-// Reads the command line without the program's own name.
+// Reads the command line without the program's own name. Where the right options depend on the
+// workers' PyTorch `installed_torch` is called, and returns its version ("" when there is none).
 parse_outcome parse_options(const std::vector<std::string>& command_line,
-                            const environment_map& environment);
+                            const environment_map& environment,
+                            const std::function<std::string()>& installed_torch = {});
 
 }  // namespace ddprun

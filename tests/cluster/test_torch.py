@@ -1,13 +1,14 @@
 """Unmodified PyTorch scripts on gloo: they run, restart, finish, and end quietly."""
 
+import socket
 import sys
 import textwrap
 
 import pytest
 
-pytest.importorskip("torch", reason="PyTorch is not installed here")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
 
-# What PyTorch 2.11 writes, for each worker and each second, when its store has gone first.
+# What PyTorch writes, for each worker and each second, when its store has gone first.
 STORMS = (
     "Broken pipe", "Connection reset", "Connection closed by peer", "Connection refused",
     "Connection was likely closed", "failed to recv", "failed to send", "recvValue", "recvVector",
@@ -54,7 +55,7 @@ def test_a_storm_is_noticed():
 
 @pytest.mark.parametrize("store", ["agent", "worker"])
 def test_gloo_restarts_finishes_and_ends_quietly(cluster, tmp_path, store):
-    """The restart that torchrun 2.11 gets wrong: its second attempt reads the first one's keys."""
+    """The restart that torchrun gets wrong: its second attempt reads the first one's keys."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     daemon = cluster.daemon()
@@ -72,3 +73,39 @@ def test_gloo_restarts_finishes_and_ends_quietly(cluster, tmp_path, store):
         assert f"attempt 1 rank {rank} ends" in output, output
     assert not storms(output), output
     cluster.nothing_left(but=[daemon])
+
+
+TCP_SCRIPT = textwrap.dedent("""
+    import os, sys, torch, torch.distributed as dist
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("gloo", init_method=sys.argv[1], rank=rank, world_size=world)
+    value = torch.ones(1)
+    dist.all_reduce(value)
+    agents = os.environ["TORCHELASTIC_USE_AGENT_STORE"]
+    print(f"rank {rank} sum {value.item():.0f} agent's store {agents}", flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+""")
+KNOWS_ITS_LAUNCHERS_STORE = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+@pytest.mark.parametrize("address", ["own", "master", "master, another spelling"])
+def test_a_script_that_is_told_a_tcp_address(cluster, tmp_path, address):
+    """Of a store of its own, or of the launcher's: in both cases the ranks meet."""
+    script = tmp_path / "train.py"
+    script.write_text(TCP_SCRIPT)
+    port = free_port()
+    host = "localhost" if "another" in address else "127.0.0.1"
+    options = [] if address == "own" else ["--master-port", port]
+    agent = cluster.agent("", *options, workers=2, command=[script, f"tcp://{host}:{port}"],
+                          environment={"PYTHON_EXEC": sys.executable})
+    assert agent.wait(180) == 0, agent.out() + agent.err()
+    kept = address != "own" or KNOWS_ITS_LAUNCHERS_STORE
+    for rank in range(2):
+        assert f"rank {rank} sum 2 agent's store {kept}" in agent.out(), agent.out() + agent.err()
+    assert ("--store=worker" in agent.err()) == (not kept)

@@ -302,6 +302,31 @@ TEST_CASE("a script with a store of its own is given the port") {
   CHECK(read("--store=worker a.py").settings.store == store_mode::worker);
 }
 
+TEST_CASE("a PyTorch that knows which store is the launcher's keeps it") {
+  using ddprun::store_mode;
+  int asked = 0;
+  const auto mode = [&asked](const std::string& line, const std::string& torch) {
+    asked = 0;
+    const auto outcome = ddprun::parse_options(words(line), {}, [&] {
+      ++asked;
+      return torch;
+    });
+    return std::get<launch_options>(outcome).settings.store;
+  };
+  const std::string own = "a.py --dist-url=tcp://127.0.0.1:23456";
+  for (const char* const torch : {"2.14.0", "2.15.0+cu132", "2.100.1", "3.0.0"}) {
+    CHECK(mode(own, torch) == store_mode::agent);
+    CHECK(asked == 1);
+  }
+  for (const char* const torch : {"2.11.0", "2.13.9", "1.20.0", "", "2", "x.y"})
+    CHECK(mode(own, torch) == store_mode::worker);
+  // Nobody is asked when it does not matter.
+  CHECK(mode("a.py", "2.15.0") == store_mode::agent);
+  CHECK(mode("--store=worker " + own, "2.15.0") == store_mode::worker);
+  CHECK(mode("--no-python ./a.out tcp://127.0.0.1:23456", "2.15.0") == store_mode::worker);
+  CHECK(asked == 0);
+}
+
 TEST_CASE("what is not used is said") {
   CHECK(read("--standalone --rdzv-endpoint=h:5 a.py").notes ==
         std::vector<std::string>{"--rdzv-endpoint=h:5 is ignored with --standalone"});
