@@ -48,6 +48,7 @@ constexpr std::array ignored_keys = {
     ignored_key{"close_timeout", "the daemon closes a run at once"},
     ignored_key{"heartbeat_timeout", "see node_timeout"},
     ignored_key{"rank", "see --node-rank"},
+    ignored_key{"cas_backoff_max_seconds", "nodes do not compete for the rendezvous' state here"},
 };
 
 using pairs = std::map<std::string, std::string, std::less<>>;

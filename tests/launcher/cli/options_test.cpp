@@ -254,7 +254,8 @@ TEST_CASE("options of torchrun that are not there yet are known names") {
         "--log-dir=x a.py", "--log_dir x a.py", "--local-ranks-filter=0 a.py",
         "--duplicate-stdout-filters=x a.py", "--signals-to-handle=SIGUSR1 a.py",
         "--start-method=fork a.py", "--run-path a.py", "--virtual-local-rank a.py",
-        "--numa-binding=node a.py", "--logs-specs=x a.py", "--event-log-handler=console a.py"}) {
+        "--print-completion=bash", "--log-line-prefix-template=x a.py", "--numa-binding=node a.py",
+        "--logs-specs=x a.py", "--event-log-handler=console a.py"}) {
     INFO("ddprun " << line);
     CHECK(error_of(line).find(" is not supported yet: ") != std::string::npos);
   }

@@ -52,7 +52,8 @@ TEST_CASE("torchrun's other keys are used or said to be ignored") {
   CHECK(read("is_host=Yes").is_host == true);
   CHECK(read("is_host=f").is_host == false);
   CHECK_FALSE(read("store_type=tcp").is_host.has_value());
-  for (const char* key : {"timeout", "read_timeout", "close_timeout", "heartbeat_timeout"}) {
+  for (const char* key : {"timeout", "read_timeout", "close_timeout", "heartbeat_timeout",
+                          "cas_backoff_max_seconds"}) {
     const auto notes = read(std::string(key) + "=7").notes;
     REQUIRE(notes.size() == 1);
     CHECK(notes.front().starts_with("--rdzv-conf " + std::string(key) + " is ignored: "));
