@@ -10,6 +10,7 @@
 #include "launcher/process/guardian_process.hpp"
 #include "rendezvous/core/types.hpp"
 #include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/net/host_name.hpp"
 
 #include <array>
 #include <cstdio>
@@ -46,7 +47,7 @@ ddprun::agent_identity make_identity(const ddprun::launch_options& options, std:
   if (identity.node.empty()) {
     // Two agents on one host, and two hosts of one name, are normal: the suffix tells them apart.
     identity.node =
-        ddprun::short_host_name() + "-" + ddprun::to_string(identity.session).substr(24);
+        ddprun::net::short_host_name() + "-" + ddprun::to_string(identity.session).substr(24);
   }
   return identity;
 }

@@ -3,6 +3,7 @@
 #include "launcher/cli/help.hpp"
 #include "launcher/cli/values.hpp"
 #include "rendezvous/net/descriptor_limit.hpp"
+#include "rendezvous/net/host_name.hpp"
 #include "rendezvous/net/resolve.hpp"
 #include "rendezvous/protocol/agent.hpp"
 
@@ -160,7 +161,7 @@ hello agent::greeting() const {
   words.session = identity_.session;
   words.node = identity_.node;
   words.node_is_explicit = !options_.node_id.empty();
-  words.host = short_host_name();
+  words.host = net::short_host_name();
   words.worker_count = identity_.worker_count;
   words.node_rank = options_.node_rank;
   words.role = options_.role;

@@ -2,12 +2,16 @@
 
 #include "launcher/agent/descriptor_needs.hpp"
 #include "launcher/agent/own_addresses.hpp"
+#include "rendezvous/journal/sqlite_journal.hpp"
+#include "rendezvous/journal/state_folder.hpp"
+#include "rendezvous/net/host_name.hpp"
 #include "rendezvous/net/threads.hpp"
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 namespace ddprun {
@@ -70,13 +74,19 @@ void embedded_daemon::open(const daemon_search& search, place_handler found) {
   if (const error_code error = thread_.start()) {
     return found({{}, 0, net::thread_problem("the rendezvous daemon in this process", error)});
   }
+  // A port of its own choosing is found by nobody again.
+  const std::string folder = search.standalone
+                                 ? std::string()
+                                 : journal::default_state_folder(
+                                       std::getenv, net::short_host_name(), search.endpoint.port);
   boost::asio::post(
-      thread_.context(), [this, search, most = connections_max_, found = std::move(found)] {
+      thread_.context(), [this, search, folder, most = connections_max_, found = std::move(found)] {
         server::server_options options;
         options.bind_address = bind_address(search);
         options.port = search.standalone ? std::uint16_t{0} : search.endpoint.port;
         options.connections_max = most;
-        options.service.recovery_window = duration::zero();
+        if (!folder.empty()) options.service.open_journal = journal::in_folder(folder);
+        options.service.window_without_journal = duration::zero();
         // The agent tells the person what matters of it; the daemon's own lines are for looking
         // closely.
         options.service.log = [this](note_level, const std::string& text) {

@@ -1,12 +1,13 @@
 #include "launcher/agent/own_addresses.hpp"
 
+#include "rendezvous/net/host_name.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <strings.h>
-#include <unistd.h>
 
 namespace ddprun {
 namespace {
@@ -14,12 +15,6 @@ namespace {
 using boost::asio::ip::address;
 using boost::asio::ip::address_v4;
 using boost::asio::ip::address_v6;
-
-std::string full_host_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "localhost";
-  return name.data();
-}
 
 bool equal_ignoring_case(const std::string& left, const std::string& right) {
   return strcasecmp(left.c_str(), right.c_str()) == 0;
@@ -62,14 +57,10 @@ bool is_own_address(const address& given) {
   return std::find(own.begin(), own.end(), plain) != own.end();
 }
 
-std::string short_host_name() {
-  const std::string name = full_host_name();
-  return name.substr(0, name.find('.'));
-}
-
 bool is_own_name(const std::string& name) {
-  return equal_ignoring_case(name, "localhost") || equal_ignoring_case(name, full_host_name()) ||
-         equal_ignoring_case(name, short_host_name());
+  return equal_ignoring_case(name, "localhost") ||
+         equal_ignoring_case(name, net::full_host_name()) ||
+         equal_ignoring_case(name, net::short_host_name());
 }
 
 }  // namespace ddprun

@@ -17,9 +17,6 @@ std::vector<boost::asio::ip::address> own_addresses();
 // for each of `own_addresses`, an IPv4 one mapped to IPv6 too.
 bool is_own_address(const boost::asio::ip::address& address);
 
-// The name of this host as the kernel has it, cut at the first dot.
-std::string short_host_name();
-
 // True for "localhost" and for this host's name, with or without its domain, in any case.
 bool is_own_name(const std::string& name);
 

@@ -10,7 +10,10 @@ constexpr int refused_exit_code = 64;
 
 }  // namespace
 
-daemon::daemon(daemon_options options) : options_(std::move(options)) {}
+daemon::daemon(daemon_options options) : options_(std::move(options)) {
+  for (run_record& record : std::exchange(options_.remembered, {}))
+    remember(std::move(record));
+}
 
 void daemon::step(daemon_event event, time_point now, daemon_effects& effects) {
   now_ = now;
@@ -89,6 +92,34 @@ void daemon::handle(const run_stop_requested& event) {
   if (found != runs_.end()) step_run(found->second, operator_stop_requested{event.text});
 }
 
+// ---- records -----------------------------------------------------------------------------------
+
+void daemon::remember(run_record record) {
+  const std::string run_id = record.run_id;
+  run_options options = options_of(run_id);
+  options.recovery_until = options_.recovery_until;
+  options.remembered = std::move(record);
+  run_entry& entry = runs_.try_emplace(run_id, std::move(options)).first->second;
+  entry.is_on_record = true;
+  entry.deadline = entry.machine.next_deadline();
+}
+
+void daemon::ask_to_keep(run_entry& entry, const persist_record& effect) {
+  entry.is_on_record = effect.record.has_value();
+  pending_.push_back({++last_record_, entry.id, effect.revision});
+  effects_->push_back(keep_record{last_record_, entry.id, effect.record});
+}
+
+void daemon::handle(const records_kept& event) {
+  std::map<std::string, std::uint64_t> revisions;
+  for (; !pending_.empty() && pending_.front().number <= event.number; pending_.pop_front())
+    revisions[pending_.front().run_id] = pending_.front().revision;
+  for (const auto& [run_id, revision] : revisions) {
+    const auto found = runs_.find(run_id);
+    if (found != runs_.end()) step_run(found->second, record_persisted{revision});
+  }
+}
+
 // ---- time --------------------------------------------------------------------------------------
 
 void daemon::handle(const time_passed&) {
@@ -96,7 +127,7 @@ void daemon::handle(const time_passed&) {
     run_entry& entry = at->second;
     if (entry.deadline && *entry.deadline <= now_) step_run(entry, time_passed{});
     const bool is_over = entry.connections == 0 && entry.machine.forgettable(now_);
-    at = is_over ? runs_.erase(at) : std::next(at);
+    at = is_over ? erase(at) : std::next(at);
   }
 }
 
@@ -144,12 +175,19 @@ daemon::run_entry* daemon::run_for(const hello& greeting, connection_id connecti
                            " runs that have not ended: start another daemon for more");
     return nullptr;
   }
+  run_options options = options_of(greeting.run_id);
+  if (!options_.keeps_records) options.recovery_until = options_.recovery_until;
+  return &runs_.try_emplace(greeting.run_id, std::move(options)).first->second;
+}
+
+run_options daemon::options_of(const std::string& run_id) const {
   run_options options;
-  options.run_id = greeting.run_id;
+  options.run_id = run_id;
   options.epoch = options_.epoch;
   options.version = options_.version;
-  options.recovery_until = options_.recovery_until;
-  return &runs_.try_emplace(greeting.run_id, std::move(options)).first->second;
+  options.keeps_records = options_.keeps_records;
+  options.began = options_.began;
+  return options;
 }
 
 // The one that was over first.
@@ -164,8 +202,16 @@ bool daemon::forget_a_finished_run() {
     since = over;
   }
   if (!since) return false;
-  runs_.erase(oldest);
+  erase(oldest);
   return true;
+}
+
+daemon::run_map::iterator daemon::erase(run_map::iterator at) {
+  std::erase_if(pending_, [&](const pending_record& one) { return one.run_id == at->first; });
+  if (at->second.is_on_record) {
+    effects_->push_back(keep_record{++last_record_, at->first, std::nullopt});
+  }
+  return runs_.erase(at);
 }
 
 void daemon::step_run(run_entry& entry, const run_event& event) {
@@ -178,6 +224,8 @@ void daemon::step_run(run_entry& entry, const run_event& event) {
     } else if (const auto* const ended = std::get_if<disconnect_agent>(&effect)) {
       forget(ended->connection);
       effects_->push_back(*ended);
+    } else if (const auto* const asked = std::get_if<persist_record>(&effect)) {
+      ask_to_keep(entry, *asked);
     } else if (const auto* const said = std::get_if<run_note>(&effect)) {
       std::string text = entry.id + ": " + said->text;
       said->is_refusal ? note_some(refusals_, said->level, std::move(text))

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -45,9 +46,13 @@ struct run_stop_requested {
   std::string run_id;
   std::string text;
 };
+// All that `keep_record` asked for up to this number is kept, or will not be for now.
+struct records_kept {
+  std::uint64_t number = 0;
+};
 
-using daemon_event =
-    std::variant<agent_said, connection_ended, run_stop_requested, time_passed, loop_was_late>;
+using daemon_event = std::variant<agent_said, connection_ended, run_stop_requested, records_kept,
+                                  time_passed, loop_was_late>;
 
 // ---- effects -----------------------------------------------------------------------------------
 
@@ -60,14 +65,21 @@ struct limit_stall {
 struct drop_connection {
   connection_id connection = 0;
 };
+// Keep it where it outlives the daemon, then say `records_kept`; the newest of a run replaces those
+// before it. None: forget that run.
+struct keep_record {
+  std::uint64_t number = 0;  // from 1 on
+  std::string run_id;
+  std::optional<run_record> record;
+};
 // One line for the log; what anybody may cause from outside is limited already.
 struct daemon_note {
   note_level level = note_level::info;
   std::string text;
 };
 
-using daemon_effect =
-    std::variant<send_to_agent, disconnect_agent, drop_connection, limit_stall, daemon_note>;
+using daemon_effect = std::variant<send_to_agent, disconnect_agent, drop_connection, limit_stall,
+                                   keep_record, daemon_note>;
 using daemon_effects = std::vector<daemon_effect>;
 
 // ---- the machine -------------------------------------------------------------------------------
@@ -80,8 +92,12 @@ struct daemon_options {
   // how they ended.
   std::size_t runs_max = 1000;
   std::size_t agents_max = 100'000;  // connections that have said hello
-  // No round starts before this moment: agents of an earlier daemon may still come back.
+  // Agents of an earlier daemon may still come back until then: before it no round starts of a run
+  // that may have been on. With records these are the runs that they call open, else all.
   time_point recovery_until{};
+  bool keeps_records = false;          // keep_record is carried out
+  std::vector<run_record> remembered;  // what an earlier daemon has kept
+  time_point began{};                  // this one
 };
 
 class daemon {
@@ -120,6 +136,7 @@ class daemon {
     run machine;
     std::size_t connections = 0;
     std::optional<time_point> deadline;
+    bool is_on_record = false;
   };
   using run_map = std::map<std::string, run_entry, std::less<>>;
   struct agent {
@@ -130,6 +147,7 @@ class daemon {
   void handle(agent_said& event);
   void handle(const connection_ended& event);
   void handle(const run_stop_requested& event);
+  void handle(const records_kept& event);
   void handle(const time_passed& event);
   void handle(const loop_was_late& event);
   void hear(const agent_said& event, hello& greeting);
@@ -141,6 +159,10 @@ class daemon {
 
   bool has_room(const agent_said& event, const hello& greeting) const;
   void turn_away(const agent_said& event, const hello& greeting);
+  run_options options_of(const std::string& run_id) const;
+  void remember(run_record record);
+  void ask_to_keep(run_entry& entry, const persist_record& effect);
+  run_map::iterator erase(run_map::iterator at);
   run_entry* run_for(const hello& greeting, connection_id connection);
   bool forget_a_finished_run();
   void step_run(run_entry& entry, const run_event& event);
@@ -152,6 +174,14 @@ class daemon {
   daemon_options options_;
   run_map runs_;
   std::unordered_map<connection_id, agent> agents_;
+  // What is not kept yet: the number of the change, whose it is, and what number that gave it.
+  struct pending_record {
+    std::uint64_t number = 0;
+    std::string run_id;
+    std::uint64_t revision = 0;
+  };
+  std::deque<pending_record> pending_;
+  std::uint64_t last_record_ = 0;
   log_limit refusals_;
   log_limit guardians_;
 

@@ -10,6 +10,7 @@ run::run(run_options options) : state_(std::make_unique<state>()) {
   state_->options = std::move(options);
   state_->round = state_->options.first_round - 1;
   state_->recovering_until = state_->options.recovery_until;
+  if (state_->options.remembered) state_->remember(*state_->options.remembered);
 }
 
 run::~run() = default;
@@ -23,6 +24,7 @@ void run::step(const run_event& event, time_point now, run_effects& effects) {
   std::visit([this](const auto& one) { state_->apply(one); }, event);
   state_->forget_excess();
   state_->progress();
+  state_->keep_record();
   state_->effects = nullptr;
 }
 
@@ -39,6 +41,7 @@ std::optional<time_point> run::next_deadline() const {
   if (!self.watch.empty()) also(self.watch.begin()->first.first);
   switch (self.phase) {
     case run_phase::gathering: {
+      also(self.lost_instance_at());
       if (!self.by_connection.empty() && self.is_recovering()) {
         also(self.recovering_until);
         break;
@@ -71,7 +74,7 @@ std::optional<time_point> run::next_deadline() const {
 
 bool run::state::is_deserted(time_point at) const {
   if (!nodes.empty() || at < lost_until) return false;
-  return phase == run_phase::closed || instance == 0;
+  return phase == run_phase::closed || (instance == 0 && !remembered);
 }
 
 std::optional<time_point> run::over_since(time_point now) const {
@@ -217,11 +220,21 @@ void run::state::apply(const operator_stop_requested& event) {
   stop_by_operator(std::move(why));
 }
 
+void run::state::apply(const record_persisted& event) {
+  record_kept = std::max(record_kept, event.revision);
+  if (!is_recorded()) return;
+  for (const auto& [order, who] : nodes) {
+    if (who->owed) want(*who, std::exchange(who->owed, nullptr));
+  }
+  assign_if_prepared();
+}
+
 void run::state::apply(const time_passed&) {
   if (now >= recovering_until) recovering_until = {};
   check_liveness();
   if (start_deadline && now >= *start_deadline) on_start_timeout();
   if (const auto overdue = stop_overdue_at(); overdue && now >= *overdue) on_stop_overdue();
+  if (const auto lost = lost_instance_at(); lost && now >= *lost) end_lost_instance();
   forget_old_instances();
 }
 

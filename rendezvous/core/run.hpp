@@ -18,6 +18,7 @@
 #pragma once
 
 #include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/run_record.hpp"
 #include "rendezvous/core/types.hpp"
 
 #include <limits>
@@ -58,6 +59,11 @@ struct guardian_reported {
 struct operator_stop_requested {
   std::string text;
 };
+// Of what `persist_record` asked for, this number and all before it are kept, or will not be for
+// now.
+struct record_persisted {
+  std::uint64_t revision = 0;
+};
 // `next_deadline()` has come, or nothing has: harmless at any time.
 struct time_passed {};
 // The caller's loop stood still for so long: all deadlines move by it.
@@ -65,9 +71,9 @@ struct loop_was_late {
   duration by{};
 };
 
-using run_event =
-    std::variant<agent_joined, status_received, goodbye_received, agent_disconnected,
-                 guardian_reported, operator_stop_requested, time_passed, loop_was_late>;
+using run_event = std::variant<agent_joined, status_received, goodbye_received, agent_disconnected,
+                               guardian_reported, operator_stop_requested, record_persisted,
+                               time_passed, loop_was_late>;
 
 // ---- effects -----------------------------------------------------------------------------------
 
@@ -87,8 +93,14 @@ struct run_note {
   std::string text;
   bool is_refusal = false;  // anybody who reaches the port may cause it, as often as they like
 };
+// Keep it where it outlives the daemon, then say `record_persisted`: assignments and the end of an
+// instance are held back until then. None: nothing need be known of this run any longer.
+struct persist_record {
+  std::uint64_t revision = 0;  // from 1 on
+  std::optional<run_record> record;
+};
 
-using run_effect = std::variant<send_to_agent, disconnect_agent, run_note>;
+using run_effect = std::variant<send_to_agent, disconnect_agent, run_note, persist_record>;
 using run_effects = std::vector<run_effect>;
 
 // ---- the machine -------------------------------------------------------------------------------
@@ -101,6 +113,10 @@ struct run_options {
   // earlier daemon may still come back (design section 6). A moment in the past: no such wait.
   time_point recovery_until{};
   round_number first_round = 1;
+  bool keeps_records = false;  // persist_record is carried out
+  // What an earlier daemon has kept of this run; with it, when this one began.
+  std::optional<run_record> remembered;
+  time_point began{};
 };
 
 // What a person or a page may know of a member.

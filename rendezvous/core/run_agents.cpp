@@ -264,7 +264,7 @@ void run::state::watch_over(node& who) {
 void run::state::recognise(node& who) {
   const status& said = who.state;
   if (who.stands == standing::closing || who.stands == standing::leaving) {
-    want(who, who.wanted);
+    if (who.wanted) want(who, who.wanted);
     return;
   }
   if (who.stands == standing::fenced && said.instance == 0) {
@@ -284,7 +284,7 @@ void run::state::recognise(node& who) {
       adopt(said.instance, {&who});
       return;
     }
-    open_instance(who.fresh_instance);
+    begin_instance(who.fresh_instance);
   }
   if (outdates_found_round(who)) {
     claim_anew(who);

@@ -139,6 +139,10 @@ void run::state::give_way() {
 
 void run::state::claim_anew(node& who) {
   give_way();
+  if (options.keeps_records && !remembered) {
+    remembered = record_now();
+    remembered_at = now;
+  }
   const instance_id found = std::exchange(instance, 0);
   for (const auto& [order, other] : nodes) {
     if (other->stands != standing::here || other->state.instance != found) continue;

@@ -72,7 +72,7 @@ void run::state::tell_closed(node& who, closed_instance& record) {
   value.exit_code = record.exit_code;
   value.first_cause = record.why;
   value.text = record.text;
-  want(who, finished(std::move(value)));
+  order_close(who, finished(std::move(value)));
 }
 
 // Everybody of the instance is told; those who are away will be when they come back.
@@ -122,12 +122,13 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
     if (who->connection == 0) {
       away.push_back(who.get());
     } else {
-      want(*who, message);
+      order_close(*who, message);
     }
   }
   for (node* const who : away)
     forget(*who);
   groups.clear();
+  remembered.reset();
   closed.push_front(std::move(record));
   if (closed.size() > closed_instances_max) closed.pop_back();
 }
@@ -143,11 +144,16 @@ void run::state::open_instance(instance_id fresh) {
   left_behind = {};
   settings.reset();
   restarts_used = 0;
+  rounds_reserved = 0;
+  nodes_placed = 0;
+  placed_gone_after = {};
+  remembered.reset();
   node_losses.clear();
   operator_stop.reset();
   last_cause.reset();
   last_end.clear();
   common = {};
+  reserve_rounds(rounds_block / 2);
 }
 
 // The node is asked to leave. What it did in a round that is over or went well stays done.

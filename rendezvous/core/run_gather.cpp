@@ -50,7 +50,7 @@ void run::state::check_gathering() {
   if (is_recovering()) return;
   if (has_claims && !decide_on_claims(true) && has_claims) return;
   if (phase != run_phase::gathering) return;
-  if (instance == 0) open_instance(by_connection.begin()->second->fresh_instance);
+  if (instance == 0) begin_instance(by_connection.begin()->second->fresh_instance);
   lose_ending();
   settings_group* best = nullptr;
   for (settings_group& group : groups) {
@@ -166,6 +166,7 @@ bool run::state::start_round(settings_group& group) {
   fix_settings(group);
   const rank_assignment chosen = assign_ranks(rank_candidates(from), settings->nodes_max);
   round = std::max(round, round_floor) + 1;
+  reserve_rounds(0);
   for (const auto& [order, who] : nodes)
     who->last_slot.reset();
   members.clear();
@@ -183,6 +184,7 @@ bool run::state::start_round(settings_group& group) {
     addresses.push_back({member.greeting.address, member.greeting.own_address, member.peer_address,
                          member.local_address});
   }
+  note_placed();
   members_running = members_succeeded = members_down = members_unreachable = 0;
   causes.clear();
   is_found = false;

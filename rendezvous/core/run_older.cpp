@@ -137,7 +137,7 @@ void run::state::leave_behind(session_id session, instance_id of, bool has_let_g
 }
 
 time_point run::state::older_until() const {
-  time_point until = lost_until;
+  time_point until = std::max(lost_until, remembered_until());
   for (const closed_instance& record : closed)
     until = std::max(until, record.left.until);
   return until;
@@ -162,7 +162,12 @@ std::string run::state::older_reason() const {
   if (!older_may_live()) return {};
   std::string who;
   if (!ending.empty()) who = " of " + nodes.at(ending.begin()->first)->label();
-  return "; waiting until the workers" + who + " of an earlier life of this run must be gone";
+  std::string text =
+      "; waiting until the workers" + who + " of an earlier life of this run must be gone";
+  if (now < remembered_until()) {
+    text += ", or for " + std::to_string(remembered->nodes) + " nodes, as many as it had";
+  }
+  return text;
 }
 
 }  // namespace ddprun::core

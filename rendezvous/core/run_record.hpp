@@ -1,6 +1,6 @@
 // A run record is what a daemon must know of a run after everybody who knew has died (design
-// section 6): which instance it is, which numbers its rounds may have, what was charged, and
-// whether it is over.
+// section 6): which instance it is, which numbers its rounds may have, what was charged, who may
+// live on, and whether it is over.
 //
 // Thread rule: plain values.
 #pragma once
@@ -25,7 +25,13 @@ struct run_record {
   // Numbers up to this one may have been given to rounds; reserved ahead, so that no restart waits
   // for a disk.
   round_number rounds_reserved = 0;
+  // Charged already when the failure is reported: known by the time that the next round starts.
   std::uint32_t restarts_used = 0;
+  // Of the newest round; of an instance that is over: those that could not be reached. 0: no worker
+  // was ever started, or none can live.
+  std::uint32_t nodes = 0;
+  duration gone_after{};       // the daemon's death: no worker of these nodes lives any longer
+  duration lost_after{};       // the next daemon's start: the instance ends if nobody has come
   std::optional<run_end> end;  // none: it is open
   bool operator==(const run_record&) const = default;
 };

@@ -18,6 +18,12 @@ constexpr std::uint32_t claimed_nodes_max = 1'000'000;
 }  // namespace
 
 void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
+  // Else the journal is older than what the agents say: they know.
+  if (remembered && remembered->instance != which) {
+    restarts_used = 0;
+    rounds_reserved = 0;
+  }
+  remembered.reset();
   instance = which;
   has_claims = false;
   is_found = true;
@@ -46,7 +52,11 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   }
   // The earlier daemon may have chosen one more round and died before any of these heard of it. No
   // number is used twice; a round that is kept is known to be the newest.
-  if (phase != run_phase::running) round_floor = std::max(round_floor, newest + 1);
+  if (phase != run_phase::running) {
+    round_floor = std::max({round_floor, newest + 1, rounds_reserved});
+  }
+  note_placed();
+  reserve_rounds(rounds_block / 2);
   // By session: placing one may end the stay of another.
   std::vector<session_id> others;
   for (const auto& [order, who] : nodes) {

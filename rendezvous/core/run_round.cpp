@@ -66,8 +66,20 @@ void run::state::on_progress(node& who) {
       on_unasked_end(who);
       return;
   }
-  const bool is_prepared = said.phase == member_phase::preparing && said.service_port != 0;
-  if (phase == run_phase::preparing && who.slot == 0U && is_prepared) assign_all();
+  if (who.slot == 0U) assign_if_prepared();
+}
+
+// A round starts when what it may cost is kept, too.
+void run::state::assign_if_prepared() {
+  if (phase == run_phase::preparing && is_prepared() && is_recorded()) assign_all();
+}
+
+bool run::state::is_prepared() const {
+  const node& leader = *members.front();
+  const status& said = leader.state;
+  const bool is_of_round = said.instance == instance && said.round == round;
+  return is_of_round && leader.was_told != told::nothing && said.phase == member_phase::preparing &&
+         said.service_port != 0;
 }
 
 // Phases only go forward: a status that was under way is no step back.
@@ -79,6 +91,7 @@ void run::state::set_phase(node& member, member_phase next) {
   if (next < member_phase::running || was_running) return;
   ++members_running;
   if (members_running == members.size()) {
+    reserve_rounds(rounds_block / 2);
     start_deadline.reset();
     ++wait_generation;
     note(note_level::info, "round " + std::to_string(round) + ": all " +
@@ -100,6 +113,7 @@ void run::state::assign_all() {
   common.leader_node = leader.label();
   common.nccl_ids = leader.state.nccl_ids;
   has_placed = true;
+  remembered.reset();
   enter(run_phase::running);
   start_deadline = now + timing().start_timeout;
   for (node* const member : members) {

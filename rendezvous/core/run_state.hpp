@@ -32,6 +32,7 @@ inline constexpr std::size_t closed_instances_max = 64;
 // Nodes without connection that have no place in the round either: they may come back.
 inline constexpr std::size_t absent_nodes_max = 8192;
 inline constexpr std::uint32_t windows_reopened_max = 8;  // by claimants, in one instance
+inline constexpr round_number rounds_block = 16;          // so many numbers are reserved together
 inline constexpr int usage_error = 64;
 inline constexpr duration closed_memory = std::chrono::hours(1);
 inline constexpr duration node_loss_window = std::chrono::hours(1);
@@ -72,6 +73,7 @@ struct node {
   standing stands = standing::here;
   settings_group* group = nullptr;
   bool counted = false;  // in group->here
+  message_pointer owed;  // to be told once the end of its instance is kept
   message_pointer wanted;
   std::uint64_t wanted_seq = 0;
   std::uint64_t wait_generation = 0;
@@ -181,6 +183,16 @@ struct run::state {
   time_point lost_until{};  // workers of nodes of older instances that went may live
   std::map<std::uint64_t, time_point> ending;  // by join order: told to end workers, and when
 
+  // What outlives this daemon, and what an earlier one has left: run_journal.cpp.
+  std::optional<run_record> remembered;  // until somebody is placed here, or it is over
+  time_point remembered_at{};
+  std::optional<run_record> newest_record;  // that was asked for
+  std::uint64_t record_revision = 0;        // its number
+  std::uint64_t record_kept = 0;
+  round_number rounds_reserved = 0;
+  std::uint32_t nodes_placed = 0;  // in the newest round
+  duration placed_gone_after{};    // run_record::gone_after of it
+
   // Agents.
   std::map<std::uint64_t, std::unique_ptr<node>> nodes;  // by join order
   std::map<session_id, node*> by_session;
@@ -233,6 +245,7 @@ struct run::state {
   void apply(const agent_disconnected& event);
   void apply(const guardian_reported& event);
   void apply(const operator_stop_requested& event);
+  void apply(const record_persisted& event);
   void apply(const time_passed& event);
   void apply(const loop_was_late& event);
   void progress();
@@ -290,6 +303,8 @@ struct run::state {
   // run_round.cpp: rules 3, 4 and 8.
   void on_member_status(node& who, const status& before);
   void on_progress(node& who);
+  void assign_if_prepared();
+  bool is_prepared() const;
   void assign_all();
   void set_phase(node& member, member_phase next);
   void note_success(node& member);
@@ -371,6 +386,19 @@ struct run::state {
   void stop_by_operator(cause why);
   void forget_old_instances();
   bool is_deserted(time_point at) const;  // nobody is here, and nobody is waited for
+
+  // run_journal.cpp.
+  void remember(const run_record& record);
+  void begin_instance(instance_id fresh);
+  void end_lost_instance();
+  std::optional<time_point> lost_instance_at() const;
+  time_point remembered_until() const;
+  void reserve_rounds(round_number least);
+  void note_placed();
+  std::optional<run_record> record_now() const;
+  bool is_recorded() const;
+  void keep_record();
+  void order_close(node& who, message_pointer message);
 
   // run_view.cpp.
   std::string reason() const;

@@ -113,6 +113,10 @@ std::string run::state::reason() const {
       if (holds_for_words) return "waiting for a word of nodes that were silent" + here_text();
       return "waiting for quiet after: " + last_end + here_text();
     case run_phase::preparing:
+      if (is_prepared() && !is_recorded()) {
+        return "round " + std::to_string(round) +
+               " is prepared; waiting for the disk that keeps what this daemon decides";
+      }
       return "round " + std::to_string(round) + ": " + members.front()->label() +
              " prepares it for " + counted(members.size(), "node");
     case run_phase::running: {

@@ -8,9 +8,11 @@
 #pragma once
 
 #include "rendezvous/core/run_record.hpp"
+#include "rendezvous/net/types.hpp"
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,18 @@ struct handlers {
   // what to do.
   std::function<void(const std::string& problem)> health;
 };
+
+class journal;
+
+// Why there is none, in one line.
+struct open_failure {
+  std::string problem;
+  bool is_taken = false;  // another daemon has it
+};
+
+// Null: `failure` says why.
+using opener = std::function<std::unique_ptr<journal>(const net::executor& where, handlers told,
+                                                      open_failure& failure)>;
 
 class journal {
  public:

@@ -1,5 +1,7 @@
 #include "rendezvous/journal/sqlite_file.hpp"
 
+#include "rendezvous/core/settings.hpp"
+
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -13,12 +15,18 @@ namespace {
 // Grows with each change of the tables.
 constexpr int schema_version = 1;
 
+// No run's timers add up to more.
+constexpr duration timers_max = 4 * timer_max;
+
 constexpr const char* make_tables =
     "CREATE TABLE IF NOT EXISTS runs ("
     "run_id TEXT PRIMARY KEY, "
     "instance TEXT NOT NULL, "  // hexadecimal, as everywhere
     "rounds_reserved INTEGER NOT NULL, "
     "restarts_used INTEGER NOT NULL, "
+    "nodes INTEGER NOT NULL, "
+    "gone_after_us INTEGER NOT NULL, "
+    "lost_after_us INTEGER NOT NULL, "
     "exit_code INTEGER, "  // NULL: open
     "text TEXT NOT NULL, "
     "changed_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP"
@@ -26,8 +34,8 @@ constexpr const char* make_tables =
 
 constexpr const char* keep_words =
     "INSERT OR REPLACE INTO runs "
-    "(run_id, instance, rounds_reserved, restarts_used, exit_code, text) "
-    "VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    "(run_id, instance, rounds_reserved, restarts_used, exit_code, text, nodes, gone_after_us, "
+    "lost_after_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
 std::string hexadecimal(std::uint64_t value) {
   char digits[17];
@@ -40,12 +48,17 @@ std::string text_of(sqlite3_stmt* row, int column) {
   return text == nullptr ? std::string() : std::string(text);
 }
 
-bool bind(sqlite3_stmt* to, int place, const std::string& text) {
+bool put(sqlite3_stmt* to, int place, const std::string& text) {
   return sqlite3_bind_text(to, place, text.data(), static_cast<int>(text.size()),
                            SQLITE_TRANSIENT) == SQLITE_OK;
 }
 
-bool bind(sqlite3_stmt* to, int place, std::uint64_t number) {
+std::uint64_t microseconds(duration of) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(of).count());
+}
+
+bool put(sqlite3_stmt* to, int place, std::uint64_t number) {
   return sqlite3_bind_int64(to, place, static_cast<sqlite3_int64>(number)) == SQLITE_OK;
 }
 
@@ -65,6 +78,14 @@ bool read_row(sqlite3_stmt* row, core::run_record& record) {
   if (sqlite3_column_type(row, 4) != SQLITE_NULL) {
     record.end = core::run_end{sqlite3_column_int(row, 4), text_of(row, 5)};
   }
+  const sqlite3_int64 nodes = sqlite3_column_int64(row, 6);
+  if (nodes < 0 || nodes > std::int64_t{UINT32_MAX}) return false;
+  record.nodes = static_cast<std::uint32_t>(nodes);
+  record.gone_after = std::chrono::microseconds(sqlite3_column_int64(row, 7));
+  record.lost_after = std::chrono::microseconds(sqlite3_column_int64(row, 8));
+  for (const duration limit : {record.gone_after, record.lost_after}) {
+    if (limit < duration::zero() || limit > timers_max) return false;
+  }
   return true;
 }
 
@@ -79,28 +100,28 @@ void sqlite_file::closing::operator()(sqlite3_stmt* statement) const {
 
 sqlite_file::~sqlite_file() = default;
 
-std::unique_ptr<sqlite_file> sqlite_file::open(const std::string& folder, std::string& problem,
+std::unique_ptr<sqlite_file> sqlite_file::open(const std::string& folder, open_failure& failure,
                                                const char* vfs) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
-    problem = "cannot make the state folder " + folder + ": " + error.message();
+    failure.problem = "cannot make the state folder " + folder + ": " + error.message();
     return nullptr;
   }
-  std::unique_ptr<sqlite_file> made(new sqlite_file(folder + "/journal.sqlite"));
+  std::unique_ptr<sqlite_file> made(new sqlite_file(path_in(folder)));
   sqlite3* database = nullptr;
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
   const int code = sqlite3_open_v2(made->path_.c_str(), &database, flags, vfs);
   made->database_.reset(database);
   if (code != SQLITE_OK) {
-    problem = made->trouble("cannot open");
+    failure.problem = made->trouble("cannot open");
     return nullptr;
   }
-  if (!made->prepare(problem)) return nullptr;
+  if (!made->prepare(failure)) return nullptr;
   return made;
 }
 
-bool sqlite_file::prepare(std::string& problem) {
+bool sqlite_file::prepare(open_failure& failure) {
   sqlite3_extended_result_codes(database_.get(), 1);
   // Exclusive before WAL: no memory is shared then, which network file systems cannot.
   const bool is_set_up = execute("PRAGMA locking_mode = EXCLUSIVE") &&
@@ -114,33 +135,38 @@ bool sqlite_file::prepare(std::string& problem) {
     }
   }
   if (version > schema_version) {
-    problem = path_ + " is of a newer ddprun (format " + std::to_string(version) +
-              ", this one knows " + std::to_string(schema_version) +
-              "): start that version, or name another --state-dir";
+    failure.problem = path_ + " is of a newer ddprun (format " + std::to_string(version) +
+                      ", this one knows " + std::to_string(schema_version) +
+                      "): start that version, or name another --state-dir";
     return false;
   }
   const std::string set_version = "PRAGMA user_version = " + std::to_string(schema_version);
   // The transaction takes the lock, which is kept from then on.
-  if (!is_set_up || !execute("BEGIN EXCLUSIVE") || !execute(make_tables) ||
-      !execute(set_version.c_str()) || !execute("COMMIT")) {
-    const bool is_taken = (sqlite3_errcode(database_.get()) & 0xFF) == SQLITE_BUSY;
-    problem = is_taken ? path_ +
-                             " is in use by another daemon: end that one, or name another "
-                             "--state-dir"
-                       : trouble("cannot use");
+  const bool is_made = is_set_up && execute("BEGIN EXCLUSIVE") && execute(make_tables) &&
+                       (version == schema_version || execute(set_version.c_str())) &&
+                       execute("COMMIT");
+  if (!is_made) {
+    failure.is_taken = (sqlite3_errcode(database_.get()) & 0xFF) == SQLITE_BUSY;
+    failure.problem = failure.is_taken
+                          ? path_ +
+                                " is in use by another daemon: end that one, or name another "
+                                "--state-dir"
+                          : trouble("cannot use");
     execute("ROLLBACK");
     return false;
   }
   keep_ = compile(keep_words);
   forget_ = compile("DELETE FROM runs WHERE run_id = ?1");
   if (keep_ && forget_) return true;
-  problem = trouble("cannot use");
+  failure.problem = trouble("cannot use");
   return false;
 }
 
 std::optional<std::vector<core::run_record>> sqlite_file::read(std::string& problem) {
   const statement rows = compile(
-      "SELECT run_id, instance, rounds_reserved, restarts_used, exit_code, text FROM runs "
+      "SELECT run_id, instance, rounds_reserved, restarts_used, exit_code, text, nodes, "
+      "gone_after_us, "
+      "lost_after_us FROM runs "
       "ORDER BY run_id");
   std::vector<core::run_record> found;
   int code = rows ? sqlite3_step(rows.get()) : SQLITE_ERROR;
@@ -169,14 +195,17 @@ bool sqlite_file::write(const std::vector<change>& changes, std::string& problem
 bool sqlite_file::apply(const change& one) {
   const auto& [run_id, record] = one;
   sqlite3_stmt* const to = record ? keep_.get() : forget_.get();
-  bool is_good = bind(to, 1, run_id);
+  bool is_good = put(to, 1, run_id);
   if (record) {
-    is_good = is_good && bind(to, 2, hexadecimal(record->instance)) &&
-              bind(to, 3, record->rounds_reserved) &&
-              bind(to, 4, std::uint64_t{record->restarts_used}) &&
+    is_good = is_good && put(to, 2, hexadecimal(record->instance)) &&
+              put(to, 3, record->rounds_reserved) &&
+              put(to, 4, std::uint64_t{record->restarts_used}) &&
               (record->end ? sqlite3_bind_int(to, 5, record->end->exit_code)
                            : sqlite3_bind_null(to, 5)) == SQLITE_OK &&
-              bind(to, 6, record->end ? record->end->text : std::string());
+              put(to, 6, record->end ? record->end->text : std::string()) &&
+              put(to, 7, std::uint64_t{record->nodes}) &&
+              put(to, 8, microseconds(record->gone_after)) &&
+              put(to, 9, microseconds(record->lost_after));
   }
   is_good = is_good && sqlite3_step(to) == SQLITE_DONE;
   return sqlite3_reset(to) == SQLITE_OK && is_good;

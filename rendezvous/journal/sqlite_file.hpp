@@ -4,11 +4,11 @@
 // file is in WAL mode with full synchronisation. It is locked for as long as it is open: a second
 // daemon is told so. Any tool reads it: sqlite3 journal.sqlite 'SELECT * FROM runs'.
 //
-// Thread rule: one thread at a time. Errors: in `problem`, one line with the file, what SQLite said
+// Thread rule: one thread at a time. Errors: one line with the file, what SQLite said
 // and what to do; no exception.
 #pragma once
 
-#include "rendezvous/core/run_record.hpp"
+#include "rendezvous/journal/journal.hpp"
 
 #include <memory>
 #include <optional>
@@ -28,7 +28,7 @@ class sqlite_file {
  public:
   // Makes folder and file where they are missing. `vfs`: SQLite's name of another file system, for
   // tests; null: the system's.
-  static std::unique_ptr<sqlite_file> open(const std::string& folder, std::string& problem,
+  static std::unique_ptr<sqlite_file> open(const std::string& folder, open_failure& failure,
                                            const char* vfs = nullptr);
   ~sqlite_file();
   sqlite_file(const sqlite_file&) = delete;
@@ -39,6 +39,7 @@ class sqlite_file {
   bool write(const std::vector<change>& changes, std::string& problem);
 
   const std::string& path() const { return path_; }
+  static std::string path_in(const std::string& folder) { return folder + "/journal.sqlite"; }
 
  private:
   struct closing {
@@ -48,7 +49,7 @@ class sqlite_file {
   using statement = std::unique_ptr<sqlite3_stmt, closing>;
 
   explicit sqlite_file(std::string path) : path_(std::move(path)) {}
-  bool prepare(std::string& problem);
+  bool prepare(open_failure& failure);
   bool execute(const char* words);
   statement compile(const char* words);
   bool apply(const change& one);

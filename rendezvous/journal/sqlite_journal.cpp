@@ -6,15 +6,17 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <condition_variable>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 namespace ddprun::journal {
 
-// Shared with the thread, which may hang in a write for longer than anybody waits for it.
+// Shared with the thread, which may hang in the file system for longer than anybody waits for it.
 struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::state> {
   state(net::executor loop, const sqlite_options& values, handlers handler)
       : where(std::move(loop)),
@@ -22,8 +24,7 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
         told(std::move(handler)),
         patience(std::in_place, where) {}
 
-  // ---- the loop's side
-  // ---------------------------------------------------------------------------
+  // ---- the loop's side ----
 
   std::uint64_t add(std::string run_id, std::optional<core::run_record> record) {
     std::uint64_t number = 0;
@@ -33,7 +34,14 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
       number = ++last;
     }
     work.notify_one();
-    if (settled + 1 == number) wait_for_it();
+    if (!health.empty()) {
+      // Nobody waits for a disk that is known to be broken.
+      boost::asio::post(where, [weak = weak_from_this(), number] {
+        if (const auto self = weak.lock()) self->settle(number, self->health);
+      });
+    } else if (settled + 1 == number) {
+      wait_for_it();
+    }
     return number;
   }
 
@@ -43,10 +51,13 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
     patience->async_wait([weak = weak_from_this()](error_code cancelled) {
       const auto self = weak.lock();
       if (cancelled || !self || self->settled == self->last_number()) return;
-      self->settle(self->last_number(), self->file_path + " takes no write for " +
-                                            to_text(self->options.patience) +
-                                            ": look whether its disk answers");
+      self->settle(self->last_number(), no_answer(self->options));
     });
+  }
+
+  static std::string no_answer(const sqlite_options& of) {
+    return "the state folder " + of.folder + " has not answered for " +
+           std::to_string(of.patience.count()) + " ms: look at its disk";
   }
 
   void settle(std::uint64_t number, const std::string& problem) {
@@ -63,35 +74,75 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
     return last;
   }
 
-  // ---- the thread's side
-  // -------------------------------------------------------------------------
+  // ---- the thread's side ----
 
   void run() {
+    // Nothing was ever written: that is known before a file is made, which takes a disk's time.
+    std::error_code error;
+    const bool is_new = !std::filesystem::exists(sqlite_file::path_in(options.folder), error);
+    if (is_new && !error) tell_opened(std::vector<core::run_record>(), {});
+    open_failure failure;
+    file = sqlite_file::open(options.folder, failure, options.vfs);
+    if (!is_new || error) {
+      std::optional<std::vector<core::run_record>> found;
+      if (file) found = file->read(failure.problem);
+      const bool is_good = found.has_value();
+      tell_opened(std::move(found), std::move(failure));
+      if (!is_good) return end();
+    }
+    keep_writing();
+    end();
+  }
+
+  void tell_opened(std::optional<std::vector<core::run_record>> found, open_failure why) {
+    {
+      const std::lock_guard lock(mutex);
+      is_opened = true;
+      loaded = std::move(found);
+      open_problem = std::move(why);
+    }
+    done.notify_all();
+  }
+
+  void keep_writing() {
     std::unique_lock lock(mutex);
     for (bool failed = false;;) {
-      const auto is_wanted = [this] { return stopping || !waiting.empty(); };
       if (failed) {
-        retry.wait_for(lock, options.retry_interval, [this] { return stopping; });
+        done.wait_for(lock, options.retry_interval, [this] { return stopping; });
       } else {
-        work.wait(lock, is_wanted);
+        work.wait(lock, [this] { return stopping || !waiting.empty(); });
       }
-      if (waiting.empty()) break;
+      if (waiting.empty()) return;
       const bool is_last = stopping;
       const std::uint64_t number = last;
       auto taken = std::exchange(waiting, {});
       lock.unlock();
       std::string problem;
-      failed = !file->write({taken.begin(), taken.end()}, problem);
+      failed = !write({taken.begin(), taken.end()}, problem);
       boost::asio::post(where, [weak = weak_from_this(), number, problem] {
         if (const auto self = weak.lock()) self->settle(number, problem);
       });
       lock.lock();
       // What has come since is newer.
       if (failed) waiting.merge(taken);
-      if (is_last) break;
+      if (is_last) return;
     }
+  }
+
+  bool write(const std::vector<change>& changes, std::string& problem) {
+    if (!file) {
+      open_failure failure;
+      file = sqlite_file::open(options.folder, failure, options.vfs);
+      problem = failure.problem;
+    }
+    return file && file->write(changes, problem);
+  }
+
+  void end() {
+    file.reset();
+    const std::lock_guard lock(mutex);
     ended = true;
-    retry.notify_all();
+    done.notify_all();
   }
 
   const net::executor where;
@@ -102,38 +153,49 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
   std::optional<boost::asio::steady_timer> patience;  // gone before the loop is
   std::uint64_t settled = 0;
   std::string health;
-  std::string file_path;
-  std::vector<core::run_record> loaded;
 
   std::mutex mutex;
   std::condition_variable work;
-  std::condition_variable retry;
+  std::condition_variable done;  // opened, stopping, ended
   std::map<std::string, std::optional<core::run_record>> waiting;
   std::uint64_t last = 0;
+  bool is_opened = false;
+  std::optional<std::vector<core::run_record>> loaded;
+  open_failure open_problem;
   bool stopping = false;
   bool ended = false;
 
-  std::unique_ptr<sqlite_file> file;  // the thread's, once it runs
+  std::unique_ptr<sqlite_file> file;  // the thread's
   std::thread thread;
 };
 
 std::unique_ptr<sqlite_journal> sqlite_journal::open(net::executor where,
                                                      const sqlite_options& options, handlers told,
-                                                     std::string& problem) {
+                                                     open_failure& failure) {
   auto shared = std::make_shared<state>(std::move(where), options, std::move(told));
-  shared->file = sqlite_file::open(options.folder, problem, options.vfs);
-  if (!shared->file) return nullptr;
-  auto loaded = shared->file->read(problem);
-  if (!loaded) return nullptr;
-  shared->loaded = std::move(*loaded);
-  shared->file_path = shared->file->path();
   const error_code error =
       net::start_thread(shared->thread, "ddprun-journal", [shared] { shared->run(); });
   if (error) {
-    problem = net::thread_problem("the journal", error);
+    failure.problem = net::thread_problem("the journal", error);
     return nullptr;
   }
-  return std::unique_ptr<sqlite_journal>(new sqlite_journal(std::move(shared)));
+  std::unique_ptr<sqlite_journal> made(new sqlite_journal(shared));
+  std::unique_lock lock(shared->mutex);
+  const bool answered =
+      shared->done.wait_for(lock, options.patience, [&] { return shared->is_opened; });
+  if (answered && shared->loaded) return made;
+  failure = answered ? shared->open_problem : open_failure{state::no_answer(options)};
+  lock.unlock();
+  return nullptr;
+}
+
+opener in_folder(std::string folder) {
+  return [folder = std::move(folder)](const net::executor& where, handlers told,
+                                      open_failure& failure) -> std::unique_ptr<journal> {
+    sqlite_options options;
+    options.folder = folder;
+    return sqlite_journal::open(where, options, std::move(told), failure);
+  };
 }
 
 sqlite_journal::sqlite_journal(std::shared_ptr<state> shared) : state_(std::move(shared)) {}
@@ -144,15 +206,16 @@ sqlite_journal::~sqlite_journal() {
   std::unique_lock lock(state_->mutex);
   state_->stopping = true;
   state_->work.notify_all();
-  state_->retry.notify_all();
+  state_->done.notify_all();
   const bool has_ended =
-      state_->retry.wait_for(lock, state_->options.patience, [this] { return state_->ended; });
+      state_->done.wait_for(lock, state_->options.patience, [this] { return state_->ended; });
   lock.unlock();
   has_ended ? state_->thread.join() : state_->thread.detach();
 }
 
 std::vector<core::run_record> sqlite_journal::take_loaded() {
-  return std::exchange(state_->loaded, {});
+  const std::lock_guard lock(state_->mutex);
+  return std::move(*std::exchange(state_->loaded, std::vector<core::run_record>()));
 }
 
 std::uint64_t sqlite_journal::keep(core::run_record record) {

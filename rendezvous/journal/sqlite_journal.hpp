@@ -27,9 +27,9 @@ struct sqlite_options {
 
 class sqlite_journal final : public journal {
  public:
-  // Null: `problem` says why in one line.
+  // Null: `failure` says why. Waits for the disk for `patience` at most.
   static std::unique_ptr<sqlite_journal> open(net::executor where, const sqlite_options& options,
-                                              handlers told, std::string& problem);
+                                              handlers told, open_failure& failure);
   ~sqlite_journal() override;
 
   std::vector<core::run_record> take_loaded() override;
@@ -41,5 +41,8 @@ class sqlite_journal final : public journal {
   explicit sqlite_journal(std::shared_ptr<state> shared);
   std::shared_ptr<state> state_;
 };
+
+// Opens such a one, with the values above.
+opener in_folder(std::string folder);
 
 }  // namespace ddprun::journal

@@ -114,7 +114,8 @@ response answer_to(const request& asked, const http_views& views) {
     answer.set(http::field::allow, "GET, HEAD");
     answer.body() = "only GET and HEAD are served here\n";
   } else if (page.path == "/healthz") {
-    answer.body() = "ok\n";
+    const std::string problem = views.problem ? views.problem() : std::string();
+    answer.body() = problem.empty() ? "ok\n" : "ok, but kept in memory only: " + problem + "\n";
   } else {
     answer_runs(page, views, answer);
   }

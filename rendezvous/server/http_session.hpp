@@ -34,6 +34,7 @@ struct http_views {
   std::function<std::optional<core::run_view>(std::string_view id, std::size_t first,
                                               std::size_t most)>
       run;
+  std::function<std::string()> problem;  // of the daemon, though it serves; empty: none
 };
 
 // When the next answer may be made: all sessions of a daemon share one.

@@ -1,7 +1,10 @@
 // ddprun-rendezvous: a server and a command line.
 #include "rendezvous/core/cause.hpp"
+#include "rendezvous/journal/sqlite_journal.hpp"
+#include "rendezvous/journal/state_folder.hpp"
 #include "rendezvous/log/writer.hpp"
 #include "rendezvous/net/descriptor_limit.hpp"
+#include "rendezvous/net/host_name.hpp"
 #include "rendezvous/net/threads.hpp"
 #include "rendezvous/server/options.hpp"
 #include "rendezvous/server/server.hpp"
@@ -16,6 +19,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -86,6 +90,13 @@ bool write_port_file(const std::string& path, std::uint16_t port, std::string& p
   return std::rename(temporary.c_str(), path.c_str()) == 0 || failed(path);
 }
 
+// Empty: nothing is kept.
+std::string state_folder_of(const daemon_options& options) {
+  if (options.state_folder) return *options.state_folder == "none" ? "" : *options.state_folder;
+  if (options.port == 0) return {};
+  return journal::default_state_folder(std::getenv, net::short_host_name(), options.port);
+}
+
 int serve(const daemon_options& options, writer& out) {
   const auto fail = [&out](int code, const std::string& text) {
     out.say("ddprun-rendezvous: " + text + "\n");
@@ -101,6 +112,9 @@ int serve(const daemon_options& options, writer& out) {
   wanted.bind_address = options.bind_address;
   wanted.port = options.port;
   wanted.service.recovery_window = options.recovery_window;
+  const std::string folder = state_folder_of(options);
+  if (!folder.empty()) wanted.service.open_journal = journal::in_folder(folder);
+  wanted.journal_is_ours = true;
   wanted.store_limits.bytes_max = options.store_bytes_max;
   wanted.service.log = [](note_level level, const std::string& text) {
     spdlog::log(to_spdlog(level), text);
@@ -125,6 +139,11 @@ int serve(const daemon_options& options, writer& out) {
       "ddprun-rendezvous {} listens on {}; room for {} connections", version,
       net::endpoint_text(options.bind_address.empty() ? "::" : options.bind_address, *port),
       descriptors);
+  if (folder.empty()) {
+    spdlog::info("keeps nothing that outlives it (no state folder)");
+  } else {
+    spdlog::info("keeps what must outlive it in {}", folder);
+  }
   net::run_loop(io, [](const std::string& text) { spdlog::error("{}", text); });
   return 0;
 }

@@ -12,9 +12,9 @@
 namespace ddprun::server {
 namespace {
 
-constexpr std::array<std::string_view, 8> known = {
-    "--bind",         "--help",   "--log-level", "--port", "--port-file", "--recovery-window",
-    "--store-memory", "--version"};
+constexpr std::array<std::string_view, 9> known = {
+    "--bind",      "--help",         "--log-level", "--port", "--port-file", "--recovery-window",
+    "--state-dir", "--store-memory", "--version"};
 constexpr std::size_t store_mib_max = std::size_t{1} << 20;
 
 std::size_t edits(std::string_view left, std::string_view right) {
@@ -68,6 +68,9 @@ std::string set(daemon_options& options, const std::string& name, const std::str
   } else if (name == "--port-file") {
     if (value.empty()) return "is no file name";
     options.port_file = value;
+  } else if (name == "--state-dir") {
+    if (value.empty()) return "is no folder; \"none\" keeps nothing";
+    options.state_folder = value;
   } else if (name == "--log-level") {
     const auto level = parse_level(value);
     if (!level) return "is none of debug, info, warning and error";
@@ -127,15 +130,20 @@ std::string_view daemon_help() {
 
 Lets the nodes of a job find each other: start it once, then start ddprun on every node with
 --rdzv-endpoint pointing here. It serves agents, TCPStore clients and HTTP (GET /healthz, GET
-/api/v1/runs) on one port, and holds nothing that its agents do not know: killed and started again,
-it goes on.
+/api/v1/runs) on one port. Killed and started again, it goes on: its agents tell it what they run,
+and a small database what they cannot know.
 
   --bind ADDRESS              listen on this numeric address only (all, IPv6 and IPv4)
   --port PORT                 listen on this port; 0 picks a free one and prints it (29400)
   --port-file FILE            write the port here, once it is open
   --log-level LEVEL           debug, info, warning or error (info)
   --recovery-window SECONDS   wait so long for agents of an earlier daemon on this endpoint before
-                              new rounds start; 0: there was none (10)
+                              a run goes on that was on when that daemon ended; without a state
+                              folder, before any does; 0: there was none (10)
+  --state-dir DIR|none        keep here what must outlive all agents: which runs are on, how often
+                              they were restarted, how they ended ($STATE_DIRECTORY, else
+                              ddprun/HOST-PORT in $XDG_STATE_HOME or ~/.local/state; none with
+                              --port 0)
   --store-memory MIB          hold at most so much for TCPStore clients, a quarter of it for
                               requests and replies under way; who asks for more is cut off, and
                               nobody else notices (1024)

@@ -9,6 +9,7 @@
 #include "rendezvous/error.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,8 @@ struct daemon_options {
   std::string bind_address;    // numeric; empty: all
   std::uint16_t port = 29400;  // 0 picks one
   std::string port_file;       // empty: none
+  // Where what is decided outlives the daemon; "none": nowhere; none given: by the environment.
+  std::optional<std::string> state_folder;
   note_level log_level = note_level::info;
   duration recovery_window = std::chrono::seconds(10);
   std::size_t store_bytes_max = core::store_limits{}.bytes_max;  // of the daemon's own TCPStore

@@ -54,6 +54,12 @@ server::server(net::executor where, server_options options)
 result<std::uint16_t> server::start(std::string& problem) {
   const auto port = listener_.open(options_.bind_address, options_.port, problem);
   if (!port) return port;
+  service_->open_journal();
+  if (service_->journal_is_taken() && options_.journal_is_ours) {
+    problem = service_->journal_problem();
+    stop();
+    return error_code(EBUSY, boost::system::system_category());
+  }
   net::listener_handlers handlers;
   handlers.on_accept = [this](net::tcp::socket socket) { accept(std::move(socket)); };
   handlers.on_trouble = [this](const std::string& text) { log(note_level::error, text); };
@@ -100,6 +106,10 @@ void server::accept_http(net::tcp::socket socket) {
   views.run = [weak](std::string_view id, std::size_t first, std::size_t most) {
     const auto held = weak.lock();
     return held ? held->run(id, first, most) : std::nullopt;
+  };
+  views.problem = [weak] {
+    const auto held = weak.lock();
+    return held ? held->journal_problem() : std::string();
   };
   serve_http(std::move(socket), std::move(views), http_pace_, readers_);
 }

@@ -38,6 +38,8 @@ struct server_options {
   std::uint16_t port = 29400;       // 0 picks a free one
   std::size_t connections_max = 0;  // of all kinds; 0: what the limit of open files leaves
   service_options service;          // its log takes the lines of all parts
+  // A journal that another daemon has is an error, and not done without.
+  bool journal_is_ours = false;
   // Of the keyspace that all TCPStore clients share; its bytes are for requests and replies that
   // are under way, too.
   core::store_limits store_limits;

@@ -24,12 +24,18 @@ constexpr duration lateness_worth_a_line = std::chrono::seconds(1);
 constexpr int quiet_turns_wanted = 2;
 constexpr int drain_turns_max = 10'000;
 
-core::daemon_options of_machine(const service_options& options) {
+core::daemon_options of_machine(const service_options& options, journal::journal* kept) {
   core::daemon_options made;
+  made.began = steady_clock::now();
+  made.keeps_records = kept != nullptr;
+  if (kept != nullptr) made.remembered = kept->take_loaded();
   made.version = version;
   made.runs_max = options.runs_max;
   made.agents_max = options.agents_max;
-  made.recovery_until = steady_clock::now() + options.recovery_window;
+  made.recovery_until =
+      made.began + (kept != nullptr
+                        ? options.recovery_window
+                        : options.window_without_journal.value_or(options.recovery_window));
   return made;
 }
 
@@ -38,10 +44,35 @@ core::daemon_options of_machine(const service_options& options) {
 service::service(net::executor where, service_options options)
     : executor_(where),
       options_(std::move(options)),
-      machine_(of_machine(options_)),
+      machine_(of_machine(options_, nullptr)),
       timer_(where) {
   if (!options_.newcomers) options_.newcomers = std::make_shared<waiting_room>();
   schedule_arming();
+}
+
+void service::open_journal() {
+  if (!options_.open_journal) return;
+  journal::handlers told;
+  told.persisted = [this](std::uint64_t number) { step(core::records_kept{number}); };
+  told.health = [this](const std::string& problem) { hear_of_journal(problem); };
+  journal::open_failure failure;
+  journal_ = options_.open_journal(executor_, std::move(told), failure);
+  if (journal_) {
+    machine_ = core::daemon(of_machine(options_, journal_.get()));
+    schedule_arming();
+  } else {
+    journal_is_taken_ = failure.is_taken;
+    hear_of_journal(failure.problem);
+  }
+}
+
+void service::hear_of_journal(const std::string& problem) {
+  if (problem.empty()) {
+    log(note_level::info, "the journal is written again: what is decided outlives this daemon");
+  } else {
+    log(note_level::error, problem + "; until then what is decided is kept in memory only");
+  }
+  journal_problem_ = problem;
 }
 
 void service::accept(net::tcp::socket socket) {
@@ -130,6 +161,11 @@ void service::apply(const core::limit_stall& effect) {
   if (found != sessions_.end()) found->second->set_node_timeout(effect.limit);
 }
 
+void service::apply(const core::keep_record& effect) {
+  if (!journal_) return;
+  effect.record ? journal_->keep(*effect.record) : journal_->forget(effect.run_id);
+}
+
 void service::apply(const core::daemon_note& effect) {
   log(effect.level, effect.text);
 }
@@ -204,6 +240,7 @@ runs_page service::runs(std::size_t first) const {
   std::size_t members_left = members_per_page;
   machine_.each_run(first, [&](const core::run& run) {
     page.runs.push_back(run.view(now, 0, members_left));
+    add_problem(page.runs.back());
     members_left -= page.runs.back().members.size();
     return page.runs.size() < runs_per_page;
   });
@@ -214,8 +251,16 @@ std::optional<core::run_view> service::run(std::string_view id, std::size_t firs
                                            std::size_t most) const {
   const core::run* const found = machine_.find(id);
   if (found == nullptr) return std::nullopt;
-  return found->view(steady_clock::now(), first,
-                     std::clamp<std::size_t>(most, 1, members_per_page));
+  core::run_view seen =
+      found->view(steady_clock::now(), first, std::clamp<std::size_t>(most, 1, members_per_page));
+  add_problem(seen);
+  return seen;
+}
+
+void service::add_problem(core::run_view& seen) const {
+  if (!journal_problem_.empty()) {
+    seen.why += "; kept in memory only, and lost with this daemon: " + journal_problem_;
+  }
 }
 
 instance_id service::draw_instance() {
@@ -233,6 +278,7 @@ void service::stop() {
   alive_.reset();
   timer_.cancel();
   sessions_.clear();
+  journal_.reset();
   machine_ = core::daemon({});
 }
 

@@ -10,6 +10,7 @@
 
 #include "rendezvous/core/daemon.hpp"
 #include "rendezvous/core/lateness_watch.hpp"
+#include "rendezvous/journal/journal.hpp"
 #include "rendezvous/server/agent_session.hpp"
 #include "rendezvous/server/front_door.hpp"
 #include "rendezvous/server/runs_json.hpp"
@@ -30,13 +31,17 @@
 namespace ddprun::server {
 
 struct service_options {
-  // How long agents of an earlier daemon on this endpoint may still come back; 0: there was none.
+  // How long agents of an earlier daemon on this endpoint may still come back to a run that its
+  // journal calls open, or, without one, to any; 0: there was none.
   duration recovery_window = std::chrono::seconds(10);
+  std::optional<duration> window_without_journal;  // none: the same
   duration hello_limit = std::chrono::seconds(30);  // a peer says its first line
   std::size_t agents_max = 100'000;                 // connections that have said hello
   std::function<bool()> has_room;                   // for one more; empty: there is
   // Of the port, for those that have not said hello, or leave; null: one of its own.
   std::shared_ptr<waiting_room> newcomers;
+  // What outlives this daemon; empty: nothing does. What cannot be opened is done without.
+  journal::opener open_journal;
   // Of these at a time somebody is there, or may still live. Finished runs are remembered for an
   // hour, as far as this number has room, so that nodes that come late are told how they ended.
   std::size_t runs_max = 1000;
@@ -50,6 +55,9 @@ class service final : public agent_session::owner {
   service(const service&) = delete;
   service& operator=(const service&) = delete;
 
+  // Once, before the first `accept`: from here on this daemon knows what the one before has kept.
+  void open_journal();
+
   // `socket` speaks the agent protocol; nothing was read from it.
   void accept(net::tcp::socket socket);
 
@@ -62,6 +70,10 @@ class service final : public agent_session::owner {
   std::size_t agent_count() const { return sessions_.size(); }
   // Of these have said hello; the others, and those that leave, are in the waiting room.
   std::size_t joined_count() const { return machine_.agent_count(); }
+
+  // Empty: well; else what is wrong with the journal, in one line: all is kept in memory meanwhile.
+  const std::string& journal_problem() const { return journal_problem_; }
+  bool journal_is_taken() const { return journal_is_taken_; }
 
   // Calls `handler` once, from the loop, when no agent is connected that has said hello; one at a
   // time.
@@ -82,7 +94,10 @@ class service final : public agent_session::owner {
   void apply(const core::disconnect_agent& effect);
   void apply(const core::drop_connection& effect);
   void apply(const core::limit_stall& effect);
+  void apply(const core::keep_record& effect);
   void apply(const core::daemon_note& effect);
+  void add_problem(core::run_view& seen) const;
+  void hear_of_journal(const std::string& problem);
   void notice_departure();
   time_point moment();
   void schedule_arming();
@@ -94,6 +109,9 @@ class service final : public agent_session::owner {
 
   net::executor executor_;
   service_options options_;
+  std::string journal_problem_;
+  bool journal_is_taken_ = false;
+  std::unique_ptr<journal::journal> journal_;
   core::daemon machine_;
   std::unordered_map<connection_id, std::unique_ptr<agent_session>> sessions_;
   connection_id last_connection_ = 0;

@@ -10,6 +10,7 @@
 #include "rendezvous/core/run.hpp"
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -209,7 +210,18 @@ class run_story {
         if (fake_node* who = find(cut->connection)) who->connection = 0;
       }
       if (const auto* note = std::get_if<core::run_note>(&effect)) notes.push_back(note->text);
+      if (const auto* asked = std::get_if<core::persist_record>(&effect)) {
+        kept = asked->record;
+        revision = asked->revision;
+        ++times_kept;
+      }
     }
+    if (disk_answers) disk_answers_now();
+  }
+
+  // All that was asked for is kept.
+  void disk_answers_now() {
+    if (std::exchange(told_revision, revision) != revision) step(core::record_persisted{revision});
   }
 
   core::run& machine() { return run_; }
@@ -219,6 +231,11 @@ class run_story {
 
   time_point now = origin;
   std::vector<std::string> notes;
+  std::optional<core::run_record> kept;  // the newest that was asked for
+  std::uint64_t revision = 0;
+  std::uint64_t told_revision = 0;
+  std::size_t times_kept = 0;
+  bool disk_answers = true;  // at once
 
  private:
   static core::run_options with_name(core::run_options options) {

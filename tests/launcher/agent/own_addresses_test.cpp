@@ -1,5 +1,6 @@
 #include "launcher/agent/own_addresses.hpp"
 
+#include "rendezvous/net/host_name.hpp"
 #include "tests/support/catch.hpp"
 
 #include <boost/asio/ip/address.hpp>
@@ -19,7 +20,7 @@ TEST_CASE("an address of documentation is not this host") {
 }
 
 TEST_CASE("this host's name is its own, whatever the case") {
-  const std::string name = ddprun::short_host_name();
+  const std::string name = ddprun::net::short_host_name();
   CHECK(ddprun::is_own_name(name));
   CHECK(ddprun::is_own_name("LocalHost"));
   CHECK_FALSE(ddprun::is_own_name("no-such-host-" + name));

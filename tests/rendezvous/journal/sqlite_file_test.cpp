@@ -12,6 +12,7 @@
 
 using namespace ddprun;
 using journal::change;
+using journal::open_failure;
 using journal::sqlite_file;
 using test::fault_kind;
 using test::fault_vfs;
@@ -33,13 +34,16 @@ core::run_record record_of(const std::string& run_id, instance_id instance, roun
   made.run_id = run_id;
   made.instance = instance;
   made.rounds_reserved = rounds;
+  made.nodes = static_cast<std::uint32_t>(rounds);
+  made.gone_after = std::chrono::microseconds(rounds);
+  made.lost_after = std::chrono::hours(24 * 30);
   return made;
 }
 
 std::unique_ptr<sqlite_file> opened(const std::string& path, const char* vfs = nullptr) {
-  std::string problem;
-  auto file = sqlite_file::open(path, problem, vfs);
-  INFO(problem);
+  open_failure failure;
+  auto file = sqlite_file::open(path, failure, vfs);
+  INFO(failure.problem);
   REQUIRE(file);
   return file;
 }
@@ -78,26 +82,28 @@ TEST_CASE("what was written is there when the file is opened again") {
 TEST_CASE("a second daemon is told that the file is in use") {
   const folder at;
   const auto first = opened(at.path);
-  std::string problem;
-  CHECK_FALSE(sqlite_file::open(at.path, problem));
-  CHECK(problem.find("journal.sqlite is in use by another daemon") != std::string::npos);
-  CHECK(problem.find("--state-dir") != std::string::npos);
+  open_failure failure;
+  CHECK_FALSE(sqlite_file::open(at.path, failure));
+  CHECK(failure.is_taken);
+  CHECK(failure.problem.find("journal.sqlite is in use by another daemon") != std::string::npos);
+  CHECK(failure.problem.find("--state-dir") != std::string::npos);
 }
 
 TEST_CASE("what is no journal is named, and left as it is") {
   const folder at;
   const std::string path = at.path + "/journal.sqlite";
-  std::string problem;
+  open_failure failure;
   SECTION("another file") {
     std::ofstream(path) << std::string(5000, 'x');
-    CHECK_FALSE(sqlite_file::open(at.path, problem));
-    CHECK(problem.find("file is not a database") != std::string::npos);
+    CHECK_FALSE(sqlite_file::open(at.path, failure));
+    CHECK_FALSE(failure.is_taken);
+    CHECK(failure.problem.find("file is not a database") != std::string::npos);
     CHECK(std::filesystem::file_size(path) == 5000);
   }
   SECTION("a folder that cannot be made") {
     std::ofstream(at.path + "/file") << "x";
-    CHECK_FALSE(sqlite_file::open(at.path + "/file/below", problem));
-    CHECK(problem.find("cannot make the state folder") != std::string::npos);
+    CHECK_FALSE(sqlite_file::open(at.path + "/file/below", failure));
+    CHECK(failure.problem.find("cannot make the state folder") != std::string::npos);
   }
 }
 
@@ -136,8 +142,8 @@ TEST_CASE("after a loss of power all is there that was said to be written") {
     std::map<std::string, core::run_record> kept;
     std::map<std::string, core::run_record> tried;
     {
-      std::string problem;
-      auto file = sqlite_file::open(at.path, problem, fault_vfs::name);
+      open_failure failure;
+      auto file = sqlite_file::open(at.path, failure, fault_vfs::name);
       REQUIRE(file);
       disk.fail_after(random() % 400, fault_kind::power);
       for (std::uint64_t number = 1; number <= 100; ++number) {

@@ -1,0 +1,312 @@
+// What outlives a daemon: what a run asks to be kept, what waits for that, and what the next daemon
+// makes of it.
+#include "tests/support/catch.hpp"
+#include "tests/support/run_story.hpp"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+core::run_options keeping(std::optional<core::run_record> remembered = {}) {
+  core::run_options options;
+  options.keeps_records = true;
+  options.began = run_story::origin;
+  if (remembered) options.recovery_until = run_story::origin + 10s;
+  options.remembered = std::move(remembered);
+  return options;
+}
+
+// Of two nodes that were in a round when their daemon died, with one restart used.
+core::run_record open_record() {
+  core::run_record record;
+  record.run_id = "story";
+  record.instance = 42;
+  record.rounds_reserved = 16;
+  record.restarts_used = 1;
+  record.nodes = 2;
+  record.gone_after = 10min;
+  record.lost_after = 10min;
+  return record;
+}
+
+core::run_record closed_record(int exit_code) {
+  core::run_record record = open_record();
+  record.nodes = 0;
+  record.gone_after = record.lost_after = {};
+  record.end = core::run_end{exit_code, "how it ended"};
+  return record;
+}
+
+// Who ran round 3 of the instance above.
+fake_node& survivor(run_story& story, const std::string& name, std::uint32_t slot) {
+  fake_node& who = story.node(name, nodes_of(2, 2));
+  assignment place;
+  place.slot = slot;
+  place.group_world_size = 2;
+  place.rank_first = 2 * slot;
+  place.world_size = 4;
+  place.master_address = "10.0.0.1";
+  place.master_port = place.tether_port = 4000;
+  place.leader_node = "a";
+  who.state.instance = 42;
+  who.state.round = 3;
+  who.state.desired_seq = 30;
+  who.state.phase = member_phase::running;
+  who.state.place = place;
+  who.state.restarts_used = 1;
+  return who;
+}
+
+}  // namespace
+
+TEST_CASE("without a journal nothing is asked to be kept, and nothing waits") {
+  pair_story story;
+  CHECK(story.times_kept == 0);
+  CHECK(story.view().phase == run_phase::running);
+}
+
+TEST_CASE("a run on a new daemon with a journal waits for nobody") {
+  run_story story(keeping());
+  fake_node& only = story.joined("a", nodes_of(1, 1));
+  CHECK(only.wanted.phase == desired_phase::prepare);
+  REQUIRE(story.kept);
+  CHECK(story.kept->instance == 100);
+  CHECK(story.kept->nodes == 1);
+  CHECK(story.kept->rounds_reserved >= 8);
+  CHECK_FALSE(story.kept->end);
+}
+
+TEST_CASE("workers are started when it is kept that they may run, and not before") {
+  run_story story(keeping());
+  story.disk_answers = false;
+  fake_node& only = story.joined("a", nodes_of(1, 1));
+  story.start_round();
+  CHECK(only.wanted.phase == desired_phase::prepare);
+  story.pass(300ms);
+  CHECK(only.wanted.phase == desired_phase::prepare);
+  CHECK(story.why().find("waiting for the disk") != std::string::npos);
+  story.disk_answers_now();
+  CHECK(only.wanted.phase == desired_phase::run);
+}
+
+TEST_CASE("a failure is charged in the record when it is reported, so that no restart waits") {
+  run_story story(keeping());
+  fake_node& a = story.joined("a", nodes_of(2, 2));
+  fake_node& b = story.joined("b", nodes_of(2, 2));
+  story.start_round();
+  CHECK(story.kept->restarts_used == 0);
+  story.disk_answers = false;
+  story.fail(b, 1);
+  CHECK(story.kept->restarts_used == 1);
+  const std::size_t times = story.times_kept;
+  story.disk_answers_now();
+  story.stop_all();
+  story.start_round();
+  CHECK(a.wanted.phase == desired_phase::run);
+  CHECK(a.wanted.round == 2);
+  CHECK(story.times_kept == times);
+}
+
+TEST_CASE("what proves free of charge is taken back") {
+  run_story story(keeping());
+  story.joined("a", nodes_of(1, 2));
+  fake_node& b = story.joined("b", nodes_of(1, 2));
+  story.start_round();
+  story.fail(b, 1);
+  CHECK(story.kept->restarts_used == 1);
+  story.disconnect(b);
+  story.pass(30s);
+  // The node died, and its worker with it: no failure of the worker's.
+  CHECK(story.view().restarts_used == story.kept->restarts_used);
+}
+
+TEST_CASE("numbers of rounds are reserved ahead, and no round has one that is not") {
+  run_story story(keeping());
+  fake_node& only = story.joined("a", nodes_of(1, 1, 100));
+  for (int turn = 0; turn < 60; ++turn) {
+    story.start_round();
+    REQUIRE(only.wanted.phase == desired_phase::run);
+    CHECK(only.wanted.round < story.kept->rounds_reserved);
+    const round_number reserved = story.kept->rounds_reserved;
+    story.fail(only, 1);
+    story.stop_all();
+    // A restart never needs a new block: that was written while the round before it ran.
+    CHECK(story.kept->rounds_reserved == reserved);
+  }
+}
+
+TEST_CASE("an end is decided, kept, told") {
+  run_story story(keeping());
+  fake_node& only = story.joined("a", nodes_of(1, 1));
+  story.start_round();
+  story.disk_answers = false;
+  story.say(only, member_phase::succeeded);
+  CHECK(story.view().phase == run_phase::closed);
+  REQUIRE(story.kept->end);
+  CHECK(story.kept->end->exit_code == 0);
+  CHECK(only.wanted.phase == desired_phase::run);
+  SECTION("to who is here") {
+    story.disk_answers_now();
+    CHECK(only.wanted.phase == desired_phase::close);
+    CHECK(only.wanted.exit_code == 0);
+  }
+  SECTION("to who comes back meanwhile") {
+    story.disconnect(only);
+    story.connect(only);
+    CHECK(only.wanted.phase == desired_phase::run);
+    story.disk_answers_now();
+    CHECK(only.wanted.phase == desired_phase::close);
+  }
+}
+
+TEST_CASE("a run in which nobody was placed is forgotten with its nodes") {
+  run_story story(keeping());
+  fake_node& only = story.joined("a", nodes_of(2, 2));
+  REQUIRE(story.kept);
+  story.goodbye(only);
+  CHECK_FALSE(story.kept);
+  CHECK(story.machine().forgettable(story.now));
+}
+
+TEST_CASE("the next daemon keeps a round whose members all come back, and its budget") {
+  run_story story(keeping(open_record()));
+  fake_node& a = survivor(story, "a", 0);
+  fake_node& b = survivor(story, "b", 1);
+  story.connect(a);
+  story.connect(b);
+  CHECK(story.view().phase == run_phase::running);
+  CHECK(story.view().round == 3);
+  CHECK(story.view().restarts_used == 1);
+  story.fail(b, 1);
+  story.stop_all();
+  CHECK(story.view().restarts_used == 2);
+  CHECK(story.view().round == 17);  // who knew of a round after the third may have died
+}
+
+TEST_CASE("where all have died together, the same commands go on after the window") {
+  run_story story(keeping(open_record()));
+  fake_node& a = story.joined("a", nodes_of(2, 2));
+  story.joined("b", nodes_of(2, 2));
+  story.pass(9900ms);
+  CHECK(a.wanted.phase == desired_phase::wait);
+  story.pass(200ms);
+  CHECK(a.wanted.phase == desired_phase::prepare);
+  CHECK(a.wanted.instance == 42);
+  CHECK(a.wanted.round == 17);
+  CHECK(a.wanted.restarts_used == 1);
+  story.start_round();
+  CHECK(a.wanted.phase == desired_phase::run);
+  CHECK(story.kept->instance == 42);
+}
+
+TEST_CASE("an instance that had no round yet goes on at once") {
+  core::run_record record = open_record();
+  record.nodes = 0;
+  record.restarts_used = 0;
+  run_story story(keeping(record));
+  fake_node& only = story.joined("a", nodes_of(1, 1));
+  CHECK(only.wanted.phase == desired_phase::prepare);
+  CHECK(only.wanted.instance == 42);
+}
+
+TEST_CASE("fewer than were in its round wait until no worker of the others can live") {
+  core::run_record record = open_record();
+  record.gone_after = 60s;
+  run_story story(keeping(record));
+  fake_node& only = story.joined("a", nodes_of(1, 2));
+  SECTION("until then") {
+    story.pass(59s);
+    CHECK(only.wanted.phase == desired_phase::wait);
+    CHECK(story.why().find("an earlier life of this run") != std::string::npos);
+    CHECK(story.why().find("or for 2 nodes") != std::string::npos);
+    story.pass(1100ms);
+    CHECK(only.wanted.phase == desired_phase::prepare);
+    CHECK(only.wanted.round == 17);
+  }
+  SECTION("or for as many as there were") {
+    story.pass(20s);
+    story.joined("b", nodes_of(1, 2));
+    CHECK(only.wanted.phase == desired_phase::prepare);
+  }
+  SECTION("or for one of them, who knows what is on") {
+    story.pass(20s);
+    fake_node& late = survivor(story, "b", 1);
+    late.greeting.settings = nodes_of(1, 2);
+    story.connect(late);
+    CHECK(story.view().instance != 43);
+    story.pass(11s);
+    CHECK(late.wanted.phase == desired_phase::stop);
+    CHECK(late.wanted.instance == 42);
+  }
+}
+
+TEST_CASE("an instance that nobody comes back to is lost") {
+  run_story story(keeping(open_record()));
+  story.pass(9min + 59s);
+  CHECK_FALSE(story.machine().forgettable(story.now));
+  story.pass(2s);
+  CHECK(story.view().phase == run_phase::closed);
+  REQUIRE(story.kept->end);
+  CHECK(story.kept->end->exit_code == 1);
+  CHECK(story.kept->end->text.find("lost: ") == 0);
+  fake_node& next = story.joined("a", nodes_of(1, 1));
+  CHECK(next.wanted.phase == desired_phase::prepare);
+  CHECK(next.wanted.instance != 42);
+  CHECK(next.wanted.restarts_used == 0);
+}
+
+TEST_CASE("a run that was over is over for who belongs to it, and new for others") {
+  run_story story(keeping(closed_record(0)));
+  SECTION("one that was not told") {
+    fake_node& late = survivor(story, "a", 0);
+    late.state.phase = member_phase::succeeded;
+    story.connect(late);
+    CHECK(late.wanted.phase == desired_phase::close);
+    CHECK(late.wanted.exit_code == 0);
+    CHECK(late.wanted.text == "how it ended");
+  }
+  SECTION("a new command") {
+    fake_node& next = story.joined("a", nodes_of(1, 1));
+    CHECK(next.wanted.phase == desired_phase::prepare);
+    CHECK(next.wanted.instance == 100);
+    CHECK(next.wanted.restarts_used == 0);
+    CHECK(story.kept->instance == 100);
+  }
+  SECTION("nobody, for an hour") {
+    story.pass(59min);
+    CHECK_FALSE(story.machine().forgettable(story.now));
+    story.pass(1min);
+    CHECK(story.machine().forgettable(story.now));
+  }
+}
+
+TEST_CASE("after an end that left nodes behind, the next instance waits for them") {
+  core::run_record record = closed_record(130);
+  record.nodes = 2;
+  record.gone_after = 60s;
+  run_story story(keeping(record));
+  fake_node& next = story.joined("a", nodes_of(1, 1));
+  CHECK(next.wanted.phase == desired_phase::wait);
+  story.pass(61s);
+  CHECK(next.wanted.phase == desired_phase::prepare);
+}
+
+TEST_CASE("agents know better than an old copy of the journal") {
+  run_story story(keeping(open_record()));
+  fake_node& a = survivor(story, "a", 0);
+  fake_node& b = survivor(story, "b", 1);
+  for (fake_node* const who : {&a, &b}) {
+    who->state.instance = 43;
+    who->state.round = 30;
+    who->state.restarts_used = 2;
+    story.connect(*who);
+  }
+  CHECK(story.view().phase == run_phase::running);
+  CHECK(story.view().instance == 43);
+  CHECK(story.view().round == 30);
+  CHECK(story.view().restarts_used == 2);
+  CHECK(story.kept->instance == 43);
+  CHECK(story.kept->rounds_reserved > 30);
+}
