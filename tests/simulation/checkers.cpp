@@ -89,12 +89,12 @@ void checkers::check_ranks_in_role(const worker_group& group, round_record& roun
 
 // ---- rounds ------------------------------------------------------------------------------------
 
-// When the daemon dies together with everybody whom it had told of a round, or of a charge, nobody
-// knows of it any more: that takes a journal.
+// When the daemon dies together with everybody whom it had told of a round, or of a charge, only a
+// journal knows of it.
 bool checkers::is_known(const worker_group& group, const round_record& round,
                         const std::function<bool(const agent&)>& was_told) const {
   const daemon* const here = world_.daemon_of(group.told_by);
-  if (here == nullptr || here->index == round.started_by) return true;
+  if (world_.strict().journal || here == nullptr || here->index == round.started_by) return true;
   const std::set<session_id> heard = here->sessions_joined();
   return std::any_of(world_.agents().begin(), world_.agents().end(), [&](const auto& each) {
     return each->alive() && heard.contains(each->session()) && was_told(*each);
@@ -150,6 +150,8 @@ void checkers::group_started(const std::shared_ptr<worker_group>& group) {
   instance_record& instance = instances_[group->instance];
   if (instance.closed && instance.closed_by == group->told_by && !group->owner->went_on_at())
     return violated(*group, "closed: workers started in a closed instance");
+  if (instance.told_success && !group->owner->went_on_at())
+    return violated(*group, "journal: workers started in an instance that is over and well");
   if (instance.order == 0) {
     instance.order = ++instances_begun_;
     instance.begun_by = group->told_by;

@@ -9,6 +9,9 @@
 //   success      after a round whose members all said that they succeeded there is no other, and
 //                they leave with 0
 //   progress     workers are taken down only when something has gone wrong lately
+//   journal      where it is kept well: no number is given to two rounds, restarts never fall, and
+//                nothing starts in an instance that somebody was told is over and well, whoever
+//                died
 //
 // Excused, and counted: workers that no signal ends (D state), and those of an agent or host that
 // stands still, until it has gone on for two heartbeats, or an isolation limit if its clock stood
@@ -45,7 +48,7 @@ struct strictness {
   bool orphans_end = false;
   // A round of which every member was heard to have succeeded is the last one.
   bool success_ends = false;
-  // A daemon knows of the instances of earlier ones: that takes a journal.
+  // A daemon knows what earlier ones have given away: that takes a journal.
   bool journal = false;
 };
 extern const strictness promised;
@@ -67,6 +70,7 @@ class checkers {
   void start_failed(instance_id instance, round_number round);  // said so, e.g. too slow
   void worker_failed(const worker_group& group);  // by itself: its agent had not stopped it
   void agent_left(const agent& who);
+  void order_sent(const daemon& by, const desired& order);
   void round_stopped(instance_id instance, round_number round, std::uint64_t by);  // which daemon
   void success_heard(session_id who, const status& news, std::uint64_t by);
   void went_on(const process& which);                  // after standing still
@@ -114,6 +118,10 @@ class checkers {
     std::set<int> exit_codes;     // more than one where it is known later that all had succeeded
     std::uint64_t faults_at_close = 0;
     std::set<session_id> present;
+    // What daemons that keep a journal have told anybody.
+    std::map<round_number, assignment> rounds_given;
+    std::uint32_t restarts_told = 0;
+    bool told_success = false;
   };
 
   void check_ranks(const worker_group& group, round_record& round, bool first);

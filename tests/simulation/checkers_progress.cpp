@@ -2,6 +2,7 @@
 // without a reason.
 #include "tests/simulation/agent.hpp"
 #include "tests/simulation/checkers.hpp"
+#include "tests/simulation/daemon.hpp"
 #include "tests/simulation/world.hpp"
 
 #include <algorithm>
@@ -33,11 +34,36 @@ void checkers::success_heard(session_id who, const status& news, std::uint64_t b
 void checkers::check_success(const worker_group& group, const instance_record& instance) {
   if (!world_.strict().success_ends || group.owner->went_on_at()) return;
   for (const auto& [number, round] : instance.rounds) {
-    // Where all who succeeded have left, and their daemon has died, a journal must know it.
-    const bool knows = world_.strict().journal || round.success_heard_by.contains(group.told_by);
+    const bool knows = round.success_heard_by.contains(group.told_by);
     if (number < group.round && round.succeeded_all() && knows)
       return violated(group, "success: a round follows one that has succeeded");
   }
+}
+
+// ---- what a journal keeps ----------------------------------------------------------------------
+
+void checkers::order_sent(const daemon& by, const desired& order) {
+  if (!world_.strict().journal || order.instance == 0) return;
+  instance_record& instance = instances_[order.instance];
+  const std::string which =
+      " (daemon " + std::to_string(by.index) + ", round " + std::to_string(order.round) + ")";
+  if (order.phase == desired_phase::close) {
+    const bool is_over =
+        by.has_closed(order.instance) || (instance.closed && instance.closed_by == by.index);
+    if (is_over && order.exit_code == 0) instance.told_success = true;
+  }
+  if (order.phase != desired_phase::run || !order.place) return;
+  if (order.restarts_used < instance.restarts_told)
+    world_.violated("journal: restarts fall from " + std::to_string(instance.restarts_told) +
+                    " to " + std::to_string(order.restarts_used) + which);
+  instance.restarts_told = std::max(instance.restarts_told, order.restarts_used);
+  const auto [given, is_new] = instance.rounds_given.try_emplace(order.round, *order.place);
+  const assignment& first = given->second;
+  if (is_new) return;
+  if (first.group_world_size != order.place->group_world_size ||
+      first.master_port != order.place->master_port ||
+      first.leader_node != order.place->leader_node)
+    world_.violated("journal: a number is given to two rounds" + which);
 }
 
 // ---- progress ----------------------------------------------------------------------------------

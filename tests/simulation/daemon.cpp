@@ -23,11 +23,34 @@ void daemon::begin() {
   const duration window = recovers ? world_.settings().timing.recovery_window : duration::zero();
   core::daemon_options options;
   options.version = "sim";
+  options.began = local_now();
   options.recovery_until = local_now() + window;
+  open_journal(options);
   machine_.emplace(std::move(options));
   sweep_ = local_now() + 1s;
   world_.net().listen(*this, host_.id, daemon_port);
   arm();
+}
+
+// One that finds its disk silent goes on without a journal.
+void daemon::open_journal(core::daemon_options& options) {
+  state_folder* const folder = world_.folder_of(host_);
+  if (folder == nullptr || folder->hangs(world_.now())) return;
+  journal_ = std::make_unique<journal>(world_, *this, *folder);
+  options.keeps_records = true;
+  options.recovery_until = options.began + world_.settings().timing.recovery_window;
+  if (world_.mutation().journal_is_ignored) return;
+  for (const auto& [run_id, record] : folder->found())
+    options.remembered.push_back(record);
+}
+
+void daemon::close_journal() {
+  if (journal_) journal_->end(false);
+}
+
+void daemon::die() {
+  process::die();
+  if (journal_) journal_->end(true);
 }
 
 std::string daemon::why() const {
@@ -45,6 +68,16 @@ std::set<session_id> daemon::sessions_joined() const {
   for (const auto& [id, each] : peers_)
     if (each.session) sessions.insert(each.session);
   return sessions;
+}
+
+bool daemon::has_closed(instance_id instance) const {
+  bool found = false;
+  machine_->each_run(0, [&](const core::run& each) {
+    if (each.phase() != run_phase::closed) return true;
+    found = each.view(local_now(), 0, 0).instance == instance;
+    return !found;
+  });
+  return found;
 }
 
 session_id daemon::session_of(connection_id which) const {
@@ -129,6 +162,10 @@ void daemon::step(const core::daemon_event& event) {
   arm();
 }
 
+void daemon::step_unchanged(const core::daemon_event& event, core::daemon_effects& effects) {
+  machine_->step(event, local_now(), effects);
+}
+
 // And again where it is known later that all had succeeded.
 void daemon::tell_of_closed_runs() {
   std::vector<core::run_view> fresh;
@@ -167,6 +204,8 @@ void daemon::apply(const core::daemon_effects& effects) {
     } else if (const auto* limit = std::get_if<core::limit_stall>(&effect)) {
       const auto found = peers_.find(limit->connection);
       if (found != peers_.end()) found->second.stall_limit = limit->limit;
+    } else if (const auto* change = std::get_if<core::keep_record>(&effect)) {
+      if (journal_) journal_->keep(*change);
     } else {
       world_.trace([&] { return "daemon note: " + std::get<core::daemon_note>(effect).text; });
     }

@@ -1,11 +1,13 @@
-// A simulated daemon: core::daemon, as server/service has it, over simulated sockets. It remembers
-// nothing of an earlier daemon. One that is embedded lives in an agent's process, on a
-// thread of its own: it stands still and ends with that process, not with that agent's loop.
+// A simulated daemon: core::daemon, as server/service has it, over simulated sockets. Of an earlier
+// daemon it remembers what its journal has kept; without one, nothing. One that is embedded lives
+// in an agent's process, on a thread of its own: it stands still and ends with that process, not
+// with that agent's loop.
 //
 // Thread rule: one thread. Ownership: the world owns it.
 #pragma once
 
 #include "rendezvous/core/daemon.hpp"
+#include "tests/simulation/journal.hpp"
 #include "tests/simulation/process.hpp"
 
 #include <map>
@@ -27,6 +29,9 @@ class daemon final : public process {
   daemon(world& in, host& on, agent* inside = nullptr);
 
   void begin();
+  void step(const core::daemon_event& event);
+  // Past the mutant; what comes of it is added to `effects`.
+  void step_unchanged(const core::daemon_event& event, core::daemon_effects& effects);
   void operator_stops();
   // Its agent leaves: the process lasts until nobody is connected, or for `limit`.
   void linger(duration limit);
@@ -35,6 +40,8 @@ class daemon final : public process {
   const core::run* run(const std::string& run_id = "train") const { return machine_->find(run_id); }
   std::string why() const override;
   std::set<session_id> sessions_joined() const;
+  // It has closed that instance, or knows that an earlier one has.
+  bool has_closed(instance_id instance) const;
   // Somebody of that instance had spoken to it before it placed anybody of the other one.
   bool knew_of(instance_id instance, instance_id placed) const;
   // The newest round of it that it has chosen, or heard of.
@@ -43,6 +50,8 @@ class daemon final : public process {
   session_id session_of(connection_id which) const;
   std::uint64_t index = 0;
 
+  void close_journal();  // on its way out
+  void die() override;
   void on_accepted(connection& from, int end, std::uint16_t port) override;
   void on_dialed(std::uint64_t, connection&, int) override {}
   void on_dial_failed(std::uint64_t, const std::string&) override {}
@@ -56,10 +65,10 @@ class daemon final : public process {
     duration stall_limit{};
   };
 
+  void open_journal(core::daemon_options& options);
   void hear(const status& said);
   void on_wake() override;
   void on_late(duration by) override;
-  void step(const core::daemon_event& event);
   void tell_of_closed_runs();
   void end_when_alone(moment limit);
   void apply(const core::daemon_effects& effects);
@@ -68,6 +77,7 @@ class daemon final : public process {
 
   agent* const inside_;
   std::optional<core::daemon> machine_;  // from `begin` on
+  std::unique_ptr<journal> journal_;
   time_point sweep_;
   std::map<std::string, std::optional<int>> closed_with_;  // by run id: the last told of
   std::map<connection_id, peer> peers_;

@@ -51,6 +51,7 @@ std::string play_family(const std::string& test, std::uint64_t count,
     total.lasted += result.lasted;
     total.overlaps_excused += result.overlaps_excused;
     total.overlaps_unknown += result.overlaps_unknown;
+    total.folders_tampered += result.folders_tampered;
     total.until_running = std::max(total.until_running, result.until_running);
     if (result.violation.empty()) continue;
     ++failures;
@@ -62,13 +63,15 @@ std::string play_family(const std::string& test, std::uint64_t count,
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   std::printf(
       "%-44s %7llu schedules in %6.1f s, %5.0f h simulated, %9llu messages, %7llu rounds, "
-      "%llu excused overlaps, %llu unknown instances, slowest recovery %s\n",
+      "%llu excused overlaps, %llu unknown instances, %llu journals tampered with, slowest "
+      "recovery %s\n",
       test.c_str(), static_cast<unsigned long long>(played), seconds,
       std::chrono::duration<double>(total.lasted).count() / 3600,
       static_cast<unsigned long long>(total.messages),
       static_cast<unsigned long long>(total.rounds),
       static_cast<unsigned long long>(total.overlaps_excused),
       static_cast<unsigned long long>(total.overlaps_unknown),
+      static_cast<unsigned long long>(total.folders_tampered),
       ddprun::to_text(std::chrono::round<std::chrono::seconds>(total.until_running)).c_str());
   std::fflush(stdout);
   return report;
@@ -124,6 +127,33 @@ schedule quiet_schedule(std::uint64_t seed, std::uint32_t nodes) {
   timing.settle = 200ms;
   timing.orphan_limit = 20s;
   made.heal_at = 2s;
+  return made;
+}
+
+schedule embedded_schedule(std::uint64_t seed) {
+  schedule made = random_schedule(seed);
+  made.embedded = made.options.embeds = true;
+  random_source random = random_source(seed).fork(21);
+  for (fault& each : made.faults)
+    if (random.chance(50)) each.host = 1;
+  return made;
+}
+
+schedule beside_an_agent(std::uint64_t seed) {
+  schedule made = random_schedule(seed);
+  made.options.embeds = true;
+  made.daemon_on_first_host = true;
+  random_source random = random_source(seed).fork(22);
+  for (fault& each : made.faults) {
+    if (random.chance(40)) each.host = 1;
+    if (random.chance(20)) each.kind = fault_kind::kill_daemon;
+  }
+  return made;
+}
+
+schedule with_journal(schedule made, journal_kind kind) {
+  made.options.journal = kind;
+  made.options.strict.journal = kind == journal_kind::kept;
   return made;
 }
 

@@ -39,4 +39,15 @@ fault fault_of(fault_kind kind, moment at, std::uint32_t host, duration length =
 // `nodes` of two workers; five seconds of node_timeout, a heartbeat a second, short graces.
 schedule quiet_schedule(std::uint64_t seed, std::uint32_t nodes);
 
+// Random faults on agents of which the first hosts the daemon. Its host is hit as often as all
+// others together.
+schedule embedded_schedule(std::uint64_t seed);
+
+// A daemon of its own on the first agent's host: while it is dead, an agent that starts there
+// brings one.
+schedule beside_an_agent(std::uint64_t seed);
+
+// Its daemons keep one; where it is kept well, the checkers insist on what that promises.
+schedule with_journal(schedule made, journal_kind kind);
+
 }  // namespace ddprun::simulation

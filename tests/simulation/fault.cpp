@@ -47,6 +47,8 @@ constexpr fault_row table[] = {
     {fault_kind::stuck_worker, "stuck_worker", 0},
     {fault_kind::deaf, "deaf", 0},
     {fault_kind::move_daemon, "move_daemon", 0},
+    {fault_kind::kill_all, "kill_all", 0},
+    {fault_kind::kill_knowing, "kill_knowing", 0},
 };
 
 }  // namespace

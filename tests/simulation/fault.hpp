@@ -45,6 +45,9 @@ enum class fault_kind {
   deaf,          // an agent that heartbeats and obeys nobody
   move_daemon,   // a new one on `host`, where the name points now; the old one is cut off for
                  // `length`, or, `value` 1, gets SIGSTOP for so long, or, 2, goes on
+  kill_all,      // daemon and agents, by SIGKILL or, `value` 1, power; the same commands are given
+                 // again after `length`, but where a bit of `mask` and the next one are set
+  kill_knowing,  // the same of the daemon and those agents that know the newest round
 };
 
 struct fault {

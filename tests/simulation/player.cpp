@@ -127,6 +127,7 @@ outcome player::run() {
   result.rounds = world_.checks().rounds_started();
   result.overlaps_excused = world_.checks().overlaps_excused();
   result.overlaps_unknown = world_.checks().overlaps_unknown();
+  result.folders_tampered = world_.folders_tampered();
   return result;
 }
 

@@ -30,6 +30,7 @@ class player {
   void apply(const fault& each);
   void cut(const fault& each);
   void end_processes(const fault& each);
+  void end_together(const fault& each);
   void stand_still(const fault& each);
   void ill_workers(const fault& each);
   void break_connections(const fault& each);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <vector>
 
 namespace ddprun::simulation {
 
@@ -113,6 +114,35 @@ void player::end_processes(const fault& each) {
   if (each.length > 0ms) start_again(host_at(each.host), each.length);
 }
 
+void player::end_together(const fault& each) {
+  daemon* const here = world_.current_daemon();
+  std::vector<agent*> dying;
+  round_number newest = 0;
+  for (const auto& one : world_.agents()) {
+    if (!one->alive() || one->left()) continue;
+    round_number known = 0;
+    const core::run* const of = here ? here->run(one->greeting().run_id) : nullptr;
+    if (each.kind == fault_kind::kill_knowing && of != nullptr) {
+      for (const auto& [by, round] : one->told(of->view({}, 0, 0).instance).rounds)
+        known = std::max(known, round);
+    }
+    if (known > newest) dying.clear();
+    newest = std::max(newest, known);
+    if (known == newest) dying.push_back(one.get());
+  }
+  const bool by_power = each.value == 1;
+  by_power ? world_.lose_power(*daemon_host_) : world_.kill_daemon();
+  for (agent* const one : dying)
+    by_power ? world_.lose_power(one->where()) : world_.kill_agent(*one);
+  host* const daemons = daemon_host_;
+  world_.time().after(each.length, [=, this] { world_.give_power(*daemons); });
+  if (!plan_.embedded) start_daemon_again(each.length + 1ms);
+  for (agent* const one : dying) {
+    const bool stays_away = (each.mask >> one->where().id % 32 & 3) == 3;
+    if (!stays_away) start_again(one->where(), each.length + world_.random().between(2ms, 300ms));
+  }
+}
+
 void player::stand_still(const fault& each) {
   if (each.kind == fault_kind::stop_agent || each.kind == fault_kind::block_agent) {
     agent* const target = agent_on(each.host);
@@ -171,6 +201,9 @@ void player::apply(const fault& each) {
     case fault_kind::lose_power:
     case fault_kind::kill_daemon:
       return end_processes(each);
+    case fault_kind::kill_all:
+    case fault_kind::kill_knowing:
+      return end_together(each);
     case fault_kind::stop_agent:
     case fault_kind::block_agent:
     case fault_kind::freeze_host:

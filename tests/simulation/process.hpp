@@ -63,7 +63,7 @@ class process {
   std::optional<moment> went_on_at() const { return went_on_at_; }
 
   // The process is gone, however it went; its sockets are the network's business.
-  void die();
+  virtual void die();
 
   // What the network reports. `end` is this process's side of the connection.
   virtual void on_accepted(connection& from, int end, std::uint16_t port) = 0;

@@ -111,6 +111,8 @@ std::string to_text(const schedule& plan) {
       "--seed=" + std::to_string(plan.options.seed) + ": " + std::to_string(plan.nodes) + " nodes";
   for (const auto& [name, value] : to_named_values(plan.options.settings))
     text += ", " + name + " " + value;
+  if (plan.options.journal != journal_kind::none)
+    text += std::string(", journal ") + to_text(plan.options.journal);
   if (plan.roles > 1) text += ", " + std::to_string(plan.roles) + " roles";
   text += "\n";
   for (const fault& each : plan.faults)

@@ -48,6 +48,7 @@ struct outcome {
   std::uint64_t rounds = 0;
   std::uint64_t overlaps_excused = 0;
   std::uint64_t overlaps_unknown = 0;
+  std::uint64_t folders_tampered = 0;
 };
 
 schedule random_schedule(std::uint64_t seed);

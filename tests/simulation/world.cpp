@@ -14,7 +14,8 @@ world::world(world_options options)
     : options_(std::move(options)),
       random_(options_.seed),
       network_(*this, random_.fork(1)),
-      checkers_(*this) {}
+      checkers_(*this),
+      journal_random_(random_.fork(2)) {}
 
 world::~world() = default;
 
@@ -124,6 +125,23 @@ std::optional<host_id> world::host_of_address(const std::string& address, host_i
   return id;
 }
 
+state_folder* world::folder_of(const host& where) {
+  if (options_.journal == journal_kind::none) return nullptr;
+  const auto found = folders_.find(where.id);
+  if (found != folders_.end()) return &found->second;
+  return &folders_
+              .try_emplace(where.id, options_.journal, options_.slow_disk_percent,
+                           journal_random_.fork(100 + where.id))
+              .first->second;
+}
+
+std::uint64_t world::folders_tampered() const {
+  std::uint64_t count = 0;
+  for (const auto& [on, folder] : folders_)
+    count += folder.tampered();
+  return count;
+}
+
 std::size_t world::agents_here(const std::string& run_id) const {
   return static_cast<std::size_t>(
       std::count_if(agents_.begin(), agents_.end(), [&](const auto& each) {
@@ -180,13 +198,15 @@ void world::note_failed_start(const payload& message) {
   }
 }
 
-void world::note_stop(const connection& over, const payload& message) {
+void world::note_order(const connection& over, const payload& message) {
   const auto* word = std::get_if<std::shared_ptr<const daemon_message>>(&message);
   if (word == nullptr) return;
   const auto* order = std::get_if<desired>(word->get());
-  if (order != nullptr && order->phase == desired_phase::stop)
-    checkers_.round_stopped(order->instance, order->round,
-                            static_cast<const daemon*>(over.ends[1].owner)->index);
+  if (order == nullptr) return;
+  const auto& by = *static_cast<const daemon*>(over.ends[1].owner);
+  checkers_.order_sent(by, *order);
+  if (order->phase == desired_phase::stop)
+    checkers_.round_stopped(order->instance, order->round, by.index);
 }
 
 void world::note_answer(const connection& over, const payload& message) {
@@ -202,7 +222,7 @@ void world::message_sent(const connection& over, int end, const parcel& message)
     return "#" + std::to_string(over.id) + (end == 0 ? " -> " : " <- ") + to_text(*message.content);
   });
   note_failed_start(*message.content);
-  note_stop(over, *message.content);
+  note_order(over, *message.content);
   note_answer(over, *message.content);
   if (on_sent) on_sent(over, end, message);
 }

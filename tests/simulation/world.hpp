@@ -10,6 +10,7 @@
 #include "tests/simulation/agent.hpp"
 #include "tests/simulation/checkers.hpp"
 #include "tests/simulation/daemon.hpp"
+#include "tests/simulation/journal.hpp"
 #include "tests/simulation/network.hpp"
 #include "tests/simulation/random_source.hpp"
 #include "tests/simulation/timeline.hpp"
@@ -33,6 +34,8 @@ struct mutant {
   std::function<bool(agent&, core::member_event&)> member_event;
   std::function<void(agent&, const core::member_event&, core::member_effects&)> member_effects;
   bool queues_replace = true;
+  bool journal_reports_early = false;  // before it has written
+  bool journal_is_ignored = false;     // what it has kept is given to nobody
 };
 
 // How workers behave; drawn from the seed by most scenarios.
@@ -55,8 +58,10 @@ struct world_options {
   mutant mutation;
   unsigned double_percent = 0;         // of the statuses the daemon reads twice
   bool first_daemon_recovers = false;  // waits for agents of an earlier daemon; later ones always
-  bool embeds = false;             // an agent on the endpoint's host hosts a daemon where none is
-  bool embedded_recovers = true;   // and that waits for agents of an earlier daemon, too
+  bool embeds = false;            // an agent on the endpoint's host hosts a daemon where none is
+  bool embedded_recovers = true;  // and that waits for agents of an earlier daemon, too
+  journal_kind journal = journal_kind::none;
+  unsigned slow_disk_percent = 3;  // of the writes of a journal take up to 900 ms
   std::uint64_t window_most = 16;  // messages under way on a connection: 1 to so many
   strictness strict = promised;
   std::uint64_t events_most = 1'000'000;
@@ -147,6 +152,10 @@ class world {
   bool has_daemon_at_endpoint() const;
   const std::string& endpoint_address() const { return endpoint_address_; }
   std::optional<host_id> host_of_address(const std::string& address, host_id from) const;
+  // Of the daemons there; null: they keep nothing.
+  state_folder* folder_of(const host& where);
+  // By how often somebody deleted a folder, or put an old copy back.
+  std::uint64_t folders_tampered() const;
   // Alive, neither leaving nor asked to, and able to run workers.
   std::size_t agents_here(const std::string& run_id = "train") const;
 
@@ -189,7 +198,7 @@ class world {
   daemon& add_daemon(host& on, agent* inside);
   void trace_line(const std::string& text);
   void note_failed_start(const payload& message);
-  void note_stop(const connection& over, const payload& message);
+  void note_order(const connection& over, const payload& message);
   void note_answer(const connection& over, const payload& message);
   void on_host(host& which, duration delay, std::function<void()> what);
   void end_worker(worker_group& group, std::size_t index, bool success, cause_class kind, int code);
@@ -206,6 +215,8 @@ class world {
   std::vector<std::unique_ptr<agent>> agents_;
   std::vector<std::unique_ptr<daemon>> daemons_;
   std::vector<std::unique_ptr<guardian>> guardians_;
+  random_source journal_random_;
+  std::map<host_id, state_folder> folders_;
   std::set<host_id> services_to_fail_;
   std::set<host_id> starts_to_fail_;
   std::map<host_id, std::pair<duration, bool>> starts_to_stall_;

@@ -14,7 +14,10 @@ void world::kill_agent(agent& which) {
   which.die();
   anyone_died_ = true;
   network_.process_died(which, false);
-  if (which.hosted != nullptr) daemon_exits(*which.hosted);
+  if (which.hosted != nullptr && which.hosted->alive()) {
+    which.hosted->die();
+    network_.process_died(*which.hosted, false);
+  }
   guardians_.push_back(std::make_unique<guardian>(*this, which.where(), which));
   guardians_.back()->begin();
 }

@@ -269,6 +269,7 @@ void world::agent_exits(agent& who) {
 void world::daemon_exits(daemon& which) {
   if (!which.alive()) return;
   trace([&] { return "daemon " + std::to_string(which.index) + " ends"; });
+  which.close_journal();
   which.die();
   network_.process_died(which, false);
 }
