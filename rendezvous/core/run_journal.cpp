@@ -59,8 +59,10 @@ void run::state::begin_instance(instance_id fresh) {
   rounds_reserved = before.rounds_reserved;
   nodes_placed = before.nodes;
   placed_gone_after = before.gone_after;
-  // Its members may still come, until others are placed.
-  is_found = before.nodes != 0;
+  // Its members may still come, until others are placed: whatever round they name is more than is
+  // known here, also of an old copy that says that there was none.
+  round = options.first_round - 1;
+  is_found = true;
   note(note_level::info,
        "nobody has come back who was in it: the run goes on from what was kept, with " +
            std::to_string(restarts_used) + " restarts used and rounds above " +

@@ -191,6 +191,33 @@ std::string nobody_again(std::uint64_t seed) {
   return (is_old ? "the lost instance goes on " : "") + all.in().violation();
 }
 
+// A newcomer is here first, when the window is over: those who run come back and run on.
+std::string late_again(std::uint64_t seed) {
+  schedule plan = with_journal(quiet_schedule(seed, 2), journal_kind::kept);
+  plan.options.settings.nodes_min = 1;
+  plan.options.settings.spares_max = 1;
+  world in(plan.options);
+  for (int index = 0; index < 4; ++index)
+    in.add_host();
+  in.start_daemon(in.host_at(0));
+  in.start_agent(in.host_at(1));
+  in.start_agent(in.host_at(2));
+  if (!in.run_until_true([&] { return in.checks().any_full(2); }, slack)) return "no round";
+  in.run_for(3s);
+  in.kill_daemon();
+  for (host_id on = 1; on <= 2; ++on) {
+    in.net().set_silent(on, 0, true);
+    in.net().set_silent(0, on, true);
+  }
+  in.start_daemon(in.host_at(0));
+  in.start_agent(in.host_at(3));
+  in.run_for(plan.options.settings.timing.recovery_window * 51 / 50 + 1s);
+  in.heal_everything();
+  in.run_for(5s);
+  if (!in.checks().any_full(2)) return "nobody runs " + in.violation();
+  return differs("rounds", in.checks().rounds_started(), 1) + in.violation();
+}
+
 std::string every(const std::function<std::string(std::uint64_t)>& play_one, std::uint64_t count) {
   if (std::getenv("DDPRUN_SIMULATION_SEED") != nullptr)
     return play_one(number_from("DDPRUN_SIMULATION_SEED", 0));
@@ -209,6 +236,10 @@ TEST_CASE("all die together and as many come again: the instance goes on after t
 
 TEST_CASE("fewer come again: the instance goes on when no worker of the others can live") {
   REQUIRE(every(fewer_again, 100) == "");
+}
+
+TEST_CASE("a round that comes back late goes on where only newcomers wait") {
+  REQUIRE(every(late_again, 50) == "");
 }
 
 TEST_CASE("a run that is new to a daemon with a journal starts at once") {

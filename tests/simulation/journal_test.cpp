@@ -83,6 +83,13 @@ schedule kept(schedule made) {
   return with_journal(std::move(made), journal_kind::kept);
 }
 
+schedule tampered(schedule made) {
+  const journal_kind kinds[] = {journal_kind::lost, journal_kind::rolled_back,
+                                journal_kind::failing};
+  const journal_kind kind = kinds[made.options.seed / 3 % 3];
+  return with_journal(std::move(made), kind);
+}
+
 }  // namespace
 
 TEST_CASE("random faults with a journal") {
@@ -113,6 +120,12 @@ TEST_CASE("the hosting agent dies while another node is cut off") {
 TEST_CASE("a daemon with a journal dies after each single message") {
   REQUIRE(play_family("a daemon with a journal dies after each single message", 12 * 150,
                       [](std::uint64_t seed) { return kept(at_each_message(seed)); }) == "");
+}
+
+TEST_CASE("all who know die and the journal is tampered with") {
+  REQUIRE(play_family("all who know die and the journal is tampered with", 3000,
+                      [](std::uint64_t seed) { return tampered(with_ends(one_of(seed), 63)); }) ==
+          "");
 }
 
 }  // namespace ddprun::simulation
