@@ -101,7 +101,8 @@ bool checkers::is_known(const worker_group& group, const round_record& round,
   });
 }
 
-// Its number is given again; none of its workers may live.
+// Its number is given again; none of its workers may live, unless an old copy of the journal says
+// that none was ever started.
 void checkers::forget_unknown_round(const worker_group& group, instance_record& instance) {
   const auto found = instance.rounds.find(group.round);
   if (found == instance.rounds.end()) return;
@@ -114,7 +115,9 @@ void checkers::forget_unknown_round(const worker_group& group, instance_record& 
       return one.first < group.told_by && one.second >= group.round;
     });
   };
-  if (lives || is_known(group, found->second, was_told)) return;
+  if (is_known(group, found->second, was_told)) return;
+  if (lives && world_.folders_tampered() == 0) return;
+  if (lives) ++overlaps_unknown_;
   instance.rounds.erase(found);
   world_.forget_round(group.instance, group.round);
 }
