@@ -29,6 +29,10 @@ struct daemon_story {
         dropped[cut->connection] = true;
       } else if (const auto* limit = std::get_if<core::limit_stall>(&effect)) {
         stall_limits[limit->connection] = limit->limit;
+      } else if (const auto* asked = std::get_if<core::keep_record>(&effect)) {
+        asked->record ? void(kept[asked->run_id] = *asked->record)
+                      : void(kept.erase(asked->run_id));
+        last_record = asked->number;
       } else {
         notes.push_back(std::get<core::daemon_note>(effect).text);
       }
@@ -83,7 +87,17 @@ struct daemon_story {
   std::map<connection_id, bool> closed, dropped;
   std::map<connection_id, duration> stall_limits;
   std::vector<std::string> notes;
+  std::map<std::string, core::run_record> kept;
+  std::uint64_t last_record = 0;
 };
+
+core::daemon_options keeping() {
+  core::daemon_options options;
+  options.keeps_records = true;
+  options.began = time_point(1000h);
+  options.recovery_until = options.began + 10s;
+  return options;
+}
 
 }  // namespace
 
@@ -256,4 +270,72 @@ TEST_CASE("where there is no room, a new agent is refused, and one at work comes
   CHECK_FALSE(story.refusals.contains(again));
   CHECK(story.closed.contains(one));
   CHECK(story.machine.agent_count() == before);
+}
+
+TEST_CASE("each run waits for its own record, and is told when that is kept") {
+  daemon_story story(keeping());
+  const connection_id a = story.join("a");
+  const std::uint64_t first = story.last_record;
+  const connection_id b = story.join("b");
+  const std::uint64_t second = story.last_record;
+  REQUIRE(second > first);
+  CHECK(story.kept.size() == 2);
+  status news;
+  news.phase = member_phase::preparing;
+  news.service_port = news.master_port = 4000;
+  news.seq = news.round = 1;
+  for (const connection_id who : {a, b}) {
+    news.instance = story.orders.at(who).instance;
+    story.say(who, news);
+  }
+  CHECK(story.orders.at(a).phase == desired_phase::prepare);
+  story.step(core::records_kept{first});
+  CHECK(story.orders.at(a).phase == desired_phase::run);
+  CHECK(story.orders.at(b).phase == desired_phase::prepare);
+  story.step(core::records_kept{second});
+  CHECK(story.orders.at(b).phase == desired_phase::run);
+}
+
+TEST_CASE("the window is for the runs that were on, and for nobody else") {
+  core::daemon_options options = keeping();
+  core::run_record open;
+  open.run_id = "on";
+  open.instance = 7;
+  open.rounds_reserved = 16;
+  open.nodes = 1;
+  open.gone_after = open.lost_after = 600s;
+  core::run_record over = open;
+  over.run_id = "over";
+  over.nodes = 0;
+  over.end = core::run_end{0, "done"};
+  options.remembered = {open, over};
+  daemon_story story(options);
+  CHECK(story.machine.run_count() == 2);
+  CHECK(story.orders.at(story.join("new")).phase == desired_phase::prepare);
+  CHECK(story.orders.at(story.join("over")).phase == desired_phase::prepare);
+  const connection_id on = story.join("on");
+  CHECK(story.orders.at(on).phase == desired_phase::wait);
+  story.now += 10s;
+  story.step(core::time_passed{});
+  CHECK(story.orders.at(on).phase == desired_phase::prepare);
+  CHECK(story.orders.at(on).instance == 7);
+  CHECK(story.orders.at(on).round == 17);
+}
+
+TEST_CASE("a run that is forgotten is forgotten in the journal, too") {
+  daemon_story story(keeping());
+  const connection_id who = story.join("a");
+  story.step(core::records_kept{story.last_record});
+  story.succeed(who);
+  story.step(core::records_kept{story.last_record});
+  REQUIRE(story.orders.at(who).phase == desired_phase::close);
+  REQUIRE(story.kept.at("a").end);
+  story.say(who, goodbye{{5, who}});
+  story.now += 59min;
+  story.step(core::time_passed{});
+  CHECK(story.kept.size() == 1);
+  story.now += 2min;
+  story.step(core::time_passed{});
+  CHECK(story.kept.empty());
+  CHECK(story.machine.run_count() == 0);
 }

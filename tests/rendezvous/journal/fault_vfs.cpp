@@ -118,15 +118,38 @@ fault_vfs::~fault_vfs() {
 }
 
 void fault_vfs::fail_after(std::uint64_t calls, fault_kind kind) {
+  const std::lock_guard lock(mutex_);
   fails_at_ = calls_ + calls;
   kind_ = kind;
   armed_ = true;
   failed_ = false;
 }
 
+void fault_vfs::heal() {
+  const std::lock_guard lock(mutex_);
+  armed_ = false;
+  healed_.notify_all();
+}
+
+bool fault_vfs::has_failed() const {
+  const std::lock_guard lock(mutex_);
+  return failed_;
+}
+
+std::uint64_t fault_vfs::calls() const {
+  const std::lock_guard lock(mutex_);
+  return calls_;
+}
+
 int fault_vfs::judge(bool is_write) {
+  std::unique_lock lock(mutex_);
   const std::uint64_t number = calls_++;
   if (!armed_ || number < fails_at_) return SQLITE_OK;
+  if (kind_ == fault_kind::stall) {
+    failed_ = true;
+    healed_.wait(lock, [this] { return !armed_; });
+    return SQLITE_OK;
+  }
   const bool lasts = kind_ == fault_kind::from_there || kind_ == fault_kind::power;
   if (number > fails_at_ && !lasts) return SQLITE_OK;
   failed_ = true;
@@ -139,16 +162,20 @@ std::string fault_vfs::content_of(const std::string& path) {
 }
 
 void fault_vfs::wrote(const std::string& path, std::int64_t offset, std::string bytes) {
+  const std::lock_guard lock(mutex_);
   files_[path].since.push_back({offset, std::move(bytes), false});
 }
 void fault_vfs::truncated(const std::string& path, std::int64_t size) {
+  const std::lock_guard lock(mutex_);
   files_[path].since.push_back({size, {}, true});
 }
 void fault_vfs::synced(const std::string& path) {
+  const std::lock_guard lock(mutex_);
   files_[path] = {content_of(path), {}};
 }
 // A name that is gone stays gone: SQLite syncs the folder.
 void fault_vfs::deleted(const std::string& path) {
+  const std::lock_guard lock(mutex_);
   files_.erase(path);
 }
 

@@ -1,11 +1,14 @@
 // A file system for SQLite that fails at a chosen moment: one call, every call from then on, or the
 // power, when all that was not synced may be lost, kept, or torn.
 //
-// It stands before the system's own, on real files. One at a time.
+// It stands before the system's own, on real files. One at a time. Thread rule: any thread; but
+// `cut_power` and the destructor, when no file is open.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
@@ -19,6 +22,7 @@ enum class fault_kind {
   full_once,   // a write fails as on a full disk
   from_there,  // that and each further call fails
   power,       // as `from_there`; `cut_power` says what is left
+  stall,       // that and each further call waits until `heal`
 };
 
 class fault_vfs {
@@ -32,9 +36,9 @@ class fault_vfs {
 
   // The call after `calls` more of those that change something: write, sync, truncate, delete.
   void fail_after(std::uint64_t calls, fault_kind kind);
-  void heal() { armed_ = false; }
-  bool has_failed() const { return failed_; }
-  std::uint64_t calls() const { return calls_; }
+  void heal();
+  bool has_failed() const;
+  std::uint64_t calls() const;
 
   // Of each file what was synced, and of what came after it a random part.
   void cut_power(std::uint64_t seed);
@@ -60,6 +64,8 @@ class fault_vfs {
   static std::string content_of(const std::string& path);
 
   sqlite3_vfs* below_;
+  mutable std::mutex mutex_;
+  std::condition_variable healed_;
   std::map<std::string, file> files_;
   std::uint64_t calls_ = 0;
   std::uint64_t fails_at_ = 0;

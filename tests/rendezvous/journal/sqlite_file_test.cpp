@@ -2,6 +2,7 @@
 
 #include "tests/rendezvous/journal/fault_vfs.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <cstdlib>
 #include <filesystem>
@@ -16,26 +17,17 @@ using journal::open_failure;
 using journal::sqlite_file;
 using test::fault_kind;
 using test::fault_vfs;
+using folder = test::temporary_folder;
 
 namespace {
-
-struct folder {
-  folder() {
-    std::string name = std::filesystem::temp_directory_path() / "ddprun-journal-XXXXXX";
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~folder() { std::filesystem::remove_all(path); }
-  std::string path;
-};
 
 core::run_record record_of(const std::string& run_id, instance_id instance, round_number rounds) {
   core::run_record made;
   made.run_id = run_id;
   made.instance = instance;
   made.rounds_reserved = rounds;
-  made.nodes = static_cast<std::uint32_t>(rounds);
-  made.gone_after = std::chrono::microseconds(rounds);
+  made.nodes = static_cast<std::uint32_t>(rounds % 1000);
+  made.gone_after = std::chrono::microseconds(rounds % 1000);
   made.lost_after = std::chrono::hours(24 * 30);
   return made;
 }

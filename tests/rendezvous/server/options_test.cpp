@@ -27,14 +27,17 @@ daemon_options read(const std::vector<std::string>& arguments) {
 TEST_CASE("the daemon's options") {
   CHECK(read({}).port == 29400);
   CHECK(read({}).recovery_window == 10s);
-  const auto options = read({"--bind=::1", "--port", "0", "--port_file=p", "--log-level", "error",
-                             "--recovery-window", "0.5", "--store-memory", "3"});
+  const auto options =
+      read({"--bind=::1", "--port", "0", "--port_file=p", "--log-level", "error",
+            "--recovery-window", "0.5", "--store-memory", "3", "--state-dir", "/var/lib/x"});
   CHECK(options.bind_address == "::1");
   CHECK(options.port == 0);
   CHECK(options.port_file == "p");
   CHECK(options.log_level == note_level::error);
   CHECK(options.recovery_window == 500ms);
   CHECK(options.store_bytes_max == std::size_t{3} << 20);
+  CHECK(options.state_folder == "/var/lib/x");
+  CHECK_FALSE(read({}).state_folder);
   CHECK(read({"--help"}).what == daemon_options::action::help);
   CHECK(read({"--version"}).what == daemon_options::action::version);
 }
@@ -56,6 +59,7 @@ TEST_CASE("a mistake is one line that names it") {
   CHECK(problem_of({"--store-memory=0"}) == "--store-memory 0: is no size in MiB (1 to 1048576)");
   CHECK(problem_of({"--recovery-window=-1"}) ==
         "--recovery-window -1: is no time in seconds (0 to 86400)");
+  CHECK(problem_of({"--state-dir="}) == "--state-dir '': is no folder; \"none\" keeps nothing");
   CHECK(problem_of({"--recovery-window=nan"}) ==
         "--recovery-window nan: is no time in seconds (0 to 86400)");
 }

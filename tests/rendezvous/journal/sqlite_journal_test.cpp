@@ -1,0 +1,146 @@
+// A journal and its thread: what is said to whom when the disk is well, full, or does not answer.
+#include "rendezvous/journal/sqlite_journal.hpp"
+
+#include "tests/rendezvous/journal/fault_vfs.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/loop.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+using test::fault_kind;
+using test::fault_vfs;
+
+namespace {
+
+struct fixture {
+  test::temporary_folder at;
+  boost::asio::io_context io{1};
+  std::uint64_t persisted = 0;
+  std::vector<std::string> health;
+  std::unique_ptr<journal::sqlite_journal> kept;
+
+  explicit fixture(const char* vfs = nullptr, std::chrono::milliseconds patience = 60s) {
+    open(vfs, patience);
+  }
+
+  void open(const char* vfs, std::chrono::milliseconds patience) {
+    journal::sqlite_options options;
+    options.folder = at.path;
+    options.vfs = vfs;
+    options.patience = patience;
+    options.retry_interval = 1ms;
+    journal::open_failure failure;
+    kept = journal::sqlite_journal::open(io.get_executor(), options, handlers(), failure);
+    INFO(failure.problem);
+    REQUIRE(kept);
+  }
+
+  journal::handlers handlers() {
+    return {[this](std::uint64_t number) { persisted = number; },
+            [this](const std::string& problem) { health.push_back(problem); }};
+  }
+
+  static core::run_record record(const std::string& run_id, std::uint32_t restarts) {
+    core::run_record made;
+    made.run_id = run_id;
+    made.instance = 7;
+    made.restarts_used = restarts;
+    return made;
+  }
+
+  bool hears_of(std::uint64_t number) {
+    return test::run_until(io, [&] { return persisted >= number; });
+  }
+
+  std::vector<core::run_record> next_life() {
+    kept.reset();
+    open(nullptr, 60s);
+    return kept->take_loaded();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what is said to be kept is there in the next life") {
+  fixture f;
+  CHECK(f.kept->take_loaded().empty());
+  f.kept->keep(f.record("a", 1));
+  f.kept->keep(f.record("b", 1));
+  f.kept->keep(f.record("a", 2));
+  CHECK(f.kept->forget("b") == 4);
+  REQUIRE(f.hears_of(4));
+  CHECK(f.health.empty());
+  CHECK(f.next_life() == std::vector{f.record("a", 2)});
+}
+
+TEST_CASE("what was not said yet to be kept is tried once more at the end") {
+  fixture f;
+  f.kept->keep(f.record("a", 1));
+  CHECK(f.next_life() == std::vector{f.record("a", 1)});
+}
+
+TEST_CASE("a second daemon is told that the folder is taken") {
+  fixture f;
+  f.kept->keep(f.record("a", 1));
+  REQUIRE(f.hears_of(1));
+  journal::open_failure failure;
+  CHECK_FALSE(journal::in_folder(f.at.path)(f.io.get_executor(), f.handlers(), failure));
+  CHECK(failure.is_taken);
+  CHECK(failure.problem.find("in use by another daemon") != std::string::npos);
+}
+
+TEST_CASE("a disk that is full holds up nobody, and is written when it has room again") {
+  fault_vfs disk;
+  fixture f(fault_vfs::name);
+  f.kept->keep(f.record("a", 1));
+  REQUIRE(f.hears_of(1));
+  disk.fail_after(0, fault_kind::from_there);
+  f.kept->keep(f.record("a", 2));
+  f.kept->keep(f.record("b", 1));
+  REQUIRE(f.hears_of(3));
+  REQUIRE(f.health.size() == 1);
+  CHECK(f.health[0].find("cannot write " + f.at.path + "/journal.sqlite: disk I/O error") == 0);
+  disk.heal();
+  REQUIRE(test::run_until(f.io, [&] { return f.health.size() == 2; }));
+  CHECK(f.health[1].empty());
+  CHECK(f.next_life() == std::vector{f.record("a", 2), f.record("b", 1)});
+}
+
+TEST_CASE("a disk that does not answer is waited for once, and no longer than that") {
+  fault_vfs disk;
+  fixture f(fault_vfs::name, 200ms);
+  f.kept->keep(f.record("a", 1));
+  REQUIRE(f.hears_of(1));
+  disk.fail_after(0, fault_kind::stall);
+  f.kept->keep(f.record("a", 2));
+  REQUIRE(f.hears_of(2));
+  REQUIRE(f.health.size() == 1);
+  CHECK(f.health[0].find("has not answered for 200 ms") != std::string::npos);
+  f.kept->keep(f.record("a", 3));
+  REQUIRE(f.hears_of(3));
+  CHECK(f.health.size() == 1);
+  disk.heal();
+  REQUIRE(test::run_until(f.io, [&] { return f.health.size() == 2; }));
+  CHECK(f.next_life() == std::vector{f.record("a", 3)});
+}
+
+TEST_CASE("a folder that cannot be used is found out, and said, at the first write") {
+  fixture f;
+  f.kept.reset();
+  test::temporary_folder other;
+  journal::sqlite_options options;
+  std::filesystem::create_symlink("/dev/null", other.path + "/below");
+  options.folder = other.path + "/below";
+  options.retry_interval = 1ms;
+  journal::open_failure failure;
+  f.kept = journal::sqlite_journal::open(f.io.get_executor(), options, f.handlers(), failure);
+  if (!f.kept) {
+    CHECK(failure.problem.find("cannot") == 0);
+    return;
+  }
+  const std::uint64_t number = f.kept->keep(f.record("a", 1));
+  REQUIRE(f.hears_of(number));
+  REQUIRE(f.health.size() == 1);
+  CHECK(f.health[0].find(options.folder) != std::string::npos);
+}
