@@ -23,6 +23,8 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
     restarts_used = 0;
     rounds_reserved = 0;
   }
+  // What was reserved counts where the newest round is not known: below.
+  if (remembered) round_floor = 0;
   remembered.reset();
   instance = which;
   has_claims = false;

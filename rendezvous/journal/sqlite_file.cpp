@@ -197,15 +197,14 @@ bool sqlite_file::apply(const change& one) {
   sqlite3_stmt* const to = record ? keep_.get() : forget_.get();
   bool is_good = put(to, 1, run_id);
   if (record) {
-    is_good = is_good && put(to, 2, hexadecimal(record->instance)) &&
-              put(to, 3, record->rounds_reserved) &&
-              put(to, 4, std::uint64_t{record->restarts_used}) &&
-              (record->end ? sqlite3_bind_int(to, 5, record->end->exit_code)
-                           : sqlite3_bind_null(to, 5)) == SQLITE_OK &&
-              put(to, 6, record->end ? record->end->text : std::string()) &&
-              put(to, 7, std::uint64_t{record->nodes}) &&
-              put(to, 8, microseconds(record->gone_after)) &&
-              put(to, 9, microseconds(record->lost_after));
+    is_good =
+        is_good && put(to, 2, hexadecimal(record->instance)) &&
+        put(to, 3, record->rounds_reserved) && put(to, 4, std::uint64_t{record->restarts_used}) &&
+        (record->end ? sqlite3_bind_int(to, 5, record->end->exit_code)
+                     : sqlite3_bind_null(to, 5)) == SQLITE_OK &&
+        put(to, 6, record->end ? record->end->text : std::string()) &&
+        put(to, 7, std::uint64_t{record->nodes}) && put(to, 8, microseconds(record->gone_after)) &&
+        put(to, 9, microseconds(record->lost_after));
   }
   is_good = is_good && sqlite3_step(to) == SQLITE_DONE;
   return sqlite3_reset(to) == SQLITE_OK && is_good;

@@ -61,12 +61,15 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
   }
 
   void settle(std::uint64_t number, const std::string& problem) {
-    if (!told.persisted) return;
-    if (problem != health) told.health(health = problem);
-    if (number <= settled) return;
+    hear_of(problem);
+    if (number <= settled || !told.persisted) return;
     settled = number;
     settled < last_number() ? wait_for_it() : static_cast<void>(patience->cancel());
     told.persisted(number);
+  }
+
+  void hear_of(const std::string& problem) {
+    if (problem != health && told.health) told.health(health = problem);
   }
 
   std::uint64_t last_number() {
@@ -89,6 +92,10 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
       const bool is_good = found.has_value();
       tell_opened(std::move(found), std::move(failure));
       if (!is_good) return end();
+    } else if (!file) {
+      boost::asio::post(where, [weak = weak_from_this(), problem = failure.problem] {
+        if (const auto self = weak.lock()) self->hear_of(problem);
+      });
     }
     keep_writing();
     end();

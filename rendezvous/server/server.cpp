@@ -54,9 +54,11 @@ server::server(net::executor where, server_options options)
 result<std::uint16_t> server::start(std::string& problem) {
   const auto port = listener_.open(options_.bind_address, options_.port, problem);
   if (!port) return port;
-  service_->open_journal();
-  if (service_->journal_is_taken() && options_.journal_is_ours) {
-    problem = service_->journal_problem();
+  const journal::open_failure failure = service_->open_journal();
+  if (!failure.is_taken || !options_.journal_is_ours) {
+    if (!failure.problem.empty()) service_->go_on_without_journal(failure.problem);
+  } else {
+    problem = failure.problem;
     stop();
     return error_code(EBUSY, boost::system::system_category());
   }

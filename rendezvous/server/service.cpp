@@ -50,20 +50,17 @@ service::service(net::executor where, service_options options)
   schedule_arming();
 }
 
-void service::open_journal() {
-  if (!options_.open_journal) return;
+journal::open_failure service::open_journal() {
+  journal::open_failure failure;
+  if (!options_.open_journal) return failure;
   journal::handlers told;
   told.persisted = [this](std::uint64_t number) { step(core::records_kept{number}); };
   told.health = [this](const std::string& problem) { hear_of_journal(problem); };
-  journal::open_failure failure;
   journal_ = options_.open_journal(executor_, std::move(told), failure);
-  if (journal_) {
-    machine_ = core::daemon(of_machine(options_, journal_.get()));
-    schedule_arming();
-  } else {
-    journal_is_taken_ = failure.is_taken;
-    hear_of_journal(failure.problem);
-  }
+  if (!journal_) return failure;
+  machine_ = core::daemon(of_machine(options_, journal_.get()));
+  schedule_arming();
+  return {};
 }
 
 void service::hear_of_journal(const std::string& problem) {

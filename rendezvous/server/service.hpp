@@ -56,7 +56,9 @@ class service final : public agent_session::owner {
   service& operator=(const service&) = delete;
 
   // Once, before the first `accept`: from here on this daemon knows what the one before has kept.
-  void open_journal();
+  // On failure the caller ends it, or lets it go on without.
+  journal::open_failure open_journal();
+  void go_on_without_journal(const std::string& problem) { hear_of_journal(problem); }
 
   // `socket` speaks the agent protocol; nothing was read from it.
   void accept(net::tcp::socket socket);
@@ -73,7 +75,6 @@ class service final : public agent_session::owner {
 
   // Empty: well; else what is wrong with the journal, in one line: all is kept in memory meanwhile.
   const std::string& journal_problem() const { return journal_problem_; }
-  bool journal_is_taken() const { return journal_is_taken_; }
 
   // Calls `handler` once, from the loop, when no agent is connected that has said hello; one at a
   // time.
@@ -110,7 +111,6 @@ class service final : public agent_session::owner {
   net::executor executor_;
   service_options options_;
   std::string journal_problem_;
-  bool journal_is_taken_ = false;
   std::unique_ptr<journal::journal> journal_;
   core::daemon machine_;
   std::unordered_map<connection_id, std::unique_ptr<agent_session>> sessions_;

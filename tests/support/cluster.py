@@ -70,6 +70,7 @@ class Program:
                 del env[key]
         env["DDPRUN_TEST_MARK"] = cluster.mark
         env["DDPRUN_TEST_CONTROL"] = str(cluster.folder)
+        env["XDG_STATE_HOME"] = str(cluster.folder / "state")
         env.update(environment or {})
         with open(self.out_path, "wb") as out, open(self.err_path, "wb") as err:
             self.process = subprocess.Popen(
@@ -141,6 +142,7 @@ class Cluster:
             [BIN / "ddprun-rendezvous", "--bind", bind, "--port", port, "--port-file", port_file,
              "--recovery-window", recovery, *arguments],
             prefix=[*(host.prefix if host else ()), *prefix],
+            environment=self.state_of(host),
         )
 
         def ready():
@@ -167,7 +169,11 @@ class Cluster:
         line = self.agent_line(name, *arguments, endpoint=endpoint, nnodes=nnodes, workers=workers,
                                run=run, command=command, conf=conf)
         return Program(self, name or "agent", line, prefix=host.prefix if host else (),
-                       environment=environment, **popen)
+                       environment={**self.state_of(host), **(environment or {})}, **popen)
+
+    def state_of(self, host):
+        """Each host has a disk of its own, though all are called the same here."""
+        return {"XDG_STATE_HOME": str(self.folder / f"state-{host.name}")} if host else {}
 
     def nodes(self, *names, **options):
         """Starts an agent for each name, the next once one has joined: so go their ranks."""

@@ -182,7 +182,20 @@ TEST_CASE("the next daemon keeps a round whose members all come back, and its bu
   story.fail(b, 1);
   story.stop_all();
   CHECK(story.view().restarts_used == 2);
-  CHECK(story.view().round == 17);  // who knew of a round after the third may have died
+  CHECK(story.view().round == 4);
+}
+
+TEST_CASE("where not all come back, one who knew of a newer round may have died") {
+  run_story story(keeping(open_record()));
+  fake_node& a = survivor(story, "a", 0);
+  story.connect(a);
+  story.pass(10s);
+  CHECK(a.wanted.phase == desired_phase::stop);
+  story.stop_all();
+  story.pass(20s);
+  story.joined("c", nodes_of(2, 2));
+  CHECK(story.view().round == 17);
+  CHECK(story.view().restarts_used == 1);
 }
 
 TEST_CASE("where all have died together, the same commands go on after the window") {

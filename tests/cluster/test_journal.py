@@ -1,0 +1,195 @@
+"""What outlives a daemon: it, its agents and their guardians are killed, and the same commands are
+started again."""
+
+import contextlib
+import json
+import os
+import sqlite3
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import BIN, wait_for
+
+FAST = "node_timeout=3,last_call_timeout=0.3,settle=0.1"
+
+
+def free_port():
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def get(port, path):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+        return answer.read().decode()
+
+
+def records(folder):
+    """All that a journal holds; while no daemon has it."""
+    with contextlib.closing(sqlite3.connect(Path(folder) / "journal.sqlite")) as database:
+        database.row_factory = sqlite3.Row
+        return {row["run_id"]: dict(row) for row in database.execute("SELECT * FROM runs")}
+
+
+def kill_everything(cluster):
+    for program in cluster.programs:
+        if program.running():
+            program.kill()
+    for program in cluster.programs:
+        program.wait()
+    wait_for("guardians and workers to end", lambda: not cluster.marked())
+
+
+def two_agents(cluster, port, **options):
+    return cluster.nodes("a", "b", endpoint=f"127.0.0.1:{port}", nnodes="2", conf=FAST,
+                         arguments=("--max-restarts", "3"), **options)
+
+
+def test_all_die_together_and_the_same_commands_go_on(cluster):
+    port, state = free_port(), cluster.folder / "kept"
+    cluster.daemon(port, "--state-dir", state, recovery=1)
+    two_agents(cluster, port)
+    cluster.started(1, 2)
+    cluster.order(1, "exit 3")
+    cluster.started(2, 2)
+    kill_everything(cluster)
+    assert records(state)["test"]["restarts_used"] == 1
+
+    daemon = cluster.daemon(port, "--state-dir", state, recovery=1)
+    again = two_agents(cluster, port)
+    again[0].says(r"round 17 starts: 2 workers on 2 node\(s\), restart 1 of 3")
+    for event in cluster.started(17, 2):
+        assert event.restarts == "1"
+    cluster.finish(2)
+    assert [agent.wait() for agent in again] == [0, 0]
+    daemon.kill(15)
+    daemon.wait()
+    kept = records(state)["test"]
+    assert (kept["exit_code"], kept["nodes"]) == (0, 0)
+    cluster.nothing_left()
+
+
+def test_a_fresh_daemon_starts_the_first_round_at_once(cluster):
+    port = free_port()
+    # Were its window waited for, the test would end before it does.
+    cluster.daemon(port, "--state-dir", cluster.folder / "kept", recovery=86400)
+    agents = two_agents(cluster, port)
+    cluster.started(1, 2)
+    cluster.finish(2)
+    assert [agent.wait() for agent in agents] == [0, 0]
+
+
+def test_without_a_state_folder_a_daemon_waits_as_before(cluster):
+    port = free_port()
+    cluster.daemon(port, "--state-dir", "none", recovery=2)
+    agents = two_agents(cluster, port)
+    agents[0].says("the daemon has just started and waits")
+    cluster.started(1, 2)
+    cluster.finish(2)
+    assert [agent.wait() for agent in agents] == [0, 0]
+
+
+def test_a_round_outlives_a_daemon_that_is_killed_and_has_a_journal(cluster):
+    port, state = free_port(), cluster.folder / "kept"
+    daemon = cluster.daemon(port, "--state-dir", state, recovery=10)
+    agents = two_agents(cluster, port)
+    old = cluster.started(1, 2)
+    daemon.kill()
+    daemon.wait()
+    cluster.daemon(port, "--state-dir", state, recovery=10)
+    wait_for("the round to be kept",
+             lambda: json.loads(get(port, "/api/v1/runs"))["runs"][0]["phase"] == "running")
+    cluster.order(0, "exit 5")
+    new = cluster.started(2, 2)
+    assert {event.restarts for event in new} == {"1"} and {event.restarts for event in old} == {"0"}
+    cluster.finish(2)
+    assert [agent.wait() for agent in agents] == [0, 0]
+
+
+def test_a_second_daemon_does_not_take_the_folder_of_the_first(cluster):
+    state = cluster.folder / "kept"
+    daemon = cluster.daemon(0, "--state-dir", state)
+    daemon.says("keeps what must outlive it in")
+    second = subprocess.run([BIN / "ddprun-rendezvous", "--port", "0", "--state-dir", state],
+                            capture_output=True, text=True, timeout=60)
+    assert second.returncode == 1
+    assert f"{state}/journal.sqlite is in use by another daemon" in second.stdout + second.stderr
+
+
+def test_a_state_folder_that_cannot_be_made_is_said_and_done_without(cluster):
+    (cluster.folder / "file").write_text("x")
+    daemon = cluster.daemon(0, "--state-dir", cluster.folder / "file" / "below")
+    daemon.says(r"cannot make the state folder .*/file/below: Not a directory")
+    assert "ok, but kept in memory only: cannot make the state folder" in get(daemon.port, "/healthz")
+    agent = cluster.agent("a", endpoint=f"127.0.0.1:{daemon.port}")
+    cluster.started(1, 1)
+    assert "kept in memory only" in get(daemon.port, "/api/v1/runs")
+    cluster.finish(1)
+    assert agent.wait() == 0
+
+
+def test_a_disk_that_is_full_holds_up_nothing(cluster):
+    disk = cluster.folder / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk],
+                             capture_output=True, text=True)
+    if mounted.returncode != 0:
+        pytest.skip("this machine does not allow to mount (needs root)")
+    try:
+        daemon = cluster.daemon(0, "--state-dir", disk / "state")
+        daemon.says("keeps what must outlive it in")
+        agent = cluster.agent("a", "--max-restarts", "1", endpoint=f"127.0.0.1:{daemon.port}")
+        cluster.started(1, 1)
+        filler = disk / "filler"
+        with open(filler, "wb", buffering=0) as into:
+            try:
+                while True:
+                    into.write(b"x" * 512)
+            except OSError:
+                pass
+        cluster.order(0, "exit 3")
+        cluster.started(2, 1)
+        daemon.says(r"cannot write .*journal.sqlite: .*; until then what is decided is kept in")
+        assert "kept in memory only" in get(daemon.port, "/healthz")
+        filler.unlink()
+        daemon.says("the journal is written again")
+        assert get(daemon.port, "/healthz") == "ok\n"
+        cluster.finish(1)
+        assert agent.wait() == 0
+        daemon.kill(15)
+        assert daemon.wait() == 0
+        kept = records(disk / "state")["test"]
+        assert (kept["restarts_used"], kept["exit_code"]) == (1, 0)
+    finally:
+        kill_everything(cluster)
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_a_hosting_agent_that_is_started_again_goes_on(cluster):
+    port = free_port()
+    two_agents(cluster, port)
+    cluster.started(1, 2)
+    cluster.order(0, "exit 3")
+    cluster.started(2, 2)
+    kill_everything(cluster)
+    again = two_agents(cluster, port)
+    again[0].says(r"round 17 starts: .*, restart 1 of 3")
+    cluster.finish(2)
+    assert [agent.wait() for agent in again] == [0, 0]
+    cluster.nothing_left()
+
+
+def test_two_first_commands_are_not_held_up_by_a_home_that_cannot_be_written(cluster):
+    port = free_port()
+    (cluster.folder / "file").write_text("x")
+    agents = two_agents(cluster, port,
+                        environment={"XDG_STATE_HOME": str(cluster.folder / "file")})
+    cluster.started(1, 2)
+    cluster.finish(2)
+    assert [agent.wait() for agent in agents] == [0, 0]
+    assert os.path.exists(cluster.folder / "file")
