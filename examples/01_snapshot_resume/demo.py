@@ -277,6 +277,7 @@ def main():
         signal.signal(number, leave)
     screen, processes = Screen(), Processes()
     folder = Path(tempfile.mkdtemp(prefix="ddprun-demo-"))
+    os.environ["XDG_STATE_HOME"] = str(folder / "state")  # nothing of it outlives the demo
     try:
         wrong = compare(screen, processes, arguments, folder)
     except Failure as failure:

@@ -134,12 +134,55 @@ def restart(rounds):
     print(f"  torchrun / ddprun    {statistics.median(theirs) / statistics.median(ours):.0f} x")
 
 
+def fresh_daemon_ms():
+    """A daemon, as soon as it listens two agents: from its start to the start of all workers."""
+    folder = Path(tempfile.mkdtemp())
+    notes, port_file = folder / "notes", folder / "port"
+    notes.touch()
+    begin = time.time_ns()
+    daemon = subprocess.Popen(
+        [BIN / "ddprun-rendezvous", "--bind", "127.0.0.1", "--port", "0", "--port-file", port_file,
+         "--state-dir", folder / "state"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not port_file.exists():
+        time.sleep(0.0002)
+    worker = f"date +%s%N >> {notes}"
+    agents = [subprocess.Popen(
+        [BIN / "ddprun", "--nnodes", "2", "--nproc-per-node", "1", "--rdzv-endpoint",
+         f"127.0.0.1:{port_file.read_text().strip()}", "--no-python", "bash", "-c", worker],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(2)]
+    codes = [agent.wait() for agent in agents]
+    daemon.terminate()
+    daemon.wait()
+    starts = [int(line) for line in notes.read_text().split()]
+    shutil.rmtree(folder)
+    if codes != [0, 0] or len(starts) != 2:
+        raise RuntimeError(f"the first round did not start: exit codes {codes}")
+    return (min(starts) - begin) / 1e6
+
+
+def fresh_daemon(rounds):
+    times = [fresh_daemon_ms() for _ in range(rounds)]
+    print("a daemon with a new state folder is started, then two agents -> first worker")
+    print(f"  ddprun               {summary(times, 'ms')}")
+
+
 def main():
+    # What the daemons keep goes with the benchmark.
+    os.environ["XDG_STATE_HOME"] = state = tempfile.mkdtemp()
+    try:
+        run()
+    finally:
+        shutil.rmtree(state, ignore_errors=True)
+
+
+def run():
     print(f"{os.cpu_count()} cores; medians [interquartile range]")
     start(10)
     many(20)
     memory()
     restart(15)
+    fresh_daemon(15)
 
 
 if __name__ == "__main__":
