@@ -14,6 +14,7 @@
 
 #include "rendezvous/core/cause.hpp"
 #include "rendezvous/core/run.hpp"
+#include "rendezvous/core/run_node.hpp"
 #include "rendezvous/error.hpp"
 
 #include <algorithm>
@@ -26,8 +27,6 @@
 
 namespace ddprun::core {
 
-using message_pointer = std::shared_ptr<const daemon_message>;
-
 inline constexpr std::size_t closed_instances_max = 64;
 // Nodes without connection that have no place in the round either: they may come back.
 inline constexpr std::size_t absent_nodes_max = 8192;
@@ -36,68 +35,6 @@ inline constexpr round_number rounds_block = 16;          // so many numbers are
 inline constexpr int usage_error = 64;
 inline constexpr duration closed_memory = std::chrono::hours(1);
 inline constexpr duration node_loss_window = std::chrono::hours(1);
-
-// Nodes that agree on the settings. Before the first round there may be several groups; after it
-// there is one, and others are refused.
-struct settings_group {
-  run_settings settings;
-  std::uint32_t nodes = 0;    // that are of it; one without is forgotten
-  std::uint32_t here = 0;     // candidates that are connected
-  std::uint32_t highest = 0;  // of `here` in this gathering; only a new one restarts the last call
-  std::optional<time_point> last_call_until;
-};
-
-enum class standing {
-  here,      // waits, or is a member of the round
-  claimant,  // came with an instance that a restarted daemon has not yet decided on
-  fenced,    // must kill everything and join anew
-  leaving,   // drained: told to close, the run goes on without it
-  closing,   // its instance is closed: told so
-};
-
-enum class told { nothing, prepare, run };
-
-// One session. It lives as long as it is connected or has a slot in the round.
-struct node {
-  ddprun::hello greeting;
-  ddprun::status state;  // its newest
-  std::string peer_address;
-  std::string local_address;
-  bool hosts_us = false;  // this daemon lives in its process
-  instance_id fresh_instance = 0;
-  std::uint64_t order = 0;
-  connection_id connection = 0;  // 0: none
-  time_point heard{};            // its last word, or when the connection ended
-  std::uint64_t heard_step = 0;
-  time_point watch_at{};  // its entry in `watch`
-  standing stands = standing::here;
-  settings_group* group = nullptr;
-  bool counted = false;  // in group->here
-  message_pointer owed;  // to be told once the end of its instance is kept
-  message_pointer wanted;
-  std::uint64_t wanted_seq = 0;
-  std::uint64_t wait_generation = 0;
-
-  // In the round.
-  std::optional<std::uint32_t> slot;
-  std::optional<std::uint32_t> last_slot;  // in the newest round that was chosen
-  std::uint32_t rank_first = 0;
-  std::optional<role_ranks> in_role;
-  told was_told = told::nothing;
-  member_phase phase = member_phase::joined;
-  bool down = false;         // no worker of the round lives there
-  bool unreachable = false;  // lost, and workers may live there
-  bool acknowledged = false;
-  bool succeeded = false;  // final for this round
-  bool away = false;       // declared gone, and not back since
-  bool dead = false;       // with proof
-  bool drain_seen = false;
-  bool overdue = false;  // has not stopped for longer than any stop can take
-  bool deaf = false;     // nor has it begun to: not answered until it has
-  bool ignores = false;  // was deaf: no candidate until it has done what it is told
-
-  const std::string& label() const { return greeting.node; }
-};
 
 // Of the round that was left last: who has succeeded in it, and members that could not be reached
 // when it was given up: their workers may live on.

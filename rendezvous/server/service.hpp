@@ -34,7 +34,7 @@ struct service_options {
   // How long agents of an earlier daemon on this endpoint may still come back to a run that its
   // journal calls open, or, without one, to any; 0: there was none.
   duration recovery_window = std::chrono::seconds(10);
-  std::optional<duration> window_without_journal;  // none: the same
+  std::optional<duration> window_without_journal;   // none: the same
   duration hello_limit = std::chrono::seconds(30);  // a peer says its first line
   std::size_t agents_max = 100'000;                 // connections that have said hello
   std::function<bool()> has_room;                   // for one more; empty: there is

@@ -125,7 +125,8 @@ def test_a_state_folder_that_cannot_be_made_is_said_and_done_without(cluster):
     (cluster.folder / "file").write_text("x")
     daemon = cluster.daemon(0, "--state-dir", cluster.folder / "file" / "below")
     daemon.says(r"cannot make the state folder .*/file/below: Not a directory")
-    assert "ok, but kept in memory only: cannot make the state folder" in get(daemon.port, "/healthz")
+    health = get(daemon.port, "/healthz")
+    assert "ok, but kept in memory only: cannot make the state folder" in health
     agent = cluster.agent("a", endpoint=f"127.0.0.1:{daemon.port}")
     cluster.started(1, 1)
     assert "kept in memory only" in get(daemon.port, "/api/v1/runs")

@@ -38,6 +38,12 @@ class Node:
         self.back_at = None
 
 
+def sockets_of(pid):
+    folder = f"/proc/{pid}/fd"
+    links = [os.readlink(f"{folder}/{number}") for number in os.listdir(folder)]
+    return sum(link.startswith("socket:") for link in links)
+
+
 class Chaos:
     def __init__(self, setting, folder, say):
         self.setting = setting
@@ -205,7 +211,7 @@ class Chaos:
                 self.port = probe.getsockname()[1]
         else:
             self.start_daemon(0)
-            self.idle_descriptors = len(os.listdir(f"/proc/{self.daemon.pid}/fd"))
+            self.idle_sockets = sockets_of(self.daemon.pid)
         for node in self.nodes:
             self.start_agent(node)
         self.wait("the first round", self.is_whole)
@@ -280,8 +286,8 @@ class Chaos:
         if self.daemon is None:
             ports.add(str(self.port))
         else:
-            self.wait("the daemon's connections to be closed", lambda look: len(
-                os.listdir(f"/proc/{self.daemon.pid}/fd")) <= self.idle_descriptors)
+            self.wait("the daemon's connections to be closed",
+                      lambda look: sockets_of(self.daemon.pid) <= self.idle_sockets)
             self.daemon.kill(signal.SIGTERM)
             self.daemon.wait()
         for port in ports - {""}:
