@@ -39,9 +39,13 @@ class Node:
 
 
 def sockets_of(pid):
-    folder = f"/proc/{pid}/fd"
-    links = [os.readlink(f"{folder}/{number}") for number in os.listdir(folder)]
-    return sum(link.startswith("socket:") for link in links)
+    count = 0
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            count += os.readlink(entry).startswith("socket:")
+        except FileNotFoundError:  # closed meanwhile
+            pass
+    return count
 
 
 class Chaos:
