@@ -19,10 +19,9 @@ constexpr std::uint32_t claimed_nodes_max = 1'000'000;
 
 void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   // Else the journal is older than what the agents say: they know.
-  if (remembered && remembered->instance != which) {
-    restarts_used = 0;
-    rounds_reserved = 0;
-  }
+  const bool is_remembered = remembered && remembered->instance == which;
+  if (!is_remembered) rounds_reserved = 0;
+  if (remembered && !is_remembered) restarts_used = 0;
   // What was reserved counts where the newest round is not known: below.
   if (remembered) round_floor = 0;
   remembered.reset();

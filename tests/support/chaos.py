@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import time
+from pathlib import Path
 
 from tests.support.chaos_checks import Checker, whole_round
 from tests.support.chaos_faults import Faults
