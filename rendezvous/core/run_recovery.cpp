@@ -24,11 +24,13 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   if (remembered && !is_remembered) restarts_used = 0;
   // What was reserved counts where the newest round is not known: below.
   if (remembered) round_floor = 0;
-  remembered.reset();
+  const round_number newest = newest_named(claimants);
+  // Those who have only waited know no more than the record does.
+  const bool is_record_newer = is_remembered && newest == 0;
+  if (!is_record_newer) remembered.reset();
   instance = which;
   has_claims = false;
   is_found = true;
-  const round_number newest = newest_named(claimants);
   newest_claims.clear();
   recovering_until = {};
   lost_until = {};  // that round's own fence counts them, too
@@ -56,7 +58,7 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   if (phase != run_phase::running) {
     round_floor = std::max({round_floor, newest + 1, rounds_reserved});
   }
-  note_placed();
+  if (!is_record_newer) note_placed();
   reserve_rounds(rounds_block / 2);
   // By session: placing one may end the stay of another.
   std::vector<session_id> others;

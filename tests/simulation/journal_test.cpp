@@ -5,6 +5,7 @@
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <utility>
@@ -63,6 +64,40 @@ schedule host_and_cut(std::uint64_t seed) {
   return made;
 }
 
+// The daemon dies, and its agents cannot reach the next one for a while, or for longer than they
+// may live without it; a newcomer can.
+schedule out_of_reach(std::uint64_t seed) {
+  schedule made = quiet_schedule(seed, 3);
+  random_source random = random_source(seed).fork(64);
+  made.options.settings.nodes_min = static_cast<std::uint32_t>(1 + random.below(2));
+  made.options.settings.spares_max = 1;
+  const moment dies = 500ms + random.between(0ms, 3s);
+  made.faults.push_back(fault_of(fault_kind::kill_daemon, dies, 0, random.between(1ms, 5s)));
+  made.heal_at = dies;
+  for (std::uint32_t host = 1; host <= 3; ++host) {
+    const duration away = random.chance(70) ? random.between(0s, 15s) : random.between(15s, 30s);
+    fault cut = fault_of(fault_kind::silence, dies, host, away);
+    made.faults.push_back(cut);
+    std::swap(cut.host, cut.other);
+    made.faults.push_back(cut);
+    made.heal_at = std::max(made.heal_at, dies + away);
+  }
+  made.faults.push_back(fault_of(fault_kind::join, dies + random.between(0s, 25s), 0));
+  if (random.chance(30))
+    made.faults.push_back(fault_of(fault_kind::kill_daemon, dies + random.between(5s, 25s), 0, 1s));
+  made.heal_at += random.between(0s, 5s);
+  return made;
+}
+
+schedule three_runs(std::uint64_t seed) {
+  schedule made = random_schedule(seed);
+  made.options.settings.nodes_max = 2;
+  made.options.settings.nodes_min = std::min(made.options.settings.nodes_min, 2U);
+  made.nodes = 6;
+  made.run_ids = 3;
+  return with_ends(std::move(made), 65);
+}
+
 // Three nodes, a failure, and the end; the daemon dies after one message, now and then with all.
 schedule at_each_message(std::uint64_t seed) {
   schedule made = quiet_schedule(seed % 12, 3);
@@ -115,6 +150,16 @@ TEST_CASE("all who know die and a journal is kept") {
 TEST_CASE("the hosting agent dies while another node is cut off") {
   REQUIRE(play_family("the hosting agent dies while another node is cut off", 1000,
                       [](std::uint64_t seed) { return kept(host_and_cut(seed)); }) == "");
+}
+
+TEST_CASE("agents are out of reach of the daemon that remembers them") {
+  REQUIRE(play_family("agents are out of reach of the daemon that remembers them", 1500,
+                      [](std::uint64_t seed) { return kept(out_of_reach(seed)); }) == "");
+}
+
+TEST_CASE("three runs on a daemon with a journal") {
+  REQUIRE(play_family("three runs on a daemon with a journal", 500,
+                      [](std::uint64_t seed) { return kept(three_runs(seed)); }) == "");
 }
 
 TEST_CASE("a daemon with a journal dies after each single message") {
