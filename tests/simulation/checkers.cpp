@@ -101,25 +101,29 @@ bool checkers::is_known(const worker_group& group, const round_record& round,
   });
 }
 
-// Its number is given again; none of its workers may live, unless an old copy of the journal says
-// that none was ever started.
-void checkers::forget_unknown_round(const worker_group& group, instance_record& instance) {
-  const auto found = instance.rounds.find(group.round);
-  if (found == instance.rounds.end()) return;
-  const bool lives = std::any_of(live_.begin(), live_.end(), [&](const auto& each) {
-    return each->alive > 0 && each->instance == group.instance && each->round == group.round;
-  });
-  const auto was_told = [&](const agent& each) {
-    const auto told = each.told(group.instance).rounds;
-    return std::any_of(told.begin(), told.end(), [&](const auto& one) {
-      return one.first < group.told_by && one.second >= group.round;
+// Its number is given again, or, by an old copy of the journal, a smaller one. None of its workers
+// may live, unless such a copy says that none was ever started.
+void checkers::forget_unknown_rounds(const worker_group& group, instance_record& instance) {
+  const bool is_old_copy = world_.folders_tampered() != 0;
+  const auto last = is_old_copy ? instance.rounds.end() : instance.rounds.upper_bound(group.round);
+  for (auto at = instance.rounds.lower_bound(group.round); at != last;) {
+    const round_number number = at->first;
+    const bool lives = std::any_of(live_.begin(), live_.end(), [&](const auto& each) {
+      return each->alive > 0 && each->instance == group.instance && each->round == number;
     });
-  };
-  if (is_known(group, found->second, was_told)) return;
-  if (lives && world_.folders_tampered() == 0) return;
-  if (lives) ++overlaps_unknown_;
-  instance.rounds.erase(found);
-  world_.forget_round(group.instance, group.round);
+    const auto was_told = [&](const agent& each) {
+      const auto told = each.told(group.instance).rounds;
+      return std::any_of(told.begin(), told.end(), [&](const auto& one) {
+        return one.first < group.told_by && one.second >= number;
+      });
+    };
+    const bool stays = is_known(group, at->second, was_told) || (lives && !is_old_copy);
+    if (!stays) {
+      if (lives) ++overlaps_unknown_;
+      world_.forget_round(group.instance, number);
+    }
+    at = stays ? std::next(at) : instance.rounds.erase(at);
+  }
 }
 
 // A round that was complete and had no failure of a worker can have cost nothing; the others may.
@@ -162,13 +166,14 @@ void checkers::group_started(const std::shared_ptr<worker_group>& group) {
     for (const auto& [id, other] : instances_)
       if (teller != nullptr && !teller->knew_of(id, group->instance)) instance.unknown.insert(id);
   }
-  forget_unknown_round(*group, instance);
+  forget_unknown_rounds(*group, instance);
   const auto [here, first] = instance.rounds.try_emplace(group->round);
   if (first) {
     ++rounds_started_;
     here->second.may_be_charged = instance.start_failed.contains(group->round);
   }
   check_ranks(*group, here->second, first);
+  if (first) take_for_dead(*group, instance);
   check_rounds(*group, instance);
   check_success(*group, instance);
   check_overlap(group);

@@ -19,6 +19,8 @@
 // their own: those of an instance of which the newer one's daemon had never heard when that
 // started, also where one has succeeded and comes to that daemon to hear of its end; and those of a
 // host whose clock stood still, too, while a daemon that nobody has told of a newer round answers.
+// With a journal those of a round of which nobody can reach the next daemon, where as many others
+// come, or where it is an old copy.
 //
 // Thread rule: one thread. The first violation is kept; the world stops at it.
 #pragma once
@@ -100,6 +102,9 @@ class checkers {
     std::set<session_id> sessions;
     bool may_be_charged = false;  // a worker failed
     bool was_full = false;
+    // Rounds of which nobody had come to its daemon, and no more members than it has: taken for
+    // those who were in them, all dead and started again.
+    std::set<round_number> taken_for_dead;
     std::set<std::uint64_t> stopped_by;  // daemons that have told somebody to stop
     std::set<std::uint64_t> success_heard_by;
     std::set<session_id> succeeded;  // said so to a daemon before anybody was told to stop
@@ -129,10 +134,11 @@ class checkers {
   void check_rounds(const worker_group& group, instance_record& instance);
   bool is_known(const worker_group& group, const round_record& round,
                 const std::function<bool(const agent&)>& was_told) const;
-  void forget_unknown_round(const worker_group& group, instance_record& instance);
+  void forget_unknown_rounds(const worker_group& group, instance_record& instance);
   void check_success(const worker_group& group, const instance_record& instance);
   void check_overlap(const std::shared_ptr<worker_group>& group);
   bool excused(const worker_group& older, moment& until) const;
+  void take_for_dead(const worker_group& group, instance_record& instance);
   bool is_unknown(const worker_group& older, const worker_group& newer) const;
   bool is_unknown_to(std::uint64_t daemon, instance_id older) const;
   std::optional<moment> unknowing_until(const worker_group& older) const;

@@ -48,10 +48,29 @@ bool checkers::excused(const worker_group& older, moment& until) const {
   return back && world_.now() < until;
 }
 
+// A record has the number of a round's members, and not who they are; an old one not even that.
+void checkers::take_for_dead(const worker_group& group, instance_record& instance) {
+  const daemon* const teller = world_.daemon_of(group.told_by);
+  if (!world_.has_journals() || teller == nullptr) return;
+  round_record& here = instance.rounds.at(group.round);
+  for (const auto& [number, older] : instance.rounds) {
+    if (number >= group.round || older.started_by == group.told_by) continue;
+    const bool is_heard = std::any_of(older.sessions.begin(), older.sessions.end(),
+                                      [&](session_id who) { return teller->has_heard(who); });
+    const bool are_as_many = older.common.group_world_size <= here.common.group_world_size;
+    if (!is_heard && (are_as_many || world_.folders_tampered() != 0))
+      here.taken_for_dead.insert(number);
+  }
+}
+
 // What an empty daemon cannot know. Once it hears of them it has its own ways to end them.
 bool checkers::is_unknown(const worker_group& older, const worker_group& newer) const {
-  return !world_.strict().journal && older.instance != newer.instance &&
-         instances_.at(newer.instance).unknown.contains(older.instance);
+  if (older.instance == newer.instance) {
+    const auto& rounds = instances_.at(newer.instance).rounds;
+    const auto found = rounds.find(newer.round);  // none: forgotten, see forget_unknown_rounds
+    return found == rounds.end() || found->second.taken_for_dead.contains(older.round);
+  }
+  return !world_.strict().journal && instances_.at(newer.instance).unknown.contains(older.instance);
 }
 
 // It went on with an instance of its own, and can only fence what comes from the older one.

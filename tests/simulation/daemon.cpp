@@ -70,6 +70,11 @@ std::set<session_id> daemon::sessions_joined() const {
   return sessions;
 }
 
+bool daemon::has_heard(session_id who) const {
+  return std::any_of(sessions_.begin(), sessions_.end(),
+                     [&](const auto& each) { return each.second == who; });
+}
+
 bool daemon::has_closed(instance_id instance) const {
   bool found = false;
   machine_->each_run(0, [&](const core::run& each) {

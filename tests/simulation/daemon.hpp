@@ -40,6 +40,7 @@ class daemon final : public process {
   const core::run* run(const std::string& run_id = "train") const { return machine_->find(run_id); }
   std::string why() const override;
   std::set<session_id> sessions_joined() const;
+  bool has_heard(session_id who) const;  // ever
   // It has closed that instance, or knows that an earlier one has.
   bool has_closed(instance_id instance) const;
   // Somebody of that instance had spoken to it before it placed anybody of the other one.

@@ -152,6 +152,7 @@ class world {
   bool has_daemon_at_endpoint() const;
   const std::string& endpoint_address() const { return endpoint_address_; }
   std::optional<host_id> host_of_address(const std::string& address, host_id from) const;
+  bool has_journals() const { return options_.journal != journal_kind::none; }
   // Of the daemons there; null: they keep nothing.
   state_folder* folder_of(const host& where);
   // By how often somebody deleted a folder, or put an old copy back.
