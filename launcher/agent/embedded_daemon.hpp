@@ -1,7 +1,7 @@
 // The embedded daemon is a ddprun-rendezvous inside this agent: for one node without an endpoint,
 // and where the endpoint is this host and nobody listens there yet.
 //
-// It dies with its agent (design section 6). A first start must not wait for agents of an earlier
+// It dies with its agent (rendezvous/DESIGN.md). A first start must not wait for agents of an earlier
 // daemon; those that come all the same, as where one has died on this host, are taken in while
 // nobody has been placed (rendezvous/core/run_recovery.cpp).
 //

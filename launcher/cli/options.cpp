@@ -122,7 +122,7 @@ bool knows_its_launchers_store(std::string_view torch) {
   return major > 2 || (major == 2 && minor >= 14);
 }
 
-// Scripts that serve a store of their own (design section 7): an older PyTorch does so only where
+// Scripts that serve a store of their own: an older PyTorch does so only where
 // it is not told of ours.
 void settle_store(options_draft& draft, const environment_map& environment,
                   const std::function<std::string()>& installed_torch) {

@@ -107,7 +107,7 @@ parsed<duration> read_keep_alive(std::string_view given, const pairs& values) {
   return interval * attempts;
 }
 
-// What would make liveness impossible (design section 6).
+// What would make liveness impossible (rendezvous/DESIGN.md).
 checked check_timers(std::string_view given, const timers& timing) {
   const auto text = [](duration value) { return ddprun::to_text(value); };
   if (timing.heartbeat_interval * 3 > timing.node_timeout) {

@@ -1,5 +1,5 @@
 // A cause says why a round ended; this is how the first one is found among many reports, how it is
-// said to people, and which exit code follows from it (design section 5, rule 5).
+// said to people, and which exit code follows from it (DESIGN.md, rule 5).
 //
 // When one worker dies the others follow: by a broken connection, then by our own stop. Reports
 // arrive permuted, delayed and doubled, so the first cause is picked by what is hard to fake as a

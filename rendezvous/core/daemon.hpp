@@ -2,7 +2,7 @@
 // there are, who belongs to which, when one is made and when it is forgotten.
 //
 // It is pure, as its runs are: `step` takes one event and the moment it happened, and appends the
-// effects that the caller must carry out, in order. What the caller owes it (design section 6):
+// effects that the caller must carry out, in order. What the caller owes it (DESIGN.md):
 // input that has arrived is stepped before `time_passed`; a loop that stood still says so by
 // `loop_was_late` before anything else; the numbers of connections are never used again.
 //

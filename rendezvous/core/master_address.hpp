@@ -1,4 +1,4 @@
-// The master address is where workers and tethers dial the leader of a round (design section 7).
+// The master address is where workers and tethers dial the leader of a round.
 //
 // In order: what the person gave with --local-addr; for a round of one node loopback, as its own
 // workers are the only ones to dial, so that the port need be open to nobody else; the leader's own

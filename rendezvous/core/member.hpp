@@ -5,7 +5,7 @@
 // caller must carry out, in order. Every event about workers, service or tether names its round;
 // one of an older round is ignored, so the caller never has to cancel in time.
 //
-// Vouching (design section 6): a member that the daemon answers obeys the daemon. Without it, it
+// Vouching (DESIGN.md): a member that the daemon answers obeys the daemon. Without it, it
 // runs on only while its tether to the leader answers, and the leader only while it holds the
 // tethers of all other members. Whoever has neither for `isolation_limit`, counted from the *send*
 // time of the last heartbeat that was answered, kills its workers without grace.

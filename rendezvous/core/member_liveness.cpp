@@ -1,6 +1,6 @@
 // Who vouches for this node, since when, and what happens when nobody has for isolation_limit.
 //
-// The daemon's side of the bargain (design section 6): over a member that it cannot reach, it
+// The daemon's side of the bargain (DESIGN.md): over a member that it cannot reach, it
 // starts the next round isolation_limit after another member of the old round has let its tether
 // go, twice that over a leader. All counting here is from this node's own sending, so a delay on
 // the way only makes this node give up sooner.

@@ -1,6 +1,6 @@
 // The messages between a daemon, its agents, and the tethers between agents.
 //
-// They carry state, not events (design section 4): the newest replaces what has not been sent, all
+// They carry state, not events (DESIGN.md): the newest replaces what has not been sent, all
 // of it is said again on a new connection, and what is older than the newest seen is ignored. The
 // bytes are made and read by protocol/agent.hpp; this header is what core needs of them.
 //

@@ -1,5 +1,5 @@
-// Rank assignment chooses the members of a round and gives them their places (design section 5,
-// rule 2).
+// Rank assignment chooses the members of a round and gives them their places: DESIGN.md,
+// rule 2.
 //
 // Members of the last round come first, then joiners by node-rank hint (those with a hint before
 // those without), natural order of host names and join order, up to `nodes_max`. Group rank 0 goes

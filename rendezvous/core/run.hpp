@@ -12,7 +12,7 @@
 //   stopping    workers go down; the lost are fenced         all stopped, or proven or timed out
 //   closed      over; agents are told, and say goodbye       forgotten after an hour
 //
-// The rules are design sections 3 to 6; rule numbers in the comments are those of section 5.
+// The rules, and their numbers in the comments, are those of DESIGN.md.
 //
 // Thread rule: one thread.
 #pragma once
@@ -110,7 +110,7 @@ struct run_options {
   std::uint64_t epoch = 0;
   std::string version;  // of ddprun, for the welcome
   // No round of a run that this daemon did not know starts before this moment: agents of an
-  // earlier daemon may still come back (design section 6). A moment in the past: no such wait.
+  // earlier daemon may still come back. A moment in the past: no such wait.
   time_point recovery_until{};
   round_number first_round = 1;
   bool keeps_records = false;  // persist_record is carried out

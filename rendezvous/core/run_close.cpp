@@ -1,4 +1,4 @@
-// How an instance ends, for all or for one node: design section 5, rule 9, drain and operator.
+// How an instance ends, for all or for one node: DESIGN.md, rule 9, drain and operator.
 #include "rendezvous/core/run_state.hpp"
 
 #include <algorithm>

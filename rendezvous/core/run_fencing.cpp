@@ -1,4 +1,4 @@
-// Liveness and fencing: design section 6.
+// Liveness and fencing: DESIGN.md.
 //
 // The next round may start only when no worker of the last one can live. A member that is
 // reachable says so. One that is not runs on while its tether to the leader answers, or, if it is

@@ -1,4 +1,4 @@
-// Gather, settle and choose: design section 5, rules 1, 2 and 7.
+// Gather, settle and choose: DESIGN.md, rules 1, 2 and 7.
 #include "rendezvous/core/master_address.hpp"
 #include "rendezvous/core/rank_assignment.hpp"
 #include "rendezvous/core/run_state.hpp"

@@ -1,5 +1,5 @@
-// A run record is what a daemon must know of a run after everybody who knew has died (design
-// section 6): which instance it is, which numbers its rounds may have, what was charged, who may
+// A run record is what a daemon must know of a run after everybody who knew has died
+// (DESIGN.md): which instance it is, which numbers its rounds may have, what was charged, who may
 // live on, and whether it is over.
 //
 // Thread rule: plain values.

@@ -1,4 +1,4 @@
-// A restarted daemon learns from its agents what was going on (design section 6).
+// A restarted daemon learns from its agents what was going on (DESIGN.md).
 //
 // Until `recovering_until` everybody is answered, which vouches for those who run, and nobody is
 // told anything new, for agents may still be on their way. A round whose members are all here and

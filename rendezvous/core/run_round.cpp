@@ -1,4 +1,4 @@
-// A round from its assignment to what ends it: design section 5, rules 3, 4 and 8.
+// A round from its assignment to what ends it: DESIGN.md, rules 3, 4 and 8.
 #include "rendezvous/core/run_state.hpp"
 
 #include <csignal>

@@ -3,7 +3,7 @@
 //
 // Time: conditions ("max nodes are here") are judged after every event; that an agent is lost, or
 // that a round did not start in time, is judged at `time_passed` only, because the caller drains
-// its input first: words that wait in a socket count (design section 6).
+// its input first: words that wait in a socket count (DESIGN.md).
 //
 // Cost: O(log n) a status. Liveness entries are checked when they fire and moved then, so a
 // heartbeat touches none of them; phases of members are counted, never scanned. Only what happens
@@ -266,7 +266,7 @@ struct run::state {
   static bool is_drain(const node& member, const cause& one);
   std::optional<cause> settled_cause() const;
 
-  // run_fencing.cpp: section 6.
+  // run_fencing.cpp.
   void check_liveness();
   void lose(node& who, bool proof, const std::string& how);
   void mark_down(node& member);

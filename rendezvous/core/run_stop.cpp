@@ -1,4 +1,4 @@
-// The stop of a round, from its order to what comes after it: design section 5, rules 4 and 6.
+// The stop of a round, from its order to what comes after it: DESIGN.md, rules 4 and 6.
 #include "rendezvous/core/run_state.hpp"
 
 namespace ddprun::core {

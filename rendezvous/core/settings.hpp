@@ -15,7 +15,7 @@
 
 namespace ddprun {
 
-// The timers of design section 6. All are positive unless a line says what 0 means.
+// The timers of a run. All are positive unless a line says what 0 means.
 struct timers {
   duration node_timeout = std::chrono::seconds(10);       // silence after which a node is lost
   duration heartbeat_interval = std::chrono::seconds(1);  // node_timeout / 10, at most 1 s

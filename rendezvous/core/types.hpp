@@ -35,7 +35,7 @@ using round_number = std::uint64_t;
 // Names one connection of the daemon for as long as that daemon lives; never used again.
 using connection_id = std::uint64_t;
 
-// Where a member stands in its round, in its own words (design section 3).
+// Where a member stands in its round, in its own words (DESIGN.md).
 enum class member_phase {
   joined,     // in no round
   preparing,  // the leader opens the round's service; done when the status carries its ports
@@ -63,7 +63,7 @@ enum class desired_phase {
 
 enum class cause_class { exit, signal, start, hung, health, node_lost, drain, operator_stop };
 
-// Who serves TCPStore at MASTER_ADDR:MASTER_PORT (design section 7).
+// Who serves TCPStore at MASTER_ADDR:MASTER_PORT.
 enum class store_mode { agent, worker };
 
 // What a join does to a run that is under way.

@@ -2,7 +2,7 @@
 //
 // A message replaces an unsent one of its kind and goes to the end, so that what was said before it
 // arrives before it. Only a message whose first bytes have left stays. So a queue never holds more
-// than one state of a peer, whatever the peer does (design section 4).
+// than one state of a peer, whatever the peer does.
 //
 // It does no I/O. Thread rule: one thread. Ownership: shares the bytes, which many queues may hold.
 #pragma once

@@ -1,7 +1,7 @@
 // A service is the shell round core::daemon: it turns what agents say into events, carries the
 // effects out, and brings the time.
 //
-// Two things it owes to the machine (design section 6): input that has arrived is taken before
+// Two things it owes to the machine (DESIGN.md): input that has arrived is taken before
 // deadlines fire, and a loop that was late by d says so before anything else happens.
 //
 // Thread rule: one thread, that of the executor. Destroy it before its io_context. Errors: sessions

@@ -1,5 +1,5 @@
 // A session serves one accepted connection of a TCPStore client, by callbacks round the pure
-// `conversation::on_bytes()` (design section 10: a coroutine per read costs a tenth more).
+// `conversation::on_bytes()` (a coroutine per read costs a tenth more).
 //
 // It lives by itself until the client closes, breaks a rule, or the keyspace ends it. Memory is
 // bounded: an idle session holds no buffer, for it reads and answers in the keyspace's; a request

@@ -27,6 +27,14 @@ def test_every_file_it_names_exists():
         assert (ROOT / name).exists(), name
 
 
+def test_every_test_that_shows_a_rule_exists():
+    design = (ROOT / "rendezvous" / "DESIGN.md").read_text()
+    named = set(re.findall(r"`(tests/[\w./]+)`", design))
+    assert len(named) > 20
+    for name in named:
+        assert (ROOT / name).exists(), name
+
+
 def test_no_place_was_left_empty():
     assert "<!--" not in README
 

@@ -1,4 +1,4 @@
-// The checkers of design section 11, fed with what truly happens on the simulated hosts.
+// The checkers of rendezvous/DESIGN.md, fed with what truly happens on the simulated hosts.
 //
 //   ranks        in one round the ranks are exactly 0..world-1, each once, and so are those within
 //                each role; all members agree
@@ -15,7 +15,7 @@
 //
 // Excused, and counted: workers that no signal ends (D state), and those of an agent or host that
 // stands still, until it has gone on for two heartbeats, or an isolation limit if its clock stood
-// still, too (design section 11, "unfenced"). Counted on
+// still, too (rendezvous/DESIGN.md). Counted on
 // their own: those of an instance of which the newer one's daemon had never heard when that
 // started, also where one has succeeded and comes to that daemon to hear of its end; and those of a
 // host whose clock stood still, too, while a daemon that nobody has told of a newer round answers.

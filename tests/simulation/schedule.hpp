@@ -54,7 +54,7 @@ struct outcome {
 schedule random_schedule(std::uint64_t seed);
 outcome play(const schedule& plan, bool tracing = false);
 
-// The longest that healing may take (design section 11, invariant 6), with what a round may wait
+// The longest that healing may take, with what a round may wait
 // for besides: a last call, a recovering daemon, an orphaned round.
 // `orphaned`: of some round nobody may be left, and a daemon waits for them.
 duration recovery_bound(const run_settings& settings, bool orphaned = true);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks who includes whom: the layers point one way, and heavy or impure headers stay in their
-one place (design section 2, style guide). Prints each breach as FILE:LINE, exits 1 if any."""
+one place. Prints each breach as FILE:LINE, exits 1 if any."""
 
 import re
 import sys

@@ -1,5 +1,5 @@
-// A snapshot that was reported saved is found and whole after any crash (design section 11, rule
-// 9): the power is cut at, and an error returned by, each single step of a short life of a folder.
+// A snapshot that was reported saved is found and whole after any crash: the power is cut at,
+// and an error returned by, each single step of a short life of a folder.
 #include "tests/support/catch.hpp"
 #include "tests/worker/fault_file_system.hpp"
 #include "worker/snapshot.hpp"
