@@ -112,6 +112,9 @@ void checkers::forget_unknown_rounds(const worker_group& group, instance_record&
       return each->alive > 0 && each->instance == group.instance && each->round == number;
     });
     const auto was_told = [&](const agent& each) {
+      // Who has ended its workers and joins anew says nothing of them.
+      const daemon* const here = world_.daemon_of(group.told_by);
+      if (is_old_copy && !here->was_brought(each.session(), group.instance)) return false;
       const auto told = each.told(group.instance).rounds;
       return std::any_of(told.begin(), told.end(), [&](const auto& one) {
         return one.first < group.told_by && one.second >= number;

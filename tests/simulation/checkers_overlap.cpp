@@ -117,17 +117,18 @@ void checkers::check_overlap(const std::shared_ptr<worker_group>& group) {
     if (other->alive == 0 || !excludes(*other, *group)) continue;
     const auto& older = is_older(*other, *group) ? other : group;
     const auto& newer = older == group ? other : group;
+    const bool same = older->instance == newer->instance;
+    const bool unknown = is_unknown(*older, *newer);
     moment until{};
-    if (is_unknown(*older, *newer)) {
-      ++overlaps_unknown_;
-      continue;
-    }
-    if (excused(*older, until)) {
+    if ((same || !unknown) && excused(*older, until)) {
       ++overlaps_excused_;
       if (until != duration::max()) world_.time().at(until, [=, this] { check_overlap(older); });
       continue;
     }
-    const bool same = older->instance == newer->instance;
+    if (unknown) {
+      ++overlaps_unknown_;
+      continue;
+    }
     const auto unknowing = unknowing_until(*older);
     if (!same || !unknowing || world_.now() >= *unknowing) {
       return violated(*older, "overlap: its workers live beside those of round " +

@@ -35,7 +35,8 @@ void daemon::begin() {
 // One that finds its disk silent goes on without a journal.
 void daemon::open_journal(core::daemon_options& options) {
   state_folder* const folder = world_.folder_of(host_);
-  if (folder == nullptr || folder->hangs(world_.now())) return;
+  if (folder == nullptr) return;
+  if (folder->hangs(world_.now())) return folder->miss_changes();
   journal_ = std::make_unique<journal>(world_, *this, *folder);
   options.keeps_records = true;
   options.recovery_until = options.began + world_.settings().timing.recovery_window;
@@ -254,6 +255,7 @@ void daemon::on_message(connection& from, int, const payload& message) {
   if (const auto* first = std::get_if<hello>(&said.message)) {
     found->second.session = sessions_[from.id] = first->session;
     hear(first->state);
+    if (first->state.instance != 0) brought_.insert({first->session, first->state.instance});
     said.fresh_instance = world_.fresh_instance();
   } else if (const auto* news = std::get_if<status>(&said.message)) {
     if (!found->second.session) return world_.violated("an agent spoke before its hello");

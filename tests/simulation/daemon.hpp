@@ -41,6 +41,10 @@ class daemon final : public process {
   std::string why() const override;
   std::set<session_id> sessions_joined() const;
   bool has_heard(session_id who) const;  // ever
+  // Somebody has come to it with that instance, and not as one who joins anew.
+  bool was_brought(session_id by, instance_id instance) const {
+    return brought_.contains({by, instance});
+  }
   // It has closed that instance, or knows that an earlier one has.
   bool has_closed(instance_id instance) const;
   // Somebody of that instance had spoken to it before it placed anybody of the other one.
@@ -83,6 +87,7 @@ class daemon final : public process {
   std::map<std::string, std::optional<int>> closed_with_;  // by run id: the last told of
   std::map<connection_id, peer> peers_;
   std::map<connection_id, session_id> sessions_;
+  std::set<std::pair<session_id, instance_id>> brought_;
   std::map<instance_id, round_number> heard_of_;  // and the newest round
   std::map<instance_id, moment> first_heard_;
   std::map<instance_id, moment> first_placed_;

@@ -139,6 +139,7 @@ void journal::be_patient() {
 void journal::end(bool killed) {
   if (std::exchange(ended_, true)) return;
   const bool fails = folder_.fails(world_.now());
+  if (fails) folder_.miss_changes();
   if (!fails && is_writing_ && !writing_.empty() && (!killed || folder_.random().chance(50)))
     folder_.write(writing_);
   if (!fails && !killed && !waiting_.empty()) folder_.write(waiting_);

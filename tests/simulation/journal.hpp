@@ -50,7 +50,9 @@ class state_folder {
   bool hangs(moment now) const { return fails(now) && hangs_; }
   moment fails_until() const { return fails_until_; }
   random_source& random() { return random_; }
-  // Somebody has deleted it, or put back an old copy, so often.
+  // A daemon ends, or begins, and could not write.
+  void miss_changes() { ++tampered_; }
+  // It was deleted, put back from an old copy, or could not be written, so often.
   std::uint64_t tampered() const { return tampered_; }
 
  private:

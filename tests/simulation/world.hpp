@@ -155,7 +155,7 @@ class world {
   bool has_journals() const { return options_.journal != journal_kind::none; }
   // Of the daemons there; null: they keep nothing.
   state_folder* folder_of(const host& where);
-  // By how often somebody deleted a folder, or put an old copy back.
+  // How often one was deleted, put back from an old copy, or could not be written.
   std::uint64_t folders_tampered() const;
   // Alive, neither leaving nor asked to, and able to run workers.
   std::size_t agents_here(const std::string& run_id = "train") const;
