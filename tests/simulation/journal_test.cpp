@@ -128,37 +128,37 @@ schedule tampered(schedule made) {
 }  // namespace
 
 TEST_CASE("random faults with a journal") {
-  REQUIRE(play_family("random faults with a journal", 2000,
+  REQUIRE(play_family("random faults with a journal", 1000,
                       [](std::uint64_t seed) { return kept(random_schedule(seed)); }) == "");
 }
 
 TEST_CASE("random faults round an embedded daemon with a journal") {
-  REQUIRE(play_family("random faults round an embedded daemon with a journal", 2000,
+  REQUIRE(play_family("random faults round an embedded daemon with a journal", 1000,
                       [](std::uint64_t seed) { return kept(embedded_schedule(seed)); }) == "");
 }
 
 TEST_CASE("random faults beside a daemon with a journal") {
-  REQUIRE(play_family("random faults beside a daemon with a journal", 2000,
+  REQUIRE(play_family("random faults beside a daemon with a journal", 1000,
                       [](std::uint64_t seed) { return kept(beside_an_agent(seed)); }) == "");
 }
 
 TEST_CASE("all who know die and a journal is kept") {
-  REQUIRE(play_family("all who know die and a journal is kept", 3000,
+  REQUIRE(play_family("all who know die and a journal is kept", 2000,
                       [](std::uint64_t seed) { return kept(with_ends(one_of(seed), 62)); }) == "");
 }
 
 TEST_CASE("the hosting agent dies while another node is cut off") {
-  REQUIRE(play_family("the hosting agent dies while another node is cut off", 1000,
+  REQUIRE(play_family("the hosting agent dies while another node is cut off", 500,
                       [](std::uint64_t seed) { return kept(host_and_cut(seed)); }) == "");
 }
 
 TEST_CASE("agents are out of reach of the daemon that remembers them") {
-  REQUIRE(play_family("agents are out of reach of the daemon that remembers them", 1500,
+  REQUIRE(play_family("agents are out of reach of the daemon that remembers them", 750,
                       [](std::uint64_t seed) { return kept(out_of_reach(seed)); }) == "");
 }
 
 TEST_CASE("three runs on a daemon with a journal") {
-  REQUIRE(play_family("three runs on a daemon with a journal", 500,
+  REQUIRE(play_family("three runs on a daemon with a journal", 250,
                       [](std::uint64_t seed) { return kept(three_runs(seed)); }) == "");
 }
 
@@ -168,7 +168,7 @@ TEST_CASE("a daemon with a journal dies after each single message") {
 }
 
 TEST_CASE("all who know die and the journal is tampered with") {
-  REQUIRE(play_family("all who know die and the journal is tampered with", 3000,
+  REQUIRE(play_family("all who know die and the journal is tampered with", 1500,
                       [](std::uint64_t seed) { return tampered(with_ends(one_of(seed), 63)); }) ==
           "");
 }
