@@ -92,6 +92,11 @@ void embedded_daemon::open(const daemon_search& search, place_handler found) {
         options.service.log = [this](note_level, const std::string& text) {
           boost::asio::post(main_, [this, text] { log_(note_level::debug, "daemon: " + text); });
         };
+        options.service.journal_log = [this](note_level level, const std::string& text) {
+          const auto shown = level == note_level::error ? note_level::warning : note_level::debug;
+          boost::asio::post(
+              main_, [this, shown, text] { log_(shown, "what the daemon here decides: " + text); });
+        };
         auto opened = std::make_unique<server::server>(thread_.executor(), std::move(options));
         std::string problem;
         const result<std::uint16_t> port = opened->start(problem);

@@ -251,6 +251,7 @@ void run::state::apply(const loop_was_late& event) {
   }
   if (is_recovering()) recovering_until += by;
   phase_since += by;
+  remembered_at += by;
   settle_until += by;
   stop_issued += by;
   stop_told += by;

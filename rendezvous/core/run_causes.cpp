@@ -1,5 +1,5 @@
-// What the members report of a round's end, and what is made of it when the stop is over: DESIGN.md,
-// rules 5 and 6.
+// What the members report of a round's end, and what is made of it when the stop is over:
+// DESIGN.md, rules 5 and 6.
 #include "rendezvous/core/run_state.hpp"
 
 namespace ddprun::core {

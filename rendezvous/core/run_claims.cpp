@@ -120,8 +120,10 @@ bool run::state::outdates_found_round(const node& who) const {
   const status& said = who.state;
   if (!is_found || operator_stop || windows_reopened >= windows_reopened_max) return false;
   if (said.instance != instance || who.slot || who.stands == standing::fenced) return false;
-  // A node that was fenced here was told of the floor.
-  return said.round > round || said.round_told > std::max(round, round_floor);
+  if (said.round > round) return true;
+  // A node that was fenced here was told of the floor; where only the record says that there was a
+  // round, whoever was told of one has seen it.
+  return said.round_told > (remembered ? round : std::max(round, round_floor));
 }
 
 // Whatever was begun here: nobody has been placed yet.

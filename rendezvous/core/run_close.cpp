@@ -136,7 +136,7 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
 void run::state::open_instance(instance_id fresh) {
   instance = fresh;
   enter(run_phase::gathering);
-  round = std::max(options.first_round - 1, round_floor);
+  round = options.first_round - 1;  // none yet; the first is above the floor, too
   recovering_until = {};
   newest_claims.clear();
   windows_reopened = 0;
@@ -145,6 +145,7 @@ void run::state::open_instance(instance_id fresh) {
   settings.reset();
   restarts_used = 0;
   rounds_reserved = 0;
+  opened_at = now;
   nodes_placed = 0;
   placed_gone_after = {};
   remembered.reset();

@@ -19,13 +19,14 @@ namespace ddprun::core {
 
 void run::state::remember(const run_record& record) {
   newest_record = record;
-  round_floor = rounds_reserved = record.rounds_reserved;
+  rounds_reserved = record.rounds_reserved;
   restarts_used = record.restarts_used;
   nodes_placed = record.nodes;
   placed_gone_after = record.gone_after;
   remembered_at = options.began;
   if (!record.end) {
     remembered = record;
+    round_floor = rounds_reserved;
     if (record.nodes == 0) recovering_until = {};
     return;
   }
@@ -38,10 +39,10 @@ void run::state::remember(const run_record& record) {
   over.instance = instance;
   over.exit_code = record.end->exit_code;
   over.text = record.end->text;
-  over.round = round_floor;
+  over.round = rounds_reserved;
   over.restarts_used = restarts_used;
   over.closed_at = options.began;
-  over.left.round = round_floor;
+  over.left.round = rounds_reserved;
   over.left.unknown = record.nodes;
   if (record.nodes != 0) over.left.until = options.began + record.gone_after;
   over.left.is_held = record.nodes != 0;
@@ -61,7 +62,6 @@ void run::state::begin_instance(instance_id fresh) {
   placed_gone_after = before.gone_after;
   // Its members may still come, until others are placed: whatever round they name is more than is
   // known here, also of an old copy that says that there was none.
-  round = options.first_round - 1;
   is_found = true;
   note(note_level::info,
        "nobody has come back who was in it: the run goes on from what was kept, with " +
@@ -106,7 +106,40 @@ void run::state::note_placed() {
   placed_gone_after = is_hosted ? with_margin(2 * timing().isolation_limit) : timing().orphan_limit;
 }
 
+run_record run::state::record_of(const closed_instance& over) const {
+  run_record record;
+  record.run_id = options.run_id;
+  record.instance = over.instance;
+  record.rounds_reserved = std::max(rounds_reserved, over.round);
+  record.restarts_used = over.restarts_used;
+  if (over.left.until > over.closed_at) {
+    record.nodes = std::max(nodes_placed, 1U);
+    record.gone_after = over.left.until - over.closed_at;
+  }
+  record.end = run_end{over.exit_code, over.text};
+  return record;
+}
+
+// Of an instance that has placed nobody: who may live on of those before it, whoever they are.
+void run::state::remember_older(run_record& record) const {
+  time_point until = older_until();
+  if (!ending.empty()) until = std::max(until, opened_at + timing().orphan_limit);
+  if (until <= now) return;
+  record.nodes = nodes_per_run_max;
+  record.gone_after = until - opened_at;
+}
+
 std::optional<run_record> run::state::record_now() const {
+  if (phase == run_phase::closed) {
+    if (closed.empty() || closed.front().instance != instance) return std::nullopt;
+    return record_of(closed.front());
+  }
+  if (instance == 0) {
+    if (remembered || closed.empty()) return remembered;
+    return record_of(closed.front());  // what came after it has gone without a round
+  }
+  // Until it has a round of its own, no less is known than before.
+  if (!settings && remembered) return remembered;
   run_record record;
   record.run_id = options.run_id;
   record.instance = instance;
@@ -115,19 +148,7 @@ std::optional<run_record> run::state::record_now() const {
   record.nodes = nodes_placed;
   record.gone_after = placed_gone_after;
   record.lost_after = settings ? settings->timing.orphan_limit : timers().orphan_limit;
-  if (phase == run_phase::closed) {
-    if (closed.empty() || closed.front().instance != instance) return std::nullopt;
-    const closed_instance& over = closed.front();
-    const bool may_live = over.left.until > over.closed_at;
-    record.nodes = may_live ? std::max(nodes_placed, 1U) : 0;
-    record.gone_after = may_live ? over.left.until - over.closed_at : duration::zero();
-    record.lost_after = {};
-    record.end = run_end{over.exit_code, over.text};
-    return record;
-  }
-  if (instance == 0) return remembered;
-  // Until it has a round of its own, no less is known than before.
-  if (!settings && remembered) return remembered;
+  if (!settings) remember_older(record);
   if (phase == run_phase::stopping && !stop_uncharged && !operator_stop) {
     const std::optional<cause>& why = causes.get();
     const bool is_charged = why && is_charged_as_restart(why->kind);

@@ -164,7 +164,7 @@ std::string run::state::older_reason() const {
   if (!ending.empty()) who = " of " + nodes.at(ending.begin()->first)->label();
   std::string text =
       "; waiting until the workers" + who + " of an earlier life of this run must be gone";
-  if (now < remembered_until()) {
+  if (now < remembered_until() && remembered->nodes < nodes_per_run_max) {
     text += ", or for " + std::to_string(remembered->nodes) + " nodes, as many as it had";
   }
   return text;

@@ -27,6 +27,8 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   const round_number newest = newest_named(claimants);
   // Those who have only waited know no more than the record does.
   const bool is_record_newer = is_remembered && newest == 0;
+  const std::uint32_t nodes_before = is_remembered ? nodes_placed : 0;
+  const duration gone_after_before = is_remembered ? placed_gone_after : duration::zero();
   if (!is_record_newer) remembered.reset();
   instance = which;
   has_claims = false;
@@ -59,6 +61,11 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
     round_floor = std::max({round_floor, newest + 1, rounds_reserved});
   }
   if (!is_record_newer) note_placed();
+  if (phase != run_phase::running) {
+    // Not all of them have been seen.
+    nodes_placed = std::max(nodes_placed, nodes_before);
+    placed_gone_after = std::max(placed_gone_after, gone_after_before);
+  }
   reserve_rounds(rounds_block / 2);
   // By session: placing one may end the stay of another.
   std::vector<session_id> others;
@@ -125,6 +132,11 @@ void run::state::keep_round(const std::vector<node*>& claimants) {
     who->was_told = told::run;
   }
   common = *members.front()->state.place;
+  // They were told when the round began. The record may have one more, of a failure that is
+  // reported again.
+  restarts_used = 0;
+  for (const node* const who : claimants)
+    raise_restarts_used(*who);
   is_found = false;
   enter(run_phase::running);
   start_deadline = now + timing().start_timeout;
@@ -237,6 +249,7 @@ bool run::state::fill_gap(node& who) {
   if (members.size() < size) {
     members_unreachable += size - static_cast<std::uint32_t>(members.size());
     members.resize(size, nullptr);
+    nodes_placed = std::max(nodes_placed, size);
   }
   if (members[slot] != nullptr) return false;
   members[slot] = &who;

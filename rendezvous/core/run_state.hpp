@@ -129,6 +129,7 @@ struct run::state {
   round_number rounds_reserved = 0;
   std::uint32_t nodes_placed = 0;  // in the newest round
   duration placed_gone_after{};    // run_record::gone_after of it
+  time_point opened_at{};          // the instance, here
 
   // Agents.
   std::map<std::uint64_t, std::unique_ptr<node>> nodes;  // by join order
@@ -332,6 +333,8 @@ struct run::state {
   time_point remembered_until() const;
   void reserve_rounds(round_number least);
   void note_placed();
+  run_record record_of(const closed_instance& over) const;
+  void remember_older(run_record& record) const;
   std::optional<run_record> record_now() const;
   bool is_recorded() const;
   void keep_record();

@@ -151,7 +151,8 @@ std::string run::state::reason() const {
 std::string run::why(time_point now) const {
   const state& self = *state_;
   if (self.phase == run_phase::gathering && self.instance == 0 && self.nodes.empty()) {
-    return "nobody has joined";
+    if (!self.remembered) return "nobody has joined";
+    return "it was on when the last daemon ended; nobody has come back yet";
   }
   std::string text = self.reason();
   if (self.phase_since != time_point{}) text += "; for " + to_text(now - self.phase_since);

@@ -5,9 +5,8 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <sqlite3.h>
-#include <system_error>
+#include <sys/stat.h>
 
 namespace ddprun::journal {
 namespace {
@@ -32,6 +31,11 @@ constexpr const char* make_tables =
     "changed_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP"
     ") STRICT, WITHOUT ROWID";
 
+// Daemons that live for less than an hour would never forget them.
+constexpr const char* forget_finished =
+    "DELETE FROM runs WHERE exit_code IS NOT NULL AND nodes = 0 AND "
+    "changed_at < datetime('now', '-1 hour')";
+
 constexpr const char* keep_words =
     "INSERT OR REPLACE INTO runs "
     "(run_id, instance, rounds_reserved, restarts_used, exit_code, text, nodes, gone_after_us, "
@@ -45,7 +49,8 @@ std::string hexadecimal(std::uint64_t value) {
 
 std::string text_of(sqlite3_stmt* row, int column) {
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(row, column));
-  return text == nullptr ? std::string() : std::string(text);
+  if (text == nullptr) return {};
+  return {text, static_cast<std::size_t>(sqlite3_column_bytes(row, column))};
 }
 
 bool put(sqlite3_stmt* to, int place, const std::string& text) {
@@ -60,6 +65,20 @@ std::uint64_t microseconds(duration of) {
 
 bool put(sqlite3_stmt* to, int place, std::uint64_t number) {
   return sqlite3_bind_int64(to, place, static_cast<sqlite3_int64>(number)) == SQLITE_OK;
+}
+
+// For nobody else: names of jobs and nodes are in it. 0, or the system's error.
+int make_folders(const std::string& folder) {
+  for (std::size_t at = 1; at != std::string::npos;) {
+    at = folder.find('/', at + 1);
+    const std::string part = folder.substr(0, at);
+    if (::mkdir(part.c_str(), 0700) == 0 || errno == EEXIST) continue;
+    const int error = errno;
+    // Where nothing may be written it may be there all the same.
+    struct stat found {};
+    if (::stat(part.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) return error;
+  }
+  return 0;
 }
 
 // False where the row holds what this program never writes.
@@ -102,10 +121,8 @@ sqlite_file::~sqlite_file() = default;
 
 std::unique_ptr<sqlite_file> sqlite_file::open(const std::string& folder, open_failure& failure,
                                                const char* vfs) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    failure.problem = "cannot make the state folder " + folder + ": " + error.message();
+  if (const int error = make_folders(folder)) {
+    failure.problem = "cannot make the state folder " + folder + ": " + std::strerror(error);
     return nullptr;
   }
   std::unique_ptr<sqlite_file> made(new sqlite_file(path_in(folder)));
@@ -123,6 +140,8 @@ std::unique_ptr<sqlite_file> sqlite_file::open(const std::string& folder, open_f
 
 bool sqlite_file::prepare(open_failure& failure) {
   sqlite3_extended_result_codes(database_.get(), 1);
+  // The daemon before may still be closing it.
+  sqlite3_busy_timeout(database_.get(), 300);
   // Exclusive before WAL: no memory is shared then, which network file systems cannot.
   const bool is_set_up = execute("PRAGMA locking_mode = EXCLUSIVE") &&
                          execute("PRAGMA journal_mode = WAL") &&
@@ -144,7 +163,7 @@ bool sqlite_file::prepare(open_failure& failure) {
   // The transaction takes the lock, which is kept from then on.
   const bool is_made = is_set_up && execute("BEGIN EXCLUSIVE") && execute(make_tables) &&
                        (version == schema_version || execute(set_version.c_str())) &&
-                       execute("COMMIT");
+                       execute(forget_finished) && execute("COMMIT");
   if (!is_made) {
     failure.is_taken = (sqlite3_errcode(database_.get()) & 0xFF) == SQLITE_BUSY;
     failure.problem = failure.is_taken

@@ -37,7 +37,10 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
     if (!health.empty()) {
       // Nobody waits for a disk that is known to be broken.
       boost::asio::post(where, [weak = weak_from_this(), number] {
-        if (const auto self = weak.lock()) self->settle(number, self->health);
+        const auto self = weak.lock();
+        if (!self) return;
+        // It may have become well meanwhile.
+        self->health.empty() ? self->wait_for_it() : self->settle(number, self->health);
       });
     } else if (settled + 1 == number) {
       wait_for_it();
@@ -93,12 +96,20 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
       tell_opened(std::move(found), std::move(failure));
       if (!is_good) return end();
     } else if (!file) {
-      boost::asio::post(where, [weak = weak_from_this(), problem = failure.problem] {
-        if (const auto self = weak.lock()) self->hear_of(problem);
-      });
+      const std::lock_guard lock(mutex);
+      tell([problem = failure.problem](state& self) { self.hear_of(problem); });
     }
     keep_writing();
     end();
+  }
+
+  // With the mutex held. Once the journal is destroyed the loop may be gone, too.
+  template <typename What>
+  void tell(What what) {
+    if (stopping) return;
+    boost::asio::post(where, [weak = weak_from_this(), what = std::move(what)] {
+      if (const auto self = weak.lock()) what(*self);
+    });
   }
 
   void tell_opened(std::optional<std::vector<core::run_record>> found, open_failure why) {
@@ -126,10 +137,8 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
       lock.unlock();
       std::string problem;
       failed = !write({taken.begin(), taken.end()}, problem);
-      boost::asio::post(where, [weak = weak_from_this(), number, problem] {
-        if (const auto self = weak.lock()) self->settle(number, problem);
-      });
       lock.lock();
+      tell([number, problem](state& self) { self.settle(number, problem); });
       // What has come since is newer.
       if (failed) waiting.merge(taken);
       if (is_last) return;

@@ -65,11 +65,24 @@ journal::open_failure service::open_journal() {
 
 void service::hear_of_journal(const std::string& problem) {
   if (problem.empty()) {
-    log(note_level::info, "the journal is written again: what is decided outlives this daemon");
+    say_of_journal(note_level::info,
+                   "the journal is written again: what is decided outlives this daemon");
   } else {
-    log(note_level::error, problem + "; until then what is decided is kept in memory only");
+    say_of_journal(note_level::error,
+                   problem + "; until then what is decided is kept in memory only");
   }
   journal_problem_ = problem;
+}
+
+void service::go_on_without_journal(const std::string& problem) {
+  say_of_journal(note_level::error,
+                 problem + "; what is decided is kept in memory only, until this daemon is " +
+                     "started again");
+  journal_problem_ = problem;
+}
+
+void service::say_of_journal(note_level level, const std::string& text) const {
+  options_.journal_log ? options_.journal_log(level, text) : log(level, text);
 }
 
 void service::accept(net::tcp::socket socket) {

@@ -42,6 +42,7 @@ struct service_options {
   std::shared_ptr<waiting_room> newcomers;
   // What outlives this daemon; empty: nothing does. What cannot be opened is done without.
   journal::opener open_journal;
+  log_function journal_log;  // takes its lines in place of `log`; may be empty
   // Of these at a time somebody is there, or may still live. Finished runs are remembered for an
   // hour, as far as this number has room, so that nodes that come late are told how they ended.
   std::size_t runs_max = 1000;
@@ -58,7 +59,7 @@ class service final : public agent_session::owner {
   // Once, before the first `accept`: from here on this daemon knows what the one before has kept.
   // On failure the caller ends it, or lets it go on without.
   journal::open_failure open_journal();
-  void go_on_without_journal(const std::string& problem) { hear_of_journal(problem); }
+  void go_on_without_journal(const std::string& problem);
 
   // `socket` speaks the agent protocol; nothing was read from it.
   void accept(net::tcp::socket socket);
@@ -98,6 +99,7 @@ class service final : public agent_session::owner {
   void apply(const core::keep_record& effect);
   void apply(const core::daemon_note& effect);
   void add_problem(core::run_view& seen) const;
+  void say_of_journal(note_level level, const std::string& text) const;
   void hear_of_journal(const std::string& problem);
   void notice_departure();
   time_point moment();

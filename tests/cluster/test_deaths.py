@@ -6,7 +6,7 @@ import socket
 
 from tests.support.cluster import wait_for
 
-FAST = "node_timeout=3,last_call_timeout=0.3"
+FAST = "node_timeout=3,last_call_timeout=1"
 
 
 def children_of(pid):

@@ -117,8 +117,9 @@ def test_a_node_without_a_daemon_ends_its_workers_before_the_orphan_limit(cluste
 def test_a_hosting_agent_is_started_again_while_another_node_is_cut_off(cluster, make_hosts):
     hosts = make_hosts(2)
     endpoint = f"{hosts[0].address}:29400"
-    conf = "node_timeout=10,last_call_timeout=0.3"
+    conf = "node_timeout=10,last_call_timeout=3"
     host = cluster.agent("node-0", endpoint=endpoint, nnodes="1:2", host=hosts[0], conf=conf)
+    host.says("here: node-0")
     other = cluster.agent("node-1", endpoint=endpoint, nnodes="1:2", host=hosts[1], conf=conf)
     old = cluster.started(1, 2)
     hosts[1].cut()

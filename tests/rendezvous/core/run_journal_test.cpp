@@ -323,3 +323,94 @@ TEST_CASE("agents know better than an old copy of the journal") {
   CHECK(story.kept->instance == 43);
   CHECK(story.kept->rounds_reserved > 30);
 }
+
+// A story that begins where the record of another one is.
+TEST_CASE("who may live on of the last instance is not forgotten with the next one") {
+  core::run_record record = closed_record(130);
+  record.nodes = 2;
+  record.gone_after = 60s;
+  run_story story(keeping(record));
+  fake_node& next = story.joined("a", nodes_of(1, 1));
+  REQUIRE(next.wanted.phase == desired_phase::wait);
+  REQUIRE(story.kept);
+  SECTION("while it waits") {
+    CHECK(story.kept->instance == 100);
+    CHECK_FALSE(story.kept->end);
+    run_story third(keeping(story.kept));
+    fake_node& again = third.joined("a", nodes_of(1, 1));
+    third.pass(30s);
+    CHECK(again.wanted.phase == desired_phase::wait);
+    third.pass(31s);
+    CHECK(again.wanted.phase == desired_phase::prepare);
+  }
+  SECTION("when it has gone without a round") {
+    story.goodbye(next);
+    REQUIRE(story.kept);
+    CHECK(story.kept->instance == 42);
+    CHECK(story.kept->gone_after == 60s);
+    run_story third(keeping(story.kept));
+    fake_node& again = third.joined("a", nodes_of(1, 1));
+    CHECK(again.wanted.phase == desired_phase::wait);
+  }
+  SECTION("until they are gone") {
+    story.pass(61s);
+    REQUIRE(next.wanted.phase == desired_phase::prepare);
+    CHECK(story.kept->nodes == 1);
+  }
+}
+
+TEST_CASE("a spare that was told of the round is not one of those who had died in it") {
+  run_story story(keeping(open_record()));
+  const run_settings settings = nodes_of(1, 2);
+  fake_node& newcomer = story.joined("n", settings);
+  story.pass(11s);
+  REQUIRE(newcomer.wanted.phase == desired_phase::wait);
+  fake_node& spare = story.node("s", settings);
+  spare.state.instance = 42;
+  spare.state.round_told = 3;
+  spare.state.desired_seq = 30;
+  story.connect(spare);
+  story.pass(20s);
+  CHECK(newcomer.wanted.phase == desired_phase::wait);
+  CHECK(spare.wanted.phase == desired_phase::wait);
+  SECTION("nor for the daemon after this one") {
+    CHECK(story.kept->nodes == 2);
+    CHECK(story.kept->gone_after == 10min);
+  }
+  SECTION("until nobody can live") {
+    story.pass(10min + 30s);
+    CHECK(newcomer.wanted.instance == 42);
+    CHECK(story.view().round == 17);
+  }
+}
+
+TEST_CASE("a failure that is reported to two daemons is charged once") {
+  run_story story(keeping(open_record()));
+  fake_node& a = survivor(story, "a", 0);
+  fake_node& b = survivor(story, "b", 1);
+  // The record has the charge; the round began without it.
+  a.state.restarts_used = b.state.restarts_used = 0;
+  a.state.phase = member_phase::failed;
+  story.connect(b);
+  story.connect(a);
+  REQUIRE(a.wanted.phase == desired_phase::stop);
+  story.stop_all();
+  CHECK(story.view().restarts_used == 1);
+}
+
+TEST_CASE("an instance of which nobody was placed has no round, whatever was before it") {
+  run_story story(keeping(closed_record(0)));
+  fake_node& only = story.joined("a", nodes_of(2, 2));
+  CHECK(only.wanted.phase == desired_phase::wait);
+  CHECK(only.wanted.round == 0);
+  REQUIRE(story.kept->instance == 100);
+  run_story third(keeping(story.kept));
+  fake_node& again = third.node("a", nodes_of(2, 2));
+  again.state.instance = 100;
+  again.state.desired_seq = 3;
+  third.connect(again);
+  fake_node& other = third.joined("b", nodes_of(2, 2));
+  CHECK(other.wanted.instance == 100);
+  CHECK(again.wanted.phase == desired_phase::prepare);
+  CHECK(again.wanted.round == 17);
+}

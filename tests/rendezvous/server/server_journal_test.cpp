@@ -61,8 +61,8 @@ TEST_CASE("a journal that cannot be opened is done without, which everybody is t
   fixture f(without(false));
   REQUIRE_FALSE(f.log.empty());
   CHECK(f.log.front() ==
-        "cannot open /x: No space left on device; until then what is decided is kept in memory "
-        "only");
+        "cannot open /x: No space left on device; what is decided is kept in memory only, until "
+        "this daemon is started again");
   raw_peer one(f.io, f.port);
   one.say(hello_line('1'));
   REQUIRE(f.hears(one, R"("phase":"prepare")"));
