@@ -1,9 +1,9 @@
 // The embedded daemon is a ddprun-rendezvous inside this agent: for one node without an endpoint,
 // and where the endpoint is this host and nobody listens there yet.
 //
-// It dies with its agent (rendezvous/DESIGN.md). A first start must not wait for agents of an earlier
-// daemon; those that come all the same, as where one has died on this host, are taken in while
-// nobody has been placed (rendezvous/core/run_recovery.cpp).
+// It dies with its agent. What it must know of a run that was on then it finds in its journal
+// (rendezvous/DESIGN.md); a run that is new there waits for nobody, and agents of an earlier daemon
+// that come all the same are taken in while nobody has been placed.
 //
 // Thread rule: made and called by the main thread; its sockets live on the service thread.
 #pragma once

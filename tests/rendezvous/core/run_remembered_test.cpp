@@ -1,0 +1,251 @@
+// What the next daemon makes of the record of a run.
+#include "tests/support/catch.hpp"
+#include "tests/support/journal_story.hpp"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+TEST_CASE("the next daemon keeps a round whose members all come back, and its budget") {
+  run_story story(keeping(open_record()));
+  fake_node& a = survivor(story, "a", 0);
+  fake_node& b = survivor(story, "b", 1);
+  story.connect(a);
+  story.connect(b);
+  CHECK(story.view().phase == run_phase::running);
+  CHECK(story.view().round == 3);
+  CHECK(story.view().restarts_used == 1);
+  story.fail(b, 1);
+  story.stop_all();
+  CHECK(story.view().restarts_used == 2);
+  CHECK(story.view().round == 4);
+}
+
+TEST_CASE("where not all come back, one who knew of a newer round may have died") {
+  run_story story(keeping(open_record()));
+  fake_node& a = survivor(story, "a", 0);
+  story.connect(a);
+  story.pass(10s);
+  CHECK(a.wanted.phase == desired_phase::stop);
+  story.stop_all();
+  story.pass(20s);
+  story.joined("c", nodes_of(2, 2));
+  CHECK(story.view().round == 17);
+  CHECK(story.view().restarts_used == 1);
+}
+
+TEST_CASE("where all have died together, the same commands go on after the window") {
+  run_story story(keeping(open_record()));
+  fake_node& a = story.joined("a", nodes_of(2, 2));
+  story.joined("b", nodes_of(2, 2));
+  story.pass(9900ms);
+  CHECK(a.wanted.phase == desired_phase::wait);
+  story.pass(200ms);
+  CHECK(a.wanted.phase == desired_phase::prepare);
+  CHECK(a.wanted.instance == 42);
+  CHECK(a.wanted.round == 17);
+  CHECK(a.wanted.restarts_used == 1);
+  story.start_round();
+  CHECK(a.wanted.phase == desired_phase::run);
+  CHECK(story.kept->instance == 42);
+}
+
+TEST_CASE("an instance that had no round yet goes on at once") {
+  core::run_record record = open_record();
+  record.nodes = 0;
+  record.restarts_used = 0;
+  run_story story(keeping(record));
+  fake_node& only = story.joined("a", nodes_of(1, 1));
+  CHECK(only.wanted.phase == desired_phase::prepare);
+  CHECK(only.wanted.instance == 42);
+}
+
+TEST_CASE("fewer than were in its round wait until no worker of the others can live") {
+  core::run_record record = open_record();
+  record.gone_after = 60s;
+  run_story story(keeping(record));
+  fake_node& only = story.joined("a", nodes_of(1, 2));
+  SECTION("until then") {
+    story.pass(59s);
+    CHECK(only.wanted.phase == desired_phase::wait);
+    CHECK(story.why().find("an earlier life of this run") != std::string::npos);
+    CHECK(story.why().find("or for 2 nodes") != std::string::npos);
+    story.pass(1100ms);
+    CHECK(only.wanted.phase == desired_phase::prepare);
+    CHECK(only.wanted.round == 17);
+  }
+  SECTION("or for as many as there were") {
+    story.pass(20s);
+    story.joined("b", nodes_of(1, 2));
+    CHECK(only.wanted.phase == desired_phase::prepare);
+  }
+  SECTION("or for one of them, who knows what is on") {
+    story.pass(20s);
+    fake_node& late = survivor(story, "b", 1);
+    late.greeting.settings = nodes_of(1, 2);
+    story.connect(late);
+    CHECK(story.view().instance != 43);
+    story.pass(11s);
+    CHECK(late.wanted.phase == desired_phase::stop);
+    CHECK(late.wanted.instance == 42);
+  }
+}
+
+TEST_CASE("an instance that nobody comes back to is lost") {
+  run_story story(keeping(open_record()));
+  story.pass(9min + 59s);
+  CHECK_FALSE(story.machine().forgettable(story.now));
+  story.pass(2s);
+  CHECK(story.view().phase == run_phase::closed);
+  REQUIRE(story.kept->end);
+  CHECK(story.kept->end->exit_code == 1);
+  CHECK(story.kept->end->text.find("lost: ") == 0);
+  fake_node& next = story.joined("a", nodes_of(1, 1));
+  CHECK(next.wanted.phase == desired_phase::prepare);
+  CHECK(next.wanted.instance != 42);
+  CHECK(next.wanted.restarts_used == 0);
+}
+
+TEST_CASE("a run that was over is over for who belongs to it, and new for others") {
+  run_story story(keeping(closed_record(0)));
+  SECTION("one that was not told") {
+    fake_node& late = survivor(story, "a", 0);
+    late.state.phase = member_phase::succeeded;
+    story.connect(late);
+    CHECK(late.wanted.phase == desired_phase::close);
+    CHECK(late.wanted.exit_code == 0);
+    CHECK(late.wanted.text == "how it ended");
+  }
+  SECTION("a new command") {
+    fake_node& next = story.joined("a", nodes_of(1, 1));
+    CHECK(next.wanted.phase == desired_phase::prepare);
+    CHECK(next.wanted.instance == 100);
+    CHECK(next.wanted.restarts_used == 0);
+    CHECK(story.kept->instance == 100);
+  }
+  SECTION("nobody, for an hour") {
+    story.pass(59min);
+    CHECK_FALSE(story.machine().forgettable(story.now));
+    story.pass(1min);
+    CHECK(story.machine().forgettable(story.now));
+  }
+}
+
+TEST_CASE("after an end that left nodes behind, the next instance waits for them") {
+  core::run_record record = closed_record(130);
+  record.nodes = 2;
+  record.gone_after = 60s;
+  run_story story(keeping(record));
+  fake_node& next = story.joined("a", nodes_of(1, 1));
+  CHECK(next.wanted.phase == desired_phase::wait);
+  story.pass(61s);
+  CHECK(next.wanted.phase == desired_phase::prepare);
+}
+
+TEST_CASE("agents know better than an old copy of the journal") {
+  run_story story(keeping(open_record()));
+  fake_node& a = survivor(story, "a", 0);
+  fake_node& b = survivor(story, "b", 1);
+  for (fake_node* const who : {&a, &b}) {
+    who->state.instance = 43;
+    who->state.round = 30;
+    who->state.restarts_used = 2;
+    story.connect(*who);
+  }
+  CHECK(story.view().phase == run_phase::running);
+  CHECK(story.view().instance == 43);
+  CHECK(story.view().round == 30);
+  CHECK(story.view().restarts_used == 2);
+  CHECK(story.kept->instance == 43);
+  CHECK(story.kept->rounds_reserved > 30);
+}
+
+TEST_CASE("who may live on of the last instance is not forgotten with the next one") {
+  core::run_record record = closed_record(130);
+  record.nodes = 2;
+  record.gone_after = 60s;
+  run_story story(keeping(record));
+  fake_node& next = story.joined("a", nodes_of(1, 1));
+  REQUIRE(next.wanted.phase == desired_phase::wait);
+  REQUIRE(story.kept);
+  SECTION("while it waits") {
+    CHECK(story.kept->instance == 100);
+    CHECK_FALSE(story.kept->end);
+    run_story third(keeping(story.kept));
+    fake_node& again = third.joined("a", nodes_of(1, 1));
+    third.pass(30s);
+    CHECK(again.wanted.phase == desired_phase::wait);
+    third.pass(31s);
+    CHECK(again.wanted.phase == desired_phase::prepare);
+  }
+  SECTION("when it has gone without a round") {
+    story.goodbye(next);
+    REQUIRE(story.kept);
+    CHECK(story.kept->instance == 42);
+    CHECK(story.kept->gone_after == 60s);
+    run_story third(keeping(story.kept));
+    fake_node& again = third.joined("a", nodes_of(1, 1));
+    CHECK(again.wanted.phase == desired_phase::wait);
+  }
+  SECTION("until they are gone") {
+    story.pass(61s);
+    REQUIRE(next.wanted.phase == desired_phase::prepare);
+    CHECK(story.kept->nodes == 1);
+  }
+}
+
+TEST_CASE("a spare that was told of the round is not one of those who had died in it") {
+  run_story story(keeping(open_record()));
+  const run_settings settings = nodes_of(1, 2);
+  fake_node& newcomer = story.joined("n", settings);
+  story.pass(11s);
+  REQUIRE(newcomer.wanted.phase == desired_phase::wait);
+  fake_node& spare = story.node("s", settings);
+  spare.state.instance = 42;
+  spare.state.round_told = 3;
+  spare.state.desired_seq = 30;
+  story.connect(spare);
+  story.pass(20s);
+  CHECK(newcomer.wanted.phase == desired_phase::wait);
+  CHECK(spare.wanted.phase == desired_phase::wait);
+  SECTION("nor for the daemon after this one") {
+    CHECK(story.kept->nodes == 2);
+    CHECK(story.kept->gone_after == 10min);
+  }
+  SECTION("until nobody can live") {
+    story.pass(10min + 30s);
+    CHECK(newcomer.wanted.instance == 42);
+    CHECK(story.view().round == 17);
+  }
+}
+
+TEST_CASE("a failure that is reported to two daemons is charged once") {
+  run_story story(keeping(open_record()));
+  fake_node& a = survivor(story, "a", 0);
+  fake_node& b = survivor(story, "b", 1);
+  // The record has the charge; the round began without it.
+  a.state.restarts_used = b.state.restarts_used = 0;
+  a.state.phase = member_phase::failed;
+  story.connect(b);
+  story.connect(a);
+  REQUIRE(a.wanted.phase == desired_phase::stop);
+  story.stop_all();
+  CHECK(story.view().restarts_used == 1);
+}
+
+TEST_CASE("an instance of which nobody was placed has no round, whatever was before it") {
+  run_story story(keeping(closed_record(0)));
+  fake_node& only = story.joined("a", nodes_of(2, 2));
+  CHECK(only.wanted.phase == desired_phase::wait);
+  CHECK(only.wanted.round == 0);
+  REQUIRE(story.kept->instance == 100);
+  run_story third(keeping(story.kept));
+  fake_node& again = third.node("a", nodes_of(2, 2));
+  again.state.instance = 100;
+  again.state.desired_seq = 3;
+  third.connect(again);
+  fake_node& other = third.joined("b", nodes_of(2, 2));
+  CHECK(other.wanted.instance == 100);
+  CHECK(again.wanted.phase == desired_phase::prepare);
+  CHECK(again.wanted.round == 17);
+}

@@ -1,0 +1,64 @@
+// Records as an earlier daemon has kept them, and who was in their rounds.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include "tests/support/run_story.hpp"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace ddprun::test {
+
+inline core::run_options keeping(std::optional<core::run_record> remembered = {}) {
+  core::run_options options;
+  options.keeps_records = true;
+  options.began = run_story::origin;
+  if (remembered) options.recovery_until = run_story::origin + std::chrono::seconds(10);
+  options.remembered = std::move(remembered);
+  return options;
+}
+
+// Of two nodes that were in a round when their daemon died, with one restart used.
+inline core::run_record open_record() {
+  core::run_record record;
+  record.run_id = "story";
+  record.instance = 42;
+  record.rounds_reserved = 16;
+  record.restarts_used = 1;
+  record.nodes = 2;
+  record.gone_after = std::chrono::minutes(10);
+  record.lost_after = std::chrono::minutes(10);
+  return record;
+}
+
+inline core::run_record closed_record(int exit_code) {
+  core::run_record record = open_record();
+  record.nodes = 0;
+  record.gone_after = record.lost_after = {};
+  record.end = core::run_end{exit_code, "how it ended"};
+  return record;
+}
+
+// Who ran round 3 of the instance above.
+inline fake_node& survivor(run_story& story, const std::string& name, std::uint32_t slot) {
+  fake_node& who = story.node(name, nodes_of(2, 2));
+  assignment place;
+  place.slot = slot;
+  place.group_world_size = 2;
+  place.rank_first = 2 * slot;
+  place.world_size = 4;
+  place.master_address = "10.0.0.1";
+  place.master_port = place.tether_port = 4000;
+  place.leader_node = "a";
+  who.state.instance = 42;
+  who.state.round = 3;
+  who.state.desired_seq = 30;
+  who.state.phase = member_phase::running;
+  who.state.place = place;
+  who.state.restarts_used = 1;
+  return who;
+}
+
+}  // namespace ddprun::test
