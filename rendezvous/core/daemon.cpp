@@ -4,11 +4,6 @@
 #include <utility>
 
 namespace ddprun::core {
-namespace {
-
-constexpr int refused_exit_code = 64;
-
-}  // namespace
 
 daemon::daemon(daemon_options options) : options_(std::move(options)) {
   for (run_record& record : std::exchange(options_.remembered, {}))

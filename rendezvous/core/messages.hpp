@@ -166,8 +166,10 @@ struct desired {
 };
 
 // The session is over before it began or went on; `text` says why and what to do.
+inline constexpr int refused_exit_code = 64;  // EX_USAGE
+
 struct refused {
-  int exit_code = 64;
+  int exit_code = refused_exit_code;
   std::string text;
   bool operator==(const refused&) const = default;
 };

@@ -10,7 +10,8 @@ run::run(run_options options) : state_(std::make_unique<state>()) {
   state_->options = std::move(options);
   state_->round = state_->options.first_round - 1;
   state_->recovering_until = state_->options.recovery_until;
-  if (state_->options.remembered) state_->remember(*state_->options.remembered);
+  const auto remembered = std::exchange(state_->options.remembered, std::nullopt);
+  if (remembered) state_->remember(*remembered);
 }
 
 run::~run() = default;
@@ -130,7 +131,7 @@ void run::state::apply(const status_received& event) {
   }
   if (!problem.empty()) {
     note(note_level::error, who->label() + " is cut off: its status says " + problem);
-    send(*who, std::make_shared<const daemon_message>(refused{usage_error, problem}));
+    send(*who, std::make_shared<const daemon_message>(refused{refused_exit_code, problem}));
     detach(*who, true);
     return;
   }

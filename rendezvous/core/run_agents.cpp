@@ -198,15 +198,15 @@ std::string run::state::refusal(const agent_joined& event) const {
 void run::state::refuse(connection_id connection, const std::string& node, std::string text) {
   effects->emplace_back(run_note{note_level::warning, "refused " + node + ": " + text, true});
   // Made in place: g++ 12 at -O2 takes a moved temporary of the variant for uninitialised.
-  effects->emplace_back(send_to_agent{
-      connection, std::make_shared<const daemon_message>(refused{usage_error, std::move(text)})});
+  effects->emplace_back(send_to_agent{connection, std::make_shared<const daemon_message>(refused{
+                                                      refused_exit_code, std::move(text)})});
   effects->emplace_back(disconnect_agent{connection});
 }
 
 void run::state::refuse(node& who, std::string text) {
   effects->emplace_back(
       run_note{note_level::warning, "refused " + who.label() + ": " + text, true});
-  send(who, std::make_shared<const daemon_message>(refused{usage_error, std::move(text)}));
+  send(who, std::make_shared<const daemon_message>(refused{refused_exit_code, std::move(text)}));
   forget(who);
 }
 

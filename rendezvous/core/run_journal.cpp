@@ -17,12 +17,16 @@
 
 namespace ddprun::core {
 
-void run::state::remember(const run_record& record) {
-  newest_record = record;
+void run::state::go_on_from(const run_record& record) {
   rounds_reserved = record.rounds_reserved;
   restarts_used = record.restarts_used;
   nodes_placed = record.nodes;
   placed_gone_after = record.gone_after;
+}
+
+void run::state::remember(const run_record& record) {
+  newest_record = record;
+  go_on_from(record);
   remembered_at = options.began;
   if (!record.end) {
     remembered = record;
@@ -56,10 +60,7 @@ void run::state::begin_instance(instance_id fresh) {
   const run_record before = *remembered;
   open_instance(before.instance);
   remembered = before;
-  restarts_used = before.restarts_used;
-  rounds_reserved = before.rounds_reserved;
-  nodes_placed = before.nodes;
-  placed_gone_after = before.gone_after;
+  go_on_from(before);
   // Its members may still come, until others are placed: whatever round they name is more than is
   // known here, also of an old copy that says that there was none.
   is_found = true;

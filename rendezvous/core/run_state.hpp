@@ -32,7 +32,6 @@ inline constexpr std::size_t closed_instances_max = 64;
 inline constexpr std::size_t absent_nodes_max = 8192;
 inline constexpr std::uint32_t windows_reopened_max = 8;  // by claimants, in one instance
 inline constexpr round_number rounds_block = 16;          // so many numbers are reserved together
-inline constexpr int usage_error = 64;
 inline constexpr duration closed_memory = std::chrono::hours(1);
 inline constexpr duration node_loss_window = std::chrono::hours(1);
 
@@ -326,6 +325,7 @@ struct run::state {
   bool is_deserted(time_point at) const;  // nobody is here, and nobody is waited for
 
   // run_journal.cpp.
+  void go_on_from(const run_record& record);
   void remember(const run_record& record);
   void begin_instance(instance_id fresh);
   void end_lost_instance();

@@ -1,5 +1,6 @@
 #include "rendezvous/core/types.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -103,6 +104,21 @@ std::string to_string(session_id session) {
                 static_cast<unsigned long long>(session.high),
                 static_cast<unsigned long long>(session.low));
   return text.data();
+}
+
+std::string to_hex(std::uint64_t value) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  do {
+    text += digits[value & 15];
+    value >>= 4;
+  } while (value != 0);
+  std::reverse(text.begin(), text.end());
+  return text;
+}
+
+std::int64_t to_micros(duration value) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(value).count();
 }
 
 std::string to_text(duration value) {

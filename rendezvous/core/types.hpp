@@ -79,6 +79,12 @@ std::string_view to_string(join_policy policy);
 // 32 lower-case hexadecimal digits.
 std::string to_string(session_id session);
 
+// Lower-case digits without leading zeros, as instances are written on the wire and in the journal.
+std::string to_hex(std::uint64_t value);
+
+// Whole microseconds, as times are written there.
+std::int64_t to_micros(duration value);
+
 // "12 s", "1.5 s", "350 ms", "2 min 5 s": for sentences read by people.
 std::string to_text(duration value);
 

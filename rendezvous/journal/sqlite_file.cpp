@@ -20,7 +20,7 @@ constexpr duration timers_max = 4 * timer_max;
 constexpr const char* make_tables =
     "CREATE TABLE IF NOT EXISTS runs ("
     "run_id TEXT PRIMARY KEY, "
-    "instance TEXT NOT NULL, "  // hexadecimal, as everywhere
+    "instance TEXT NOT NULL, "  // to_hex()
     "rounds_reserved INTEGER NOT NULL, "
     "restarts_used INTEGER NOT NULL, "
     "nodes INTEGER NOT NULL, "
@@ -41,12 +41,6 @@ constexpr const char* keep_words =
     "(run_id, instance, rounds_reserved, restarts_used, exit_code, text, nodes, gone_after_us, "
     "lost_after_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
-std::string hexadecimal(std::uint64_t value) {
-  char digits[17];
-  const auto end = std::to_chars(digits, digits + sizeof digits, value, 16).ptr;
-  return {digits, end};
-}
-
 std::string text_of(sqlite3_stmt* row, int column) {
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(row, column));
   if (text == nullptr) return {};
@@ -56,11 +50,6 @@ std::string text_of(sqlite3_stmt* row, int column) {
 bool put(sqlite3_stmt* to, int place, const std::string& text) {
   return sqlite3_bind_text(to, place, text.data(), static_cast<int>(text.size()),
                            SQLITE_TRANSIENT) == SQLITE_OK;
-}
-
-std::uint64_t microseconds(duration of) {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(of).count());
 }
 
 bool put(sqlite3_stmt* to, int place, std::uint64_t number) {
@@ -216,14 +205,15 @@ bool sqlite_file::apply(const change& one) {
   sqlite3_stmt* const to = record ? keep_.get() : forget_.get();
   bool is_good = put(to, 1, run_id);
   if (record) {
-    is_good =
-        is_good && put(to, 2, hexadecimal(record->instance)) &&
-        put(to, 3, record->rounds_reserved) && put(to, 4, std::uint64_t{record->restarts_used}) &&
-        (record->end ? sqlite3_bind_int(to, 5, record->end->exit_code)
-                     : sqlite3_bind_null(to, 5)) == SQLITE_OK &&
-        put(to, 6, record->end ? record->end->text : std::string()) &&
-        put(to, 7, std::uint64_t{record->nodes}) && put(to, 8, microseconds(record->gone_after)) &&
-        put(to, 9, microseconds(record->lost_after));
+    is_good = is_good && put(to, 2, to_hex(record->instance)) &&
+              put(to, 3, record->rounds_reserved) &&
+              put(to, 4, std::uint64_t{record->restarts_used}) &&
+              (record->end ? sqlite3_bind_int(to, 5, record->end->exit_code)
+                           : sqlite3_bind_null(to, 5)) == SQLITE_OK &&
+              put(to, 6, record->end ? record->end->text : std::string()) &&
+              put(to, 7, std::uint64_t{record->nodes}) &&
+              put(to, 8, static_cast<std::uint64_t>(to_micros(record->gone_after))) &&
+              put(to, 9, static_cast<std::uint64_t>(to_micros(record->lost_after)));
   }
   is_good = is_good && sqlite3_step(to) == SQLITE_DONE;
   return sqlite3_reset(to) == SQLITE_OK && is_good;

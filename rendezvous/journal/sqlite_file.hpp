@@ -2,7 +2,8 @@
 //
 // Each `write` is one transaction that is on the disk when it returns, or has not happened: the
 // file is in WAL mode with full synchronisation. It is locked for as long as it is open: a second
-// daemon is told so. Any tool reads it: sqlite3 journal.sqlite 'SELECT * FROM runs'.
+// daemon is told so. When no daemon has it, any tool reads it: sqlite3 journal.sqlite 'SELECT *
+// FROM runs'.
 //
 // Thread rule: one thread at a time. Errors: one line with the file, what SQLite said
 // and what to do; no exception.

@@ -43,21 +43,6 @@ namespace {
 // Which tails a line has room for; each step is tried only when the one before was too long.
 enum class tails { all, first_only, none };
 
-std::int64_t micros(duration value) {
-  return std::chrono::duration_cast<std::chrono::microseconds>(value).count();
-}
-
-std::string hex(std::uint64_t value) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  do {
-    text += digits[value & 15];
-    value >>= 4;
-  } while (value != 0);
-  std::reverse(text.begin(), text.end());
-  return text;
-}
-
 // Names and sentences: no control characters, so that escaping at most doubles them.
 std::string plain(std::string_view value, std::size_t bytes_max) {
   std::string text = to_valid_utf8(value);
@@ -98,7 +83,7 @@ void write(std::string& line, const cause& value, bool with_tail) {
   object.number_if_not("process", value.process, 0);
   object.number_if_not("code", value.code, 0);
   object.flag_if("by_our_stop", value.by_our_stop);
-  object.number_if_not("age_us", micros(std::clamp(value.age, duration::zero(), age_max)), 0);
+  object.number_if_not("age_us", to_micros(std::clamp(value.age, duration::zero(), age_max)), 0);
   object.text_if_any("text", sentence_of(value.text));
   if (!with_tail) return;
   const std::string tail = to_valid_utf8(value.tail);
@@ -126,21 +111,21 @@ void write(std::string& line, const assignment& value) {
 
 void write(std::string& line, const timers& value) {
   json_writer object(line);
-  object.number("node_timeout_us", micros(value.node_timeout));
-  object.number("heartbeat_interval_us", micros(value.heartbeat_interval));
-  object.number("reconnect_grace_us", micros(value.reconnect_grace));
-  object.number("isolation_limit_us", micros(value.isolation_limit));
-  object.number("stop_grace_us", micros(value.stop_grace));
-  object.number("drain_grace_us", micros(value.drain_grace));
-  object.number("kill_wait_us", micros(value.kill_wait));
-  object.number("start_timeout_us", micros(value.start_timeout));
-  object.number("join_timeout_us", micros(value.join_timeout));
-  object.number("last_call_timeout_us", micros(value.last_call_timeout));
-  object.number("settle_us", micros(value.settle));
-  object.number("settle_max_us", micros(value.settle_max));
-  object.number("recovery_window_us", micros(value.recovery_window));
-  object.number("linger_us", micros(value.linger));
-  object.number("orphan_limit_us", micros(value.orphan_limit));
+  object.number("node_timeout_us", to_micros(value.node_timeout));
+  object.number("heartbeat_interval_us", to_micros(value.heartbeat_interval));
+  object.number("reconnect_grace_us", to_micros(value.reconnect_grace));
+  object.number("isolation_limit_us", to_micros(value.isolation_limit));
+  object.number("stop_grace_us", to_micros(value.stop_grace));
+  object.number("drain_grace_us", to_micros(value.drain_grace));
+  object.number("kill_wait_us", to_micros(value.kill_wait));
+  object.number("start_timeout_us", to_micros(value.start_timeout));
+  object.number("join_timeout_us", to_micros(value.join_timeout));
+  object.number("last_call_timeout_us", to_micros(value.last_call_timeout));
+  object.number("settle_us", to_micros(value.settle));
+  object.number("settle_max_us", to_micros(value.settle_max));
+  object.number("recovery_window_us", to_micros(value.recovery_window));
+  object.number("linger_us", to_micros(value.linger));
+  object.number("orphan_limit_us", to_micros(value.orphan_limit));
 }
 
 void write(std::string& line, const run_settings& value) {
@@ -158,7 +143,7 @@ void write(std::string& line, const run_settings& value) {
 
 void write_fields(std::string& line, json_writer& object, const status& value, tails room) {
   object.number_if_not("seq", value.seq, 0);
-  if (value.instance != 0) object.text("instance", hex(value.instance));
+  if (value.instance != 0) object.text("instance", to_hex(value.instance));
   object.number_if_not("round", value.round, 0);
   object.number_if_not("round_told", value.round_told, value.round);
   object.number_if_not("desired_seq", value.desired_seq, 0);
@@ -232,7 +217,7 @@ struct line_of {
   void operator()(const tether_hello& value) const {
     json_writer object(line);
     object.text("type", "tether_hello");
-    object.text("instance", hex(value.instance));
+    object.text("instance", to_hex(value.instance));
     object.number("round", value.round);
     object.text("session", to_string(value.session));
     object.number("slot", value.slot);
@@ -260,7 +245,7 @@ struct line_of {
     json_writer object(line);
     object.text("type", "desired");
     object.number_if_not("epoch", value.epoch, 0);
-    if (value.instance != 0) object.text("instance", hex(value.instance));
+    if (value.instance != 0) object.text("instance", to_hex(value.instance));
     object.number_if_not("round", value.round, 0);
     object.number_if_not("seq", value.seq, 0);
     object.text("phase", to_string(value.phase));
@@ -272,7 +257,7 @@ struct line_of {
       object.name("place");
       write(line, *value.place);
     }
-    object.number_if_not("grace_us", micros(value.grace), 0);
+    object.number_if_not("grace_us", to_micros(value.grace), 0);
     object.number_if_not("exit_code", value.exit_code, 0);
     if (value.first_cause) {
       object.name("first_cause");

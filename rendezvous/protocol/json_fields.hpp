@@ -85,14 +85,10 @@ class fields {
   void port(std::string_view name, std::uint16_t& value) { number(name, value, 0, 65535); }
 
   void time(std::string_view name, duration& value, duration max, duration min = {}) {
-    using std::chrono::microseconds;
-    const auto micros = [](duration time) {
-      return std::chrono::duration_cast<microseconds>(time).count();
-    };
-    std::int64_t count = micros(value);
+    std::int64_t count = to_micros(value);
     if (find(name) == nullptr) return;
-    number(name, count, micros(min), static_cast<std::uint64_t>(micros(max)));
-    value = microseconds(count);
+    number(name, count, to_micros(min), static_cast<std::uint64_t>(to_micros(max)));
+    value = std::chrono::microseconds(count);
   }
   void timer(std::string_view name, duration& value, duration min = {}) {
     time(name, value, timer_max, min);

@@ -10,7 +10,6 @@ namespace ddprun::server {
 namespace {
 
 constexpr duration last_words_limit = std::chrono::seconds(2);
-constexpr int refused_exit_code = 64;
 
 }  // namespace
 

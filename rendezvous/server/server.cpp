@@ -55,13 +55,12 @@ result<std::uint16_t> server::start(std::string& problem) {
   const auto port = listener_.open(options_.bind_address, options_.port, problem);
   if (!port) return port;
   const journal::open_failure failure = service_->open_journal();
-  if (!failure.is_taken || !options_.journal_is_ours) {
-    if (!failure.problem.empty()) service_->go_on_without_journal(failure.problem);
-  } else {
+  if (failure.is_taken && options_.journal_is_ours) {
     problem = failure.problem;
     stop();
     return error_code(EBUSY, boost::system::system_category());
   }
+  if (!failure.problem.empty()) service_->go_on_without_journal(failure.problem);
   net::listener_handlers handlers;
   handlers.on_accept = [this](net::tcp::socket socket) { accept(std::move(socket)); };
   handlers.on_trouble = [this](const std::string& text) { log(note_level::error, text); };

@@ -1,12 +1,8 @@
 """What the daemon tells a person or a probe over HTTP."""
 
 import json
-import urllib.request
 
-
-def get(port, path):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
-        return answer.status, answer.read().decode()
+from tests.support.cluster import get
 
 
 def test_health_and_runs(cluster):

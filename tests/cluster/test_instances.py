@@ -2,17 +2,10 @@
 worker of the life before may live beside the first round of the next."""
 
 import signal
-import socket
 
-from tests.support.cluster import wait_for
+from tests.support.cluster import free_port, wait_for
 
 FAST = "node_timeout=2,last_call_timeout=0.3"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def starts_of(cluster, node):

@@ -6,27 +6,13 @@ import json
 import os
 import sqlite3
 import subprocess
-import urllib.request
 from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import BIN, wait_for
+from tests.support.cluster import BIN, free_port, get, wait_for
 
 FAST = "node_timeout=3,last_call_timeout=0.3,settle=0.1"
-
-
-def free_port():
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def get(port, path):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
-        return answer.read().decode()
 
 
 def records(folder):
@@ -103,7 +89,7 @@ def test_a_round_outlives_a_daemon_that_is_killed_and_has_a_journal(cluster):
     daemon.wait()
     cluster.daemon(port, "--state-dir", state, recovery=10)
     wait_for("the round to be kept",
-             lambda: json.loads(get(port, "/api/v1/runs"))["runs"][0]["phase"] == "running")
+             lambda: json.loads(get(port, "/api/v1/runs")[1])["runs"][0]["phase"] == "running")
     cluster.order(0, "exit 5")
     new = cluster.started(2, 2)
     assert {event.restarts for event in new} == {"1"} and {event.restarts for event in old} == {"0"}
@@ -125,11 +111,11 @@ def test_a_state_folder_that_cannot_be_made_is_said_and_done_without(cluster):
     (cluster.folder / "file").write_text("x")
     daemon = cluster.daemon(0, "--state-dir", cluster.folder / "file" / "below")
     daemon.says(r"cannot make the state folder .*/file/below: Not a directory")
-    health = get(daemon.port, "/healthz")
+    health = get(daemon.port, "/healthz")[1]
     assert "ok, but kept in memory only: cannot make the state folder" in health
     agent = cluster.agent("a", endpoint=f"127.0.0.1:{daemon.port}")
     cluster.started(1, 1)
-    assert "kept in memory only" in get(daemon.port, "/api/v1/runs")
+    assert "kept in memory only" in get(daemon.port, "/api/v1/runs")[1]
     cluster.finish(1)
     assert agent.wait() == 0
 
@@ -156,10 +142,10 @@ def test_a_disk_that_is_full_holds_up_nothing(cluster):
         cluster.order(0, "exit 3")
         cluster.started(2, 1)
         daemon.says(r"cannot write .*journal.sqlite: .*; until then what is decided is kept in")
-        assert "kept in memory only" in get(daemon.port, "/healthz")
+        assert "kept in memory only" in get(daemon.port, "/healthz")[1]
         filler.unlink()
         daemon.says("the journal is written again")
-        assert get(daemon.port, "/healthz") == "ok\n"
+        assert get(daemon.port, "/healthz")[1] == "ok\n"
         cluster.finish(1)
         assert agent.wait() == 0
         daemon.kill(15)

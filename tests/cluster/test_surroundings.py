@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.support.cluster import BIN, LIMIT, WORKER, Program, wait_for
+from tests.support.cluster import BIN, LIMIT, WORKER, Program, free_port, wait_for
 
 
 def ddprun(*arguments, shell_before="", shell_after="", **more):
@@ -19,14 +19,6 @@ def ddprun(*arguments, shell_before="", shell_after="", **more):
          BIN / "ddprun", *map(str, arguments)],
         capture_output=True, text=True, timeout=LIMIT, check=False, **more)
     return done
-
-
-def free_port():
-    probe = socket.socket()
-    probe.bind(("127.0.0.1", 0))
-    port = probe.getsockname()[1]
-    probe.close()
-    return port
 
 
 # ---- streams -------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
 """Unmodified PyTorch scripts on gloo: they run, restart, finish, and end quietly."""
 
-import socket
 import sys
 import textwrap
 
 import pytest
+
+from tests.support.cluster import free_port
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
 
@@ -87,11 +88,6 @@ TCP_SCRIPT = textwrap.dedent("""
     dist.destroy_process_group()
 """)
 KNOWS_ITS_LAUNCHERS_STORE = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 @pytest.mark.parametrize("address", ["own", "master", "master, another spelling"])

@@ -2,6 +2,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/child_program.hpp"
 #include "tests/support/process_fixture.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <csignal>
 #include <cstddef>
@@ -16,6 +17,7 @@
 #include <thread>
 
 using namespace ddprun;
+using test::temporary_folder;
 
 namespace {
 
@@ -74,24 +76,6 @@ start_failure failure_of(const spawn_request& request) {
   CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
   return *failure;
 }
-
-// A folder that is removed with its files.
-struct temporary_folder {
-  temporary_folder() {
-    char name[] = "/tmp/ddprun_process_XXXXXX";
-    REQUIRE(::mkdtemp(name) != nullptr);
-    path = name;
-  }
-  ~temporary_folder() { std::filesystem::remove_all(path); }
-
-  std::string file(const std::string& name, const std::string& content, int mode) const {
-    const std::string whole = path + "/" + name;
-    std::ofstream(whole) << content;
-    ::chmod(whole.c_str(), static_cast<mode_t>(mode));
-    return whole;
-  }
-  std::string path;
-};
 
 // As a sandbox does, for the calling thread and what it starts.
 bool forbid_system_call(long number, int error) {

@@ -11,8 +11,10 @@ import errno
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
+import urllib.request
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +37,19 @@ def wait_for(what, condition, limit=None):
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {limit:.0f} s in vain for: {what}")
         time.sleep(0.01)
+
+
+def free_port():
+    """One that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def get(port, path):
+    """What a daemon on this host answers over HTTP: the status and the text."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+        return answer.status, answer.read().decode()
 
 
 def resident_kb(pid):

@@ -5,7 +5,9 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <sys/stat.h>
 
 namespace ddprun::test {
 
@@ -18,6 +20,15 @@ struct temporary_folder {
   ~temporary_folder() { std::filesystem::remove_all(path); }
   temporary_folder(const temporary_folder&) = delete;
   temporary_folder& operator=(const temporary_folder&) = delete;
+
+  // Its path; with just this mode, whatever the umask.
+  std::string file(const std::string& name, const std::string& content, int mode) const {
+    const std::string whole = path + "/" + name;
+    std::ofstream(whole) << content;
+    ::chmod(whole.c_str(), static_cast<mode_t>(mode));
+    return whole;
+  }
+
   std::string path;
 };
 

@@ -2,6 +2,7 @@
 #include "worker/file_system.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "worker/snapshot.hpp"
 
 #include <cstdlib>
@@ -13,16 +14,7 @@ namespace ddprun::tests {
 namespace {
 
 using namespace ddprun::worker;
-
-struct temporary_folder {
-  temporary_folder() {
-    char name[] = "/tmp/ddprun_worker_XXXXXX";
-    REQUIRE(::mkdtemp(name) != nullptr);
-    path = name;
-  }
-  ~temporary_folder() { std::filesystem::remove_all(path); }
-  std::string path;
-};
+using test::temporary_folder;
 
 }  // namespace
 

@@ -1,11 +1,9 @@
 #include "launcher/agent/installed_torch.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 namespace ddprun::tests {
@@ -13,14 +11,9 @@ namespace {
 
 // What `installed_torch` says where Python is this shell script.
 std::string with_python(const std::string& script) {
-  std::string folder = (std::filesystem::temp_directory_path() / "torch-XXXXXX").string();
-  REQUIRE(::mkdtemp(folder.data()) != nullptr);
-  const std::string python = folder + "/python";
-  std::ofstream(python) << "#!/bin/sh\n" << script << "\n";
-  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
-  const std::string version = installed_torch({{"PYTHON_EXEC", python}, {"TOLD", "9.8.7"}});
-  std::filesystem::remove_all(folder);
-  return version;
+  const test::temporary_folder folder;
+  const std::string python = folder.file("python", "#!/bin/sh\n" + script + "\n", 0700);
+  return installed_torch({{"PYTHON_EXEC", python}, {"TOLD", "9.8.7"}});
 }
 
 }  // namespace
