@@ -8,8 +8,8 @@
 #include "launcher/cli/worker_count.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/guardian_process.hpp"
-#include "rendezvous/core/types.hpp"
-#include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/base/unique_fd.hpp"
+#include "rendezvous/core/messages/types.hpp"
 #include "rendezvous/net/host_name.hpp"
 
 #include <array>

@@ -9,8 +9,8 @@
 // system's own. After an error in the middle of a message the stream is of no more use.
 #pragma once
 
-#include "rendezvous/error.hpp"
-#include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/base/error.hpp"
+#include "rendezvous/base/unique_fd.hpp"
 #include "worker/deadline.hpp"
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 #include "worker/distributed_sampler.hpp"
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/base/error.hpp"
 
 #include <algorithm>
 #include <numeric>

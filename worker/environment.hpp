@@ -12,7 +12,7 @@
 // text names the variable, its value, and what to do. It is a start-up error: let main print it.
 #pragma once
 
-#include "rendezvous/core/types.hpp"
+#include "rendezvous/core/messages/types.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -7,7 +7,7 @@
 // Errors: system errors as they come from the kernel.
 #pragma once
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/base/error.hpp"
 
 #include <cstdint>
 #include <string>

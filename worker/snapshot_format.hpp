@@ -22,8 +22,8 @@
 // Thread rule: any thread.
 #pragma once
 
-#include "rendezvous/core/types.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/base/error.hpp"
+#include "rendezvous/core/messages/types.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "worker/store_question.hpp"
 
-#include "rendezvous/protocol/utf8.hpp"
+#include "rendezvous/base/utf8.hpp"
 
 #include <algorithm>
 #include <array>
@@ -42,8 +42,8 @@ std::string shown(std::string_view key) {
   if (key.starts_with('/')) key.remove_prefix(1);
   // A character has at most four bytes, so that the cut here and the one below agree.
   const bool cut = key.size() > shown_bytes_max;
-  std::string text = protocol::to_valid_utf8(key.substr(0, shown_bytes_max + 4));
-  if (cut) text = std::string(protocol::first_of(text, shown_bytes_max)) + "...";
+  std::string text = to_valid_utf8(key.substr(0, shown_bytes_max + 4));
+  if (cut) text = std::string(first_of(text, shown_bytes_max)) + "...";
   std::replace_if(
       text.begin(), text.end(), [](unsigned char byte) { return byte < ' ' || byte == 0x7f; }, '?');
   return "'" + text + "'";

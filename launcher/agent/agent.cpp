@@ -60,7 +60,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
           context_.get_executor(), service_thread_,
           round_service_options{options_.settings.store, options_.master_port, identity_.seed,
                                 identity_.worker_count, options_.settings.timing.node_timeout},
-          [this](core::member_event event) { feed(event); },
+          [this](core::agent_event event) { feed(event); },
           [this](note_level level, const std::string& text) { say(level, text); })),
       session_(context_.get_executor(),
                {[this](std::string own_address) {
@@ -132,23 +132,23 @@ void agent::find_daemon() {
       exit_code_ = 1;
       return after_goodbye();
     }
-    start_member(place.host, place.port);
+    start_machine(place.host, place.port);
   });
 }
 
-void agent::start_member(const std::string& host, std::uint16_t port) {
+void agent::start_machine(const std::string& host, std::uint16_t port) {
   daemon_host_ = host;
   daemon_port_ = port;
-  core::member_options values;
+  core::agent_options values;
   values.greeting = greeting();
   values.endpoint =
       options_.standalone ? to_text(endpoint_address{host, port}) : to_text(options_.endpoint);
   values.seed = identity_.seed;
   values.hosts_daemon = embedded_->hosts();
-  member_.emplace(std::move(values));
-  core::member_effects effects;
-  member_->start(std::chrono::steady_clock::now(), effects);
-  for (const core::member_effect& effect : effects)
+  machine_.emplace(std::move(values));
+  core::agent_effects effects;
+  machine_->start(std::chrono::steady_clock::now(), effects);
+  for (const core::agent_effect& effect : effects)
     std::visit([this](const auto& each) { apply(each); }, effect);
   arm_timer();
   report_progress(progress_interval);
@@ -201,13 +201,13 @@ void agent::await_signal() {
     was_signalled_ = true;
     // On the way out only others are waited for.
     if (goodbye_said_) return context_.stop();
-    if (member_) return feed(core::signal_received{number});
+    if (machine_) return feed(core::signal_received{number});
     exit_code_ = 128 + number;  // before there is a member: nothing to take down
     after_goodbye();
   });
 }
 
-void agent::feed(const core::member_event& event) {
+void agent::feed(const core::agent_event& event) {
   notice_lateness();
   step(event);
 }
@@ -216,20 +216,20 @@ void agent::feed(const core::member_event& event) {
 // to be held against their senders, nor against this node.
 void agent::notice_lateness() {
   const auto late = lateness_.notice(std::chrono::steady_clock::now());
-  if (late) step(core::member_loop_was_late{*late});
+  if (late) step(core::agent_loop_was_late{*late});
 }
 
-void agent::step(const core::member_event& event) {
-  if (!member_ || exit_code_) return;
-  core::member_effects now;
-  member_->step(event, std::chrono::steady_clock::now(), now);
-  for (const core::member_effect& effect : now)
+void agent::step(const core::agent_event& event) {
+  if (!machine_ || exit_code_) return;
+  core::agent_effects now;
+  machine_->step(event, std::chrono::steady_clock::now(), now);
+  for (const core::agent_effect& effect : now)
     std::visit([this](const auto& each) { apply(each); }, effect);
   if (!exit_code_) arm_timer();
 }
 
 void agent::arm_timer() {
-  const std::optional<time_point> due = member_->next_deadline();
+  const std::optional<time_point> due = machine_->next_deadline();
   if (due == armed_for_) return;
   armed_for_ = due;
   timer_.cancel();
@@ -244,7 +244,7 @@ void agent::arm_timer() {
     // What has arrived meanwhile is heard before a deadline is held against its sender: the sockets
     // are polled once between this handler and the next.
     boost::asio::post(context_, [this] {
-      boost::asio::post(context_, [this] { feed(core::member_time_passed{}); });
+      boost::asio::post(context_, [this] { feed(core::agent_time_passed{}); });
     });
   });
 }
@@ -256,10 +256,10 @@ void agent::arm_timer() {
 void agent::report_progress(duration after) {
   progress_timer_.expires_after(after);
   progress_timer_.async_wait([this, after](boost::system::error_code error) {
-    if (error || exit_code_ || !member_) return;
-    const bool at_work = member_->phase() == member_phase::running;
+    if (error || exit_code_ || !machine_) return;
+    const bool at_work = machine_->phase() == member_phase::running;
     if (!at_work || !session_.is_connected()) {
-      const std::string why = member_->why(std::chrono::steady_clock::now());
+      const std::string why = machine_->why(std::chrono::steady_clock::now());
       say(note_level::info, why);
     }
     report_progress(std::min<duration>(2 * after, progress_interval_max));

@@ -1,4 +1,4 @@
-// The agent is the Asio shell round core::member: it carries out the member's effects (dial, spawn,
+// The agent is the Asio shell round core::agent: it carries out the member's effects (dial, spawn,
 // open the round's service, say, leave) and feeds it what happens. It decides nothing.
 //
 // One agent runs on each node of a run; it starts and watches this node's workers.
@@ -20,10 +20,10 @@
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/stray_reaper.hpp"
 #include "launcher/process/worker_group.hpp"
-#include "rendezvous/backend/daemon_session.hpp"
-#include "rendezvous/backend/tether_client.hpp"
-#include "rendezvous/core/lateness_watch.hpp"
-#include "rendezvous/core/member.hpp"
+#include "rendezvous/base/lateness_watch.hpp"
+#include "rendezvous/client/daemon_session.hpp"
+#include "rendezvous/client/tether_client.hpp"
+#include "rendezvous/core/agent/agent.hpp"
 #include "rendezvous/log/writer.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -58,16 +58,16 @@ class agent {
  private:
   // ---- agent.cpp: life of the process ----
   void find_daemon();
-  void start_member(const std::string& host, std::uint16_t port);
+  void start_machine(const std::string& host, std::uint16_t port);
   hello greeting() const;
   void brief_guardian();
   void hear(std::shared_ptr<const daemon_message> message);
   void report_progress(duration after);
   void watch_signals();
   void await_signal();
-  void feed(const core::member_event& event);
+  void feed(const core::agent_event& event);
   void notice_lateness();
-  void step(const core::member_event& event);
+  void step(const core::agent_event& event);
   void arm_timer();
   void leave_in_order(const core::leave& effect);
   void after_goodbye();
@@ -88,7 +88,7 @@ class agent {
   void apply(const core::start_workers& effect);
   void apply(const core::stop_workers& effect);
   void apply(const core::kill_workers& effect);
-  void apply(const core::member_note& effect);
+  void apply(const core::agent_note& effect);
   void apply(const core::leave& effect);
   void worker_is_over(round_number round, const worker_end& end);
   core::worker_ended no_start(round_number round, std::uint32_t local_rank) const;
@@ -115,14 +115,14 @@ class agent {
   service_thread service_thread_;
   std::unique_ptr<round_service> service_;
   std::unique_ptr<embedded_daemon> embedded_;
-  backend::daemon_session session_;
-  backend::tether_client tether_;
+  client::daemon_session session_;
+  client::tether_client tether_;
 
   std::string daemon_host_;
   std::uint16_t daemon_port_ = 0;
-  std::optional<core::member> member_;
+  std::optional<core::agent> machine_;
   std::optional<time_point> armed_for_;
-  core::lateness_watch lateness_;
+  lateness_watch lateness_;
   round_number tether_round_ = 0;
   std::unique_ptr<worker_group> workers_;
   round_number workers_round_ = 0;

@@ -2,7 +2,7 @@
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/free_port.hpp"
 #include "launcher/agent/worker_environment.hpp"
-#include "rendezvous/core/cause.hpp"
+#include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/protocol/agent.hpp"
 
 #include <utility>
@@ -201,7 +201,7 @@ void agent::apply(const core::kill_workers& effect) {
 
 // ---- words -----------------------------------------------------------------------------------
 
-void agent::apply(const core::member_note& effect) {
+void agent::apply(const core::agent_note& effect) {
   last_note_ = effect.text;
   say(effect.level, effect.text);
 }

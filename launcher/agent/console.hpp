@@ -6,7 +6,7 @@
 // Thread rule: the main thread; the sink must be cheap (it queues).
 #pragma once
 
-#include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/messages/messages.hpp"
 
 #include <functional>
 #include <optional>

@@ -5,7 +5,7 @@
 // Thread rule: may be called from any thread.
 #pragma once
 
-#include "rendezvous/core/member.hpp"
+#include "rendezvous/core/agent/agent.hpp"
 
 #include <cstddef>
 #include <cstdint>

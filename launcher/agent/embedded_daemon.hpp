@@ -10,7 +10,7 @@
 
 #include "launcher/agent/service_thread.hpp"
 #include "launcher/cli/options.hpp"
-#include "rendezvous/core/types.hpp"
+#include "rendezvous/core/messages/types.hpp"
 #include "rendezvous/net/resolve.hpp"
 #include "rendezvous/server/server.hpp"
 

@@ -1,6 +1,6 @@
 #include "launcher/agent/free_port.hpp"
 
-#include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/base/unique_fd.hpp"
 
 #include <fstream>
 #include <netinet/in.h>

@@ -1,7 +1,7 @@
 #include "launcher/agent/installed_torch.hpp"
 
 #include "launcher/cli/check_files.hpp"
-#include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/base/unique_fd.hpp"
 
 #include <array>
 #include <cerrno>

@@ -5,7 +5,7 @@
 #include "launcher/agent/listen_addresses.hpp"
 #include "launcher/agent/round_port.hpp"
 #include "launcher/process/start_failure.hpp"
-#include "rendezvous/backend/tether_host.hpp"
+#include "rendezvous/client/tether_host.hpp"
 #include "rendezvous/net/resolve.hpp"
 #include "rendezvous/net/threads.hpp"
 #include "rendezvous/server/front_door.hpp"
@@ -123,7 +123,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     post_event(core::service_failed{std::exchange(round, 0), std::move(problem)});
   }
 
-  backend::tether_host::handlers tether_handlers() {
+  client::tether_host::handlers tether_handlers() {
     const std::weak_ptr<state> weak = weak_from_this();
     return {[weak](std::uint64_t tether, tether_hello hello) {
               if (auto self = weak.lock()) self->post_event(core::member_attached{tether, hello});
@@ -270,7 +270,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
 
   // What waits in the main loop's queue does not own this: that queue may outlive the service
   // thread's loop, of which sockets and timers here are a part.
-  void post_event(core::member_event event) {
+  void post_event(core::agent_event event) {
     boost::asio::post(main, [weak = weak_from_this(), event = std::move(event)]() mutable {
       const auto self = weak.lock();
       if (self && self->happened) self->happened(std::move(event));
@@ -294,11 +294,11 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   core::open_service wanted;
   std::size_t connections_max = 0;  // of all kinds
   std::size_t mute_max = 0;         // that have asked for nothing
-  core::log_limit turned_away;
+  log_limit turned_away;
   net::resolver resolver;
   boost::asio::steady_timer retry;
   round_port port;
-  std::optional<backend::tether_host> tethers;
+  std::optional<client::tether_host> tethers;
   std::shared_ptr<store::keyspace> space;
   std::optional<server::front_door> door;
   store::store_thread store;

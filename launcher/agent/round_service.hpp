@@ -13,12 +13,12 @@
 // (descriptor_needs.hpp), whoever comes next is closed, with a line in the log.
 //
 // Thread rule: made and called by the main thread; sockets live on the service thread, those of the
-// store on the store's; what happens is posted to the main thread as events of core::member.
+// store on the store's; what happens is posted to the main thread as events of core::agent.
 #pragma once
 
 #include "launcher/agent/service_thread.hpp"
-#include "rendezvous/core/member.hpp"
-#include "rendezvous/core/types.hpp"
+#include "rendezvous/core/agent/agent.hpp"
+#include "rendezvous/core/messages/types.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 
@@ -40,7 +40,7 @@ struct round_service_options {
 
 class round_service {
  public:
-  using event_handler = std::function<void(core::member_event event)>;
+  using event_handler = std::function<void(core::agent_event event)>;
   using log_handler = std::function<void(note_level level, std::string text)>;
 
   // Both handlers are called on `main`, one event at a time; the destructor ends that.

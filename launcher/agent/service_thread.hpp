@@ -9,7 +9,7 @@
 // service thread. Started on first use, so that a plain node without a daemon pays for no thread.
 #pragma once
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/base/error.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/executor_work_guard.hpp>

@@ -9,7 +9,7 @@
 
 #include "launcher/cli/environment_map.hpp"
 #include "launcher/cli/options.hpp"
-#include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/messages/messages.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 #include "launcher/cli/help.hpp"
 
-#include "rendezvous/version.hpp"
+#include "rendezvous/base/version.hpp"
 
 namespace ddprun {
 namespace {

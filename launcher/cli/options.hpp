@@ -11,8 +11,8 @@
 #include "launcher/cli/environment_map.hpp"
 #include "launcher/cli/usage_error.hpp"
 #include "launcher/cli/values.hpp"
-#include "rendezvous/core/messages.hpp"
-#include "rendezvous/core/settings.hpp"
+#include "rendezvous/core/messages/messages.hpp"
+#include "rendezvous/core/messages/settings.hpp"
 
 #include <cstdint>
 #include <functional>

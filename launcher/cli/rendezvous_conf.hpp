@@ -1,5 +1,5 @@
-// Reads --rdzv-conf: "key=value,key=value" with the timers of rendezvous/core/settings.hpp by name,
-// in seconds, and torchrun's keys.
+// Reads --rdzv-conf: "key=value,key=value" with the timers of rendezvous/core/messages/settings.hpp
+// by name, in seconds, and torchrun's keys.
 //
 // torchrun's keys: join_timeout and last_call_timeout are timers of ours;
 // keep_alive_interval x keep_alive_max_attempt (5 s x 3 when one is missing) is node_timeout;
@@ -11,7 +11,7 @@
 #pragma once
 
 #include "launcher/cli/usage_error.hpp"
-#include "rendezvous/core/settings.hpp"
+#include "rendezvous/core/messages/settings.hpp"
 
 #include <optional>
 #include <string>

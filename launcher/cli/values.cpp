@@ -1,6 +1,6 @@
 #include "launcher/cli/values.hpp"
 
-#include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/messages/messages.hpp"
 
 #include <algorithm>
 #include <array>

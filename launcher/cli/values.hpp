@@ -7,7 +7,7 @@
 #pragma once
 
 #include "launcher/cli/usage_error.hpp"
-#include "rendezvous/core/types.hpp"
+#include "rendezvous/core/messages/types.hpp"
 
 #include <cstdint>
 #include <optional>

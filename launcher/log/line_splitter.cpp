@@ -1,6 +1,6 @@
 #include "launcher/log/line_splitter.hpp"
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/base/error.hpp"
 
 #include <algorithm>
 

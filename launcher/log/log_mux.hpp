@@ -16,9 +16,9 @@
 #pragma once
 
 #include "launcher/log/line_splitter.hpp"
+#include "rendezvous/base/unique_fd.hpp"
 #include "rendezvous/log/output_loss.hpp"
 #include "rendezvous/log/writer.hpp"
-#include "rendezvous/net/descriptors.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 

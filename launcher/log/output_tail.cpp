@@ -1,6 +1,6 @@
 #include "launcher/log/output_tail.hpp"
 
-#include "rendezvous/protocol/utf8.hpp"
+#include "rendezvous/base/utf8.hpp"
 
 namespace ddprun {
 
@@ -17,8 +17,8 @@ void output_tail::add(std::string_view bytes) {
 }
 
 std::string output_tail::text() const {
-  const std::string whole = protocol::to_valid_utf8(bytes_);
-  std::string_view text = protocol::last_of(whole, output_tail_bytes_max);
+  const std::string whole = to_valid_utf8(bytes_);
+  std::string_view text = last_of(whole, output_tail_bytes_max);
   if (cut_ || text.size() < whole.size()) {
     const auto newline = text.find('\n');
     if (newline != std::string_view::npos && newline + 1 < text.size()) {

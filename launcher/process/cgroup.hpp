@@ -12,7 +12,7 @@
 // Thread rule: one thread. No call here blocks on a process or a disk.
 #pragma once
 
-#include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/base/unique_fd.hpp"
 
 #include <istream>
 #include <optional>

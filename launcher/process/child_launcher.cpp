@@ -1,7 +1,7 @@
 #include "launcher/process/child_launcher.hpp"
 
 #include "launcher/process/start_failure.hpp"
-#include "rendezvous/net/signals_blocked.hpp"
+#include "rendezvous/base/signals_blocked.hpp"
 
 #include <cerrno>
 #include <csignal>

@@ -19,8 +19,8 @@
 #pragma once
 
 #include "launcher/process/child_setup.hpp"
-#include "rendezvous/error.hpp"
-#include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/base/error.hpp"
+#include "rendezvous/base/unique_fd.hpp"
 
 #include <boost/asio/detail/throw_error.hpp>  // the next one forgets it
 #include <boost/process/v2/posix/default_launcher.hpp>

@@ -10,7 +10,7 @@
 // come. Destroy it before its io_context.
 #pragma once
 
-#include "rendezvous/net/signals_blocked.hpp"
+#include "rendezvous/base/signals_blocked.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/post.hpp>

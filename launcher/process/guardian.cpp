@@ -1,7 +1,7 @@
 #include "launcher/process/guardian.hpp"
 
 #include "launcher/process/guardian_process.hpp"
-#include "rendezvous/net/signals_blocked.hpp"
+#include "rendezvous/base/signals_blocked.hpp"
 
 #include <cerrno>
 #include <csignal>

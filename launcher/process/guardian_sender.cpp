@@ -1,6 +1,6 @@
 #include "launcher/process/guardian_sender.hpp"
 
-#include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/base/unique_fd.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,6 +1,6 @@
 #include "launcher/process/process_table.hpp"
 
-#include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/base/unique_fd.hpp"
 
 #include <algorithm>
 #include <cerrno>

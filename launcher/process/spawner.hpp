@@ -12,7 +12,7 @@
 
 #include "launcher/process/exit_status.hpp"
 #include "launcher/process/start_failure.hpp"
-#include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/base/unique_fd.hpp"
 
 #include <boost/system/result.hpp>
 

@@ -10,7 +10,7 @@
 // Thread rule: one thread, a plain value.
 #pragma once
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/base/error.hpp"
 
 #include <array>
 #include <chrono>

@@ -7,7 +7,7 @@
 // Thread rule: one thread, that of the executor of the implementation; handlers come from there.
 #pragma once
 
-#include "rendezvous/core/run_record.hpp"
+#include "rendezvous/core/run/run_record.hpp"
 #include "rendezvous/net/types.hpp"
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "rendezvous/journal/sqlite_file.hpp"
 
-#include "rendezvous/core/settings.hpp"
+#include "rendezvous/core/messages/settings.hpp"
 
 #include <cerrno>
 #include <charconv>

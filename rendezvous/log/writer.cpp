@@ -1,7 +1,7 @@
 #include "rendezvous/log/writer.hpp"
 
+#include "rendezvous/base/unique_fd.hpp"
 #include "rendezvous/log/output_channel.hpp"
-#include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/net/threads.hpp"
 
 #include <climits>

@@ -14,7 +14,7 @@
 // `start`; after `cancel` or destruction it does not come. Destroy it before its io_context.
 #pragma once
 
-#include "rendezvous/core/types.hpp"
+#include "rendezvous/core/messages/types.hpp"
 #include "rendezvous/net/resolve.hpp"
 #include "rendezvous/net/types.hpp"
 

@@ -14,7 +14,7 @@
 // errc::peer_does_not_read, or the system's own.
 #pragma once
 
-#include "rendezvous/core/types.hpp"
+#include "rendezvous/core/messages/types.hpp"
 #include "rendezvous/net/keep_alive.hpp"
 #include "rendezvous/net/types.hpp"
 #include "rendezvous/net/write_queue.hpp"

@@ -1,6 +1,6 @@
 #include "rendezvous/net/threads.hpp"
 
-#include "rendezvous/net/signals_blocked.hpp"
+#include "rendezvous/base/signals_blocked.hpp"
 
 #include <exception>
 #include <pthread.h>

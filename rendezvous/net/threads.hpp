@@ -6,7 +6,7 @@
 // Thread rule: any thread; `run_loop` calls `told` on its own.
 #pragma once
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/net/types.hpp"
 
 #include <boost/asio/io_context.hpp>

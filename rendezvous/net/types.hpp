@@ -3,7 +3,7 @@
 // Thread rule: pure functions.
 #pragma once
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/base/error.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/ip/tcp.hpp>

@@ -18,8 +18,8 @@
 // Thread rule: pure functions.
 #pragma once
 
-#include "rendezvous/core/messages.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/base/error.hpp"
+#include "rendezvous/core/messages/messages.hpp"
 
 #include <cstddef>
 #include <cstdint>

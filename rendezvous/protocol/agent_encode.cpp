@@ -1,7 +1,7 @@
 // The encoding half of agent.hpp; agent.cpp decodes.
+#include "rendezvous/base/utf8.hpp"
 #include "rendezvous/protocol/agent.hpp"
 #include "rendezvous/protocol/json_writer.hpp"
-#include "rendezvous/protocol/utf8.hpp"
 
 #include <algorithm>
 #include <array>

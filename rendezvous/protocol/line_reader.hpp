@@ -7,7 +7,7 @@
 // either.
 #pragma once
 
-#include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/messages/messages.hpp"
 
 #include <cstddef>
 #include <optional>

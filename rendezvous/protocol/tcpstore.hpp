@@ -12,7 +12,7 @@
 // Thread rule: plain values.
 #pragma once
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/base/error.hpp"
 
 #include <array>
 #include <cstddef>

@@ -8,7 +8,7 @@
 // Thread rule: one thread. Ownership: shared values stay alive until they are consumed.
 #pragma once
 
-#include "rendezvous/core/key_value_store.hpp"
+#include "rendezvous/core/store/key_value_store.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -11,7 +11,7 @@
 // Thread rule: plain values.
 #pragma once
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/protocol/tcpstore.hpp"
 
 #include <cstddef>

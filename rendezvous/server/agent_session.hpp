@@ -11,7 +11,7 @@
 // from inside a call, and may destroy the session while it is told.
 #pragma once
 
-#include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/net/line_connection.hpp"
 #include "rendezvous/server/waiting_room.hpp"
 

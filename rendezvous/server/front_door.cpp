@@ -99,7 +99,7 @@ void front_door::dismiss(std::uint64_t id, note_level level, const std::string& 
   const std::string name = error ? "a peer" : net::endpoint_text(peer);
   who->socket.close(error);
   // A health check that comes and goes each second, for the debug log only, hides no stranger.
-  core::log_limit& limit = level == note_level::debug ? mute_ : strangers_;
+  log_limit& limit = level == note_level::debug ? mute_ : strangers_;
   const auto line = limit.admit("closed " + name + ": it " + why, std::chrono::steady_clock::now());
   if (line && handlers_.log) handlers_.log(level, *line);
 }

@@ -10,9 +10,9 @@
 // after `close` or destruction. Destroy it before its io_context.
 #pragma once
 
-#include "rendezvous/core/log_limit.hpp"
-#include "rendezvous/core/messages.hpp"
-#include "rendezvous/core/types.hpp"
+#include "rendezvous/base/log_limit.hpp"
+#include "rendezvous/core/messages/messages.hpp"
+#include "rendezvous/core/messages/types.hpp"
 #include "rendezvous/net/types.hpp"
 #include "rendezvous/server/waiting_room.hpp"
 
@@ -66,8 +66,8 @@ class front_door {
   std::shared_ptr<waiting_room> room_;
   std::map<std::uint64_t, std::shared_ptr<guest>> guests_;
   std::uint64_t last_id_ = 0;
-  core::log_limit strangers_;
-  core::log_limit mute_;  // those who left without a word
+  log_limit strangers_;
+  log_limit mute_;  // those who left without a word
 };
 
 }  // namespace ddprun::server

@@ -1,7 +1,7 @@
 #include "rendezvous/server/http_session.hpp"
 
+#include "rendezvous/base/version.hpp"
 #include "rendezvous/server/runs_json.hpp"
-#include "rendezvous/version.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>

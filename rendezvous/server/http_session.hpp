@@ -16,7 +16,7 @@
 // Thread rule: the thread of the socket's executor. It lives by itself until the peer closes.
 #pragma once
 
-#include "rendezvous/core/run.hpp"
+#include "rendezvous/core/run/run.hpp"
 #include "rendezvous/net/types.hpp"
 #include "rendezvous/server/runs_json.hpp"
 #include "rendezvous/server/waiting_room.hpp"

@@ -1,5 +1,6 @@
 // ddprun-rendezvous: a server and a command line.
-#include "rendezvous/core/cause.hpp"
+#include "rendezvous/base/version.hpp"
+#include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/journal/sqlite_journal.hpp"
 #include "rendezvous/journal/state_folder.hpp"
 #include "rendezvous/log/writer.hpp"
@@ -8,7 +9,6 @@
 #include "rendezvous/net/threads.hpp"
 #include "rendezvous/server/options.hpp"
 #include "rendezvous/server/server.hpp"
-#include "rendezvous/version.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>

@@ -3,10 +3,10 @@
 // Thread rule: pure functions.
 #pragma once
 
-#include "rendezvous/core/key_value_store.hpp"
-#include "rendezvous/core/messages.hpp"
-#include "rendezvous/core/types.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/base/error.hpp"
+#include "rendezvous/core/messages/messages.hpp"
+#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/store/key_value_store.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,6 +1,6 @@
 #include "rendezvous/server/runs_json.hpp"
 
-#include "rendezvous/version.hpp"
+#include "rendezvous/base/version.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -3,7 +3,7 @@
 // Thread rule: pure functions.
 #pragma once
 
-#include "rendezvous/core/run.hpp"
+#include "rendezvous/core/run/run.hpp"
 
 #include <cstddef>
 #include <string>

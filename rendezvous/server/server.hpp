@@ -84,8 +84,8 @@ class server {
   std::shared_ptr<service> service_;  // HTTP sessions look whether it is still there
   std::shared_ptr<store::keyspace> space_;
   store::store_thread store_;
-  core::log_limit store_refusals_;
-  std::array<core::log_limit, peer_kinds> turned_away_;
+  log_limit store_refusals_;
+  std::array<log_limit, peer_kinds> turned_away_;
   std::shared_ptr<waiting_room> readers_ = std::make_shared<waiting_room>();  // over HTTP
   std::shared_ptr<http_pace> http_pace_ = std::make_shared<http_pace>();
 };

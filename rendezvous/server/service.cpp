@@ -1,7 +1,7 @@
 #include "rendezvous/server/service.hpp"
 
+#include "rendezvous/base/version.hpp"
 #include "rendezvous/protocol/agent.hpp"
-#include "rendezvous/version.hpp"
 
 #include <boost/asio/post.hpp>
 

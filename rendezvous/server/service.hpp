@@ -8,8 +8,8 @@
 // end by themselves and are logged; nothing an agent says ends the service.
 #pragma once
 
-#include "rendezvous/core/daemon.hpp"
-#include "rendezvous/core/lateness_watch.hpp"
+#include "rendezvous/base/lateness_watch.hpp"
+#include "rendezvous/core/daemon/daemon.hpp"
 #include "rendezvous/journal/journal.hpp"
 #include "rendezvous/server/agent_session.hpp"
 #include "rendezvous/server/front_door.hpp"
@@ -124,7 +124,7 @@ class service final : public agent_session::owner {
   net::shared_bytes shared_line_;
 
   boost::asio::steady_timer timer_;
-  core::lateness_watch lateness_;
+  lateness_watch lateness_;
   std::uint64_t inputs_ = 0;
   bool arming_ = false;
   std::function<void()> on_no_agents_;

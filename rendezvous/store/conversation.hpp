@@ -10,7 +10,7 @@
 // Thread rule: that of the keyspace. Ownership: the keyspace must outlive the conversation.
 #pragma once
 
-#include "rendezvous/core/key_value_store.hpp"
+#include "rendezvous/core/store/key_value_store.hpp"
 #include "rendezvous/protocol/tcpstore.hpp"
 #include "rendezvous/protocol/tcpstore_replies.hpp"
 

@@ -142,7 +142,7 @@ void keyspace::release_buffered(std::size_t bytes) {
 
 // A storm of strangers does not hide what befalls the clients.
 void keyspace::log(note_level level, std::string text) {
-  core::log_limit& limit = level == note_level::info ? strangers_ : others_;
+  log_limit& limit = level == note_level::info ? strangers_ : others_;
   const auto line = limit.admit(std::move(text), std::chrono::steady_clock::now());
   if (line && options_.log) options_.log(level, *line);
 }

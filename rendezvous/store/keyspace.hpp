@@ -6,10 +6,10 @@
 // Ownership: by std::shared_ptr. It refers to its sessions without owning them.
 #pragma once
 
-#include "rendezvous/core/key_value_store.hpp"
-#include "rendezvous/core/log_limit.hpp"
-#include "rendezvous/core/messages.hpp"
-#include "rendezvous/core/types.hpp"
+#include "rendezvous/base/log_limit.hpp"
+#include "rendezvous/core/messages/messages.hpp"
+#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/store/key_value_store.hpp"
 #include "rendezvous/protocol/tcpstore_replies.hpp"
 
 #include <array>
@@ -40,7 +40,7 @@ struct keyspace_options {
   // sessions together; the values in such replies count in `limits`.
   std::size_t buffered_bytes_max = std::size_t{1} << 29;
   // Takes one line for each connection that had to be closed, and is told nothing else; of many at
-  // once, only some (core/log_limit.hpp).
+  // once, only some (base/log_limit.hpp).
   std::function<void(note_level, const std::string&)> log;
 };
 
@@ -127,8 +127,8 @@ class keyspace {
 
   keyspace_options options_;
   core::key_value_store values_;
-  core::log_limit strangers_;
-  core::log_limit others_;
+  log_limit strangers_;
+  log_limit others_;
   std::array<char, read_buffer_bytes> read_buffer_;
   std::unique_ptr<protocol::tcpstore::replies> replies_;
   std::vector<session*> sessions_;  // by client id; null where there is none

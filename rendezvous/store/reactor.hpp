@@ -17,9 +17,9 @@
 // undone.
 #pragma once
 
-#include "rendezvous/core/types.hpp"
-#include "rendezvous/error.hpp"
-#include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/base/error.hpp"
+#include "rendezvous/base/unique_fd.hpp"
+#include "rendezvous/core/messages/types.hpp"
 
 #include <cstdint>
 #include <functional>

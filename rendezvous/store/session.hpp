@@ -13,7 +13,7 @@
 // Errors: ended sessions are reported to the keyspace's log, once, unless the client left in order.
 #pragma once
 
-#include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/base/unique_fd.hpp"
 #include "rendezvous/store/conversation.hpp"
 #include "rendezvous/store/keyspace.hpp"
 #include "rendezvous/store/reactor.hpp"

@@ -1,13 +1,13 @@
 // A second TCPStore keyspace, in maps and lists that are searched from the start each time: what it
 // expects each client to be answered, and how many bytes it counts, must be what
-// store/conversation.hpp answers and core/key_value_store.hpp counts.
+// store/conversation.hpp answers and core/store/key_value_store.hpp counts.
 //
 // It knows the rules from their headers, and nothing of how they are kept.
 //
 // Thread rule: one thread.
 #pragma once
 
-#include "rendezvous/core/key_value_store.hpp"
+#include "rendezvous/core/store/key_value_store.hpp"
 #include "tests/fuzz/naive_parser.hpp"
 
 #include <cstddef>

@@ -15,14 +15,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("rendezvous/core", "rendezvous/protocol", "tests/rendezvous/core", "tests/simulation",
-          "tests/support", "rendezvous/error.hpp", "rendezvous/error.cpp",
-          "rendezvous/version.hpp")  # fmt: skip
+          "tests/support", "rendezvous/base")  # fmt: skip
 # What is compiled for every mutant is read once.
 STANDARD = ("algorithm", "chrono", "deque", "list", "map", "memory", "optional", "set", "string",
             "unordered_map", "utility", "variant", "vector")  # fmt: skip
 # Group: (folders or files, flags). Schedules are played by the hundred thousand: optimized.
 UNITS = {
-    "core": (("rendezvous/core", "rendezvous/protocol", "rendezvous/error.cpp"),
+    "core": (("rendezvous/core", "rendezvous/protocol", "rendezvous/base"),
              "-O1 -include standard.hpp"),
     "unit": (("tests/rendezvous/core",), "-O0 -include tests/support/catch.hpp"),
     "simulation": (("tests/simulation",), "-O2"),

@@ -16,9 +16,10 @@ import mutators
 
 FOLDER = judge.ROOT / "build-mutation"
 KNOWN = Path(__file__).with_name("equivalent.txt")
-GLOBS = ("rendezvous/core/run*.cpp", "rendezvous/core/member*.cpp",
-         "rendezvous/core/run_state.hpp", "rendezvous/core/member_state.hpp")  # fmt: skip
-WORDING_FILES = ("run_view.cpp", "member_text.cpp")
+GLOBS = ("rendezvous/core/run/*.cpp", "rendezvous/core/agent/*.cpp",
+         "rendezvous/core/run/state.hpp", "rendezvous/core/agent/state.hpp")  # fmt: skip
+LEFT_OUT = ("rendezvous/core/run/view.cpp", "rendezvous/core/agent/text.cpp",
+            "rendezvous/core/run/rank_assignment.cpp", "rendezvous/core/run/master_address.cpp")
 RATE_LEAST = 0.9
 
 
@@ -46,8 +47,9 @@ def population(globs):
     files = sorted({file for glob in globs for file in judge.ROOT.glob(glob)})
     found = []
     for file in files:
-        if file.name not in WORDING_FILES:
-            found += mutators.mutants_of(str(file.relative_to(judge.ROOT)), file.read_text())
+        name = str(file.relative_to(judge.ROOT))
+        if name not in LEFT_OUT:
+            found += mutators.mutants_of(name, file.read_text())
     return found
 
 

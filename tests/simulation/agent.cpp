@@ -14,42 +14,42 @@ namespace ddprun::simulation {
 
 using namespace std::chrono_literals;
 
-agent::agent(world& in, host& on, core::member_options options)
+agent::agent(world& in, host& on, core::agent_options options)
     : process(in, on), greeting_(options.greeting), machine_(std::move(options)) {}
 
 void agent::begin() {
-  core::member_effects effects;
+  core::agent_effects effects;
   machine_.start(local_now(), effects);
   apply(effects);
   wake_at(machine_.next_deadline());
 }
 
-void agent::step(const core::member_event& event) {
+void agent::step(const core::agent_event& event) {
   if (!alive() || left_ || world_.over()) return;
-  core::member_event changed = event;
-  if (world_.mutation().member_event && !world_.mutation().member_event(*this, changed)) return;
-  core::member_effects effects;
+  core::agent_event changed = event;
+  if (world_.mutation().agent_event && !world_.mutation().agent_event(*this, changed)) return;
+  core::agent_effects effects;
   machine_.step(changed, local_now(), effects);
-  if (world_.mutation().member_effects) world_.mutation().member_effects(*this, changed, effects);
+  if (world_.mutation().agent_effects) world_.mutation().agent_effects(*this, changed, effects);
   apply(effects);
   if (!left_) wake_at(machine_.next_deadline());
 }
 
-void agent::step_unchanged(const core::member_event& event) {
-  core::member_effects effects;
+void agent::step_unchanged(const core::agent_event& event) {
+  core::agent_effects effects;
   machine_.step(event, local_now(), effects);
   apply(effects);
 }
 
 void agent::on_wake() {
-  step(core::member_time_passed{});
+  step(core::agent_time_passed{});
 }
 
 void agent::on_late(duration by) {
-  step(core::member_loop_was_late{by});
+  step(core::agent_loop_was_late{by});
 }
 
-void agent::apply(const core::member_effects& effects) {
+void agent::apply(const core::agent_effects& effects) {
   for (const auto& effect : effects)
     std::visit([this](const auto& each) { run(each); }, effect);
 }
@@ -155,7 +155,7 @@ void agent::run(const core::kill_workers& effect) {
   world_.kill_workers(*this, effect.round);
 }
 
-void agent::run(const core::member_note& effect) {
+void agent::run(const core::agent_note& effect) {
   world_.trace([&] { return greeting_.node + " note: " + effect.text; });
 }
 

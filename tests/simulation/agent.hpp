@@ -1,10 +1,10 @@
-// A simulated agent: the shell round core::member that the real agent is, over simulated sockets
+// A simulated agent: the shell round core::agent that the real agent is, over simulated sockets
 // and workers.  Its guardian outlives it: kills its workers and gives its word to the daemon.
 //
 // Thread rule: one thread. Ownership: the world owns it.
 #pragma once
 
-#include "rendezvous/core/member.hpp"
+#include "rendezvous/core/agent/agent.hpp"
 #include "tests/simulation/process.hpp"
 #include "tests/simulation/truth.hpp"
 
@@ -28,11 +28,11 @@ struct agent_wish {
 
 class agent final : public process {
  public:
-  agent(world& in, host& on, core::member_options options);
+  agent(world& in, host& on, core::agent_options options);
 
   void begin();
-  void step(const core::member_event& event);
-  void step_unchanged(const core::member_event& event);  // past the mutant
+  void step(const core::agent_event& event);
+  void step_unchanged(const core::agent_event& event);  // past the mutant
 
   const hello& greeting() const { return greeting_; }
   session_id session() const { return greeting_.session; }
@@ -48,7 +48,7 @@ class agent final : public process {
   const std::string& daemon_address() const { return daemon_address_; }
   connection* daemon_connection() const { return daemon_.get(); }
   connection* tether() const { return tether_.get(); }
-  const core::member& machine() const { return machine_; }
+  const core::agent& machine() const { return machine_; }
   // The highest that it has read.
   struct news {
     std::uint32_t restarts_used = 0;
@@ -71,7 +71,7 @@ class agent final : public process {
  private:
   void on_wake() override;
   void on_late(duration by) override;
-  void apply(const core::member_effects& effects);
+  void apply(const core::agent_effects& effects);
   void run(const core::connect_daemon& effect);
   void run(const core::send_to_daemon& effect);
   void run(const core::disconnect_daemon& effect);
@@ -86,13 +86,13 @@ class agent final : public process {
   void run(const core::start_workers& effect);
   void run(const core::stop_workers& effect);
   void run(const core::kill_workers& effect);
-  void run(const core::member_note& effect);
+  void run(const core::agent_note& effect);
   void run(const core::leave& effect);
   void tether_spoke(connection& from, const agent_message& message);
   void exit_when_flushed(moment limit);
 
   hello greeting_;
-  core::member machine_;
+  core::agent machine_;
   std::string daemon_address_;
   std::uint64_t told_by_ = 0;
   std::shared_ptr<connection> daemon_;

@@ -192,7 +192,7 @@ TEST_CASE("mutant: nobody waits for a rack") {
 
 TEST_CASE("mutant: what a worker cost is forgotten") {
   mutant forgetful;
-  forgetful.member_effects = [](agent&, const core::member_event&, core::member_effects& effects) {
+  forgetful.agent_effects = [](agent&, const core::agent_event&, core::agent_effects& effects) {
     for (auto& effect : effects) {
       auto* const start = std::get_if<core::start_workers>(&effect);
       if (start != nullptr) start->restarts_used = 0;

@@ -25,8 +25,8 @@
 // Thread rule: one thread. The first violation is kept; the world stops at it.
 #pragma once
 
-#include "rendezvous/core/messages.hpp"
-#include "rendezvous/core/run.hpp"
+#include "rendezvous/core/messages/messages.hpp"
+#include "rendezvous/core/run/run.hpp"
 #include "tests/simulation/truth.hpp"
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 // Thread rule: one thread. Ownership: the world owns it.
 #pragma once
 
-#include "rendezvous/core/daemon.hpp"
+#include "rendezvous/core/daemon/daemon.hpp"
 #include "tests/simulation/journal.hpp"
 #include "tests/simulation/process.hpp"
 

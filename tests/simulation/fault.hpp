@@ -4,7 +4,7 @@
 // Thread rule: plain values.
 #pragma once
 
-#include "rendezvous/core/settings.hpp"
+#include "rendezvous/core/messages/settings.hpp"
 #include "tests/simulation/random_source.hpp"
 #include "tests/simulation/timeline.hpp"
 

@@ -9,7 +9,7 @@
 // Thread rule: one thread. Ownership: the world owns folders, a daemon its journal.
 #pragma once
 
-#include "rendezvous/core/daemon.hpp"
+#include "rendezvous/core/daemon/daemon.hpp"
 #include "tests/simulation/random_source.hpp"
 #include "tests/simulation/timeline.hpp"
 

@@ -20,8 +20,7 @@ using Catch::Matchers::StartsWith;
 // An agent that keeps its workers, whatever its machine says, once `when` holds.
 mutant keeps_workers(std::function<bool(const agent&)> when) {
   mutant made;
-  made.member_effects = [when](agent& by, const core::member_event&,
-                               core::member_effects& effects) {
+  made.agent_effects = [when](agent& by, const core::agent_event&, core::agent_effects& effects) {
     std::erase_if(effects, [&](const auto& effect) {
       return when(by) && (std::holds_alternative<core::kill_workers>(effect) ||
                           std::holds_alternative<core::stop_workers>(effect));
@@ -34,7 +33,7 @@ mutant keeps_workers(std::function<bool(const agent&)> when) {
 
 TEST_CASE("mutant: one member starts in an instance of its own") {
   mutant wrong;
-  wrong.member_effects = [](agent&, const core::member_event&, core::member_effects& effects) {
+  wrong.agent_effects = [](agent&, const core::agent_event&, core::agent_effects& effects) {
     for (auto& effect : effects) {
       auto* const start = std::get_if<core::start_workers>(&effect);
       if (start != nullptr && start->place.slot == 1) start->instance += 1;
@@ -96,7 +95,7 @@ TEST_CASE("mutant: a daemon does not hear of success") {
 
 TEST_CASE("mutant: an agent leaves a run that succeeded with a code of its own") {
   mutant odd;
-  odd.member_effects = [](agent& by, const core::member_event&, core::member_effects& effects) {
+  odd.agent_effects = [](agent& by, const core::agent_event&, core::agent_effects& effects) {
     for (auto& effect : effects) {
       auto* const last = std::get_if<core::leave>(&effect);
       if (last != nullptr && by.index == 1) last->exit_code = 143;
@@ -108,7 +107,7 @@ TEST_CASE("mutant: an agent leaves a run that succeeded with a code of its own")
 
 TEST_CASE("mutant: an agent takes its workers down for no reason") {
   mutant nervous;
-  nervous.member_effects = [](agent& by, const core::member_event&, core::member_effects& effects) {
+  nervous.agent_effects = [](agent& by, const core::agent_event&, core::agent_effects& effects) {
     if (by.index == 1 && by.group && by.group->round == 1 && by.group->all_executed &&
         by.local_now() - by.where().clock.read(by.group->started) > 120s)
       effects.push_back(core::kill_workers{1});

@@ -55,8 +55,7 @@ mutant with_desired(std::function<void(daemon&, desired&)> change) {
 template <typename Effect>
 mutant without(std::function<bool(const agent&)> when = [](const agent&) { return true; }) {
   mutant made;
-  made.member_effects = [when](agent& by, const core::member_event&,
-                               core::member_effects& effects) {
+  made.agent_effects = [when](agent& by, const core::agent_event&, core::agent_effects& effects) {
     std::erase_if(effects, [&](const auto& effect) {
       return std::holds_alternative<Effect>(effect) && when(by);
     });
@@ -117,9 +116,9 @@ TEST_CASE("mutant: the daemon takes every broken connection for a proof of death
 
 TEST_CASE("mutant: a member never isolates itself") {
   mutant stubborn;
-  stubborn.member_effects = [](agent& by, const core::member_event& event,
-                               core::member_effects& effects) {
-    if (!std::holds_alternative<core::member_time_passed>(event) || by.connected()) return;
+  stubborn.agent_effects = [](agent& by, const core::agent_event& event,
+                              core::agent_effects& effects) {
+    if (!std::holds_alternative<core::agent_time_passed>(event) || by.connected()) return;
     std::erase_if(effects, [](const auto& effect) {
       return std::holds_alternative<core::kill_workers>(effect);
     });
@@ -135,9 +134,9 @@ TEST_CASE("mutant: a member never isolates itself") {
 
 TEST_CASE("mutant: agents say that they have stopped, and have not") {
   mutant liar;
-  liar.member_event = [](agent& by, core::member_event& event) {
+  liar.agent_event = [](agent& by, core::agent_event& event) {
     const bool stopping = by.machine().phase() == member_phase::stopping;
-    if (stopping && std::holds_alternative<core::member_time_passed>(event) && by.group) {
+    if (stopping && std::holds_alternative<core::agent_time_passed>(event) && by.group) {
       for (std::uint32_t rank = 0; rank < by.group->workers.size(); ++rank) {
         core::worker_ended ended;
         ended.round = by.group->round;
@@ -171,7 +170,7 @@ TEST_CASE("mutant: restarts are forgotten") {
     return made;
   };
   mutant forgetful;
-  forgetful.member_effects = [](agent&, const core::member_event&, core::member_effects& effects) {
+  forgetful.agent_effects = [](agent&, const core::agent_event&, core::agent_effects& effects) {
     for (auto& effect : effects) {
       auto* const start = std::get_if<core::start_workers>(&effect);
       if (start != nullptr && start->restarts_used > 1) start->restarts_used = 0;
@@ -232,7 +231,7 @@ TEST_CASE("mutant: an agent that is told to close stays") {
 
 TEST_CASE("mutant: one agent leaves with a code of its own") {
   mutant odd;
-  odd.member_effects = [](agent& by, const core::member_event&, core::member_effects& effects) {
+  odd.agent_effects = [](agent& by, const core::agent_event&, core::agent_effects& effects) {
     for (auto& effect : effects) {
       auto* const last = std::get_if<core::leave>(&effect);
       if (last != nullptr && by.index == 1) last->exit_code = 7;

@@ -4,7 +4,7 @@
 // Thread rule: one thread. Units: durations are true time.
 #pragma once
 
-#include "rendezvous/core/types.hpp"
+#include "rendezvous/core/messages/types.hpp"
 
 #include <cstdint>
 

@@ -102,8 +102,8 @@ std::string harmed_by_a_liar(std::uint64_t seed) {
   plan.options.settings.spares_max = 2;
   auto random = std::make_shared<random_source>(random_source(seed).fork(52));
   auto running = std::make_shared<instance_id>(0);
-  plan.options.mutation.member_effects = [=](agent& by, const core::member_event&,
-                                             core::member_effects& effects) {
+  plan.options.mutation.agent_effects = [=](agent& by, const core::agent_event&,
+                                            core::agent_effects& effects) {
     if (by.index != 3) return;
     for (auto& effect : effects) {
       auto* const sent = std::get_if<core::send_to_daemon>(&effect);

@@ -4,7 +4,7 @@
 // Thread rule: one thread.
 #pragma once
 
-#include "rendezvous/core/types.hpp"
+#include "rendezvous/core/messages/types.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -3,7 +3,7 @@
 // Thread rule: one thread.
 #pragma once
 
-#include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/messages/messages.hpp"
 
 #include <cstddef>
 #include <memory>

@@ -37,7 +37,7 @@ host& world::add_host() {
 }
 
 agent& world::start_agent(host& on, agent_wish wish) {
-  core::member_options options;
+  core::agent_options options;
   options.greeting.version = "sim";
   options.greeting.run_id = wish.run_id;
   options.greeting.role = wish.role;

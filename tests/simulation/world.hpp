@@ -31,8 +31,8 @@ namespace ddprun::simulation {
 struct mutant {
   std::function<bool(daemon&, core::daemon_event&)> daemon_event;
   std::function<void(daemon&, const core::daemon_event&, core::daemon_effects&)> daemon_effects;
-  std::function<bool(agent&, core::member_event&)> member_event;
-  std::function<void(agent&, const core::member_event&, core::member_effects&)> member_effects;
+  std::function<bool(agent&, core::agent_event&)> agent_event;
+  std::function<void(agent&, const core::agent_event&, core::agent_effects&)> agent_effects;
   bool queues_replace = true;
   bool journal_reports_early = false;  // before it has written
   bool journal_is_ignored = false;     // what it has kept is given to nobody

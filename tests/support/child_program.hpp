@@ -2,7 +2,7 @@
 #pragma once
 
 #include "launcher/process/boost_spawner.hpp"
-#include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/base/unique_fd.hpp"
 #include "tests/support/catch.hpp"
 
 #include <boost/asio/io_context.hpp>

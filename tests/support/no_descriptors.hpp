@@ -1,7 +1,7 @@
 // Takes all descriptors that this process may still open, of 256, until it is destroyed.
 #pragma once
 
-#include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/base/unique_fd.hpp"
 #include "tests/support/catch.hpp"
 
 #include <fcntl.h>

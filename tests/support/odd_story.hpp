@@ -4,7 +4,7 @@
 // Thread rule: one thread.
 #pragma once
 
-#include "tests/support/member_story.hpp"
+#include "tests/support/agent_story.hpp"
 
 namespace ddprun::test {
 
@@ -17,7 +17,7 @@ inline timers odd_timers() {
   return timing;
 }
 
-struct odd_story : member_story {
+struct odd_story : agent_story {
   odd_story() {
     timing = odd_timers();
     run_as_member();
@@ -27,7 +27,7 @@ struct odd_story : member_story {
 
 // The moment of the first effect of a kind, from `story.now()`; more than a minute: never.
 template <typename Effect>
-duration until(member_story& story, duration most = std::chrono::seconds(70)) {
+duration until(agent_story& story, duration most = std::chrono::seconds(70)) {
   const time_point from = story.now();
   while (!story.did<Effect>() && story.now() <= from + most)
     story.pass(std::chrono::milliseconds(1));

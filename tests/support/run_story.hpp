@@ -7,7 +7,7 @@
 // Thread rule: one thread.
 #pragma once
 
-#include "rendezvous/core/run.hpp"
+#include "rendezvous/core/run/run.hpp"
 
 #include <deque>
 #include <optional>

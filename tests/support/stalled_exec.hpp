@@ -5,7 +5,7 @@
 // NFS server, the one that waits can be killed.
 #pragma once
 
-#include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/base/unique_fd.hpp"
 #include "tests/support/catch.hpp"
 
 #include <csignal>

@@ -20,9 +20,9 @@ namespace {
 struct fixture {
   boost::asio::io_context io{1};
   service_thread thread;
-  std::vector<core::member_event> events;
+  std::vector<core::agent_event> events;
   round_service service{io.get_executor(), thread, round_service_options{},
-                        [this](core::member_event event) { events.push_back(std::move(event)); },
+                        [this](core::agent_event event) { events.push_back(std::move(event)); },
                         [](note_level, const std::string&) {}};
 
   // The newest event of this kind that came after `from`.

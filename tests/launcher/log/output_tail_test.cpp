@@ -1,6 +1,6 @@
 #include "launcher/log/output_tail.hpp"
 
-#include "rendezvous/protocol/utf8.hpp"
+#include "rendezvous/base/utf8.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;
@@ -38,7 +38,7 @@ TEST_CASE("a tail is valid UTF-8 within the limit, whatever the bytes") {
       const std::string text = tail.text();
       CHECK(text.size() <= output_tail_bytes_max);
       CHECK(!text.empty());
-      CHECK(protocol::is_valid_utf8(text));
+      CHECK(is_valid_utf8(text));
     }
   }
 }

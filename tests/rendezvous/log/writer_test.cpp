@@ -1,6 +1,6 @@
 #include "rendezvous/log/writer.hpp"
 
-#include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/base/unique_fd.hpp"
 #include "tests/support/catch.hpp"
 
 #include <condition_variable>

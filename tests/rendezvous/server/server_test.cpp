@@ -137,7 +137,7 @@ TEST_CASE("many who leave without a word hide no stranger from the log") {
       return line.find(words) != std::string::npos;
     });
   };
-  const long most = core::log_limit::lines_at_once;
+  const long most = log_limit::lines_at_once;
   for (long left = 0; left < most; ++left) {
     { const raw_peer checker(f.io, f.port); }
     REQUIRE(run_until(f.io, [&] { return lines_with("left without a word") > left; }));

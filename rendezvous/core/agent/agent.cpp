@@ -1,0 +1,124 @@
+#include "rendezvous/core/agent/agent.hpp"
+
+#include "rendezvous/core/agent/state.hpp"
+
+#include <algorithm>
+
+namespace ddprun::core {
+
+agent::agent(agent_options options) : state_(std::make_unique<state>(std::move(options))) {}
+agent::~agent() = default;
+agent::agent(agent&&) noexcept = default;
+agent& agent::operator=(agent&&) noexcept = default;
+
+void agent::start(time_point now, agent_effects& effects) {
+  state_->effects = &effects;
+  state_->daemon.unwelcomed_since = now;
+  state_->emit(connect_daemon{});
+  state_->effects = nullptr;
+}
+
+void agent::step(const agent_event& event, time_point now, agent_effects& effects) {
+  state& self = *state_;
+  if (self.left) return;
+  self.now = now;
+  self.effects = &effects;
+  std::visit([&self](const auto& value) { self.handle(value); }, event);
+  if (!self.left) self.send_status_if_due();
+  self.effects = nullptr;
+}
+
+std::optional<time_point> agent::next_deadline() const {
+  state::moment next;
+  if (!state_->left) state_->collect_deadlines(next);
+  return next;
+}
+
+std::string agent::why(time_point now) const {
+  state_->now = now;
+  return state_->why_text();
+}
+
+member_phase agent::phase() const {
+  return state_->phase;
+}
+round_number agent::round() const {
+  return state_->round;
+}
+
+agent::state::state(agent_options given)
+    : options(std::move(given)), timing(options.greeting.settings.timing), random(options.seed) {}
+
+void agent::state::emit(agent_effect effect) {
+  effects->push_back(std::move(effect));
+}
+
+void agent::state::note(note_level level, std::string text) {
+  emit(agent_note{level, std::move(text)});
+}
+
+void agent::state::finish(int exit_code, std::string text,
+                          std::optional<ddprun::cause> first_cause) {
+  if (left) return;
+  let_go();
+  if (service_wanted) emit(close_service{round});
+  service_wanted = false;
+  // A goodbye is proof of death: the daemon starts the next round on it.
+  if (living == 0 && daemon.welcomed) emit(send_to_daemon{goodbye{options.greeting.session}});
+  emit(core::leave{exit_code, std::move(text), std::move(first_cause)});
+  left = true;
+}
+
+void agent::state::handle(const daemon_said& event) {
+  if (!event.message || !daemon.connected) return;
+  daemon.heard = now;
+  if (const auto* first = std::get_if<welcome>(event.message.get())) {
+    welcomed_by(*first);
+  } else if (const auto* vouching = std::get_if<answer>(event.message.get())) {
+    answered_by(*vouching);
+  } else if (const auto* order = std::get_if<desired>(event.message.get())) {
+    told(*order);
+  } else if (const auto* no = std::get_if<refused>(event.message.get())) {
+    refused_by(*no);
+  }
+}
+
+void agent::state::handle(const agent_loop_was_late& event) {
+  was_late(std::clamp<duration>(event.by, duration::zero(), std::chrono::hours(24)));
+}
+
+void agent::state::handle(const agent_time_passed&) {
+  check_isolation();
+  check_stop_deadlines();
+  if (left) return;
+  check_tether();
+  if (left) return;
+  if (const moment silence = daemon_silence_deadline(); silence && now >= *silence) {
+    drop_silent_daemon(daemon.welcomed
+                           ? "nothing was heard for " + to_text(silence_limit())
+                           : "connected, but there was no welcome for " + to_text(silence_limit()));
+  }
+  if (const moment join = join_deadline(); join && now >= *join) {
+    const bool done = phase == member_phase::succeeded && is_alone();
+    finish(done ? 0 : exit_code_unreachable, unreachable_text(), std::nullopt);
+  }
+}
+
+void agent::state::collect_deadlines(moment& next) const {
+  const auto consider = [&next](moment value) {
+    if (value && (!next || *value < *next)) next = value;
+  };
+  if (daemon.welcomed) consider(daemon.status_at + timing.heartbeat_interval);
+  consider(daemon_silence_deadline());
+  consider(join_deadline());
+  consider(tether_deadline());
+  consider(reach_deadline());
+  consider(isolation_deadline());
+  consider(asked_until);
+  consider(grace_until);
+  consider(kill_until);
+  consider(own_stop_deadline());
+  consider(drain_deadline());
+}
+
+}  // namespace ddprun::core

@@ -1,0 +1,232 @@
+// The agent's state machine: what the daemon wants, what the workers do, who vouches
+// for this node, and when it must kill its workers because nobody does.
+//
+// It is pure: `step` takes one event and the moment it happened, and appends the effects that the
+// caller must carry out, in order. Every event about workers, service or tether names its round;
+// one of an older round is ignored, so the caller never has to cancel in time.
+//
+// Vouching (DESIGN.md): an agent that the daemon answers obeys the daemon. Without it, it
+// runs on only while its tether to the leader answers, and the leader only while it holds the
+// tethers of all other members. Whoever has neither for `isolation_limit`, counted from the *send*
+// time of the last heartbeat that was answered, kills its workers without grace.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include "rendezvous/core/messages/messages.hpp"
+#include "rendezvous/core/messages/types.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun::core {
+
+// ---- events ------------------------------------------------------------------------------------
+
+// A connection to the daemon stands; `own_address` is this end's numeric address.
+struct daemon_connected {
+  std::string own_address;
+};
+// It ended or could not be made; `text` says how ("10.0.0.1:29400: Connection refused").
+struct daemon_disconnected {
+  std::string text;
+};
+struct daemon_said {
+  std::shared_ptr<const daemon_message> message;
+};
+
+// The round's service listens: tethers at `service_port`, workers at `master_port` (the same port
+// in store mode `agent`).
+struct service_opened {
+  round_number round = 0;
+  std::uint16_t service_port = 0;
+  std::uint16_t master_port = 0;
+  std::vector<std::string> nccl_ids;
+};
+struct service_failed {
+  round_number round = 0;
+  std::string text;
+};
+
+struct tether_connected {
+  round_number round = 0;
+};
+// Could not be made, or broke; the member asks for another while it is in the round.
+struct tether_disconnected {
+  round_number round = 0;
+  std::string text;
+};
+struct tether_answered {
+  round_number round = 0;
+  std::uint64_t seq = 0;
+};
+
+// Leader: a member's tether arrived, spoke, ended. `tether` names the connection at the service;
+// no two of a round have the same.
+struct member_attached {
+  std::uint64_t tether = 0;
+  tether_hello hello;
+};
+struct member_beat {
+  std::uint64_t tether = 0;
+  tether_beat beat;
+};
+struct member_detached {
+  std::uint64_t tether = 0;
+};
+
+// Every worker of the round was executed.
+struct workers_started {
+  round_number round = 0;
+};
+// One worker ended (reaped, its output drained), or could not be started (cause_class::start: no
+// process lives). The caller fills process, local_rank, kind, code, text and tail.
+struct worker_ended {
+  round_number round = 0;
+  std::uint32_t local_rank = 0;
+  bool success = false;
+  ddprun::cause cause;
+};
+
+struct signal_received {
+  int signal = 0;  // SIGINT, SIGTERM, SIGHUP or SIGQUIT
+};
+// `next_deadline()` has come, or nothing has: harmless at any time.
+struct agent_time_passed {};
+struct agent_loop_was_late {
+  duration by{};
+};
+
+using agent_event =
+    std::variant<daemon_connected, daemon_disconnected, daemon_said, service_opened, service_failed,
+                 tether_connected, tether_disconnected, tether_answered, member_attached,
+                 member_beat, member_detached, workers_started, worker_ended, signal_received,
+                 agent_time_passed, agent_loop_was_late>;
+
+// ---- effects -----------------------------------------------------------------------------------
+
+// Dial the daemon after `delay`; answer with daemon_connected or daemon_disconnected.
+struct connect_daemon {
+  duration delay{};
+};
+// Queue the message; a `status` replaces a `status` that has not been sent yet.
+struct send_to_daemon {
+  agent_message message;
+};
+// Drop the connection; no daemon_disconnected follows.
+struct disconnect_daemon {};
+
+// Open the round's service; answer with service_opened or service_failed. The sizes are
+// for the descriptor limit; others will dial `master_address` (empty: an older daemon does not
+// say).
+struct open_service {
+  round_number round = 0;
+  std::uint32_t group_world_size = 1;
+  std::uint32_t world_size = 1;
+  std::string master_address;
+};
+// Close it, politely: the workers are gone.
+struct close_service {
+  round_number round = 0;
+};
+
+struct dial_tether {
+  round_number round = 0;
+  std::string address;
+  std::uint16_t port = 0;
+  duration delay{};
+  tether_hello hello;
+};
+struct send_tether_beat {
+  tether_beat beat;
+};
+// Drop it; no tether_disconnected follows.
+struct drop_tether {};
+
+// Leader.
+struct answer_member {
+  std::uint64_t tether = 0;
+  std::uint64_t seq = 0;
+};
+struct refuse_member {
+  std::uint64_t tether = 0;
+  std::string text;
+};
+// Drop all tethers that are held; no member_detached follows.
+struct drop_members {};
+
+// Spawn all workers of the round; answer with workers_started, or worker_ended where one could not
+// be started.
+struct start_workers {
+  instance_id instance = 0;
+  round_number round = 0;
+  assignment place;
+  std::uint32_t restarts_used = 0;
+};
+// Ask every living worker to end (SIGTERM, or the signal the person sent).
+struct stop_workers {
+  round_number round = 0;
+  int signal = 15;
+};
+// SIGKILL to every living worker and its process group.
+struct kill_workers {
+  round_number round = 0;
+};
+// One line for the person at this node.
+struct agent_note {
+  note_level level = note_level::info;
+  std::string text;
+};
+// Leave with this code once everything queued to the daemon has been sent (bounded by the caller).
+// The last effect ever. `hosting agents` stay until the others have left, or for `linger`.
+struct leave {
+  int exit_code = 0;
+  std::string text;  // the last line for the person; may be empty
+  std::optional<cause> first_cause;
+};
+
+using agent_effect =
+    std::variant<connect_daemon, send_to_daemon, disconnect_daemon, open_service, close_service,
+                 dial_tether, send_tether_beat, drop_tether, answer_member, refuse_member,
+                 drop_members, start_workers, stop_workers, kill_workers, agent_note, leave>;
+using agent_effects = std::vector<agent_effect>;
+
+// ---- the machine -------------------------------------------------------------------------------
+
+struct agent_options {
+  hello greeting;             // all but `state` and `own_address`, which the machine fills
+  std::string endpoint;       // for messages: "10.0.0.1:29400"
+  std::uint64_t seed = 0;     // for the jitter of reconnects
+  bool hosts_daemon = false;  // the daemon lives in this process
+};
+
+class agent {
+ public:
+  explicit agent(agent_options options);
+  ~agent();
+  agent(agent&&) noexcept;
+  agent& operator=(agent&&) noexcept;
+
+  // The first call, once: appends connect_daemon.
+  void start(time_point now, agent_effects& effects);
+
+  // Applies one event. Effects are appended to `effects`; carry them out in order.
+  void step(const agent_event& event, time_point now, agent_effects& effects);
+
+  std::optional<time_point> next_deadline() const;
+
+  // What this node waits for or does, in words.
+  std::string why(time_point now) const;
+
+  member_phase phase() const;
+  round_number round() const;
+
+ private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+}  // namespace ddprun::core

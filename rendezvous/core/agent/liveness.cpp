@@ -1,0 +1,124 @@
+// Who vouches for this node, since when, and what happens when nobody has for isolation_limit.
+//
+// The daemon's side of the bargain (DESIGN.md): over a member that it cannot reach, it
+// starts the next round isolation_limit after another member of the old round has let its tether
+// go, twice that over a leader. All counting here is from this node's own sending, so a delay on
+// the way only makes this node give up sooner.
+#include "rendezvous/core/agent/state.hpp"
+
+#include <algorithm>
+
+namespace ddprun::core {
+
+// Clocks may run 1 % apart: this node takes 2 % off. That a timer fires late and a kill takes a
+// moment is the daemon's margin (run/fencing.cpp): with a node_timeout of 1 s the limit is 0.8 s,
+// and a tenth of a second off it would be a heartbeat that may not be missed.
+duration agent::state::limit() const {
+  return timing.isolation_limit - timing.isolation_limit / 50;
+}
+
+// After so long without a word a connection is given up, in time for another one to help.
+duration agent::state::silence_limit() const {
+  return timing.isolation_limit / 2;
+}
+
+// The last moment for which another member of the round vouches, or none.
+agent::state::moment agent::state::round_vouch() const {
+  if (frozen_vouch) return frozen_vouch;
+  if (!in_round()) return std::nullopt;
+  // Alone it holds the tethers of all others: there are none. That keeps workers, it starts none:
+  // it says nothing about whether the round is still wanted.
+  if (is_alone()) return living > 0 ? moment(now) : std::nullopt;
+  if (!is_leader()) return tether.vouched;
+  if (held.by_age.size() + 1 < group_world_size) return std::nullopt;
+  return held.by_age.begin()->first;
+}
+
+agent::state::moment agent::state::vouch() const {
+  const moment others = round_vouch();
+  if (!others || !daemon.vouched) return others ? others : daemon.vouched;
+  return std::max(*others, *daemon.vouched);
+}
+
+bool agent::state::vouched() const {
+  const moment last = vouch();
+  return last && now < *last + limit();
+}
+
+// When the workers must end because nobody vouches; none while somebody does without an end.
+// A node that has succeeded has nothing to kill; its leader only stops to answer tethers.
+agent::state::moment agent::state::isolation_due() const {
+  if (!in_round() || phase == member_phase::succeeded) return std::nullopt;
+  if (killed || (phase == member_phase::failed && living == 0)) return std::nullopt;
+  if (living > 0 && is_alone() && !frozen_vouch) return std::nullopt;
+  if (living == 0 && asked_until) return std::nullopt;
+  return vouch().value_or(round_began) + limit();
+}
+
+// The others' vouching is good only for as long as a daemon that can reach none of the round waits
+// for it: after orphan_limit the next round starts. A tenth of that is for clocks that differ, and
+// for the workers to end.
+agent::state::moment agent::state::orphan_due() const {
+  if (living == 0 || killed || orphaned || phase == member_phase::succeeded) return std::nullopt;
+  return daemon.vouched.value_or(round_began) + timing.orphan_limit - timing.orphan_limit / 10;
+}
+
+agent::state::moment agent::state::isolation_deadline() const {
+  moment due = isolation_due();
+  if (const moment orphan = orphan_due(); orphan && (!due || *orphan < *due)) due = orphan;
+  return due && thaw_until ? std::max(*due, *thaw_until) : due;
+}
+
+// The workers ought to have ended by now.
+bool agent::state::has_lapsed() const {
+  const auto is_past = [this](const moment& due) { return due && now >= *due; };
+  return is_past(isolation_due()) || is_past(orphan_due());
+}
+
+void agent::state::vouched_anew() {
+  if (!has_lapsed()) thaw_until.reset();
+}
+
+void agent::state::check_isolation() {
+  const moment deadline = isolation_deadline();
+  if (!deadline || now < *deadline) return;
+  const moment alone_since = isolation_due();
+  const bool is_isolated = alone_since && now >= *alone_since;
+  const std::string text = is_isolated ? isolation_text() : orphan_text();
+  note(note_level::error, text);
+  if (!asked_to_stop) {
+    ddprun::cause why;
+    why.kind = cause_class::node_lost;
+    why.by_our_stop = true;
+    why.text = text;
+    remember(std::move(why));
+  }
+  if (is_isolated) return take_down(force::kill);
+  // No other round can have begun: there is time to ask.
+  orphaned = true;
+  take_down(force::ask, std::min(timing.stop_grace, timing.orphan_limit / 20));
+}
+
+// The loop stood still: nothing could be heard, so nothing is held against anybody for that long.
+// For isolation only as long as a question and its answer take, and once: the others' clocks ran.
+void agent::state::was_late(duration by) {
+  if (by == duration::zero()) return;
+  if (const moment deadline = isolation_deadline(); deadline && !thaw_until) {
+    thaw_until = std::min(*deadline + by, now + 2 * timing.heartbeat_interval);
+  }
+  const auto extend = [by](moment& value) {
+    if (value) *value += by;
+  };
+  extend(grace_until);
+  extend(kill_until);
+  extend(drained_at);
+  extend(asked_until);
+  failed_at += by;
+  round_began += by;
+  daemon.heard += by;
+  daemon.unwelcomed_since += by;
+  // Ask at once; a beat is due by now, too.
+  if (by >= timing.heartbeat_interval) changed = true;
+}
+
+}  // namespace ddprun::core

@@ -1,0 +1,124 @@
+// Sentences for people: what this node waits for, and why it gave up.
+#include "rendezvous/core/agent/state.hpp"
+
+namespace ddprun::core {
+namespace {
+
+std::string host_and_port(const std::string& address, std::uint16_t port) {
+  const bool brackets = address.find(':') != std::string::npos;
+  return (brackets ? "[" + address + "]" : address) + ":" + std::to_string(port);
+}
+
+std::string or_else(const std::string& text, const char* otherwise) {
+  return text.empty() ? otherwise : text;
+}
+
+std::string ranks_text(const assignment& place, std::uint32_t worker_count) {
+  const std::uint32_t last = place.rank_first + worker_count - 1;
+  std::string text = "node " + std::to_string(place.slot) + " of " +
+                     std::to_string(place.group_world_size) + ", rank";
+  text += worker_count == 1
+              ? " " + std::to_string(place.rank_first)
+              : "s " + std::to_string(place.rank_first) + " to " + std::to_string(last);
+  return text + " of " + std::to_string(place.world_size);
+}
+
+}  // namespace
+
+std::string agent::state::unreachable_text() const {
+  const std::string tried = to_text(now - daemon.unwelcomed_since);
+  const std::string last = "; the last try: " + or_else(daemon.error, "no answer");
+  if (phase == member_phase::succeeded) {
+    return "the workers of this node succeeded, but there has been no rendezvous daemon at " +
+           options.endpoint + " for " + tried + last;
+  }
+  if (daemon.was_welcomed) {
+    return "lost the rendezvous daemon at " + options.endpoint + " and tried for " + tried +
+           " to reach it again" + last +
+           "; check whether that host or the agent that hosted the daemon has ended";
+  }
+  return "cannot reach the rendezvous daemon at " + options.endpoint + ", tried for " + tried +
+         last + "; check that it runs there, that the endpoint is right, and that no firewall is " +
+         "between";
+}
+
+std::string agent::state::tether_failure_text() const {
+  return "cannot reach the leader " + place->leader_node + " at " +
+         host_and_port(place->master_address, place->tether_port) + " from " +
+         or_else(daemon.own_address, "this node") + ", tried for " +
+         to_text(timing.start_timeout / 2) +
+         "; the last try: " + or_else(tether.error, "no answer");
+}
+
+std::string agent::state::isolation_text() const {
+  std::string text = "nobody has vouched for this node for " + to_text(limit()) +
+                     ": its workers are killed, so that no two rounds live at once (the "
+                     "rendezvous daemon at " +
+                     options.endpoint + ": " + or_else(daemon.error, "no answer");
+  if (place && place->slot != 0) {
+    text += "; the leader " + place->leader_node + ": " + or_else(tether.error, "no answer");
+  } else if (group_world_size > 1) {
+    text += "; the leader is this node, and holds the tethers of " +
+            std::to_string(held.by_tether.size()) + " of " + std::to_string(group_world_size - 1) +
+            " members";
+  }
+  return text + ")";
+}
+
+std::string agent::state::orphan_text() const {
+  return "there has been no rendezvous daemon at " + options.endpoint + " for " +
+         to_text(now - daemon.vouched.value_or(round_began)) +
+         ": the workers are ended, as after " + to_text(timing.orphan_limit) +
+         " (orphan_limit) a round may start without this node; the last try: " +
+         or_else(daemon.error, "no answer");
+}
+
+std::string agent::state::why_text() const {
+  const std::string of_round = "round " + std::to_string(round);
+  std::string text;
+  switch (phase) {
+    case member_phase::joined:
+      text = told_text.empty() ? "waiting for a round" : told_text;
+      break;
+    case member_phase::preparing:
+      text =
+          of_round + ": opening the job store for " + std::to_string(group_world_size) + " node(s)";
+      break;
+    case member_phase::assigned:
+      text = of_round + ": " +
+             (is_leader() ? "waiting for the rendezvous daemon's word before the workers start"
+                          : "dialling the leader " + place->leader_node + " at " +
+                                host_and_port(place->master_address, place->tether_port));
+      break;
+    case member_phase::starting:
+    case member_phase::running:
+      text = of_round + (phase == member_phase::starting ? ": starting as " : ": running as ") +
+             ranks_text(*place, options.greeting.worker_count);
+      break;
+    case member_phase::succeeded:
+      text = of_round + ": the workers of this node succeeded; " +
+             or_else(told_text, "waiting for the other nodes");
+      break;
+    case member_phase::failed:
+      text = of_round + ": failed here; waiting for the rendezvous daemon's stop";
+      break;
+    case member_phase::stopping:
+      text = of_round + ": " + (killed ? "killing " : "stopping ") + std::to_string(living) +
+             " worker(s)";
+      break;
+    case member_phase::stopped:
+    case member_phase::lost:
+      text = of_round + ": stopped" + (told_text.empty() ? "" : "; " + told_text);
+      if (unkillable > 0) text += "; " + std::to_string(unkillable) + " worker(s) outlive SIGKILL";
+      break;
+  }
+  if (draining) text += "; leaving";
+  if (!daemon.welcomed) {
+    text += "; no rendezvous daemon at " + options.endpoint + " for " +
+            to_text(now - daemon.unwelcomed_since) + " (" + or_else(daemon.error, "no answer") +
+            ")";
+  }
+  return text;
+}
+
+}  // namespace ddprun::core

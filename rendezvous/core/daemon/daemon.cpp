@@ -1,0 +1,253 @@
+#include "rendezvous/core/daemon/daemon.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::core {
+
+daemon::daemon(daemon_options options) : options_(std::move(options)) {
+  for (run_record& record : std::exchange(options_.remembered, {}))
+    remember(std::move(record));
+}
+
+void daemon::step(daemon_event event, time_point now, daemon_effects& effects) {
+  now_ = now;
+  effects_ = &effects;
+  std::visit([this](auto& one) { handle(one); }, event);
+  effects_ = nullptr;
+}
+
+std::optional<time_point> daemon::next_deadline() const {
+  std::optional<time_point> next;
+  for (const auto& [id, entry] : runs_) {
+    if (entry.deadline && (!next || *entry.deadline < *next)) next = entry.deadline;
+  }
+  return next;
+}
+
+const run* daemon::find(std::string_view run_id) const {
+  const auto found = runs_.find(run_id);
+  return found == runs_.end() ? nullptr : &found->second.machine;
+}
+
+// ---- what is said ------------------------------------------------------------------------------
+
+void daemon::handle(agent_said& event) {
+  std::visit([&](auto& message) { hear(event, message); }, event.message);
+}
+
+void daemon::hear(const agent_said& event, hello& greeting) {
+  if (!has_room(event, greeting)) return turn_away(event, greeting);
+  run_entry* const entry = run_for(greeting, event.connection);
+  if (entry == nullptr) return;
+  agents_[event.connection] = {entry, greeting.session};
+  ++entry->connections;
+  // A peer that does not read is given as long as one that does not speak.
+  effects_->push_back(limit_stall{event.connection, greeting.settings.timing.node_timeout});
+  step_run(*entry, agent_joined{event.connection, std::move(greeting), event.peer_address,
+                                event.local_address, event.fresh_instance});
+}
+
+void daemon::hear(const agent_said& event, const guardian_word& word) {
+  const auto found = runs_.find(word.run_id);
+  if (found != runs_.end()) {
+    note_some(guardians_, note_level::info,
+              "the guardian of session " + to_string(word.session) + " at " + event.peer_address +
+                  ": its agent is dead, its workers are killed");
+    step_run(found->second, guardian_reported{word.session});
+  }
+  effects_->push_back(disconnect_agent{event.connection});
+}
+
+void daemon::hear(const agent_said& event, status& news) {
+  const auto found = agents_.find(event.connection);
+  if (found == agents_.end()) return;
+  step_run(*found->second.run, status_received{event.connection, std::move(news)});
+}
+
+// The last word: the run forgets the connection, and nothing more is to be said.
+void daemon::hear(const agent_said& event, const goodbye&) {
+  const auto found = agents_.find(event.connection);
+  if (found == agents_.end()) return;
+  step_run(*found->second.run, goodbye_received{event.connection});
+  forget(event.connection);
+  effects_->push_back(disconnect_agent{event.connection});
+}
+
+void daemon::handle(const connection_ended& event) {
+  const auto found = agents_.find(event.connection);
+  if (found == agents_.end()) return;
+  run_entry& entry = *found->second.run;
+  forget(event.connection);
+  step_run(entry, agent_disconnected{event.connection});
+}
+
+void daemon::handle(const run_stop_requested& event) {
+  const auto found = runs_.find(event.run_id);
+  if (found != runs_.end()) step_run(found->second, operator_stop_requested{event.text});
+}
+
+// ---- records -----------------------------------------------------------------------------------
+
+void daemon::remember(run_record record) {
+  const std::string run_id = record.run_id;
+  run_options options = options_of(run_id);
+  options.recovery_until = options_.recovery_until;
+  options.remembered = std::move(record);
+  run_entry& entry = runs_.try_emplace(run_id, std::move(options)).first->second;
+  entry.is_on_record = true;
+  entry.deadline = entry.machine.next_deadline();
+}
+
+void daemon::ask_to_keep(run_entry& entry, const persist_record& effect) {
+  entry.is_on_record = effect.record.has_value();
+  pending_.push_back({++last_record_, entry.id, effect.revision});
+  effects_->push_back(keep_record{last_record_, entry.id, effect.record});
+}
+
+void daemon::handle(const records_kept& event) {
+  std::map<std::string, std::uint64_t> revisions;
+  for (; !pending_.empty() && pending_.front().number <= event.number; pending_.pop_front())
+    revisions[pending_.front().run_id] = pending_.front().revision;
+  for (const auto& [run_id, revision] : revisions) {
+    const auto found = runs_.find(run_id);
+    if (found != runs_.end()) step_run(found->second, record_persisted{revision});
+  }
+}
+
+// ---- time --------------------------------------------------------------------------------------
+
+void daemon::handle(const time_passed&) {
+  for (auto at = runs_.begin(); at != runs_.end();) {
+    run_entry& entry = at->second;
+    if (entry.deadline && *entry.deadline <= now_) step_run(entry, time_passed{});
+    const bool is_over = entry.connections == 0 && entry.machine.forgettable(now_);
+    at = is_over ? erase(at) : std::next(at);
+  }
+}
+
+void daemon::handle(const loop_was_late& event) {
+  options_.recovery_until += event.by;  // a run that is new is to know the window as it has moved
+  for (auto& [id, entry] : runs_)
+    step_run(entry, event);
+}
+
+// ---- the registry ------------------------------------------------------------------------------
+
+// A session that comes again takes the place of its own connection, which may not be known yet to
+// be gone.
+bool daemon::has_room(const agent_said& event, const hello& greeting) const {
+  if (agents_.size() < options_.agents_max && event.port_has_room) return true;
+  return std::any_of(agents_.begin(), agents_.end(), [&](const auto& one) {
+    return one.second.session == greeting.session && one.second.run->id == greeting.run_id;
+  });
+}
+
+void daemon::turn_away(const agent_said& event, const hello& greeting) {
+  const std::string count = std::to_string(agents_.size());
+  note_some(refusals_, note_level::error,
+            "no room for node " + greeting.node + " of run " + greeting.run_id + " (" +
+                event.peer_address + "): " + count +
+                " agents are the most; raise the limit of open files (ulimit -n) or use another "
+                "daemon");
+  if (greeting.state.instance == 0) {
+    return refuse(event.connection, "this daemon serves at most " + count +
+                                        " agents: raise its limit of open files (ulimit -n)");
+  }
+  // To be refused would end its workers. It comes again, and agents that are lost make room.
+  effects_->push_back(drop_connection{event.connection});
+}
+
+// Null where there is no room; the connection is refused then.
+daemon::run_entry* daemon::run_for(const hello& greeting, connection_id connection) {
+  const auto found = runs_.find(greeting.run_id);
+  if (found != runs_.end()) return &found->second;
+  if (runs_.size() >= options_.runs_max && !forget_a_finished_run()) {
+    const std::string count = std::to_string(runs_.size());
+    note_some(refusals_, note_level::error,
+              "refused run " + greeting.run_id + ": " + count + " runs are the most");
+    refuse(connection, "this daemon already holds " + count +
+                           " runs that have not ended: start another daemon for more");
+    return nullptr;
+  }
+  run_options options = options_of(greeting.run_id);
+  if (!options_.keeps_records) options.recovery_until = options_.recovery_until;
+  return &runs_.try_emplace(greeting.run_id, std::move(options)).first->second;
+}
+
+run_options daemon::options_of(const std::string& run_id) const {
+  run_options options;
+  options.run_id = run_id;
+  options.epoch = options_.epoch;
+  options.version = options_.version;
+  options.keeps_records = options_.keeps_records;
+  options.began = options_.began;
+  return options;
+}
+
+// The one that was over first.
+bool daemon::forget_a_finished_run() {
+  auto oldest = runs_.end();
+  std::optional<time_point> since;
+  for (auto at = runs_.begin(); at != runs_.end(); ++at) {
+    if (at->second.connections != 0) continue;
+    const auto over = at->second.machine.over_since(now_);
+    if (!over || (since && *since <= *over)) continue;
+    oldest = at;
+    since = over;
+  }
+  if (!since) return false;
+  erase(oldest);
+  return true;
+}
+
+daemon::run_map::iterator daemon::erase(run_map::iterator at) {
+  std::erase_if(pending_, [&](const pending_record& one) { return one.run_id == at->first; });
+  if (at->second.is_on_record) {
+    effects_->push_back(keep_record{++last_record_, at->first, std::nullopt});
+  }
+  return runs_.erase(at);
+}
+
+void daemon::step_run(run_entry& entry, const run_event& event) {
+  run_effects effects;
+  entry.machine.step(event, now_, effects);
+  entry.deadline = entry.machine.next_deadline();
+  for (run_effect& effect : effects) {
+    if (auto* const sent = std::get_if<send_to_agent>(&effect)) {
+      effects_->push_back(std::move(*sent));
+    } else if (const auto* const ended = std::get_if<disconnect_agent>(&effect)) {
+      forget(ended->connection);
+      effects_->push_back(*ended);
+    } else if (const auto* const asked = std::get_if<persist_record>(&effect)) {
+      ask_to_keep(entry, *asked);
+    } else if (const auto* const said = std::get_if<run_note>(&effect)) {
+      std::string text = entry.id + ": " + said->text;
+      said->is_refusal ? note_some(refusals_, said->level, std::move(text))
+                       : note(said->level, std::move(text));
+    }
+  }
+}
+
+void daemon::forget(connection_id connection) {
+  const auto found = agents_.find(connection);
+  if (found == agents_.end()) return;
+  --found->second.run->connections;
+  agents_.erase(found);
+}
+
+void daemon::refuse(connection_id connection, const std::string& text) {
+  effects_->push_back(send_to_agent{
+      connection, std::make_shared<const daemon_message>(refused{refused_exit_code, text})});
+  effects_->push_back(disconnect_agent{connection});
+}
+
+void daemon::note(note_level level, std::string text) {
+  effects_->push_back(daemon_note{level, std::move(text)});
+}
+
+void daemon::note_some(log_limit& limit, note_level level, std::string text) {
+  if (auto line = limit.admit(std::move(text), now_)) note(level, std::move(*line));
+}
+
+}  // namespace ddprun::core

@@ -1,0 +1,193 @@
+// A daemon is the state machine between a rendezvous daemon's connections and its runs: which runs
+// there are, who belongs to which, when one is made and when it is forgotten.
+//
+// It is pure, as its runs are: `step` takes one event and the moment it happened, and appends the
+// effects that the caller must carry out, in order. What the caller owes it (DESIGN.md):
+// input that has arrived is stepped before `time_passed`; a loop that stood still says so by
+// `loop_was_late` before anything else; the numbers of connections are never used again.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include "rendezvous/base/log_limit.hpp"
+#include "rendezvous/core/run/run.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+namespace ddprun::core {
+
+// ---- events ------------------------------------------------------------------------------------
+
+// One message of the agent protocol: the first of a connection is a hello or a guardian's word, and
+// none of them comes later.
+struct agent_said {
+  connection_id connection = 0;
+  agent_message message;
+  std::string peer_address;        // numeric, as the daemon sees the agent
+  std::string local_address;       // numeric, on which the agent reached the daemon
+  instance_id fresh_instance = 0;  // random and not 0; used if this hello opens an instance
+  bool port_has_room = true;       // for one more agent
+};
+// In whatever way; never sent for one that this machine disconnected.
+struct connection_ended {
+  connection_id connection = 0;
+};
+// A person ends a run; nothing where there is none of that name.
+struct run_stop_requested {
+  std::string run_id;
+  std::string text;
+};
+// All that `keep_record` asked for up to this number is kept, or will not be for now.
+struct records_kept {
+  std::uint64_t number = 0;
+};
+
+using daemon_event = std::variant<agent_said, connection_ended, run_stop_requested, records_kept,
+                                  time_passed, loop_was_late>;
+
+// ---- effects -----------------------------------------------------------------------------------
+
+// From now on the peer may leave what it is sent unread for so long.
+struct limit_stall {
+  connection_id connection = 0;
+  duration limit{};
+};
+// Close at once, without a word: it comes again.
+struct drop_connection {
+  connection_id connection = 0;
+};
+// Keep it where it outlives the daemon, then say `records_kept`; the newest of a run replaces those
+// before it. None: forget that run.
+struct keep_record {
+  std::uint64_t number = 0;  // from 1 on
+  std::string run_id;
+  std::optional<run_record> record;
+};
+// One line for the log; what anybody may cause from outside is limited already.
+struct daemon_note {
+  note_level level = note_level::info;
+  std::string text;
+};
+
+using daemon_effect = std::variant<send_to_agent, disconnect_agent, drop_connection, limit_stall,
+                                   keep_record, daemon_note>;
+using daemon_effects = std::vector<daemon_effect>;
+
+// ---- the machine -------------------------------------------------------------------------------
+
+struct daemon_options {
+  std::uint64_t epoch = 0;
+  std::string version;  // of ddprun
+  // Runs at a time that somebody is in, or where somebody may still live. Those that are over are
+  // remembered for an hour, as far as this number has room, so that nodes that come late are told
+  // how they ended.
+  std::size_t runs_max = 1000;
+  std::size_t agents_max = 100'000;  // connections that have said hello
+  // Agents of an earlier daemon may still come back until then: before it no round starts of a run
+  // that may have been on. With records these are the runs that they call open, else all.
+  time_point recovery_until{};
+  bool keeps_records = false;          // keep_record is carried out
+  std::vector<run_record> remembered;  // what an earlier daemon has kept
+  time_point began{};                  // this one
+};
+
+class daemon {
+ public:
+  explicit daemon(daemon_options options);
+
+  void step(daemon_event event, time_point now, daemon_effects& effects);
+
+  // When `time_passed` is due. None: only an event of another kind changes anything.
+  std::optional<time_point> next_deadline() const;
+  // Agents of an earlier daemon may still come back until then.
+  time_point recovery_until() const { return options_.recovery_until; }
+
+  // Connections that have said hello, and not goodbye.
+  std::size_t agent_count() const { return agents_.size(); }
+  std::size_t run_count() const { return runs_.size(); }
+  // By run id; none where there is no such run.
+  const run* find(std::string_view run_id) const;
+  // Calls `see` with one run after the other, by name, from the one at `first`, until it gives
+  // false.
+  template <typename See>
+  void each_run(std::size_t first, See see) const {
+    for (const auto& [id, entry] : runs_) {
+      if (first > 0) {
+        --first;
+      } else if (!see(entry.machine)) {
+        return;
+      }
+    }
+  }
+
+ private:
+  struct run_entry {
+    explicit run_entry(run_options options) : id(options.run_id), machine(std::move(options)) {}
+    std::string id;
+    run machine;
+    std::size_t connections = 0;
+    std::optional<time_point> deadline;
+    bool is_on_record = false;
+  };
+  using run_map = std::map<std::string, run_entry, std::less<>>;
+  struct agent {
+    run_entry* run = nullptr;
+    session_id session;
+  };
+
+  void handle(agent_said& event);
+  void handle(const connection_ended& event);
+  void handle(const run_stop_requested& event);
+  void handle(const records_kept& event);
+  void handle(const time_passed& event);
+  void handle(const loop_was_late& event);
+  void hear(const agent_said& event, hello& greeting);
+  void hear(const agent_said& event, const guardian_word& word);
+  void hear(const agent_said& event, status& news);
+  void hear(const agent_said& event, const goodbye& word);
+  template <typename Other>
+  void hear(const agent_said&, const Other&) {}  // belongs to a tether: nobody's word here
+
+  bool has_room(const agent_said& event, const hello& greeting) const;
+  void turn_away(const agent_said& event, const hello& greeting);
+  run_options options_of(const std::string& run_id) const;
+  void remember(run_record record);
+  void ask_to_keep(run_entry& entry, const persist_record& effect);
+  run_map::iterator erase(run_map::iterator at);
+  run_entry* run_for(const hello& greeting, connection_id connection);
+  bool forget_a_finished_run();
+  void step_run(run_entry& entry, const run_event& event);
+  void forget(connection_id connection);
+  void refuse(connection_id connection, const std::string& text);
+  void note(note_level level, std::string text);
+  void note_some(log_limit& limit, note_level level, std::string text);
+
+  daemon_options options_;
+  run_map runs_;
+  std::unordered_map<connection_id, agent> agents_;
+  // What is not kept yet: the number of the change, whose it is, and what number that gave it.
+  struct pending_record {
+    std::uint64_t number = 0;
+    std::string run_id;
+    std::uint64_t revision = 0;
+  };
+  std::deque<pending_record> pending_;
+  std::uint64_t last_record_ = 0;
+  log_limit refusals_;
+  log_limit guardians_;
+
+  // During a step.
+  time_point now_{};
+  daemon_effects* effects_ = nullptr;
+};
+
+}  // namespace ddprun::core

@@ -1,0 +1,205 @@
+// The messages between a daemon, its agents, and the tethers between agents.
+//
+// They carry state, not events (DESIGN.md): the newest replaces what has not been sent, all
+// of it is said again on a new connection, and what is older than the newest seen is ignored. The
+// bytes are made and read by protocol/agent.hpp; this header is what core needs of them.
+//
+// Thread rule: plain values. A daemon_message is shared as `shared_ptr<const>`, so that one that
+// goes to all members is encoded once.
+#pragma once
+
+#include "rendezvous/core/messages/settings.hpp"
+#include "rendezvous/core/messages/types.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun {
+
+inline constexpr std::uint32_t agent_protocol_version = 1;
+inline constexpr std::size_t line_bytes_max = 64 * 1024;
+// Of the first line that an agent says: whoever says it is still a stranger. All that an agent may
+// have to say in it takes 9 KB, and 33 KB if each byte of a tail has to be escaped.
+inline constexpr std::size_t hello_bytes_max = 48 * 1024;
+// Of numbers that grow: exact in every JSON reader. What a daemon counts on from what a peer says
+// starts at half of it at most, so that it never gets there.
+inline constexpr std::uint64_t count_max = std::uint64_t{1} << 53;
+inline constexpr std::uint64_t count_said_max = count_max / 2;
+inline constexpr duration age_max = std::chrono::hours(24 * 365);
+inline constexpr std::size_t tail_bytes_max = 4096;
+inline constexpr std::size_t causes_max = 4;        // in one status
+inline constexpr std::size_t nccl_ids_max = 8;      // in one assignment
+inline constexpr std::size_t name_bytes_max = 256;  // run id, node id, host name, address
+
+// Why a round ended, as one node saw it.
+struct cause {
+  round_number round = 0;
+  std::uint32_t slot = 0;  // group rank of the node in that round
+  std::string node;        // its label
+  cause_class kind = cause_class::exit;
+  std::optional<std::uint32_t> rank;  // global rank; none for a whole node
+  std::optional<std::uint32_t> local_rank;
+  std::int64_t process = 0;  // pid on its host; 0: none
+  int code = 0;              // exit: the status; signal: the number; start: errno; else 0
+  bool by_our_stop = false;  // the worker ended after we had asked it to
+  duration age{};            // at the moment of sending
+  std::string text;          // "cannot execute train.py: Permission denied"
+  std::string tail;          // last lines of stderr, valid UTF-8
+  bool operator==(const cause&) const = default;
+};
+
+// The ranks of a node's workers among those of its own role.
+struct role_ranks {
+  std::uint32_t rank_first = 0;  // of its local rank 0
+  std::uint32_t world_size = 1;  // workers with that role in the round
+  bool operator==(const role_ranks&) const = default;
+};
+
+// A member's place in a round. Constant in size, whatever the size of the world.
+struct assignment {
+  std::uint32_t slot = 0;              // group rank
+  std::uint32_t group_world_size = 1;  // nodes in the round
+  std::uint32_t rank_first = 0;        // global rank of this node's local rank 0
+  std::uint32_t world_size = 1;        // workers in the round
+  std::string master_address;          // as workers and tethers dial it, no brackets
+  std::uint16_t master_port = 0;
+  std::uint16_t tether_port = 0;      // the leader's service; may equal master_port
+  std::string leader_node;            // label, for messages
+  std::vector<std::string> nccl_ids;  // base64, at most nccl_ids_max
+  std::optional<role_ranks> in_role;  // none: all workers of the round have one role
+  bool operator==(const assignment&) const = default;
+};
+
+// ---- agent -> daemon ---------------------------------------------------------------------------
+
+// Everything that the daemon must know of an agent, and that it could have forgotten.
+struct status {
+  std::uint64_t seq = 0;          // grows with each status of a session; echoed by `answer`
+  instance_id instance = 0;       // 0: in none
+  round_number round = 0;         // of the round it is or was last in; 0: none
+  round_number round_told = 0;    // the newest that the daemon has named to it, in or not; >= round
+  std::uint64_t desired_seq = 0;  // of the newest `desired` it has obeyed in this instance
+  member_phase phase = member_phase::joined;
+  // In `round`; none while joined or preparing. Said in the hello alone: whoever has welcomed this
+  // agent knows it from there, or has assigned it.
+  std::optional<assignment> place;
+  std::uint16_t service_port = 0;     // leader: where tethers are accepted in `round`; 0: not yet
+  std::uint16_t master_port = 0;      // leader: what the workers will be told; 0: not yet
+  std::vector<std::string> nccl_ids;  // leader, once prepared
+  std::uint32_t restarts_used = 0;    // highest it has been told
+  std::uint32_t unkillable = 0;       // workers that SIGKILL did not end
+  bool succeeded = false;             // its workers of `round` ended with 0, though it says stopped
+  bool draining = false;              // asked to leave: no candidate for a further round
+  int signal = 0;                     // that asked it to leave; SIGINT asks the whole run to stop
+  std::vector<cause> causes;          // of `round`, at most causes_max, the likeliest first
+  bool operator==(const status&) const = default;
+};
+
+struct hello {
+  std::uint32_t protocol = agent_protocol_version;
+  std::string version;  // of ddprun
+  std::string token;    // room for authentication; empty
+  std::string run_id;
+  session_id session;
+  std::string node;               // label: given, or host name plus a suffix
+  bool node_is_explicit = false;  // two explicit equal labels are an error
+  std::string host;
+  std::uint32_t worker_count = 1;          // workers it starts
+  std::optional<std::uint32_t> node_rank;  // hint for the order of ranks
+  std::string role = "default";            // of its workers
+  std::string address;                     // --local-addr; empty: not given
+  std::string own_address;                 // of its socket towards the daemon
+  bool hosts_daemon = false;               // the daemon that it speaks to lives in its process
+  run_settings settings;
+  status state;
+  bool operator==(const hello&) const = default;
+};
+
+// The last word of an agent: no worker of it lives. It is proof of death.
+struct goodbye {
+  session_id session;
+  bool operator==(const goodbye&) const = default;
+};
+
+// A guardian's word on a connection of its own: the agent is dead and its workers are killed.
+struct guardian_word {
+  std::string run_id;
+  session_id session;
+  bool operator==(const guardian_word&) const = default;
+};
+
+// ---- daemon -> agent ---------------------------------------------------------------------------
+
+struct welcome {
+  std::uint64_t epoch = 0;  // of the daemon; 0 until there is fail-over
+  std::string version;
+  timers timing;
+  bool operator==(const welcome&) const = default;
+};
+
+// The daemon has read the status `seq`: it vouches for the agent from when that was sent.
+struct answer {
+  std::uint64_t seq = 0;
+  bool operator==(const answer&) const = default;
+};
+
+struct desired {
+  std::uint64_t epoch = 0;
+  instance_id instance = 0;
+  round_number round = 0;
+  std::uint64_t seq = 0;  // grows with every change within the instance
+  desired_phase phase = desired_phase::wait;
+  std::uint32_t restarts_used = 0;     // charged so far: TORCHELASTIC_RESTART_COUNT
+  std::uint32_t world_size = 0;        // prepare: for the descriptor limit
+  std::uint32_t group_world_size = 0;  // prepare: how many tethers to expect
+  std::string master_address;          // prepare: where the leader will be dialled
+  std::optional<assignment> place;     // run
+  duration grace{};                    // stop: SIGTERM to SIGKILL
+  int exit_code = 0;                   // close: what ddprun exits with
+  std::optional<cause> first_cause;    // stop, close: why
+  std::string text;                    // for people: whom we wait for, why we stop, how it ended
+  bool operator==(const desired&) const = default;
+};
+
+// The session is over before it began or went on; `text` says why and what to do.
+inline constexpr int refused_exit_code = 64;  // EX_USAGE
+
+struct refused {
+  int exit_code = refused_exit_code;
+  std::string text;
+  bool operator==(const refused&) const = default;
+};
+
+// ---- tether: member -> leader and back ---------------------------------------------------------
+
+struct tether_hello {
+  instance_id instance = 0;
+  round_number round = 0;
+  session_id session;
+  std::uint32_t slot = 0;
+  bool operator==(const tether_hello&) const = default;
+};
+
+struct tether_beat {
+  std::uint64_t seq = 0;
+  bool succeeded = false;  // its workers have ended well: nobody need stay for it
+  bool operator==(const tether_beat&) const = default;
+};
+
+struct tether_answer {
+  std::uint64_t seq = 0;  // of the beat it answers; the hello counts as 0
+  bool operator==(const tether_answer&) const = default;
+};
+
+using agent_message =
+    std::variant<hello, status, goodbye, guardian_word, tether_hello, tether_beat>;
+using daemon_message = std::variant<welcome, answer, desired, refused>;
+using tether_reply = std::variant<tether_answer, refused>;
+
+enum class note_level { debug, info, warning, error };
+
+}  // namespace ddprun

@@ -1,0 +1,101 @@
+#include "rendezvous/core/messages/peer_words.hpp"
+
+#include <array>
+#include <string_view>
+
+namespace ddprun::core {
+namespace {
+
+constexpr int cause_code_max = 65536;
+constexpr std::string_view makes_no_sense = " makes no sense";
+
+std::string over(std::string_view name, std::uint64_t value, std::uint64_t most) {
+  if (value <= most) return {};
+  return std::string(name) + " " + std::to_string(value) + " is over " + std::to_string(most);
+}
+
+std::string problem_of(const assignment& place, std::uint32_t nodes_max,
+                       std::uint32_t worker_count) {
+  const bool is_sound = place.slot < place.group_world_size &&
+                        place.group_world_size <= nodes_max && has_ranks_for(place, worker_count) &&
+                        place.nccl_ids.size() <= nccl_ids_max;
+  if (is_sound) return {};
+  return "group rank " + std::to_string(place.slot) + " of " +
+         std::to_string(place.group_world_size) + " nodes with ranks from " +
+         std::to_string(place.rank_first) + " of " + std::to_string(place.world_size) +
+         std::string(makes_no_sense);
+}
+
+}  // namespace
+
+bool has_ranks_for(const assignment& place, std::uint32_t worker_count) {
+  const auto fit = [worker_count](std::uint64_t rank_first, std::uint32_t world_size) {
+    return rank_first + worker_count <= world_size;
+  };
+  return fit(place.rank_first, place.world_size) &&
+         (!place.in_role || (fit(place.in_role->rank_first, place.in_role->world_size) &&
+                             place.in_role->world_size <= place.world_size));
+}
+
+std::string problem_of(const hello& greeting) {
+  if (!greeting.session) return "the session is missing";
+  if (greeting.worker_count == 0 || greeting.worker_count > workers_per_node_max) {
+    return std::to_string(greeting.worker_count) + " workers: a node starts 1 to " +
+           std::to_string(workers_per_node_max);
+  }
+  const std::string problem = problem_of(greeting.settings);
+  return problem.empty() ? problem_of(greeting.state, greeting) : problem;
+}
+
+std::string problem_of(const status& said, const hello& greeting) {
+  const std::array problems = {over("seq", said.seq, count_max),
+                               over("number of causes", said.causes.size(), causes_max),
+                               over("number of NCCL ids", said.nccl_ids.size(), nccl_ids_max)};
+  for (const std::string& problem : problems) {
+    if (!problem.empty()) return problem;
+  }
+  if (said.signal < 0 || said.signal > 64) {
+    return "signal " + std::to_string(said.signal) + std::string(makes_no_sense);
+  }
+  for (const cause& one : said.causes) {
+    if (one.code < -cause_code_max || one.code > cause_code_max || one.process < 0 ||
+        std::uint64_t(one.process) > count_max) {
+      return "a cause with code " + std::to_string(one.code) + " of process " +
+             std::to_string(one.process) + std::string(makes_no_sense);
+    }
+  }
+  if (!said.place) return {};
+  return problem_of(*said.place, greeting.settings.nodes_max, greeting.worker_count);
+}
+
+std::string first_change(const hello& first, const hello& again) {
+  if (first.protocol != again.protocol) return "protocol";
+  if (first.version != again.version) return "version of ddprun";
+  if (first.token != again.token) return "token";
+  if (first.run_id != again.run_id) return "run id";
+  if (first.node != again.node || first.node_is_explicit != again.node_is_explicit) {
+    return "node id";
+  }
+  if (first.host != again.host) return "host name";
+  if (first.worker_count != again.worker_count) return "number of workers";
+  if (first.node_rank != again.node_rank) return "node rank";
+  if (first.role != again.role) return "role";
+  if (first.settings != again.settings) return "settings";
+  if (first.hosts_daemon != again.hosts_daemon) return "daemon";
+  return {};
+}
+
+std::string problem_of(const desired& wanted) {
+  const std::array problems = {over("round", wanted.round, count_max),
+                               over("seq", wanted.seq, count_max),
+                               over("epoch", wanted.epoch, count_max)};
+  for (const std::string& problem : problems) {
+    if (!problem.empty()) return problem;
+  }
+  if (wanted.grace < duration::zero() || wanted.grace > timer_max) {
+    return "a grace of " + to_text(wanted.grace) + std::string(makes_no_sense);
+  }
+  return {};
+}
+
+}  // namespace ddprun::core

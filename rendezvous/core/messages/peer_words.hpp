@@ -1,0 +1,32 @@
+// What a peer may say: judged before a machine uses any of it.
+//
+// The decoder judges each value by itself; this judges what values mean beside each other and
+// beside what was said before, and what the decoder judges too, for a machine that is fed without
+// one. Each function gives one line that names what is wrong, or nothing.
+//
+// Thread rule: pure functions.
+#pragma once
+
+#include "rendezvous/core/messages/messages.hpp"
+
+#include <string>
+
+namespace ddprun::core {
+
+// A hello's fixed part and settings, and what its state says in the light of these.
+std::string problem_of(const hello& greeting);
+
+// Whether ranks for `worker_count` workers are in it, over all and within their role.
+bool has_ranks_for(const assignment& place, std::uint32_t worker_count);
+
+// `greeting` is its sender's.
+std::string problem_of(const status& said, const hello& greeting);
+
+// A session that says hello again is the same process: only its state and its addresses may differ.
+// Gives the name of the first other field that does.
+std::string first_change(const hello& first, const hello& again);
+
+// What the daemon wants, and for how long.
+std::string problem_of(const desired& wanted);
+
+}  // namespace ddprun::core

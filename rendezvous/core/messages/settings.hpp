@@ -1,0 +1,81 @@
+// Settings are the values on which all nodes of a run must agree.
+//
+// They travel with every hello as a list of name = value, so that a refusal can name the
+// difference, and the daemon hands the timers back in the welcome, so that both sides use the same.
+//
+// Thread rule: plain values.
+#pragma once
+
+#include "rendezvous/core/messages/types.hpp"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+
+// The timers of a run. All are positive unless a line says what 0 means.
+struct timers {
+  duration node_timeout = std::chrono::seconds(10);       // silence after which a node is lost
+  duration heartbeat_interval = std::chrono::seconds(1);  // node_timeout / 10, at most 1 s
+  duration reconnect_grace = std::chrono::seconds(2);     // the same after FIN or RST
+  duration isolation_limit = std::chrono::seconds(8);     // node_timeout - 2 heartbeat_interval
+  duration stop_grace = std::chrono::seconds(5);          // SIGTERM to SIGKILL after a failure
+  duration drain_grace = std::chrono::seconds(30);        // the same on drain, operator, SIGTERM
+  duration kill_wait = std::chrono::seconds(5);           // SIGKILL to "cannot be killed"
+  duration start_timeout = std::chrono::seconds(60);      // assignment to every member running
+  duration join_timeout = std::chrono::seconds(600);      // gathering to giving up
+  duration last_call_timeout = std::chrono::seconds(30);  // min nodes here to not waiting for more
+  duration settle = std::chrono::milliseconds(500);       // quiet after a loss; 0: none
+  duration settle_max = std::chrono::seconds(5);          // cap over restarted settles
+  duration recovery_window = std::chrono::seconds(10);    // = node_timeout unless given
+  duration linger = std::chrono::seconds(10);             // how long a hosting agent waits at close
+  duration orphan_limit = std::chrono::minutes(10);  // when no member of a round can be reached
+
+  bool operator==(const timers&) const = default;
+};
+
+// No timer is longer: a run waits for people, not for years. So much --rdzv-conf takes, too.
+inline constexpr duration timer_max = std::chrono::hours(24 * 30);
+// What is shorter would make a machine spin. The others may be 0.
+inline constexpr duration node_timeout_min = std::chrono::milliseconds(1);
+inline constexpr duration heartbeat_interval_min = std::chrono::microseconds(100);
+inline constexpr duration reconnect_grace_min = std::chrono::milliseconds(1);
+inline constexpr duration isolation_limit_min = std::chrono::microseconds(200);
+
+inline constexpr std::uint32_t nodes_per_run_max = 1'000'000;
+inline constexpr std::uint32_t workers_per_node_max = 4096;
+
+// Timers with everything that depends on `node_timeout` derived from it.
+timers timers_for(duration node_timeout);
+
+struct run_settings {
+  std::uint32_t nodes_min = 1;         // 1 to nodes_max
+  std::uint32_t nodes_max = 1;         // 1 to nodes_per_run_max
+  std::uint32_t spares_max = 0;        // nodes beyond nodes_max that may wait; 0: refused
+  std::uint32_t restarts_max = 0;      // charged restarts of an instance
+  std::uint32_t node_losses_max = 10;  // within one hour
+  store_mode store = store_mode::agent;
+  join_policy on_join = join_policy::wait;
+  timers timing;
+
+  bool operator==(const run_settings&) const = default;
+};
+
+using named_values = std::vector<std::pair<std::string, std::string>>;
+
+// All settings in a fixed order, as option names and values that a person would type
+// ("nnodes" = "1:2", "max-restarts" = "3", "node_timeout" = "10").
+named_values to_named_values(const run_settings& settings);
+
+// The first setting that no machine can work with, as "reconnect_grace is 31536000 s, and may be
+// 0.001 to 2592000 s"; empty where there is none. A peer's settings are checked with it.
+std::string problem_of(const timers& timing);
+std::string problem_of(const run_settings& settings);
+
+// The first setting in which the two differ, as "nnodes is 2:2 here and 1:4 on the others", with
+// `ours` being "here". Empty when they agree.
+std::string first_difference(const run_settings& ours, const run_settings& others);
+
+}  // namespace ddprun

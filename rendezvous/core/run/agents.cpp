@@ -1,0 +1,375 @@
+// Who is here: connections, sessions, refusals, and what a hello tells about its sender.
+#include "rendezvous/core/messages/peer_words.hpp"
+#include "rendezvous/core/run/state.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+namespace ddprun::core {
+
+bool may_have_workers(const status& said) {
+  switch (said.phase) {
+    case member_phase::joined:
+    case member_phase::stopped:
+    case member_phase::lost:
+      return false;
+    case member_phase::preparing:
+    case member_phase::assigned:
+    case member_phase::starting:
+    case member_phase::running:
+    case member_phase::succeeded:
+    case member_phase::failed:
+    case member_phase::stopping:
+      return said.round != 0;
+  }
+  return true;
+}
+
+namespace {
+
+// With it this daemon would end: it waits, though there be no place for it. Nobody else's word is
+// taken for that.
+bool hosts_us(const agent_joined& event) {
+  return event.hello.hosts_daemon && event.peer_address == event.local_address;
+}
+
+}  // namespace
+
+node* run::state::find(connection_id connection) const {
+  const auto found = by_connection.find(connection);
+  return found == by_connection.end() ? nullptr : found->second;
+}
+
+node& run::state::admit(const agent_joined& event) {
+  auto owned = std::make_unique<node>();
+  node& who = *owned;
+  who.order = next_order++;
+  nodes.emplace(who.order, std::move(owned));
+  by_session.emplace(event.hello.session, &who);
+  if (event.hello.node_is_explicit) by_explicit_label[event.hello.node] = &who;
+  return who;
+}
+
+// An earlier daemon may have counted further than this one. What no daemon reaches is a lie, which
+// must not bring this one to numbers that nobody can read.
+void run::state::raise_seq(std::uint64_t said) {
+  if (said <= count_said_max) seq = std::max(seq, said);
+}
+
+void run::state::raise_restarts_used(const node& by) {
+  restarts_used =
+      std::max(restarts_used, std::min(by.state.restarts_used, by.greeting.settings.restarts_max));
+}
+
+// A session that connects again replaces its old connection, which may be half-open.
+void run::state::attach(node& who, const agent_joined& event) {
+  if (who.connection != 0) detach(who, true);
+  who.greeting = event.hello;
+  who.state = event.hello.state;
+  who.greeting.state = {};
+  who.peer_address = event.peer_address;
+  who.local_address = event.local_address;
+  who.hosts_us = hosts_us(event);
+  who.fresh_instance = event.fresh_instance;
+  who.connection = event.connection;
+  by_connection[event.connection] = &who;
+  who.heard = now;
+  who.heard_step = steps;
+  who.away = false;
+  raise_seq(who.state.desired_seq);
+  if (who.state.instance == instance && instance != 0) raise_restarts_used(who);
+  watch_over(who);
+  send(who, std::make_shared<const daemon_message>(
+                welcome{options.epoch, options.version, timing_of(who)}));
+}
+
+void run::state::detach(node& who, bool disconnect) {
+  if (who.connection == 0) return;
+  if (disconnect) effects->emplace_back(disconnect_agent{who.connection});
+  by_connection.erase(who.connection);
+  who.connection = 0;
+  who.heard = now;
+  // What it said is of use only in the round that it has a place in, and is said again.
+  if (!who.slot) who.state.causes.clear();
+  recount(who);
+  watch_over(who);
+}
+
+// Connections that come and go leave a node each for a while. Half of them go at once, the longest
+// away first: the cost of looking is then that of their coming. One that returns joins anew.
+void run::state::forget_excess() {
+  if (nodes.size() <= by_connection.size() + members.size() + absent_nodes_max) return;
+  std::vector<std::pair<time_point, std::uint64_t>> absent;
+  for (const auto& [order, who] : nodes) {
+    if (who->connection == 0 && !who->slot) absent.emplace_back(who->heard, order);
+  }
+  std::sort(absent.begin(), absent.end());
+  note(note_level::warning,
+       std::to_string(absent.size()) +
+           " nodes have joined and lost their connections: forgot half of them");
+  absent.resize(absent.size() / 2);
+  for (const auto& [heard, order] : absent) {
+    remember_lost(*nodes.at(order), false);
+    forget(*nodes.at(order));
+  }
+}
+
+void run::state::forget(node& who) {
+  DDPRUN_ASSERT(!who.slot);
+  detach(who, true);
+  recount(who);
+  watch.erase({who.watch_at, who.order});
+  ending.erase(who.order);
+  const session_id session = who.greeting.session;
+  by_session.erase(session);
+  const auto labelled = by_explicit_label.find(who.greeting.node);
+  if (labelled != by_explicit_label.end() && labelled->second == &who) {
+    by_explicit_label.erase(labelled);
+  }
+  leave_group(who);
+  nodes.erase(who.order);
+  // A run in which nobody was ever placed is not worth remembering once everybody has gone.
+  if (nodes.empty() && !settings && phase == run_phase::gathering) {
+    instance = 0;
+    has_claims = false;
+  }
+}
+
+// What is wrong with a hello as such, or beside that of the same session before it.
+std::string run::state::problem_with(const hello& greeting, const node* known) const {
+  if (greeting.protocol != agent_protocol_version) {
+    return "this daemon speaks version " + std::to_string(agent_protocol_version) +
+           " of the agent protocol and this node version " + std::to_string(greeting.protocol) +
+           ": use the same ddprun on all hosts";
+  }
+  std::string problem = problem_of(greeting);
+  if (problem.empty()) problem = problem_with(greeting.state, greeting);
+  if (!problem.empty() || known == nullptr) return problem;
+  const std::string change = first_change(known->greeting, greeting);
+  if (change.empty()) return {};
+  return "session " + to_string(greeting.session) + " is here already, with another " + change;
+}
+
+// Numbers that this daemon cannot go on from: it counts past what agents of an earlier one say.
+std::string run::state::problem_with(const status& said, const hello& greeting) const {
+  const std::uint64_t newest = std::max(said.round, said.round_told);
+  const std::uint64_t rounds_max = std::max({count_said_max, round, round_floor});
+  const std::uint64_t seq_max = std::max(count_said_max, seq);
+  if (newest > rounds_max) return "round " + std::to_string(newest) + " was never begun";
+  if (said.desired_seq > seq_max) {
+    return "desired_seq " + std::to_string(said.desired_seq) + " was never said";
+  }
+  return problem_of(said, greeting);
+}
+
+// In which setting a node differs from the round's, and what to do; empty where it does not.
+std::string run::state::difference(const hello& greeting) const {
+  if (!settings || greeting.settings == *settings) return {};
+  const std::string text = first_difference(greeting.settings, *settings);
+  return text + ": start all nodes of run " + options.run_id + " with the same options";
+}
+
+// Why a new session cannot be here at all; empty when it can.
+std::string run::state::refusal(const agent_joined& event) const {
+  const hello& greeting = event.hello;
+  const auto same = by_explicit_label.find(greeting.node);
+  if (greeting.node_is_explicit && same != by_explicit_label.end()) {
+    // One that has been silent is more likely this node's earlier life on a host that lost power.
+    const node& other = *same->second;
+    const bool alive =
+        other.connection != 0 && now - other.heard < 3 * timing_of(other).heartbeat_interval;
+    if (alive && other.stands != standing::closing) {
+      return "node id " + greeting.node + " is already used by a node at " + other.peer_address +
+             ": give each node its own --node-id";
+    }
+  }
+  if (!settings || phase == run_phase::closed) return {};
+  if (std::string text = difference(greeting); !text.empty()) return text;
+  const bool comes_to_be_fenced = greeting.state.instance != 0 && may_have_workers(greeting.state);
+  const bool has_room = candidates_here() < settings->nodes_max + settings->spares_max;
+  if (!comes_to_be_fenced && !has_room && !hosts_us(event)) {
+    return "run " + options.run_id + " is full: " + std::to_string(settings->nodes_max) +
+           " nodes and " + std::to_string(settings->spares_max) +
+           " spares are here; ask for more with --nnodes or --spares";
+  }
+  return {};
+}
+
+void run::state::refuse(connection_id connection, const std::string& node, std::string text) {
+  effects->emplace_back(run_note{note_level::warning, "refused " + node + ": " + text, true});
+  // Made in place: g++ 12 at -O2 takes a moved temporary of the variant for uninitialised.
+  effects->emplace_back(send_to_agent{connection, std::make_shared<const daemon_message>(refused{
+                                                      refused_exit_code, std::move(text)})});
+  effects->emplace_back(disconnect_agent{connection});
+}
+
+void run::state::refuse(node& who, std::string text) {
+  effects->emplace_back(
+      run_note{note_level::warning, "refused " + who.label() + ": " + text, true});
+  send(who, std::make_shared<const daemon_message>(refused{refused_exit_code, std::move(text)}));
+  forget(who);
+}
+
+// But for its connection.
+bool run::state::is_fit(const node& who) const {
+  return who.stands == standing::here && !who.state.draining && who.state.unkillable == 0 &&
+         !who.overdue && !who.ignores;
+}
+
+bool run::state::is_candidate(const node& who) const {
+  return who.connection != 0 && is_fit(who);
+}
+
+// An answer vouches for its receiver. Who is to have no workers, and may have some, gets none.
+bool run::state::is_answered(const node& who) const {
+  const bool may_live = may_have_workers(who.state);
+  if (who.stands == standing::claimant && may_live && is_outdated_claim(who)) return false;
+  return !who.deaf && !(who.stands == standing::fenced && may_live);
+}
+
+// Keeps the count of candidates of its group.
+void run::state::recount(node& who) {
+  if (!may_have_workers(who.state)) who.overdue = false;
+  const bool is_stuck = who.state.unkillable != 0 || who.overdue || who.ignores;
+  if (who.connection != 0 && who.stands == standing::here && is_stuck) {
+    stuck.insert(who.order);
+  } else {
+    stuck.erase(who.order);
+  }
+  watch_ending(who);
+  const bool counts = is_candidate(who);
+  if (counts == who.counted || who.group == nullptr) return;
+  who.counted = counts;
+  who.group->here += counts ? 1 : -1;
+  if (phase == run_phase::gathering) ++wait_generation;
+}
+
+std::uint32_t run::state::candidates_here() const {
+  std::uint32_t here = 0;
+  for (const settings_group& group : groups)
+    here += group.here;
+  return here;
+}
+
+void run::state::watch_over(node& who) {
+  watch.erase({who.watch_at, who.order});
+  const duration limit =
+      who.connection != 0 ? timing_of(who).node_timeout
+                          : std::min(timing_of(who).reconnect_grace, timing_of(who).node_timeout);
+  who.watch_at = who.heard + limit;
+  watch.emplace(std::pair(who.watch_at, who.order), &who);
+}
+
+// Decides by its newest status where a node that has just said hello belongs.
+void run::state::recognise(node& who) {
+  const status& said = who.state;
+  if (who.stands == standing::closing || who.stands == standing::leaving) {
+    if (who.wanted) want(who, who.wanted);
+    return;
+  }
+  if (who.stands == standing::fenced && said.instance == 0) {
+    if (closed_instance* const record = closed_record(who.greeting)) {
+      tell_closed(who, *record);
+      return;
+    }
+  }
+  if (phase == run_phase::closed) open_instance(who.fresh_instance);
+  if (is_recovering() || is_of_running_instance(who)) {
+    claim(who);
+    return;
+  }
+  if (who.stands == standing::claimant) who.stands = standing::here;
+  if (instance == 0) {
+    if (said.instance != 0) {
+      adopt(said.instance, {&who});
+      return;
+    }
+    begin_instance(who.fresh_instance);
+  }
+  if (outdates_found_round(who)) {
+    claim_anew(who);
+  } else if (who.stands == standing::fenced && said.instance == 0) {
+    let_wait(who);
+  } else if (who.stands == standing::fenced ||
+             (said.instance != instance && knows_of_round(said))) {
+    fence(who);
+  } else if (who.slot) {
+    if (who.deaf && shows_stop(who, said)) who.deaf = false;
+    if (who.unreachable && !who.deaf) mark_reachable(who);
+    recount(who);
+    if (who.wanted) want(who, who.wanted);
+    on_member_status(who, said);
+  } else if (said.instance == instance && fill_gap(who)) {
+    return;
+  } else if (completes_success(who)) {
+    close(0, std::nullopt,
+          "every worker had succeeded when round " + std::to_string(round) + " was given up (" +
+              last_end + ")");
+  } else if (said.instance == instance && (may_have_workers(said) || said.round > round)) {
+    fence(who);
+  } else {
+    let_wait(who);
+  }
+}
+
+// Makes it one of those who wait for the next round.
+void run::state::let_wait(node& who) {
+  who.stands = standing::here;
+  // One that came to be fenced is not asked for its settings before.
+  if (const std::string text = difference(who.greeting); !text.empty()) return refuse(who, text);
+  join_group(who);
+  recount(who);
+  const bool may_be_refused = settings && who.counted && !who.hosts_us;
+  if (may_be_refused && candidates_here() > settings->nodes_max + settings->spares_max) {
+    refuse(who, "run " + options.run_id + " went on without this node and is full: " +
+                    std::to_string(settings->nodes_max) + " nodes and " +
+                    std::to_string(settings->spares_max) + " spares are here");
+    return;
+  }
+  tell_wait(who);
+  on_idle_status(who);
+}
+
+// All who wait are told the same, and are told again when the reason has changed: each at its own
+// next heartbeat, so that n joins do not make n * n messages.
+void run::state::tell_wait(node& who) {
+  // An agent takes only what is newer than the last it was told, so an older shared one is no use.
+  const std::uint64_t told_seq = std::max(who.wanted_seq, who.state.desired_seq);
+  if (wait_built != wait_generation || !wait_message || wait_seq <= told_seq) {
+    ddprun::desired value = base_desired(desired_phase::wait);
+    // Whoever waits while a round is on takes part in the next one.
+    const bool is_spare = phase == run_phase::preparing || phase == run_phase::running;
+    value.text = is_spare ? "this node waits as a spare: " + reason() : reason();
+    wait_seq = value.seq;
+    wait_message = finished(std::move(value));
+    wait_built = wait_generation;
+  }
+  want(who, wait_message);
+  who.wait_generation = wait_generation;
+}
+
+// A status of a node that stands here without a place in the round.
+void run::state::on_idle_status(node& who) {
+  const bool was_counted = who.counted;
+  recount(who);
+  if (who.state.signal == SIGINT && instance != 0) {
+    cause why;
+    why.round = round;
+    why.node = who.label();
+    why.kind = cause_class::operator_stop;
+    why.code = SIGINT;
+    stop_by_operator(std::move(why));
+    return;
+  }
+  if (who.state.draining) {
+    drain(who);
+    return;
+  }
+  const bool waits = who.wait_generation != 0;
+  if ((waits && who.wait_generation != wait_generation) || (who.counted && !was_counted)) {
+    tell_wait(who);
+  }
+  if (who.counted) join_restarts(who);
+}
+
+}  // namespace ddprun::core

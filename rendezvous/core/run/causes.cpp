@@ -1,0 +1,56 @@
+// What the members report of a round's end, and what is made of it when the stop is over:
+// DESIGN.md, rules 5 and 6.
+#include "rendezvous/core/run/state.hpp"
+
+namespace ddprun::core {
+
+void run::state::collect_causes(const node& who) {
+  for (const cause& one : who.state.causes) {
+    if (one.round == round) causes.add_report(one, now);
+  }
+}
+
+// A member says its tail until it was answered; what comes after is the same without it.
+void run::state::keep_tails(const status& before, status& newest) {
+  for (cause& one : newest.causes) {
+    if (!one.tail.empty()) continue;
+    for (const cause& known : before.causes) {
+      const bool is_same = one.round == known.round && one.kind == known.kind &&
+                           one.code == known.code && one.local_rank == known.local_rank &&
+                           one.process == known.process;
+      if (is_same) one.tail = known.tail;
+    }
+  }
+}
+
+// A worker of a node that is drained, which ended by the signal that drains it. Whether the agent
+// or its workers were sent it first, and who of them was noticed first, is chance.
+bool run::state::is_drain(const node& member, const cause& one) {
+  return member.state.draining && is_end_by(one, member.state.signal);
+}
+
+// The first cause, as known when all have stopped: a node that drains may have said so after its
+// workers had ended. Then the reports are judged again.
+std::optional<cause> run::state::settled_cause() const {
+  first_cause settled = causes.without_reports();
+  bool is_drained = false;
+  for (const node* const member : members) {
+    if (member == nullptr) continue;
+    for (cause one : member->state.causes) {
+      if (one.round != round) continue;
+      if (is_drain(*member, one)) {
+        is_drained = true;
+        one.kind = cause_class::drain;
+        one.code = member->state.signal;
+        one.by_our_stop = false;
+        one.rank.reset();
+        one.local_rank.reset();
+        one.text.clear();
+      }
+      settled.add(one, member->heard);
+    }
+  }
+  return is_drained ? settled.get() : causes.get();
+}
+
+}  // namespace ddprun::core

@@ -1,0 +1,233 @@
+// How an instance ends, for all or for one node: DESIGN.md, rule 9, drain and operator.
+#include "rendezvous/core/run/state.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+namespace ddprun::core {
+namespace {
+
+int code_of_drain(const status& state) {
+  return 128 + (state.signal == 0 ? SIGTERM : state.signal);
+}
+
+}  // namespace
+
+// The closed instance that the sender of this hello belongs to, by its own word or by ours: it may
+// have been connected, and lost, before it was told of any instance.
+closed_instance* run::state::closed_record(const hello& greeting) {
+  for (closed_instance& record : closed) {
+    if (now - record.closed_at >= closed_memory) continue;
+    if (greeting.state.instance == record.instance) return &record;
+    if (greeting.state.instance == 0 && record.absent.contains(greeting.session)) return &record;
+  }
+  return nullptr;
+}
+
+// One that was away when its run was closed may say that all had ended well at its place. Where
+// that is so at every place, nothing has failed and there was nothing to stop.
+void run::state::learn_of_success(closed_instance& record, const status& said) {
+  leftovers& left = record.left;
+  const bool is_news = record.exit_code != 0 && said.place && has_succeeded(said);
+  if (!is_news || said.round < left.round) return;
+  if (said.round > left.round) left.succeeded.clear();
+  left.round = said.round;
+  left.succeeded.insert(said.place->slot);
+  if (left.succeeded.size() < said.place->group_world_size) return;
+  record.exit_code = 0;
+  record.why.reset();
+  record.text = "every worker had succeeded when this run was closed (" + record.text + ")";
+  note(note_level::info, "run " + options.run_id + " has exit code 0 after all: " + record.text);
+  if (phase != run_phase::closed || &record != &closed.front()) return;
+  last_cause.reset();
+  last_end = record.text;
+}
+
+// The same of a round that was given up, while no other has been chosen: nobody runs it again.
+bool run::state::completes_success(const node& who) {
+  const status& said = who.state;
+  const bool chooses = phase == run_phase::gathering || phase == run_phase::settling;
+  const bool is_of_it = said.instance == instance && said.round == round &&
+                        left_behind.round == round && said.place && has_succeeded(said);
+  if (!chooses || !is_of_it) return false;
+  left_behind.succeeded.insert(said.place->slot);
+  return left_behind.succeeded.size() >= said.place->group_world_size;
+}
+
+void run::state::tell_closed(node& who, closed_instance& record) {
+  learn_of_success(record, who.state);
+  who.stands = standing::closing;
+  recount(who);
+  leave_group(who);
+  // From now on it is its own word that counts.
+  leave_behind(who.greeting.session, record.instance, false);
+  ddprun::desired value;
+  value.epoch = options.epoch;
+  value.instance = record.instance;
+  value.round = std::max(record.round, who.state.round);
+  raise_seq(who.state.desired_seq);
+  value.seq = ++seq;
+  value.phase = desired_phase::close;
+  value.restarts_used = record.restarts_used;
+  value.exit_code = record.exit_code;
+  value.first_cause = record.why;
+  value.text = record.text;
+  order_close(who, finished(std::move(value)));
+}
+
+// Everybody of the instance is told; those who are away will be when they come back.
+void run::state::close(int exit_code, std::optional<cause> why, std::string text) {
+  note(exit_code == 0 ? note_level::info : note_level::error,
+       "run " + options.run_id + " is closed with exit code " + std::to_string(exit_code) + ": " +
+           text);
+  closed_instance record;
+  for (const node* const member : members) {
+    if (member != nullptr && member->connection == 0 && !member->dead) {
+      record.absent.insert(member->greeting.session);
+    }
+  }
+  leave_round();
+  last_cause = why;
+  last_end = text;
+  record.instance = instance;
+  record.exit_code = exit_code;
+  record.why = std::move(why);
+  record.text = std::move(text);
+  record.round = std::max(round, round_floor);
+  record.restarts_used = restarts_used;
+  record.closed_at = now;
+  record.left = std::move(left_behind);
+  left_behind = {};
+  ddprun::desired value = base_desired(desired_phase::close);
+  value.round = record.round;
+  value.exit_code = exit_code;
+  value.first_cause = record.why;
+  value.text = record.text;
+  const message_pointer message = finished(std::move(value));
+  enter(run_phase::closed);
+  start_deadline.reset();
+  settle_wanted = stop_uncharged = false;
+  std::vector<node*> away;
+  for (const auto& [order, who] : nodes) {
+    if (who->stands == standing::closing || who->stands == standing::leaving) continue;
+    record.absent.insert(who->greeting.session);
+    // A fenced one kills first; it is told when it joins anew.
+    if (who->stands == standing::fenced) {
+      who->group = nullptr;
+      continue;
+    }
+    who->stands = standing::closing;
+    recount(*who);
+    who->group = nullptr;
+    if (who->connection == 0) {
+      away.push_back(who.get());
+    } else {
+      order_close(*who, message);
+    }
+  }
+  for (node* const who : away)
+    forget(*who);
+  groups.clear();
+  remembered.reset();
+  closed.push_front(std::move(record));
+  if (closed.size() > closed_instances_max) closed.pop_back();
+}
+
+void run::state::open_instance(instance_id fresh) {
+  instance = fresh;
+  enter(run_phase::gathering);
+  round = options.first_round - 1;  // none yet; the first is above the floor, too
+  recovering_until = {};
+  newest_claims.clear();
+  windows_reopened = 0;
+  is_found = has_placed = false;
+  left_behind = {};
+  settings.reset();
+  restarts_used = 0;
+  rounds_reserved = 0;
+  opened_at = now;
+  nodes_placed = 0;
+  placed_gone_after = {};
+  remembered.reset();
+  node_losses.clear();
+  operator_stop.reset();
+  last_cause.reset();
+  last_end.clear();
+  common = {};
+  reserve_rounds(rounds_block / 2);
+}
+
+// The node is asked to leave. What it did in a round that is over or went well stays done.
+void run::state::drain(node& who) {
+  if (who.stands != standing::here) return;
+  const bool is_new = !std::exchange(who.drain_seen, true);
+  if (phase == run_phase::stopping || phase == run_phase::settling) {
+    // Judged when the next round is chosen: perhaps all are asked to leave.
+    if (is_new && who.slot) remember_loss();
+    return;
+  }
+  const bool works = who.slot && who.phase != member_phase::succeeded;
+  if (works) {
+    cause why;
+    why.round = round;
+    why.slot = *who.slot;
+    why.node = who.label();
+    why.kind = cause_class::drain;
+    why.code = who.state.signal;
+    causes.add(why, now);
+    remember_loss();
+    const std::optional<cause> first = causes.get();
+    end_round(&*first, timing().drain_grace, describe(*first));
+    return;
+  }
+  // A leader whose workers are done serves the store until the others are done too.
+  if (who.slot == 0U) return;
+  const bool goes_on_without = who.slot || phase != run_phase::gathering || candidates_here() != 0;
+  if (instance == 0 || is_recovering()) {
+    release(who, candidates_here() != 0 ? 0 : code_of_drain(who.state));
+  } else if (goes_on_without) {
+    release(who, 0);
+  } else {
+    close(code_of_drain(who.state), last_cause, "every node was asked to leave");
+  }
+}
+
+// It leaves, the run goes on.
+void run::state::release(node& who, int exit_code) {
+  note(note_level::info, who.label() + " leaves, as it was asked to");
+  who.stands = standing::leaving;
+  recount(who);
+  leave_group(who);
+  ddprun::desired value = base_desired(desired_phase::close);
+  value.round = std::max(round, who.state.round);
+  value.exit_code = exit_code;
+  value.text = "this node was asked to leave; the run goes on without it";
+  want(who, finished(std::move(value)));
+}
+
+void run::state::stop_by_operator(cause why) {
+  // Until it is known what is on here, there is nothing to stop.
+  if (operator_stop || phase == run_phase::closed || instance == 0 || is_recovering()) return;
+  operator_stop = std::move(why);
+  switch (phase) {
+    case run_phase::gathering:
+    case run_phase::settling:
+      close(exit_code_of(*operator_stop), operator_stop, describe(*operator_stop));
+      return;
+    case run_phase::preparing:
+    case run_phase::running:
+      causes.add(*operator_stop, now);
+      end_round(&*operator_stop, timing().drain_grace, describe(*operator_stop));
+      return;
+    case run_phase::stopping:
+    case run_phase::closed:
+      return;
+  }
+}
+
+void run::state::forget_old_instances() {
+  closed.remove_if(
+      [this](const closed_instance& record) { return now - record.closed_at >= closed_memory; });
+}
+
+}  // namespace ddprun::core

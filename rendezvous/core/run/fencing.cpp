@@ -1,0 +1,158 @@
+// Liveness and fencing: DESIGN.md.
+//
+// The next round may start only when no worker of the last one can live. A member that is
+// reachable says so. One that is not runs on while its tether to the leader answers, or, if it is
+// the leader, while it holds all tethers. So the moment that counts is when the chain breaks:
+//
+//   leader is reachable    its own acknowledgement: it has dropped every tether
+//   leader is unreachable  any member's: the leader no longer holds all of them, and kills its
+//                          workers one isolation limit later; the members that still hang on it
+//                          follow another isolation limit later
+//   a member has died      its tether went with it: the same as its acknowledgement
+//   nobody spoke           the orphan limit, or an operator
+#include "rendezvous/core/run/state.hpp"
+
+#include <algorithm>
+
+namespace ddprun::core {
+void run::state::check_liveness() {
+  while (!watch.empty() && watch.begin()->first.first <= now) {
+    node& who = *watch.begin()->second;
+    watch_over(who);
+    if (who.watch_at > now) continue;
+    const bool was_connected = who.connection != 0;
+    lose(who, false,
+         was_connected ? "silent for " + to_text(now - who.heard)
+                       : "connection lost, not back within " + to_text(now - who.heard));
+  }
+}
+
+// `proof`: no worker of it can live, by its own last word or its guardian's.
+void run::state::lose(node& who, bool proof, const std::string& how) {
+  const time_point last_word = who.heard;
+  // Its connection may have ended before: it counts no more, and was one to be chosen all the same.
+  const bool was_waiting = is_fit(who);
+  const bool had_spoken = who.heard_step > stop_step;
+  const bool was_leaving = who.stands != standing::here;
+  if (!who.slot) remember_lost(who, proof);
+  detach(who, true);
+  who.heard = last_word;
+  if (!who.slot) {
+    if (!proof && was_waiting) note(note_level::info, who.label() + " is gone: " + how);
+    const bool may_bring_others = was_waiting && phase == run_phase::settling;
+    forget(who);
+    if (may_bring_others) remember_loss();
+    return;
+  }
+  // It stays only for its place in the round, and is watched again when it comes back.
+  watch.erase({who.watch_at, who.order});
+  who.away = true;
+  who.dead = who.dead || proof;
+  const bool had_succeeded = who.phase == member_phase::succeeded;
+  if (had_succeeded && phase != run_phase::stopping) return;
+
+  cause why;
+  why.round = round;
+  why.slot = *who.slot;
+  why.node = who.label();
+  why.kind = cause_class::node_lost;
+  // After the loop was late the last word is counted from a moment that may still be to come.
+  why.age = std::max(now - last_word, duration::zero());
+  why.text = how;
+  if (phase == run_phase::stopping) {
+    if (proof) {
+      acknowledge(who);
+      mark_down(who);
+    } else if (had_succeeded) {
+      mark_down(who);
+    } else if (!who.down) {
+      mark_unreachable(who);
+    }
+    // One that has spoken since the stop outlived what the stop was for.
+    if (!had_spoken && !had_succeeded && !who.state.draining) causes.add(why, now);
+    if (!was_leaving) remember_loss();
+    return;
+  }
+  if (!who.state.draining) causes.add(why, now);
+  remember_loss();
+  who.phase = member_phase::lost;
+  const std::string text = causes.get() ? describe(*causes.get()) : who.label() + " left";
+  end_round(causes.get() ? &*causes.get() : nullptr, timing().stop_grace, text);
+  if (proof) acknowledge(who);
+}
+
+void run::state::mark_down(node& member) {
+  if (member.down) return;
+  if (member.unreachable) mark_reachable(member);
+  member.down = true;
+  if (member.phase != member_phase::lost) member.phase = member_phase::stopped;
+  ++members_down;
+}
+
+void run::state::mark_unreachable(node& member) {
+  if (member.unreachable || member.down) return;
+  if (member.was_told != told::run) {
+    // Only the leader was told anything, and that was to prepare: no worker was ever started.
+    mark_down(member);
+    return;
+  }
+  member.unreachable = true;
+  member.phase = member_phase::lost;
+  vouched_until = std::max(vouched_until, member.heard);
+  ++members_unreachable;
+}
+
+void run::state::mark_reachable(node& member) {
+  if (!member.unreachable) return;
+  member.unreachable = false;
+  stop_told = now;
+  member.phase = member_phase::stopping;
+  --members_unreachable;
+}
+
+void run::state::acknowledge(node& member) {
+  if (member.acknowledged) return;
+  member.acknowledged = true;
+  if (!first_acknowledged) first_acknowledged = now;
+  if (member.slot == 0U) leader_acknowledged = now;
+}
+
+// Whatever it runs belongs to a round or an instance that is over: no grace, a polite stop could
+// save an old snapshot over a new one.
+void run::state::fence(node& who) {
+  if (who.stands != standing::fenced) {
+    note(note_level::warning, who.label() + " came back in round " +
+                                  std::to_string(who.state.round) + ", which is over: fenced");
+  }
+  who.stands = standing::fenced;
+  recount(who);
+  if (who.state.instance == instance) round_floor = std::max(round_floor, who.state.round);
+  ddprun::desired value = base_desired(desired_phase::fence);
+  value.round = std::max(round, round_floor);
+  value.text = "this node's round is over; the run went on without it";
+  want(who, finished(std::move(value)));
+}
+
+bool run::state::is_stop_settled() const {
+  if (members_down + members_unreachable < members.size()) return false;
+  // No round follows an operator's stop, so there is nothing to fence for.
+  if (members_unreachable == 0 || operator_stop) return true;
+  const std::optional<time_point> until = fence_until();
+  return until && now >= *until;
+}
+
+// When nobody that cannot be reached can have a living worker; none while a member that can be
+// reached still stops.
+std::optional<time_point> run::state::fence_until() const {
+  if (members_unreachable == 0 || members_down + members_unreachable < members.size()) {
+    return std::nullopt;
+  }
+  if (!first_acknowledged) return std::max(stop_issued, vouched_until) + timing().orphan_limit;
+  const duration limit = timing().isolation_limit;
+  if (leader_acknowledged) {
+    return std::max(*leader_acknowledged, vouched_until) + with_margin(limit);
+  }
+  return std::max(*first_acknowledged, vouched_until) + with_margin(2 * limit);
+}
+
+}  // namespace ddprun::core

@@ -1,0 +1,234 @@
+// Gather, settle and choose: DESIGN.md, rules 1, 2 and 7.
+#include "rendezvous/core/run/master_address.hpp"
+#include "rendezvous/core/run/rank_assignment.hpp"
+#include "rendezvous/core/run/state.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+namespace ddprun::core {
+
+settings_group& run::state::group_of(const run_settings& value) {
+  for (settings_group& group : groups) {
+    if (group.settings == value) return group;
+  }
+  settings_group group;
+  group.settings = value;
+  groups.push_back(std::move(group));
+  return groups.back();
+}
+
+void run::state::join_group(node& who) {
+  if (who.group != nullptr) return;
+  who.group = &group_of(who.greeting.settings);
+  ++who.group->nodes;
+}
+
+void run::state::leave_group(node& who) {
+  settings_group* const group = std::exchange(who.group, nullptr);
+  // From the first round on there is one group, whoever is here.
+  if (group == nullptr || --group->nodes != 0 || settings) return;
+  groups.remove_if([group](const settings_group& one) { return &one == group; });
+}
+
+// Also keeps the last call, so it is asked after every event.
+bool run::state::is_ready(settings_group& group) {
+  const run_settings& wanted = group.settings;
+  if (group.here > group.highest) {
+    group.highest = group.here;
+    if (group.here >= wanted.nodes_min) {
+      group.last_call_until =
+          std::min(now + wanted.timing.last_call_timeout, phase_since + wanted.timing.join_timeout);
+    }
+  }
+  if (group.here >= wanted.nodes_max) return true;
+  return group.here >= wanted.nodes_min && group.last_call_until && now >= *group.last_call_until;
+}
+
+void run::state::check_gathering() {
+  if (by_connection.empty() && instance == 0) return;
+  if (is_recovering()) return;
+  if (has_claims && !decide_on_claims(true) && has_claims) return;
+  if (phase != run_phase::gathering) return;
+  if (instance == 0) begin_instance(by_connection.begin()->second->fresh_instance);
+  lose_ending();
+  settings_group* best = nullptr;
+  for (settings_group& group : groups) {
+    if (is_ready(group) && (best == nullptr || group.here > best->here)) best = &group;
+  }
+  if (best != nullptr && !older_may_live() && start_round(*best)) return;
+  if (now >= gather_until()) {
+    close(1, last_cause, "gave up after " + to_text(now - phase_since) + ": " + reason());
+  }
+}
+
+// Waiting for workers of an older instance is nobody's fault here.
+time_point run::state::gather_until() const {
+  const time_point since = settings ? phase_since : std::max(phase_since, older_until());
+  return since + timing().join_timeout;
+}
+
+void run::state::begin_gathering() {
+  enter(run_phase::gathering);
+  for (settings_group& group : groups) {
+    group.highest = 0;
+    group.last_call_until.reset();
+  }
+  for (auto& [order, who] : nodes) {
+    if (is_candidate(*who)) tell_wait(*who);
+  }
+}
+
+// Losses and drains come in groups (a rack, a reservation that ends): wait for quiet.
+void run::state::begin_settling() {
+  enter(run_phase::settling);
+  holds_for_words = false;
+  settle_until = std::min(last_loss + timing().settle, first_loss + timing().settle_max);
+  if (now >= settle_until) choose();
+}
+
+// Chooses the next round, when the last stop has settled.
+void run::state::choose() {
+  std::uint32_t spoken = 0;
+  unspoken = 0;
+  for (const auto& [order, who] : nodes) {
+    if (!is_candidate(*who)) continue;
+    ++(who->heard_step > stop_step ? spoken : unspoken);
+  }
+  // A node that was silent since before the stop may be dying with the others: its next heartbeat
+  // shows. Nobody waits for that where the round is full without it.
+  const time_point hold = stop_issued + 2 * timing().heartbeat_interval;
+  if (unspoken != 0 && spoken < settings->nodes_max && now < hold) {
+    if (phase != run_phase::settling) enter(run_phase::settling);
+    settle_until = hold;
+    holds_for_words = true;
+    return;
+  }
+  settle_wanted = false;  // The losses so far are settled; the next row of them is another.
+
+  std::vector<node*> drained;
+  for (const auto& [order, who] : nodes) {
+    if (who->stands == standing::here && who->state.draining && who->connection != 0) {
+      drained.push_back(who.get());
+    }
+  }
+  const bool nobody_is_left = candidates_here() == 0 && !drained.empty();
+  if (nobody_is_left) {
+    const int signal = drained.front()->state.signal;
+    close(128 + (signal == 0 ? SIGTERM : signal), last_cause, "every node was asked to leave");
+    return;
+  }
+  for (node* const who : drained)
+    release(*who, 0);
+  settings_group& group = groups.front();
+  if (spoken >= group.settings.nodes_min) {
+    start_round(group);
+  } else {
+    begin_gathering();
+  }
+}
+
+namespace {
+
+// Candidates by join order, with what the rules of choice look at.
+std::vector<rank_candidate> rank_candidates(const std::vector<node*>& from) {
+  std::vector<rank_candidate> candidates;
+  candidates.reserve(from.size());
+  for (const node* const who : from) {
+    candidates.push_back({who->greeting.host, who->greeting.node_rank, who->last_slot, who->order,
+                          who->greeting.worker_count, who->greeting.role});
+  }
+  return candidates;
+}
+
+}  // namespace
+
+// From the first round on there is one group; the others are told the difference.
+void run::state::fix_settings(settings_group& group) {
+  settings = group.settings;
+  std::vector<node*> others;
+  for (const auto& [order, who] : nodes) {
+    if (who->group != nullptr && who->group != &group) others.push_back(who.get());
+  }
+  for (node* const who : others)
+    refuse(*who, difference(who->greeting));
+  groups.remove_if([&group](const settings_group& one) { return &one != &group; });
+}
+
+// False where too few of those who are here have spoken since the stop was issued.
+bool run::state::start_round(settings_group& group) {
+  std::vector<node*> from;
+  for (const auto& [order, who] : nodes) {
+    const bool is_fit = is_candidate(*who) && who->group == &group;
+    if (is_fit && who->heard_step > stop_step) from.push_back(who.get());
+  }
+  if (from.size() < group.settings.nodes_min) return false;
+  fix_settings(group);
+  const rank_assignment chosen = assign_ranks(rank_candidates(from), settings->nodes_max);
+  round = std::max(round, round_floor) + 1;
+  reserve_rounds(0);
+  for (const auto& [order, who] : nodes)
+    who->last_slot.reset();
+  members.clear();
+  std::vector<node_addresses> addresses;
+  addresses.reserve(chosen.places.size());
+  for (const rank_place& place : chosen.places) {
+    node& member = *from[place.candidate];
+    member.slot = member.last_slot = static_cast<std::uint32_t>(members.size());
+    member.rank_first = place.rank_first;
+    member.in_role = place.in_role;
+    member.was_told = told::nothing;
+    member.succeeded = false;
+    member.phase = member_phase::joined;
+    members.push_back(&member);
+    addresses.push_back({member.greeting.address, member.greeting.own_address, member.peer_address,
+                         member.local_address});
+  }
+  note_placed();
+  members_running = members_succeeded = members_down = members_unreachable = 0;
+  causes.clear();
+  is_found = false;
+  common = {};
+  common.group_world_size = static_cast<std::uint32_t>(members.size());
+  common.world_size = chosen.world_size;
+  common.master_address = choose_master_address(addresses);
+  enter(run_phase::preparing);
+  start_deadline = now + timing().start_timeout;
+
+  node& leader = *members.front();
+  ddprun::desired value = base_desired(desired_phase::prepare);
+  value.world_size = common.world_size;
+  value.group_world_size = common.group_world_size;
+  value.master_address = common.master_address;
+  leader.was_told = told::prepare;
+  want(leader, finished(std::move(value)));
+  note(note_level::info, "round " + std::to_string(round) + ": " + std::to_string(members.size()) +
+                             " nodes, " + std::to_string(common.world_size) + " workers, led by " +
+                             leader.label());
+  excuse_excess();
+  return true;
+}
+
+assignment run::state::place_of(const node& member) const {
+  assignment place = common;
+  place.slot = *member.slot;
+  place.rank_first = member.rank_first;
+  place.in_role = member.in_role;
+  return place;
+}
+
+// A restarted daemon lets everybody wait, as it cannot know yet how many there will be.
+void run::state::excuse_excess() {
+  const std::uint64_t room = std::uint64_t{settings->nodes_max} + settings->spares_max;
+  std::vector<node*> excess;
+  for (auto entry = nodes.rbegin(); entry != nodes.rend(); ++entry) {
+    node& who = *entry->second;
+    if (candidates_here() - excess.size() <= room) break;
+    if (who.counted && !who.slot && !who.hosts_us) excess.push_back(&who);
+  }
+  for (node* const who : excess)
+    refuse(*who, "run " + options.run_id + " is full: " + std::to_string(settings->nodes_max) +
+                     " nodes and " + std::to_string(settings->spares_max) + " spares are here");
+}
+
+}  // namespace ddprun::core

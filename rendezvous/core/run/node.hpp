@@ -1,0 +1,80 @@
+// What a run remembers of one session, and of those who agree on the settings.
+//
+// Thread rule: plain values. Included by state.hpp only.
+#pragma once
+
+#include "rendezvous/core/messages/messages.hpp"
+#include "rendezvous/core/messages/types.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace ddprun::core {
+
+using message_pointer = std::shared_ptr<const daemon_message>;
+
+// Nodes that agree on the settings. Before the first round there may be several groups; after it
+// there is one, and others are refused.
+struct settings_group {
+  run_settings settings;
+  std::uint32_t nodes = 0;    // that are of it; one without is forgotten
+  std::uint32_t here = 0;     // candidates that are connected
+  std::uint32_t highest = 0;  // of `here` in this gathering; only a new one restarts the last call
+  std::optional<time_point> last_call_until;
+};
+
+enum class standing {
+  here,      // waits, or is a member of the round
+  claimant,  // came with an instance that a restarted daemon has not yet decided on
+  fenced,    // must kill everything and join anew
+  leaving,   // drained: told to close, the run goes on without it
+  closing,   // its instance is closed: told so
+};
+
+enum class told { nothing, prepare, run };
+
+// One session. It lives as long as it is connected or has a slot in the round.
+struct node {
+  ddprun::hello greeting;
+  ddprun::status state;  // its newest
+  std::string peer_address;
+  std::string local_address;
+  bool hosts_us = false;  // this daemon lives in its process
+  instance_id fresh_instance = 0;
+  std::uint64_t order = 0;
+  connection_id connection = 0;  // 0: none
+  time_point heard{};            // its last word, or when the connection ended
+  std::uint64_t heard_step = 0;
+  time_point watch_at{};  // its entry in `watch`
+  standing stands = standing::here;
+  settings_group* group = nullptr;
+  bool counted = false;  // in group->here
+  message_pointer owed;  // to be told once the end of its instance is kept
+  message_pointer wanted;
+  std::uint64_t wanted_seq = 0;
+  std::uint64_t wait_generation = 0;
+
+  // In the round.
+  std::optional<std::uint32_t> slot;
+  std::optional<std::uint32_t> last_slot;  // in the newest round that was chosen
+  std::uint32_t rank_first = 0;
+  std::optional<role_ranks> in_role;
+  told was_told = told::nothing;
+  member_phase phase = member_phase::joined;
+  bool down = false;         // no worker of the round lives there
+  bool unreachable = false;  // lost, and workers may live there
+  bool acknowledged = false;
+  bool succeeded = false;  // final for this round
+  bool away = false;       // declared gone, and not back since
+  bool dead = false;       // with proof
+  bool drain_seen = false;
+  bool overdue = false;  // has not stopped for longer than any stop can take
+  bool deaf = false;     // nor has it begun to: not answered until it has
+  bool ignores = false;  // was deaf: no candidate until it has done what it is told
+
+  const std::string& label() const { return greeting.node; }
+};
+
+}  // namespace ddprun::core

@@ -1,0 +1,173 @@
+// What may still live of instances before this one. The first round of an instance starts only when
+// no worker of an older one can live, as far as this daemon knows or has heard:
+//
+//   a node that was told to end its workers    its own word, its goodbye, or its guardian's
+//   a member that could not be reached when    what a stop would have waited for (fencing.cpp)
+//   its instance was closed
+//   a node that came back to a daemon which    the orphan limit: nobody knows whom it held, and who
+//   does not know its instance, and went       held it
+//
+// From then on a round of this instance is on, and who comes back from an older one is fenced.
+#include "rendezvous/core/run/state.hpp"
+
+#include <algorithm>
+
+namespace ddprun::core {
+namespace {
+
+bool has_living_workers(const status& said) {
+  switch (said.phase) {
+    case member_phase::assigned:
+    case member_phase::starting:
+    case member_phase::running:
+    case member_phase::failed:
+    case member_phase::stopping:
+      return said.round != 0;
+    case member_phase::joined:
+    case member_phase::preparing:
+    case member_phase::succeeded:
+    case member_phase::stopped:
+    case member_phase::lost:
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool knows_of_round(const status& said) {
+  return said.instance != 0 && (said.round != 0 || said.round_told != 0);
+}
+
+// Of another instance than that of the newcomers here, of whom nobody has been placed. One who
+// comes and goes with ever new instances holds them up for so many windows only.
+bool run::state::is_of_running_instance(const node& who) const {
+  if (!is_recovering() && windows_reopened >= windows_reopened_max) return false;
+  const bool waits = phase == run_phase::gathering || phase == run_phase::preparing;
+  return waits && !has_placed && who.stands != standing::fenced && who.state.instance != instance &&
+         knows_of_round(who.state);
+}
+
+void run::state::watch_ending(node& who) {
+  const bool was_told = who.stands == standing::fenced || who.stands == standing::closing;
+  const std::size_t before = ending.size();
+  if (was_told && has_living_workers(who.state)) {
+    ending.try_emplace(who.order, now);
+  } else {
+    ending.erase(who.order);
+  }
+  if (ending.size() != before) ++wait_generation;
+}
+
+// One that answers, but does not end its workers, is broken: unanswered it isolates itself.
+void run::state::lose_ending() {
+  if (settings) return;
+  std::vector<node*> broken;
+  for (const auto& [order, since] : ending) {
+    node& who = *nodes.at(order);
+    if (now - since >= stop_patience_of(timing_of(who), duration::zero())) broken.push_back(&who);
+  }
+  for (node* const who : broken) {
+    note(note_level::error, who->label() + " was told to end its workers and has not");
+    lose(*who, false, "does not end its workers");
+  }
+}
+
+// A node of an older instance went before it said that its workers are gone.
+void run::state::remember_lost(const node& who, bool proof) {
+  if (settings && phase != run_phase::closed) return;
+  const bool is_claimant = who.stands == standing::claimant;
+  const bool was_told = who.stands == standing::fenced || who.stands == standing::closing;
+  const bool matters =
+      (is_claimant && knows_of_round(who.state)) || (was_told && has_living_workers(who.state));
+  if (!matters) return;
+  const timers& timing = timing_of(who);
+  const bool was_alone = who.state.place && who.state.place->group_world_size <= 1;
+  const bool is_let_go =
+      std::any_of(closed.begin(), closed.end(), [&who](const closed_instance& record) {
+        return record.instance == who.state.instance && !record.left.is_held;
+      });
+  // Who hung on it, or on whom it hung, follows within two isolation limits.
+  time_point until = who.heard + timing.orphan_limit;
+  if (is_let_go && who.stands == standing::closing) {
+    until = who.heard + with_margin(2 * timing.isolation_limit);
+  }
+  if (proof) {
+    // Of a closed instance leave_behind() knows more.
+    if (was_alone || who.stands == standing::closing) return;
+    until = now + with_margin(2 * timing.isolation_limit);
+  }
+  lost_until = std::max(lost_until, until);
+}
+
+// Of a round that is left while some of it cannot be reached: an operator does not wait for them.
+void run::state::remember_leftovers() {
+  if (members.empty()) return;
+  left_behind = {};
+  left_behind.round = round;
+  for (const node* const member : members) {
+    if (member != nullptr && member->succeeded) left_behind.succeeded.insert(*member->slot);
+  }
+  const std::optional<time_point> until = fence_until();
+  if (!until || now >= *until) return;
+  left_behind.until = *until;
+  left_behind.is_held = !first_acknowledged;
+  left_behind.let_go_limit = with_margin(2 * timing().isolation_limit);
+  for (const node* const member : members) {
+    if (member == nullptr) {
+      ++left_behind.unknown;
+    } else if (member->unreachable) {
+      left_behind.sessions.insert(member->greeting.session);
+    }
+  }
+}
+
+// What becomes of this session is known from elsewhere; `has_let_go`: its workers are gone, and
+// nobody lives on by its tethers.
+void run::state::leave_behind(session_id session, instance_id of, bool has_let_go) {
+  for (closed_instance& record : closed) {
+    leftovers& rest = record.left;
+    const bool was_left = rest.sessions.erase(session) != 0;
+    if (!was_left && record.instance != of && !record.absent.contains(session)) continue;
+    if (has_let_go && std::exchange(rest.is_held, false)) {
+      rest.until = std::min(rest.until, now + rest.let_go_limit);
+    }
+    if (rest.sessions.empty() && rest.unknown == 0) rest.until = {};
+  }
+}
+
+time_point run::state::older_until() const {
+  time_point until = std::max(lost_until, remembered_until());
+  for (const closed_instance& record : closed)
+    until = std::max(until, record.left.until);
+  return until;
+}
+
+bool run::state::older_may_live() const {
+  return !settings && (!ending.empty() || now < older_until());
+}
+
+std::optional<time_point> run::state::older_deadline() const {
+  if (!older_may_live()) return std::nullopt;
+  std::optional<time_point> next;
+  for (const auto& [order, since] : ending) {
+    const time_point due = since + stop_patience_of(timing_of(*nodes.at(order)), duration::zero());
+    if (!next || due < *next) next = due;
+  }
+  if (next) return next;
+  return older_until();
+}
+
+std::string run::state::older_reason() const {
+  if (!older_may_live()) return {};
+  std::string who;
+  if (!ending.empty()) who = " of " + nodes.at(ending.begin()->first)->label();
+  std::string text =
+      "; waiting until the workers" + who + " of an earlier life of this run must be gone";
+  if (now < remembered_until() && remembered->nodes < nodes_per_run_max) {
+    text += ", or for " + std::to_string(remembered->nodes) + " nodes, as many as it had";
+  }
+  return text;
+}
+
+}  // namespace ddprun::core

@@ -1,0 +1,270 @@
+// A restarted daemon learns from its agents what was going on (DESIGN.md).
+//
+// Until `recovering_until` everybody is answered, which vouches for those who run, and nobody is
+// told anything new, for agents may still be on their way. A round whose members are all here and
+// say that they run it is kept, at once and as it is. Otherwise, when the time is over, the
+// instance with the most agents is taken, its newest round is ended free of charge, and members
+// that have not come back are fenced as if they had been lost; where all who came back had
+// succeeded, the run has ended well. Agents of any other instance are fenced.
+#include "rendezvous/core/run/state.hpp"
+
+#include <algorithm>
+
+namespace ddprun::core {
+namespace {
+
+constexpr std::uint32_t claimed_nodes_max = 1'000'000;
+
+}  // namespace
+
+void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
+  // Else the journal is older than what the agents say: they know.
+  const bool is_remembered = remembered && remembered->instance == which;
+  if (!is_remembered) rounds_reserved = 0;
+  if (remembered && !is_remembered) restarts_used = 0;
+  // What was reserved counts where the newest round is not known: below.
+  if (remembered) round_floor = 0;
+  const round_number newest = newest_named(claimants);
+  // Those who have only waited know no more than the record does.
+  const bool is_record_newer = is_remembered && newest == 0;
+  const std::uint32_t nodes_before = is_remembered ? nodes_placed : 0;
+  const duration gone_after_before = is_remembered ? placed_gone_after : duration::zero();
+  if (!is_record_newer) remembered.reset();
+  instance = which;
+  has_claims = false;
+  is_found = true;
+  newest_claims.clear();
+  recovering_until = {};
+  lost_until = {};  // that round's own fence counts them, too
+  enter(run_phase::gathering);
+  round = std::max(round, newest);
+  note(note_level::info, "found " + std::to_string(claimants.size()) +
+                             " nodes of an earlier daemon, newest round " + std::to_string(newest));
+  for (node* const who : claimants) {
+    who->stands = standing::here;
+    join_group(*who);
+    recount(*who);
+    raise_restarts_used(*who);
+  }
+  std::vector<node*> of_round;
+  std::vector<node*> rest;
+  for (node* const who : claimants)
+    (newest != 0 && who->state.round == newest ? of_round : rest).push_back(who);
+  if (!of_round.empty()) {
+    adopt_round(of_round);
+  } else if (newest != 0) {
+    end_unseen_round(claimants);
+  }
+  // The earlier daemon may have chosen one more round and died before any of these heard of it. No
+  // number is used twice; a round that is kept is known to be the newest.
+  if (phase != run_phase::running) {
+    round_floor = std::max({round_floor, newest + 1, rounds_reserved});
+  }
+  if (!is_record_newer) note_placed();
+  if (phase != run_phase::running) {
+    // Not all of them have been seen.
+    nodes_placed = std::max(nodes_placed, nodes_before);
+    placed_gone_after = std::max(placed_gone_after, gone_after_before);
+  }
+  reserve_rounds(rounds_block / 2);
+  // By session: placing one may end the stay of another.
+  std::vector<session_id> others;
+  for (const auto& [order, who] : nodes) {
+    if (!who->slot && who->stands != standing::fenced && who->connection != 0) {
+      others.push_back(who->greeting.session);
+    }
+  }
+  for (const session_id session : others) {
+    const auto found = by_session.find(session);
+    if (found == by_session.end() || found->second->slot) continue;
+    recognise(*found->second);
+  }
+}
+
+// Where the members of a round disagree on the settings, most of them know.
+settings_group& run::state::group_of_most(const std::vector<node*>& claimants) {
+  std::map<settings_group*, std::size_t> counts;
+  settings_group* most = nullptr;
+  for (const node* const who : claimants) {
+    const std::size_t count = ++counts[who->group];
+    if (most == nullptr || count > counts[most]) most = who->group;
+  }
+  return *most;
+}
+
+void run::state::adopt_round(const std::vector<node*>& claimants) {
+  settings_group& group = group_of_most(claimants);
+  std::vector<node*> still_here;
+  for (node* const who : claimants) {
+    if (who->group == &group) still_here.push_back(who);
+  }
+  fix_settings(group);  // The others are refused, and so forgotten.
+  has_placed = true;
+  members_running = members_succeeded = members_down = members_unreachable = 0;
+  causes.clear();
+  if (is_complete(still_here, round)) {
+    keep_round(still_here);
+  } else if (std::all_of(still_here.begin(), still_here.end(),
+                         [](const node* who) { return has_succeeded(who->state); })) {
+    end_found_success(still_here);
+    return;
+  } else {
+    end_found_round(still_here);
+  }
+  std::vector<node*> present;
+  for (node* const member : members) {
+    if (member != nullptr) present.push_back(member);
+  }
+  for (node* const member : present) {
+    if (member->slot) on_member_status(*member, member->state);
+  }
+}
+
+void run::state::keep_round(const std::vector<node*>& claimants) {
+  members.assign(claimants.front()->state.place->group_world_size, nullptr);
+  for (node* const who : claimants) {
+    const assignment& place = *who->state.place;
+    if (members[place.slot] != nullptr) continue;
+    members[place.slot] = who;
+    who->slot = who->last_slot = place.slot;
+    who->rank_first = place.rank_first;
+    who->in_role = place.in_role;
+    who->was_told = told::run;
+  }
+  common = *members.front()->state.place;
+  // They were told when the round began. The record may have one more, of a failure that is
+  // reported again.
+  restarts_used = 0;
+  for (const node* const who : claimants)
+    raise_restarts_used(*who);
+  is_found = false;
+  enter(run_phase::running);
+  start_deadline = now + timing().start_timeout;
+  note(note_level::info, "round " + std::to_string(round) + " is kept: all its nodes run it");
+  for (node* const member : members) {
+    ddprun::desired value = base_desired(desired_phase::run);
+    value.place = place_of(*member);
+    want(*member, finished(std::move(value)));
+  }
+}
+
+// Members that nobody has heard of stay null: they count as unreachable until they come back.
+void run::state::place_found(const std::vector<node*>& claimants) {
+  std::uint32_t size = 0;
+  for (const node* const who : claimants) {
+    if (who->state.place) size = std::max(size, who->state.place->group_world_size);
+  }
+  // A leader that still prepares cannot say who else was told to run: one more than are here.
+  if (size == 0) size = static_cast<std::uint32_t>(claimants.size()) + 1;
+  size = std::min(size, claimed_nodes_max);
+  members.assign(size, nullptr);
+  std::vector<node*> without_place;
+  for (node* const who : claimants) {
+    const status& said = who->state;
+    std::optional<std::uint32_t> slot;
+    if (said.place) slot = said.place->slot;
+    if (!slot && said.phase == member_phase::preparing) slot = 0;
+    if (slot && *slot < size && members[*slot] == nullptr) {
+      members[*slot] = who;
+      who->slot = who->last_slot = slot;
+      who->rank_first = said.place ? said.place->rank_first : 0;
+      who->was_told = told::run;
+    } else {
+      without_place.push_back(who);
+    }
+  }
+  // Whoever has stopped may have forgotten its place: the last free ones, so that a leader is
+  // never taken for present because of a guess.
+  std::uint32_t free = size;
+  for (node* const who : without_place) {
+    while (free > 1 && members[free - 1] != nullptr)
+      --free;
+    if (free <= 1) break;
+    members[--free] = who;
+    who->slot = who->last_slot = free;
+    who->was_told = told::run;
+  }
+}
+
+// The earlier daemon may have told the others already that all is done: nothing starts again.
+void run::state::end_found_success(const std::vector<node*>& claimants) {
+  place_found(claimants);
+  const auto missing =
+      static_cast<std::uint32_t>(std::count(members.begin(), members.end(), nullptr));
+  enter(run_phase::running);
+  members_unreachable = missing;
+  members_down = static_cast<std::uint32_t>(members.size()) - missing;
+  stop_issued = now;
+  first_acknowledged.reset();
+  vouched_until = {};
+  std::string text = "every worker succeeded";
+  if (missing != 0) {
+    text += " on the nodes that came back; the rendezvous daemon was restarted, and " +
+            std::to_string(missing) + " of " + std::to_string(members.size()) + " nodes of round " +
+            std::to_string(round) + " have not come back";
+  }
+  close(0, std::nullopt, std::move(text));
+}
+
+void run::state::end_found_round(const std::vector<node*>& claimants) {
+  place_found(claimants);
+  const std::size_t size = members.size();
+  const auto missing = std::count(members.begin(), members.end(), nullptr);
+  enter(run_phase::running);
+  stop_uncharged = true;
+  std::string text = "the rendezvous daemon was restarted";
+  if (missing != 0) {
+    text += " and " + std::to_string(missing) + " of " + std::to_string(size) + " nodes of round " +
+            std::to_string(round) + " have not come back";
+  }
+  end_round(nullptr, timing().stop_grace, std::move(text));
+}
+
+// Only nodes that were waiting have come back, and they were told of a round: its members may run
+// it still, held together by their tethers. One member that nobody has heard of stands for them.
+void run::state::end_unseen_round(const std::vector<node*>& claimants) {
+  fix_settings(group_of_most(claimants));
+  has_placed = true;
+  members_running = members_succeeded = members_down = members_unreachable = 0;
+  causes.clear();
+  members.assign(1, nullptr);
+  enter(run_phase::running);
+  stop_uncharged = true;
+  end_round(nullptr, timing().stop_grace,
+            "the rendezvous daemon was restarted and no node of round " + std::to_string(round) +
+                " has come back");
+}
+
+// A member of a found round that comes back while the round is being stopped.
+bool run::state::fill_gap(node& who) {
+  const status& said = who.state;
+  if (phase != run_phase::stopping || said.round != round || !said.place) return false;
+  // It may have been away when the settings of the others were taken.
+  if (!difference(who.greeting).empty()) return false;
+  const std::uint32_t size = said.place->group_world_size;
+  const std::uint32_t slot = said.place->slot;
+  if (slot >= size || size > claimed_nodes_max) return false;
+  const bool has_gaps = std::find(members.begin(), members.end(), nullptr) != members.end();
+  if (!has_gaps) return false;
+  if (members.size() < size) {
+    members_unreachable += size - static_cast<std::uint32_t>(members.size());
+    members.resize(size, nullptr);
+    nodes_placed = std::max(nodes_placed, size);
+  }
+  if (members[slot] != nullptr) return false;
+  members[slot] = &who;
+  --members_unreachable;
+  stop_told = now;
+  who.stands = standing::here;
+  join_group(who);
+  who.slot = who.last_slot = slot;
+  who.was_told = told::run;
+  // Its earlier daemon may have told it more than this one has told anybody.
+  ddprun::desired stop = std::get<ddprun::desired>(*stop_message);
+  stop.seq = ++seq;
+  want(who, finished(std::move(stop)));
+  on_member_status(who, said);
+  return true;
+}
+
+}  // namespace ddprun::core

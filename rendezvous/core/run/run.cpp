@@ -1,0 +1,335 @@
+#include "rendezvous/core/run/run.hpp"
+
+#include "rendezvous/core/run/state.hpp"
+
+#include <algorithm>
+
+namespace ddprun::core {
+
+run::run(run_options options) : state_(std::make_unique<state>()) {
+  state_->options = std::move(options);
+  state_->round = state_->options.first_round - 1;
+  state_->recovering_until = state_->options.recovery_until;
+  const auto remembered = std::exchange(state_->options.remembered, std::nullopt);
+  if (remembered) state_->remember(*remembered);
+}
+
+run::~run() = default;
+run::run(run&&) noexcept = default;
+run& run::operator=(run&&) noexcept = default;
+
+void run::step(const run_event& event, time_point now, run_effects& effects) {
+  state_->now = now;
+  state_->effects = &effects;
+  if (++state_->steps == 1 && now >= state_->recovering_until) state_->recovering_until = {};
+  std::visit([this](const auto& one) { state_->apply(one); }, event);
+  state_->forget_excess();
+  state_->progress();
+  state_->keep_record();
+  state_->effects = nullptr;
+}
+
+run_phase run::phase() const {
+  return state_->phase;
+}
+
+std::optional<time_point> run::next_deadline() const {
+  const state& self = *state_;
+  std::optional<time_point> next;
+  const auto also = [&next](const std::optional<time_point>& moment) {
+    if (moment && (!next || *moment < *next)) next = moment;
+  };
+  if (!self.watch.empty()) also(self.watch.begin()->first.first);
+  switch (self.phase) {
+    case run_phase::gathering: {
+      also(self.lost_instance_at());
+      if (!self.by_connection.empty() && self.is_recovering()) {
+        also(self.recovering_until);
+        break;
+      }
+      for (const settings_group& group : self.groups) {
+        // One that has passed was judged: what is missing then is words of those who are here.
+        const bool is_due = group.last_call_until && *group.last_call_until <= self.now;
+        if (group.here >= group.settings.nodes_min && !is_due) also(group.last_call_until);
+      }
+      also(self.older_deadline());
+      if (self.instance != 0) also(self.gather_until());
+      break;
+    }
+    case run_phase::settling:
+      also(self.settle_until);
+      break;
+    case run_phase::preparing:
+    case run_phase::running:
+      also(self.start_deadline);
+      break;
+    case run_phase::stopping:
+      also(self.fence_until());
+      also(self.stop_overdue_at());
+      break;
+    case run_phase::closed:
+      break;
+  }
+  return next;
+}
+
+bool run::state::is_deserted(time_point at) const {
+  if (!nodes.empty() || at < lost_until) return false;
+  return phase == run_phase::closed || (instance == 0 && !remembered);
+}
+
+std::optional<time_point> run::over_since(time_point now) const {
+  const state& self = *state_;
+  if (!self.is_deserted(now) || self.closed.empty()) return std::nullopt;
+  return self.closed.front().closed_at;  // the newest
+}
+
+bool run::forgettable(time_point now) const {
+  const state& self = *state_;
+  if (!self.is_deserted(now)) return false;
+  return std::all_of(self.closed.begin(), self.closed.end(), [now](const closed_instance& record) {
+    return now - record.closed_at >= closed_memory;
+  });
+}
+
+void run::state::apply(const agent_joined& event) {
+  const hello& greeting = event.hello;
+  const auto known = by_session.find(greeting.session);
+  const std::string problem =
+      problem_with(greeting, known == by_session.end() ? nullptr : known->second);
+  if (!problem.empty()) {
+    refuse(event.connection, greeting.node, problem);
+    return;
+  }
+  closed_instance* const record = closed_record(greeting);
+  if (known == by_session.end() && record == nullptr) {
+    const std::string text = refusal(event);
+    if (!text.empty()) {
+      refuse(event.connection, greeting.node, text);
+      return;
+    }
+  }
+  node& who = known == by_session.end() ? admit(event) : *known->second;
+  attach(who, event);
+  if (record != nullptr && who.stands != standing::closing) {
+    tell_closed(who, *record);
+  } else {
+    recognise(who);
+  }
+  // Only now: it may have been refused, or is to be fenced.
+  if (node* const here = find(event.connection); here != nullptr && is_answered(*here)) {
+    send(*here, std::make_shared<const daemon_message>(answer{greeting.state.seq}));
+  }
+}
+
+void run::state::apply(const status_received& event) {
+  node* const who = find(event.connection);
+  if (who == nullptr) return;
+  std::string problem = problem_with(event.status, who->greeting);
+  if (who->stands == standing::claimant && event.status.instance != who->state.instance) {
+    problem = "status.instance: is not the one that it came with";
+  }
+  if (!problem.empty()) {
+    note(note_level::error, who->label() + " is cut off: its status says " + problem);
+    send(*who, std::make_shared<const daemon_message>(refused{refused_exit_code, problem}));
+    detach(*who, true);
+    return;
+  }
+  if (event.status.seq < who->state.seq) return;
+  if (who->deaf) {
+    who->heard = now;
+    if (!shows_stop(*who, event.status)) return;
+    who->deaf = false;
+    mark_reachable(*who);
+  }
+  if (unspoken != 0 && is_candidate(*who) && who->heard_step <= stop_step) --unspoken;
+  const status before = std::exchange(who->state, event.status);
+  const bool same_round =
+      before.instance == event.status.instance && before.round == event.status.round;
+  if (same_round && !who->state.place) who->state.place = before.place;
+  if (same_round) keep_tails(before, who->state);
+  const bool has_obeyed =
+      who->state.instance != 0 ? who->state.desired_seq >= who->wanted_seq : before.instance != 0;
+  if (has_obeyed) who->ignores = false;
+  if (is_answered(*who)) {
+    send(*who, std::make_shared<const daemon_message>(answer{event.status.seq}));
+  }
+  who->heard = now;
+  who->heard_step = steps;
+  switch (who->stands) {
+    case standing::here:
+      if (who->slot) {
+        on_member_status(*who, before);
+      } else {
+        on_idle_status(*who);
+      }
+      return;
+    case standing::claimant:
+      return;
+    case standing::fenced:
+      watch_ending(*who);
+      // It has killed everything and joins anew; or all but what no signal ends, which need not
+      // keep it from hearing that the run is over.
+      if (who->state.instance == 0) {
+        recognise(*who);
+      } else if (!may_have_workers(who->state)) {
+        closed_instance* const record = closed_record(who->greeting);
+        if (record != nullptr) tell_closed(*who, *record);
+      }
+      return;
+    case standing::leaving:
+    case standing::closing:
+      watch_ending(*who);
+      return;
+  }
+}
+
+void run::state::apply(const goodbye_received& event) {
+  node* const who = find(event.connection);
+  if (who == nullptr) return;
+  if (who->stands == standing::closing) {
+    leave_behind(who->greeting.session, who->state.instance, true);
+    for (closed_instance& record : closed)
+      record.absent.erase(who->greeting.session);
+  }
+  lose(*who, true, "left");
+}
+
+void run::state::apply(const agent_disconnected& event) {
+  node* const who = find(event.connection);
+  if (who == nullptr) return;
+  detach(*who, false);
+  const bool was_told_to_go = who->stands == standing::closing || who->stands == standing::leaving;
+  if (was_told_to_go && !who->slot) {
+    remember_lost(*who, false);
+    forget(*who);
+  }
+}
+
+void run::state::apply(const guardian_reported& event) {
+  leave_behind(event.session, 0, true);
+  const auto found = by_session.find(event.session);
+  if (found == by_session.end()) return;
+  lose(*found->second, true, "its ddprun process died, and its guardian killed the workers");
+}
+
+void run::state::apply(const operator_stop_requested& event) {
+  cause why;
+  why.round = round;
+  why.kind = cause_class::operator_stop;
+  why.text = event.text;
+  stop_by_operator(std::move(why));
+}
+
+void run::state::apply(const record_persisted& event) {
+  record_kept = std::max(record_kept, event.revision);
+  if (!is_recorded()) return;
+  for (const auto& [order, who] : nodes) {
+    if (who->owed) want(*who, std::exchange(who->owed, nullptr));
+  }
+  assign_if_prepared();
+}
+
+void run::state::apply(const time_passed&) {
+  if (now >= recovering_until) recovering_until = {};
+  check_liveness();
+  if (start_deadline && now >= *start_deadline) on_start_timeout();
+  if (const auto overdue = stop_overdue_at(); overdue && now >= *overdue) on_stop_overdue();
+  if (const auto lost = lost_instance_at(); lost && now >= *lost) end_lost_instance();
+  forget_old_instances();
+}
+
+void run::state::apply(const loop_was_late& event) {
+  const duration by = event.by;
+  for (auto& [order, who] : nodes)
+    who->heard += by;
+  for (settings_group& group : groups) {
+    if (group.last_call_until) *group.last_call_until += by;
+  }
+  for (std::optional<time_point>* moment :
+       {&start_deadline, &first_acknowledged, &leader_acknowledged}) {
+    if (*moment) **moment += by;
+  }
+  if (is_recovering()) recovering_until += by;
+  phase_since += by;
+  remembered_at += by;
+  settle_until += by;
+  stop_issued += by;
+  stop_told += by;
+  first_loss += by;
+  last_loss += by;
+  vouched_until += by;
+}
+
+// Moves the run on as far as what is known now allows.
+void run::state::progress() {
+  switch (phase) {
+    case run_phase::gathering:
+      check_gathering();
+      return;
+    case run_phase::settling:
+      if (now >= settle_until || (holds_for_words && unspoken == 0)) choose();
+      return;
+    case run_phase::preparing:
+      return;
+    case run_phase::running:
+      if (members_succeeded == members.size()) {
+        note(note_level::info, "every worker of round " + std::to_string(round) + " ended well");
+        close(0, std::nullopt, "every worker succeeded");
+      }
+      return;
+    case run_phase::stopping:
+      if (is_stop_settled()) end_of_stop();
+      return;
+    case run_phase::closed:
+      return;
+  }
+}
+
+void run::state::enter(run_phase next) {
+  phase = next;
+  phase_since = now;
+  ++wait_generation;
+}
+
+const timers& run::state::timing() const {
+  static const timers defaults;
+  if (settings) return settings->timing;
+  return groups.empty() ? defaults : groups.front().settings.timing;
+}
+
+const timers& run::state::timing_of(const node& member) const {
+  return settings ? settings->timing : member.greeting.settings.timing;
+}
+
+void run::state::note(note_level level, std::string text) {
+  effects->push_back(run_note{level, std::move(text)});
+}
+
+void run::state::send(node& to, message_pointer message) {
+  if (to.connection != 0) effects->push_back(send_to_agent{to.connection, std::move(message)});
+}
+
+void run::state::want(node& of, message_pointer message) {
+  of.wanted = std::move(message);
+  of.wanted_seq = of.wanted ? std::get<ddprun::desired>(*of.wanted).seq : 0;
+  of.wait_generation = 0;
+  send(of, of.wanted);
+}
+
+ddprun::desired run::state::base_desired(desired_phase what) {
+  ddprun::desired value;
+  value.epoch = options.epoch;
+  value.instance = instance;
+  value.round = round;
+  value.seq = ++seq;
+  value.phase = what;
+  value.restarts_used = restarts_used;
+  return value;
+}
+
+message_pointer run::state::finished(ddprun::desired value) {
+  return std::make_shared<const daemon_message>(std::move(value));
+}
+
+}  // namespace ddprun::core

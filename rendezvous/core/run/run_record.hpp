@@ -1,0 +1,39 @@
+// A run record is what a daemon must know of a run after everybody who knew has died
+// (DESIGN.md): which instance it is, which numbers its rounds may have, what was charged, who may
+// live on, and whether it is over.
+//
+// Thread rule: plain values.
+#pragma once
+
+#include "rendezvous/core/messages/types.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ddprun::core {
+
+struct run_end {
+  int exit_code = 0;
+  std::string text;  // for people: how it ended
+  bool operator==(const run_end&) const = default;
+};
+
+struct run_record {
+  std::string run_id;
+  instance_id instance = 0;
+  // Numbers up to this one may have been given to rounds; reserved ahead, so that no restart waits
+  // for a disk.
+  round_number rounds_reserved = 0;
+  // Charged already when the failure is reported: known by the time that the next round starts.
+  std::uint32_t restarts_used = 0;
+  // Of the newest round; of an instance that is over: those that could not be reached. 0: no worker
+  // was ever started, or none can live.
+  std::uint32_t nodes = 0;
+  duration gone_after{};       // the daemon's death: no worker of these nodes lives any longer
+  duration lost_after{};       // the next daemon's start: the instance ends if nobody has come
+  std::optional<run_end> end;  // none: it is open
+  bool operator==(const run_record&) const = default;
+};
+
+}  // namespace ddprun::core

@@ -1,0 +1,351 @@
+// The inside of a run: what it remembers of its agents, and the functions that its rules are made
+// of, by source file. Included by this folder only.
+//
+// Time: conditions ("max nodes are here") are judged after every event; that an agent is lost, or
+// that a round did not start in time, is judged at `time_passed` only, because the caller drains
+// its input first: words that wait in a socket count (DESIGN.md).
+//
+// Cost: O(log n) a status. Liveness entries are checked when they fire and moved then, so a
+// heartbeat touches none of them; phases of members are counted, never scanned. Only what happens
+// once a round (choosing, pushing a stop) is O(n log n) or O(n).
+//
+// Thread rule: one thread, as run.
+#pragma once
+
+#include "rendezvous/base/error.hpp"
+#include "rendezvous/core/messages/cause.hpp"
+#include "rendezvous/core/run/node.hpp"
+#include "rendezvous/core/run/run.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <list>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+namespace ddprun::core {
+
+inline constexpr std::size_t closed_instances_max = 64;
+// Nodes without connection that have no place in the round either: they may come back.
+inline constexpr std::size_t absent_nodes_max = 8192;
+inline constexpr std::uint32_t windows_reopened_max = 8;  // by claimants, in one instance
+inline constexpr round_number rounds_block = 16;          // so many numbers are reserved together
+inline constexpr duration closed_memory = std::chrono::hours(1);
+inline constexpr duration node_loss_window = std::chrono::hours(1);
+
+// Of the round that was left last: who has succeeded in it, and members that could not be reached
+// when it was given up: their workers may live on.
+struct leftovers {
+  round_number round = 0;
+  std::set<std::uint32_t> succeeded;  // slots
+  std::set<session_id> sessions;
+  std::size_t unknown = 0;  // of whom a restarted daemon knows no session
+  time_point until{};       // none of their workers lives any longer
+  bool is_held = false;     // nobody has let go yet: they may hold each other until orphan_limit
+  duration let_go_limit{};  // from when one does until they must be gone
+};
+
+// Workers may live, or may have been started, in the round that this status names.
+bool may_have_workers(const status& said);
+
+// Also one that was told to stop when all was done there.
+inline bool has_succeeded(const status& said) {
+  return said.phase == member_phase::succeeded || said.succeeded;
+}
+
+// All members of the newest round are here and say that they run it.
+bool is_complete(const std::vector<node*>& claimants, round_number newest);
+
+struct closed_instance {
+  instance_id instance = 0;
+  int exit_code = 0;
+  std::optional<cause> why;
+  std::string text;
+  round_number round = 0;
+  std::uint32_t restarts_used = 0;
+  time_point closed_at{};
+  std::set<session_id> absent;  // have not been told, or have not said goodbye
+  leftovers left;
+};
+
+// A round of its instance is on, or was: of that it can say more than a newcomer.
+bool knows_of_round(const status& said);
+
+// A node's loop may be so late without noticing, and the kill itself takes a moment.
+inline constexpr duration late_kill = std::chrono::milliseconds(250);
+
+// Clocks run up to 1 % apart from the true rate, in both directions. Only the last kill of a chain
+// can be late: what others are told before it is judged by the clock, not by a timer.
+inline duration with_margin(duration limit) {
+  return limit + limit / 50 + late_kill;
+}
+
+// How long whoever was told to stop, with this grace, may take before it counts as broken.
+inline duration stop_patience_of(const timers& timing, duration grace) {
+  return std::max(grace, timing.drain_grace) + timing.kill_wait + timing.stop_grace +
+         2 * timing.node_timeout;
+}
+
+struct run::state {
+  run_options options;
+  time_point now{};
+  run_effects* effects = nullptr;
+  std::uint64_t steps = 0;  // counts steps: "has spoken since"
+
+  // The instance.
+  run_phase phase = run_phase::gathering;
+  time_point phase_since{};
+  instance_id instance = 0;
+  round_number round = 0;  // newest chosen or seen
+  std::uint64_t seq = 0;
+  std::uint32_t restarts_used = 0;
+  std::deque<time_point> node_losses;
+  std::optional<run_settings> settings;  // from the first round on
+  round_number round_floor = 0;          // the next round is above this too
+  std::optional<cause> last_cause;
+  std::string last_end;  // how the newest round ended, in words
+  std::list<closed_instance> closed;
+
+  // Instances before this one, and those that a daemon has only heard of.
+  time_point recovering_until{};                      // claims are waited for; none: they are not
+  bool has_claims = false;                            // there may be claimants
+  std::map<instance_id, round_number> newest_claims;  // of at most newest_claims_max instances
+  std::uint32_t windows_reopened = 0;
+  bool is_found = false;    // the newest round is an earlier daemon's, and was not kept
+  bool has_placed = false;  // somebody, in a round of this instance, or an earlier daemon has
+  leftovers left_behind;    // of the round that was left last
+  time_point lost_until{};  // workers of nodes of older instances that went may live
+  std::map<std::uint64_t, time_point> ending;  // by join order: told to end workers, and when
+
+  // What outlives this daemon, and what an earlier one has left: journal.cpp.
+  std::optional<run_record> remembered;  // until somebody is placed here, or it is over
+  time_point remembered_at{};
+  std::optional<run_record> newest_record;  // that was asked for
+  std::uint64_t record_revision = 0;        // its number
+  std::uint64_t record_kept = 0;
+  round_number rounds_reserved = 0;
+  std::uint32_t nodes_placed = 0;  // in the newest round
+  duration placed_gone_after{};    // run_record::gone_after of it
+  time_point opened_at{};          // the instance, here
+
+  // Agents.
+  std::map<std::uint64_t, std::unique_ptr<node>> nodes;  // by join order
+  std::map<session_id, node*> by_session;
+  std::unordered_map<connection_id, node*> by_connection;
+  std::map<std::pair<time_point, std::uint64_t>, node*> watch;  // when to look at whom
+  std::list<settings_group> groups;
+  std::set<std::uint64_t> stuck;  // by join order: connected, and of no use: see is_stuck
+  std::uint64_t next_order = 1;
+  std::uint64_t wait_generation = 1;
+  std::uint64_t wait_built = 0;
+  std::uint64_t wait_seq = 0;
+  message_pointer wait_message;
+  message_pointer stop_message;
+  std::unordered_map<std::string, node*> by_explicit_label;
+
+  // Waiting for a round.
+  time_point settle_until{};  // while settling
+  // Nodes here that choose() waits for, because they have not spoken since the stop was issued.
+  std::uint32_t unspoken = 0;
+  bool holds_for_words = false;
+
+  // The round. A member whose session is not known yet (a restarted daemon) is null.
+  std::vector<node*> members;
+  assignment common;  // what all places share
+  std::uint32_t members_running = 0;
+  std::uint32_t members_succeeded = 0;
+  std::optional<time_point> start_deadline;
+
+  // The stop.
+  std::uint64_t stop_step = 0;
+  time_point stop_issued{};
+  time_point stop_told{};       // when the last member was told to stop: one may come back later
+  duration stop_patience{};     // from then on; nobody who speaks is waited for longer
+  bool stop_uncharged = false;  // a join or a recovery, whatever the members report
+  bool settle_wanted = false;
+  time_point first_loss{};
+  time_point last_loss{};
+  first_cause causes;
+  std::uint32_t members_down = 0;
+  std::uint32_t members_unreachable = 0;
+  std::optional<time_point> first_acknowledged;
+  std::optional<time_point> leader_acknowledged;
+  time_point vouched_until{};  // the last word of any unreachable member
+  std::optional<cause> operator_stop;
+
+  // run.cpp: events and time.
+  void apply(const agent_joined& event);
+  void apply(const status_received& event);
+  void apply(const goodbye_received& event);
+  void apply(const agent_disconnected& event);
+  void apply(const guardian_reported& event);
+  void apply(const operator_stop_requested& event);
+  void apply(const record_persisted& event);
+  void apply(const time_passed& event);
+  void apply(const loop_was_late& event);
+  void progress();
+  void enter(run_phase next);
+  const timers& timing() const;
+  const timers& timing_of(const node& member) const;
+  void note(note_level level, std::string text);
+  void send(node& to, message_pointer message);
+  void want(node& of, message_pointer message);
+  ddprun::desired base_desired(desired_phase what);
+  message_pointer finished(ddprun::desired value);
+
+  // agents.cpp: who is here.
+  node* find(connection_id connection) const;
+  node& admit(const agent_joined& event);
+  void attach(node& who, const agent_joined& event);
+  void detach(node& who, bool disconnect);
+  void forget(node& who);
+  void forget_excess();
+  void join_group(node& who);
+  void leave_group(node& who);
+  std::string problem_with(const hello& greeting, const node* known) const;
+  std::string problem_with(const status& said, const hello& greeting) const;
+  void raise_seq(std::uint64_t said);
+  void raise_restarts_used(const node& by);
+  std::string difference(const hello& greeting) const;
+  std::string refusal(const agent_joined& event) const;
+  void refuse(connection_id connection, const std::string& node, std::string text);
+  void refuse(node& who, std::string text);
+  bool is_fit(const node& who) const;
+  bool is_candidate(const node& who) const;
+  bool is_answered(const node& who) const;
+  void recount(node& who);
+  void watch_over(node& who);
+  std::optional<time_point> lost_at(const node& who) const;
+  void recognise(node& who);
+  void let_wait(node& who);
+  std::uint32_t candidates_here() const;
+  void tell_wait(node& who);
+  void on_idle_status(node& who);
+
+  // gather.cpp: rules 1, 2 and 7.
+  settings_group& group_of(const run_settings& value);
+  void check_gathering();
+  time_point gather_until() const;
+  bool is_ready(settings_group& group);
+  void begin_gathering();
+  void begin_settling();
+  void choose();
+  void fix_settings(settings_group& group);
+  bool start_round(settings_group& group);
+  assignment place_of(const node& member) const;
+  void excuse_excess();
+
+  // round.cpp: rules 3, 4 and 8.
+  void on_member_status(node& who, const status& before);
+  void on_progress(node& who);
+  void assign_if_prepared();
+  bool is_prepared() const;
+  void assign_all();
+  void set_phase(node& member, member_phase next);
+  void note_success(node& member);
+  void join_restarts(const node& who);
+  void on_start_timeout();
+  void on_unasked_end(node& who);
+  void remember_loss();
+
+  // stop.cpp: rules 4 and 6.
+  void end_round(const cause* trigger, duration grace, std::string text);
+  void on_stop_status(node& who);
+  std::optional<time_point> stop_overdue_at() const;
+  void on_stop_overdue();
+  void end_of_stop();
+  bool charge(const std::optional<cause>& why);
+  void leave_round();
+  bool shows_stop(const node& member, const status& said) const;
+
+  // causes.cpp
+  void collect_causes(const node& who);
+  static void keep_tails(const status& before, status& newest);
+  static bool is_drain(const node& member, const cause& one);
+  std::optional<cause> settled_cause() const;
+
+  // fencing.cpp.
+  void check_liveness();
+  void lose(node& who, bool proof, const std::string& how);
+  void mark_down(node& member);
+  void mark_unreachable(node& member);
+  void mark_reachable(node& member);
+  void acknowledge(node& member);
+  void fence(node& who);
+  bool is_stop_settled() const;
+  std::optional<time_point> fence_until() const;
+
+  // older.cpp: what may live of instances before this one.
+  bool is_of_running_instance(const node& who) const;
+  void watch_ending(node& who);
+  void lose_ending();
+  void remember_lost(const node& who, bool proof);
+  void remember_leftovers();
+  void leave_behind(session_id session, instance_id of, bool has_let_go);
+  time_point older_until() const;
+  bool older_may_live() const;
+  std::optional<time_point> older_deadline() const;
+  std::string older_reason() const;
+
+  // claims.cpp.
+  bool is_recovering() const;
+  void claim(node& who);
+  void remember_claim(const node& who);
+  round_number newest_named(const std::vector<node*>& claimants) const;
+  bool is_outdated_claim(const node& who) const;
+  bool outdates_found_round(const node& who) const;
+  void claim_anew(node& who);
+  void give_way();
+  bool decide_on_claims(bool window_is_over);
+
+  // recovery.cpp.
+  void adopt(instance_id which, const std::vector<node*>& claimants);
+  static settings_group& group_of_most(const std::vector<node*>& claimants);
+  void adopt_round(const std::vector<node*>& claimants);
+  void keep_round(const std::vector<node*>& claimants);
+  void end_found_round(const std::vector<node*>& claimants);
+  void end_unseen_round(const std::vector<node*>& claimants);
+  void end_found_success(const std::vector<node*>& claimants);
+  void place_found(const std::vector<node*>& claimants);
+  bool fill_gap(node& who);
+
+  // close.cpp: rule 9, drain and operator.
+  closed_instance* closed_record(const hello& greeting);
+  void tell_closed(node& who, closed_instance& record);
+  void close(int exit_code, std::optional<cause> why, std::string text);
+  void learn_of_success(closed_instance& record, const status& said);
+  bool completes_success(const node& who);
+  void open_instance(instance_id fresh);
+  void drain(node& who);
+  void release(node& who, int exit_code);
+  void stop_by_operator(cause why);
+  void forget_old_instances();
+  bool is_deserted(time_point at) const;  // nobody is here, and nobody is waited for
+
+  // journal.cpp.
+  void go_on_from(const run_record& record);
+  void remember(const run_record& record);
+  void begin_instance(instance_id fresh);
+  void end_lost_instance();
+  std::optional<time_point> lost_instance_at() const;
+  time_point remembered_until() const;
+  void reserve_rounds(round_number least);
+  void note_placed();
+  run_record record_of(const closed_instance& over) const;
+  void remember_older(run_record& record) const;
+  std::optional<run_record> record_now() const;
+  bool is_recorded() const;
+  void keep_record();
+  void order_close(node& who, message_pointer message);
+
+  // view.cpp.
+  std::string reason() const;
+  std::string here_text() const;
+  std::string gathering_reason() const;
+  std::string stopping_reason() const;
+  member_view member_seen(const node& who, time_point at) const;
+};
+
+}  // namespace ddprun::core

@@ -1,0 +1,210 @@
+// The stop of a round, from its order to what comes after it: DESIGN.md, rules 4 and 6.
+#include "rendezvous/core/run/state.hpp"
+
+namespace ddprun::core {
+
+// Stop goes to everybody who was told of the round, as one shared message.
+void run::state::end_round(const cause* trigger, duration grace, std::string text) {
+  DDPRUN_ASSERT(phase == run_phase::preparing || phase == run_phase::running);
+  note(note_level::warning, "round " + std::to_string(round) + " ends: " + text);
+  enter(run_phase::stopping);
+  start_deadline.reset();
+  stop_issued = now;
+  stop_told = now;
+  stop_patience = stop_patience_of(timing(), grace);
+  stop_step = steps;
+  last_end = text;
+  first_acknowledged.reset();
+  leader_acknowledged.reset();
+  vouched_until = {};
+  ddprun::desired value = base_desired(desired_phase::stop);
+  value.grace = grace;
+  if (trigger != nullptr) value.first_cause = *trigger;
+  value.text = std::move(text);
+  stop_message = finished(std::move(value));
+  for (node* const member : members) {
+    if (member == nullptr) {
+      ++members_unreachable;
+      continue;
+    }
+    if (member->was_told != told::nothing && member->stands == standing::here) {
+      want(*member, stop_message);
+    }
+    const bool has_ended = member->was_told == told::nothing || member->dead ||
+                           member->phase == member_phase::stopped ||
+                           member->stands != standing::here;
+    const bool succeeded_and_left =
+        member->phase == member_phase::succeeded && member->connection == 0;
+    if (has_ended || succeeded_and_left) {
+      mark_down(*member);
+    } else if (member->away) {
+      mark_unreachable(*member);
+    }
+  }
+  // Whoever waits is told why, and shows by its answer that it is a candidate.
+  for (const auto& [order, who] : nodes) {
+    const bool waits = !who->slot || who->was_told == told::nothing;
+    if (waits && is_candidate(*who)) tell_wait(*who);
+  }
+}
+
+// What a member says while the round stops: it has dropped its tethers, its workers are gone.
+void run::state::on_stop_status(node& who) {
+  const status& said = who.state;
+  const bool of_round = said.instance == instance && said.round == round;
+  if (of_round) collect_causes(who);
+  // Everybody who was told of the round is told to stop it.
+  const bool has_obeyed = said.desired_seq >= who.wanted_seq;
+  switch (said.phase) {
+    case member_phase::preparing:
+    case member_phase::assigned:
+    case member_phase::starting:
+    case member_phase::running:
+    case member_phase::lost:
+      return;
+    case member_phase::failed:
+    case member_phase::stopping:
+      if (of_round && has_obeyed) acknowledge(who);
+      return;
+    case member_phase::stopped:
+      if (of_round) note_success(who);
+      if (has_obeyed) acknowledge(who);
+      if (of_round || has_obeyed) mark_down(who);
+      return;
+    case member_phase::succeeded:
+      if (of_round) note_success(who);
+      [[fallthrough]];
+    case member_phase::joined:
+      // Either the stop overtook the assignment, or it had ended before: nothing lives there.
+      if (!has_obeyed) return;
+      acknowledge(who);
+      mark_down(who);
+      return;
+  }
+}
+
+// A node that has acknowledged asks, kills, and names what it cannot kill, each in bounded time.
+// One that still stops after all that is broken; it is treated as one whose workers cannot be
+// killed. One that has acknowledged nothing may hold others by its tether: it is lost, whatever it
+// says, and answered no more, so that it isolates itself while its fence runs.
+std::optional<time_point> run::state::stop_overdue_at() const {
+  if (phase != run_phase::stopping) return std::nullopt;
+  if (members_down + members_unreachable >= members.size()) return std::nullopt;
+  return stop_told + stop_patience;
+}
+
+void run::state::on_stop_overdue() {
+  for (node* const member : members) {
+    if (member == nullptr || member->down || member->unreachable) continue;
+    member->overdue = true;
+    recount(*member);
+    const std::string after = to_text(stop_patience) + " after it was told to";
+    if (member->acknowledged) {
+      note(note_level::error,
+           member->label() + " still stops its workers " + after + ": going on without it");
+      mark_down(*member);
+    } else {
+      note(note_level::error, member->label() + " has not begun to stop its workers " + after +
+                                  ": taken for lost, and not answered until it does");
+      member->deaf = member->ignores = true;
+      mark_unreachable(*member);
+    }
+  }
+  stop_told = now;
+}
+
+// By its own word it has let go of the other members, at least.
+bool run::state::shows_stop(const node& member, const status& said) const {
+  // It has left the instance; one that has never been in it may still read its assignment.
+  if (said.instance != instance) return member.state.instance == instance;
+  const bool has_obeyed = said.desired_seq >= member.wanted_seq;
+  const bool works = said.phase != member_phase::joined && said.phase < member_phase::succeeded;
+  return said.phase == member_phase::stopped || (has_obeyed && !works);
+}
+
+void run::state::end_of_stop() {
+  const std::optional<cause> first = settled_cause();
+  const std::optional<cause> why = stop_uncharged ? std::nullopt : first;
+  if (why) last_cause = why;
+  if (first) last_end = describe(*first);
+  const bool all_succeeded = members_succeeded == members.size();
+  leave_round();
+  if (all_succeeded) {
+    // The stop crossed the last success on its way.
+    close(0, std::nullopt, "every worker succeeded");
+    return;
+  }
+  const bool free_of_charge = std::exchange(stop_uncharged, false);
+  if (!free_of_charge && !charge(why)) return;
+  if (operator_stop) {
+    const cause operators = *operator_stop;
+    close(exit_code_of(operators), operators, describe(operators));
+    return;
+  }
+  if (settle_wanted) {
+    begin_settling();
+  } else {
+    choose();
+  }
+}
+
+// False where the budget is spent and the run was closed. The class is that of the first cause,
+// known only now: when a host dies, the others' workers fail first, and a lost host must not use up
+// --max-restarts.
+bool run::state::charge(const std::optional<cause>& why) {
+  if (!why) return true;
+  if (is_charged_as_restart(why->kind)) {
+    if (operator_stop) return true;
+    if (restarts_used < settings->restarts_max) {
+      ++restarts_used;
+      return true;
+    }
+    std::string text = describe(*why);
+    if (settings->restarts_max != 0) {
+      text += "; all " + std::to_string(settings->restarts_max) + " restarts are used";
+    }
+    close(exit_code_of(*why), why, std::move(text));
+    return false;
+  }
+  if (why->kind != cause_class::node_lost) return true;
+  while (!node_losses.empty() && now - node_losses.front() >= node_loss_window)
+    node_losses.pop_front();
+  node_losses.push_back(now);
+  if (node_losses.size() <= settings->node_losses_max) return true;
+  close(exit_code_of(*why), why,
+        describe(*why) + "; more than " + std::to_string(settings->node_losses_max) +
+            " node losses within an hour (--max-node-losses)");
+  return false;
+}
+
+// Members become nodes that wait; those that are gone are forgotten, and fenced should they return.
+void run::state::leave_round() {
+  remember_leftovers();
+  std::vector<node*> gone;
+  std::vector<node*> deaf;
+  std::vector<node*> heedless;
+  for (node* const member : members) {
+    if (member == nullptr) continue;
+    if (std::exchange(member->deaf, false) && member->connection != 0) deaf.push_back(member);
+    const bool is_here = member->connection != 0 && member->stands == standing::here;
+    if (member->ignores && is_here) heedless.push_back(member);
+    member->slot.reset();
+    if (member->connection == 0 && (member->away || member->stands != standing::here)) {
+      gone.push_back(member);
+    }
+    member->was_told = told::nothing;
+    member->down = member->unreachable = member->acknowledged = member->dead = false;
+  }
+  members.clear();
+  members_down = members_unreachable = 0;
+  for (node* const member : gone)
+    forget(*member);
+  for (node* const member : deaf)
+    fence(*member);
+  // One that has ended its workers by itself is given something to obey.
+  for (node* const member : heedless) {
+    if (member->stands == standing::here && phase == run_phase::stopping) tell_wait(*member);
+  }
+}
+
+}  // namespace ddprun::core

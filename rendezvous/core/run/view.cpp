@@ -1,0 +1,229 @@
+// What people are told about a run: why it waits, and the whole of it as values.
+#include "rendezvous/core/run/state.hpp"
+
+#include <algorithm>
+
+namespace ddprun::core {
+namespace {
+
+constexpr std::size_t names_max = 8;  // in one sentence
+
+std::string counted(std::size_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+std::string nodes_text(const run_settings& settings) {
+  if (settings.nodes_min == settings.nodes_max) return counted(settings.nodes_max, "node");
+  return std::to_string(settings.nodes_min) + " to " + counted(settings.nodes_max, "node");
+}
+
+}  // namespace
+
+// "; here: node-a (2 workers), node-b (1 worker)".
+std::string run::state::here_text() const {
+  std::string text;
+  std::size_t named = 0;
+  for (const auto& [order, who] : nodes) {
+    if (!who->counted) continue;
+    if (named == names_max) break;
+    text += (named++ == 0 ? "; here: " : ", ") + who->label() + " (" +
+            counted(who->greeting.worker_count, "worker") + ")";
+  }
+  const std::size_t here = candidates_here();
+  if (here > named) text += " and " + std::to_string(here - named) + " more";
+  return text;
+}
+
+std::string run::state::gathering_reason() const {
+  if (has_claims) {
+    return "nodes that run a round have come, and this daemon does not know it: waiting for the "
+           "others of that round" +
+           here_text();
+  }
+  if (is_recovering()) {
+    return "the daemon has just started and waits for nodes that may still run this run" +
+           here_text();
+  }
+  if (groups.empty()) return "waiting for nodes; nobody is here";
+  std::vector<const settings_group*> by_size;
+  for (const settings_group& group : groups) {
+    if (group.here != 0) by_size.push_back(&group);
+  }
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [](const auto* left, const auto* right) { return left->here > right->here; });
+  const settings_group& group = by_size.empty() ? groups.front() : *by_size.front();
+  const run_settings& wanted = group.settings;
+  std::string text;
+  if (group.here < wanted.nodes_min) {
+    const std::uint32_t missing = wanted.nodes_min - group.here;
+    text = "waiting for " + std::to_string(missing) + " of " + nodes_text(wanted);
+  } else if (group.here >= wanted.nodes_max) {
+    text = "all of " + nodes_text(wanted) + " are here";
+  } else {
+    text = "enough nodes are here (" + std::to_string(group.here) + " of " + nodes_text(wanted) +
+           "), last call for more";
+  }
+  text += here_text();
+  if (by_size.size() > 1) {
+    text += "; they disagree: " + first_difference(by_size[1]->settings, by_size[0]->settings) +
+            " (" + counted(by_size[1]->here, "node") + " against " +
+            std::to_string(by_size[0]->here) + ")";
+  }
+  text += older_reason();
+  if (!stuck.empty()) {
+    const node& first = *nodes.at(*stuck.begin());
+    text += "; " + first.label() +
+            (first.ignores ? " has not done what it was told" : " has workers that do not end");
+    if (stuck.size() > 1) text += " (and " + std::to_string(stuck.size() - 1) + " more nodes)";
+  }
+  return text;
+}
+
+std::string run::state::stopping_reason() const {
+  const std::string head = "stopping round " + std::to_string(round) + " (" + last_end + ")";
+  std::string names;
+  std::size_t count = 0;
+  const bool all_reached_are_down = members_down + members_unreachable >= members.size();
+  for (std::size_t slot = 0; slot < members.size(); ++slot) {
+    const node* const member = members[slot];
+    const bool is_wanted = all_reached_are_down
+                               ? member == nullptr || member->unreachable
+                               : member != nullptr && !member->down && !member->unreachable;
+    if (!is_wanted) continue;
+    if (++count > names_max) continue;
+    if (count != 1) names += ", ";
+    names += member == nullptr ? "group rank " + std::to_string(slot) : member->label();
+  }
+  if (count > names_max) names += " and " + std::to_string(count - names_max) + " more";
+  if (count == 0) return head;
+  if (!all_reached_are_down) return head + ", waiting for " + names;
+  if (!first_acknowledged) {
+    return head + "; no node of it can be reached, so its workers may still run: " + names +
+           "; waiting for one of them to come back, or for " + to_text(timing().orphan_limit);
+  }
+  return head + "; " + names + " cannot be reached: waiting until its workers must be gone";
+}
+
+// Without durations: the text is shared by all who wait, and sent again only when it changes.
+std::string run::state::reason() const {
+  switch (phase) {
+    case run_phase::gathering:
+      return gathering_reason();
+    case run_phase::settling:
+      if (holds_for_words) return "waiting for a word of nodes that were silent" + here_text();
+      return "waiting for quiet after: " + last_end + here_text();
+    case run_phase::preparing:
+      if (is_prepared() && !is_recorded()) {
+        return "round " + std::to_string(round) +
+               " is prepared; waiting for the disk that keeps what this daemon decides";
+      }
+      return "round " + std::to_string(round) + ": " + members.front()->label() +
+             " prepares it for " + counted(members.size(), "node");
+    case run_phase::running: {
+      const std::string head = "round " + std::to_string(round) + " of " +
+                               counted(members.size(), "node") + " and " +
+                               counted(common.world_size, "worker");
+      if (members_running < members.size()) {
+        return head + " starts: " + std::to_string(members_running) + " nodes run";
+      }
+      if (members_succeeded == 0) return head + " runs";
+      std::string text =
+          head + " runs; " + std::to_string(members_succeeded) + " nodes are done, waiting for ";
+      std::size_t named = 0;
+      for (const node* const member : members) {
+        if (member->phase == member_phase::succeeded) continue;
+        if (named == names_max) {
+          text += " and more";
+          break;
+        }
+        text += (named++ == 0 ? "" : ", ") + member->label();
+      }
+      return text;
+    }
+    case run_phase::stopping:
+      return stopping_reason();
+    case run_phase::closed:
+      return "closed: " + last_end;
+  }
+  return {};
+}
+
+std::string run::why(time_point now) const {
+  const state& self = *state_;
+  if (self.phase == run_phase::gathering && self.instance == 0 && self.nodes.empty()) {
+    if (!self.remembered) return "nobody has joined";
+    return "it was on when the last daemon ended; nobody has come back yet";
+  }
+  std::string text = self.reason();
+  if (self.phase_since != time_point{}) text += "; for " + to_text(now - self.phase_since);
+  return text;
+}
+
+run_sizes run::sizes() const {
+  const state& self = *state_;
+  run_sizes sizes;
+  sizes.nodes = self.nodes.size();
+  sizes.absent = static_cast<std::size_t>(std::count_if(
+      self.nodes.begin(), self.nodes.end(),
+      [](const auto& entry) { return entry.second->connection == 0 && !entry.second->slot; }));
+  sizes.settings_groups = self.groups.size();
+  sizes.closed_instances = self.closed.size();
+  for (const closed_instance& record : self.closed)
+    sizes.absent_at_close += record.absent.size();
+  return sizes;
+}
+
+member_view run::state::member_seen(const node& who, time_point at) const {
+  member_view one;
+  one.node = who.label();
+  one.host = who.greeting.host;
+  one.address = who.peer_address;
+  one.role = who.greeting.role;
+  one.worker_count = who.greeting.worker_count;
+  one.slot = who.slot;
+  if (who.slot) one.rank_first = who.rank_first;
+  one.phase = who.slot ? who.phase : who.state.phase;
+  one.connected = who.connection != 0;
+  one.spare = !members.empty() && !who.slot && who.counted;
+  one.since_heard = at - who.heard;
+  return one;
+}
+
+run_view run::view(time_point now, std::size_t first, std::size_t most) const {
+  const state& self = *state_;
+  run_view view;
+  view.run_id = self.options.run_id;
+  view.instance = self.instance;
+  view.phase = self.phase;
+  view.round = self.round;
+  view.restarts_used = self.restarts_used;
+  view.node_losses = static_cast<std::uint32_t>(
+      std::count_if(self.node_losses.begin(), self.node_losses.end(),
+                    [now](time_point moment) { return now - moment < node_loss_window; }));
+  view.settings = self.settings;
+  view.world_size = self.members.empty() ? 0 : self.common.world_size;
+  view.master_address = self.common.master_address;
+  view.master_port = self.common.master_port;
+  if (self.phase == run_phase::closed && !self.closed.empty()) {
+    view.exit_code = self.closed.front().exit_code;
+  }
+  view.first_cause = self.last_cause;
+  view.why = why(now);
+  view.member_count = self.nodes.size();
+  std::size_t index = 0;
+  const auto show = [&](const node& who) {
+    if (index++ >= first && view.members.size() < most) {
+      view.members.push_back(self.member_seen(who, now));
+    }
+  };
+  for (const node* const member : self.members) {
+    if (member != nullptr) show(*member);
+  }
+  for (const auto& [order, who] : self.nodes) {
+    if (view.members.size() >= most) break;
+    if (!who->slot) show(*who);
+  }
+  return view;
+}
+
+}  // namespace ddprun::core

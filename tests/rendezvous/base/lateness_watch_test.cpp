@@ -1,0 +1,23 @@
+#include "rendezvous/base/lateness_watch.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+TEST_CASE("a loop that stood still is told so at its first input, once, and by how much") {
+  lateness_watch watch;
+  const time_point start{1h};
+  CHECK_FALSE(watch.notice(start));
+  watch.expect(start + 1s);
+  CHECK_FALSE(watch.notice(start + 500ms));
+  CHECK_FALSE(watch.notice(start + 1s + 99ms));
+  // Input after a freeze, before the timer's own handler had its turn.
+  CHECK(watch.notice(start + 4s) == duration(3s));
+  CHECK_FALSE(watch.notice(start + 4s));
+  CHECK_FALSE(watch.notice(start + 4s + 99ms));
+  // It froze again before it came to set its timer anew.
+  CHECK(watch.notice(start + 6s) == duration(2s));
+  watch.expect_nothing();
+  CHECK_FALSE(watch.notice(start + 60s));
+}

@@ -1,0 +1,348 @@
+#include "tests/support/agent_story.hpp"
+#include "tests/support/catch.hpp"
+
+#include <set>
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using namespace ddprun::core;
+using Catch::Contains;
+using ddprun::test::agent_story;
+
+namespace {
+
+std::string notes(const agent_story& story) {
+  std::string text;
+  for (const agent_note& note : story.all<agent_note>())
+    text += note.text + "\n";
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("the hello carries everything, again on each connection") {
+  agent_story story;
+  story.run_as_member();
+  story.worker_fails(0);
+  story.lose_daemon();
+  story.forget();
+  story.tell(daemon_connected{"10.0.0.9"});
+  REQUIRE(story.all<send_to_daemon>().size() == 1);
+  const hello greeting = std::get<hello>(story.all<send_to_daemon>()[0].message);
+  CHECK(greeting.own_address == "10.0.0.9");
+  CHECK(greeting.state.instance == agent_story::instance);
+  CHECK(greeting.state.round == 1);
+  CHECK(greeting.state.phase == member_phase::failed);
+  CHECK(greeting.state.desired_seq == story.desired_seq);
+  CHECK(greeting.state.place->slot == 1);
+  CHECK(greeting.state.causes.size() == 1);
+}
+
+TEST_CASE("the first hello says that nothing has happened here") {
+  agent_story story;
+  story.connect();
+  status nothing;
+  nothing.seq = story.sent.seq;
+  CHECK(story.sent == nothing);
+}
+
+TEST_CASE("reconnects are soon, then slower, and differ from node to node") {
+  std::set<duration> first;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    agent_options options = agent_story::default_options();
+    options.seed = seed;
+    agent_story story(std::move(options));
+    story.connect();
+    story.forget();
+    for (int tries = 0; tries < 10; ++tries)
+      story.lose_daemon();
+    const auto dials = story.all<connect_daemon>();
+    REQUIRE(dials.size() == 10);
+    CHECK(dials.front().delay <= story.timing.reconnect_grace / 4);
+    CHECK(dials.back().delay >= 500ms);
+    CHECK(dials.back().delay <= 1500ms);
+    first.insert(dials.front().delay);
+  }
+  CHECK(first.size() > 4);
+}
+
+TEST_CASE("what is older than the newest word is ignored") {
+  agent_story story;
+  story.connect();
+  const desired old_run = [&] {
+    desired value = story.order(desired_phase::run, 1);
+    value.place = assignment{1, 2, 2, 4, "10.0.0.1", 1, 1, "node-a", {}};
+    return value;
+  }();
+  story.want(desired_phase::wait, 2);
+  story.say(old_run);
+  CHECK(story.sent.phase == member_phase::joined);
+  CHECK_FALSE(story.did<dial_tether>());
+  SECTION("the same word again, too") {
+    story.assign(3, 1, 2);
+    desired again = story.order(desired_phase::stop, 3);
+    again.seq = --story.desired_seq;
+    story.say(again);
+    CHECK(story.machine().phase() == member_phase::assigned);
+  }
+  SECTION("of an instance that this connection has left behind, too, until it is named anew") {
+    const desired late = story.order(desired_phase::wait, 9);
+    desired other = story.order(desired_phase::wait, 0);
+    other.instance = 5;
+    story.say(other);
+    CHECK(story.sent.instance == 5);
+    story.say(late);
+    CHECK(story.sent.instance == 5);
+    story.want(desired_phase::wait, 2);
+    CHECK(story.sent.instance == agent_story::instance);
+  }
+}
+
+TEST_CASE("a round that a fenced node left is not entered again, whatever a new daemon says") {
+  agent_story story;
+  story.run_as_member();
+  story.want(desired_phase::fence, 1);
+  story.workers_end_by_signal(9);
+  story.lose_daemon();
+  story.desired_seq = 0;
+  story.connect();
+  story.forget();
+  story.assign(1, 1, 2);
+  CHECK_FALSE(story.did<dial_tether>());
+  CHECK(story.sent.round == 1);
+  CHECK(story.sent.phase == member_phase::stopped);
+  story.assign(2, 1, 2);
+  CHECK(story.did<dial_tether>());
+}
+
+TEST_CASE("another instance fences the workers of this one") {
+  agent_story story;
+  story.run_as_member();
+  story.forget();
+  desired other = story.order(desired_phase::wait, 0);
+  other.instance = 5;
+  story.say(other);
+  CHECK(story.did<kill_workers>());
+  story.workers_end_by_signal(9);
+  CHECK(story.sent.instance == 5);
+  CHECK(story.sent.phase == member_phase::joined);
+}
+
+TEST_CASE("a restarted daemon that says the same words does not disturb a running round") {
+  agent_story story;
+  story.run_as_member();
+  story.lose_daemon();
+  story.pass(30s);
+  story.forget();
+  story.connect();
+  story.assign(1, 1, 2);
+  CHECK_FALSE(story.did<start_workers>());
+  CHECK_FALSE(story.did<kill_workers>());
+  CHECK(story.sent.phase == member_phase::running);
+  CHECK(story.sent.desired_seq == story.desired_seq);
+}
+
+TEST_CASE("an endpoint that never answers is given up, with what to check") {
+  agent_story story;
+  for (int tries = 0; tries < 2000 && !story.left; ++tries) {
+    story.lose_daemon("Connection refused");
+    story.pass(1s);
+  }
+  REQUIRE(story.left);
+  CHECK(story.left->exit_code == 1);
+  CHECK(story.left->text ==
+        "cannot reach the rendezvous daemon at 10.0.0.100:29400, tried for 10 min; the last try: "
+        "Connection refused; check that it runs there, that the endpoint is right, and that no "
+        "firewall is between");
+}
+
+TEST_CASE("a daemon that died with its host is tried until join_timeout, then named") {
+  agent_story story;
+  story.run_as_member();
+  story.lose_daemon("Connection reset by peer");
+  story.leader_answers = false;
+  story.pass(10s);
+  CHECK(story.did<kill_workers>());
+  story.workers_end_by_signal(9);
+  story.pass(story.timing.join_timeout);
+  REQUIRE(story.left);
+  CHECK(story.left->exit_code == 1);
+  CHECK_THAT(story.left->text, Contains("10.0.0.100:29400"));
+  CHECK_THAT(story.left->text, Contains("Connection reset by peer"));
+}
+
+TEST_CASE("a leader that has succeeded stays without a daemon while others run on it") {
+  agent_story story;
+  story.run_as_leader(2);
+  story.worker_succeeds(0);
+  story.worker_succeeds(1);
+  story.lose_daemon();
+  story.pass_with_members(2 * story.timing.join_timeout);
+  CHECK_FALSE(story.left);
+  CHECK(story.did<answer_member>());
+  story.members_succeeded = true;
+  story.pass_with_members(story.timing.join_timeout + 2 * story.timing.heartbeat_interval);
+  REQUIRE(story.left);
+}
+
+TEST_CASE("a connection without a welcome is another service's: it is dropped and tried again") {
+  agent_story story;
+  story.tell(daemon_connected{"10.0.0.2"});
+  story.forget();
+  story.pass(story.timing.isolation_limit);
+  CHECK(story.did<disconnect_daemon>());
+  CHECK(story.did<connect_daemon>());
+  CHECK_THAT(story.machine().why(story.now()), Contains("there was no welcome"));
+}
+
+TEST_CASE("a daemon that falls silent is dialled anew") {
+  agent_story story;
+  story.run_as_member();
+  story.daemon_answers = false;
+  story.forget();
+  story.pass(story.timing.isolation_limit);
+  CHECK(story.did<disconnect_daemon>());
+  CHECK(story.did<connect_daemon>());
+  CHECK_FALSE(story.did<kill_workers>());
+}
+
+TEST_CASE("a refused node says why and leaves") {
+  agent_story story;
+  story.tell(daemon_connected{"10.0.0.2"});
+  story.say(refused{64, "nnodes is 1:1 here and 2:2 on the others"});
+  REQUIRE(story.left);
+  CHECK(story.left->exit_code == 64);
+  CHECK_THAT(story.left->text, Contains("nnodes is 1:1 here"));
+  CHECK_THAT(story.all<agent_note>().back().text, Contains("10.0.0.100:29400"));
+}
+
+TEST_CASE("a node that is refused while its workers run kills them first") {
+  agent_story story;
+  story.run_as_member();
+  story.lose_daemon();
+  story.tell(daemon_connected{"10.0.0.2"});
+  story.say(refused{64, "the run is closed"});
+  CHECK(story.did<kill_workers>());
+  CHECK_FALSE(story.left);
+  story.workers_end_by_signal(9);
+  REQUIRE(story.left);
+  CHECK(story.left->exit_code == 64);
+}
+
+TEST_CASE("the daemon's timers hold from the welcome on, unless they make no sense") {
+  agent_story story;
+  story.timing = timers_for(3s);
+  story.connect();
+  const std::size_t before = story.statuses;
+  story.pass(3s);
+  CHECK(story.statuses == before + 10);
+  story.lose_daemon();
+  story.timing.heartbeat_interval = 0s;
+  story.connect();
+  story.pass(3s);
+  CHECK(story.statuses < before + 25);
+}
+
+TEST_CASE("a daemon that was there before is reached again, one that never was is waited for") {
+  agent_story story;
+  story.lose_daemon();
+  CHECK(notes(story).find("waiting for the rendezvous daemon") != std::string::npos);
+  story.connect();
+  CHECK(notes(story).find("again") == std::string::npos);
+  story.forget();
+  story.lose_daemon();
+  CHECK(notes(story).find("waiting for the rendezvous daemon") == std::string::npos);
+  story.pass(2s);
+  story.connect();
+  CHECK(notes(story).find("reached the rendezvous daemon at 10.0.0.100:29400 again, after 2 s") !=
+        std::string::npos);
+}
+
+TEST_CASE("who was refused connects no more while its workers go down") {
+  agent_story story;
+  story.run_as_member();
+  story.forget();
+  story.say(refused{64, "no"});
+  CHECK(story.did<kill_workers>());
+  story.pass(story.timing.kill_wait - 1ms);
+  CHECK_FALSE(story.did<connect_daemon>());
+  CHECK_FALSE(story.left);
+  story.pass(1ms);
+  REQUIRE(story.left);
+  CHECK(story.left->exit_code == 64);
+}
+
+TEST_CASE("a welcome with timers that no machine can work with is none") {
+  agent_story story;
+  story.tell(daemon_connected{"10.0.0.2"});
+  story.forget();
+  welcome words;
+  words.timing.heartbeat_interval = 1us;
+  story.say(words);
+  CHECK(story.did<disconnect_daemon>());
+  CHECK(story.did<connect_daemon>());
+  story.pass(700s);
+  REQUIRE(story.left);
+  CHECK(story.left->text.find("heartbeat_interval is 0.000001 s, and may be") != std::string::npos);
+}
+
+TEST_CASE("words with numbers that no daemon reaches end the session, and are not repeated") {
+  agent_story story;
+  story.connect();
+  story.forget();
+  desired lie = story.order(desired_phase::wait, 1);
+  SECTION("round") {
+    lie.round = count_max + 1;
+  }
+  SECTION("seq") {
+    lie.seq = count_max + 1;
+  }
+  SECTION("grace") {
+    lie.grace = duration::max();
+  }
+  story.say(lie);
+  CHECK(story.did<disconnect_daemon>());
+  story.connect();
+  CHECK(story.sent.round_told == 0);
+  CHECK(story.sent.desired_seq == 0);
+}
+
+TEST_CASE("a tail is told until it was answered, and again on the next connection") {
+  agent_story story;
+  story.run_as_member();
+  story.daemon_answers = false;
+  cause why;
+  why.code = 3;
+  why.tail = "Traceback";
+  story.tell(worker_ended{1, 0, false, why});
+  REQUIRE(story.sent.causes.size() == 1);
+  CHECK(story.sent.causes[0].tail == "Traceback");
+  const std::uint64_t first = story.sent.seq;
+  story.pass(story.timing.heartbeat_interval);
+  CHECK(story.sent.causes[0].tail == "Traceback");
+  story.say(answer{first - 1});
+  story.pass(story.timing.heartbeat_interval);
+  CHECK(story.sent.causes[0].tail == "Traceback");
+  story.say(answer{first});
+  story.pass(story.timing.heartbeat_interval);
+  CHECK(story.sent.causes[0].tail.empty());
+  CHECK(story.sent.causes[0].code == 3);
+  SECTION("on a new connection") {
+    story.lose_daemon();
+    story.daemon_answers = true;
+    story.connect();
+    CHECK(story.sent.causes[0].tail == "Traceback");
+    story.pass(story.timing.heartbeat_interval);
+    CHECK(story.sent.causes[0].tail.empty());
+  }
+  SECTION("when another cause comes first") {
+    why.kind = cause_class::signal;
+    why.code = 9;
+    why.tail = "core dumped";
+    story.tell(worker_ended{1, 1, false, why});
+    CHECK(story.sent.causes[0].tail == "core dumped");
+    story.answer_status();
+    story.pass(story.timing.heartbeat_interval);
+    CHECK(story.sent.causes[0].tail.empty());
+  }
+}
