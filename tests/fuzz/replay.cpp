@@ -154,7 +154,7 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& paths) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::uint64_t runs = FUZZ_RUNS;
+  std::uint64_t runs = 10'000;
   std::uint64_t seed = 1;
   std::vector<fs::path> paths;
   for (int index = 1; index < argc; ++index) {
@@ -167,8 +167,9 @@ int main(int argc, char** argv) {
       paths.emplace_back(word);
     }
   }
-  if (paths.empty()) paths.emplace_back(FUZZ_CORPUS);
-  crash_file = "crash-" + fs::path(argv[0]).filename().string();
+  const std::string program = fs::path(argv[0]).filename().string();
+  if (paths.empty()) paths.push_back(fs::path(FUZZ_CORPORA) / program.substr(program.find('_') + 1));
+  crash_file = "crash-" + program;
   for (const int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL})
     std::signal(number, on_signal);
   if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(say_last_words);

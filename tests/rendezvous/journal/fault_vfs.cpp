@@ -46,11 +46,11 @@ int truncate(sqlite3_file* file, sqlite3_int64 size) {
   if (code == SQLITE_OK) the_one->truncated(*of(file).path, size);
   return code;
 }
-int sync(sqlite3_file* file, int flags) {
+// What lies on the disk after a loss of power is this file's to say: the real one need not wait.
+int sync(sqlite3_file* file, int) {
   if (const int code = the_one->judge(false)) return code;
-  const int code = of(file).real()->pMethods->xSync(of(file).real(), flags);
-  if (code == SQLITE_OK) the_one->synced(*of(file).path);
-  return code;
+  the_one->synced(*of(file).path);
+  return SQLITE_OK;
 }
 int size_of(sqlite3_file* file, sqlite3_int64* size) {
   return of(file).real()->pMethods->xFileSize(of(file).real(), size);
@@ -90,9 +90,9 @@ int open(sqlite3_vfs*, const char* path, sqlite3_file* file, int flags, int* out
   one.base.pMethods = &methods;
   return SQLITE_OK;
 }
-int remove(sqlite3_vfs*, const char* path, int sync_folder) {
+int remove(sqlite3_vfs*, const char* path, int) {
   if (const int code = the_one->judge(false)) return code;
-  const int code = the_one->below().xDelete(&the_one->below(), path, sync_folder);
+  const int code = the_one->below().xDelete(&the_one->below(), path, 0);
   if (code == SQLITE_OK) the_one->deleted(path);
   return code;
 }
