@@ -1,7 +1,6 @@
 #include "rendezvous/server/http_session.hpp"
 
 #include "rendezvous/base/version.hpp"
-#include "rendezvous/server/runs_json.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -15,10 +14,8 @@
 #include <boost/beast/http/write.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <exception>
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace ddprun::server {
@@ -38,87 +35,16 @@ constexpr std::string_view busy =
     "Content-Type: text/plain\r\nContent-Length: 32\r\n\r\ntoo many connections; try again\n";
 constexpr auto quietly = asio::as_tuple(asio::use_awaitable);
 
-// "/api/v1/runs/job%201?offset=100&limit=20" taken apart.
-struct wanted_page {
-  std::string_view path;
-  std::size_t offset = 0;
-  std::size_t limit = members_per_page;
-  std::string problem;  // of the query; empty: none
-};
-
-void read_parameter(std::string_view text, wanted_page& page) {
-  const std::size_t equals = std::min(text.find('='), text.size());
-  const std::string_view name = text.substr(0, equals);
-  std::size_t* const field = name == "offset"  ? &page.offset
-                             : name == "limit" ? &page.limit
-                                               : nullptr;
-  if (field == nullptr) return;  // somebody else's
-  const std::string_view value = text.substr(std::min(equals + 1, text.size()));
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), *field);
-  if (value.empty() || error != std::errc() || end != value.data() + value.size()) {
-    page.problem = std::string(name) + " is no number";
-  }
-}
-
-wanted_page page_of(std::string_view target) {
-  wanted_page page;
-  const std::size_t mark = std::min(target.find('?'), target.size());
-  page.path = target.substr(0, mark);
-  std::string_view query = target.substr(std::min(mark + 1, target.size()));
-  while (!query.empty()) {
-    const std::size_t size = std::min(query.find('&'), query.size());
-    read_parameter(query.substr(0, size), page);
-    query.remove_prefix(std::min(size + 1, query.size()));
-  }
-  return page;
-}
-
-bool wants_runs(std::string_view path) {
-  return path == runs_path || path.starts_with(std::string(runs_path) + "/");
-}
-
-void answer_runs(const wanted_page& page, const http_views& views, response& answer) {
-  if (!page.problem.empty()) {
-    answer.result(http::status::bad_request);
-    answer.body() = page.problem + "\n";
-    return;
-  }
-  std::string body;
-  if (page.path == runs_path) {
-    body = runs_json(views.runs(page.offset));
-  } else {
-    const std::string id = from_url(page.path.substr(runs_path.size() + 1));
-    const auto run = views.run(id, page.offset, page.limit);
-    if (!run) {
-      answer.result(http::status::not_found);
-      answer.body() = "there is no such run; " + std::string(runs_path) + " lists all\n";
-      return;
-    }
-    body = run_json(*run, page.offset);
-  }
-  answer.set(http::field::content_type, "application/json");
-  answer.body() = std::move(body);
-}
-
 response answer_to(const request& asked, const http_views& views) {
-  response answer(http::status::ok, asked.version());
+  const bool is_read = asked.method() == http::verb::get || asked.method() == http::verb::head;
+  http_answer made = answer_to({asked.target().data(), asked.target().size()}, is_read, views);
+  response answer(static_cast<http::status>(made.status), asked.version());
   answer.set(http::field::server, "ddprun/" + std::string(version));
-  answer.set(http::field::content_type, "text/plain; charset=utf-8");
+  answer.set(http::field::content_type,
+             made.is_json ? "application/json" : "text/plain; charset=utf-8");
+  if (made.status == 405) answer.set(http::field::allow, "GET, HEAD");
   answer.keep_alive(asked.keep_alive());
-  const wanted_page page = page_of({asked.target().data(), asked.target().size()});
-  if (page.path != "/healthz" && !wants_runs(page.path)) {
-    answer.result(http::status::not_found);
-    answer.body() = "not found; there are /healthz and " + std::string(runs_path) + "\n";
-  } else if (asked.method() != http::verb::get && asked.method() != http::verb::head) {
-    answer.result(http::status::method_not_allowed);
-    answer.set(http::field::allow, "GET, HEAD");
-    answer.body() = "only GET and HEAD are served here\n";
-  } else if (page.path == "/healthz") {
-    const std::string problem = views.problem ? views.problem() : std::string();
-    answer.body() = problem.empty() ? "ok\n" : "ok, but kept in memory only: " + problem + "\n";
-  } else {
-    answer_runs(page, views, answer);
-  }
+  answer.body() = std::move(made.body);
   answer.prepare_payload();
   // HEAD: the length of the body, and no body.
   if (asked.method() == http::verb::head) answer.body().clear();
@@ -188,7 +114,7 @@ asio::awaitable<void> session(std::shared_ptr<peer> who, http_views views,
     if ((read_error && !is_peers_mistake(read_error)) || !who->is_open()) co_return;
     who->moves_on();
     const auto target = parser.get().target();
-    if (!read_error && wants_runs(page_of({target.data(), target.size()}).path)) {
+    if (!read_error && is_costly({target.data(), target.size()})) {
       asio::steady_timer turn(stream.get_executor(), pace->next(std::chrono::steady_clock::now()));
       co_await turn.async_wait(quietly);
       if (!who->is_open()) co_return;
