@@ -188,7 +188,7 @@ def test_nohup_survives_the_hang_up(cluster):
 
 
 def test_a_stopped_agent_goes_on_where_it_was(cluster):
-    agent = cluster.agent("", workers=1, conf="node_timeout=0.5")
+    agent = cluster.agent("", workers=1, conf="node_timeout=1")
     cluster.started(1, 1)
     agent.kill(signal.SIGTSTP)
 

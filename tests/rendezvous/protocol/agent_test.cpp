@@ -1,115 +1,16 @@
 #include "rendezvous/protocol/agent.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/full_messages.hpp"
 
 #include <string>
 
 using namespace ddprun;
 using namespace ddprun::protocol;
+using namespace ddprun::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-const session_id someone{0x0123456789abcdef, 0xfedcba9876543210};
-
-cause full_cause() {
-  cause value;
-  value.round = 3;
-  value.slot = 1;
-  value.node = "node-b";
-  value.kind = cause_class::signal;
-  value.rank = 5;
-  value.local_rank = 1;
-  value.process = 4242;
-  value.code = 9;
-  value.by_our_stop = true;
-  value.age = 1500us;
-  value.text = "killed by SIGKILL";
-  value.tail = "Traceback:\n\x1b[31m\"quoted\" \\ \xE2\x82\xAC\x01\n";
-  return value;
-}
-
-assignment full_assignment() {
-  assignment value;
-  value.slot = 1;
-  value.group_world_size = 2;
-  value.rank_first = 4;
-  value.world_size = 8;
-  value.in_role = {1, 5};
-  value.master_address = "2001:db8::1";
-  value.master_port = 41234;
-  value.tether_port = 41235;
-  value.leader_node = "node-a";
-  value.nccl_ids = {"QUJD", "REVG"};
-  return value;
-}
-
-status full_status() {
-  status value;
-  value.seq = 17;
-  value.instance = 0xfedcba9876543210;
-  value.round = 3;
-  value.desired_seq = 4;
-  value.phase = member_phase::failed;
-  value.place = full_assignment();
-  value.service_port = 1234;
-  value.master_port = 1235;
-  value.nccl_ids = {"QUJD"};
-  value.restarts_used = 2;
-  value.unkillable = 1;
-  value.succeeded = true;
-  value.draining = true;
-  value.signal = 2;
-  value.causes = {full_cause(), full_cause()};
-  return value;
-}
-
-hello full_hello() {
-  hello value;
-  value.version = "0.1.0";
-  value.token = "secret";
-  value.run_id = "digits";
-  value.session = someone;
-  value.node = "node-b";
-  value.node_is_explicit = true;
-  value.host = "host-b";
-  value.worker_count = 4;
-  value.node_rank = 1;
-  value.role = "reader";
-  value.address = "10.0.0.2";
-  value.own_address = "10.0.0.3";
-  value.hosts_daemon = true;
-  value.settings.nodes_min = 1;
-  value.settings.nodes_max = 4;
-  value.settings.spares_max = 1;
-  value.settings.restarts_max = 3;
-  value.settings.node_losses_max = 7;
-  value.settings.store = store_mode::worker;
-  value.settings.on_join = join_policy::restart;
-  value.settings.timing = timers_for(3s);
-  value.settings.timing.linger = 1us;
-  value.state = full_status();
-  return value;
-}
-
-desired full_desired() {
-  desired value;
-  value.epoch = 1;
-  value.instance = 5;
-  value.round = 3;
-  value.seq = 9;
-  value.phase = desired_phase::close;
-  value.restarts_used = 1;
-  value.world_size = 8;
-  value.group_world_size = 2;
-  value.master_address = "10.0.0.7";
-  value.place = full_assignment();
-  value.grace = 5s;
-  value.exit_code = 137;
-  value.first_cause = full_cause();
-  value.text = "worker 5 on node-b was killed";
-  return value;
-}
 
 std::string without_newline(std::string line) {
   REQUIRE(line.ends_with('\n'));

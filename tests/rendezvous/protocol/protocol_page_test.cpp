@@ -1,0 +1,80 @@
+// PROTOCOL.md and the code say the same fields.
+#include "rendezvous/protocol/agent.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/full_messages.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+
+namespace ddprun::tests {
+namespace {
+
+// The names of all fields in the tables of the agent protocol.
+std::set<std::string> names_on_the_page() {
+  std::ifstream file(DDPRUN_TREE "/rendezvous/PROTOCOL.md");
+  REQUIRE(file);
+  std::set<std::string> names;
+  std::string line;
+  std::size_t column = 0;  // of the field's name
+  while (std::getline(file, line) && line != "## TCPStore") {
+    std::vector<std::string> cells;
+    std::istringstream row(line);
+    for (std::string cell; std::getline(row, cell, '|');)
+      cells.push_back(cell);
+    if (cells.size() < 3 || !cells[0].empty()) column = 0;
+    for (std::size_t index = 0; index < cells.size(); ++index) {
+      if (cells[index] == " field ") column = index;
+    }
+    if (column == 0 || column >= cells.size()) continue;
+    std::istringstream words(cells[column]);
+    std::string between;
+    for (bool is_name = false; std::getline(words, between, '`'); is_name = !is_name) {
+      if (is_name) names.insert(between);
+    }
+  }
+  return names;
+}
+
+void collect(const nlohmann::json& value, std::set<std::string>& names) {
+  if (value.is_array()) {
+    for (const nlohmann::json& item : value)
+      collect(item, names);
+  }
+  if (!value.is_object()) return;
+  for (const auto& [name, inner] : value.items()) {
+    if (name != "type") names.insert(name);
+    collect(inner, names);
+  }
+}
+
+std::set<std::string> names_in_the_code() {
+  std::set<std::string> names;
+  status told_more = test::full_status();
+  told_more.round_told = told_more.round + 1;
+  for (const agent_message& message : {agent_message(test::full_hello()), agent_message(told_more),
+                                       agent_message(goodbye{test::someone}),
+                                       agent_message(guardian_word{"digits", test::someone}),
+                                       agent_message(tether_hello{7, 3, test::someone, 2}),
+                                       agent_message(tether_beat{12, true})}) {
+    collect(nlohmann::json::parse(protocol::encode(message)), names);
+  }
+  for (const daemon_message& message :
+       {daemon_message(welcome{3, "0.1.0", timers_for(std::chrono::seconds(3))}),
+        daemon_message(answer{5}), daemon_message(test::full_desired()),
+        daemon_message(refused{64, "no"})}) {
+    collect(nlohmann::json::parse(protocol::encode(message)), names);
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("PROTOCOL.md has a row for each field, and no other") {
+  CHECK(names_on_the_page() == names_in_the_code());
+}
+
+}  // namespace ddprun::tests
