@@ -1,11 +1,12 @@
 #include "launcher/cli/help.hpp"
 
 #include "rendezvous/base/version.hpp"
+#include "rendezvous/core/messages/settings_table.hpp"
 
 namespace ddprun {
 namespace {
 
-constexpr std::string_view help = R"(usage: ddprun [OPTIONS] SCRIPT [ARGUMENTS]
+constexpr std::string_view before_timers = R"(usage: ddprun [OPTIONS] SCRIPT [ARGUMENTS]
 
 Starts the workers of a distributed training job on this node, lets the nodes of the job find each
 other, and starts all workers again when one fails. Run it once on every node. Options are
@@ -28,12 +29,8 @@ Rendezvous
                                IPv6 as [ADDRESS]:PORT (port 29400)
   --rdzv-id=ID                 name of the run, the same on all nodes (none)
   --rdzv-backend=c10d          the only one so far
-  --rdzv-conf=KEY=VALUE,...    timers in seconds: node_timeout (10), join_timeout (600),
-                               last_call_timeout (30), start_timeout (60), stop_grace (5),
-                               drain_grace (30), kill_wait (5), settle (0.5), settle_max,
-                               heartbeat_interval, reconnect_grace, isolation_limit,
-                               recovery_window, linger, orphan_limit; and torchrun's is_host,
-                               keep_alive_interval, keep_alive_max_attempt
+  --rdzv-conf=KEY=VALUE,...    the timers below; and torchrun's is_host, keep_alive_interval,
+                               keep_alive_max_attempt
   --standalone                 one node, with a daemon of its own; also what one node without
                                an endpoint means
   --embed-daemon=auto | always | never
@@ -68,6 +65,10 @@ Workers
   {rank} {local_rank} {group_rank} {world_size} {nnodes} {master_addr} {master_port} {master_url}
   {free_port} and ${local_rank}; {{rank}} is {rank}. Other braces, and ${rank}, stay as they are.
 
+Timers, in seconds (--rdzv-conf=node_timeout=5,settle=0)
+)";
+
+constexpr std::string_view after_timers = R"(
 Others
   --log-level=debug | info | warning | error
                                ddprun's own lines on standard error (info)
@@ -80,10 +81,22 @@ Exit code: 0 when every worker ended with 0; that of the first worker that faile
 signal; 2 for a mistake on the command line; 64 when the run refuses this node.
 )";
 
+constexpr std::size_t column = 31;
+
+std::string timers_help() {
+  std::string text;
+  for (const timer_row& row : timer_table) {
+    std::string line = "  " + std::string(row.name) + "=" + value_text(row, timers());
+    line.resize(column, ' ');
+    text += line + std::string(row.help) + "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
-std::string_view help_text() {
-  return help;
+std::string help_text() {
+  return std::string(before_timers) + timers_help() + std::string(after_timers);
 }
 
 std::string version_text() {

@@ -9,7 +9,7 @@
 
 namespace ddprun {
 
-std::string_view help_text();
+std::string help_text();
 
 // "ddprun 0.1.0"
 std::string version_text();

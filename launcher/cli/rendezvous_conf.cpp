@@ -2,6 +2,7 @@
 
 #include "launcher/cli/option_table.hpp"
 #include "launcher/cli/values.hpp"
+#include "rendezvous/core/messages/settings_table.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,30 +10,6 @@
 
 namespace ddprun {
 namespace {
-
-struct timer_key {
-  std::string_view name;
-  duration timers::*member;
-  bool zero_allowed = false;
-};
-
-constexpr std::array timer_keys = {
-    timer_key{"node_timeout", &timers::node_timeout},
-    timer_key{"heartbeat_interval", &timers::heartbeat_interval},
-    timer_key{"reconnect_grace", &timers::reconnect_grace},
-    timer_key{"isolation_limit", &timers::isolation_limit},
-    timer_key{"stop_grace", &timers::stop_grace},
-    timer_key{"drain_grace", &timers::drain_grace},
-    timer_key{"kill_wait", &timers::kill_wait},
-    timer_key{"start_timeout", &timers::start_timeout},
-    timer_key{"join_timeout", &timers::join_timeout},
-    timer_key{"last_call_timeout", &timers::last_call_timeout},
-    timer_key{"settle", &timers::settle, true},
-    timer_key{"settle_max", &timers::settle_max, true},
-    timer_key{"recovery_window", &timers::recovery_window},
-    timer_key{"linger", &timers::linger},
-    timer_key{"orphan_limit", &timers::orphan_limit},
-};
 
 constexpr std::array<std::string_view, 4> torchrun_keys = {
     "is_host", "store_type", "keep_alive_interval", "keep_alive_max_attempt"};
@@ -77,8 +54,8 @@ parsed<pairs> split_pairs(std::string_view given, std::string_view text) {
 
 checked check_key(std::string_view given, const std::string& key) {
   std::vector<std::string_view> known(torchrun_keys.begin(), torchrun_keys.end());
-  for (const timer_key& timer : timer_keys)
-    known.push_back(timer.name);
+  for (const timer_row& row : timer_table)
+    known.push_back(row.name);
   for (const ignored_key& ignored : ignored_keys)
     known.push_back(ignored.name);
   if (std::find(known.begin(), known.end(), key) != known.end()) return {};
@@ -86,6 +63,10 @@ checked check_key(std::string_view given, const std::string& key) {
   std::string text = "unknown key '" + key + "'";
   if (!close.empty()) text += "; did you mean '" + std::string(close) + "'?";
   return wrong(given, text);
+}
+
+bool has_keep_alive(const pairs& values) {
+  return values.contains("keep_alive_interval") || values.contains("keep_alive_max_attempt");
 }
 
 // keep_alive_interval x keep_alive_max_attempt, as torchrun understands them.
@@ -107,30 +88,28 @@ parsed<duration> read_keep_alive(std::string_view given, const pairs& values) {
   return interval * attempts;
 }
 
-// What would make liveness impossible (rendezvous/DESIGN.md).
-checked check_timers(std::string_view given, const timers& timing) {
-  const auto text = [](duration value) { return ddprun::to_text(value); };
-  if (timing.heartbeat_interval * 3 > timing.node_timeout) {
-    return wrong(given, "heartbeat_interval " + text(timing.heartbeat_interval) +
-                            " is more than a third of node_timeout " + text(timing.node_timeout));
-  }
-  if (timing.isolation_limit + timing.heartbeat_interval > timing.node_timeout ||
-      timing.isolation_limit < timing.heartbeat_interval * 2) {
-    return wrong(given, "isolation_limit " + text(timing.isolation_limit) +
-                            " must be from 2 heartbeat_interval to node_timeout - "
-                            "heartbeat_interval (" +
-                            text(timing.heartbeat_interval * 2) + " to " +
-                            text(timing.node_timeout - timing.heartbeat_interval) + ")");
-  }
-  if (timing.reconnect_grace > timing.node_timeout) {
-    return wrong(given, "reconnect_grace " + text(timing.reconnect_grace) +
-                            " is longer than node_timeout " + text(timing.node_timeout));
-  }
-  if (timing.settle > timing.settle_max) {
-    return wrong(given, "settle " + text(timing.settle) + " is longer than settle_max " +
-                            text(timing.settle_max));
-  }
-  return {};
+// The timers by name; what is not given follows from node_timeout, which may be torchrun's.
+parsed<timers> read_typed_timers(std::string_view given, const pairs& values) {
+  checked wrong_value;
+  const auto take = [&](duration& value, const auto& read) {
+    if (read) {
+      value = *read;
+    } else if (!wrong_value) {
+      wrong_value = read.error();
+    }
+  };
+  const timers timing = read_timers([&](const timer_row& row, duration& value) {
+    if (const auto found = values.find(row.name); found != values.end()) {
+      const std::string where = std::string(given) + ", " + std::string(row.name);
+      take(value, read_seconds(where, found->second, row.may_be_zero));
+    } else if (row.field == &timers::node_timeout && has_keep_alive(values)) {
+      take(value, read_keep_alive(given, values));
+    }
+  });
+  if (wrong_value) return *wrong_value;
+  if (const std::string text = contradiction_in(timing); !text.empty()) return wrong(given, text);
+  if (const std::string text = problem_of(timing); !text.empty()) return wrong(given, text);
+  return timing;
 }
 
 checked read_torchrun_keys(std::string_view given, const pairs& values, rendezvous_conf& conf) {
@@ -163,32 +142,9 @@ parsed<rendezvous_conf> read_rendezvous_conf(std::string_view given, std::string
   rendezvous_conf conf;
   if (const checked bad = read_torchrun_keys(given, *values, conf)) return *bad;
 
-  // node_timeout first: what is not given follows from it.
-  if (values->contains("keep_alive_interval") || values->contains("keep_alive_max_attempt")) {
-    const auto timeout = read_keep_alive(given, *values);
-    if (!timeout) return timeout.error();
-    conf.timing = timers_for(*timeout);
-  }
-  if (const auto found = values->find("node_timeout"); found != values->end()) {
-    const auto timeout = read_seconds(std::string(given) + ", node_timeout", found->second, false);
-    if (!timeout) return timeout.error();
-    conf.timing = timers_for(*timeout);
-  }
-  for (const timer_key& timer : timer_keys) {
-    const auto found = values->find(timer.name);
-    if (found == values->end()) continue;
-    const auto read = read_seconds(std::string(given) + ", " + std::string(timer.name),
-                                   found->second, timer.zero_allowed);
-    if (!read) return read.error();
-    conf.timing.*timer.member = *read;
-  }
-  if (values->contains("heartbeat_interval") && !values->contains("isolation_limit")) {
-    conf.timing.isolation_limit = conf.timing.node_timeout - 2 * conf.timing.heartbeat_interval;
-  }
-  if (values->contains("settle") && !values->contains("settle_max")) {
-    conf.timing.settle_max = std::max(conf.timing.settle, conf.timing.settle_max);
-  }
-  if (const checked bad = check_timers(given, conf.timing)) return *bad;
+  const auto timing = read_typed_timers(given, *values);
+  if (!timing) return timing.error();
+  conf.timing = *timing;
   return conf;
 }
 

@@ -1,6 +1,7 @@
 // The decoding half of agent.hpp, and the only file of protocol/ that pays for the JSON library.
 #include "rendezvous/protocol/agent.hpp"
 
+#include "rendezvous/core/messages/settings_table.hpp"
 #include "rendezvous/protocol/json_fields.hpp"
 
 #include <limits>
@@ -56,37 +57,38 @@ void read(fields& from, assignment& value) {
 }
 
 void read(fields& from, timers& value) {
-  // What is not given follows from node_timeout, as on the command line.
-  from.timer("node_timeout_us", value.node_timeout, node_timeout_min);
-  value = timers_for(value.node_timeout);
-  from.timer("heartbeat_interval_us", value.heartbeat_interval, heartbeat_interval_min);
-  from.timer("reconnect_grace_us", value.reconnect_grace, reconnect_grace_min);
-  from.timer("isolation_limit_us", value.isolation_limit, isolation_limit_min);
-  from.timer("stop_grace_us", value.stop_grace);
-  from.timer("drain_grace_us", value.drain_grace);
-  from.timer("kill_wait_us", value.kill_wait);
-  from.timer("start_timeout_us", value.start_timeout);
-  from.timer("join_timeout_us", value.join_timeout);
-  from.timer("last_call_timeout_us", value.last_call_timeout);
-  from.timer("settle_us", value.settle);
-  from.timer("settle_max_us", value.settle_max);
-  from.timer("recovery_window_us", value.recovery_window);
-  from.timer("linger_us", value.linger);
-  from.timer("orphan_limit_us", value.orphan_limit);
+  value = read_timers([&](const timer_row& row, duration& one) {
+    from.timer(std::string(row.name) + "_us", one, row.min);
+  });
+  if (!from.good()) return;
+  if (const std::string problem = problem_of(value); !problem.empty()) {
+    from.fail(errc::malformed_message, "", problem);
+  }
 }
 
-void read(fields& from, run_settings& value) {
-  from.number("nodes_min", value.nodes_min, 1, nodes_per_run_max);
-  from.number("nodes_max", value.nodes_max, 1, nodes_per_run_max);
-  from.number("spares_max", value.spares_max, 0, nodes_per_run_max);
-  from.u32("restarts_max", value.restarts_max);
-  from.u32("node_losses_max", value.node_losses_max);
-  from.word("store", value.store, store_mode::worker, "store mode");
-  from.word("on_join", value.on_join, join_policy::restart, "join policy");
-  read_object(from, "timing", value.timing);
-  if (from.good() && value.nodes_min > value.nodes_max) {
-    from.fail(errc::malformed_message, "nodes_min", "is over nodes_max");
+struct setting_reader {
+  fields& from;
+  run_settings& value;
+
+  void operator()(const range_row& row) const {
+    from.number(row.min_name, value.*row.min_field, 1, row.max);
+    from.number(row.max_name, value.*row.max_field, 1, row.max);
+    if (from.good() && value.*row.min_field > value.*row.max_field) {
+      from.fail(errc::malformed_message, row.min_name, "is over " + std::string(row.max_name));
+    }
   }
+  void operator()(const count_row& row) const {
+    from.number(row.wire_name, value.*row.field, 0, row.max);
+  }
+  template <typename Word>
+  void operator()(const word_row<Word>& row) const {
+    from.word(row.wire_name, value.*row.field, row.last, row.what);
+  }
+};
+
+void read(fields& from, run_settings& value) {
+  for_each_setting(setting_reader{from, value});
+  read_object(from, "timing", value.timing);
 }
 
 void read(fields& from, status& value) {

@@ -1,5 +1,6 @@
 // The encoding half of agent.hpp; agent.cpp decodes.
 #include "rendezvous/base/utf8.hpp"
+#include "rendezvous/core/messages/settings_table.hpp"
 #include "rendezvous/protocol/agent.hpp"
 #include "rendezvous/protocol/json_writer.hpp"
 
@@ -111,32 +112,28 @@ void write(std::string& line, const assignment& value) {
 
 void write(std::string& line, const timers& value) {
   json_writer object(line);
-  object.number("node_timeout_us", to_micros(value.node_timeout));
-  object.number("heartbeat_interval_us", to_micros(value.heartbeat_interval));
-  object.number("reconnect_grace_us", to_micros(value.reconnect_grace));
-  object.number("isolation_limit_us", to_micros(value.isolation_limit));
-  object.number("stop_grace_us", to_micros(value.stop_grace));
-  object.number("drain_grace_us", to_micros(value.drain_grace));
-  object.number("kill_wait_us", to_micros(value.kill_wait));
-  object.number("start_timeout_us", to_micros(value.start_timeout));
-  object.number("join_timeout_us", to_micros(value.join_timeout));
-  object.number("last_call_timeout_us", to_micros(value.last_call_timeout));
-  object.number("settle_us", to_micros(value.settle));
-  object.number("settle_max_us", to_micros(value.settle_max));
-  object.number("recovery_window_us", to_micros(value.recovery_window));
-  object.number("linger_us", to_micros(value.linger));
-  object.number("orphan_limit_us", to_micros(value.orphan_limit));
+  for (const timer_row& row : timer_table)
+    object.number(std::string(row.name) + "_us", to_micros(value.*row.field));
 }
+
+struct setting_writer {
+  json_writer& object;
+  const run_settings& value;
+
+  void operator()(const range_row& row) const {
+    object.number(row.min_name, value.*row.min_field);
+    object.number(row.max_name, value.*row.max_field);
+  }
+  void operator()(const count_row& row) const { object.number(row.wire_name, value.*row.field); }
+  template <typename Word>
+  void operator()(const word_row<Word>& row) const {
+    object.text(row.wire_name, to_string(value.*row.field));
+  }
+};
 
 void write(std::string& line, const run_settings& value) {
   json_writer object(line);
-  object.number("nodes_min", value.nodes_min);
-  object.number("nodes_max", value.nodes_max);
-  object.number("spares_max", value.spares_max);
-  object.number("restarts_max", value.restarts_max);
-  object.number("node_losses_max", value.node_losses_max);
-  object.text("store", to_string(value.store));
-  object.text("on_join", to_string(value.on_join));
+  for_each_setting(setting_writer{object, value});
   object.name("timing");
   write(line, value.timing);
 }

@@ -1,8 +1,4 @@
-#include "rendezvous/core/messages/settings.hpp"
-
-#include <algorithm>
-#include <array>
-#include <string_view>
+#include "rendezvous/core/messages/settings_table.hpp"
 
 namespace ddprun {
 namespace {
@@ -24,77 +20,109 @@ std::string seconds_text(duration value) {
   return text + "." + digits;
 }
 
-struct timer_setting {
-  std::string_view name;
-  duration timers::*member;
-  duration min = duration::zero();
-};
+std::string is_longer(std::string_view name, duration value, std::string_view other_name,
+                      duration other) {
+  return std::string(name) + " " + to_text(value) + " is longer than " + std::string(other_name) +
+         " " + to_text(other);
+}
 
-constexpr std::array timer_settings = {
-    timer_setting{"node_timeout", &timers::node_timeout, node_timeout_min},
-    timer_setting{"heartbeat_interval", &timers::heartbeat_interval, heartbeat_interval_min},
-    timer_setting{"reconnect_grace", &timers::reconnect_grace, reconnect_grace_min},
-    timer_setting{"isolation_limit", &timers::isolation_limit, isolation_limit_min},
-    timer_setting{"stop_grace", &timers::stop_grace},
-    timer_setting{"drain_grace", &timers::drain_grace},
-    timer_setting{"kill_wait", &timers::kill_wait},
-    timer_setting{"start_timeout", &timers::start_timeout},
-    timer_setting{"join_timeout", &timers::join_timeout},
-    timer_setting{"last_call_timeout", &timers::last_call_timeout},
-    timer_setting{"settle", &timers::settle},
-    timer_setting{"settle_max", &timers::settle_max},
-    timer_setting{"recovery_window", &timers::recovery_window},
-    timer_setting{"linger", &timers::linger},
-    timer_setting{"orphan_limit", &timers::orphan_limit},
-};
+std::string problem_in(const range_row& row, const run_settings& settings) {
+  const std::uint32_t max = settings.*row.max_field;
+  if (settings.*row.min_field != 0 && settings.*row.min_field <= max && max <= row.max) return {};
+  return std::string(row.words.name) + " is " + value_text(row, settings) +
+         ", and may be MIN:MAX with 1 to MAX and 1 to " + std::to_string(row.max);
+}
+
+std::string problem_in(const count_row& row, const run_settings& settings) {
+  if (settings.*row.field <= row.max) return {};
+  return std::string(row.words.name) + " is " + value_text(row, settings) + ", and may be 0 to " +
+         std::to_string(row.max);
+}
+
+// A word is one of its own: nothing else is read.
+template <typename Word>
+std::string problem_in(const word_row<Word>&, const run_settings&) {
+  return {};
+}
 
 }  // namespace
 
+std::string slow_heartbeat(const timers& timing) {
+  if (timing.heartbeat_interval * 3 <= timing.node_timeout) return {};
+  return "heartbeat_interval " + to_text(timing.heartbeat_interval) +
+         " is more than a third of node_timeout " + to_text(timing.node_timeout);
+}
+
+std::string long_grace(const timers& timing) {
+  if (timing.reconnect_grace <= timing.node_timeout) return {};
+  return is_longer("reconnect_grace", timing.reconnect_grace, "node_timeout", timing.node_timeout);
+}
+
+std::string useless_isolation(const timers& timing) {
+  const duration least = timing.heartbeat_interval * 2;
+  const duration most = timing.node_timeout - timing.heartbeat_interval;
+  if (timing.isolation_limit >= least && timing.isolation_limit <= most) return {};
+  return "isolation_limit " + to_text(timing.isolation_limit) +
+         " must be from 2 heartbeat_interval to node_timeout - heartbeat_interval (" +
+         to_text(least) + " to " + to_text(most) + ")";
+}
+
+std::string long_settle(const timers& timing) {
+  if (timing.settle <= timing.settle_max) return {};
+  return is_longer("settle", timing.settle, "settle_max", timing.settle_max);
+}
+
+std::string value_text(const range_row& row, const run_settings& settings) {
+  return std::to_string(settings.*row.min_field) + ":" + std::to_string(settings.*row.max_field);
+}
+
+std::string value_text(const count_row& row, const run_settings& settings) {
+  return std::to_string(settings.*row.field);
+}
+
+std::string value_text(const timer_row& row, const timers& timing) {
+  return seconds_text(timing.*row.field);
+}
+
 timers timers_for(duration node_timeout) {
-  timers values;
-  values.node_timeout = node_timeout;
-  values.heartbeat_interval = std::min<duration>(node_timeout / 10, std::chrono::seconds(1));
-  values.isolation_limit = node_timeout - 2 * values.heartbeat_interval;
-  values.reconnect_grace = std::min<duration>(std::chrono::seconds(2), node_timeout);
-  values.recovery_window = node_timeout;
-  return values;
+  return read_timers([&](const timer_row& row, duration& value) {
+    if (row.field == &timers::node_timeout) value = node_timeout;
+  });
 }
 
 named_values to_named_values(const run_settings& settings) {
-  named_values values = {
-      {"nnodes", std::to_string(settings.nodes_min) + ":" + std::to_string(settings.nodes_max)},
-      {"spares", std::to_string(settings.spares_max)},
-      {"max-restarts", std::to_string(settings.restarts_max)},
-      {"max-node-losses", std::to_string(settings.node_losses_max)},
-      {"store", std::string(to_string(settings.store))},
-      {"on-join", std::string(to_string(settings.on_join))},
-  };
-  for (const timer_setting& timer : timer_settings)
-    values.emplace_back(timer.name, seconds_text(settings.timing.*timer.member));
+  named_values values;
+  for_each_setting(
+      [&](const auto& row) { values.emplace_back(row.words.name, value_text(row, settings)); });
+  for (const timer_row& row : timer_table)
+    values.emplace_back(row.name, value_text(row, settings.timing));
   return values;
 }
 
+std::string contradiction_in(const timers& timing) {
+  for (const timer_row& row : timer_table) {
+    if (row.contradiction == nullptr) continue;
+    if (std::string text = row.contradiction(timing); !text.empty()) return text;
+  }
+  return {};
+}
+
 std::string problem_of(const timers& timing) {
-  for (const timer_setting& timer : timer_settings) {
-    const duration value = timing.*timer.member;
-    if (value >= timer.min && value <= timer_max) continue;
-    return std::string(timer.name) + " is " + seconds_text(value) + " s, and may be " +
-           seconds_text(timer.min) + " to " + seconds_text(timer_max) + " s";
+  for (const timer_row& row : timer_table) {
+    const duration value = timing.*row.field;
+    if (value >= row.min && value <= timer_max) continue;
+    return std::string(row.name) + " is " + value_text(row, timing) + " s, and may be " +
+           seconds_text(row.min) + " to " + seconds_text(timer_max) + " s";
   }
   return {};
 }
 
 std::string problem_of(const run_settings& settings) {
-  const std::uint32_t nodes_max = settings.nodes_max;
-  if (settings.nodes_min == 0 || settings.nodes_min > nodes_max || nodes_max > nodes_per_run_max) {
-    return "nnodes is " + std::to_string(settings.nodes_min) + ":" + std::to_string(nodes_max) +
-           ", and may be MIN:MAX with 1 to MAX and 1 to " + std::to_string(nodes_per_run_max);
-  }
-  if (settings.spares_max > nodes_per_run_max) {
-    return "spares is " + std::to_string(settings.spares_max) + ", and may be 0 to " +
-           std::to_string(nodes_per_run_max);
-  }
-  return problem_of(settings.timing);
+  std::string text;
+  for_each_setting([&](const auto& row) {
+    if (text.empty()) text = problem_in(row, settings);
+  });
+  return text.empty() ? problem_of(settings.timing) : text;
 }
 
 std::string first_difference(const run_settings& ours, const run_settings& others) {

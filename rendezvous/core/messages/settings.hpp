@@ -15,34 +15,30 @@
 
 namespace ddprun {
 
-// The timers of a run. All are positive unless a line says what 0 means.
+// The timers of a run. All are positive unless their row in settings_table.hpp, which says what
+// each is for, lets them be 0.
 struct timers {
-  duration node_timeout = std::chrono::seconds(10);       // silence after which a node is lost
-  duration heartbeat_interval = std::chrono::seconds(1);  // node_timeout / 10, at most 1 s
-  duration reconnect_grace = std::chrono::seconds(2);     // the same after FIN or RST
-  duration isolation_limit = std::chrono::seconds(8);     // node_timeout - 2 heartbeat_interval
-  duration stop_grace = std::chrono::seconds(5);          // SIGTERM to SIGKILL after a failure
-  duration drain_grace = std::chrono::seconds(30);        // the same on drain, operator, SIGTERM
-  duration kill_wait = std::chrono::seconds(5);           // SIGKILL to "cannot be killed"
-  duration start_timeout = std::chrono::seconds(60);      // assignment to every member running
-  duration join_timeout = std::chrono::seconds(600);      // gathering to giving up
-  duration last_call_timeout = std::chrono::seconds(30);  // min nodes here to not waiting for more
-  duration settle = std::chrono::milliseconds(500);       // quiet after a loss; 0: none
-  duration settle_max = std::chrono::seconds(5);          // cap over restarted settles
-  duration recovery_window = std::chrono::seconds(10);    // = node_timeout unless given
-  duration linger = std::chrono::seconds(10);             // how long a hosting agent waits at close
-  duration orphan_limit = std::chrono::minutes(10);  // when no member of a round can be reached
+  duration node_timeout = std::chrono::seconds(10);
+  duration heartbeat_interval = std::chrono::seconds(1);
+  duration reconnect_grace = std::chrono::seconds(2);
+  duration isolation_limit = std::chrono::seconds(8);
+  duration stop_grace = std::chrono::seconds(5);
+  duration drain_grace = std::chrono::seconds(30);
+  duration kill_wait = std::chrono::seconds(5);
+  duration start_timeout = std::chrono::seconds(60);
+  duration join_timeout = std::chrono::seconds(600);
+  duration last_call_timeout = std::chrono::seconds(30);
+  duration settle = std::chrono::milliseconds(500);
+  duration settle_max = std::chrono::seconds(5);
+  duration recovery_window = std::chrono::seconds(10);
+  duration linger = std::chrono::seconds(10);
+  duration orphan_limit = std::chrono::minutes(10);
 
   bool operator==(const timers&) const = default;
 };
 
 // No timer is longer: a run waits for people, not for years. So much --rdzv-conf takes, too.
 inline constexpr duration timer_max = std::chrono::hours(24 * 30);
-// What is shorter would make a machine spin. The others may be 0.
-inline constexpr duration node_timeout_min = std::chrono::milliseconds(1);
-inline constexpr duration heartbeat_interval_min = std::chrono::microseconds(100);
-inline constexpr duration reconnect_grace_min = std::chrono::milliseconds(1);
-inline constexpr duration isolation_limit_min = std::chrono::microseconds(200);
 
 inline constexpr std::uint32_t nodes_per_run_max = 1'000'000;
 inline constexpr std::uint32_t workers_per_node_max = 4096;
@@ -50,9 +46,10 @@ inline constexpr std::uint32_t workers_per_node_max = 4096;
 // Timers with everything that depends on `node_timeout` derived from it.
 timers timers_for(duration node_timeout);
 
+// Their rows in settings_table.hpp have the ranges.
 struct run_settings {
-  std::uint32_t nodes_min = 1;         // 1 to nodes_max
-  std::uint32_t nodes_max = 1;         // 1 to nodes_per_run_max
+  std::uint32_t nodes_min = 1;
+  std::uint32_t nodes_max = 1;
   std::uint32_t spares_max = 0;        // nodes beyond nodes_max that may wait; 0: refused
   std::uint32_t restarts_max = 0;      // charged restarts of an instance
   std::uint32_t node_losses_max = 10;  // within one hour

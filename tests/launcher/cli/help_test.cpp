@@ -1,6 +1,7 @@
 #include "launcher/cli/help.hpp"
 
 #include "launcher/cli/option_table.hpp"
+#include "rendezvous/core/messages/settings_table.hpp"
 #include "tests/support/catch.hpp"
 
 #include <sstream>
@@ -11,6 +12,16 @@ TEST_CASE("the help names every option that works") {
     INFO(option.name);
     const bool named = text.find("--" + std::string(option.name)) != std::string::npos;
     CHECK(named == option.unsupported.empty());
+  }
+}
+
+TEST_CASE("the help names every timer with its default") {
+  const std::string text(ddprun::help_text());
+  CHECK(text.find("  kill_wait=5  ") != std::string::npos);
+  for (const ddprun::timer_row& row : ddprun::timer_table) {
+    INFO(row.name);
+    CHECK(text.find("\n  " + std::string(row.name) + "=") != std::string::npos);
+    CHECK_FALSE(row.help.empty());
   }
 }
 

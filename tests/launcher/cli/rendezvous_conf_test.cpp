@@ -80,6 +80,8 @@ TEST_CASE("a bad key, value or combination is named") {
         "heartbeat_interval (2 s to 9 s)");
   CHECK(error_of("reconnect_grace=11") ==
         "--rdzv-conf: reconnect_grace 11 s is longer than node_timeout 10 s");
+  CHECK(error_of("keep_alive_interval=5000,keep_alive_max_attempt=1000") ==
+        "--rdzv-conf: node_timeout is 5000000 s, and may be 0.001 to 2592000 s");
   CHECK(error_of("settle=6,settle_max=5") ==
         "--rdzv-conf: settle 6 s is longer than settle_max 5 s");
 }

@@ -153,6 +153,12 @@ TEST_CASE("a refusal says what is wrong and where") {
       R"({"type":"hello","protocol":1,"run_id":"r","session":"00000000000000000000000000000001",)";
   CHECK(problem_of_agent(start + R"("settings":{"nodes_min":3,"nodes_max":2}})") ==
         "hello.settings.nodes_min: is over nodes_max [malformed message]");
+  CHECK(problem_of_agent(start + R"("settings":{"restarts_max":1000000001}})") ==
+        "hello.settings.restarts_max: 1000000001 is not in 0 to 1000000000 [malformed message]");
+  // What follows from the timers that are given has its range, too.
+  CHECK(problem_of_agent(start + R"("settings":{"timing":{"heartbeat_interval_us":5000000}}})") ==
+        "hello.settings.timing: isolation_limit is 0 s, and may be 0.0002 to 2592000 s "
+        "[malformed message]");
   CHECK(problem_of_agent(start + R"("settings":{"timing":{"node_timeout_us":0}}})") ==
         "hello.settings.timing.node_timeout_us: 0 is not in 1000 to 2592000000000 "
         "[malformed message]");

@@ -1,12 +1,47 @@
 #include "rendezvous/core/messages/types.hpp"
 
-#include "rendezvous/core/messages/settings.hpp"
+#include "rendezvous/core/messages/settings_table.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace std::chrono_literals;
 
 TEST_CASE("a session is written as 32 hexadecimal digits") {
   CHECK(to_string(ddprun::session_id{1, 0xabcdef}) == "00000000000000010000000000abcdef");
+}
+
+TEST_CASE("each field of the timers has its row, and follows into range") {
+  for (const ddprun::timer_row& row : ddprun::timer_table) {
+    ddprun::run_settings here;
+    ddprun::run_settings there;
+    there.timing.*row.field += 1s;
+    CHECK(first_difference(here, there).starts_with(std::string(row.name) + " is "));
+    there.timing.*row.field = ddprun::timer_max + 1s;
+    CHECK(problem_of(there).starts_with(std::string(row.name) + " is 2592001 s, and may be "));
+  }
+  CHECK(ddprun::timer_table.size() * sizeof(ddprun::duration) == sizeof(ddprun::timers));
+  CHECK(ddprun::timers_for(ddprun::timers().node_timeout) == ddprun::timers());
+  CHECK(problem_of(ddprun::timers_for(1ms)).empty());
+  CHECK(problem_of(ddprun::timers_for(ddprun::timer_max)).empty());
+}
+
+TEST_CASE("each setting is compared and checked") {
+  ddprun::for_each_setting([](const auto& row) {
+    ddprun::run_settings here;
+    ddprun::run_settings there;
+    if constexpr (requires { row.max_field; }) {
+      there.*row.max_field = row.max + 1;
+      CHECK(problem_of(there) ==
+            "nnodes is 1:1000001, and may be MIN:MAX with 1 to MAX and 1 to 1000000");
+    } else if constexpr (requires { row.counted; }) {
+      there.*row.field = row.max + 1;
+      CHECK(problem_of(there) == std::string(row.words.name) + " is " + value_text(row, there) +
+                                     ", and may be 0 to " + std::to_string(row.max));
+    } else {
+      there.*row.field = row.last;
+      CHECK(problem_of(there).empty());
+    }
+    CHECK(first_difference(here, there).starts_with(std::string(row.words.name) + " is "));
+  });
 }
 
 TEST_CASE("settings name the first difference") {

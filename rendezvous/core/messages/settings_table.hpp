@@ -1,0 +1,246 @@
+// The settings of a run, each told once: a field of `timers` or `run_settings`, and a row here.
+//
+// From the rows come the options and --rdzv-conf, --help, the fields on the wire, what is compared
+// between nodes, and the texts of refusals. What a timer is for stands in its row, as people read
+// it. A new one is a field and a row, in the order in which a difference is looked for.
+//
+// Thread rule: constants and pure functions.
+#pragma once
+
+#include "rendezvous/core/messages/settings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+namespace ddprun {
+
+// A timer: NAME=SECONDS in --rdzv-conf, "NAME_us" in whole microseconds on the wire. A peer may
+// say `min` to timer_max; a person, in whole milliseconds, what is not 0 either, unless
+// `may_be_zero`.
+struct timer_row {
+  std::string_view name;
+  duration timers::*field;
+  std::string_view help;
+  duration min{};  // what is shorter would make a machine spin
+  bool may_be_zero = false;
+  // What it is when it is not given, from the rows above; null: as in a fresh `timers`.
+  duration (*follows)(const timers&) = nullptr;
+  // Why it is of no use beside the others, else empty. People are told; a machine gets
+  // along with it.
+  std::string (*contradiction)(const timers&) = nullptr;
+};
+
+// The words of `contradiction`.
+std::string slow_heartbeat(const timers& timing);
+std::string long_grace(const timers& timing);
+std::string useless_isolation(const timers& timing);
+std::string long_settle(const timers& timing);
+
+inline constexpr std::array timer_table = {
+    timer_row{.name = "node_timeout",
+              .field = &timers::node_timeout,
+              .help = "silence after which a node is lost",
+              .min = std::chrono::milliseconds(1)},
+    timer_row{.name = "heartbeat_interval",
+              .field = &timers::heartbeat_interval,
+              .help = "between two signs of life; node_timeout / 10, at most 1 s",
+              .min = std::chrono::microseconds(100),
+              .follows =
+                  [](const timers& timing) {
+                    return std::min<duration>(timing.node_timeout / 10, std::chrono::seconds(1));
+                  },
+              .contradiction = slow_heartbeat},
+    timer_row{.name = "reconnect_grace",
+              .field = &timers::reconnect_grace,
+              .help = "until a node is lost whose connection broke; at most node_timeout",
+              .min = std::chrono::milliseconds(1),
+              .follows =
+                  [](const timers& timing) {
+                    return std::min<duration>(timing.node_timeout, std::chrono::seconds(2));
+                  },
+              .contradiction = long_grace},
+    timer_row{.name = "isolation_limit",
+              .field = &timers::isolation_limit,
+              .help = "who is not answered stops its workers; node_timeout - 2 heartbeats",
+              .min = std::chrono::microseconds(200),
+              .follows =
+                  [](const timers& timing) {
+                    return timing.node_timeout - 2 * timing.heartbeat_interval;
+                  },
+              .contradiction = useless_isolation},
+    timer_row{.name = "stop_grace",
+              .field = &timers::stop_grace,
+              .help = "from SIGTERM to SIGKILL after a failure"},
+    timer_row{.name = "drain_grace",
+              .field = &timers::drain_grace,
+              .help = "the same when a node leaves, or is asked to"},
+    timer_row{.name = "kill_wait",
+              .field = &timers::kill_wait,
+              .help = "from SIGKILL to saying that a worker cannot be killed"},
+    timer_row{.name = "start_timeout",
+              .field = &timers::start_timeout,
+              .help = "until all workers of a round must run"},
+    timer_row{.name = "join_timeout",
+              .field = &timers::join_timeout,
+              .help = "how long the nodes wait for enough of them"},
+    timer_row{.name = "last_call_timeout",
+              .field = &timers::last_call_timeout,
+              .help = "with the least nodes here, how long to wait for more"},
+    timer_row{.name = "settle",
+              .field = &timers::settle,
+              .help = "quiet after a loss, before the next round; 0: none",
+              .may_be_zero = true},
+    timer_row{.name = "settle_max",
+              .field = &timers::settle_max,
+              .help = "the same however often more is lost meanwhile",
+              .may_be_zero = true,
+              .follows =
+                  [](const timers& timing) { return std::max(timing.settle, timers().settle_max); },
+              .contradiction = long_settle},
+    timer_row{.name = "recovery_window",
+              .field = &timers::recovery_window,
+              .help = "a fresh daemon waits so long for an older one's nodes; node_timeout",
+              .follows = [](const timers& timing) { return timing.node_timeout; }},
+    timer_row{.name = "linger",
+              .field = &timers::linger,
+              .help = "how long the node with the daemon stays for the others at the end"},
+    timer_row{.name = "orphan_limit",
+              .field = &timers::orphan_limit,
+              .help = "when no node of a round can be reached: until it counts as over"},
+};
+
+// Timers of which `read(row, value)` changes those that are given; the others follow from them.
+template <std::invocable<const timer_row&, duration&> Read>
+timers read_timers(Read&& read) {
+  timers timing;
+  for (const timer_row& row : timer_table) {
+    duration& value = timing.*row.field;
+    if (row.follows != nullptr) value = row.follows(timing);
+    read(row, value);
+  }
+  return timing;
+}
+
+// The first timer that is of no use beside the others, as "settle 6 s is longer than settle_max
+// 5 s"; empty: none.
+std::string contradiction_in(const timers& timing);
+
+// What the rows of all settings tell people. In `help` {} stands for the default.
+struct setting_words {
+  std::string_view name;     // of the option
+  bool in_torchrun = false;  // it has this option, too
+  std::string_view heading;  // under which --help has it
+  std::string_view help;
+};
+
+// N or MIN:MAX, from 1 to `max`.
+struct range_row {
+  setting_words words;
+  std::string_view min_name;  // on the wire
+  std::string_view max_name;
+  std::uint32_t run_settings::*min_field;
+  std::uint32_t run_settings::*max_field;
+  std::uint32_t max;
+};
+
+// A number from 0 to `max`.
+struct count_row {
+  setting_words words;
+  std::string_view wire_name;
+  std::uint32_t run_settings::*field;
+  std::uint32_t max;
+  std::string_view counted;  // "the number of ... is"
+};
+
+// One of the words of an enumeration whose last value is `last`.
+template <typename Word>
+struct word_row {
+  setting_words words;
+  std::string_view wire_name;
+  Word run_settings::*field;
+  Word last;
+  std::string_view what;     // "... is no ... that this version knows"
+  std::string_view choices;  // "write ..."
+};
+
+inline constexpr std::uint32_t restarts_limit = 1'000'000'000;
+
+inline constexpr std::tuple setting_table = {
+    range_row{.words = {.name = "nnodes",
+                        .in_torchrun = true,
+                        .heading = "Size",
+                        .help = "nodes of the run; MIN:MAX: starts with MIN, grows to MAX ({})"},
+              .min_name = "nodes_min",
+              .max_name = "nodes_max",
+              .min_field = &run_settings::nodes_min,
+              .max_field = &run_settings::nodes_max,
+              .max = nodes_per_run_max},
+    count_row{.words = {.name = "spares",
+                        .heading = "Size",
+                        .help = "further nodes that may wait and step in ({})"},
+              .wire_name = "spares_max",
+              .field = &run_settings::spares_max,
+              .max = nodes_per_run_max,
+              .counted = "spare nodes"},
+    count_row{.words = {.name = "max-restarts",
+                        .in_torchrun = true,
+                        .heading = "Failures",
+                        .help = "restarts of all workers after a failure, for the whole run ({})"},
+              .wire_name = "restarts_max",
+              .field = &run_settings::restarts_max,
+              .max = restarts_limit,
+              .counted = "restarts"},
+    count_row{.words = {.name = "max-node-losses",
+                        .heading = "Failures",
+                        .help = "lost nodes within an hour that do not end the run ({})"},
+              .wire_name = "node_losses_max",
+              .field = &run_settings::node_losses_max,
+              .max = restarts_limit,
+              .counted = "node losses in an hour"},
+    word_row<store_mode>{
+        .words = {.name = "store",
+                  .heading = "Workers",
+                  .help = "who serves TCPStore at MASTER_ADDR:MASTER_PORT: ddprun, or the\n"
+                          "worker with rank 0 ({}; worker for a script that is told another\n"
+                          "tcp:// address, when its PyTorch is older than 2.14)"},
+        .wire_name = "store",
+        .field = &run_settings::store,
+        .last = store_mode::worker,
+        .what = "store mode",
+        .choices = "agent (ddprun serves the workers' TCPStore) or worker (rank 0 does)"},
+    word_row<join_policy>{
+        .words = {.name = "on-join",
+                  .heading = "Failures",
+                  .help = "a node that joins a run under way waits for the next round, or\n"
+                          "starts it ({})"},
+        .wire_name = "on_join",
+        .field = &run_settings::on_join,
+        .last = join_policy::restart,
+        .what = "join policy",
+        .choices = "wait (new nodes wait for the next round) or restart"},
+};
+
+// Calls `visit` with each row of setting_table, in order.
+template <typename Visit>
+constexpr void for_each_setting(Visit&& visit) {
+  std::apply([&](const auto&... rows) { (visit(rows), ...); }, setting_table);
+}
+
+// The value as a person would type it: "1:4", "3", "wait".
+std::string value_text(const range_row& row, const run_settings& settings);
+std::string value_text(const count_row& row, const run_settings& settings);
+template <typename Word>
+std::string value_text(const word_row<Word>& row, const run_settings& settings) {
+  return std::string(to_string(settings.*row.field));
+}
+// Seconds: "10", "0.5", "2.125".
+std::string value_text(const timer_row& row, const timers& timing);
+
+}  // namespace ddprun
