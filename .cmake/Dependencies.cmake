@@ -3,7 +3,6 @@ set(Boost_USE_STATIC_LIBS ON)
 find_package(Boost 1.81 REQUIRED COMPONENTS filesystem system)
 find_package(Threads REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
-find_package(CLI11 REQUIRED)
 find_path(SPDLOG_INCLUDE_DIR spdlog/spdlog.h REQUIRED)
 
 # spdlog and fmt as headers: Debian ships no static library of either.

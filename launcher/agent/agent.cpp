@@ -1,7 +1,7 @@
 #include "launcher/agent/agent.hpp"
 
 #include "launcher/cli/help.hpp"
-#include "launcher/cli/values.hpp"
+#include "rendezvous/cli/values.hpp"
 #include "rendezvous/net/descriptor_limit.hpp"
 #include "rendezvous/net/host_name.hpp"
 #include "rendezvous/net/resolve.hpp"

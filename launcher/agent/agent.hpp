@@ -13,7 +13,7 @@
 #include "launcher/agent/own_addresses.hpp"
 #include "launcher/agent/round_service.hpp"
 #include "launcher/agent/service_thread.hpp"
-#include "launcher/cli/environment_map.hpp"
+#include "rendezvous/base/environment_map.hpp"
 #include "launcher/cli/options.hpp"
 #include "launcher/log/log_mux.hpp"
 #include "launcher/process/boost_spawner.hpp"

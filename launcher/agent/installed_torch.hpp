@@ -1,7 +1,7 @@
 // The PyTorch that the workers will import.
 #pragma once
 
-#include "launcher/cli/environment_map.hpp"
+#include "rendezvous/base/environment_map.hpp"
 
 #include <string>
 

@@ -7,7 +7,7 @@
 // Thread rule: pure functions; nothing is looked up, opened or picked here.
 #pragma once
 
-#include "launcher/cli/environment_map.hpp"
+#include "rendezvous/base/environment_map.hpp"
 #include "launcher/cli/options.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 

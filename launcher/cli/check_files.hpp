@@ -6,8 +6,8 @@
 // Thread rule: any thread; reads the file system.
 #pragma once
 
-#include "launcher/cli/environment_map.hpp"
 #include "launcher/cli/options.hpp"
+#include "rendezvous/base/environment_map.hpp"
 
 #include <string>
 

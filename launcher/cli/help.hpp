@@ -1,11 +1,9 @@
-// The texts of --help and --version. Written by hand, at most 100 columns wide; a test keeps them
-// complete.
+// The texts of --help and --version. Options and timers have their lines from their rows.
 //
-// Thread rule: constants.
+// Thread rule: pure functions.
 #pragma once
 
 #include <string>
-#include <string_view>
 
 namespace ddprun {
 

@@ -1,180 +1,307 @@
 #include "launcher/cli/option_table.hpp"
 
-#include <algorithm>
+#include "launcher/cli/help.hpp"
+#include "launcher/cli/rendezvous_conf.hpp"
+#include "launcher/cli/setting_options.hpp"
+#include "launcher/cli/torchrun_options.hpp"
+
 #include <array>
-#include <vector>
+#include <tuple>
 
 namespace ddprun {
 namespace {
 
-constexpr option_kind value = option_kind::value;
+checked apply_nproc_per_node(options_draft& draft, const given_option& option) {
+  worker_count_request& workers = draft.options.workers;
+  workers = {};
+  if (option.value == "auto") {
+    workers.kind = worker_count_kind::automatic;
+  } else if (option.value == "cpu") {
+    workers.kind = worker_count_kind::cpu;
+  } else if (option.value == "gpu") {
+    workers.kind = worker_count_kind::gpu;
+  } else if (option.value.empty() ||
+             option.value.find_first_not_of("0123456789") != std::string::npos) {
+    return wrong(option, "write a number of workers, or auto, cpu or gpu");
+  } else {
+    return keep(workers.number,
+                read_count(option.given, option.value, "workers", 1, workers_per_node_max));
+  }
+  return {};
+}
+
+checked apply_endpoint(options_draft& draft, const given_option& option) {
+  if (!option.value.empty()) {
+    return keep(draft.options.endpoint, read_endpoint(option.given, option.value));
+  }
+  draft.given.erase(option.spec->name);  // torchrun's default
+  return {};
+}
+
+checked apply_rdzv_id(options_draft& draft, const given_option& option) {
+  return keep(draft.options.run_id, read_name(option.given, option.value, "run id"));
+}
+
+checked check_backend(options_draft&, const given_option& option) {
+  if (option.value == "c10d") return {};
+  if (option.value == "static") {
+    return wrong(option,
+                 "the static rendezvous is not there yet; use --rdzv-backend=c10d with "
+                 "--rdzv-endpoint=HOST[:PORT], the same on all nodes");
+  }
+  if (option.value == "etcd" || option.value == "etcd-v2") {
+    return wrong(option,
+                 "etcd is not there yet; use --rdzv-backend=c10d with --rdzv-endpoint of "
+                 "a ddprun-rendezvous daemon, or of the first node");
+  }
+  return wrong(option, "unknown rendezvous backend; use c10d");
+}
+
+checked apply_conf(options_draft& draft, const given_option& option) {
+  auto conf = read_rendezvous_conf(option.given, option.value);
+  if (!conf) return conf.error();
+  draft.options.settings.timing = conf->timing;
+  draft.is_host = conf->is_host;
+  std::vector<std::string>& notes = draft.options.notes;
+  notes.insert(notes.end(), conf->notes.begin(), conf->notes.end());
+  return {};
+}
+
+// What it means depends on the other options.
+checked remember(options_draft&, const given_option&) {
+  return {};
+}
+
+checked apply_embed(options_draft& draft, const given_option& option) {
+  static constexpr typed_word<embed_policy> words[] = {{"auto", embed_policy::automatic},
+                                                       {"always", embed_policy::always},
+                                                       {"never", embed_policy::never}};
+  return keep(draft.options.embed,
+              read_word(option.given, option.value, words, "auto, always or never"));
+}
+
+checked apply_node_id(options_draft& draft, const given_option& option) {
+  return keep(draft.options.node_id, read_name(option.given, option.value, "node id"));
+}
+
+checked apply_node_rank(options_draft& draft, const given_option& option) {
+  return keep(draft.options.node_rank,
+              read_count(option.given, option.value, "the node's rank", 0, nodes_per_run_max - 1));
+}
+
+checked apply_local_addr(options_draft& draft, const given_option& option) {
+  return keep(draft.options.local_address, read_name(option.given, option.value, "address"));
+}
+
+checked apply_master_addr(options_draft& draft, const given_option& option) {
+  return keep(draft.master_address, read_name(option.given, option.value, "address"));
+}
+
+checked apply_master_port(options_draft& draft, const given_option& option) {
+  return keep(draft.options.master_port, read_port(option.given, option.value, "0 for a new one"));
+}
+
+checked apply_shutdown_timeout(options_draft& draft, const given_option& option) {
+  return keep(draft.shutdown_timeout, read_seconds(option.given, option.value, false));
+}
+
+// torchrun polls its workers in this interval; ddprun is told by the kernel.
+checked check_monitor_interval(options_draft&, const given_option& option) {
+  const auto seconds = read_seconds(option.given, option.value, true);
+  return seconds ? checked() : seconds.error();
+}
+
+checked apply_module(options_draft& draft, const given_option&) {
+  draft.options.module = true;
+  return {};
+}
+
+checked apply_no_python(options_draft& draft, const given_option&) {
+  draft.options.no_python = true;
+  return {};
+}
+
+checked apply_placeholders(options_draft& draft, const given_option& option) {
+  static constexpr typed_word<placeholder_mode> words[] = {
+      {"on", placeholder_mode::on}, {"torchrun", placeholder_mode::torchrun}};
+  return keep(draft.options.placeholders,
+              read_word(option.given, option.value, words,
+                        "on ({rank} and its like are replaced) or torchrun (only "
+                        "${local_rank})"));
+}
+
+checked apply_role(options_draft& draft, const given_option& option) {
+  return keep(draft.options.role, read_name(option.given, option.value, "role"));
+}
+
+checked apply_log_level(options_draft& draft, const given_option& option) {
+  return keep(draft.options.log_level, read_log_level(option.given, option.value));
+}
+
+checked show_help(options_draft& draft, const given_option&) {
+  draft.answer = help_text();
+  return {};
+}
+
+checked show_version(options_draft& draft, const given_option&) {
+  draft.answer = version_text();
+  return {};
+}
+
+constexpr option_owner torchrun = option_owner::torchrun;
 constexpr option_kind flag = option_kind::flag;
+constexpr option_kind question = option_kind::question;
 
-constexpr std::string_view no_logs =
-    "ddprun writes no log files yet; send its own output to a file instead";
-constexpr std::string_view no_filter = "every worker's output is shown, with a prefix [node:rank]";
+using row = option<options_draft>;
 
-constexpr std::array options = {
-    option_spec{"nnodes"},
-    option_spec{"nproc-per-node"},
-    option_spec{"spares"},
-    option_spec{"rdzv-endpoint"},
-    option_spec{"rdzv-id"},
-    option_spec{"rdzv-backend"},
-    option_spec{"rdzv-conf"},
-    option_spec{"standalone", flag},
-    option_spec{"embed-daemon"},
-    option_spec{"node-id"},
-    option_spec{"node-rank"},
-    option_spec{"local-addr"},
-    option_spec{"master-addr"},
-    option_spec{"master-port"},
-    option_spec{"max-restarts"},
-    option_spec{"max-node-losses"},
-    option_spec{"on-join"},
-    option_spec{"store"},
-    option_spec{"shutdown-timeout"},
-    option_spec{"monitor-interval"},
-    option_spec{"module", flag, 'm'},
-    option_spec{"no-python", flag},
-    option_spec{"placeholders"},
-    option_spec{"role"},
-    option_spec{"log-level"},
-    option_spec{"help", flag, 'h', false},
-    option_spec{"version", flag, 0, false},
-    // Known to torchrun and not to ddprun, or not yet.
-    option_spec{"run-path", flag, 0, true,
-                "ddprun starts every worker as a program of its own; leave the option out"},
-    option_spec{"start-method", value, 0, true,
-                "it chooses how Python functions are started, and ddprun starts programs; leave "
-                "the option out",
-                "spawn"},
-    option_spec{"signals-to-handle", value, 0, true,
-                "SIGTERM, SIGINT, SIGHUP and SIGQUIT are handled; leave the option out",
-                "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
-    option_spec{"log-dir", value, 0, true, no_logs},
-    option_spec{"redirects", value, 'r', true, no_logs, "0"},
-    option_spec{"tee", value, 't', true, no_logs, "0"},
-    option_spec{"local-ranks-filter", value, 0, true, no_filter},
-    option_spec{"duplicate-stdout-filters", value, 0, true, no_filter},
-    option_spec{"duplicate-stderr-filters", value, 0, true, no_filter},
-    option_spec{"log-line-prefix-template", value, 0, true,
-                "every worker's line has the prefix [node:rank]; leave the option out"},
-    option_spec{"print-completion", value, 0, false,
-                "ddprun has no completion for shells; leave the option out"},
-    option_spec{"event-log-handler", value, 0, true,
-                "ddprun has no handlers of Python events; leave the option out", "null"},
-    option_spec{"logs-specs", value, 0, false,
-                "ddprun loads no Python entry points; leave the option out"},
-    option_spec{"numa-binding", value, 0, true,
-                "start the workers through numactl, with --no-python"},
-    option_spec{"virtual-local-rank", flag, 0, true,
-                "set CUDA_VISIBLE_DEVICES in the script from LOCAL_RANK instead"},
-    option_spec{"exit-barrier-timeout", value, 0, true,
-                "ddprun waits for the other nodes without a limit and says for whom"},
-    option_spec{"use-env", flag, 0, false, "LOCAL_RANK is always in the environment; leave it out"},
+constexpr std::array own_options = {
+    row{{.name = "nproc-per-node",
+         .whose = torchrun,
+         .heading = "Size",
+         .value = "N | auto | cpu | gpu",
+         .help = "workers on this node; auto: one per GPU, else per processor (1)"},
+        apply_nproc_per_node},
+    row{{.name = "rdzv-endpoint",
+         .whose = torchrun,
+         .heading = "Rendezvous",
+         .value = "HOST[:PORT]",
+         .help = "where the rendezvous daemon is or will be, the same on all nodes;\n"
+                 "IPv6 as [ADDRESS]:PORT (port {})",
+         .default_text = [] { return std::to_string(default_endpoint_port); }},
+        apply_endpoint},
+    row{{.name = "rdzv-id",
+         .whose = torchrun,
+         .heading = "Rendezvous",
+         .value = "ID",
+         .help = "name of the run, the same on all nodes (none)"},
+        apply_rdzv_id},
+    row{{.name = "rdzv-backend",
+         .whose = torchrun,
+         .heading = "Rendezvous",
+         .value = "c10d",
+         .help = "the only one so far"},
+        check_backend},
+    row{{.name = "rdzv-conf",
+         .whose = torchrun,
+         .heading = "Rendezvous",
+         .value = "KEY=VALUE,...",
+         .help = "the timers below; and torchrun's is_host, keep_alive_interval,\n"
+                 "keep_alive_max_attempt"},
+        apply_conf},
+    row{{.name = "standalone",
+         .kind = flag,
+         .whose = torchrun,
+         .heading = "Rendezvous",
+         .help = "one node, with a daemon of its own; also what one node without\n"
+                 "an endpoint means"},
+        remember},
+    row{{.name = "embed-daemon",
+         .heading = "Rendezvous",
+         .value = "auto | always | never",
+         .help = "run the daemon in this process; auto: when the endpoint is this\n"
+                 "host and nobody listens there yet (auto)"},
+        apply_embed},
+    row{{.name = "node-id",
+         .heading = "This node",
+         .value = "NAME",
+         .help = "how messages call it (host name and a suffix)"},
+        apply_node_id},
+    row{{.name = "node-rank",
+         .whose = torchrun,
+         .heading = "This node",
+         .value = "N",
+         .help = "hint for the order of ranks"},
+        apply_node_rank},
+    row{{.name = "local-addr",
+         .whose = torchrun,
+         .heading = "This node",
+         .value = "ADDRESS",
+         .help = "the address under which other nodes reach it (found out)"},
+        apply_local_addr},
+    row{{.name = "master-port",
+         .whose = torchrun,
+         .heading = "This node",
+         .value = "PORT",
+         .help = "fixed MASTER_PORT (a new one each round)"},
+        apply_master_port},
+    row{{.name = "shutdown-timeout",
+         .whose = torchrun,
+         .heading = "Failures",
+         .value = "SECONDS",
+         .help = "from SIGTERM to SIGKILL after a failure, as stop_grace"},
+        apply_shutdown_timeout},
+    row{{.name = "module",
+         .kind = flag,
+         .letter = 'm',
+         .whose = torchrun,
+         .heading = "Workers",
+         .help = "SCRIPT is a Python module, as with python -m"},
+        apply_module},
+    row{{.name = "no-python",
+         .kind = flag,
+         .whose = torchrun,
+         .heading = "Workers",
+         .help = "SCRIPT is a program, executed as it is"},
+        apply_no_python},
+    row{{.name = "role",
+         .whose = torchrun,
+         .heading = "Workers",
+         .value = "NAME",
+         .help = "ROLE_NAME of the workers (default)"},
+        apply_role},
+    row{{.name = "placeholders",
+         .heading = "Workers",
+         .value = "on | torchrun",
+         .help = "what is replaced in ARGUMENTS: all of those below, or only\n"
+                 "torchrun's ${local_rank} (on)"},
+        apply_placeholders},
+    row{{.name = "log-level",
+         .heading = "Others",
+         .value = "debug | info | warning | error",
+         .help = "ddprun's own lines on standard error (info)"},
+        apply_log_level},
+    row{{.name = "master-addr",
+         .whose = torchrun,
+         .heading = "Others",
+         .value = "ADDRESS",
+         .help = "with one node the same as --local-addr, else ignored"},
+        apply_master_addr},
+    row{{.name = "monitor-interval",
+         .whose = torchrun,
+         .heading = "Others",
+         .value = "SECONDS",
+         .help = "ignored: ddprun does not poll its workers"},
+        check_monitor_interval},
+    row{{.name = "help",
+         .kind = question,
+         .letter = 'h',
+         .whose = torchrun,
+         .in_environment = false,
+         .heading = "Others",
+         .help = "this text"},
+        show_help},
+    row{{.name = "version",
+         .kind = question,
+         .in_environment = false,
+         .heading = "Others",
+         .help = "the version"},
+        show_version},
 };
 
-constexpr std::array<std::string_view, 9> ours = {
-    "spares", "embed-daemon", "node-id",   "max-node-losses", "on-join",
-    "store",  "placeholders", "log-level", "version",
-};
-
-bool is_ours(const option_spec& spec) {
-  return std::find(ours.begin(), ours.end(), spec.name) != ours.end();
-}
-
-std::string with_dashes(std::string_view name) {
-  std::string dashed(name);
-  std::replace(dashed.begin(), dashed.end(), '_', '-');
-  return dashed;
-}
-
-std::size_t edits(std::string_view left, std::string_view right) {
-  std::vector<std::size_t> row(right.size() + 1);
-  for (std::size_t column = 0; column <= right.size(); ++column)
-    row[column] = column;
-  for (std::size_t line = 1; line <= left.size(); ++line) {
-    std::size_t diagonal = row[0];
-    row[0] = line;
-    for (std::size_t column = 1; column <= right.size(); ++column) {
-      const std::size_t above = row[column];
-      const std::size_t change = diagonal + (left[line - 1] == right[column - 1] ? 0 : 1);
-      row[column] = std::min({above + 1, row[column - 1] + 1, change});
-      diagonal = above;
-    }
-  }
-  return row.back();
-}
-
-usage_error ambiguous(std::string_view name, const std::vector<std::string_view>& matches) {
-  std::string text = "--" + std::string(name) + " could be ";
-  for (std::size_t index = 0; index < matches.size(); ++index) {
-    if (index > 0) text += index + 1 == matches.size() ? " or " : ", ";
-    text += "--" + std::string(matches[index]);
-  }
-  return {text + "; write more of it"};
-}
-
-usage_error unknown(std::string_view name, const std::string& dashed) {
-  std::vector<std::string_view> names;
-  for (const option_spec& spec : options)
-    names.push_back(spec.name);
-  const std::string_view close = nearest(dashed, names);
-  std::string text = "unknown option --" + std::string(name) + "; ";
-  if (!close.empty()) text += "did you mean --" + std::string(close) + "? ";
-  return {text + "ddprun --help lists all (options of the script come after the script)"};
-}
+constexpr std::array options = std::apply(
+    [](const auto&... rows) { return std::array{rows...}; },
+    std::tuple_cat(setting_options<options_draft>, own_options, torchruns_only<options_draft>));
 
 }  // namespace
 
-std::span<const option_spec> option_table() {
-  return options;
+const command& launcher_command() {
+  static const command ddprun = {"ddprun", "PET_", true, specs_of(options)};
+  return ddprun;
 }
 
-parsed<const option_spec*> find_option(std::string_view name) {
-  const std::string dashed = with_dashes(name);
-  std::vector<std::string_view> matches;
-  const option_spec* match = nullptr;
-  for (const bool of_ours : {false, true}) {
-    for (const option_spec& spec : options) {
-      if (spec.name == dashed) return &spec;
-      if (dashed.empty() || !spec.name.starts_with(dashed) || is_ours(spec) != of_ours) continue;
-      match = &spec;
-      matches.push_back(spec.name);
-    }
-    if (matches.size() == 1) return match;
-    if (matches.size() > 1) break;
-  }
-  if (matches.size() > 1) return ambiguous(name, matches);
-  return unknown(name, dashed);
-}
-
-const option_spec* find_letter(char letter) {
-  for (const option_spec& spec : options) {
-    if (spec.letter == letter && letter != 0) return &spec;
-  }
-  return nullptr;
-}
-
-std::string environment_name(std::string_view option) {
-  std::string name = "PET_";
-  for (const char c : option)
-    name += c == '-' ? '_' : (c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c);
-  return name;
-}
-
-std::string_view nearest(std::string_view name, std::span<const std::string_view> candidates) {
-  std::string_view best;
-  std::size_t best_edits = std::max<std::size_t>(2, name.size() / 3) + 1;
-  for (const std::string_view candidate : candidates) {
-    const std::size_t distance = edits(name, candidate);
-    if (distance < best_edits && distance < candidate.size()) {
-      best = candidate;
-      best_edits = distance;
-    }
-  }
-  return best;
+checked apply_option(options_draft& draft, const given_option& option) {
+  draft.given[option.spec->name] = option.given;
+  return apply_option(options, draft, option);
 }
 
 }  // namespace ddprun

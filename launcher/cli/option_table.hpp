@@ -1,48 +1,44 @@
-// The names that ddprun's command line knows: its own options, torchrun's, and those of torchrun's
-// that it does not have yet, with the line that answers them.
+// The options of ddprun: a table of rows, and the draft that their actions fill.
 //
-// Names are kept with dashes; underscores are the same. Lookup follows argparse: an exact name, or
-// a prefix of one name only. Options that torchrun does not have stand back, so that a prefix that
-// is enough for torchrun is enough here.
+// What an option means together with others is decided once all are read, in options.cpp; the
+// draft remembers what that needs.
 //
 // Thread rule: constant tables and pure functions.
 #pragma once
 
-#include "launcher/cli/usage_error.hpp"
+#include "launcher/cli/options.hpp"
+#include "rendezvous/cli/command_line.hpp"
+#include "rendezvous/cli/option.hpp"
 
-#include <span>
+#include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace ddprun {
 
-enum class option_kind {
-  value,  // --name VALUE or --name=VALUE
-  flag,   // --name; in the environment: an integer, on when not 0
+// The options read so far.
+struct options_draft {
+  launch_options options;
+  std::string master_address;                // the value of --master-addr
+  std::optional<bool> is_host;               // of --rdzv-conf
+  std::optional<duration> shutdown_timeout;  // becomes stop_grace
+  std::string answer;                        // to --help or --version
+  // The last words for each option, by its name: "--nnodes=2", "PET_NNODES=2".
+  std::map<std::string_view, std::string> given;
+
+  // Empty: it was not given.
+  std::string words_of(std::string_view name) const {
+    const auto found = given.find(name);
+    return found == given.end() ? std::string() : found->second;
+  }
 };
 
-struct option_spec {
-  std::string_view name;  // without the leading dashes
-  option_kind kind = option_kind::value;
-  char letter = 0;                    // short form; 0: none
-  bool in_environment = true;         // PET_<NAME> gives the default
-  std::string_view unsupported = {};  // why it is refused, and what to do; empty: supported
-  std::string_view harmless = {};     // the one value of an unsupported option that is accepted
-};
+// All options, of the command line and of PET_* in the environment.
+const command& launcher_command();
 
-std::span<const option_spec> option_table();
-
-// The option of that name, which may have underscores and may be a prefix. The error names the
-// nearest known option, or the options that the prefix could mean.
-parsed<const option_spec*> find_option(std::string_view name);
-
-// The option with that letter; null when there is none.
-const option_spec* find_letter(char letter);
-
-// "PET_NPROC_PER_NODE" for "nproc-per-node".
-std::string environment_name(std::string_view option);
-
-// The candidate that is the fewest edits away from `name`, or nothing when all are far from it.
-std::string_view nearest(std::string_view name, std::span<const std::string_view> candidates);
+// Reads the value of `option`, which is one of launcher_command(), into `draft`.
+checked apply_option(options_draft& draft, const given_option& option);
 
 }  // namespace ddprun

@@ -1,8 +1,6 @@
 #include "launcher/cli/options.hpp"
 
-#include "launcher/cli/command_line.hpp"
-#include "launcher/cli/help.hpp"
-#include "launcher/cli/option_actions.hpp"
+#include "launcher/cli/option_table.hpp"
 
 #include <charconv>
 #include <utility>
@@ -17,46 +15,50 @@ checked check_program(const options_draft& draft) {
         "no script given; usage: ddprun [OPTIONS] SCRIPT [ARGUMENTS], and ddprun --help"};
   }
   if (options.module && options.no_python) {
-    return usage_error{draft.no_python + " and " + draft.module +
+    return usage_error{draft.words_of("no-python") + " and " + draft.words_of("module") +
                        ": a module is run by Python; leave one of the two out"};
   }
   return {};
+}
+
+// Several nodes have to know where to meet.
+usage_error no_endpoint(const options_draft& draft) {
+  const std::string port = std::to_string(default_endpoint_port);
+  const std::string needs = draft.words_of("nnodes") + " needs --rdzv-endpoint=";
+  if (const std::string master = draft.words_of("master-addr"); !master.empty()) {
+    return {needs + draft.master_address + ":" + port + ", the same on all nodes, in place of " +
+            master + ": the static rendezvous is not there yet"};
+  }
+  return {needs +
+          "HOST[:PORT], the same on all nodes: a ddprun-rendezvous daemon, or one of the nodes, "
+          "which then runs it"};
 }
 
 // One node that names no endpoint has its daemon in this process, as with --standalone.
 checked settle_endpoint(options_draft& draft) {
   launch_options& options = draft.options;
   const bool one_node = options.settings.nodes_max == 1;
-  if (!draft.standalone.empty()) {
+  const std::string standalone = draft.words_of("standalone");
+  std::string endpoint = draft.words_of("rdzv-endpoint");
+  if (!standalone.empty()) {
     if (!one_node) {
-      return usage_error{draft.standalone + " is for one node, and there is " + draft.nodes +
+      return usage_error{standalone + " is for one node, and there is " + draft.words_of("nnodes") +
                          "; leave one of the two out"};
     }
-    if (!draft.endpoint.empty()) {
-      options.notes.push_back(draft.endpoint + " is ignored with --standalone");
-    }
-    draft.endpoint.clear();
-  } else if (draft.endpoint.empty() && !one_node) {
-    const std::string host =
-        draft.master_address.empty() ? "HOST" : draft.master_address_value + ":29400";
-    std::string text = draft.nodes + " needs --rdzv-endpoint=" + host;
-    if (!draft.master_address.empty()) {
-      return usage_error{text + ", the same on all nodes, in place of " + draft.master_address +
-                         ": the static rendezvous is not there yet"};
-    }
-    return usage_error{text +
-                       "[:PORT], the same on all nodes: a ddprun-rendezvous daemon, or one of "
-                       "the nodes, which then runs it"};
+    if (!endpoint.empty()) options.notes.push_back(endpoint + " is ignored with --standalone");
+    endpoint.clear();
+  } else if (endpoint.empty() && !one_node) {
+    return no_endpoint(draft);
   }
   // torchrun's documentation has one node at localhost:0.
-  const bool any_port = one_node && !draft.endpoint.empty() && options.endpoint.port == 0;
-  if (draft.endpoint.empty() || any_port) {
+  const bool any_port = one_node && !endpoint.empty() && options.endpoint.port == 0;
+  if (endpoint.empty() || any_port) {
     options.standalone = true;
     options.endpoint = {"127.0.0.1", 0};
   } else if (options.endpoint.port == 0) {
-    return usage_error{draft.endpoint +
-                       ": all nodes must know the port, so it cannot be 0 (29400 when left out)"};
-  } else if (draft.run_id.empty()) {
+    return usage_error{endpoint + ": all nodes must know the port, so it cannot be 0 (" +
+                       std::to_string(default_endpoint_port) + " when left out)"};
+  } else if (draft.words_of("rdzv-id").empty()) {
     options.run_id = "none";  // torchrun's default, so that nodes that all leave it out meet
   }
   return {};
@@ -64,16 +66,17 @@ checked settle_endpoint(options_draft& draft) {
 
 checked settle_embedding(options_draft& draft) {
   launch_options& options = draft.options;
+  const std::string embed = draft.words_of("embed-daemon");
   if (draft.is_host) {
     const embed_policy asked = *draft.is_host ? embed_policy::always : embed_policy::never;
     if (options.embed != embed_policy::automatic && options.embed != asked) {
-      return usage_error{draft.embed + " contradicts is_host of --rdzv-conf; leave one out"};
+      return usage_error{embed + " contradicts is_host of --rdzv-conf; leave one out"};
     }
     options.embed = asked;
   }
   if (options.standalone) {
-    if (options.embed == embed_policy::never && !draft.embed.empty()) {
-      return usage_error{draft.embed +
+    if (options.embed == embed_policy::never && !embed.empty()) {
+      return usage_error{embed +
                          " needs --rdzv-endpoint=HOST[:PORT]: without one, the daemon of this run "
                          "is in this process"};
     }
@@ -86,10 +89,10 @@ void settle_master_address(options_draft& draft) {
   if (draft.master_address.empty()) return;
   launch_options& options = draft.options;
   if (options.settings.nodes_max == 1) {
-    if (options.local_address.empty()) options.local_address = draft.master_address_value;
+    if (options.local_address.empty()) options.local_address = draft.master_address;
     return;
   }
-  options.notes.push_back(draft.master_address +
+  options.notes.push_back(draft.words_of("master-addr") +
                           " is ignored: workers are told the address of the node with group rank "
                           "0; --local-addr says which one that is");
 }
@@ -127,7 +130,7 @@ bool knows_its_launchers_store(std::string_view torch) {
 void settle_store(options_draft& draft, const environment_map& environment,
                   const std::function<std::string()>& installed_torch) {
   launch_options& options = draft.options;
-  if (!draft.store.empty()) return;
+  if (!draft.words_of("store").empty()) return;
   const std::string* const unshared =
       find_variable(environment, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
   if (unshared != nullptr && *unshared == "1") {
@@ -152,11 +155,9 @@ void settle_store(options_draft& draft, const environment_map& environment,
 // LOGLEVEL is torchrun's name for it; our option and PET_LOG_LEVEL win. Others read the variable
 // too, so a word that is none of ours is no error.
 void apply_log_level_variable(options_draft& draft, const environment_map& environment) {
-  const std::string* const level = find_variable(environment, "LOGLEVEL");
-  const auto spec = find_option("log-level");
-  if (level == nullptr || !spec) return;
-  const checked unknown_word = apply_option(draft, {*spec, *level, "LOGLEVEL=" + *level});
-  static_cast<void>(unknown_word);
+  const std::string* const word = find_variable(environment, "LOGLEVEL");
+  if (word == nullptr) return;
+  if (const auto level = read_log_level("LOGLEVEL", *word)) draft.options.log_level = *level;
 }
 
 }  // namespace
@@ -164,17 +165,14 @@ void apply_log_level_variable(options_draft& draft, const environment_map& envir
 parse_outcome parse_options(const std::vector<std::string>& command_line,
                             const environment_map& environment,
                             const std::function<std::string()>& installed_torch) {
-  auto line = split_command_line(command_line, environment);
+  auto line = split_command_line(launcher_command(), command_line, environment);
   if (!line) return line.error();
-  for (const given_option& option : line->options) {
-    if (option.spec->name == "help") return show_text{std::string(help_text())};
-    if (option.spec->name == "version") return show_text{version_text()};
-  }
   options_draft draft;
   apply_log_level_variable(draft, environment);
   for (const given_option& option : line->options) {
     if (const checked wrong = apply_option(draft, option)) return *wrong;
   }
+  if (!draft.answer.empty()) return show_text{std::move(draft.answer)};
   draft.options.program = std::move(line->program);
   draft.options.arguments = std::move(line->arguments);
 

@@ -8,9 +8,10 @@
 // Errors: one usage_error line, in the order in which the person wrote the options.
 #pragma once
 
-#include "launcher/cli/environment_map.hpp"
-#include "launcher/cli/usage_error.hpp"
-#include "launcher/cli/values.hpp"
+#include "rendezvous/base/environment_map.hpp"
+#include "rendezvous/cli/command_line.hpp"
+#include "rendezvous/cli/usage_error.hpp"
+#include "rendezvous/cli/values.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/messages/settings.hpp"
 
@@ -66,11 +67,6 @@ struct launch_options {
 
   // What the person should know of how the options were read; a line each, for standard error.
   std::vector<std::string> notes;
-};
-
-// --help or --version: print `text` on standard output and exit with 0.
-struct show_text {
-  std::string text;
 };
 
 using parse_outcome = std::variant<launch_options, show_text, usage_error>;

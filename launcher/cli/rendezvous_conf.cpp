@@ -1,7 +1,7 @@
 #include "launcher/cli/rendezvous_conf.hpp"
 
-#include "launcher/cli/option_table.hpp"
-#include "launcher/cli/values.hpp"
+#include "rendezvous/cli/option.hpp"
+#include "rendezvous/cli/values.hpp"
 #include "rendezvous/core/messages/settings_table.hpp"
 
 #include <algorithm>

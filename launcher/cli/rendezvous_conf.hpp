@@ -10,7 +10,7 @@
 // Thread rule: pure functions.
 #pragma once
 
-#include "launcher/cli/usage_error.hpp"
+#include "rendezvous/cli/usage_error.hpp"
 #include "rendezvous/core/messages/settings.hpp"
 
 #include <optional>

@@ -7,8 +7,8 @@
 // Thread rule: any thread; reads /dev, /proc and the process's affinity.
 #pragma once
 
-#include "launcher/cli/environment_map.hpp"
 #include "launcher/cli/options.hpp"
+#include "rendezvous/base/environment_map.hpp"
 
 #include <cstdint>
 #include <string_view>

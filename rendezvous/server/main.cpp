@@ -26,6 +26,7 @@
 #include <string>
 #include <unistd.h>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace {
@@ -33,7 +34,6 @@ namespace {
 using namespace ddprun;
 using namespace ddprun::server;
 
-constexpr int usage_error = 2;
 constexpr std::size_t descriptors_min = 64;
 constexpr std::size_t log_queue_bytes = 128 * 1024;
 // What was logged last has this long to reach whoever reads it.
@@ -169,22 +169,17 @@ int main(int argc, char** argv) {
   // A reader of our output that has gone is no reason to end.
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    std::string problem;
-    const auto options =
-        parse_daemon_options(std::vector<std::string>(argv + 1, argv + argc), problem);
-    if (!options) return fail(usage_error, problem);
-    switch (options->what) {
-      case daemon_options::action::help:
-        std::fwrite(daemon_help().data(), 1, daemon_help().size(), stdout);
-        return 0;
-      case daemon_options::action::version:
-        std::printf("ddprun-rendezvous %s\n", std::string(version).c_str());
-        return 0;
-      case daemon_options::action::serve:
-        return serve_with_log(*options);
+    const daemon_outcome outcome =
+        parse_daemon_options(std::vector<std::string>(argv + 1, argv + argc));
+    if (const auto* const error = std::get_if<usage_error>(&outcome)) {
+      return fail(usage_exit_code, error->text);
     }
+    if (const auto* const shown = std::get_if<show_text>(&outcome)) {
+      std::fputs(shown->text.c_str(), stdout);
+      return 0;
+    }
+    return serve_with_log(std::get<daemon_options>(outcome));
   } catch (const std::exception& error) {
     return fail(1, error.what());
   }
-  return 0;
 }

@@ -1,38 +1,36 @@
-// The command line of ddprun-rendezvous: arguments in, options or one line out.
+// The command line of ddprun-rendezvous: arguments in; options, a text to show or one line out.
 //
 // Thread rule: pure functions.
 #pragma once
 
-#include "rendezvous/base/error.hpp"
+#include "rendezvous/cli/command_line.hpp"
+#include "rendezvous/cli/values.hpp"
 #include "rendezvous/core/messages/messages.hpp"
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/messages/settings.hpp"
 #include "rendezvous/core/store/key_value_store.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <variant>
 #include <vector>
 
 namespace ddprun::server {
 
 struct daemon_options {
-  enum class action { serve, help, version };
-  action what = action::serve;
-  std::string bind_address;    // numeric; empty: all
-  std::uint16_t port = 29400;  // 0 picks one
-  std::string port_file;       // empty: none
+  std::string bind_address;                    // numeric; empty: all
+  std::uint16_t port = default_endpoint_port;  // 0 picks one
+  std::string port_file;                       // empty: none
   // Where what is decided outlives the daemon; "none": nowhere; none given: by the environment.
   std::optional<std::string> state_folder;
   note_level log_level = note_level::info;
-  duration recovery_window = std::chrono::seconds(10);
+  duration recovery_window = timers().recovery_window;
   std::size_t store_bytes_max = core::store_limits{}.bytes_max;  // of the daemon's own TCPStore
 };
 
-// `arguments` without the program's name. On failure `problem` is one line for the person.
-result<daemon_options> parse_daemon_options(const std::vector<std::string>& arguments,
-                                            std::string& problem);
+using daemon_outcome = std::variant<daemon_options, show_text, usage_error>;
 
-std::string_view daemon_help();
+// `arguments` without the program's name.
+daemon_outcome parse_daemon_options(const std::vector<std::string>& arguments);
 
 }  // namespace ddprun::server

@@ -12,16 +12,17 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 BASE = ("rendezvous/base/",)
 MESSAGES = (*BASE, "rendezvous/core/messages/")
 CORE = (*BASE, "rendezvous/core/")
+CLI = (*MESSAGES, "rendezvous/cli/")
 PROTOCOL = (*CORE, "rendezvous/protocol/")
 NET = (*PROTOCOL, "rendezvous/net/")
 STORE = (*NET, "rendezvous/store/")
 LOG = (*NET, "rendezvous/log/")
 JOURNAL = (*NET, "rendezvous/journal/")
-SERVER = (*STORE, *LOG, *JOURNAL, "rendezvous/server/")
+SERVER = (*STORE, *LOG, *CLI, *JOURNAL, "rendezvous/server/")
 CLIENT = (*NET, "rendezvous/client/")
 OUTPUT = ("rendezvous/log/", "launcher/process/", "launcher/log/")
 WORKER_RULES = ("launcher/process/worker_rules", "launcher/process/worker_life")
-PURE_LAUNCHER = (*CORE, "launcher/cli/", "launcher/agent/worker_environment")
+PURE_LAUNCHER = (*CORE, *CLI, "launcher/cli/", "launcher/agent/worker_environment")
 
 # The first matching prefix says what a file may include of ours. launcher/process and launcher/log
 # know nothing of rounds and agents.
@@ -32,6 +33,7 @@ LAYERS = [
     ("rendezvous/core/agent/", (*MESSAGES, "rendezvous/core/agent/")),
     ("rendezvous/core/store/", (*BASE, "rendezvous/core/store/")),
     ("rendezvous/core/", CORE),
+    ("rendezvous/cli/", CLI),
     ("rendezvous/protocol/", PROTOCOL),
     ("rendezvous/net/", NET),
     ("rendezvous/store/", STORE),
@@ -49,7 +51,8 @@ LAYERS = [
     ("examples/", (*NET, "worker/", "examples/")),
 ]
 
-PURE = ("rendezvous/core/", "rendezvous/protocol/", "rendezvous/base/", *WORKER_RULES)
+PURE = ("rendezvous/core/", "rendezvous/cli/", "rendezvous/protocol/", "rendezvous/base/",
+        *WORKER_RULES)
 # Of base/: what asks the system for something.
 SYSTEM = ("rendezvous/base/error.cpp", "rendezvous/base/unique_fd.hpp",
           "rendezvous/base/unique_fd.cpp", "rendezvous/base/signals_blocked.hpp")
@@ -66,7 +69,7 @@ PLACES = [
     (r"nlohmann/", JSON, LIGHT),
     (r"boost/beast", ("rendezvous/server/http_session.cpp",), LIGHT),
     (r"boost/process", ("launcher/process/child_launcher.hpp",), LIGHT),
-    (r"boost/asio|boost/(?!system/)|spdlog|fmt/|CLI/", (), PURE),
+    (r"boost/asio|boost/(?!system/)|spdlog|fmt/", (), PURE),
     (r"(random|iostream|fstream|ctime|thread|mutex|unistd\.h|sys/.*)$",
      SYSTEM, PURE),
     (r"torch/|c10/|ATen/|nccl\.h|cuda", (), LIGHT),

@@ -3,23 +3,6 @@
 namespace ddprun {
 namespace {
 
-// Seconds as a person writes them in --rdzv-conf: "10", "0.5", "2.125".
-std::string seconds_text(duration value) {
-  using namespace std::chrono;
-  if (value < duration::zero()) {
-    // The most negative one has no positive twin.
-    return "-" + seconds_text(-std::max(value, -duration::max()));
-  }
-  const auto whole = duration_cast<seconds>(value).count();
-  const auto rest = duration_cast<microseconds>(value).count() % 1'000'000;
-  std::string text = std::to_string(whole);
-  if (rest == 0) return text;
-  std::string digits = std::to_string(1'000'000 + rest).substr(1);
-  while (digits.back() == '0')
-    digits.pop_back();
-  return text + "." + digits;
-}
-
 std::string is_longer(std::string_view name, duration value, std::string_view other_name,
                       duration other) {
   return std::string(name) + " " + to_text(value) + " is longer than " + std::string(other_name) +
@@ -80,8 +63,20 @@ std::string value_text(const count_row& row, const run_settings& settings) {
   return std::to_string(settings.*row.field);
 }
 
-std::string value_text(const timer_row& row, const timers& timing) {
-  return seconds_text(timing.*row.field);
+std::string seconds_text(duration value) {
+  using namespace std::chrono;
+  if (value < duration::zero()) {
+    // The most negative one has no positive twin.
+    return "-" + seconds_text(-std::max(value, -duration::max()));
+  }
+  const auto whole = duration_cast<seconds>(value).count();
+  const auto rest = duration_cast<microseconds>(value).count() % 1'000'000;
+  std::string text = std::to_string(whole);
+  if (rest == 0) return text;
+  std::string digits = std::to_string(1'000'000 + rest).substr(1);
+  while (digits.back() == '0')
+    digits.pop_back();
+  return text + "." + digits;
 }
 
 timers timers_for(duration node_timeout) {
@@ -95,7 +90,7 @@ named_values to_named_values(const run_settings& settings) {
   for_each_setting(
       [&](const auto& row) { values.emplace_back(row.words.name, value_text(row, settings)); });
   for (const timer_row& row : timer_table)
-    values.emplace_back(row.name, value_text(row, settings.timing));
+    values.emplace_back(row.name, seconds_text(settings.timing.*row.field));
   return values;
 }
 
@@ -111,7 +106,7 @@ std::string problem_of(const timers& timing) {
   for (const timer_row& row : timer_table) {
     const duration value = timing.*row.field;
     if (value >= row.min && value <= timer_max) continue;
-    return std::string(row.name) + " is " + value_text(row, timing) + " s, and may be " +
+    return std::string(row.name) + " is " + seconds_text(value) + " s, and may be " +
            seconds_text(row.min) + " to " + seconds_text(timer_max) + " s";
   }
   return {};

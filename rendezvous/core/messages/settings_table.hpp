@@ -166,6 +166,7 @@ struct word_row {
   std::string_view wire_name;
   Word run_settings::*field;
   Word last;
+  std::string_view typed;    // in --help
   std::string_view what;     // "... is no ... that this version knows"
   std::string_view choices;  // "write ..."
 };
@@ -213,6 +214,7 @@ inline constexpr std::tuple setting_table = {
         .wire_name = "store",
         .field = &run_settings::store,
         .last = store_mode::worker,
+        .typed = "agent | worker",
         .what = "store mode",
         .choices = "agent (ddprun serves the workers' TCPStore) or worker (rank 0 does)"},
     word_row<join_policy>{
@@ -223,6 +225,7 @@ inline constexpr std::tuple setting_table = {
         .wire_name = "on_join",
         .field = &run_settings::on_join,
         .last = join_policy::restart,
+        .typed = "wait | restart",
         .what = "join policy",
         .choices = "wait (new nodes wait for the next round) or restart"},
 };
@@ -240,7 +243,8 @@ template <typename Word>
 std::string value_text(const word_row<Word>& row, const run_settings& settings) {
   return std::string(to_string(settings.*row.field));
 }
-// Seconds: "10", "0.5", "2.125".
-std::string value_text(const timer_row& row, const timers& timing);
+
+// Seconds as a person writes them in --rdzv-conf: "10", "0.5", "2.125".
+std::string seconds_text(duration value);
 
 }  // namespace ddprun

@@ -6,8 +6,8 @@
 // Thread rule: pure functions.
 #pragma once
 
-#include "launcher/cli/usage_error.hpp"
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/cli/usage_error.hpp"
+#include "rendezvous/core/messages/messages.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -17,8 +17,6 @@
 namespace ddprun {
 
 inline constexpr std::uint16_t default_endpoint_port = 29400;  // torchrun's for c10d
-inline constexpr std::uint32_t nodes_limit = 1'000'000;
-inline constexpr std::uint32_t workers_limit = 4096;  // on one node
 
 struct node_range {
   std::uint32_t min = 1;
@@ -34,8 +32,9 @@ struct endpoint_address {
 parsed<std::uint32_t> read_count(std::string_view given, std::string_view text,
                                  std::string_view what, std::uint32_t min, std::uint32_t max);
 
-// "N" or "MIN:MAX".
-parsed<node_range> read_node_range(std::string_view given, std::string_view text);
+// "N" or "MIN:MAX", up to `max`.
+parsed<node_range> read_node_range(std::string_view given, std::string_view text,
+                                   std::uint32_t max);
 
 // "host", "host:port", "[address]:port", or a bare IPv6 address.
 parsed<endpoint_address> read_endpoint(std::string_view given, std::string_view text);
@@ -45,6 +44,30 @@ parsed<std::string> read_name(std::string_view given, std::string_view text, std
 
 // Seconds with an optional fraction: "10", "0.5". From 1 ms to 30 days; 0 where `zero_allowed`.
 parsed<duration> read_seconds(std::string_view given, std::string_view text, bool zero_allowed);
+
+// One word of an option that takes only these.
+template <typename Meaning>
+struct typed_word {
+  std::string_view text;
+  Meaning meaning;
+};
+
+// `choices` goes on from "write ".
+template <typename Meaning, std::size_t Count>
+parsed<Meaning> read_word(std::string_view given, std::string_view text,
+                          const typed_word<Meaning> (&words)[Count], std::string_view choices) {
+  for (const typed_word<Meaning>& word : words) {
+    if (word.text == text) return word.meaning;
+  }
+  return usage_error{std::string(given) + ": write " + std::string(choices)};
+}
+
+// debug, info, warning or error; Python's warn and critical, too, and case does not count.
+parsed<note_level> read_log_level(std::string_view given, std::string_view text);
+
+// 0 to 65535; `meaning` says what 0 means ("0 for a new one").
+parsed<std::uint16_t> read_port(std::string_view given, std::string_view text,
+                                std::string_view meaning);
 
 // Python's and torch's words: 1, true, t, yes, y; 0, false, f, no, n; case does not count.
 std::optional<bool> read_truth(std::string_view text);

@@ -1,6 +1,4 @@
-#include "launcher/cli/values.hpp"
-
-#include "rendezvous/core/messages/messages.hpp"
+#include "rendezvous/cli/values.hpp"
 
 #include <algorithm>
 #include <array>
@@ -47,7 +45,8 @@ parsed<std::uint32_t> read_count(std::string_view given, std::string_view text,
   return static_cast<std::uint32_t>(*number);
 }
 
-parsed<node_range> read_node_range(std::string_view given, std::string_view text) {
+parsed<node_range> read_node_range(std::string_view given, std::string_view text,
+                                   std::uint32_t max) {
   const std::size_t colon = text.find(':');
   const auto low = whole_number(text.substr(0, colon));
   const auto high = colon == std::string_view::npos ? low : whole_number(text.substr(colon + 1));
@@ -55,8 +54,8 @@ parsed<node_range> read_node_range(std::string_view given, std::string_view text
     return wrong(given, "write the number of nodes as N, or as MIN:MAX for an elastic run");
   }
   if (*low == 0) return wrong(given, "a run needs at least 1 node");
-  if (*high > nodes_limit) {
-    return wrong(given, "more than " + std::to_string(nodes_limit) + " nodes");
+  if (*high > max) {
+    return wrong(given, "more than " + std::to_string(max) + " nodes");
   }
   if (*low > *high) {
     return wrong(given, "the minimum " + std::to_string(*low) + " is above the maximum " +
@@ -97,7 +96,8 @@ parsed<endpoint_address> read_endpoint(std::string_view given, std::string_view 
   if (port) {
     const auto number = whole_number(*port);
     if (!number || *number > 65535) {
-      return wrong(given, "the port is a number from 1 to 65535 (29400 when it is left out)");
+      return wrong(given, "the port is a number from 1 to 65535 (" +
+                              std::to_string(default_endpoint_port) + " when it is left out)");
     }
     endpoint.port = static_cast<std::uint16_t>(*number);
   }
@@ -121,15 +121,29 @@ parsed<duration> read_seconds(std::string_view given, std::string_view text, boo
   double seconds = 0;
   const char* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, seconds);
-  constexpr double most = 30.0 * 24 * 60 * 60;
+  constexpr auto most = std::chrono::duration_cast<std::chrono::seconds>(timer_max).count();
   const bool read = !text.empty() && error == std::errc() && stopped == end;
   const bool is_zero = read && seconds == 0 && zero_allowed;
-  if (!read || !(is_zero || (seconds >= 0.001 && seconds <= most))) {
+  if (!read || !(is_zero || (seconds >= 0.001 && seconds <= static_cast<double>(most)))) {
     return wrong(given, std::string("write seconds from ") + (zero_allowed ? "0" : "0.001") +
-                            " to 2592000; fractions are fine");
+                            " to " + std::to_string(most) + "; fractions are fine");
   }
   // Whole milliseconds, so that two nodes that were given the same text have the same value.
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000 + 0.5));
+}
+
+parsed<note_level> read_log_level(std::string_view given, std::string_view text) {
+  static constexpr typed_word<note_level> words[] = {
+      {"debug", note_level::debug},  {"info", note_level::info},   {"warning", note_level::warning},
+      {"warn", note_level::warning}, {"error", note_level::error}, {"critical", note_level::error}};
+  return read_word(given, lower(text), words, "debug, info, warning or error");
+}
+
+parsed<std::uint16_t> read_port(std::string_view given, std::string_view text,
+                                std::string_view meaning) {
+  const auto number = whole_number(text);
+  if (number && *number <= 65535) return static_cast<std::uint16_t>(*number);
+  return wrong(given, "the port is a number from 1 to 65535, or " + std::string(meaning));
 }
 
 std::optional<bool> read_truth(std::string_view text) {

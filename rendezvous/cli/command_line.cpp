@@ -1,6 +1,5 @@
-#include "launcher/cli/command_line.hpp"
+#include "rendezvous/cli/command_line.hpp"
 
-#include <algorithm>
 #include <charconv>
 
 namespace ddprun {
@@ -8,14 +7,6 @@ namespace {
 
 std::string with_value(const std::string& name, const std::string& value) {
   return name + "=" + (value.empty() ? "''" : value);
-}
-
-// The line for an option that ddprun has no meaning for; nothing when `given` may pass.
-checked check_supported(const given_option& option) {
-  const option_spec& spec = *option.spec;
-  if (spec.unsupported.empty()) return {};
-  if (!spec.harmless.empty() && option.value == spec.harmless) return {};
-  return usage_error{option.given + " is not supported yet: " + std::string(spec.unsupported)};
 }
 
 // argparse's rule for what cannot be a value: it looks like an option and not like a number.
@@ -26,73 +17,83 @@ bool looks_like_option(const std::string& text) {
 
 class splitter {
  public:
-  splitter(const std::vector<std::string>& words, split_line& line) : words_(words), line_(line) {}
+  splitter(const command& of, const std::vector<std::string>& words, split_line& line)
+      : of_(of), words_(words), line_(line) {}
 
   checked run() {
     while (next_ < words_.size()) {
       const std::string& word = words_[next_++];
       checked wrong;
-      if (word == "--") {
-        take_script(next_);
-        return {};
-      }
+      if (word == "--") return take_script(next_);
       if (word.starts_with("--")) {
         wrong = take_long(word);
       } else if (word.size() > 1 && word[0] == '-') {
         wrong = take_letters(word);
       } else {
-        take_script(next_ - 1);
-        return {};
+        return take_script(next_ - 1);
       }
-      if (wrong) return wrong;
+      if (wrong || asks()) return wrong;
     }
     return {};
   }
 
+  // A question is answered whatever else is written, behind it or in the environment.
+  bool asks() const {
+    return !line_.options.empty() && line_.options.back().spec->kind == option_kind::question;
+  }
+
  private:
-  void take_script(std::size_t first) {
-    if (first >= words_.size()) return;
+  checked take_script(std::size_t first) {
+    if (first >= words_.size()) return {};
+    if (!of_.takes_script) {
+      return usage_error{"unexpected argument " + words_[first] + "; " + std::string(of_.program) +
+                         " --help lists all"};
+    }
     const auto begin = words_.begin() + static_cast<std::ptrdiff_t>(first);
     line_.program = *begin;
     line_.arguments.assign(begin + 1, words_.end());
+    return {};
   }
 
   checked take_long(const std::string& word) {
     const std::size_t equals = word.find('=');
     const std::string name = word.substr(0, equals);
-    const auto found = find_option(std::string_view(name).substr(2));
+    const auto found = find_option(of_, std::string_view(name).substr(2));
     if (!found) return found.error();
     given_option option{*found, {}, word};
-    if (option.spec->kind == option_kind::flag) {
+    if (option.spec->kind != option_kind::value) {
       if (equals != std::string::npos) return usage_error{word + ": " + name + " takes no value"};
     } else if (equals != std::string::npos) {
       option.value = word.substr(equals + 1);
     } else if (const checked wrong = take_value(name, option)) {
       return wrong;
     }
-    return add(std::move(option));
+    line_.options.push_back(std::move(option));
+    return {};
   }
 
   // "-m", "-r 3", "-r3", "-mr3".
   checked take_letters(const std::string& word) {
     for (std::size_t index = 1; index < word.size(); ++index) {
       const std::string name = std::string("-") + word[index];
-      const option_spec* const spec = find_letter(word[index]);
+      const option_spec* const spec = find_letter(of_, word[index]);
       if (spec == nullptr) {
         return usage_error{"unknown option " + name + (word == name ? "" : " in " + word) +
-                           "; long options start with two dashes, and ddprun --help lists all"};
+                           "; long options start with two dashes, and " + std::string(of_.program) +
+                           " --help lists all"};
       }
       given_option option{spec, {}, name};
-      const bool is_flag = spec->kind == option_kind::flag;
+      const bool is_flag = spec->kind != option_kind::value;
       if (!is_flag && index + 1 < word.size()) {
         option.value = word.substr(word[index + 1] == '=' ? index + 2 : index + 1);
         option.given = word;
-        return add(std::move(option));
+        line_.options.push_back(std::move(option));
+        return {};
       }
       if (!is_flag) {
         if (const checked wrong = take_value(name, option)) return wrong;
       }
-      if (const checked wrong = add(std::move(option))) return wrong;
+      line_.options.push_back(std::move(option));
     }
     return {};
   }
@@ -106,12 +107,7 @@ class splitter {
     return {};
   }
 
-  checked add(given_option option) {
-    checked wrong = check_supported(option);
-    line_.options.push_back(std::move(option));
-    return wrong;
-  }
-
+  const command& of_;
   const std::vector<std::string>& words_;
   split_line& line_;
   std::size_t next_ = 0;
@@ -129,20 +125,19 @@ checked read_environment_flag(const given_option& option, bool& on) {
   return {};
 }
 
-checked take_environment(const environment_map& environment, split_line& line) {
-  for (const option_spec& spec : option_table()) {
-    if (!spec.in_environment) continue;
-    const std::string name = environment_name(spec.name);
+checked take_environment(const command& of, const environment_map& environment, split_line& line) {
+  for (const option_spec* spec : of.options) {
+    if (!spec->in_environment || of.environment_prefix.empty()) continue;
+    const std::string name = environment_name(of, spec->name);
     const std::string* const value = find_variable(environment, name);
     if (value == nullptr) continue;
-    given_option option{&spec, *value, with_value(name, *value)};
-    if (spec.kind == option_kind::flag) {
+    given_option option{spec, *value, with_value(name, *value)};
+    if (spec->kind == option_kind::flag) {
       bool on = false;
       if (const checked wrong = read_environment_flag(option, on)) return wrong;
       if (!on) continue;
       option.value.clear();
     }
-    if (const checked wrong = check_supported(option)) return wrong;
     line.options.push_back(std::move(option));
   }
   return {};
@@ -150,19 +145,14 @@ checked take_environment(const environment_map& environment, split_line& line) {
 
 }  // namespace
 
-parsed<split_line> split_command_line(const std::vector<std::string>& command_line,
+parsed<split_line> split_command_line(const command& of, const std::vector<std::string>& words,
                                       const environment_map& environment) {
-  split_line line;
   split_line written;
-  if (const checked wrong = splitter(command_line, written).run()) return *wrong;
-  // --help and --version answer whatever the environment says.
-  const bool asks =
-      std::any_of(written.options.begin(), written.options.end(), [](const given_option& option) {
-        return option.spec->name == "help" || option.spec->name == "version";
-      });
-  if (!asks) {
-    if (const checked wrong = take_environment(environment, line)) return *wrong;
-  }
+  splitter split(of, words, written);
+  if (const checked wrong = split.run()) return *wrong;
+  if (split.asks()) return split_line{{written.options.back()}, {}, {}};
+  split_line line;
+  if (const checked wrong = take_environment(of, environment, line)) return *wrong;
   line.options.insert(line.options.end(), written.options.begin(), written.options.end());
   line.program = std::move(written.program);
   line.arguments = std::move(written.arguments);
