@@ -39,12 +39,18 @@ class reader {
     return value && !value->empty() ? parse(name, *value, low, high) : otherwise;
   }
 
+  // As on the wire and in the journal: hexadecimal. 0: there is none.
+  std::uint64_t instance(const char* name) const {
+    const auto value = lookup_(name);
+    return value && !value->empty() ? parse(name, *value, 0, any_number, 16) : 0;
+  }
+
  private:
   static std::uint64_t parse(const char* name, const std::string& value, std::uint64_t low,
-                             std::uint64_t high) {
+                             std::uint64_t high, int base = 10) {
     std::uint64_t number = 0;
     const char* const end = value.data() + value.size();
-    const auto [rest, failure] = std::from_chars(value.data(), end, number);
+    const auto [rest, failure] = std::from_chars(value.data(), end, number, base);
     const std::string what = std::string(name) + "='" + value + "'";
     if (failure == std::errc::invalid_argument || rest != end) {
       throw environment_error(what +
@@ -85,7 +91,7 @@ environment read_environment(const variable_lookup& lookup) {
   result.node_id = from.text_or("DDPRUN_NODE_ID", "");
   result.round =
       from.number_or("DDPRUN_ROUND", std::uint64_t{result.restart_count} + 1, 1, any_number);
-  result.instance = from.number_or("DDPRUN_INSTANCE", 0, 0, any_number);
+  result.instance = from.instance("DDPRUN_INSTANCE");
   return result;
 }
 

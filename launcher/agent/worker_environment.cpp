@@ -64,7 +64,7 @@ environment_map worker_environment(const launch_options& options, const worker_r
   set("TORCHELASTIC_ERROR_FILE", "");
 
   set("DDPRUN_RUN_ID", round.run_id);
-  set("DDPRUN_INSTANCE", number(round.instance));
+  set("DDPRUN_INSTANCE", to_hex(round.instance));
   set("DDPRUN_ROUND", number(round.round));
   set("DDPRUN_NODE_ID", round.node);
   set(std::string(session_variable), round.session);

@@ -3,13 +3,16 @@
 // Thread rule: one thread at a time. Memory: twice the limit at most.
 #pragma once
 
+#include "rendezvous/core/messages/messages.hpp"
+
 #include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace ddprun {
 
-inline constexpr std::size_t output_tail_bytes_max = 4096;
+// All that the record may carry.
+inline constexpr std::size_t output_tail_bytes_max = tail_bytes_max;
 
 class output_tail {
  public:

@@ -25,7 +25,4 @@ struct exit_status {
   std::string describe() const;
 };
 
-// "SIGKILL"; a number without a name is "signal 64".
-std::string signal_name(int signal);
-
 }  // namespace ddprun

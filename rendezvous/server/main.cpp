@@ -1,6 +1,6 @@
 // ddprun-rendezvous: a server and a command line.
+#include "rendezvous/base/signal_name.hpp"
 #include "rendezvous/base/version.hpp"
-#include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/journal/sqlite_journal.hpp"
 #include "rendezvous/journal/state_folder.hpp"
 #include "rendezvous/log/writer.hpp"
@@ -124,7 +124,7 @@ int serve(const daemon_options& options, writer& out) {
   boost::asio::signal_set signals(io, SIGINT, SIGTERM);
   signals.async_wait([&](const error_code& error, int number) {
     if (error) return;
-    spdlog::info("stopping on {}", core::signal_name(number));
+    spdlog::info("stopping on {}", signal_name(number));
     daemon.stop();
     io.stop();
   });

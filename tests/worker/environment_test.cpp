@@ -65,7 +65,7 @@ TEST_CASE("a worker knows its place from torchrun's variables", "[environment]")
 TEST_CASE("ddprun's own variables are used where they are set", "[environment]") {
   auto set = of_torchrun();
   set["DDPRUN_ROUND"] = "9";
-  set["DDPRUN_INSTANCE"] = "18446744073709551615";
+  set["DDPRUN_INSTANCE"] = "ffffffffffffffff";
   set["DDPRUN_NODE_ID"] = "node-a";
   const auto environment = read(set);
   CHECK(environment.round == 9);

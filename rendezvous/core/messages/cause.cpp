@@ -1,5 +1,7 @@
 #include "rendezvous/core/messages/cause.hpp"
 
+#include "rendezvous/base/signal_name.hpp"
+
 #include <algorithm>
 #include <csignal>
 #include <cstring>
@@ -91,12 +93,6 @@ bool is_end_by(const cause& value, int signal) {
 bool is_end_by_request(const cause& value) {
   return is_end_by(value, SIGTERM) || is_end_by(value, SIGINT) || is_end_by(value, SIGHUP) ||
          is_end_by(value, SIGQUIT);
-}
-
-std::string signal_name(int signal) {
-  const char* name = sigabbrev_np(signal);
-  if (name == nullptr) return "signal " + std::to_string(signal);
-  return std::string("SIG") + name;
 }
 
 std::string describe(const cause& value) {

@@ -63,9 +63,6 @@ std::string describe(const cause& value);
 // 128 + the signal of a drain or operator stop, else 1. Never 0.
 int exit_code_of(const cause& value);
 
-// "SIGKILL", or "signal 200" for one without a name.
-std::string signal_name(int signal);
-
 // Does the cause cost a restart of `--max-restarts`?
 bool is_charged_as_restart(cause_class kind);
 

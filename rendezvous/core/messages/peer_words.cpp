@@ -6,7 +6,6 @@
 namespace ddprun::core {
 namespace {
 
-constexpr int cause_code_max = 65536;
 constexpr std::string_view makes_no_sense = " makes no sense";
 
 std::string over(std::string_view name, std::uint64_t value, std::uint64_t most) {

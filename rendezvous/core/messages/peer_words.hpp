@@ -13,6 +13,9 @@
 
 namespace ddprun::core {
 
+// Of an exit status, a signal or an errno.
+inline constexpr int cause_code_max = 65536;
+
 // A hello's fixed part and settings, and what its state says in the light of these.
 std::string problem_of(const hello& greeting);
 

@@ -66,7 +66,7 @@ TEST_CASE("a worker gets every variable of torchrun and ours") {
       {"GLOO_ENABLE_STORE_V2_API", "1"},
       {"OMP_NUM_THREADS", "1"},
       {"DDPRUN_RUN_ID", "job7"},
-      {"DDPRUN_INSTANCE", "77"},
+      {"DDPRUN_INSTANCE", "4d"},
       {"DDPRUN_ROUND", "4"},
       {"DDPRUN_NODE_ID", "node-b"},
       {"DDPRUN_SESSION", "00ab"},
