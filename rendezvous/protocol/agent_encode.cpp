@@ -1,7 +1,7 @@
 // The encoding half of agent.hpp; agent.cpp decodes.
 #include "rendezvous/base/utf8.hpp"
-#include "rendezvous/core/messages/settings_table.hpp"
 #include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/agent_fields.hpp"
 #include "rendezvous/protocol/json_writer.hpp"
 
 #include <algorithm>
@@ -54,232 +54,125 @@ std::string plain(std::string_view value, std::size_t bytes_max) {
   return std::string(first_of(text, bytes_max));
 }
 
-std::string name_of(std::string_view value) {
-  return plain(value, name_bytes_max);
-}
-std::string sentence_of(std::string_view value) {
-  return plain(value, text_bytes_max);
-}
+// Writes one object; agent_fields.hpp has what its verbs mean. Ranges are for readers.
+class field_writer {
+ public:
+  field_writer(std::string& line, tails room) : line_(line), object_(line), room_(room) {}
 
-void write_texts(std::string& line, json_writer& object, std::string_view field,
-                 const std::vector<std::string>& values) {
-  if (values.empty()) return;
-  object.name(field);
-  line += '[';
-  for (std::size_t index = 0; index < std::min(values.size(), nccl_ids_max); ++index) {
-    if (index != 0) line += ',';
-    append_json_string(line, name_of(values[index]));
-  }
-  line += ']';
-}
+  void type(std::string_view name) { object_.text("type", name); }
 
-void write(std::string& line, const cause& value, bool with_tail) {
-  json_writer object(line);
-  object.number("round", value.round);
-  object.number("slot", value.slot);
-  object.text_if_any("node", name_of(value.node));
-  object.text("kind", to_string(value.kind));
-  if (value.rank) object.number("rank", *value.rank);
-  if (value.local_rank) object.number("local_rank", *value.local_rank);
-  object.number_if_not("process", value.process, 0);
-  object.number_if_not("code", value.code, 0);
-  object.flag_if("by_our_stop", value.by_our_stop);
-  object.number_if_not("age_us", to_micros(std::clamp(value.age, duration::zero(), age_max)), 0);
-  object.text_if_any("text", sentence_of(value.text));
-  if (!with_tail) return;
-  const std::string tail = to_valid_utf8(value.tail);
-  object.text_if_any("tail", last_of(tail, tail_bytes_max));
-}
+  void number(std::string_view name, std::integral auto value, std::int64_t, std::uint64_t,
+              presence wanted = presence::if_any) {
+    if (value != 0 || wanted != presence::if_any) object_.number(name, value);
+  }
+  void count(std::string_view name, std::uint64_t value, presence wanted = presence::if_any) {
+    number(name, value, 0, count_max, wanted);
+  }
+  void count_or(std::string_view name, std::uint64_t value, std::uint64_t otherwise) {
+    if (value != otherwise) object_.number(name, value);
+  }
+  void u32(std::string_view name, std::uint32_t value, presence wanted = presence::if_any) {
+    number(name, value, 0, u32_max, wanted);
+  }
+  void u32(std::string_view name, const std::optional<std::uint32_t>& value) {
+    if (value) object_.number(name, *value);
+  }
+  void port(std::string_view name, std::uint16_t value) { count(name, value); }
 
-void write(std::string& line, const assignment& value) {
-  json_writer object(line);
-  object.number("slot", value.slot);
-  object.number("group_world_size", value.group_world_size);
-  object.number("rank_first", value.rank_first);
-  object.number("world_size", value.world_size);
-  if (value.in_role) {
-    object.name("in_role");
-    json_writer ranks(line);
-    ranks.number("rank_first", value.in_role->rank_first);
-    ranks.number("world_size", value.in_role->world_size);
+  void timer(std::string_view name, duration value, duration = {},
+             presence wanted = presence::if_any) {
+    number(name, to_micros(value), 0, count_max, wanted);
   }
-  object.text_if_any("master_address", name_of(value.master_address));
-  object.number_if_not("master_port", value.master_port, 0);
-  object.number_if_not("tether_port", value.tether_port, 0);
-  object.text_if_any("leader_node", name_of(value.leader_node));
-  write_texts(line, object, "nccl_ids", value.nccl_ids);
-}
+  void age(std::string_view name, duration value, duration max) {
+    timer(name, std::clamp(value, duration::zero(), max));
+  }
 
-void write(std::string& line, const timers& value) {
-  json_writer object(line);
-  for (const timer_row& row : timer_table)
-    object.number(std::string(row.name) + "_us", to_micros(value.*row.field));
-}
+  void flag(std::string_view name, bool value) {
+    if (value) object_.flag(name);
+  }
+  void hexadecimal(std::string_view name, std::uint64_t value, presence wanted = presence::if_any) {
+    if (value != 0 || wanted != presence::if_any) object_.text(name, to_hex(value));
+  }
+  void session(std::string_view name, session_id value) { object_.text(name, to_string(value)); }
+  template <typename Enum>
+  void word(std::string_view name, Enum value, Enum, std::string_view,
+            presence = presence::always) {
+    object_.text(name, to_string(value));
+  }
 
-struct setting_writer {
-  json_writer& object;
-  const run_settings& value;
-
-  void operator()(const range_row& row) const {
-    object.number(row.min_name, value.*row.min_field);
-    object.number(row.max_name, value.*row.max_field);
+  void label(std::string_view name, std::string_view value, presence wanted = presence::if_any) {
+    text(name, value, name_bytes_max, wanted);
   }
-  void operator()(const count_row& row) const { object.number(row.wire_name, value.*row.field); }
-  template <typename Word>
-  void operator()(const word_row<Word>& row) const {
-    object.text(row.wire_name, to_string(value.*row.field));
+  void label_or(std::string_view name, std::string_view value, std::string_view otherwise) {
+    if (value != otherwise) label(name, value, presence::always);
   }
-};
-
-void write(std::string& line, const run_settings& value) {
-  json_writer object(line);
-  for_each_setting(setting_writer{object, value});
-  object.name("timing");
-  write(line, value.timing);
-}
-
-void write_fields(std::string& line, json_writer& object, const status& value, tails room) {
-  object.number_if_not("seq", value.seq, 0);
-  if (value.instance != 0) object.text("instance", to_hex(value.instance));
-  object.number_if_not("round", value.round, 0);
-  object.number_if_not("round_told", value.round_told, value.round);
-  object.number_if_not("desired_seq", value.desired_seq, 0);
-  object.text("phase", to_string(value.phase));
-  if (value.place) {
-    object.name("place");
-    write(line, *value.place);
+  void sentence(std::string_view name, std::string_view value, presence wanted = presence::if_any) {
+    text(name, value, text_bytes_max, wanted);
   }
-  object.number_if_not("service_port", value.service_port, 0);
-  object.number_if_not("master_port", value.master_port, 0);
-  write_texts(line, object, "nccl_ids", value.nccl_ids);
-  object.number_if_not("restarts_used", value.restarts_used, 0);
-  object.number_if_not("unkillable", value.unkillable, 0);
-  object.flag_if("succeeded", value.succeeded);
-  object.flag_if("draining", value.draining);
-  object.number_if_not("signal", value.signal, 0);
-  if (value.causes.empty()) return;
-  object.name("causes");
-  line += '[';
-  for (std::size_t index = 0; index < std::min(value.causes.size(), causes_max); ++index) {
-    if (index != 0) line += ',';
-    write(line, value.causes[index],
-          room == tails::all || (room == tails::first_only && index == 0));
+  void tail(std::string_view name, std::string_view value, std::size_t bytes_max) {
+    if (room_ == tails::none || value.empty()) return;
+    object_.text(name, last_of(to_valid_utf8(value), bytes_max));
   }
-  line += ']';
-}
-
-struct line_of {
-  std::string& line;
-  tails room = tails::all;
-
-  void operator()(const hello& value) const {
-    json_writer object(line);
-    object.text("type", "hello");
-    object.number("protocol", value.protocol);
-    object.text_if_any("version", name_of(value.version));
-    object.text_if_any("token", name_of(value.token));
-    object.text("run_id", name_of(value.run_id));
-    object.text("session", to_string(value.session));
-    object.text_if_any("node", name_of(value.node));
-    object.flag_if("node_is_explicit", value.node_is_explicit);
-    object.text_if_any("host", name_of(value.host));
-    object.number("worker_count", value.worker_count);
-    if (value.node_rank) object.number("node_rank", *value.node_rank);
-    if (value.role != hello().role) object.text("role", name_of(value.role));
-    object.text_if_any("address", name_of(value.address));
-    object.text_if_any("own_address", name_of(value.own_address));
-    object.flag_if("hosts_daemon", value.hosts_daemon);
-    object.name("settings");
-    write(line, value.settings);
-    object.name("state");
-    json_writer state(line);
-    write_fields(line, state, value.state, room);
-  }
-  void operator()(const status& value) const {
-    json_writer object(line);
-    object.text("type", "status");
-    write_fields(line, object, value, room);
-  }
-  void operator()(const goodbye& value) const {
-    json_writer object(line);
-    object.text("type", "goodbye");
-    object.text("session", to_string(value.session));
-  }
-  void operator()(const guardian_word& value) const {
-    json_writer object(line);
-    object.text("type", "guardian_word");
-    object.text("run_id", name_of(value.run_id));
-    object.text("session", to_string(value.session));
-  }
-  void operator()(const tether_hello& value) const {
-    json_writer object(line);
-    object.text("type", "tether_hello");
-    object.text("instance", to_hex(value.instance));
-    object.number("round", value.round);
-    object.text("session", to_string(value.session));
-    object.number("slot", value.slot);
-  }
-  void operator()(const tether_beat& value) const {
-    json_writer object(line);
-    object.text("type", "tether_beat");
-    object.number("seq", value.seq);
-    object.flag_if("succeeded", value.succeeded);
-  }
-  void operator()(const welcome& value) const {
-    json_writer object(line);
-    object.text("type", "welcome");
-    object.number_if_not("epoch", value.epoch, 0);
-    object.text_if_any("version", name_of(value.version));
-    object.name("timing");
-    write(line, value.timing);
-  }
-  void operator()(const answer& value) const {
-    json_writer object(line);
-    object.text("type", "answer");
-    object.number("seq", value.seq);
-  }
-  void operator()(const desired& value) const {
-    json_writer object(line);
-    object.text("type", "desired");
-    object.number_if_not("epoch", value.epoch, 0);
-    if (value.instance != 0) object.text("instance", to_hex(value.instance));
-    object.number_if_not("round", value.round, 0);
-    object.number_if_not("seq", value.seq, 0);
-    object.text("phase", to_string(value.phase));
-    object.number_if_not("restarts_used", value.restarts_used, 0);
-    object.number_if_not("world_size", value.world_size, 0);
-    object.number_if_not("group_world_size", value.group_world_size, 0);
-    object.text_if_any("master_address", name_of(value.master_address));
-    if (value.place) {
-      object.name("place");
-      write(line, *value.place);
+  void labels(std::string_view name, const std::vector<std::string>& values,
+              std::size_t count_limit) {
+    if (values.empty()) return;
+    object_.name(name);
+    line_ += '[';
+    for (std::size_t index = 0; index < std::min(values.size(), count_limit); ++index) {
+      if (index != 0) line_ += ',';
+      append_json_string(line_, plain(values[index], name_bytes_max));
     }
-    object.number_if_not("grace_us", to_micros(value.grace), 0);
-    object.number_if_not("exit_code", value.exit_code, 0);
-    if (value.first_cause) {
-      object.name("first_cause");
-      write(line, *value.first_cause, room != tails::none);
+    line_ += ']';
+  }
+
+  template <typename Value>
+  void object(std::string_view name, const Value& value) {
+    object_.name(name);
+    field_writer inner(line_, room_);
+    fields_of(inner, value);
+  }
+  template <typename Value>
+  void object(std::string_view name, const std::optional<Value>& value) {
+    if (value) object(name, *value);
+  }
+  template <typename Value>
+  void list(std::string_view name, const std::vector<Value>& values, std::size_t count_limit) {
+    if (values.empty()) return;
+    object_.name(name);
+    line_ += '[';
+    for (std::size_t index = 0; index < std::min(values.size(), count_limit); ++index) {
+      if (index != 0) line_ += ',';
+      field_writer inner(line_, index == 0 || room_ == tails::all ? room_ : tails::none);
+      fields_of(inner, values[index]);
     }
-    object.text_if_any("text", sentence_of(value.text));
+    line_ += ']';
   }
-  void operator()(const refused& value) const {
-    json_writer object(line);
-    object.text("type", "refused");
-    object.number("exit_code", value.exit_code);
-    object.text("text", sentence_of(value.text));
+
+  void check(std::string_view, bool, std::string_view, std::string_view = {}) {}
+  void check_version(const hello&) {}
+
+ private:
+  void text(std::string_view name, std::string_view value, std::size_t bytes_max, presence wanted) {
+    if (value.empty() && wanted == presence::if_any) return;
+    object_.text(name, plain(value, bytes_max));
   }
-  void operator()(const tether_answer& value) const {
-    json_writer object(line);
-    object.text("type", "tether_answer");
-    object.number("seq", value.seq);
-  }
+
+  std::string& line_;
+  json_writer object_;
+  tails room_;
 };
 
 std::string encode_any(const auto& message, std::size_t bytes_wanted = line_bytes_max) {
   std::string line;
   for (const tails room : {tails::all, tails::first_only, tails::none}) {
     line.clear();
-    std::visit(line_of{line, room}, message);
+    std::visit(
+        [&]<typename Message>(const Message& value) {
+          field_writer object(line, room);
+          object.type(type_name<Message>);
+          fields_of(object, value);
+        },
+        message);
     line += '\n';
     if (line.size() <= bytes_wanted) break;
   }

@@ -1,4 +1,5 @@
 // Reads typed fields, with their limits, out of one JSON object; the decoding half of agent.hpp.
+// agent_fields.hpp has what its verbs mean.
 //
 // After the first mistake all reads are harmless, so that a message is read straight down and
 // judged once, by its verdict.
@@ -8,13 +9,13 @@
 #pragma once
 
 #include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/agent_fields.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <concepts>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,13 +54,30 @@ class fields {
     return field == object_.end() ? nullptr : &*field;
   }
 
-  void require(std::string_view name) {
-    if (good() && find(name) == nullptr) fail(errc::malformed_message, name, "is missing");
+  const json* find(std::string_view name, presence wanted) {
+    const json* const field = find(name);
+    if (field == nullptr && wanted == presence::required && good()) {
+      fail(errc::malformed_message, name, "is missing");
+    }
+    return field;
+  }
+
+  void check(std::string_view name, bool holds, std::string_view problem,
+             std::string_view with = {}) {
+    if (!holds) fail(errc::malformed_message, name, std::string(problem) + std::string(with));
+  }
+  void check_version(const hello& greeting) {
+    if (!good() || greeting.protocol == agent_protocol_version) return;
+    fail(errc::version_mismatch, "protocol",
+         "version " + std::to_string(greeting.protocol) + " of ddprun " + greeting.version +
+             ", this side speaks " + std::to_string(agent_protocol_version) +
+             "; use the same version of ddprun on every node");
   }
 
   template <std::integral Number>
-  void number(std::string_view name, Number& value, std::int64_t min, std::uint64_t max) {
-    const json* field = find(name);
+  void number(std::string_view name, Number& value, std::int64_t min, std::uint64_t max,
+              presence wanted = presence::if_any) {
+    const json* field = find(name, wanted);
     if (field == nullptr) return;
     if (!field->is_number_integer()) {
       return fail(errc::malformed_message, name, "is no integer");
@@ -75,23 +93,27 @@ class fields {
     }
     value = field->get<Number>();
   }
-  void count(std::string_view name, std::uint64_t& value) { number(name, value, 0, count_max); }
-  void u32(std::string_view name, std::uint32_t& value) {
-    number(name, value, 0, std::numeric_limits<std::uint32_t>::max());
+  void count(std::string_view name, std::uint64_t& value, presence wanted = presence::if_any) {
+    number(name, value, 0, count_max, wanted);
+  }
+  void count_or(std::string_view name, std::uint64_t& value, std::uint64_t otherwise) {
+    value = otherwise;
+    count(name, value);
+  }
+  void u32(std::string_view name, std::uint32_t& value, presence wanted = presence::if_any) {
+    number(name, value, 0, u32_max, wanted);
   }
   void u32(std::string_view name, std::optional<std::uint32_t>& value) {
     if (find(name) != nullptr) u32(name, value.emplace());
   }
   void port(std::string_view name, std::uint16_t& value) { number(name, value, 0, 65535); }
 
-  void time(std::string_view name, duration& value, duration max, duration min = {}) {
-    std::int64_t count = to_micros(value);
-    if (find(name) == nullptr) return;
-    number(name, count, to_micros(min), static_cast<std::uint64_t>(to_micros(max)));
-    value = std::chrono::microseconds(count);
+  void timer(std::string_view name, duration& value, duration min = {},
+             presence wanted = presence::if_any) {
+    span(name, value, min, timer_max, wanted);
   }
-  void timer(std::string_view name, duration& value, duration min = {}) {
-    time(name, value, timer_max, min);
+  void age(std::string_view name, duration& value, duration max) {
+    span(name, value, {}, max, presence::if_any);
   }
 
   void flag(std::string_view name, bool& value) {
@@ -101,8 +123,18 @@ class fields {
     value = field->get<bool>();
   }
 
-  void text(std::string_view name, std::string& value, std::size_t bytes_max) {
-    const json* field = find(name);
+  void label(std::string_view name, std::string& value, presence wanted = presence::if_any) {
+    text(name, value, name_bytes_max, wanted);
+  }
+  void label_or(std::string_view name, std::string& value, std::string_view) { label(name, value); }
+  void sentence(std::string_view name, std::string& value, presence wanted = presence::if_any) {
+    text(name, value, text_bytes_max, wanted);
+  }
+  void tail(std::string_view name, std::string& value, std::size_t bytes_max) {
+    text(name, value, bytes_max, presence::if_any);
+  }
+  void text(std::string_view name, std::string& value, std::size_t bytes_max, presence wanted) {
+    const json* field = find(name, wanted);
     if (field == nullptr) return;
     if (!field->is_string()) return fail(errc::malformed_message, name, "is no string");
     const auto& found = field->get_ref<const std::string&>();
@@ -113,9 +145,8 @@ class fields {
     }
     value = found;
   }
-  void label(std::string_view name, std::string& value) { text(name, value, name_bytes_max); }
 
-  void texts(std::string_view name, std::vector<std::string>& values, std::size_t count_limit) {
+  void labels(std::string_view name, std::vector<std::string>& values, std::size_t count_limit) {
     const json* list = list_of(name, count_limit);
     if (list == nullptr) return;
     for (const json& item : *list) {
@@ -125,6 +156,29 @@ class fields {
                         std::to_string(name_bytes_max) + " bytes");
       }
       values.push_back(item.get<std::string>());
+    }
+  }
+
+  template <typename Value>
+  void object(std::string_view name, Value& value) {
+    const json* field = find(name);
+    if (field == nullptr) return;
+    fields inner(*field, path(name), found_);
+    fields_of(inner, value);
+  }
+  template <typename Value>
+  void object(std::string_view name, std::optional<Value>& value) {
+    if (find(name) != nullptr) object(name, value.emplace());
+  }
+
+  template <typename Value>
+  void list(std::string_view name, std::vector<Value>& values, std::size_t count_limit) {
+    const json* items = list_of(name, count_limit);
+    if (items == nullptr) return;
+    for (const json& item : *items) {
+      const std::string index = std::to_string(values.size());
+      fields inner(item, path(std::string(name) + "[" + index + "]"), found_);
+      fields_of(inner, values.emplace_back());
     }
   }
 
@@ -144,9 +198,10 @@ class fields {
     return field;
   }
 
-  void hexadecimal(std::string_view name, std::uint64_t& value) {
+  void hexadecimal(std::string_view name, std::uint64_t& value,
+                   presence wanted = presence::if_any) {
     std::string digits;
-    text(name, digits, 16);
+    text(name, digits, 16, wanted);
     if (find(name) == nullptr) return;
     if (digits.empty() || !parse_hex(digits, value)) {
       fail(errc::malformed_message, name, "is no string of 1 to 16 hexadecimal digits");
@@ -155,8 +210,7 @@ class fields {
 
   void session(std::string_view name, session_id& value) {
     std::string digits;
-    require(name);
-    text(name, digits, name_bytes_max);
+    label(name, digits, presence::required);
     if (!good()) return;
     if (digits.size() != 32 || !parse_hex(std::string_view(digits).substr(0, 16), value.high) ||
         !parse_hex(std::string_view(digits).substr(16), value.low) || !value) {
@@ -166,9 +220,10 @@ class fields {
 
   // One of the words of an enumeration whose last value is `last`.
   template <typename Enum>
-  void word(std::string_view name, Enum& value, Enum last, std::string_view what) {
+  void word(std::string_view name, Enum& value, Enum last, std::string_view what,
+            presence wanted = presence::always) {
     std::string found;
-    text(name, found, name_bytes_max);
+    label(name, found, wanted);
     if (find(name) == nullptr) return;
     for (int index = 0; index <= static_cast<int>(last); ++index) {
       if (to_string(static_cast<Enum>(index)) == found) {
@@ -185,9 +240,15 @@ class fields {
     if (name.empty()) return where_;
     return where_ + "." + std::string(name);
   }
-  verdict& found() { return found_; }
 
  private:
+  void span(std::string_view name, duration& value, duration min, duration max, presence wanted) {
+    if (find(name, wanted) == nullptr) return;
+    std::int64_t count = to_micros(value);
+    number(name, count, to_micros(min), static_cast<std::uint64_t>(to_micros(max)));
+    value = std::chrono::microseconds(count);
+  }
+
   static bool parse_hex(std::string_view digits, std::uint64_t& value) {
     std::uint64_t parsed = 0;
     for (const char digit : digits) {

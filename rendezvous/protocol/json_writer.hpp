@@ -1,7 +1,6 @@
 // A JSON writer appends one object's fields to a line, in the order in which they are given.
 //
-// It exists so that encoding needs no document in memory: a line is one string that grows. Values
-// that equal a field's default are left out with `if_not`.
+// It exists so that encoding needs no document in memory: a line is one string that grows.
 //
 // Thread rule: one thread. Ownership: the line must outlive the writer.
 #pragma once
@@ -37,20 +36,14 @@ class json_writer {
     name(field);
     line_ += std::to_string(value);
   }
-  void number_if_not(std::string_view field, std::integral auto value, decltype(value) absent) {
-    if (value != absent) number(field, value);
-  }
-  void flag_if(std::string_view field, bool value) {
-    if (!value) return;
+  // true: what is false is left out.
+  void flag(std::string_view field) {
     name(field);
     line_ += "true";
   }
   void text(std::string_view field, std::string_view value) {
     name(field);
     append_json_string(line_, value);
-  }
-  void text_if_any(std::string_view field, std::string_view value) {
-    if (!value.empty()) text(field, value);
   }
 
  private:
