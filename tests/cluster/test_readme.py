@@ -20,6 +20,16 @@ def test_every_option_it_names_is_known():
         assert option in known, option
 
 
+def test_every_timer_is_in_the_protocol():
+    text = subprocess.run([BIN / "ddprun", "--help"], capture_output=True, text=True,
+                          check=True).stdout
+    timers = re.findall(r"^  ([a-z_]+)=[\d.]+ ", text, re.M)
+    assert len(timers) > 10
+    protocol = (ROOT / "rendezvous" / "PROTOCOL.md").read_text()
+    for timer in timers:
+        assert f"`{timer}_us`" in protocol, timer
+
+
 def test_every_file_it_names_exists():
     named = set(re.findall(r"\]\(([^)#]+)\)", README)) | {"examples/demo", "tests/run",
                                                           "tests/setup", "tests/benchmark/run"}

@@ -3,6 +3,26 @@
 namespace ddprun {
 namespace {
 
+// A field without a row does not compile.
+static_assert(timer_table.size() * sizeof(duration) == sizeof(timers));
+
+template <typename Row>
+constexpr std::size_t fields_of = std::same_as<Row, range_row> ? 2 : 1;
+
+constexpr std::size_t fields_with_rows() {
+  std::size_t count = 0;
+  for_each_setting([&]<typename Row>(const Row&) { count += fields_of<Row>; });
+  return count;
+}
+
+constexpr std::size_t fields_named() {
+  const run_settings settings;
+  const auto& [nodes_min, nodes_max, spares, restarts, losses, store, on_join, timing] = settings;
+  const auto named = std::tie(nodes_min, nodes_max, spares, restarts, losses, store, on_join);
+  return timing == timers() ? std::tuple_size_v<decltype(named)> : 0;
+}
+static_assert(fields_with_rows() == fields_named());
+
 std::string is_longer(std::string_view name, duration value, std::string_view other_name,
                       duration other) {
   return std::string(name) + " " + to_text(value) + " is longer than " + std::string(other_name) +
