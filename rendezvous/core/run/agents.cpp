@@ -75,7 +75,7 @@ void run::state::attach(node& who, const agent_joined& event) {
   by_connection[event.connection] = &who;
   who.heard = now;
   who.heard_step = steps;
-  who.away = false;
+  if (who.seat != nullptr) seats.set_away(*who.seat, false);
   raise_seq(who.state.desired_seq);
   if (who.state.instance == instance && instance != 0) raise_restarts_used(who);
   watch_over(who);
@@ -90,7 +90,7 @@ void run::state::detach(node& who, bool disconnect) {
   who.connection = 0;
   who.heard = now;
   // What it said is of use only in the round that it has a place in, and is said again.
-  if (!who.slot) who.state.causes.clear();
+  if (who.seat == nullptr) who.state.causes.clear();
   recount(who);
   watch_over(who);
 }
@@ -98,10 +98,10 @@ void run::state::detach(node& who, bool disconnect) {
 // Connections that come and go leave a node each for a while. Half of them go at once, the longest
 // away first: the cost of looking is then that of their coming. One that returns joins anew.
 void run::state::forget_excess() {
-  if (nodes.size() <= by_connection.size() + members.size() + absent_nodes_max) return;
+  if (nodes.size() <= by_connection.size() + seats.size() + absent_nodes_max) return;
   std::vector<std::pair<time_point, std::uint64_t>> absent;
   for (const auto& [order, who] : nodes) {
-    if (who->connection == 0 && !who->slot) absent.emplace_back(who->heard, order);
+    if (who->connection == 0 && who->seat == nullptr) absent.emplace_back(who->heard, order);
   }
   std::sort(absent.begin(), absent.end());
   note(note_level::warning,
@@ -115,7 +115,7 @@ void run::state::forget_excess() {
 }
 
 void run::state::forget(node& who) {
-  DDPRUN_ASSERT(!who.slot);
+  DDPRUN_ASSERT(who.seat == nullptr);
   detach(who, true);
   recount(who);
   watch.erase({who.watch_at, who.order});
@@ -224,7 +224,7 @@ bool run::state::is_candidate(const node& who) const {
 bool run::state::is_answered(const node& who) const {
   const bool may_live = may_have_workers(who.state);
   if (who.stands == standing::claimant && may_live && is_outdated_claim(who)) return false;
-  return !who.deaf && !(who.stands == standing::fenced && may_live);
+  return !who.is_unanswered() && !(who.stands == standing::fenced && may_live);
 }
 
 // Keeps the count of candidates of its group.
@@ -293,9 +293,9 @@ void run::state::recognise(node& who) {
   } else if (who.stands == standing::fenced ||
              (said.instance != instance && knows_of_round(said))) {
     fence(who);
-  } else if (who.slot) {
-    if (who.deaf && shows_stop(who, said)) who.deaf = false;
-    if (who.unreachable && !who.deaf) mark_reachable(who);
+  } else if (who.seat != nullptr) {
+    if (shows_stop(who, said)) seats.set_unanswered(*who.seat, false);
+    if (!who.is_unanswered()) mark_reached(*who.seat);
     recount(who);
     if (who.wanted) want(who, who.wanted);
     on_member_status(who, said);

@@ -34,7 +34,8 @@ bool run::state::is_drain(const node& member, const cause& one) {
 std::optional<cause> run::state::settled_cause() const {
   first_cause settled = causes.without_reports();
   bool is_drained = false;
-  for (const node* const member : members) {
+  for (const seat& place : seats) {
+    const node* const member = place.holder();
     if (member == nullptr) continue;
     for (cause one : member->state.causes) {
       if (one.round != round) continue;

@@ -119,7 +119,8 @@ void run::state::claim(node& who) {
 bool run::state::outdates_found_round(const node& who) const {
   const status& said = who.state;
   if (!is_found || operator_stop || windows_reopened >= windows_reopened_max) return false;
-  if (said.instance != instance || who.slot || who.stands == standing::fenced) return false;
+  if (said.instance != instance || who.seat != nullptr || who.stands == standing::fenced)
+    return false;
   if (said.round > round) return true;
   // A node that was fenced here was told of the floor; where only the record says that there was a
   // round, whoever was told of one has seen it.
@@ -128,11 +129,10 @@ bool run::state::outdates_found_round(const node& who) const {
 
 // Whatever was begun here: nobody has been placed yet.
 void run::state::give_way() {
-  node* const leader = phase == run_phase::preparing ? members.front() : nullptr;
+  node* const leader = phase == run_phase::preparing ? &seats.leader() : nullptr;
   enter(run_phase::gathering);
   leave_round();
   causes.clear();
-  start_deadline.reset();
   settle_wanted = stop_uncharged = holds_for_words = is_found = has_placed = false;
   settings.reset();
   groups.remove_if([](const settings_group& group) { return group.nodes == 0; });
@@ -149,8 +149,6 @@ void run::state::claim_anew(node& who) {
   for (const auto& [order, other] : nodes) {
     if (other->stands != standing::here || other->state.instance != found) continue;
     other->stands = standing::claimant;
-    other->phase = member_phase::joined;
-    other->succeeded = false;
     remember_claim(*other);
     recount(*other);
   }

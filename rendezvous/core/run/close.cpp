@@ -81,10 +81,10 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
        "run " + options.run_id + " is closed with exit code " + std::to_string(exit_code) + ": " +
            text);
   closed_instance record;
-  for (const node* const member : members) {
-    if (member != nullptr && member->connection == 0 && !member->dead) {
-      record.absent.insert(member->greeting.session);
-    }
+  for (const seat& one : seats) {
+    if (one.holder() == nullptr || one.fate() == fate::dead) continue;
+    const node& member = *one.holder();
+    if (member.connection == 0) record.absent.insert(member.greeting.session);
   }
   leave_round();
   last_cause = why;
@@ -105,7 +105,6 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   value.text = record.text;
   const message_pointer message = finished(std::move(value));
   enter(run_phase::closed);
-  start_deadline.reset();
   settle_wanted = stop_uncharged = false;
   std::vector<node*> away;
   for (const auto& [order, who] : nodes) {
@@ -163,14 +162,14 @@ void run::state::drain(node& who) {
   const bool is_new = !std::exchange(who.drain_seen, true);
   if (phase == run_phase::stopping || phase == run_phase::settling) {
     // Judged when the next round is chosen: perhaps all are asked to leave.
-    if (is_new && who.slot) remember_loss();
+    if (is_new && who.seat != nullptr) remember_loss();
     return;
   }
-  const bool works = who.slot && who.phase != member_phase::succeeded;
+  const bool works = who.seat != nullptr && who.seat->phase() != member_phase::succeeded;
   if (works) {
     cause why;
     why.round = round;
-    why.slot = *who.slot;
+    why.slot = who.seat->slot();
     why.node = who.label();
     why.kind = cause_class::drain;
     why.code = who.state.signal;
@@ -181,8 +180,9 @@ void run::state::drain(node& who) {
     return;
   }
   // A leader whose workers are done serves the store until the others are done too.
-  if (who.slot == 0U) return;
-  const bool goes_on_without = who.slot || phase != run_phase::gathering || candidates_here() != 0;
+  if (who.leads()) return;
+  const bool goes_on_without =
+      who.seat != nullptr || phase != run_phase::gathering || candidates_here() != 0;
   if (instance == 0 || is_recovering()) {
     release(who, candidates_here() != 0 ? 0 : code_of_drain(who.state));
   } else if (goes_on_without) {

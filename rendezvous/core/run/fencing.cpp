@@ -34,10 +34,10 @@ void run::state::lose(node& who, bool proof, const std::string& how) {
   const bool was_waiting = is_fit(who);
   const bool had_spoken = who.heard_step > stop_step;
   const bool was_leaving = who.stands != standing::here;
-  if (!who.slot) remember_lost(who, proof);
+  if (who.seat == nullptr) remember_lost(who, proof);
   detach(who, true);
   who.heard = last_word;
-  if (!who.slot) {
+  if (who.seat == nullptr) {
     if (!proof && was_waiting) note(note_level::info, who.label() + " is gone: " + how);
     const bool may_bring_others = was_waiting && phase == run_phase::settling;
     forget(who);
@@ -46,14 +46,15 @@ void run::state::lose(node& who, bool proof, const std::string& how) {
   }
   // It stays only for its place in the round, and is watched again when it comes back.
   watch.erase({who.watch_at, who.order});
-  who.away = true;
-  who.dead = who.dead || proof;
-  const bool had_succeeded = who.phase == member_phase::succeeded;
+  seat& place = *who.seat;
+  seats.set_away(place, true);
+  const bool had_succeeded = place.phase() == member_phase::succeeded;
+  if (proof && phase != run_phase::stopping) seats.mark_dead(place);
   if (had_succeeded && phase != run_phase::stopping) return;
 
   cause why;
   why.round = round;
-  why.slot = *who.slot;
+  why.slot = place.slot();
   why.node = who.label();
   why.kind = cause_class::node_lost;
   // After the loop was late the last word is counted from a moment that may still be to come.
@@ -61,12 +62,13 @@ void run::state::lose(node& who, bool proof, const std::string& how) {
   why.text = how;
   if (phase == run_phase::stopping) {
     if (proof) {
-      acknowledge(who);
-      mark_down(who);
+      acknowledge(place);
+      mark_ended(place);
+      seats.mark_dead(place);
     } else if (had_succeeded) {
-      mark_down(who);
-    } else if (!who.down) {
-      mark_unreachable(who);
+      mark_ended(place);
+    } else {
+      mark_unreachable(place);
     }
     // One that has spoken since the stop outlived what the stop was for.
     if (!had_spoken && !had_succeeded && !who.state.draining) causes.add(why, now);
@@ -75,46 +77,33 @@ void run::state::lose(node& who, bool proof, const std::string& how) {
   }
   if (!who.state.draining) causes.add(why, now);
   remember_loss();
-  who.phase = member_phase::lost;
+  seats.fall(place, member_phase::lost);
   const std::string text = causes.get() ? describe(*causes.get()) : who.label() + " left";
   end_round(causes.get() ? &*causes.get() : nullptr, timing().stop_grace, text);
-  if (proof) acknowledge(who);
+  if (proof) acknowledge(place);
 }
 
-void run::state::mark_down(node& member) {
-  if (member.down) return;
-  if (member.unreachable) mark_reachable(member);
-  member.down = true;
-  if (member.phase != member_phase::lost) member.phase = member_phase::stopped;
-  ++members_down;
+void run::state::mark_ended(seat& of) {
+  if (of.is_unreachable()) mark_reached(of);
+  seats.mark_ended(of);
 }
 
-void run::state::mark_unreachable(node& member) {
-  if (member.unreachable || member.down) return;
-  if (member.was_told != told::run) {
-    // Only the leader was told anything, and that was to prepare: no worker was ever started.
-    mark_down(member);
-    return;
-  }
-  member.unreachable = true;
-  member.phase = member_phase::lost;
-  vouched_until = std::max(vouched_until, member.heard);
-  ++members_unreachable;
+void run::state::mark_unreachable(seat& of) {
+  if (of.fate() != fate::in_reach) return;
+  // Only the leader was told anything, and that was to prepare: no worker was ever started.
+  if (of.command() != command::run) return mark_ended(of);
+  seats.mark_unreachable(of);
+  vouched_until = std::max(vouched_until, of.holder()->heard);
 }
 
-void run::state::mark_reachable(node& member) {
-  if (!member.unreachable) return;
-  member.unreachable = false;
-  stop_told = now;
-  member.phase = member_phase::stopping;
-  --members_unreachable;
+void run::state::mark_reached(seat& of) {
+  if (seats.mark_reached(of)) stop_told = now;
 }
 
-void run::state::acknowledge(node& member) {
-  if (member.acknowledged) return;
-  member.acknowledged = true;
+void run::state::acknowledge(seat& of) {
+  if (!seats.acknowledge(of)) return;
   if (!first_acknowledged) first_acknowledged = now;
-  if (member.slot == 0U) leader_acknowledged = now;
+  if (of.slot() == 0) leader_acknowledged = now;
 }
 
 // Whatever it runs belongs to a round or an instance that is over: no grace, a polite stop could
@@ -134,9 +123,9 @@ void run::state::fence(node& who) {
 }
 
 bool run::state::is_stop_settled() const {
-  if (members_down + members_unreachable < members.size()) return false;
+  if (!seats.are_all_ended_or_unreachable()) return false;
   // No round follows an operator's stop, so there is nothing to fence for.
-  if (members_unreachable == 0 || operator_stop) return true;
+  if (seats.unreachable() == 0 || operator_stop) return true;
   const std::optional<time_point> until = fence_until();
   return until && now >= *until;
 }
@@ -144,9 +133,7 @@ bool run::state::is_stop_settled() const {
 // When nobody that cannot be reached can have a living worker; none while a member that can be
 // reached still stops.
 std::optional<time_point> run::state::fence_until() const {
-  if (members_unreachable == 0 || members_down + members_unreachable < members.size()) {
-    return std::nullopt;
-  }
+  if (seats.unreachable() == 0 || !seats.are_all_ended_or_unreachable()) return std::nullopt;
   if (!first_acknowledged) return std::max(stop_issued, vouched_until) + timing().orphan_limit;
   const duration limit = timing().isolation_limit;
   if (leader_acknowledged) {

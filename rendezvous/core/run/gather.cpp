@@ -169,51 +169,45 @@ bool run::state::start_round(settings_group& group) {
   reserve_rounds(0);
   for (const auto& [order, who] : nodes)
     who->last_slot.reset();
-  members.clear();
+  seats.open(static_cast<std::uint32_t>(chosen.places.size()));
   std::vector<node_addresses> addresses;
   addresses.reserve(chosen.places.size());
-  for (const rank_place& place : chosen.places) {
+  for (std::uint32_t slot = 0; slot < chosen.places.size(); ++slot) {
+    const rank_place& place = chosen.places[slot];
     node& member = *from[place.candidate];
-    member.slot = member.last_slot = static_cast<std::uint32_t>(members.size());
-    member.rank_first = place.rank_first;
-    member.in_role = place.in_role;
-    member.was_told = told::nothing;
-    member.succeeded = false;
-    member.phase = member_phase::joined;
-    members.push_back(&member);
+    seats.take(slot, member, place.rank_first, place.in_role);
     addresses.push_back({member.greeting.address, member.greeting.own_address, member.peer_address,
                          member.local_address});
   }
   note_placed();
-  members_running = members_succeeded = members_down = members_unreachable = 0;
   causes.clear();
   is_found = false;
   common = {};
-  common.group_world_size = static_cast<std::uint32_t>(members.size());
+  common.group_world_size = static_cast<std::uint32_t>(seats.size());
   common.world_size = chosen.world_size;
   common.master_address = choose_master_address(addresses);
   enter(run_phase::preparing);
-  start_deadline = now + timing().start_timeout;
+  seats.start_until(now + timing().start_timeout);
 
-  node& leader = *members.front();
+  node& leader = seats.leader();
   ddprun::desired value = base_desired(desired_phase::prepare);
   value.world_size = common.world_size;
   value.group_world_size = common.group_world_size;
   value.master_address = common.master_address;
-  leader.was_told = told::prepare;
+  seats.command(*leader.seat, command::prepare);
   want(leader, finished(std::move(value)));
-  note(note_level::info, "round " + std::to_string(round) + ": " + std::to_string(members.size()) +
+  note(note_level::info, "round " + std::to_string(round) + ": " + std::to_string(seats.size()) +
                              " nodes, " + std::to_string(common.world_size) + " workers, led by " +
                              leader.label());
   excuse_excess();
   return true;
 }
 
-assignment run::state::place_of(const node& member) const {
+assignment run::state::place_of(const seat& of) const {
   assignment place = common;
-  place.slot = *member.slot;
-  place.rank_first = member.rank_first;
-  place.in_role = member.in_role;
+  place.slot = of.slot();
+  place.rank_first = of.rank_first();
+  place.in_role = of.in_role();
   return place;
 }
 
@@ -224,7 +218,7 @@ void run::state::excuse_excess() {
   for (auto entry = nodes.rbegin(); entry != nodes.rend(); ++entry) {
     node& who = *entry->second;
     if (candidates_here() - excess.size() <= room) break;
-    if (who.counted && !who.slot && !who.hosts_us) excess.push_back(&who);
+    if (who.counted && who.seat == nullptr && !who.hosts_us) excess.push_back(&who);
   }
   for (node* const who : excess)
     refuse(*who, "run " + options.run_id + " is full: " + std::to_string(settings->nodes_max) +

@@ -100,9 +100,9 @@ void run::state::reserve_rounds(round_number least) {
 
 // Who hosts this daemon dies with it, and then the others let go of each other.
 void run::state::note_placed() {
-  nodes_placed = static_cast<std::uint32_t>(members.size());
-  const bool is_hosted = std::any_of(members.begin(), members.end(), [](const node* member) {
-    return member != nullptr && member->hosts_us;
+  nodes_placed = static_cast<std::uint32_t>(seats.size());
+  const bool is_hosted = std::any_of(seats.begin(), seats.end(), [](const seat& one) {
+    return one.holder() != nullptr && one.holder()->hosts_us;
   });
   placed_gone_after = is_hosted ? with_margin(2 * timing().isolation_limit) : timing().orphan_limit;
 }

@@ -5,6 +5,7 @@
 
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/run/seat.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -33,8 +34,6 @@ enum class standing {
   closing,   // its instance is closed: told so
 };
 
-enum class told { nothing, prepare, run };
-
 // One session. It lives as long as it is connected or has a slot in the round.
 struct node {
   ddprun::hello greeting;
@@ -56,25 +55,15 @@ struct node {
   std::uint64_t wanted_seq = 0;
   std::uint64_t wait_generation = 0;
 
-  // In the round.
-  std::optional<std::uint32_t> slot;
+  core::seat* seat = nullptr;              // in the round; kept by round_seats
   std::optional<std::uint32_t> last_slot;  // in the newest round that was chosen
-  std::uint32_t rank_first = 0;
-  std::optional<role_ranks> in_role;
-  told was_told = told::nothing;
-  member_phase phase = member_phase::joined;
-  bool down = false;         // no worker of the round lives there
-  bool unreachable = false;  // lost, and workers may live there
-  bool acknowledged = false;
-  bool succeeded = false;  // final for this round
-  bool away = false;       // declared gone, and not back since
-  bool dead = false;       // with proof
   bool drain_seen = false;
   bool overdue = false;  // has not stopped for longer than any stop can take
-  bool deaf = false;     // nor has it begun to: not answered until it has
-  bool ignores = false;  // was deaf: no candidate until it has done what it is told
+  bool ignores = false;  // nor had it begun to: no candidate until it has done what it is told
 
   const std::string& label() const { return greeting.node; }
+  bool leads() const { return seat != nullptr && seat->slot() == 0; }
+  bool is_unanswered() const { return seat != nullptr && seat->is_unanswered(); }
 };
 
 }  // namespace ddprun::core

@@ -102,23 +102,21 @@ void run::state::remember_lost(const node& who, bool proof) {
 
 // Of a round that is left while some of it cannot be reached: an operator does not wait for them.
 void run::state::remember_leftovers() {
-  if (members.empty()) return;
+  if (seats.empty()) return;
   left_behind = {};
   left_behind.round = round;
-  for (const node* const member : members) {
-    if (member != nullptr && member->succeeded) left_behind.succeeded.insert(*member->slot);
+  for (const seat& one : seats) {
+    if (one.has_succeeded()) left_behind.succeeded.insert(one.slot());
   }
   const std::optional<time_point> until = fence_until();
   if (!until || now >= *until) return;
   left_behind.until = *until;
   left_behind.is_held = !first_acknowledged;
   left_behind.let_go_limit = with_margin(2 * timing().isolation_limit);
-  for (const node* const member : members) {
-    if (member == nullptr) {
-      ++left_behind.unknown;
-    } else if (member->unreachable) {
-      left_behind.sessions.insert(member->greeting.session);
-    }
+  left_behind.unknown = seats.unknown();
+  for (const seat& one : seats) {
+    if (one.holder() == nullptr || !one.is_unreachable()) continue;
+    left_behind.sessions.insert(one.holder()->greeting.session);
   }
 }
 

@@ -70,13 +70,13 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   // By session: placing one may end the stay of another.
   std::vector<session_id> others;
   for (const auto& [order, who] : nodes) {
-    if (!who->slot && who->stands != standing::fenced && who->connection != 0) {
+    if (who->seat == nullptr && who->stands != standing::fenced && who->connection != 0) {
       others.push_back(who->greeting.session);
     }
   }
   for (const session_id session : others) {
     const auto found = by_session.find(session);
-    if (found == by_session.end() || found->second->slot) continue;
+    if (found == by_session.end() || found->second->seat != nullptr) continue;
     recognise(*found->second);
   }
 }
@@ -100,7 +100,6 @@ void run::state::adopt_round(const std::vector<node*>& claimants) {
   }
   fix_settings(group);  // The others are refused, and so forgotten.
   has_placed = true;
-  members_running = members_succeeded = members_down = members_unreachable = 0;
   causes.clear();
   if (is_complete(still_here, round)) {
     keep_round(still_here);
@@ -112,26 +111,22 @@ void run::state::adopt_round(const std::vector<node*>& claimants) {
     end_found_round(still_here);
   }
   std::vector<node*> present;
-  for (node* const member : members) {
-    if (member != nullptr) present.push_back(member);
+  for (const seat& one : seats) {
+    if (one.holder() != nullptr) present.push_back(one.holder());
   }
   for (node* const member : present) {
-    if (member->slot) on_member_status(*member, member->state);
+    if (member->seat != nullptr) on_member_status(*member, member->state);
   }
 }
 
 void run::state::keep_round(const std::vector<node*>& claimants) {
-  members.assign(claimants.front()->state.place->group_world_size, nullptr);
+  seats.open(claimants.front()->state.place->group_world_size);
   for (node* const who : claimants) {
     const assignment& place = *who->state.place;
-    if (members[place.slot] != nullptr) continue;
-    members[place.slot] = who;
-    who->slot = who->last_slot = place.slot;
-    who->rank_first = place.rank_first;
-    who->in_role = place.in_role;
-    who->was_told = told::run;
+    if (!seats.is_free(place.slot)) continue;
+    seats.command(seats.take(place.slot, *who, place.rank_first, place.in_role), command::run);
   }
-  common = *members.front()->state.place;
+  common = *seats.leader().state.place;
   // They were told when the round began. The record may have one more, of a failure that is
   // reported again.
   restarts_used = 0;
@@ -139,16 +134,16 @@ void run::state::keep_round(const std::vector<node*>& claimants) {
     raise_restarts_used(*who);
   is_found = false;
   enter(run_phase::running);
-  start_deadline = now + timing().start_timeout;
+  seats.start_until(now + timing().start_timeout);
   note(note_level::info, "round " + std::to_string(round) + " is kept: all its nodes run it");
-  for (node* const member : members) {
+  for (const seat& one : seats) {
     ddprun::desired value = base_desired(desired_phase::run);
-    value.place = place_of(*member);
-    want(*member, finished(std::move(value)));
+    value.place = place_of(one);
+    want(*one.holder(), finished(std::move(value)));
   }
 }
 
-// Members that nobody has heard of stay null: they count as unreachable until they come back.
+// Seats of members that nobody has heard of stay free: unreachable until they come back.
 void run::state::place_found(const std::vector<node*>& claimants) {
   std::uint32_t size = 0;
   for (const node* const who : claimants) {
@@ -157,18 +152,16 @@ void run::state::place_found(const std::vector<node*>& claimants) {
   // A leader that still prepares cannot say who else was told to run: one more than are here.
   if (size == 0) size = static_cast<std::uint32_t>(claimants.size()) + 1;
   size = std::min(size, claimed_nodes_max);
-  members.assign(size, nullptr);
+  seats.open(size);
   std::vector<node*> without_place;
   for (node* const who : claimants) {
     const status& said = who->state;
     std::optional<std::uint32_t> slot;
     if (said.place) slot = said.place->slot;
     if (!slot && said.phase == member_phase::preparing) slot = 0;
-    if (slot && *slot < size && members[*slot] == nullptr) {
-      members[*slot] = who;
-      who->slot = who->last_slot = slot;
-      who->rank_first = said.place ? said.place->rank_first : 0;
-      who->was_told = told::run;
+    if (slot && *slot < size && seats.is_free(*slot)) {
+      const std::uint32_t rank_first = said.place ? said.place->rank_first : 0;
+      seats.command(seats.take(*slot, *who, rank_first), command::run);
     } else {
       without_place.push_back(who);
     }
@@ -177,30 +170,28 @@ void run::state::place_found(const std::vector<node*>& claimants) {
   // never taken for present because of a guess.
   std::uint32_t free = size;
   for (node* const who : without_place) {
-    while (free > 1 && members[free - 1] != nullptr)
+    while (free > 1 && !seats.is_free(free - 1))
       --free;
     if (free <= 1) break;
-    members[--free] = who;
-    who->slot = who->last_slot = free;
-    who->was_told = told::run;
+    seats.command(seats.take(--free, *who), command::run);
   }
 }
 
 // The earlier daemon may have told the others already that all is done: nothing starts again.
 void run::state::end_found_success(const std::vector<node*>& claimants) {
   place_found(claimants);
-  const auto missing =
-      static_cast<std::uint32_t>(std::count(members.begin(), members.end(), nullptr));
+  const std::size_t missing = seats.unknown();
   enter(run_phase::running);
-  members_unreachable = missing;
-  members_down = static_cast<std::uint32_t>(members.size()) - missing;
+  for (seat& one : seats) {
+    if (one.holder() != nullptr) seats.mark_ended(one);
+  }
   stop_issued = now;
   first_acknowledged.reset();
   vouched_until = {};
   std::string text = "every worker succeeded";
   if (missing != 0) {
     text += " on the nodes that came back; the rendezvous daemon was restarted, and " +
-            std::to_string(missing) + " of " + std::to_string(members.size()) + " nodes of round " +
+            std::to_string(missing) + " of " + std::to_string(seats.size()) + " nodes of round " +
             std::to_string(round) + " have not come back";
   }
   close(0, std::nullopt, std::move(text));
@@ -208,14 +199,13 @@ void run::state::end_found_success(const std::vector<node*>& claimants) {
 
 void run::state::end_found_round(const std::vector<node*>& claimants) {
   place_found(claimants);
-  const std::size_t size = members.size();
-  const auto missing = std::count(members.begin(), members.end(), nullptr);
+  const std::size_t missing = seats.unknown();
   enter(run_phase::running);
   stop_uncharged = true;
   std::string text = "the rendezvous daemon was restarted";
   if (missing != 0) {
-    text += " and " + std::to_string(missing) + " of " + std::to_string(size) + " nodes of round " +
-            std::to_string(round) + " have not come back";
+    text += " and " + std::to_string(missing) + " of " + std::to_string(seats.size()) +
+            " nodes of round " + std::to_string(round) + " have not come back";
   }
   end_round(nullptr, timing().stop_grace, std::move(text));
 }
@@ -225,9 +215,8 @@ void run::state::end_found_round(const std::vector<node*>& claimants) {
 void run::state::end_unseen_round(const std::vector<node*>& claimants) {
   fix_settings(group_of_most(claimants));
   has_placed = true;
-  members_running = members_succeeded = members_down = members_unreachable = 0;
   causes.clear();
-  members.assign(1, nullptr);
+  seats.open(1);
   enter(run_phase::running);
   stop_uncharged = true;
   end_round(nullptr, timing().stop_grace,
@@ -244,21 +233,16 @@ bool run::state::fill_gap(node& who) {
   const std::uint32_t size = said.place->group_world_size;
   const std::uint32_t slot = said.place->slot;
   if (slot >= size || size > claimed_nodes_max) return false;
-  const bool has_gaps = std::find(members.begin(), members.end(), nullptr) != members.end();
-  if (!has_gaps) return false;
-  if (members.size() < size) {
-    members_unreachable += size - static_cast<std::uint32_t>(members.size());
-    members.resize(size, nullptr);
+  if (seats.unknown() == 0) return false;
+  if (seats.size() < size) {
+    seats.grow(size);
     nodes_placed = std::max(nodes_placed, size);
   }
-  if (members[slot] != nullptr) return false;
-  members[slot] = &who;
-  --members_unreachable;
+  if (!seats.is_free(slot)) return false;
+  seats.command(seats.take(slot, who), command::run);
   stop_told = now;
   who.stands = standing::here;
   join_group(who);
-  who.slot = who.last_slot = slot;
-  who.was_told = told::run;
   // Its earlier daemon may have told it more than this one has told anybody.
   ddprun::desired stop = std::get<ddprun::desired>(*stop_message);
   stop.seq = ++seq;

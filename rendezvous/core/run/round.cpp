@@ -11,31 +11,33 @@ void run::state::on_member_status(node& who, const status& before) {
   if (said.signal == SIGINT) {
     cause why;
     why.round = round;
-    why.slot = *who.slot;
+    why.slot = who.seat->slot();
     why.node = who.label();
     why.kind = cause_class::operator_stop;
     why.code = SIGINT;
     stop_by_operator(std::move(why));
-    if (!who.slot) return;
+    if (who.seat == nullptr) return;
   }
   if (said.draining) {
     drain(who);
-    if (!who.slot) return;
+    if (who.seat == nullptr) return;
   }
+  seat& place = *who.seat;
+  const bool was_called = place.command() != command::none;
   if (before.instance == instance && said.instance == 0) {
     // It has killed its workers and joined anew although nobody told it to.
     if (phase == run_phase::stopping) {
-      acknowledge(who);
-      mark_down(who);
-    } else if (who.phase != member_phase::succeeded && who.was_told != told::nothing) {
-      who.phase = member_phase::stopped;
+      acknowledge(place);
+      mark_ended(place);
+    } else if (place.phase() != member_phase::succeeded && was_called) {
+      seats.fall(place, member_phase::stopped);
       on_unasked_end(who);
     }
     return;
   }
   if (phase == run_phase::stopping) {
     on_stop_status(who);
-  } else if (said.instance == instance && said.round == round && who.was_told != told::nothing) {
+  } else if (said.instance == instance && said.round == round && was_called) {
     collect_causes(who);
     on_progress(who);
   }
@@ -43,6 +45,7 @@ void run::state::on_member_status(node& who, const status& before) {
 
 void run::state::on_progress(node& who) {
   const status& said = who.state;
+  seat& place = *who.seat;
   switch (said.phase) {
     case member_phase::preparing:
     case member_phase::joined:
@@ -52,21 +55,24 @@ void run::state::on_progress(node& who) {
     case member_phase::starting:
     case member_phase::running:
     case member_phase::succeeded:
-      if (phase == run_phase::running) set_phase(who, said.phase);
+      // A status that was under way is no step back.
+      if (phase != run_phase::running || said.phase <= place.phase()) return;
+      note_success(who);
+      if (seats.advance(place, said.phase)) on_all_started();
       return;
     case member_phase::failed:
-      who.phase = member_phase::failed;
+      seats.fall(place, member_phase::failed);
       on_unasked_end(who);
       return;
     case member_phase::stopping:
     case member_phase::stopped:
       // Success is final; whatever it stops after that is not our workers.
-      if (who.phase == member_phase::succeeded) return;
-      who.phase = said.phase;
+      if (place.phase() == member_phase::succeeded) return;
+      seats.fall(place, said.phase);
       on_unasked_end(who);
       return;
   }
-  if (who.slot == 0U) assign_if_prepared();
+  if (who.leads()) assign_if_prepared();
 }
 
 // A round starts when what it may cost is kept, too.
@@ -75,38 +81,24 @@ void run::state::assign_if_prepared() {
 }
 
 bool run::state::is_prepared() const {
-  const node& leader = *members.front();
-  const status& said = leader.state;
+  const status& said = seats.leader().state;
   const bool is_of_round = said.instance == instance && said.round == round;
-  return is_of_round && leader.was_told != told::nothing && said.phase == member_phase::preparing &&
-         said.service_port != 0;
+  return is_of_round && said.phase == member_phase::preparing && said.service_port != 0;
 }
 
-// Phases only go forward: a status that was under way is no step back.
-void run::state::set_phase(node& member, member_phase next) {
-  if (member.phase >= next) return;
-  const bool was_running = member.phase >= member_phase::running;
-  member.phase = next;
-  note_success(member);
-  if (next < member_phase::running || was_running) return;
-  ++members_running;
-  if (members_running == members.size()) {
-    reserve_rounds(rounds_block / 2);
-    start_deadline.reset();
-    ++wait_generation;
-    note(note_level::info, "round " + std::to_string(round) + ": all " +
-                               std::to_string(common.world_size) + " workers are started");
-  }
+void run::state::on_all_started() {
+  reserve_rounds(rounds_block / 2);
+  ++wait_generation;
+  note(note_level::info, "round " + std::to_string(round) + ": all " +
+                             std::to_string(common.world_size) + " workers are started");
 }
 
-void run::state::note_success(node& member) {
-  const bool is_new = has_succeeded(member.state) && !member.succeeded;
-  member.succeeded = member.succeeded || is_new;
-  if (is_new) ++members_succeeded;
+void run::state::note_success(const node& member) {
+  if (has_succeeded(member.state)) seats.succeed(*member.seat);
 }
 
 void run::state::assign_all() {
-  const node& leader = *members.front();
+  const node& leader = seats.leader();
   common.tether_port = leader.state.service_port;
   common.master_port =
       leader.state.master_port != 0 ? leader.state.master_port : leader.state.service_port;
@@ -115,12 +107,12 @@ void run::state::assign_all() {
   has_placed = true;
   remembered.reset();
   enter(run_phase::running);
-  start_deadline = now + timing().start_timeout;
-  for (node* const member : members) {
+  seats.start_until(now + timing().start_timeout);
+  for (seat& one : seats) {
     ddprun::desired value = base_desired(desired_phase::run);
-    value.place = place_of(*member);
-    member->was_told = told::run;
-    want(*member, finished(std::move(value)));
+    value.place = place_of(one);
+    seats.command(one, command::run);
+    want(*one.holder(), finished(std::move(value)));
   }
 }
 
@@ -129,9 +121,9 @@ void run::state::on_unasked_end(node& who) {
   if (!causes.get()) {
     cause why;
     why.round = round;
-    why.slot = *who.slot;
+    why.slot = who.seat->slot();
     why.node = who.label();
-    if (who.phase == member_phase::failed) {
+    if (who.seat->phase() == member_phase::failed) {
       why.kind = cause_class::exit;
       why.code = 1;
       why.text = "the node did not say which worker failed";
@@ -148,10 +140,10 @@ void run::state::on_unasked_end(node& who) {
 
 void run::state::join_restarts(const node& who) {
   if (phase != run_phase::running || settings->on_join != join_policy::restart) return;
-  if (who.slot || members.size() >= settings->nodes_max) return;
+  if (who.seat != nullptr || seats.size() >= settings->nodes_max) return;
   // One that is starting is let start: it is asked again with the next heartbeat of who waits. Else
   // nodes that come back one by one, late from each stop, keep all of them from ever running.
-  if (members_running < members.size()) return;
+  if (seats.running() < seats.size()) return;
   stop_uncharged = true;
   remember_loss();
   end_round(nullptr, timing().drain_grace, who.label() + " joins: the round restarts with it");
@@ -168,26 +160,26 @@ void run::state::remember_loss() {
 }
 
 void run::state::on_start_timeout() {
-  const node* late = nullptr;
+  const seat* late = nullptr;
   std::size_t others = 0;
-  for (const node* const member : members) {
-    if (phase == run_phase::preparing && member->slot != 0U) continue;
-    if (member->phase >= member_phase::running) continue;
+  for (const seat& one : seats) {
+    if (phase == run_phase::preparing && one.slot() != 0) continue;
+    if (one.phase() >= member_phase::running) continue;
     if (late == nullptr) {
-      late = member;
+      late = &one;
     } else {
       ++others;
     }
   }
-  start_deadline.reset();
+  seats.end_start();
   if (late == nullptr) return;
   cause why;
   why.round = round;
-  why.slot = *late->slot;
-  why.node = late->label();
+  why.slot = late->slot();
+  why.node = late->holder()->label();
   why.kind = cause_class::start;
   const member_phase reached =
-      phase == run_phase::preparing ? member_phase::preparing : late->phase;
+      phase == run_phase::preparing ? member_phase::preparing : late->phase();
   why.text = "has not started within " + to_text(timing().start_timeout) + ", is still " +
              std::string(to_string(reached));
   if (others != 0) why.text += "; so are " + std::to_string(others) + " more nodes";

@@ -61,7 +61,7 @@ std::optional<time_point> run::next_deadline() const {
       break;
     case run_phase::preparing:
     case run_phase::running:
-      also(self.start_deadline);
+      also(self.seats.start_deadline());
       break;
     case run_phase::stopping:
       also(self.fence_until());
@@ -136,11 +136,11 @@ void run::state::apply(const status_received& event) {
     return;
   }
   if (event.status.seq < who->state.seq) return;
-  if (who->deaf) {
+  if (who->is_unanswered()) {
     who->heard = now;
     if (!shows_stop(*who, event.status)) return;
-    who->deaf = false;
-    mark_reachable(*who);
+    seats.set_unanswered(*who->seat, false);
+    mark_reached(*who->seat);
   }
   if (unspoken != 0 && is_candidate(*who) && who->heard_step <= stop_step) --unspoken;
   const status before = std::exchange(who->state, event.status);
@@ -158,7 +158,7 @@ void run::state::apply(const status_received& event) {
   who->heard_step = steps;
   switch (who->stands) {
     case standing::here:
-      if (who->slot) {
+      if (who->seat != nullptr) {
         on_member_status(*who, before);
       } else {
         on_idle_status(*who);
@@ -200,7 +200,7 @@ void run::state::apply(const agent_disconnected& event) {
   if (who == nullptr) return;
   detach(*who, false);
   const bool was_told_to_go = who->stands == standing::closing || who->stands == standing::leaving;
-  if (was_told_to_go && !who->slot) {
+  if (was_told_to_go && who->seat == nullptr) {
     remember_lost(*who, false);
     forget(*who);
   }
@@ -233,7 +233,7 @@ void run::state::apply(const record_persisted& event) {
 void run::state::apply(const time_passed&) {
   if (now >= recovering_until) recovering_until = {};
   check_liveness();
-  if (start_deadline && now >= *start_deadline) on_start_timeout();
+  if (const auto due = seats.start_deadline(); due && now >= *due) on_start_timeout();
   if (const auto overdue = stop_overdue_at(); overdue && now >= *overdue) on_stop_overdue();
   if (const auto lost = lost_instance_at(); lost && now >= *lost) end_lost_instance();
   forget_old_instances();
@@ -246,10 +246,10 @@ void run::state::apply(const loop_was_late& event) {
   for (settings_group& group : groups) {
     if (group.last_call_until) *group.last_call_until += by;
   }
-  for (std::optional<time_point>* moment :
-       {&start_deadline, &first_acknowledged, &leader_acknowledged}) {
+  for (std::optional<time_point>* moment : {&first_acknowledged, &leader_acknowledged}) {
     if (*moment) **moment += by;
   }
+  seats.move_by(by);
   if (is_recovering()) recovering_until += by;
   phase_since += by;
   remembered_at += by;
@@ -273,7 +273,7 @@ void run::state::progress() {
     case run_phase::preparing:
       return;
     case run_phase::running:
-      if (members_succeeded == members.size()) {
+      if (seats.succeeded() == seats.size()) {
         note(note_level::info, "every worker of round " + std::to_string(round) + " ended well");
         close(0, std::nullopt, "every worker succeeded");
       }

@@ -6,8 +6,8 @@
 // its input first: words that wait in a socket count (DESIGN.md).
 //
 // Cost: O(log n) a status. Liveness entries are checked when they fire and moved then, so a
-// heartbeat touches none of them; phases of members are counted, never scanned. Only what happens
-// once a round (choosing, pushing a stop) is O(n log n) or O(n).
+// heartbeat touches none of them; what became of members is counted, never scanned. Only what
+// happens once a round (choosing, pushing a stop) is O(n log n) or O(n).
 //
 // Thread rule: one thread, as run.
 #pragma once
@@ -15,6 +15,7 @@
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/run/node.hpp"
+#include "rendezvous/core/run/round_seats.hpp"
 #include "rendezvous/core/run/run.hpp"
 
 #include <algorithm>
@@ -151,12 +152,9 @@ struct run::state {
   std::uint32_t unspoken = 0;
   bool holds_for_words = false;
 
-  // The round. A member whose session is not known yet (a restarted daemon) is null.
-  std::vector<node*> members;
+  // The round.
+  round_seats seats;
   assignment common;  // what all places share
-  std::uint32_t members_running = 0;
-  std::uint32_t members_succeeded = 0;
-  std::optional<time_point> start_deadline;
 
   // The stop.
   std::uint64_t stop_step = 0;
@@ -168,8 +166,6 @@ struct run::state {
   time_point first_loss{};
   time_point last_loss{};
   first_cause causes;
-  std::uint32_t members_down = 0;
-  std::uint32_t members_unreachable = 0;
   std::optional<time_point> first_acknowledged;
   std::optional<time_point> leader_acknowledged;
   time_point vouched_until{};  // the last word of any unreachable member
@@ -234,7 +230,7 @@ struct run::state {
   void choose();
   void fix_settings(settings_group& group);
   bool start_round(settings_group& group);
-  assignment place_of(const node& member) const;
+  assignment place_of(const seat& of) const;
   void excuse_excess();
 
   // round.cpp: rules 3, 4 and 8.
@@ -243,8 +239,8 @@ struct run::state {
   void assign_if_prepared();
   bool is_prepared() const;
   void assign_all();
-  void set_phase(node& member, member_phase next);
-  void note_success(node& member);
+  void on_all_started();
+  void note_success(const node& member);
   void join_restarts(const node& who);
   void on_start_timeout();
   void on_unasked_end(node& who);
@@ -269,10 +265,10 @@ struct run::state {
   // fencing.cpp.
   void check_liveness();
   void lose(node& who, bool proof, const std::string& how);
-  void mark_down(node& member);
-  void mark_unreachable(node& member);
-  void mark_reachable(node& member);
-  void acknowledge(node& member);
+  void mark_ended(seat& of);
+  void mark_unreachable(seat& of);
+  void mark_reached(seat& of);
+  void acknowledge(seat& of);
   void fence(node& who);
   bool is_stop_settled() const;
   std::optional<time_point> fence_until() const;

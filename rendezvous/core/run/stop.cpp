@@ -8,7 +8,7 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
   DDPRUN_ASSERT(phase == run_phase::preparing || phase == run_phase::running);
   note(note_level::warning, "round " + std::to_string(round) + " ends: " + text);
   enter(run_phase::stopping);
-  start_deadline.reset();
+  seats.end_start();
   stop_issued = now;
   stop_told = now;
   stop_patience = stop_patience_of(timing(), grace);
@@ -22,28 +22,24 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
   if (trigger != nullptr) value.first_cause = *trigger;
   value.text = std::move(text);
   stop_message = finished(std::move(value));
-  for (node* const member : members) {
-    if (member == nullptr) {
-      ++members_unreachable;
-      continue;
-    }
-    if (member->was_told != told::nothing && member->stands == standing::here) {
-      want(*member, stop_message);
-    }
-    const bool has_ended = member->was_told == told::nothing || member->dead ||
-                           member->phase == member_phase::stopped ||
-                           member->stands != standing::here;
+  for (seat& one : seats) {
+    if (one.holder() == nullptr) continue;
+    node& member = *one.holder();
+    const bool is_here = member.stands == standing::here;
+    if (one.command() != command::none && is_here) want(member, stop_message);
+    const bool has_ended = one.command() == command::none || one.has_ended() ||
+                           one.phase() == member_phase::stopped || !is_here;
     const bool succeeded_and_left =
-        member->phase == member_phase::succeeded && member->connection == 0;
+        one.phase() == member_phase::succeeded && member.connection == 0;
     if (has_ended || succeeded_and_left) {
-      mark_down(*member);
-    } else if (member->away) {
-      mark_unreachable(*member);
+      mark_ended(one);
+    } else if (one.is_away()) {
+      mark_unreachable(one);
     }
   }
   // Whoever waits is told why, and shows by its answer that it is a candidate.
   for (const auto& [order, who] : nodes) {
-    const bool waits = !who->slot || who->was_told == told::nothing;
+    const bool waits = who->seat == nullptr || who->seat->command() == command::none;
     if (waits && is_candidate(*who)) tell_wait(*who);
   }
 }
@@ -51,6 +47,7 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
 // What a member says while the round stops: it has dropped its tethers, its workers are gone.
 void run::state::on_stop_status(node& who) {
   const status& said = who.state;
+  seat& place = *who.seat;
   const bool of_round = said.instance == instance && said.round == round;
   if (of_round) collect_causes(who);
   // Everybody who was told of the round is told to stop it.
@@ -64,12 +61,12 @@ void run::state::on_stop_status(node& who) {
       return;
     case member_phase::failed:
     case member_phase::stopping:
-      if (of_round && has_obeyed) acknowledge(who);
+      if (of_round && has_obeyed) acknowledge(place);
       return;
     case member_phase::stopped:
       if (of_round) note_success(who);
-      if (has_obeyed) acknowledge(who);
-      if (of_round || has_obeyed) mark_down(who);
+      if (has_obeyed) acknowledge(place);
+      if (of_round || has_obeyed) mark_ended(place);
       return;
     case member_phase::succeeded:
       if (of_round) note_success(who);
@@ -77,8 +74,8 @@ void run::state::on_stop_status(node& who) {
     case member_phase::joined:
       // Either the stop overtook the assignment, or it had ended before: nothing lives there.
       if (!has_obeyed) return;
-      acknowledge(who);
-      mark_down(who);
+      acknowledge(place);
+      mark_ended(place);
       return;
   }
 }
@@ -89,25 +86,27 @@ void run::state::on_stop_status(node& who) {
 // says, and answered no more, so that it isolates itself while its fence runs.
 std::optional<time_point> run::state::stop_overdue_at() const {
   if (phase != run_phase::stopping) return std::nullopt;
-  if (members_down + members_unreachable >= members.size()) return std::nullopt;
+  if (seats.are_all_ended_or_unreachable()) return std::nullopt;
   return stop_told + stop_patience;
 }
 
 void run::state::on_stop_overdue() {
-  for (node* const member : members) {
-    if (member == nullptr || member->down || member->unreachable) continue;
-    member->overdue = true;
-    recount(*member);
+  for (seat& one : seats) {
+    if (one.fate() != fate::in_reach) continue;
+    node& member = *one.holder();
+    member.overdue = true;
+    recount(member);
     const std::string after = to_text(stop_patience) + " after it was told to";
-    if (member->acknowledged) {
+    if (one.has_acknowledged()) {
       note(note_level::error,
-           member->label() + " still stops its workers " + after + ": going on without it");
-      mark_down(*member);
+           member.label() + " still stops its workers " + after + ": going on without it");
+      mark_ended(one);
     } else {
-      note(note_level::error, member->label() + " has not begun to stop its workers " + after +
+      note(note_level::error, member.label() + " has not begun to stop its workers " + after +
                                   ": taken for lost, and not answered until it does");
-      member->deaf = member->ignores = true;
-      mark_unreachable(*member);
+      seats.set_unanswered(one, true);
+      member.ignores = true;
+      mark_unreachable(one);
     }
   }
   stop_told = now;
@@ -127,7 +126,7 @@ void run::state::end_of_stop() {
   const std::optional<cause> why = stop_uncharged ? std::nullopt : first;
   if (why) last_cause = why;
   if (first) last_end = describe(*first);
-  const bool all_succeeded = members_succeeded == members.size();
+  const bool all_succeeded = seats.succeeded() == seats.size();
   leave_round();
   if (all_succeeded) {
     // The stop crossed the last success on its way.
@@ -181,25 +180,23 @@ bool run::state::charge(const std::optional<cause>& why) {
 void run::state::leave_round() {
   remember_leftovers();
   std::vector<node*> gone;
-  std::vector<node*> deaf;
+  std::vector<node*> unanswered;
   std::vector<node*> heedless;
-  for (node* const member : members) {
+  for (const seat& one : seats) {
+    node* const member = one.holder();
     if (member == nullptr) continue;
-    if (std::exchange(member->deaf, false) && member->connection != 0) deaf.push_back(member);
-    const bool is_here = member->connection != 0 && member->stands == standing::here;
-    if (member->ignores && is_here) heedless.push_back(member);
-    member->slot.reset();
-    if (member->connection == 0 && (member->away || member->stands != standing::here)) {
-      gone.push_back(member);
+    const bool is_here = member->stands == standing::here;
+    if (member->connection == 0) {
+      if (one.is_away() || !is_here) gone.push_back(member);
+      continue;
     }
-    member->was_told = told::nothing;
-    member->down = member->unreachable = member->acknowledged = member->dead = false;
+    if (one.is_unanswered()) unanswered.push_back(member);
+    if (member->ignores && is_here) heedless.push_back(member);
   }
-  members.clear();
-  members_down = members_unreachable = 0;
+  seats.clear();
   for (node* const member : gone)
     forget(*member);
-  for (node* const member : deaf)
+  for (node* const member : unanswered)
     fence(*member);
   // One that has ended its workers by itself is given something to obey.
   for (node* const member : heedless) {

@@ -83,16 +83,14 @@ std::string run::state::stopping_reason() const {
   const std::string head = "stopping round " + std::to_string(round) + " (" + last_end + ")";
   std::string names;
   std::size_t count = 0;
-  const bool all_reached_are_down = members_down + members_unreachable >= members.size();
-  for (std::size_t slot = 0; slot < members.size(); ++slot) {
-    const node* const member = members[slot];
-    const bool is_wanted = all_reached_are_down
-                               ? member == nullptr || member->unreachable
-                               : member != nullptr && !member->down && !member->unreachable;
-    if (!is_wanted) continue;
+  const bool all_reached_are_down = seats.are_all_ended_or_unreachable();
+  const fate wanted = all_reached_are_down ? fate::unreachable : fate::in_reach;
+  for (const seat& one : seats) {
+    if (one.fate() != wanted) continue;
     if (++count > names_max) continue;
     if (count != 1) names += ", ";
-    names += member == nullptr ? "group rank " + std::to_string(slot) : member->label();
+    names += one.holder() == nullptr ? "group rank " + std::to_string(one.slot())
+                                     : one.holder()->label();
   }
   if (count > names_max) names += " and " + std::to_string(count - names_max) + " more";
   if (count == 0) return head;
@@ -117,26 +115,26 @@ std::string run::state::reason() const {
         return "round " + std::to_string(round) +
                " is prepared; waiting for the disk that keeps what this daemon decides";
       }
-      return "round " + std::to_string(round) + ": " + members.front()->label() +
-             " prepares it for " + counted(members.size(), "node");
+      return "round " + std::to_string(round) + ": " + seats.leader().label() +
+             " prepares it for " + counted(seats.size(), "node");
     case run_phase::running: {
       const std::string head = "round " + std::to_string(round) + " of " +
-                               counted(members.size(), "node") + " and " +
+                               counted(seats.size(), "node") + " and " +
                                counted(common.world_size, "worker");
-      if (members_running < members.size()) {
-        return head + " starts: " + std::to_string(members_running) + " nodes run";
+      if (seats.running() < seats.size()) {
+        return head + " starts: " + std::to_string(seats.running()) + " nodes run";
       }
-      if (members_succeeded == 0) return head + " runs";
+      if (seats.succeeded() == 0) return head + " runs";
       std::string text =
-          head + " runs; " + std::to_string(members_succeeded) + " nodes are done, waiting for ";
+          head + " runs; " + std::to_string(seats.succeeded()) + " nodes are done, waiting for ";
       std::size_t named = 0;
-      for (const node* const member : members) {
-        if (member->phase == member_phase::succeeded) continue;
+      for (const seat& one : seats) {
+        if (one.phase() == member_phase::succeeded) continue;
         if (named == names_max) {
           text += " and more";
           break;
         }
-        text += (named++ == 0 ? "" : ", ") + member->label();
+        text += (named++ == 0 ? "" : ", ") + one.holder()->label();
       }
       return text;
     }
@@ -163,9 +161,10 @@ run_sizes run::sizes() const {
   const state& self = *state_;
   run_sizes sizes;
   sizes.nodes = self.nodes.size();
-  sizes.absent = static_cast<std::size_t>(std::count_if(
-      self.nodes.begin(), self.nodes.end(),
-      [](const auto& entry) { return entry.second->connection == 0 && !entry.second->slot; }));
+  sizes.absent = static_cast<std::size_t>(
+      std::count_if(self.nodes.begin(), self.nodes.end(), [](const auto& entry) {
+        return entry.second->connection == 0 && entry.second->seat == nullptr;
+      }));
   sizes.settings_groups = self.groups.size();
   sizes.closed_instances = self.closed.size();
   for (const closed_instance& record : self.closed)
@@ -180,11 +179,14 @@ member_view run::state::member_seen(const node& who, time_point at) const {
   one.address = who.peer_address;
   one.role = who.greeting.role;
   one.worker_count = who.greeting.worker_count;
-  one.slot = who.slot;
-  if (who.slot) one.rank_first = who.rank_first;
-  one.phase = who.slot ? who.phase : who.state.phase;
+  one.phase = who.state.phase;
+  if (who.seat != nullptr) {
+    one.slot = who.seat->slot();
+    one.rank_first = who.seat->rank_first();
+    one.phase = who.seat->phase();
+  }
   one.connected = who.connection != 0;
-  one.spare = !members.empty() && !who.slot && who.counted;
+  one.spare = !seats.empty() && who.seat == nullptr && who.counted;
   one.since_heard = at - who.heard;
   return one;
 }
@@ -201,7 +203,7 @@ run_view run::view(time_point now, std::size_t first, std::size_t most) const {
       std::count_if(self.node_losses.begin(), self.node_losses.end(),
                     [now](time_point moment) { return now - moment < node_loss_window; }));
   view.settings = self.settings;
-  view.world_size = self.members.empty() ? 0 : self.common.world_size;
+  view.world_size = self.seats.empty() ? 0 : self.common.world_size;
   view.master_address = self.common.master_address;
   view.master_port = self.common.master_port;
   if (self.phase == run_phase::closed && !self.closed.empty()) {
@@ -216,12 +218,12 @@ run_view run::view(time_point now, std::size_t first, std::size_t most) const {
       view.members.push_back(self.member_seen(who, now));
     }
   };
-  for (const node* const member : self.members) {
-    if (member != nullptr) show(*member);
+  for (const seat& one : self.seats) {
+    if (one.holder() != nullptr) show(*one.holder());
   }
   for (const auto& [order, who] : self.nodes) {
     if (view.members.size() >= most) break;
-    if (!who->slot) show(*who);
+    if (who->seat == nullptr) show(*who);
   }
   return view;
 }
