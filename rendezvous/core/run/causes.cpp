@@ -31,8 +31,8 @@ bool run::state::is_drain(const node& member, const cause& one) {
 
 // The first cause, as known when all have stopped: a node that drains may have said so after its
 // workers had ended. Then the reports are judged again.
-std::optional<cause> run::state::settled_cause() const {
-  first_cause settled = causes.without_reports();
+std::optional<cause> run::state::final_cause() const {
+  first_cause judged = causes.without_reports();
   bool is_drained = false;
   for (const seat& place : seats) {
     const node* const member = place.holder();
@@ -48,10 +48,10 @@ std::optional<cause> run::state::settled_cause() const {
         one.local_rank.reset();
         one.text.clear();
       }
-      settled.add(one, member->heard);
+      judged.add(one, member->heard);
     }
   }
-  return is_drained ? settled.get() : causes.get();
+  return is_drained ? judged.get() : causes.get();
 }
 
 }  // namespace ddprun::core

@@ -133,7 +133,8 @@ void run::state::give_way() {
   enter(run_phase::gathering);
   leave_round();
   causes.clear();
-  settle_wanted = stop_uncharged = holds_for_words = is_found = has_placed = false;
+  choice = {};
+  is_found = has_placed = false;
   settings.reset();
   groups.remove_if([](const settings_group& group) { return group.nodes == 0; });
   if (leader != nullptr && is_candidate(*leader)) tell_wait(*leader);

@@ -105,7 +105,7 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   value.text = record.text;
   const message_pointer message = finished(std::move(value));
   enter(run_phase::closed);
-  settle_wanted = stop_uncharged = false;
+  choice = {};
   std::vector<node*> away;
   for (const auto& [order, who] : nodes) {
     if (who->stands == standing::closing || who->stands == standing::leaving) continue;

@@ -1,15 +1,4 @@
-// Liveness and fencing: DESIGN.md.
-//
-// The next round may start only when no worker of the last one can live. A member that is
-// reachable says so. One that is not runs on while its tether to the leader answers, or, if it is
-// the leader, while it holds all tethers. So the moment that counts is when the chain breaks:
-//
-//   leader is reachable    its own acknowledgement: it has dropped every tether
-//   leader is unreachable  any member's: the leader no longer holds all of them, and kills its
-//                          workers one isolation limit later; the members that still hang on it
-//                          follow another isolation limit later
-//   a member has died      its tether went with it: the same as its acknowledgement
-//   nobody spoke           the orphan limit, or an operator
+// Liveness and fencing: DESIGN.md. When the next round may start: round_stop.hpp.
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>
@@ -32,7 +21,7 @@ void run::state::lose(node& who, bool proof, const std::string& how) {
   const time_point last_word = who.heard;
   // Its connection may have ended before: it counts no more, and was one to be chosen all the same.
   const bool was_waiting = is_fit(who);
-  const bool had_spoken = who.heard_step > stop_step;
+  const bool had_spoken = stop.precedes(who.heard_step);
   const bool was_leaving = who.stands != standing::here;
   if (who.seat == nullptr) remember_lost(who, proof);
   detach(who, true);
@@ -93,17 +82,15 @@ void run::state::mark_unreachable(seat& of) {
   // Only the leader was told anything, and that was to prepare: no worker was ever started.
   if (of.command() != command::run) return mark_ended(of);
   seats.mark_unreachable(of);
-  vouched_until = std::max(vouched_until, of.holder()->heard);
+  stop.vouched_until(of.holder()->heard);
 }
 
 void run::state::mark_reached(seat& of) {
-  if (seats.mark_reached(of)) stop_told = now;
+  if (seats.mark_reached(of)) stop.tell_late(now);
 }
 
 void run::state::acknowledge(seat& of) {
-  if (!seats.acknowledge(of)) return;
-  if (!first_acknowledged) first_acknowledged = now;
-  if (of.slot() == 0) leader_acknowledged = now;
+  if (seats.acknowledge(of)) stop.acknowledge(now, of.slot() == 0);
 }
 
 // Whatever it runs belongs to a round or an instance that is over: no grace, a polite stop could
@@ -122,7 +109,7 @@ void run::state::fence(node& who) {
   want(who, finished(std::move(value)));
 }
 
-bool run::state::is_stop_settled() const {
+bool run::state::is_stop_over() const {
   if (!seats.are_all_ended_or_unreachable()) return false;
   // No round follows an operator's stop, so there is nothing to fence for.
   if (seats.unreachable() == 0 || operator_stop) return true;
@@ -134,12 +121,7 @@ bool run::state::is_stop_settled() const {
 // reached still stops.
 std::optional<time_point> run::state::fence_until() const {
   if (seats.unreachable() == 0 || !seats.are_all_ended_or_unreachable()) return std::nullopt;
-  if (!first_acknowledged) return std::max(stop_issued, vouched_until) + timing().orphan_limit;
-  const duration limit = timing().isolation_limit;
-  if (leader_acknowledged) {
-    return std::max(*leader_acknowledged, vouched_until) + with_margin(limit);
-  }
-  return std::max(*first_acknowledged, vouched_until) + with_margin(2 * limit);
+  return stop.fenced_at(timing());
 }
 
 }  // namespace ddprun::core

@@ -82,29 +82,27 @@ void run::state::begin_gathering() {
 // Losses and drains come in groups (a rack, a reservation that ends): wait for quiet.
 void run::state::begin_settling() {
   enter(run_phase::settling);
-  holds_for_words = false;
-  settle_until = std::min(last_loss + timing().settle, first_loss + timing().settle_max);
-  if (now >= settle_until) choose();
+  choice.wait_for_quiet(timing());
+  if (choice.is_over(now)) choose();
 }
 
 // Chooses the next round, when the last stop has settled.
 void run::state::choose() {
   std::uint32_t spoken = 0;
-  unspoken = 0;
+  std::uint32_t silent = 0;
   for (const auto& [order, who] : nodes) {
     if (!is_candidate(*who)) continue;
-    ++(who->heard_step > stop_step ? spoken : unspoken);
+    ++(stop.precedes(who->heard_step) ? spoken : silent);
   }
   // A node that was silent since before the stop may be dying with the others: its next heartbeat
   // shows. Nobody waits for that where the round is full without it.
-  const time_point hold = stop_issued + 2 * timing().heartbeat_interval;
-  if (unspoken != 0 && spoken < settings->nodes_max && now < hold) {
+  const time_point hold = stop.ordered_at() + 2 * timing().heartbeat_interval;
+  if (silent != 0 && spoken < settings->nodes_max && now < hold) {
     if (phase != run_phase::settling) enter(run_phase::settling);
-    settle_until = hold;
-    holds_for_words = true;
+    choice.wait_for_words(silent, hold);
     return;
   }
-  settle_wanted = false;  // The losses so far are settled; the next row of them is another.
+  choice.forget_losses();  // the next row of them is another
 
   std::vector<node*> drained;
   for (const auto& [order, who] : nodes) {
@@ -160,7 +158,7 @@ bool run::state::start_round(settings_group& group) {
   std::vector<node*> from;
   for (const auto& [order, who] : nodes) {
     const bool is_fit = is_candidate(*who) && who->group == &group;
-    if (is_fit && who->heard_step > stop_step) from.push_back(who.get());
+    if (is_fit && stop.precedes(who->heard_step)) from.push_back(who.get());
   }
   if (from.size() < group.settings.nodes_min) return false;
   fix_settings(group);

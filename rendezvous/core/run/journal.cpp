@@ -150,7 +150,7 @@ std::optional<run_record> run::state::record_now() const {
   record.gone_after = placed_gone_after;
   record.lost_after = settings ? settings->timing.orphan_limit : timers().orphan_limit;
   if (!settings) remember_older(record);
-  if (phase == run_phase::stopping && !stop_uncharged && !operator_stop) {
+  if (phase == run_phase::stopping && !stop.is_free() && !operator_stop) {
     const std::optional<cause>& why = causes.get();
     const bool is_charged = why && is_charged_as_restart(why->kind);
     if (is_charged && restarts_used < settings->restarts_max) ++record.restarts_used;

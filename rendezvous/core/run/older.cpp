@@ -111,7 +111,7 @@ void run::state::remember_leftovers() {
   const std::optional<time_point> until = fence_until();
   if (!until || now >= *until) return;
   left_behind.until = *until;
-  left_behind.is_held = !first_acknowledged;
+  left_behind.is_held = !stop.has_let_go();
   left_behind.let_go_limit = with_margin(2 * timing().isolation_limit);
   left_behind.unknown = seats.unknown();
   for (const seat& one : seats) {

@@ -185,9 +185,7 @@ void run::state::end_found_success(const std::vector<node*>& claimants) {
   for (seat& one : seats) {
     if (one.holder() != nullptr) seats.mark_ended(one);
   }
-  stop_issued = now;
-  first_acknowledged.reset();
-  vouched_until = {};
+  stop = round_stop(now, steps, duration::zero(), true, nullptr);
   std::string text = "every worker succeeded";
   if (missing != 0) {
     text += " on the nodes that came back; the rendezvous daemon was restarted, and " +
@@ -201,13 +199,12 @@ void run::state::end_found_round(const std::vector<node*>& claimants) {
   place_found(claimants);
   const std::size_t missing = seats.unknown();
   enter(run_phase::running);
-  stop_uncharged = true;
   std::string text = "the rendezvous daemon was restarted";
   if (missing != 0) {
     text += " and " + std::to_string(missing) + " of " + std::to_string(seats.size()) +
             " nodes of round " + std::to_string(round) + " have not come back";
   }
-  end_round(nullptr, timing().stop_grace, std::move(text));
+  end_round(nullptr, timing().stop_grace, std::move(text), true);
 }
 
 // Only nodes that were waiting have come back, and they were told of a round: its members may run
@@ -218,10 +215,10 @@ void run::state::end_unseen_round(const std::vector<node*>& claimants) {
   causes.clear();
   seats.open(1);
   enter(run_phase::running);
-  stop_uncharged = true;
   end_round(nullptr, timing().stop_grace,
             "the rendezvous daemon was restarted and no node of round " + std::to_string(round) +
-                " has come back");
+                " has come back",
+            true);
 }
 
 // A member of a found round that comes back while the round is being stopped.
@@ -240,13 +237,13 @@ bool run::state::fill_gap(node& who) {
   }
   if (!seats.is_free(slot)) return false;
   seats.command(seats.take(slot, who), command::run);
-  stop_told = now;
+  stop.tell_late(now);
   who.stands = standing::here;
   join_group(who);
   // Its earlier daemon may have told it more than this one has told anybody.
-  ddprun::desired stop = std::get<ddprun::desired>(*stop_message);
-  stop.seq = ++seq;
-  want(who, finished(std::move(stop)));
+  ddprun::desired order = std::get<ddprun::desired>(*stop.message());
+  order.seq = ++seq;
+  want(who, finished(std::move(order)));
   on_member_status(who, said);
   return true;
 }

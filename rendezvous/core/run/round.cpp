@@ -144,19 +144,15 @@ void run::state::join_restarts(const node& who) {
   // One that is starting is let start: it is asked again with the next heartbeat of who waits. Else
   // nodes that come back one by one, late from each stop, keep all of them from ever running.
   if (seats.running() < seats.size()) return;
-  stop_uncharged = true;
   remember_loss();
-  end_round(nullptr, timing().drain_grace, who.label() + " joins: the round restarts with it");
+  end_round(nullptr, timing().drain_grace, who.label() + " joins: the round restarts with it",
+            true);
 }
 
 // Losses, drains and joins come in groups: the next choice waits for quiet after the last of them.
 void run::state::remember_loss() {
-  if (!settle_wanted) first_loss = now;
-  settle_wanted = true;
-  last_loss = now;
-  if (phase == run_phase::settling && !holds_for_words) {
-    settle_until = std::min(last_loss + timing().settle, first_loss + timing().settle_max);
-  }
+  choice.add_loss(now);
+  if (phase == run_phase::settling && !choice.is_for_words()) choice.wait_for_quiet(timing());
 }
 
 void run::state::on_start_timeout() {

@@ -57,7 +57,7 @@ std::optional<time_point> run::next_deadline() const {
       break;
     }
     case run_phase::settling:
-      also(self.settle_until);
+      also(self.choice.until());
       break;
     case run_phase::preparing:
     case run_phase::running:
@@ -142,7 +142,8 @@ void run::state::apply(const status_received& event) {
     seats.set_unanswered(*who->seat, false);
     mark_reached(*who->seat);
   }
-  if (unspoken != 0 && is_candidate(*who) && who->heard_step <= stop_step) --unspoken;
+  const bool was_silent = is_candidate(*who) && !stop.precedes(who->heard_step);
+  if (was_silent && choice.silent() != 0) choice.end_silence_of_one();
   const status before = std::exchange(who->state, event.status);
   const bool same_round =
       before.instance == event.status.instance && before.round == event.status.round;
@@ -246,19 +247,12 @@ void run::state::apply(const loop_was_late& event) {
   for (settings_group& group : groups) {
     if (group.last_call_until) *group.last_call_until += by;
   }
-  for (std::optional<time_point>* moment : {&first_acknowledged, &leader_acknowledged}) {
-    if (*moment) **moment += by;
-  }
   seats.move_by(by);
+  stop.move_by(by);
+  choice.move_by(by);
   if (is_recovering()) recovering_until += by;
   phase_since += by;
   remembered_at += by;
-  settle_until += by;
-  stop_issued += by;
-  stop_told += by;
-  first_loss += by;
-  last_loss += by;
-  vouched_until += by;
 }
 
 // Moves the run on as far as what is known now allows.
@@ -268,7 +262,7 @@ void run::state::progress() {
       check_gathering();
       return;
     case run_phase::settling:
-      if (now >= settle_until || (holds_for_words && unspoken == 0)) choose();
+      if (choice.is_over(now)) choose();
       return;
     case run_phase::preparing:
       return;
@@ -279,7 +273,7 @@ void run::state::progress() {
       }
       return;
     case run_phase::stopping:
-      if (is_stop_settled()) end_of_stop();
+      if (is_stop_over()) end_of_stop();
       return;
     case run_phase::closed:
       return;

@@ -14,8 +14,10 @@
 
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/core/messages/cause.hpp"
+#include "rendezvous/core/run/choice_wait.hpp"
 #include "rendezvous/core/run/node.hpp"
 #include "rendezvous/core/run/round_seats.hpp"
+#include "rendezvous/core/run/round_stop.hpp"
 #include "rendezvous/core/run/run.hpp"
 
 #include <algorithm>
@@ -73,15 +75,6 @@ struct closed_instance {
 
 // A round of its instance is on, or was: of that it can say more than a newcomer.
 bool knows_of_round(const status& said);
-
-// A node's loop may be so late without noticing, and the kill itself takes a moment.
-inline constexpr duration late_kill = std::chrono::milliseconds(250);
-
-// Clocks run up to 1 % apart from the true rate, in both directions. Only the last kill of a chain
-// can be late: what others are told before it is judged by the clock, not by a timer.
-inline duration with_margin(duration limit) {
-  return limit + limit / 50 + late_kill;
-}
 
 // How long whoever was told to stop, with this grace, may take before it counts as broken.
 inline duration stop_patience_of(const timers& timing, duration grace) {
@@ -143,32 +136,16 @@ struct run::state {
   std::uint64_t wait_built = 0;
   std::uint64_t wait_seq = 0;
   message_pointer wait_message;
-  message_pointer stop_message;
   std::unordered_map<std::string, node*> by_explicit_label;
-
-  // Waiting for a round.
-  time_point settle_until{};  // while settling
-  // Nodes here that choose() waits for, because they have not spoken since the stop was issued.
-  std::uint32_t unspoken = 0;
-  bool holds_for_words = false;
 
   // The round.
   round_seats seats;
   assignment common;  // what all places share
-
-  // The stop.
-  std::uint64_t stop_step = 0;
-  time_point stop_issued{};
-  time_point stop_told{};       // when the last member was told to stop: one may come back later
-  duration stop_patience{};     // from then on; nobody who speaks is waited for longer
-  bool stop_uncharged = false;  // a join or a recovery, whatever the members report
-  bool settle_wanted = false;
-  time_point first_loss{};
-  time_point last_loss{};
   first_cause causes;
-  std::optional<time_point> first_acknowledged;
-  std::optional<time_point> leader_acknowledged;
-  time_point vouched_until{};  // the last word of any unreachable member
+
+  // From its end to the next.
+  round_stop stop;  // the last
+  choice_wait choice;
   std::optional<cause> operator_stop;
 
   // run.cpp: events and time.
@@ -247,7 +224,7 @@ struct run::state {
   void remember_loss();
 
   // stop.cpp: rules 4 and 6.
-  void end_round(const cause* trigger, duration grace, std::string text);
+  void end_round(const cause* trigger, duration grace, std::string text, bool is_free = false);
   void on_stop_status(node& who);
   std::optional<time_point> stop_overdue_at() const;
   void on_stop_overdue();
@@ -260,7 +237,7 @@ struct run::state {
   void collect_causes(const node& who);
   static void keep_tails(const status& before, status& newest);
   static bool is_drain(const node& member, const cause& one);
-  std::optional<cause> settled_cause() const;
+  std::optional<cause> final_cause() const;
 
   // fencing.cpp.
   void check_liveness();
@@ -270,7 +247,7 @@ struct run::state {
   void mark_reached(seat& of);
   void acknowledge(seat& of);
   void fence(node& who);
-  bool is_stop_settled() const;
+  bool is_stop_over() const;
   std::optional<time_point> fence_until() const;
 
   // older.cpp: what may live of instances before this one.

@@ -4,29 +4,23 @@
 namespace ddprun::core {
 
 // Stop goes to everybody who was told of the round, as one shared message.
-void run::state::end_round(const cause* trigger, duration grace, std::string text) {
+void run::state::end_round(const cause* trigger, duration grace, std::string text, bool is_free) {
   DDPRUN_ASSERT(phase == run_phase::preparing || phase == run_phase::running);
   note(note_level::warning, "round " + std::to_string(round) + " ends: " + text);
   enter(run_phase::stopping);
   seats.end_start();
-  stop_issued = now;
-  stop_told = now;
-  stop_patience = stop_patience_of(timing(), grace);
-  stop_step = steps;
   last_end = text;
-  first_acknowledged.reset();
-  leader_acknowledged.reset();
-  vouched_until = {};
   ddprun::desired value = base_desired(desired_phase::stop);
   value.grace = grace;
   if (trigger != nullptr) value.first_cause = *trigger;
   value.text = std::move(text);
-  stop_message = finished(std::move(value));
+  stop = round_stop(now, steps, stop_patience_of(timing(), grace), is_free,
+                    finished(std::move(value)));
   for (seat& one : seats) {
     if (one.holder() == nullptr) continue;
     node& member = *one.holder();
     const bool is_here = member.stands == standing::here;
-    if (one.command() != command::none && is_here) want(member, stop_message);
+    if (one.command() != command::none && is_here) want(member, stop.message());
     const bool has_ended = one.command() == command::none || one.has_ended() ||
                            one.phase() == member_phase::stopped || !is_here;
     const bool succeeded_and_left =
@@ -87,7 +81,7 @@ void run::state::on_stop_status(node& who) {
 std::optional<time_point> run::state::stop_overdue_at() const {
   if (phase != run_phase::stopping) return std::nullopt;
   if (seats.are_all_ended_or_unreachable()) return std::nullopt;
-  return stop_told + stop_patience;
+  return stop.overdue_at();
 }
 
 void run::state::on_stop_overdue() {
@@ -96,7 +90,7 @@ void run::state::on_stop_overdue() {
     node& member = *one.holder();
     member.overdue = true;
     recount(member);
-    const std::string after = to_text(stop_patience) + " after it was told to";
+    const std::string after = to_text(stop.patience()) + " after it was told to";
     if (one.has_acknowledged()) {
       note(note_level::error,
            member.label() + " still stops its workers " + after + ": going on without it");
@@ -109,7 +103,7 @@ void run::state::on_stop_overdue() {
       mark_unreachable(one);
     }
   }
-  stop_told = now;
+  stop.tell_late(now);
 }
 
 // By its own word it has let go of the other members, at least.
@@ -122,8 +116,8 @@ bool run::state::shows_stop(const node& member, const status& said) const {
 }
 
 void run::state::end_of_stop() {
-  const std::optional<cause> first = settled_cause();
-  const std::optional<cause> why = stop_uncharged ? std::nullopt : first;
+  const std::optional<cause> first = final_cause();
+  const std::optional<cause> why = stop.is_free() ? std::nullopt : first;
   if (why) last_cause = why;
   if (first) last_end = describe(*first);
   const bool all_succeeded = seats.succeeded() == seats.size();
@@ -133,14 +127,13 @@ void run::state::end_of_stop() {
     close(0, std::nullopt, "every worker succeeded");
     return;
   }
-  const bool free_of_charge = std::exchange(stop_uncharged, false);
-  if (!free_of_charge && !charge(why)) return;
+  if (!stop.is_free() && !charge(why)) return;
   if (operator_stop) {
     const cause operators = *operator_stop;
     close(exit_code_of(operators), operators, describe(operators));
     return;
   }
-  if (settle_wanted) {
+  if (choice.wants_quiet()) {
     begin_settling();
   } else {
     choose();

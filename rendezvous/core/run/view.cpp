@@ -95,7 +95,7 @@ std::string run::state::stopping_reason() const {
   if (count > names_max) names += " and " + std::to_string(count - names_max) + " more";
   if (count == 0) return head;
   if (!all_reached_are_down) return head + ", waiting for " + names;
-  if (!first_acknowledged) {
+  if (!stop.has_let_go()) {
     return head + "; no node of it can be reached, so its workers may still run: " + names +
            "; waiting for one of them to come back, or for " + to_text(timing().orphan_limit);
   }
@@ -108,7 +108,8 @@ std::string run::state::reason() const {
     case run_phase::gathering:
       return gathering_reason();
     case run_phase::settling:
-      if (holds_for_words) return "waiting for a word of nodes that were silent" + here_text();
+      if (choice.is_for_words())
+        return "waiting for a word of nodes that were silent" + here_text();
       return "waiting for quiet after: " + last_end + here_text();
     case run_phase::preparing:
       if (is_prepared() && !is_recorded()) {

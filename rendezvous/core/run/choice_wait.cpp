@@ -1,0 +1,43 @@
+#include "rendezvous/core/run/choice_wait.hpp"
+
+#include "rendezvous/base/error.hpp"
+
+#include <algorithm>
+
+namespace ddprun::core {
+
+void choice_wait::add_loss(time_point now) {
+  if (!has_losses_) first_loss_ = now;
+  has_losses_ = true;
+  last_loss_ = now;
+}
+
+void choice_wait::wait_for_quiet(const timers& timing) {
+  DDPRUN_ASSERT(has_losses_);
+  is_for_words_ = false;
+  until_ = std::min(last_loss_ + timing.settle, first_loss_ + timing.settle_max);
+}
+
+void choice_wait::wait_for_words(std::uint32_t silent, time_point until) {
+  DDPRUN_ASSERT(silent != 0);
+  is_for_words_ = true;
+  silent_ = silent;
+  until_ = until;
+}
+
+void choice_wait::end_silence_of_one() {
+  DDPRUN_ASSERT(silent_ != 0);
+  --silent_;
+}
+
+bool choice_wait::is_over(time_point now) const {
+  return now >= until_ || (is_for_words_ && silent_ == 0);
+}
+
+void choice_wait::move_by(duration late) {
+  first_loss_ += late;
+  last_loss_ += late;
+  until_ += late;
+}
+
+}  // namespace ddprun::core

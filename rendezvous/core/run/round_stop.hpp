@@ -1,0 +1,80 @@
+// The stop of a round: when it was ordered, who let go of the others, and from when on the next
+// round may start. Made anew for each stop; one that was never ordered holds nothing up.
+//
+// The next round may start only when no worker of the last one can live. A member that is reachable
+// says so. One that is not runs on while its tether to the leader answers, or, if it is the leader,
+// while it holds all tethers. So the moment that counts is when the chain breaks:
+//
+//   leader is reachable    its own acknowledgement: it has dropped every tether
+//   leader is unreachable  any member's: the leader no longer holds all of them, and kills its
+//                          workers one isolation limit later; the members that still hang on it
+//                          follow another isolation limit later
+//   a member has died      its tether went with it: the same as its acknowledgement
+//   nobody spoke           the orphan limit, or an operator
+//
+// Always: a leader's acknowledgement is one, and nothing is earlier than the last word of who
+// cannot be reached.
+//
+// Thread rule: plain value.
+#pragma once
+
+#include "rendezvous/core/messages/messages.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace ddprun::core {
+
+// A node's loop may be so late without noticing, and the kill itself takes a moment.
+inline constexpr duration late_kill = std::chrono::milliseconds(250);
+
+// Clocks run up to 1 % apart from the true rate, in both directions. Only the last kill of a chain
+// can be late: what others are told before it is judged by the clock, not by a timer.
+inline duration with_margin(duration limit) {
+  return limit + limit / 50 + late_kill;
+}
+
+class round_stop {
+ public:
+  round_stop() = default;  // none was ordered
+  // In this step of the run, as a message to all members, none of whom is waited for longer than
+  // `patience`. `is_free`: nothing is charged, whatever the members report.
+  round_stop(time_point now, std::uint64_t step, duration patience, bool is_free,
+             std::shared_ptr<const daemon_message> message);
+
+  time_point ordered_at() const { return ordered_at_; }
+  // Who has said something in this step has outlived the order, and what it was for.
+  bool precedes(std::uint64_t step) const { return step > step_; }
+  bool is_free() const { return is_free_; }
+  const std::shared_ptr<const daemon_message>& message() const { return message_; }
+
+  // Somebody was told only now.
+  void tell_late(time_point now) { told_at_ = now; }
+  duration patience() const { return patience_; }
+  time_point overdue_at() const { return told_at_ + patience_; }
+
+  // A member has dropped its tethers, or died.
+  void acknowledge(time_point now, bool is_leader);
+  // The last word of a member that cannot be reached: it was answered until then.
+  void vouched_until(time_point last_word);
+  bool has_let_go() const { return first_acknowledged_.has_value(); }  // some member
+  // From then on no member that cannot be reached has a living worker.
+  time_point fenced_at(const timers& timing) const;
+
+  // The caller's loop stood still for so long.
+  void move_by(duration late);
+
+ private:
+  time_point ordered_at_{};
+  time_point told_at_{};
+  std::uint64_t step_ = 0;
+  duration patience_{};
+  bool is_free_ = false;
+  std::shared_ptr<const daemon_message> message_;
+  std::optional<time_point> first_acknowledged_;
+  std::optional<time_point> leader_acknowledged_;
+  time_point vouched_until_{};
+};
+
+}  // namespace ddprun::core

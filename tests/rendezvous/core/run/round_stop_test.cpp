@@ -1,0 +1,83 @@
+// The stop of a round alone: when the next round may start.
+#include "rendezvous/core/run/round_stop.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace ddprun;
+using namespace ddprun::core;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr time_point ordered = time_point{} + 1000s;
+constexpr std::uint64_t step = 7;
+
+round_stop fresh_stop() {
+  return round_stop(ordered, step, 10s, false, nullptr);
+}
+
+}  // namespace
+
+TEST_CASE("where no member lets go the orphan limit counts, from the last word") {
+  const timers timing;
+  round_stop stop = fresh_stop();
+  CHECK_FALSE(stop.has_let_go());
+  CHECK(stop.fenced_at(timing) == ordered + timing.orphan_limit);
+  stop.vouched_until(ordered - 3s);
+  CHECK(stop.fenced_at(timing) == ordered + timing.orphan_limit);
+  stop.vouched_until(ordered + 3s);
+  CHECK(stop.fenced_at(timing) == ordered + 3s + timing.orphan_limit);
+}
+
+TEST_CASE("a member that lets go breaks the chain in two limits, the leader in one") {
+  const timers timing;
+  round_stop stop = fresh_stop();
+  stop.acknowledge(ordered + 1s, false);
+  stop.acknowledge(ordered + 2s, false);
+  const duration two = with_margin(2 * timing.isolation_limit);
+  CHECK(stop.fenced_at(timing) == ordered + 1s + two);
+  stop.vouched_until(ordered + 4s);
+  CHECK(stop.fenced_at(timing) == ordered + 4s + two);
+  stop.acknowledge(ordered + 5s, true);
+  CHECK(stop.fenced_at(timing) == ordered + 5s + with_margin(timing.isolation_limit));
+  CHECK(stop.has_let_go());
+}
+
+TEST_CASE("the margin is more than 1 % on both sides and a late kill") {
+  CHECK(with_margin(100s) == 100s + 2s + late_kill);
+}
+
+TEST_CASE("a stop is overdue when the last that was told has had its time") {
+  round_stop stop = fresh_stop();
+  CHECK(stop.overdue_at() == ordered + 10s);
+  stop.tell_late(ordered + 4s);
+  CHECK(stop.overdue_at() == ordered + 14s);
+  CHECK(stop.ordered_at() == ordered);
+}
+
+TEST_CASE("only what was said in a later step has outlived the order") {
+  const round_stop stop = fresh_stop();
+  CHECK_FALSE(stop.precedes(step - 1));
+  CHECK_FALSE(stop.precedes(step));
+  CHECK(stop.precedes(step + 1));
+  CHECK(round_stop().precedes(1));
+}
+
+TEST_CASE("all moments of a stop move when the loop was late") {
+  const timers timing;
+  round_stop stop = fresh_stop();
+  stop.move_by(2s);
+  CHECK(stop.ordered_at() == ordered + 2s);
+  CHECK(stop.overdue_at() == ordered + 12s);
+  CHECK(stop.fenced_at(timing) == ordered + 2s + timing.orphan_limit);
+  stop.acknowledge(ordered + 3s, false);
+  stop.vouched_until(ordered + 1s);
+  stop.move_by(2s);
+  CHECK(stop.fenced_at(timing) == ordered + 5s + with_margin(2 * timing.isolation_limit));
+  stop.acknowledge(ordered + 6s, true);
+  stop.move_by(1s);
+  CHECK(stop.fenced_at(timing) == ordered + 7s + with_margin(timing.isolation_limit));
+  stop.vouched_until(ordered + 20s);
+  stop.move_by(1s);
+  CHECK(stop.fenced_at(timing) == ordered + 21s + with_margin(timing.isolation_limit));
+}
