@@ -268,7 +268,7 @@ void run::state::recognise(node& who) {
     return;
   }
   if (who.stands == standing::fenced && said.instance == 0) {
-    if (closed_instance* const record = closed_record(who.greeting)) {
+    if (closed_instance* const record = closed.of(who.greeting, now)) {
       tell_closed(who, *record);
       return;
     }

@@ -13,32 +13,16 @@ int code_of_drain(const status& state) {
 
 }  // namespace
 
-// The closed instance that the sender of this hello belongs to, by its own word or by ours: it may
-// have been connected, and lost, before it was told of any instance.
-closed_instance* run::state::closed_record(const hello& greeting) {
-  for (closed_instance& record : closed) {
-    if (now - record.closed_at >= closed_memory) continue;
-    if (greeting.state.instance == record.instance) return &record;
-    if (greeting.state.instance == 0 && record.absent.contains(greeting.session)) return &record;
-  }
-  return nullptr;
-}
-
 // One that was away when its run was closed may say that all had ended well at its place. Where
 // that is so at every place, nothing has failed and there was nothing to stop.
 void run::state::learn_of_success(closed_instance& record, const status& said) {
-  leftovers& left = record.left;
   const bool is_news = record.exit_code != 0 && said.place && has_succeeded(said);
-  if (!is_news || said.round < left.round) return;
-  if (said.round > left.round) left.succeeded.clear();
-  left.round = said.round;
-  left.succeeded.insert(said.place->slot);
-  if (left.succeeded.size() < said.place->group_world_size) return;
+  if (!is_news || !record.left.complete_success(said)) return;
   record.exit_code = 0;
   record.why.reset();
   record.text = "every worker had succeeded when this run was closed (" + record.text + ")";
   note(note_level::info, "run " + options.run_id + " has exit code 0 after all: " + record.text);
-  if (phase != run_phase::closed || &record != &closed.front()) return;
+  if (phase != run_phase::closed || &record != &closed.newest()) return;
   last_cause.reset();
   last_end = record.text;
 }
@@ -49,9 +33,7 @@ bool run::state::completes_success(const node& who) {
   const bool chooses = phase == run_phase::gathering || phase == run_phase::settling;
   const bool is_of_it = said.instance == instance && said.round == round &&
                         left_behind.round == round && said.place && has_succeeded(said);
-  if (!chooses || !is_of_it) return false;
-  left_behind.succeeded.insert(said.place->slot);
-  return left_behind.succeeded.size() >= said.place->group_world_size;
+  return chooses && is_of_it && left_behind.complete_success(said);
 }
 
 void run::state::tell_closed(node& who, closed_instance& record) {
@@ -60,7 +42,7 @@ void run::state::tell_closed(node& who, closed_instance& record) {
   recount(who);
   leave_group(who);
   // From now on it is its own word that counts.
-  leave_behind(who.greeting.session, record.instance, false);
+  closed.take_out(who.greeting.session, record.instance, false, now);
   ddprun::desired value;
   value.epoch = options.epoch;
   value.instance = record.instance;
@@ -77,6 +59,7 @@ void run::state::tell_closed(node& who, closed_instance& record) {
 
 // Everybody of the instance is told; those who are away will be when they come back.
 void run::state::close(int exit_code, std::optional<cause> why, std::string text) {
+  DDPRUN_ASSERT(instance != 0);
   note(exit_code == 0 ? note_level::info : note_level::error,
        "run " + options.run_id + " is closed with exit code " + std::to_string(exit_code) + ": " +
            text);
@@ -128,8 +111,7 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
     forget(*who);
   groups.clear();
   remembered.reset();
-  closed.push_front(std::move(record));
-  if (closed.size() > closed_instances_max) closed.pop_back();
+  closed.add(std::move(record));
 }
 
 void run::state::open_instance(instance_id fresh) {
@@ -223,11 +205,6 @@ void run::state::stop_by_operator(cause why) {
     case run_phase::closed:
       return;
   }
-}
-
-void run::state::forget_old_instances() {
-  closed.remove_if(
-      [this](const closed_instance& record) { return now - record.closed_at >= closed_memory; });
 }
 
 }  // namespace ddprun::core

@@ -51,7 +51,7 @@ void run::state::remember(const run_record& record) {
   if (record.nodes != 0) over.left.until = options.began + record.gone_after;
   over.left.is_held = record.nodes != 0;
   over.left.let_go_limit = record.gone_after;
-  closed.push_front(std::move(over));
+  closed.add(std::move(over));
 }
 
 // Of those who are here nobody knows of a round.
@@ -132,12 +132,12 @@ void run::state::remember_older(run_record& record) const {
 
 std::optional<run_record> run::state::record_now() const {
   if (phase == run_phase::closed) {
-    if (closed.empty() || closed.front().instance != instance) return std::nullopt;
-    return record_of(closed.front());
+    if (closed.empty() || closed.newest().instance != instance) return std::nullopt;
+    return record_of(closed.newest());
   }
   if (instance == 0) {
     if (remembered || closed.empty()) return remembered;
-    return record_of(closed.front());  // what came after it has gone without a round
+    return record_of(closed.newest());  // what came after it has gone without a round
   }
   // Until it has a round of its own, no less is known than before.
   if (!settings && remembered) return remembered;

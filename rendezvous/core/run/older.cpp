@@ -83,17 +83,13 @@ void run::state::remember_lost(const node& who, bool proof) {
   if (!matters) return;
   const timers& timing = timing_of(who);
   const bool was_alone = who.state.place && who.state.place->group_world_size <= 1;
-  const bool is_let_go =
-      std::any_of(closed.begin(), closed.end(), [&who](const closed_instance& record) {
-        return record.instance == who.state.instance && !record.left.is_held;
-      });
   // Who hung on it, or on whom it hung, follows within two isolation limits.
   time_point until = who.heard + timing.orphan_limit;
-  if (is_let_go && who.stands == standing::closing) {
+  if (who.stands == standing::closing && closed.has_let_go(who.state.instance)) {
     until = who.heard + with_margin(2 * timing.isolation_limit);
   }
   if (proof) {
-    // Of a closed instance leave_behind() knows more.
+    // Of a closed instance more is known.
     if (was_alone || who.stands == standing::closing) return;
     until = now + with_margin(2 * timing.isolation_limit);
   }
@@ -120,25 +116,8 @@ void run::state::remember_leftovers() {
   }
 }
 
-// What becomes of this session is known from elsewhere; `has_let_go`: its workers are gone, and
-// nobody lives on by its tethers.
-void run::state::leave_behind(session_id session, instance_id of, bool has_let_go) {
-  for (closed_instance& record : closed) {
-    leftovers& rest = record.left;
-    const bool was_left = rest.sessions.erase(session) != 0;
-    if (!was_left && record.instance != of && !record.absent.contains(session)) continue;
-    if (has_let_go && std::exchange(rest.is_held, false)) {
-      rest.until = std::min(rest.until, now + rest.let_go_limit);
-    }
-    if (rest.sessions.empty() && rest.unknown == 0) rest.until = {};
-  }
-}
-
 time_point run::state::older_until() const {
-  time_point until = std::max(lost_until, remembered_until());
-  for (const closed_instance& record : closed)
-    until = std::max(until, record.left.until);
-  return until;
+  return std::max({lost_until, remembered_until(), closed.living_until()});
 }
 
 bool run::state::older_may_live() const {

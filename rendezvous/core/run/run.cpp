@@ -81,15 +81,12 @@ bool run::state::is_deserted(time_point at) const {
 std::optional<time_point> run::over_since(time_point now) const {
   const state& self = *state_;
   if (!self.is_deserted(now) || self.closed.empty()) return std::nullopt;
-  return self.closed.front().closed_at;  // the newest
+  return self.closed.newest().closed_at;
 }
 
 bool run::forgettable(time_point now) const {
   const state& self = *state_;
-  if (!self.is_deserted(now)) return false;
-  return std::all_of(self.closed.begin(), self.closed.end(), [now](const closed_instance& record) {
-    return now - record.closed_at >= closed_memory;
-  });
+  return self.is_deserted(now) && self.closed.are_all_old(now);
 }
 
 void run::state::apply(const agent_joined& event) {
@@ -101,7 +98,7 @@ void run::state::apply(const agent_joined& event) {
     refuse(event.connection, greeting.node, problem);
     return;
   }
-  closed_instance* const record = closed_record(greeting);
+  closed_instance* const record = closed.of(greeting, now);
   if (known == by_session.end() && record == nullptr) {
     const std::string text = refusal(event);
     if (!text.empty()) {
@@ -174,7 +171,7 @@ void run::state::apply(const status_received& event) {
       if (who->state.instance == 0) {
         recognise(*who);
       } else if (!may_have_workers(who->state)) {
-        closed_instance* const record = closed_record(who->greeting);
+        closed_instance* const record = closed.of(who->greeting, now);
         if (record != nullptr) tell_closed(*who, *record);
       }
       return;
@@ -189,9 +186,8 @@ void run::state::apply(const goodbye_received& event) {
   node* const who = find(event.connection);
   if (who == nullptr) return;
   if (who->stands == standing::closing) {
-    leave_behind(who->greeting.session, who->state.instance, true);
-    for (closed_instance& record : closed)
-      record.absent.erase(who->greeting.session);
+    closed.take_out(who->greeting.session, who->state.instance, true, now);
+    closed.told(who->greeting.session);
   }
   lose(*who, true, "left");
 }
@@ -208,7 +204,7 @@ void run::state::apply(const agent_disconnected& event) {
 }
 
 void run::state::apply(const guardian_reported& event) {
-  leave_behind(event.session, 0, true);
+  closed.take_out(event.session, 0, true, now);
   const auto found = by_session.find(event.session);
   if (found == by_session.end()) return;
   lose(*found->second, true, "its ddprun process died, and its guardian killed the workers");
@@ -237,7 +233,7 @@ void run::state::apply(const time_passed&) {
   if (const auto due = seats.start_deadline(); due && now >= *due) on_start_timeout();
   if (const auto overdue = stop_overdue_at(); overdue && now >= *overdue) on_stop_overdue();
   if (const auto lost = lost_instance_at(); lost && now >= *lost) end_lost_instance();
-  forget_old_instances();
+  closed.forget_old(now);
 }
 
 void run::state::apply(const loop_was_late& event) {

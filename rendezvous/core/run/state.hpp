@@ -15,6 +15,7 @@
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/run/choice_wait.hpp"
+#include "rendezvous/core/run/closed_instances.hpp"
 #include "rendezvous/core/run/node.hpp"
 #include "rendezvous/core/run/round_seats.hpp"
 #include "rendezvous/core/run/round_stop.hpp"
@@ -30,25 +31,11 @@
 
 namespace ddprun::core {
 
-inline constexpr std::size_t closed_instances_max = 64;
 // Nodes without connection that have no place in the round either: they may come back.
 inline constexpr std::size_t absent_nodes_max = 8192;
 inline constexpr std::uint32_t windows_reopened_max = 8;  // by claimants, in one instance
 inline constexpr round_number rounds_block = 16;          // so many numbers are reserved together
-inline constexpr duration closed_memory = std::chrono::hours(1);
 inline constexpr duration node_loss_window = std::chrono::hours(1);
-
-// Of the round that was left last: who has succeeded in it, and members that could not be reached
-// when it was given up: their workers may live on.
-struct leftovers {
-  round_number round = 0;
-  std::set<std::uint32_t> succeeded;  // slots
-  std::set<session_id> sessions;
-  std::size_t unknown = 0;  // of whom a restarted daemon knows no session
-  time_point until{};       // none of their workers lives any longer
-  bool is_held = false;     // nobody has let go yet: they may hold each other until orphan_limit
-  duration let_go_limit{};  // from when one does until they must be gone
-};
 
 // Workers may live, or may have been started, in the round that this status names.
 bool may_have_workers(const status& said);
@@ -60,18 +47,6 @@ inline bool has_succeeded(const status& said) {
 
 // All members of the newest round are here and say that they run it.
 bool is_complete(const std::vector<node*>& claimants, round_number newest);
-
-struct closed_instance {
-  instance_id instance = 0;
-  int exit_code = 0;
-  std::optional<cause> why;
-  std::string text;
-  round_number round = 0;
-  std::uint32_t restarts_used = 0;
-  time_point closed_at{};
-  std::set<session_id> absent;  // have not been told, or have not said goodbye
-  leftovers left;
-};
 
 // A round of its instance is on, or was: of that it can say more than a newcomer.
 bool knows_of_round(const status& said);
@@ -100,7 +75,7 @@ struct run::state {
   round_number round_floor = 0;          // the next round is above this too
   std::optional<cause> last_cause;
   std::string last_end;  // how the newest round ended, in words
-  std::list<closed_instance> closed;
+  closed_instances closed;
 
   // Instances before this one, and those that a daemon has only heard of.
   time_point recovering_until{};                      // claims are waited for; none: they are not
@@ -256,7 +231,6 @@ struct run::state {
   void lose_ending();
   void remember_lost(const node& who, bool proof);
   void remember_leftovers();
-  void leave_behind(session_id session, instance_id of, bool has_let_go);
   time_point older_until() const;
   bool older_may_live() const;
   std::optional<time_point> older_deadline() const;
@@ -285,7 +259,6 @@ struct run::state {
   bool fill_gap(node& who);
 
   // close.cpp: rule 9, drain and operator.
-  closed_instance* closed_record(const hello& greeting);
   void tell_closed(node& who, closed_instance& record);
   void close(int exit_code, std::optional<cause> why, std::string text);
   void learn_of_success(closed_instance& record, const status& said);
@@ -294,7 +267,6 @@ struct run::state {
   void drain(node& who);
   void release(node& who, int exit_code);
   void stop_by_operator(cause why);
-  void forget_old_instances();
   bool is_deserted(time_point at) const;  // nobody is here, and nobody is waited for
 
   // journal.cpp.

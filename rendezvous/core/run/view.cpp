@@ -168,8 +168,7 @@ run_sizes run::sizes() const {
       }));
   sizes.settings_groups = self.groups.size();
   sizes.closed_instances = self.closed.size();
-  for (const closed_instance& record : self.closed)
-    sizes.absent_at_close += record.absent.size();
+  sizes.absent_at_close = self.closed.absent_count();
   return sizes;
 }
 
@@ -208,7 +207,7 @@ run_view run::view(time_point now, std::size_t first, std::size_t most) const {
   view.master_address = self.common.master_address;
   view.master_port = self.common.master_port;
   if (self.phase == run_phase::closed && !self.closed.empty()) {
-    view.exit_code = self.closed.front().exit_code;
+    view.exit_code = self.closed.newest().exit_code;
   }
   view.first_cause = self.last_cause;
   view.why = why(now);
