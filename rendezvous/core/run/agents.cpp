@@ -241,7 +241,7 @@ void run::state::recount(node& who) {
   if (counts == who.counted || who.group == nullptr) return;
   who.counted = counts;
   who.group->here += counts ? 1 : -1;
-  if (phase == run_phase::gathering) ++wait_generation;
+  if (phase == run_phase::gathering) notice.change();
 }
 
 std::uint32_t run::state::candidates_here() const {
@@ -330,22 +330,19 @@ void run::state::let_wait(node& who) {
   on_idle_status(who);
 }
 
-// All who wait are told the same, and are told again when the reason has changed: each at its own
-// next heartbeat, so that n joins do not make n * n messages.
 void run::state::tell_wait(node& who) {
-  // An agent takes only what is newer than the last it was told, so an older shared one is no use.
-  const std::uint64_t told_seq = std::max(who.wanted_seq, who.state.desired_seq);
-  if (wait_built != wait_generation || !wait_message || wait_seq <= told_seq) {
+  message_pointer message = notice.message_after(std::max(who.wanted_seq, who.state.desired_seq));
+  if (!message) {
     ddprun::desired value = base_desired(desired_phase::wait);
     // Whoever waits while a round is on takes part in the next one.
     const bool is_spare = phase == run_phase::preparing || phase == run_phase::running;
     value.text = is_spare ? "this node waits as a spare: " + reason() : reason();
-    wait_seq = value.seq;
-    wait_message = finished(std::move(value));
-    wait_built = wait_generation;
+    const std::uint64_t newest = value.seq;
+    message = finished(std::move(value));
+    notice.build(newest, message);
   }
-  want(who, wait_message);
-  who.wait_generation = wait_generation;
+  want(who, std::move(message));
+  who.notice_seen = notice.edition();
 }
 
 // A status of a node that stands here without a place in the round.
@@ -365,10 +362,7 @@ void run::state::on_idle_status(node& who) {
     drain(who);
     return;
   }
-  const bool waits = who.wait_generation != 0;
-  if ((waits && who.wait_generation != wait_generation) || (who.counted && !was_counted)) {
-    tell_wait(who);
-  }
+  if (notice.is_news_after(who.notice_seen) || (who.counted && !was_counted)) tell_wait(who);
   if (who.counted) join_restarts(who);
 }
 

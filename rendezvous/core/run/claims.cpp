@@ -107,7 +107,7 @@ void run::state::claim(node& who) {
     note(note_level::info,
          who.label() + " runs round " + std::to_string(who.state.round) +
              ", which this daemon does not know: waiting for the other nodes of it");
-    ++wait_generation;
+    notice.change();
   }
   // Looked at only when all could be here, so that n hellos do not cost n * n.
   const bool may_be_complete =

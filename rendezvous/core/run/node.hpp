@@ -53,7 +53,8 @@ struct node {
   message_pointer owed;  // to be told once the end of its instance is kept
   message_pointer wanted;
   std::uint64_t wanted_seq = 0;
-  std::uint64_t wait_generation = 0;
+  std::uint64_t notice_seen =
+      0;  // the edition of wait_notice that it was told; 0: it does not wait
 
   core::seat* seat = nullptr;              // in the round; kept by round_seats
   std::optional<std::uint32_t> last_slot;  // in the newest round that was chosen

@@ -56,7 +56,7 @@ void run::state::watch_ending(node& who) {
   } else {
     ending.erase(who.order);
   }
-  if (ending.size() != before) ++wait_generation;
+  if (ending.size() != before) notice.change();
 }
 
 // One that answers, but does not end its workers, is broken: unanswered it isolates itself.

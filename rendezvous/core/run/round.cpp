@@ -88,7 +88,7 @@ bool run::state::is_prepared() const {
 
 void run::state::on_all_started() {
   reserve_rounds(rounds_block / 2);
-  ++wait_generation;
+  notice.change();
   note(note_level::info, "round " + std::to_string(round) + ": all " +
                              std::to_string(common.world_size) + " workers are started");
 }

@@ -279,7 +279,7 @@ void run::state::progress() {
 void run::state::enter(run_phase next) {
   phase = next;
   phase_since = now;
-  ++wait_generation;
+  notice.change();
 }
 
 const timers& run::state::timing() const {
@@ -303,7 +303,7 @@ void run::state::send(node& to, message_pointer message) {
 void run::state::want(node& of, message_pointer message) {
   of.wanted = std::move(message);
   of.wanted_seq = of.wanted ? std::get<ddprun::desired>(*of.wanted).seq : 0;
-  of.wait_generation = 0;
+  of.notice_seen = 0;
   send(of, of.wanted);
 }
 

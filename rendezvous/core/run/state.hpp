@@ -20,6 +20,7 @@
 #include "rendezvous/core/run/round_seats.hpp"
 #include "rendezvous/core/run/round_stop.hpp"
 #include "rendezvous/core/run/run.hpp"
+#include "rendezvous/core/run/wait_notice.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -107,10 +108,7 @@ struct run::state {
   std::list<settings_group> groups;
   std::set<std::uint64_t> stuck;  // by join order: connected, and of no use: see is_stuck
   std::uint64_t next_order = 1;
-  std::uint64_t wait_generation = 1;
-  std::uint64_t wait_built = 0;
-  std::uint64_t wait_seq = 0;
-  message_pointer wait_message;
+  wait_notice notice;
   std::unordered_map<std::string, node*> by_explicit_label;
 
   // The round.

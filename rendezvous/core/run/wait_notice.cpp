@@ -1,0 +1,20 @@
+#include "rendezvous/core/run/wait_notice.hpp"
+
+#include "rendezvous/base/error.hpp"
+
+#include <utility>
+
+namespace ddprun::core {
+
+std::shared_ptr<const daemon_message> wait_notice::message_after(std::uint64_t told_seq) const {
+  return built_edition_ == edition_ && seq_ > told_seq ? message_ : nullptr;
+}
+
+void wait_notice::build(std::uint64_t seq, std::shared_ptr<const daemon_message> message) {
+  DDPRUN_ASSERT(message && seq > seq_);
+  built_edition_ = edition_;
+  seq_ = seq;
+  message_ = std::move(message);
+}
+
+}  // namespace ddprun::core
