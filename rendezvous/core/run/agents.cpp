@@ -126,7 +126,7 @@ void run::state::forget(node& who) {
   if (labelled != by_explicit_label.end() && labelled->second == &who) {
     by_explicit_label.erase(labelled);
   }
-  leave_group(who);
+  groups.leave(who);
   nodes.erase(who.order);
   // A run in which nobody was ever placed is not worth remembering once everybody has gone.
   if (nodes.empty() && !settings && phase == run_phase::gathering) {
@@ -186,7 +186,7 @@ std::string run::state::refusal(const agent_joined& event) const {
   if (!settings || phase == run_phase::closed) return {};
   if (std::string text = difference(greeting); !text.empty()) return text;
   const bool comes_to_be_fenced = greeting.state.instance != 0 && may_have_workers(greeting.state);
-  const bool has_room = candidates_here() < settings->nodes_max + settings->spares_max;
+  const bool has_room = groups.here() < settings->nodes_max + settings->spares_max;
   if (!comes_to_be_fenced && !has_room && !hosts_us(event)) {
     return "run " + options.run_id + " is full: " + std::to_string(settings->nodes_max) +
            " nodes and " + std::to_string(settings->spares_max) +
@@ -237,18 +237,7 @@ void run::state::recount(node& who) {
     stuck.erase(who.order);
   }
   watch_ending(who);
-  const bool counts = is_candidate(who);
-  if (counts == who.counted || who.group == nullptr) return;
-  who.counted = counts;
-  who.group->here += counts ? 1 : -1;
-  if (phase == run_phase::gathering) notice.change();
-}
-
-std::uint32_t run::state::candidates_here() const {
-  std::uint32_t here = 0;
-  for (const settings_group& group : groups)
-    here += group.here;
-  return here;
+  if (groups.count(who, is_candidate(who)) && phase == run_phase::gathering) notice.change();
 }
 
 void run::state::watch_over(node& who) {
@@ -317,10 +306,10 @@ void run::state::let_wait(node& who) {
   who.stands = standing::here;
   // One that came to be fenced is not asked for its settings before.
   if (const std::string text = difference(who.greeting); !text.empty()) return refuse(who, text);
-  join_group(who);
+  groups.join(who);
   recount(who);
   const bool may_be_refused = settings && who.counted && !who.hosts_us;
-  if (may_be_refused && candidates_here() > settings->nodes_max + settings->spares_max) {
+  if (may_be_refused && groups.here() > settings->nodes_max + settings->spares_max) {
     refuse(who, "run " + options.run_id + " went on without this node and is full: " +
                     std::to_string(settings->nodes_max) + " nodes and " +
                     std::to_string(settings->spares_max) + " spares are here");

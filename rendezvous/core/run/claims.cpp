@@ -136,7 +136,7 @@ void run::state::give_way() {
   choice = {};
   is_found = has_placed = false;
   settings.reset();
-  groups.remove_if([](const settings_group& group) { return group.nodes == 0; });
+  groups.unfix();
   if (leader != nullptr && is_candidate(*leader)) tell_wait(*leader);
 }
 

@@ -40,7 +40,7 @@ void run::state::tell_closed(node& who, closed_instance& record) {
   learn_of_success(record, who.state);
   who.stands = standing::closing;
   recount(who);
-  leave_group(who);
+  groups.leave(who);
   // From now on it is its own word that counts.
   closed.take_out(who.greeting.session, record.instance, false, now);
   ddprun::desired value;
@@ -95,12 +95,12 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
     record.absent.insert(who->greeting.session);
     // A fenced one kills first; it is told when it joins anew.
     if (who->stands == standing::fenced) {
-      who->group = nullptr;
+      groups.leave(*who);
       continue;
     }
     who->stands = standing::closing;
     recount(*who);
-    who->group = nullptr;
+    groups.leave(*who);
     if (who->connection == 0) {
       away.push_back(who.get());
     } else {
@@ -164,9 +164,9 @@ void run::state::drain(node& who) {
   // A leader whose workers are done serves the store until the others are done too.
   if (who.leads()) return;
   const bool goes_on_without =
-      who.seat != nullptr || phase != run_phase::gathering || candidates_here() != 0;
+      who.seat != nullptr || phase != run_phase::gathering || groups.here() != 0;
   if (instance == 0 || is_recovering()) {
-    release(who, candidates_here() != 0 ? 0 : code_of_drain(who.state));
+    release(who, groups.here() != 0 ? 0 : code_of_drain(who.state));
   } else if (goes_on_without) {
     release(who, 0);
   } else {
@@ -179,7 +179,7 @@ void run::state::release(node& who, int exit_code) {
   note(note_level::info, who.label() + " leaves, as it was asked to");
   who.stands = standing::leaving;
   recount(who);
-  leave_group(who);
+  groups.leave(who);
   ddprun::desired value = base_desired(desired_phase::close);
   value.round = std::max(round, who.state.round);
   value.exit_code = exit_code;

@@ -8,43 +8,6 @@
 
 namespace ddprun::core {
 
-settings_group& run::state::group_of(const run_settings& value) {
-  for (settings_group& group : groups) {
-    if (group.settings == value) return group;
-  }
-  settings_group group;
-  group.settings = value;
-  groups.push_back(std::move(group));
-  return groups.back();
-}
-
-void run::state::join_group(node& who) {
-  if (who.group != nullptr) return;
-  who.group = &group_of(who.greeting.settings);
-  ++who.group->nodes;
-}
-
-void run::state::leave_group(node& who) {
-  settings_group* const group = std::exchange(who.group, nullptr);
-  // From the first round on there is one group, whoever is here.
-  if (group == nullptr || --group->nodes != 0 || settings) return;
-  groups.remove_if([group](const settings_group& one) { return &one == group; });
-}
-
-// Also keeps the last call, so it is asked after every event.
-bool run::state::is_ready(settings_group& group) {
-  const run_settings& wanted = group.settings;
-  if (group.here > group.highest) {
-    group.highest = group.here;
-    if (group.here >= wanted.nodes_min) {
-      group.last_call_until =
-          std::min(now + wanted.timing.last_call_timeout, phase_since + wanted.timing.join_timeout);
-    }
-  }
-  if (group.here >= wanted.nodes_max) return true;
-  return group.here >= wanted.nodes_min && group.last_call_until && now >= *group.last_call_until;
-}
-
 void run::state::check_gathering() {
   if (by_connection.empty() && instance == 0) return;
   if (is_recovering()) return;
@@ -52,10 +15,7 @@ void run::state::check_gathering() {
   if (phase != run_phase::gathering) return;
   if (instance == 0) begin_instance(by_connection.begin()->second->fresh_instance);
   lose_ending();
-  settings_group* best = nullptr;
-  for (settings_group& group : groups) {
-    if (is_ready(group) && (best == nullptr || group.here > best->here)) best = &group;
-  }
+  settings_group* const best = groups.ready(now, phase_since);
   if (best != nullptr && !older_may_live() && start_round(*best)) return;
   if (now >= gather_until()) {
     close(1, last_cause, "gave up after " + to_text(now - phase_since) + ": " + reason());
@@ -70,10 +30,7 @@ time_point run::state::gather_until() const {
 
 void run::state::begin_gathering() {
   enter(run_phase::gathering);
-  for (settings_group& group : groups) {
-    group.highest = 0;
-    group.last_call_until.reset();
-  }
+  groups.begin_anew();
   for (auto& [order, who] : nodes) {
     if (is_candidate(*who)) tell_wait(*who);
   }
@@ -110,7 +67,7 @@ void run::state::choose() {
       drained.push_back(who.get());
     }
   }
-  const bool nobody_is_left = candidates_here() == 0 && !drained.empty();
+  const bool nobody_is_left = groups.here() == 0 && !drained.empty();
   if (nobody_is_left) {
     const int signal = drained.front()->state.signal;
     close(128 + (signal == 0 ? SIGTERM : signal), last_cause, "every node was asked to leave");
@@ -118,9 +75,8 @@ void run::state::choose() {
   }
   for (node* const who : drained)
     release(*who, 0);
-  settings_group& group = groups.front();
-  if (spoken >= group.settings.nodes_min) {
-    start_round(group);
+  if (spoken >= settings->nodes_min) {
+    start_round(groups.first());
   } else {
     begin_gathering();
   }
@@ -143,14 +99,15 @@ std::vector<rank_candidate> rank_candidates(const std::vector<node*>& from) {
 
 // From the first round on there is one group; the others are told the difference.
 void run::state::fix_settings(settings_group& group) {
-  settings = group.settings;
+  settings = group.settings();
+  groups.fix(group);
   std::vector<node*> others;
   for (const auto& [order, who] : nodes) {
     if (who->group != nullptr && who->group != &group) others.push_back(who.get());
   }
   for (node* const who : others)
     refuse(*who, difference(who->greeting));
-  groups.remove_if([&group](const settings_group& one) { return &one != &group; });
+  groups.forget_others();
 }
 
 // False where too few of those who are here have spoken since the stop was issued.
@@ -160,7 +117,7 @@ bool run::state::start_round(settings_group& group) {
     const bool is_fit = is_candidate(*who) && who->group == &group;
     if (is_fit && stop.precedes(who->heard_step)) from.push_back(who.get());
   }
-  if (from.size() < group.settings.nodes_min) return false;
+  if (from.size() < group.settings().nodes_min) return false;
   fix_settings(group);
   const rank_assignment chosen = assign_ranks(rank_candidates(from), settings->nodes_max);
   round = std::max(round, round_floor) + 1;
@@ -215,7 +172,7 @@ void run::state::excuse_excess() {
   std::vector<node*> excess;
   for (auto entry = nodes.rbegin(); entry != nodes.rend(); ++entry) {
     node& who = *entry->second;
-    if (candidates_here() - excess.size() <= room) break;
+    if (groups.here() - excess.size() <= room) break;
     if (who.counted && who.seat == nullptr && !who.hosts_us) excess.push_back(&who);
   }
   for (node* const who : excess)

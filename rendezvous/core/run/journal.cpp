@@ -72,7 +72,7 @@ void run::state::begin_instance(instance_id fresh) {
 
 // Until then workers may live of the round that an earlier daemon had.
 time_point run::state::remembered_until() const {
-  if (!remembered || candidates_here() >= remembered->nodes) return {};
+  if (!remembered || groups.here() >= remembered->nodes) return {};
   return remembered_at + remembered->gone_after;
 }
 

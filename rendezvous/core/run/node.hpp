@@ -1,10 +1,11 @@
-// What a run remembers of one session, and of those who agree on the settings.
+// What a run remembers of one session.
 //
 // Thread rule: plain values. Included by state.hpp only.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/run/gathering.hpp"
 #include "rendezvous/core/run/seat.hpp"
 
 #include <cstdint>
@@ -15,16 +16,6 @@
 namespace ddprun::core {
 
 using message_pointer = std::shared_ptr<const daemon_message>;
-
-// Nodes that agree on the settings. Before the first round there may be several groups; after it
-// there is one, and others are refused.
-struct settings_group {
-  run_settings settings;
-  std::uint32_t nodes = 0;    // that are of it; one without is forgotten
-  std::uint32_t here = 0;     // candidates that are connected
-  std::uint32_t highest = 0;  // of `here` in this gathering; only a new one restarts the last call
-  std::optional<time_point> last_call_until;
-};
 
 enum class standing {
   here,      // waits, or is a member of the round
@@ -48,9 +39,9 @@ struct node {
   std::uint64_t heard_step = 0;
   time_point watch_at{};  // its entry in `watch`
   standing stands = standing::here;
-  settings_group* group = nullptr;
-  bool counted = false;  // in group->here
-  message_pointer owed;  // to be told once the end of its instance is kept
+  settings_group* group = nullptr;  // kept by gathering, as `counted`
+  bool counted = false;             // among those that the next round is chosen from
+  message_pointer owed;             // to be told once the end of its instance is kept
   message_pointer wanted;
   std::uint64_t wanted_seq = 0;
   std::uint64_t notice_seen =

@@ -42,7 +42,7 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
                              " nodes of an earlier daemon, newest round " + std::to_string(newest));
   for (node* const who : claimants) {
     who->stands = standing::here;
-    join_group(*who);
+    groups.join(*who);
     recount(*who);
     raise_restarts_used(*who);
   }
@@ -239,7 +239,7 @@ bool run::state::fill_gap(node& who) {
   seats.command(seats.take(slot, who), command::run);
   stop.tell_late(now);
   who.stands = standing::here;
-  join_group(who);
+  groups.join(who);
   // Its earlier daemon may have told it more than this one has told anybody.
   ddprun::desired order = std::get<ddprun::desired>(*stop.message());
   order.seq = ++seq;

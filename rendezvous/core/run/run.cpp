@@ -47,11 +47,7 @@ std::optional<time_point> run::next_deadline() const {
         also(self.recovering_until);
         break;
       }
-      for (const settings_group& group : self.groups) {
-        // One that has passed was judged: what is missing then is words of those who are here.
-        const bool is_due = group.last_call_until && *group.last_call_until <= self.now;
-        if (group.here >= group.settings.nodes_min && !is_due) also(group.last_call_until);
-      }
+      also(self.groups.deadline(self.now));
       also(self.older_deadline());
       if (self.instance != 0) also(self.gather_until());
       break;
@@ -240,9 +236,7 @@ void run::state::apply(const loop_was_late& event) {
   const duration by = event.by;
   for (auto& [order, who] : nodes)
     who->heard += by;
-  for (settings_group& group : groups) {
-    if (group.last_call_until) *group.last_call_until += by;
-  }
+  groups.move_by(by);
   seats.move_by(by);
   stop.move_by(by);
   choice.move_by(by);
@@ -285,7 +279,7 @@ void run::state::enter(run_phase next) {
 const timers& run::state::timing() const {
   static const timers defaults;
   if (settings) return settings->timing;
-  return groups.empty() ? defaults : groups.front().settings.timing;
+  return groups.empty() ? defaults : groups.first().settings().timing;
 }
 
 const timers& run::state::timing_of(const node& member) const {

@@ -24,7 +24,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <list>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -105,7 +104,7 @@ struct run::state {
   std::map<session_id, node*> by_session;
   std::unordered_map<connection_id, node*> by_connection;
   std::map<std::pair<time_point, std::uint64_t>, node*> watch;  // when to look at whom
-  std::list<settings_group> groups;
+  gathering groups;
   std::set<std::uint64_t> stuck;  // by join order: connected, and of no use: see is_stuck
   std::uint64_t next_order = 1;
   wait_notice notice;
@@ -148,8 +147,6 @@ struct run::state {
   void detach(node& who, bool disconnect);
   void forget(node& who);
   void forget_excess();
-  void join_group(node& who);
-  void leave_group(node& who);
   std::string problem_with(const hello& greeting, const node* known) const;
   std::string problem_with(const status& said, const hello& greeting) const;
   void raise_seq(std::uint64_t said);
@@ -166,15 +163,12 @@ struct run::state {
   std::optional<time_point> lost_at(const node& who) const;
   void recognise(node& who);
   void let_wait(node& who);
-  std::uint32_t candidates_here() const;
   void tell_wait(node& who);
   void on_idle_status(node& who);
 
   // gather.cpp: rules 1, 2 and 7.
-  settings_group& group_of(const run_settings& value);
   void check_gathering();
   time_point gather_until() const;
-  bool is_ready(settings_group& group);
   void begin_gathering();
   void begin_settling();
   void choose();

@@ -29,7 +29,7 @@ std::string run::state::here_text() const {
     text += (named++ == 0 ? "; here: " : ", ") + who->label() + " (" +
             counted(who->greeting.worker_count, "worker") + ")";
   }
-  const std::size_t here = candidates_here();
+  const std::size_t here = groups.here();
   if (here > named) text += " and " + std::to_string(here - named) + " more";
   return text;
 }
@@ -47,27 +47,28 @@ std::string run::state::gathering_reason() const {
   if (groups.empty()) return "waiting for nodes; nobody is here";
   std::vector<const settings_group*> by_size;
   for (const settings_group& group : groups) {
-    if (group.here != 0) by_size.push_back(&group);
+    if (group.here() != 0) by_size.push_back(&group);
   }
-  std::stable_sort(by_size.begin(), by_size.end(),
-                   [](const auto* left, const auto* right) { return left->here > right->here; });
-  const settings_group& group = by_size.empty() ? groups.front() : *by_size.front();
-  const run_settings& wanted = group.settings;
+  std::stable_sort(by_size.begin(), by_size.end(), [](const auto* left, const auto* right) {
+    return left->here() > right->here();
+  });
+  const settings_group& group = by_size.empty() ? groups.first() : *by_size.front();
+  const run_settings& wanted = group.settings();
   std::string text;
-  if (group.here < wanted.nodes_min) {
-    const std::uint32_t missing = wanted.nodes_min - group.here;
+  if (!group.has_enough()) {
+    const std::uint32_t missing = wanted.nodes_min - group.here();
     text = "waiting for " + std::to_string(missing) + " of " + nodes_text(wanted);
-  } else if (group.here >= wanted.nodes_max) {
+  } else if (group.is_full()) {
     text = "all of " + nodes_text(wanted) + " are here";
   } else {
-    text = "enough nodes are here (" + std::to_string(group.here) + " of " + nodes_text(wanted) +
+    text = "enough nodes are here (" + std::to_string(group.here()) + " of " + nodes_text(wanted) +
            "), last call for more";
   }
   text += here_text();
   if (by_size.size() > 1) {
-    text += "; they disagree: " + first_difference(by_size[1]->settings, by_size[0]->settings) +
-            " (" + counted(by_size[1]->here, "node") + " against " +
-            std::to_string(by_size[0]->here) + ")";
+    text += "; they disagree: " + first_difference(by_size[1]->settings(), by_size[0]->settings()) +
+            " (" + counted(by_size[1]->here(), "node") + " against " +
+            std::to_string(by_size[0]->here()) + ")";
   }
   text += older_reason();
   if (!stuck.empty()) {
