@@ -35,21 +35,6 @@ bool hosts_us(const agent_joined& event) {
 
 }  // namespace
 
-node* run::state::find(connection_id connection) const {
-  const auto found = by_connection.find(connection);
-  return found == by_connection.end() ? nullptr : found->second;
-}
-
-node& run::state::admit(const agent_joined& event) {
-  auto owned = std::make_unique<node>();
-  node& who = *owned;
-  who.order = next_order++;
-  nodes.emplace(who.order, std::move(owned));
-  by_session.emplace(event.hello.session, &who);
-  if (event.hello.node_is_explicit) by_explicit_label[event.hello.node] = &who;
-  return who;
-}
-
 // An earlier daemon may have counted further than this one. What no daemon reaches is a lie, which
 // must not bring this one to numbers that nobody can read.
 void run::state::raise_seq(std::uint64_t said) {
@@ -71,8 +56,7 @@ void run::state::attach(node& who, const agent_joined& event) {
   who.local_address = event.local_address;
   who.hosts_us = hosts_us(event);
   who.fresh_instance = event.fresh_instance;
-  who.connection = event.connection;
-  by_connection[event.connection] = &who;
+  nodes.connect(who, event.connection);
   who.heard = now;
   who.heard_step = steps;
   if (who.seat != nullptr) seats.set_away(*who.seat, false);
@@ -86,8 +70,7 @@ void run::state::attach(node& who, const agent_joined& event) {
 void run::state::detach(node& who, bool disconnect) {
   if (who.connection == 0) return;
   if (disconnect) effects->emplace_back(disconnect_agent{who.connection});
-  by_connection.erase(who.connection);
-  who.connection = 0;
+  nodes.disconnect(who);
   who.heard = now;
   // What it said is of use only in the round that it has a place in, and is said again.
   if (who.seat == nullptr) who.state.causes.clear();
@@ -98,7 +81,7 @@ void run::state::detach(node& who, bool disconnect) {
 // Connections that come and go leave a node each for a while. Half of them go at once, the longest
 // away first: the cost of looking is then that of their coming. One that returns joins anew.
 void run::state::forget_excess() {
-  if (nodes.size() <= by_connection.size() + seats.size() + absent_nodes_max) return;
+  if (nodes.size() <= nodes.connected() + seats.size() + absent_nodes_max) return;
   std::vector<std::pair<time_point, std::uint64_t>> absent;
   for (const auto& [order, who] : nodes) {
     if (who->connection == 0 && who->seat == nullptr) absent.emplace_back(who->heard, order);
@@ -109,8 +92,8 @@ void run::state::forget_excess() {
            " nodes have joined and lost their connections: forgot half of them");
   absent.resize(absent.size() / 2);
   for (const auto& [heard, order] : absent) {
-    remember_lost(*nodes.at(order), false);
-    forget(*nodes.at(order));
+    remember_lost(nodes.at(order), false);
+    forget(nodes.at(order));
   }
 }
 
@@ -118,16 +101,9 @@ void run::state::forget(node& who) {
   DDPRUN_ASSERT(who.seat == nullptr);
   detach(who, true);
   recount(who);
-  watch.erase({who.watch_at, who.order});
   ending.erase(who.order);
-  const session_id session = who.greeting.session;
-  by_session.erase(session);
-  const auto labelled = by_explicit_label.find(who.greeting.node);
-  if (labelled != by_explicit_label.end() && labelled->second == &who) {
-    by_explicit_label.erase(labelled);
-  }
   groups.leave(who);
-  nodes.erase(who.order);
+  nodes.remove(who);
   // A run in which nobody was ever placed is not worth remembering once everybody has gone.
   if (nodes.empty() && !settings && phase == run_phase::gathering) {
     instance = 0;
@@ -172,14 +148,13 @@ std::string run::state::difference(const hello& greeting) const {
 // Why a new session cannot be here at all; empty when it can.
 std::string run::state::refusal(const agent_joined& event) const {
   const hello& greeting = event.hello;
-  const auto same = by_explicit_label.find(greeting.node);
-  if (greeting.node_is_explicit && same != by_explicit_label.end()) {
+  const node* const other = nodes.named(greeting.node);
+  if (greeting.node_is_explicit && other != nullptr) {
     // One that has been silent is more likely this node's earlier life on a host that lost power.
-    const node& other = *same->second;
     const bool alive =
-        other.connection != 0 && now - other.heard < 3 * timing_of(other).heartbeat_interval;
-    if (alive && other.stands != standing::closing) {
-      return "node id " + greeting.node + " is already used by a node at " + other.peer_address +
+        other->connection != 0 && now - other->heard < 3 * timing_of(*other).heartbeat_interval;
+    if (alive && other->stands != standing::closing) {
+      return "node id " + greeting.node + " is already used by a node at " + other->peer_address +
              ": give each node its own --node-id";
     }
   }
@@ -241,12 +216,9 @@ void run::state::recount(node& who) {
 }
 
 void run::state::watch_over(node& who) {
-  watch.erase({who.watch_at, who.order});
-  const duration limit =
-      who.connection != 0 ? timing_of(who).node_timeout
-                          : std::min(timing_of(who).reconnect_grace, timing_of(who).node_timeout);
-  who.watch_at = who.heard + limit;
-  watch.emplace(std::pair(who.watch_at, who.order), &who);
+  const timers& timing = timing_of(who);
+  nodes.watch(who, who.connection != 0 ? timing.node_timeout
+                                       : std::min(timing.reconnect_grace, timing.node_timeout));
 }
 
 // Decides by its newest status where a node that has just said hello belongs.

@@ -111,7 +111,7 @@ void run::state::claim(node& who) {
   }
   // Looked at only when all could be here, so that n hellos do not cost n * n.
   const bool may_be_complete =
-      says_it_runs(who.state) && by_connection.size() >= who.state.place->group_world_size;
+      says_it_runs(who.state) && nodes.connected() >= who.state.place->group_world_size;
   if (may_be_complete) decide_on_claims(false);
 }
 

@@ -5,8 +5,8 @@
 
 namespace ddprun::core {
 void run::state::check_liveness() {
-  while (!watch.empty() && watch.begin()->first.first <= now) {
-    node& who = *watch.begin()->second;
+  while (node* const due = nodes.due(now)) {
+    node& who = *due;
     watch_over(who);
     if (who.watch_at > now) continue;
     const bool was_connected = who.connection != 0;
@@ -34,7 +34,7 @@ void run::state::lose(node& who, bool proof, const std::string& how) {
     return;
   }
   // It stays only for its place in the round, and is watched again when it comes back.
-  watch.erase({who.watch_at, who.order});
+  nodes.unwatch(who);
   seat& place = *who.seat;
   seats.set_away(place, true);
   const bool had_succeeded = place.phase() == member_phase::succeeded;

@@ -9,11 +9,11 @@
 namespace ddprun::core {
 
 void run::state::check_gathering() {
-  if (by_connection.empty() && instance == 0) return;
+  if (nodes.connected() == 0 && instance == 0) return;
   if (is_recovering()) return;
   if (has_claims && !decide_on_claims(true) && has_claims) return;
   if (phase != run_phase::gathering) return;
-  if (instance == 0) begin_instance(by_connection.begin()->second->fresh_instance);
+  if (instance == 0) begin_instance(nodes.some_connected().fresh_instance);
   lose_ending();
   settings_group* const best = groups.ready(now, phase_since);
   if (best != nullptr && !older_may_live() && start_round(*best)) return;

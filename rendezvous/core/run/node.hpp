@@ -37,7 +37,7 @@ struct node {
   connection_id connection = 0;  // 0: none
   time_point heard{};            // its last word, or when the connection ended
   std::uint64_t heard_step = 0;
-  time_point watch_at{};  // its entry in `watch`
+  time_point watch_at{};  // when the roster looks for it
   standing stands = standing::here;
   settings_group* group = nullptr;  // kept by gathering, as `counted`
   bool counted = false;             // among those that the next round is chosen from

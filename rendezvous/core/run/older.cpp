@@ -64,7 +64,7 @@ void run::state::lose_ending() {
   if (settings) return;
   std::vector<node*> broken;
   for (const auto& [order, since] : ending) {
-    node& who = *nodes.at(order);
+    node& who = nodes.at(order);
     if (now - since >= stop_patience_of(timing_of(who), duration::zero())) broken.push_back(&who);
   }
   for (node* const who : broken) {
@@ -128,7 +128,7 @@ std::optional<time_point> run::state::older_deadline() const {
   if (!older_may_live()) return std::nullopt;
   std::optional<time_point> next;
   for (const auto& [order, since] : ending) {
-    const time_point due = since + stop_patience_of(timing_of(*nodes.at(order)), duration::zero());
+    const time_point due = since + stop_patience_of(timing_of(nodes.at(order)), duration::zero());
     if (!next || due < *next) next = due;
   }
   if (next) return next;
@@ -138,7 +138,7 @@ std::optional<time_point> run::state::older_deadline() const {
 std::string run::state::older_reason() const {
   if (!older_may_live()) return {};
   std::string who;
-  if (!ending.empty()) who = " of " + nodes.at(ending.begin()->first)->label();
+  if (!ending.empty()) who = " of " + nodes.at(ending.begin()->first).label();
   std::string text =
       "; waiting until the workers" + who + " of an earlier life of this run must be gone";
   if (now < remembered_until() && remembered->nodes < nodes_per_run_max) {

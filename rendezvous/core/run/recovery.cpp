@@ -75,9 +75,8 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
     }
   }
   for (const session_id session : others) {
-    const auto found = by_session.find(session);
-    if (found == by_session.end() || found->second->seat != nullptr) continue;
-    recognise(*found->second);
+    node* const found = nodes.find(session);
+    if (found != nullptr && found->seat == nullptr) recognise(*found);
   }
 }
 

@@ -39,11 +39,11 @@ std::optional<time_point> run::next_deadline() const {
   const auto also = [&next](const std::optional<time_point>& moment) {
     if (moment && (!next || *moment < *next)) next = moment;
   };
-  if (!self.watch.empty()) also(self.watch.begin()->first.first);
+  also(self.nodes.next_look());
   switch (self.phase) {
     case run_phase::gathering: {
       also(self.lost_instance_at());
-      if (!self.by_connection.empty() && self.is_recovering()) {
+      if (self.nodes.connected() != 0 && self.is_recovering()) {
         also(self.recovering_until);
         break;
       }
@@ -87,22 +87,21 @@ bool run::forgettable(time_point now) const {
 
 void run::state::apply(const agent_joined& event) {
   const hello& greeting = event.hello;
-  const auto known = by_session.find(greeting.session);
-  const std::string problem =
-      problem_with(greeting, known == by_session.end() ? nullptr : known->second);
+  node* const known = nodes.find(greeting.session);
+  const std::string problem = problem_with(greeting, known);
   if (!problem.empty()) {
     refuse(event.connection, greeting.node, problem);
     return;
   }
   closed_instance* const record = closed.of(greeting, now);
-  if (known == by_session.end() && record == nullptr) {
+  if (known == nullptr && record == nullptr) {
     const std::string text = refusal(event);
     if (!text.empty()) {
       refuse(event.connection, greeting.node, text);
       return;
     }
   }
-  node& who = known == by_session.end() ? admit(event) : *known->second;
+  node& who = known == nullptr ? nodes.admit(greeting) : *known;
   attach(who, event);
   if (record != nullptr && who.stands != standing::closing) {
     tell_closed(who, *record);
@@ -110,13 +109,13 @@ void run::state::apply(const agent_joined& event) {
     recognise(who);
   }
   // Only now: it may have been refused, or is to be fenced.
-  if (node* const here = find(event.connection); here != nullptr && is_answered(*here)) {
+  if (node* const here = nodes.find(event.connection); here != nullptr && is_answered(*here)) {
     send(*here, std::make_shared<const daemon_message>(answer{greeting.state.seq}));
   }
 }
 
 void run::state::apply(const status_received& event) {
-  node* const who = find(event.connection);
+  node* const who = nodes.find(event.connection);
   if (who == nullptr) return;
   std::string problem = problem_with(event.status, who->greeting);
   if (who->stands == standing::claimant && event.status.instance != who->state.instance) {
@@ -179,7 +178,7 @@ void run::state::apply(const status_received& event) {
 }
 
 void run::state::apply(const goodbye_received& event) {
-  node* const who = find(event.connection);
+  node* const who = nodes.find(event.connection);
   if (who == nullptr) return;
   if (who->stands == standing::closing) {
     closed.take_out(who->greeting.session, who->state.instance, true, now);
@@ -189,7 +188,7 @@ void run::state::apply(const goodbye_received& event) {
 }
 
 void run::state::apply(const agent_disconnected& event) {
-  node* const who = find(event.connection);
+  node* const who = nodes.find(event.connection);
   if (who == nullptr) return;
   detach(*who, false);
   const bool was_told_to_go = who->stands == standing::closing || who->stands == standing::leaving;
@@ -201,9 +200,9 @@ void run::state::apply(const agent_disconnected& event) {
 
 void run::state::apply(const guardian_reported& event) {
   closed.take_out(event.session, 0, true, now);
-  const auto found = by_session.find(event.session);
-  if (found == by_session.end()) return;
-  lose(*found->second, true, "its ddprun process died, and its guardian killed the workers");
+  node* const found = nodes.find(event.session);
+  if (found == nullptr) return;
+  lose(*found, true, "its ddprun process died, and its guardian killed the workers");
 }
 
 void run::state::apply(const operator_stop_requested& event) {
@@ -234,8 +233,7 @@ void run::state::apply(const time_passed&) {
 
 void run::state::apply(const loop_was_late& event) {
   const duration by = event.by;
-  for (auto& [order, who] : nodes)
-    who->heard += by;
+  nodes.move_by(by);
   groups.move_by(by);
   seats.move_by(by);
   stop.move_by(by);

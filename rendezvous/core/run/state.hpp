@@ -17,6 +17,7 @@
 #include "rendezvous/core/run/choice_wait.hpp"
 #include "rendezvous/core/run/closed_instances.hpp"
 #include "rendezvous/core/run/node.hpp"
+#include "rendezvous/core/run/roster.hpp"
 #include "rendezvous/core/run/round_seats.hpp"
 #include "rendezvous/core/run/round_stop.hpp"
 #include "rendezvous/core/run/run.hpp"
@@ -26,7 +27,6 @@
 #include <deque>
 #include <map>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
 namespace ddprun::core {
@@ -100,15 +100,10 @@ struct run::state {
   time_point opened_at{};          // the instance, here
 
   // Agents.
-  std::map<std::uint64_t, std::unique_ptr<node>> nodes;  // by join order
-  std::map<session_id, node*> by_session;
-  std::unordered_map<connection_id, node*> by_connection;
-  std::map<std::pair<time_point, std::uint64_t>, node*> watch;  // when to look at whom
+  roster nodes;
   gathering groups;
   std::set<std::uint64_t> stuck;  // by join order: connected, and of no use: see is_stuck
-  std::uint64_t next_order = 1;
   wait_notice notice;
-  std::unordered_map<std::string, node*> by_explicit_label;
 
   // The round.
   round_seats seats;
@@ -141,8 +136,6 @@ struct run::state {
   message_pointer finished(ddprun::desired value);
 
   // agents.cpp: who is here.
-  node* find(connection_id connection) const;
-  node& admit(const agent_joined& event);
   void attach(node& who, const agent_joined& event);
   void detach(node& who, bool disconnect);
   void forget(node& who);

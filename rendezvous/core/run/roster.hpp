@@ -1,0 +1,69 @@
+// The nodes of a run: each session that is connected, may come back, or has a seat in the round; by
+// join order, session, connection, and the id that a person gave it; and when to look whether it is
+// still heard of.
+//
+// Always: a node is known by its session, and by its connection while it has one; it is looked for
+// at one moment at most. Entries are checked when they fire and moved then, so that a heartbeat
+// touches none of them.
+//
+// Ownership: the nodes; a reference is good until `remove`.
+// Thread rule: one thread, as run.
+#pragma once
+
+#include "rendezvous/core/run/node.hpp"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+namespace ddprun::core {
+
+class roster {
+ public:
+  using by_order = std::map<std::uint64_t, std::unique_ptr<node>>;
+
+  // A session that is not known.
+  node& admit(const hello& greeting);
+  // It must have neither connection nor seat.
+  void remove(node& who);
+
+  node* find(connection_id connection) const;
+  node* find(const session_id& session) const;
+  // Who came last with this id, if it was given by hand.
+  node* named(const std::string& id) const;
+  node& at(std::uint64_t order) const { return *nodes_.at(order); }
+
+  bool empty() const { return nodes_.empty(); }
+  std::size_t size() const { return nodes_.size(); }
+  std::size_t connected() const { return by_connection_.size(); }
+  node& some_connected() const;  // there must be one
+  by_order::const_iterator begin() const { return nodes_.begin(); }
+  by_order::const_iterator end() const { return nodes_.end(); }
+  by_order::const_reverse_iterator rbegin() const { return nodes_.rbegin(); }
+  by_order::const_reverse_iterator rend() const { return nodes_.rend(); }
+
+  void connect(node& who, connection_id connection);
+  void disconnect(node& who);
+
+  // To be looked for when it has been silent for so long.
+  void watch(node& who, duration silence);
+  void unwatch(node& who);
+  std::optional<time_point> next_look() const;
+  node* due(time_point now) const;  // whose moment has come
+
+  // The caller's loop stood still for so long: nobody could be heard.
+  void move_by(duration late);
+
+ private:
+  by_order nodes_;
+  std::map<session_id, node*> by_session_;
+  std::unordered_map<connection_id, node*> by_connection_;
+  std::unordered_map<std::string, node*> by_given_id_;
+  std::map<std::pair<time_point, std::uint64_t>, node*> watch_;
+  std::uint64_t next_order_ = 1;
+};
+
+}  // namespace ddprun::core

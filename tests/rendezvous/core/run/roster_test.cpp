@@ -1,0 +1,91 @@
+// The nodes of a run, alone: by what they are found, and when they are looked for.
+#include "rendezvous/core/run/roster.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace ddprun;
+using namespace ddprun::core;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr time_point start = time_point{} + 1000s;
+
+hello hello_of(std::uint64_t session, const std::string& id, bool is_explicit) {
+  hello greeting;
+  greeting.session = {0, session};
+  greeting.node = id;
+  greeting.node_is_explicit = is_explicit;
+  return greeting;
+}
+
+}  // namespace
+
+TEST_CASE("a node is found by its session, its connection and the id that a person gave it") {
+  roster nodes;
+  node& one = nodes.admit(hello_of(1, "a", true));
+  node& two = nodes.admit(hello_of(2, "b", false));
+  nodes.connect(one, 11);
+  CHECK(nodes.find(session_id{0, 1}) == &one);
+  CHECK(nodes.find(session_id{0, 3}) == nullptr);
+  CHECK(nodes.find(connection_id{11}) == &one);
+  CHECK(nodes.named("a") == &one);
+  CHECK(nodes.named("b") == nullptr);
+  CHECK(&nodes.at(two.order) == &two);
+  CHECK(nodes.begin()->second.get() == &one);
+  CHECK(nodes.connected() == 1);
+  CHECK(&nodes.some_connected() == &one);
+
+  nodes.disconnect(one);
+  CHECK(nodes.find(connection_id{11}) == nullptr);
+  CHECK(one.connection == 0);
+  CHECK(nodes.connected() == 0);
+
+  nodes.remove(one);
+  CHECK(nodes.find(session_id{0, 1}) == nullptr);
+  CHECK(nodes.named("a") == nullptr);
+  CHECK(nodes.size() == 1);
+}
+
+TEST_CASE("an id belongs to who came with it last") {
+  roster nodes;
+  node& earlier = nodes.admit(hello_of(1, "a", true));
+  node& later = nodes.admit(hello_of(2, "a", true));
+  CHECK(earlier.order < later.order);
+  CHECK(nodes.named("a") == &later);
+  nodes.remove(earlier);
+  CHECK(nodes.named("a") == &later);
+}
+
+TEST_CASE("a node is looked for once, when it has been silent for so long") {
+  roster nodes;
+  node& one = nodes.admit(hello_of(1, "a", false));
+  node& two = nodes.admit(hello_of(2, "b", false));
+  CHECK_FALSE(nodes.next_look());
+  one.heard = two.heard = start;
+  nodes.watch(one, 10s);
+  nodes.watch(two, 4s);
+  CHECK(nodes.next_look() == start + 4s);
+  CHECK(nodes.due(start + 3s) == nullptr);
+  CHECK(nodes.due(start + 4s) == &two);
+
+  two.heard = start + 8s;
+  nodes.watch(two, 4s);
+  CHECK(nodes.next_look() == start + 10s);
+  CHECK(nodes.due(start + 12s) == &one);
+  nodes.unwatch(one);
+  CHECK(nodes.due(start + 12s) == &two);
+  nodes.remove(two);
+  CHECK_FALSE(nodes.next_look());
+}
+
+TEST_CASE("silence does not count while the loop stood still") {
+  roster nodes;
+  node& one = nodes.admit(hello_of(1, "a", false));
+  one.heard = start;
+  nodes.watch(one, 10s);
+  nodes.move_by(5s);
+  CHECK(one.heard == start + 5s);
+  // Its entry is looked at when it fires, and moved then.
+  CHECK(nodes.next_look() == start + 10s);
+}
