@@ -153,7 +153,7 @@ std::string run::state::refusal(const agent_joined& event) const {
     // One that has been silent is more likely this node's earlier life on a host that lost power.
     const bool alive =
         other->connection != 0 && now - other->heard < 3 * timing_of(*other).heartbeat_interval;
-    if (alive && other->stands != standing::closing) {
+    if (alive && other->standing != standing::closing) {
       return "node id " + greeting.node + " is already used by a node at " + other->peer_address +
              ": give each node its own --node-id";
     }
@@ -187,7 +187,7 @@ void run::state::refuse(node& who, std::string text) {
 
 // But for its connection.
 bool run::state::is_fit(const node& who) const {
-  return who.stands == standing::here && !who.state.draining && who.state.unkillable == 0 &&
+  return who.standing == standing::here && !who.state.draining && who.state.unkillable == 0 &&
          !who.overdue && !who.ignores;
 }
 
@@ -198,15 +198,15 @@ bool run::state::is_candidate(const node& who) const {
 // An answer vouches for its receiver. Who is to have no workers, and may have some, gets none.
 bool run::state::is_answered(const node& who) const {
   const bool may_live = may_have_workers(who.state);
-  if (who.stands == standing::claimant && may_live && is_outdated_claim(who)) return false;
-  return !who.is_unanswered() && !(who.stands == standing::fenced && may_live);
+  if (who.standing == standing::claimant && may_live && is_outdated_claim(who)) return false;
+  return !who.is_unanswered() && !(who.standing == standing::fenced && may_live);
 }
 
-// Keeps the count of candidates of its group.
+// Keeps who is stuck, who ends workers of an older instance, and how many candidates are here.
 void run::state::recount(node& who) {
   if (!may_have_workers(who.state)) who.overdue = false;
   const bool is_stuck = who.state.unkillable != 0 || who.overdue || who.ignores;
-  if (who.connection != 0 && who.stands == standing::here && is_stuck) {
+  if (who.connection != 0 && who.standing == standing::here && is_stuck) {
     stuck.insert(who.order);
   } else {
     stuck.erase(who.order);
@@ -224,11 +224,11 @@ void run::state::watch_over(node& who) {
 // Decides by its newest status where a node that has just said hello belongs.
 void run::state::recognise(node& who) {
   const status& said = who.state;
-  if (who.stands == standing::closing || who.stands == standing::leaving) {
+  if (who.standing == standing::closing || who.standing == standing::leaving) {
     if (who.wanted) want(who, who.wanted);
     return;
   }
-  if (who.stands == standing::fenced && said.instance == 0) {
+  if (who.standing == standing::fenced && said.instance == 0) {
     if (closed_instance* const record = closed.of(who.greeting, now)) {
       tell_closed(who, *record);
       return;
@@ -239,7 +239,7 @@ void run::state::recognise(node& who) {
     claim(who);
     return;
   }
-  if (who.stands == standing::claimant) who.stands = standing::here;
+  if (who.standing == standing::claimant) who.standing = standing::here;
   if (instance == 0) {
     if (said.instance != 0) {
       adopt(said.instance, {&who});
@@ -249,9 +249,9 @@ void run::state::recognise(node& who) {
   }
   if (outdates_found_round(who)) {
     claim_anew(who);
-  } else if (who.stands == standing::fenced && said.instance == 0) {
-    let_wait(who);
-  } else if (who.stands == standing::fenced ||
+  } else if (who.standing == standing::fenced && said.instance == 0) {
+    queue_for_round(who);
+  } else if (who.standing == standing::fenced ||
              (said.instance != instance && knows_of_round(said))) {
     fence(who);
   } else if (who.seat != nullptr) {
@@ -269,13 +269,13 @@ void run::state::recognise(node& who) {
   } else if (said.instance == instance && (may_have_workers(said) || said.round > round)) {
     fence(who);
   } else {
-    let_wait(who);
+    queue_for_round(who);
   }
 }
 
 // Makes it one of those who wait for the next round.
-void run::state::let_wait(node& who) {
-  who.stands = standing::here;
+void run::state::queue_for_round(node& who) {
+  who.standing = standing::here;
   // One that came to be fenced is not asked for its settings before.
   if (const std::string text = difference(who.greeting); !text.empty()) return refuse(who, text);
   groups.join(who);
@@ -306,7 +306,7 @@ void run::state::tell_wait(node& who) {
   who.notice_seen = notice.edition();
 }
 
-// A status of a node that stands here without a place in the round.
+// A status of a node that is here without a seat in the round.
 void run::state::on_idle_status(node& who) {
   const bool was_counted = who.counted;
   recount(who);

@@ -92,10 +92,10 @@ bool run::state::is_outdated_claim(const node& who) const {
 
 void run::state::claim(node& who) {
   if (who.state.instance == 0 || who.state.instance == instance) {
-    let_wait(who);
+    queue_for_round(who);
     return;
   }
-  who.stands = standing::claimant;
+  who.standing = standing::claimant;
   has_claims = true;
   remember_claim(who);
   recount(who);
@@ -119,7 +119,7 @@ void run::state::claim(node& who) {
 bool run::state::outdates_found_round(const node& who) const {
   const status& said = who.state;
   if (!is_found || operator_stop || windows_reopened >= windows_reopened_max) return false;
-  if (said.instance != instance || who.seat != nullptr || who.stands == standing::fenced)
+  if (said.instance != instance || who.seat != nullptr || who.standing == standing::fenced)
     return false;
   if (said.round > round) return true;
   // A node that was fenced here was told of the floor; where only the record says that there was a
@@ -148,8 +148,8 @@ void run::state::claim_anew(node& who) {
   }
   const instance_id found = std::exchange(instance, 0);
   for (const auto& [order, other] : nodes) {
-    if (other->stands != standing::here || other->state.instance != found) continue;
-    other->stands = standing::claimant;
+    if (other->standing != standing::here || other->state.instance != found) continue;
+    other->standing = standing::claimant;
     remember_claim(*other);
     recount(*other);
   }
@@ -163,7 +163,7 @@ bool run::state::decide_on_claims(bool window_is_over) {
   std::vector<instance_id> in_order;
   has_claims = false;
   for (const auto& [order, who] : nodes) {
-    if (who->stands != standing::claimant) continue;
+    if (who->standing != standing::claimant) continue;
     has_claims = true;
     if (who->connection == 0) continue;
     std::vector<node*>& claimants = claims[who->state.instance];

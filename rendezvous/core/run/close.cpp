@@ -38,7 +38,7 @@ bool run::state::completes_success(const node& who) {
 
 void run::state::tell_closed(node& who, closed_instance& record) {
   learn_of_success(record, who.state);
-  who.stands = standing::closing;
+  who.standing = standing::closing;
   recount(who);
   groups.leave(who);
   // From now on it is its own word that counts.
@@ -91,14 +91,14 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   choice = {};
   std::vector<node*> away;
   for (const auto& [order, who] : nodes) {
-    if (who->stands == standing::closing || who->stands == standing::leaving) continue;
+    if (who->standing == standing::closing || who->standing == standing::leaving) continue;
     record.absent.insert(who->greeting.session);
     // A fenced one kills first; it is told when it joins anew.
-    if (who->stands == standing::fenced) {
+    if (who->standing == standing::fenced) {
       groups.leave(*who);
       continue;
     }
-    who->stands = standing::closing;
+    who->standing = standing::closing;
     recount(*who);
     groups.leave(*who);
     if (who->connection == 0) {
@@ -140,7 +140,7 @@ void run::state::open_instance(instance_id fresh) {
 
 // The node is asked to leave. What it did in a round that is over or went well stays done.
 void run::state::drain(node& who) {
-  if (who.stands != standing::here) return;
+  if (who.standing != standing::here) return;
   const bool is_new = !std::exchange(who.drain_seen, true);
   if (phase == run_phase::stopping || phase == run_phase::settling) {
     // Judged when the next round is chosen: perhaps all are asked to leave.
@@ -177,7 +177,7 @@ void run::state::drain(node& who) {
 // It leaves, the run goes on.
 void run::state::release(node& who, int exit_code) {
   note(note_level::info, who.label() + " leaves, as it was asked to");
-  who.stands = standing::leaving;
+  who.standing = standing::leaving;
   recount(who);
   groups.leave(who);
   ddprun::desired value = base_desired(desired_phase::close);

@@ -22,7 +22,7 @@ void run::state::lose(node& who, bool proof, const std::string& how) {
   // Its connection may have ended before: it counts no more, and was one to be chosen all the same.
   const bool was_waiting = is_fit(who);
   const bool had_spoken = stop.precedes(who.heard_step);
-  const bool was_leaving = who.stands != standing::here;
+  const bool was_leaving = who.standing != standing::here;
   if (who.seat == nullptr) remember_lost(who, proof);
   detach(who, true);
   who.heard = last_word;
@@ -96,11 +96,11 @@ void run::state::acknowledge(seat& of) {
 // Whatever it runs belongs to a round or an instance that is over: no grace, a polite stop could
 // save an old snapshot over a new one.
 void run::state::fence(node& who) {
-  if (who.stands != standing::fenced) {
+  if (who.standing != standing::fenced) {
     note(note_level::warning, who.label() + " came back in round " +
                                   std::to_string(who.state.round) + ", which is over: fenced");
   }
-  who.stands = standing::fenced;
+  who.standing = standing::fenced;
   recount(who);
   if (who.state.instance == instance) round_floor = std::max(round_floor, who.state.round);
   ddprun::desired value = base_desired(desired_phase::fence);

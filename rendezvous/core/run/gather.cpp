@@ -43,7 +43,7 @@ void run::state::begin_settling() {
   if (choice.is_over(now)) choose();
 }
 
-// Chooses the next round, when the last stop has settled.
+// Chooses the next round, when the last stop is over.
 void run::state::choose() {
   std::uint32_t spoken = 0;
   std::uint32_t silent = 0;
@@ -63,7 +63,7 @@ void run::state::choose() {
 
   std::vector<node*> drained;
   for (const auto& [order, who] : nodes) {
-    if (who->stands == standing::here && who->state.draining && who->connection != 0) {
+    if (who->standing == standing::here && who->state.draining && who->connection != 0) {
       drained.push_back(who.get());
     }
   }
@@ -154,7 +154,7 @@ bool run::state::start_round(settings_group& group) {
   note(note_level::info, "round " + std::to_string(round) + ": " + std::to_string(seats.size()) +
                              " nodes, " + std::to_string(common.world_size) + " workers, led by " +
                              leader.label());
-  excuse_excess();
+  refuse_excess();
   return true;
 }
 
@@ -167,7 +167,7 @@ assignment run::state::place_of(const seat& of) const {
 }
 
 // A restarted daemon lets everybody wait, as it cannot know yet how many there will be.
-void run::state::excuse_excess() {
+void run::state::refuse_excess() {
   const std::uint64_t room = std::uint64_t{settings->nodes_max} + settings->spares_max;
   std::vector<node*> excess;
   for (auto entry = nodes.rbegin(); entry != nodes.rend(); ++entry) {

@@ -37,15 +37,14 @@ struct node {
   connection_id connection = 0;  // 0: none
   time_point heard{};            // its last word, or when the connection ended
   std::uint64_t heard_step = 0;
-  time_point watch_at{};  // when the roster looks for it
-  standing stands = standing::here;
-  settings_group* group = nullptr;  // kept by gathering, as `counted`
-  bool counted = false;             // among those that the next round is chosen from
-  message_pointer owed;             // to be told once the end of its instance is kept
+  time_point watch_at{};                           // when the roster looks for it
+  core::standing standing = core::standing::here;  // what it is taken for
+  settings_group* group = nullptr;                 // kept by gathering, as `counted`
+  bool counted = false;                            // among those that the next round is chosen from
+  message_pointer owed;  // to be told once the end of its instance is kept
   message_pointer wanted;
   std::uint64_t wanted_seq = 0;
-  std::uint64_t notice_seen =
-      0;  // the edition of wait_notice that it was told; 0: it does not wait
+  std::uint64_t notice_seen = 0;  // the edition of wait_notice; 0: it does not wait
 
   core::seat* seat = nullptr;              // in the round; kept by round_seats
   std::optional<std::uint32_t> last_slot;  // in the newest round that was chosen

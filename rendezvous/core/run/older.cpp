@@ -44,12 +44,12 @@ bool knows_of_round(const status& said) {
 bool run::state::is_of_running_instance(const node& who) const {
   if (!is_recovering() && windows_reopened >= windows_reopened_max) return false;
   const bool waits = phase == run_phase::gathering || phase == run_phase::preparing;
-  return waits && !has_placed && who.stands != standing::fenced && who.state.instance != instance &&
-         knows_of_round(who.state);
+  return waits && !has_placed && who.standing != standing::fenced &&
+         who.state.instance != instance && knows_of_round(who.state);
 }
 
 void run::state::watch_ending(node& who) {
-  const bool was_told = who.stands == standing::fenced || who.stands == standing::closing;
+  const bool was_told = who.standing == standing::fenced || who.standing == standing::closing;
   const std::size_t before = ending.size();
   if (was_told && has_living_workers(who.state)) {
     ending.try_emplace(who.order, now);
@@ -76,8 +76,8 @@ void run::state::lose_ending() {
 // A node of an older instance went before it said that its workers are gone.
 void run::state::remember_lost(const node& who, bool proof) {
   if (settings && phase != run_phase::closed) return;
-  const bool is_claimant = who.stands == standing::claimant;
-  const bool was_told = who.stands == standing::fenced || who.stands == standing::closing;
+  const bool is_claimant = who.standing == standing::claimant;
+  const bool was_told = who.standing == standing::fenced || who.standing == standing::closing;
   const bool matters =
       (is_claimant && knows_of_round(who.state)) || (was_told && has_living_workers(who.state));
   if (!matters) return;
@@ -85,12 +85,12 @@ void run::state::remember_lost(const node& who, bool proof) {
   const bool was_alone = who.state.place && who.state.place->group_world_size <= 1;
   // Who hung on it, or on whom it hung, follows within two isolation limits.
   time_point until = who.heard + timing.orphan_limit;
-  if (who.stands == standing::closing && closed.has_let_go(who.state.instance)) {
+  if (who.standing == standing::closing && closed.has_let_go(who.state.instance)) {
     until = who.heard + with_margin(2 * timing.isolation_limit);
   }
   if (proof) {
     // Of a closed instance more is known.
-    if (was_alone || who.stands == standing::closing) return;
+    if (was_alone || who.standing == standing::closing) return;
     until = now + with_margin(2 * timing.isolation_limit);
   }
   lost_until = std::max(lost_until, until);

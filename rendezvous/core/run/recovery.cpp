@@ -41,7 +41,7 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   note(note_level::info, "found " + std::to_string(claimants.size()) +
                              " nodes of an earlier daemon, newest round " + std::to_string(newest));
   for (node* const who : claimants) {
-    who->stands = standing::here;
+    who->standing = standing::here;
     groups.join(*who);
     recount(*who);
     raise_restarts_used(*who);
@@ -70,7 +70,7 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   // By session: placing one may end the stay of another.
   std::vector<session_id> others;
   for (const auto& [order, who] : nodes) {
-    if (who->seat == nullptr && who->stands != standing::fenced && who->connection != 0) {
+    if (who->seat == nullptr && who->standing != standing::fenced && who->connection != 0) {
       others.push_back(who->greeting.session);
     }
   }
@@ -207,7 +207,7 @@ void run::state::end_found_round(const std::vector<node*>& claimants) {
 }
 
 // Only nodes that were waiting have come back, and they were told of a round: its members may run
-// it still, held together by their tethers. One member that nobody has heard of stands for them.
+// it still, held together by their tethers. One seat of which nobody is known is there for them.
 void run::state::end_unseen_round(const std::vector<node*>& claimants) {
   fix_settings(group_of_most(claimants));
   has_placed = true;
@@ -237,7 +237,7 @@ bool run::state::fill_gap(node& who) {
   if (!seats.is_free(slot)) return false;
   seats.command(seats.take(slot, who), command::run);
   stop.tell_late(now);
-  who.stands = standing::here;
+  who.standing = standing::here;
   groups.join(who);
   // Its earlier daemon may have told it more than this one has told anybody.
   ddprun::desired order = std::get<ddprun::desired>(*stop.message());

@@ -103,7 +103,7 @@ void run::state::apply(const agent_joined& event) {
   }
   node& who = known == nullptr ? nodes.admit(greeting) : *known;
   attach(who, event);
-  if (record != nullptr && who.stands != standing::closing) {
+  if (record != nullptr && who.standing != standing::closing) {
     tell_closed(who, *record);
   } else {
     recognise(who);
@@ -118,7 +118,7 @@ void run::state::apply(const status_received& event) {
   node* const who = nodes.find(event.connection);
   if (who == nullptr) return;
   std::string problem = problem_with(event.status, who->greeting);
-  if (who->stands == standing::claimant && event.status.instance != who->state.instance) {
+  if (who->standing == standing::claimant && event.status.instance != who->state.instance) {
     problem = "status.instance: is not the one that it came with";
   }
   if (!problem.empty()) {
@@ -149,7 +149,7 @@ void run::state::apply(const status_received& event) {
   }
   who->heard = now;
   who->heard_step = steps;
-  switch (who->stands) {
+  switch (who->standing) {
     case standing::here:
       if (who->seat != nullptr) {
         on_member_status(*who, before);
@@ -180,7 +180,7 @@ void run::state::apply(const status_received& event) {
 void run::state::apply(const goodbye_received& event) {
   node* const who = nodes.find(event.connection);
   if (who == nullptr) return;
-  if (who->stands == standing::closing) {
+  if (who->standing == standing::closing) {
     closed.take_out(who->greeting.session, who->state.instance, true, now);
     closed.told(who->greeting.session);
   }
@@ -191,7 +191,8 @@ void run::state::apply(const agent_disconnected& event) {
   node* const who = nodes.find(event.connection);
   if (who == nullptr) return;
   detach(*who, false);
-  const bool was_told_to_go = who->stands == standing::closing || who->stands == standing::leaving;
+  const bool was_told_to_go =
+      who->standing == standing::closing || who->standing == standing::leaving;
   if (was_told_to_go && who->seat == nullptr) {
     remember_lost(*who, false);
     forget(*who);

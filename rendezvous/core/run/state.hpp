@@ -1,5 +1,6 @@
 // The inside of a run: what it remembers of its agents, and the functions that its rules are made
-// of, by source file. Included by this folder only.
+// of, by source file. What has a lifetime or an invariant of its own is a part (DESIGN.md).
+// Included by this folder only.
 //
 // Time: conditions ("max nodes are here") are judged after every event; that an agent is lost, or
 // that a round did not start in time, is judged at `time_passed` only, because the caller drains
@@ -16,6 +17,7 @@
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/run/choice_wait.hpp"
 #include "rendezvous/core/run/closed_instances.hpp"
+#include "rendezvous/core/run/gathering.hpp"
 #include "rendezvous/core/run/node.hpp"
 #include "rendezvous/core/run/roster.hpp"
 #include "rendezvous/core/run/round_seats.hpp"
@@ -153,9 +155,8 @@ struct run::state {
   bool is_answered(const node& who) const;
   void recount(node& who);
   void watch_over(node& who);
-  std::optional<time_point> lost_at(const node& who) const;
   void recognise(node& who);
-  void let_wait(node& who);
+  void queue_for_round(node& who);
   void tell_wait(node& who);
   void on_idle_status(node& who);
 
@@ -168,7 +169,7 @@ struct run::state {
   void fix_settings(settings_group& group);
   bool start_round(settings_group& group);
   assignment place_of(const seat& of) const;
-  void excuse_excess();
+  void refuse_excess();
 
   // round.cpp: rules 3, 4 and 8.
   void on_member_status(node& who, const status& before);

@@ -19,7 +19,7 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
   for (seat& one : seats) {
     if (one.holder() == nullptr) continue;
     node& member = *one.holder();
-    const bool is_here = member.stands == standing::here;
+    const bool is_here = member.standing == standing::here;
     if (one.command() != command::none && is_here) want(member, stop.message());
     const bool has_ended = one.command() == command::none || one.has_ended() ||
                            one.phase() == member_phase::stopped || !is_here;
@@ -178,7 +178,7 @@ void run::state::leave_round() {
   for (const seat& one : seats) {
     node* const member = one.holder();
     if (member == nullptr) continue;
-    const bool is_here = member->stands == standing::here;
+    const bool is_here = member->standing == standing::here;
     if (member->connection == 0) {
       if (one.is_away() || !is_here) gone.push_back(member);
       continue;
@@ -193,7 +193,7 @@ void run::state::leave_round() {
     fence(*member);
   // One that has ended its workers by itself is given something to obey.
   for (node* const member : heedless) {
-    if (member->stands == standing::here && phase == run_phase::stopping) tell_wait(*member);
+    if (member->standing == standing::here && phase == run_phase::stopping) tell_wait(*member);
   }
 }
 
