@@ -144,7 +144,7 @@ void agent::start_machine(const std::string& host, std::uint16_t port) {
   values.endpoint =
       options_.standalone ? to_text(endpoint_address{host, port}) : to_text(options_.endpoint);
   values.seed = identity_.seed;
-  values.hosts_daemon = embedded_->hosts();
+  values.greeting.hosts_daemon = embedded_->hosts();
   machine_.emplace(std::move(values));
   core::agent_effects effects;
   machine_->start(std::chrono::steady_clock::now(), effects);

@@ -53,7 +53,7 @@ agent& world::start_agent(host& on, agent_wish wish) {
   // As launcher/agent/embedded_daemon does: where the endpoint is this host and nobody listens.
   const bool hosts =
       options_.embeds && on.address == endpoint_address_ && !network_.is_taken(on.id, daemon_port);
-  options.hosts_daemon = hosts;
+  options.greeting.hosts_daemon = hosts;
   agents_.push_back(std::make_unique<agent>(*this, on, std::move(options)));
   agent& made = *agents_.back();
   made.index = agents_.size() - 1;

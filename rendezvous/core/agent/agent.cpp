@@ -13,7 +13,7 @@ agent& agent::operator=(agent&&) noexcept = default;
 
 void agent::start(time_point now, agent_effects& effects) {
   state_->effects = &effects;
-  state_->daemon.unwelcomed_since = now;
+  state_->daemon.start(now);
   state_->emit(connect_daemon{});
   state_->effects = nullptr;
 }
@@ -64,14 +64,15 @@ void agent::state::finish(int exit_code, std::string text,
   if (service_wanted) emit(close_service{round});
   service_wanted = false;
   // A goodbye is proof of death: the daemon starts the next round on it.
-  if (living == 0 && daemon.welcomed) emit(send_to_daemon{goodbye{options.greeting.session}});
+  if (living == 0 && daemon.is_in_session())
+    emit(send_to_daemon{goodbye{options.greeting.session}});
   emit(core::leave{exit_code, std::move(text), std::move(first_cause)});
   left = true;
 }
 
 void agent::state::handle(const daemon_said& event) {
-  if (!event.message || !daemon.connected) return;
-  daemon.heard = now;
+  if (!event.message || !daemon.is_connected()) return;
+  daemon.heard(now);
   if (const auto* first = std::get_if<welcome>(event.message.get())) {
     welcomed_by(*first);
   } else if (const auto* vouching = std::get_if<answer>(event.message.get())) {
@@ -93,8 +94,8 @@ void agent::state::handle(const agent_time_passed&) {
   if (left) return;
   check_tether();
   if (left) return;
-  if (const moment silence = daemon_silence_deadline(); silence && now >= *silence) {
-    drop_silent_daemon(daemon.welcomed
+  if (const moment silence = daemon.silence_deadline(silence_limit()); silence && now >= *silence) {
+    drop_silent_daemon(daemon.is_in_session()
                            ? "nothing was heard for " + to_text(silence_limit())
                            : "connected, but there was no welcome for " + to_text(silence_limit()));
   }
@@ -108,8 +109,8 @@ void agent::state::collect_deadlines(moment& next) const {
   const auto consider = [&next](moment value) {
     if (value && (!next || *value < *next)) next = value;
   };
-  if (daemon.welcomed) consider(daemon.status_at + timing.heartbeat_interval);
-  consider(daemon_silence_deadline());
+  consider(daemon.status_due(timing.heartbeat_interval));
+  consider(daemon.silence_deadline(silence_limit()));
   consider(join_deadline());
   consider(tether_deadline());
   consider(reach_deadline());

@@ -197,10 +197,9 @@ using agent_effects = std::vector<agent_effect>;
 // ---- the machine -------------------------------------------------------------------------------
 
 struct agent_options {
-  hello greeting;             // all but `state` and `own_address`, which the machine fills
-  std::string endpoint;       // for messages: "10.0.0.1:29400"
-  std::uint64_t seed = 0;     // for the jitter of reconnects
-  bool hosts_daemon = false;  // the daemon lives in this process
+  hello greeting;          // all but `state` and `own_address`, which the machine fills
+  std::string endpoint;    // for messages: "10.0.0.1:29400"
+  std::uint64_t seed = 0;  // for the jitter of reconnects
 };
 
 class agent {

@@ -7,28 +7,20 @@
 namespace ddprun::core {
 
 void agent::state::handle(const daemon_connected& event) {
-  daemon.connected = true;
-  daemon.welcomed = false;
-  daemon.heard = now;
-  daemon.own_address = event.own_address;
-  // An answer to a status of an earlier connection cannot come any more.
-  daemon.unanswered.clear();
-  connection_seq = 0;
-  daemon.named_instance = 0;
-  daemon.named_round = 0;
+  daemon.connected(event.own_address, now);
+  word.connected();
   tail_seq = 0;
   tail_told = false;
   hello greeting = options.greeting;
   greeting.own_address = event.own_address;
-  greeting.hosts_daemon = options.hosts_daemon;
   greeting.state = make_status();
   greeting.state.place = place;
   emit(send_to_daemon{std::move(greeting)});
 }
 
 void agent::state::handle(const daemon_disconnected& event) {
-  daemon.error = event.text;
-  if (!daemon.was_welcomed && daemon.attempts == 0) {
+  daemon.failed(event.text);
+  if (!daemon.was_in_session() && !daemon.has_tried()) {
     note(note_level::info, "waiting for the rendezvous daemon at " + options.endpoint + ": " +
                                event.text + "; trying for " + to_text(timing.join_timeout));
   }
@@ -36,31 +28,22 @@ void agent::state::handle(const daemon_disconnected& event) {
 }
 
 void agent::state::connect_again() {
-  if (daemon.welcomed) {
-    daemon.unwelcomed_since = now;
+  if (daemon.is_in_session()) {
     note(note_level::warning, "lost the rendezvous daemon at " + options.endpoint + " (" +
-                                  daemon.error + "); trying again");
+                                  daemon.error() + "); trying again");
   }
-  daemon.connected = false;
-  daemon.welcomed = false;
-  daemon.unanswered.clear();
-  // The first try is soon, because reconnect_grace runs; then slower, and never all at once.
-  const duration step = timing.reconnect_grace / 8;
-  const duration longest = std::min<duration>(timing.reconnect_grace / 2, std::chrono::seconds(1));
-  const unsigned doublings = std::min(daemon.attempts, 10U);
-  ++daemon.attempts;
-  emit(connect_daemon{jittered(std::min<duration>(longest, step * (1U << doublings)))});
+  emit(connect_daemon{jittered(daemon.ended(now, timing.reconnect_grace))});
   leave_if_drained();
 }
 
 void agent::state::drop_silent_daemon(std::string text) {
-  daemon.error = std::move(text);
+  daemon.failed(std::move(text));
   emit(disconnect_daemon{});
   connect_again();
 }
 
 void agent::state::welcomed_by(const welcome& message) {
-  if (message.epoch < epoch) {
+  if (word.is_older(message.epoch)) {
     drop_silent_daemon("a daemon of an older epoch answered");
     return;
   }
@@ -69,36 +52,26 @@ void agent::state::welcomed_by(const welcome& message) {
     drop_silent_daemon("its welcome is of no use: " + problem);
     return;
   }
-  epoch = message.epoch;
-  if (daemon.was_welcomed) {
+  word.enter_epoch(message.epoch);
+  if (daemon.was_in_session()) {
     note(note_level::info, "reached the rendezvous daemon at " + options.endpoint +
-                               " again, after " + to_text(now - daemon.unwelcomed_since));
+                               " again, after " + to_text(now - daemon.apart_since()));
   }
-  daemon.welcomed = true;
-  daemon.was_welcomed = true;
-  daemon.attempts = 0;
+  daemon.welcomed();
   timing = message.timing;
   // In no instance, this node cannot tell a daemon how far that instance had come: any word counts.
-  if (instance == 0) {
-    told_instance = 0;
-    told_round = 0;
-  }
+  if (instance == 0) word.forget_instance();
 }
 
 void agent::state::answered_by(const answer& message) {
-  moment sent;
-  while (!daemon.unanswered.empty() && daemon.unanswered.front().seq <= message.seq) {
-    sent = daemon.unanswered.front().at;
-    daemon.unanswered.pop_front();
-  }
-  if (!sent || message.seq > daemon.status_seq) return;
+  const moment sent = daemon.answered(message.seq);
+  if (!sent) return;
   if (tail_seq != 0 && message.seq >= tail_seq) tail_told = true;
   // Nobody has vouched for too long, as this loop stood still: the round may have gone on without
   // this node, and a daemon that has just been started answers everybody. Only one that knows the
   // round knows better.
-  const bool knows_round = daemon.named_instance == instance && daemon.named_round == round;
-  if (has_lapsed() && !knows_round) return;
-  if (!daemon.vouched || *sent > *daemon.vouched) daemon.vouched = sent;
+  if (has_lapsed() && !word.names(instance, round)) return;
+  daemon.vouch(*sent);
   vouched_anew();
   spawn_when_vouched();
 }
@@ -107,22 +80,20 @@ void agent::state::refused_by(const refused& message) {
   const int code = message.exit_code == 0 ? 64 : message.exit_code;
   note(note_level::error,
        "the rendezvous daemon at " + options.endpoint + " refused this node: " + message.text);
-  daemon.connected = false;
-  daemon.welcomed = false;
+  daemon.hung_up();
   emit(disconnect_daemon{});
-  leaving = core::leave{code, message.text, std::nullopt};
+  out.leave_with({code, message.text, std::nullopt});
   // Whatever runs here, the daemon does not want it: a polite stop could save an old snapshot.
   take_down(force::kill);
 }
 
 status agent::state::make_status() {
   status value;
-  value.seq = ++daemon.status_seq;
+  value.seq = daemon.send_status(now);
   value.instance = instance;
   value.round = round;
-  value.round_told =
-      instance != 0 && instance == told_instance ? std::max(round, told_round) : round;
-  value.desired_seq = instance != 0 && instance == told_instance ? told_seq : 0;
+  value.round_told = word.round_in(instance, round);
+  value.desired_seq = word.seq_in(instance);
   value.phase = phase;
   value.service_port = service_port;
   value.master_port = master_port;
@@ -130,8 +101,8 @@ status agent::state::make_status() {
   value.restarts_used = restarts_used;
   value.unkillable = unkillable;
   value.succeeded = all_succeeded && phase == member_phase::stopped;
-  value.draining = draining;
-  value.signal = signal;
+  value.draining = out.is_draining();
+  value.signal = out.signal();
   for (const seen_cause& seen : causes) {
     value.causes.push_back(seen.cause);
     value.causes.back().age = now - seen.at;
@@ -141,11 +112,6 @@ status agent::state::make_status() {
     if (tail_told) value.causes.front().tail.clear();
     if (tail_seq == 0) tail_seq = value.seq;
   }
-  // Where too many are unanswered the newest is not remembered: that only makes vouching shorter.
-  if (daemon.unanswered.size() < unanswered_statuses_max) {
-    daemon.unanswered.push_back({value.seq, now});
-  }
-  daemon.status_at = now;
   changed = false;
   return value;
 }
@@ -158,21 +124,15 @@ bool agent::state::has_news() const {
 }
 
 void agent::state::send_status_if_due() {
-  if (!daemon.welcomed) return;
-  if (!has_news() && now < daemon.status_at + timing.heartbeat_interval) return;
+  const moment due = daemon.status_due(timing.heartbeat_interval);
+  if (!due || (!has_news() && now < *due)) return;
   emit(send_to_daemon{make_status()});
-}
-
-// A path that healed is found sooner by a new connection than by an old one's retransmissions.
-agent::state::moment agent::state::daemon_silence_deadline() const {
-  if (!daemon.connected) return std::nullopt;
-  return daemon.heard + silence_limit();
 }
 
 // Workers that somebody vouches for never die of a dead daemon; who has none gives up in the end.
 agent::state::moment agent::state::join_deadline() const {
-  if (daemon.welcomed || living > unkillable) return std::nullopt;
-  time_point since = daemon.unwelcomed_since;
+  if (daemon.is_in_session() || living > unkillable) return std::nullopt;
+  time_point since = daemon.apart_since();
   if (in_round() && phase != member_phase::succeeded) return std::nullopt;
   // Its leader still answered then; or others still ran on this leader's tethers and store.
   if (tether.vouched) since = std::max(since, *tether.vouched);

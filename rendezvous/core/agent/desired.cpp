@@ -7,56 +7,32 @@
 
 namespace ddprun::core {
 
-// Within one instance both round and seq only grow, so a word that is above in neither is old.
-// Instances are random and cannot be compared, but one daemon counts its words through all of them:
-// on one connection the later word is that with the higher seq, also of an instance that was named
-// before (an empty daemon opens one, and gives it up for the one that it finds running).
-bool agent::state::is_news(const desired& message) const {
-  if (message.epoch != epoch) return message.epoch > epoch;
-  if (told_instance == 0) return true;
-  if (message.instance != told_instance) {
-    return message.seq > connection_seq;
-  }
-  return message.seq > told_seq || message.round > told_round;
-}
-
 void agent::state::told(const desired& message) {
-  if (!daemon.welcomed || leaving) return;
+  if (!daemon.is_in_session() || out.leaving()) return;
   if (const std::string problem = problem_of(message); !problem.empty()) {
     return drop_silent_daemon("what it wants makes no sense: " + problem);
   }
-  daemon.named_instance = message.instance;
-  daemon.named_round = message.round;
-  if (!is_news(message)) return;
-  if (told_instance != 0 && told_instance != message.instance) {
-    told_round = 0;
-  }
-  epoch = message.epoch;
-  told_instance = message.instance;
-  told_round = std::max(told_round, message.round);
-  told_seq = message.seq;
-  connection_seq = std::max(connection_seq, message.seq);
+  if (!word.take(message)) return;
   changed = true;
   if (message.instance == instance) restarts_used = std::max(restarts_used, message.restarts_used);
-  if (!message.text.empty() && message.text != told_text) note(note_level::info, message.text);
-  told_text = message.text;
+  if (word.take_text(message.text)) note(note_level::info, message.text);
 
   if (message.phase == desired_phase::close) {
-    pending.reset();
-    leaving = core::leave{message.exit_code, message.text, message.first_cause};
+    word.drop_deferred();
+    out.leave_with({message.exit_code, message.text, message.first_cause});
     take_down(force::ask, message.grace > duration::zero() ? message.grace : timing.stop_grace);
     return;
   }
   if (message.phase == desired_phase::fence) {
-    pending.reset();
-    fenced = true;
+    word.drop_deferred();
+    out.fence();
     take_down(force::kill);
     return;
   }
   // Another instance's workers are fenced like those of an older round, whatever is wanted next.
   if (instance != 0 && message.instance != instance && (in_round() || living > 0)) {
-    pending = message;
-    fenced = true;
+    word.defer(message);
+    out.fence();
     take_down(force::kill);
     return;
   }
@@ -102,27 +78,27 @@ void agent::state::stay_out(round_number number) {
 
 void agent::state::obey_wait(const desired& message) {
   if (in_round() || living > 0) {
-    pending = message;
+    word.defer(message);
     // Between a stop and its end the stop's own grace holds.
     if (phase != member_phase::stopping) take_down(force::ask, timing.stop_grace);
     return;
   }
-  pending.reset();
+  word.drop_deferred();
   enter_instance(message.instance);
   forget_round();
   restarts_used = std::max(restarts_used, message.restarts_used);
 }
 
 void agent::state::obey_prepare(const desired& message) {
-  if (draining) return;  // The status says so; such a node is no candidate.
+  if (out.is_draining()) return;  // The status says so; such a node is no candidate.
   if (message.instance == instance && message.round <= round) return;
   if (in_round() || living > 0) {
     // The new round is on already: what still lives here of an older one must not.
-    pending = message;
+    word.defer(message);
     take_down(force::kill);
     return;
   }
-  pending.reset();
+  word.drop_deferred();
   enter_instance(message.instance);
   if (has_left(message)) return stay_out(message.round);
   begin_round(message.round);
@@ -134,7 +110,7 @@ void agent::state::obey_prepare(const desired& message) {
 }
 
 void agent::state::obey_run(const desired& message) {
-  if (draining) return;
+  if (out.is_draining()) return;
   if (message.instance == instance && message.round <= round) {
     // A round that was left is never entered again; one that is on only gets newer words.
     const bool is_awaited = message.round == round && phase == member_phase::preparing;
@@ -142,11 +118,11 @@ void agent::state::obey_run(const desired& message) {
     return;
   }
   if (in_round() || living > 0) {
-    pending = message;
+    word.defer(message);
     take_down(force::kill);
     return;
   }
-  pending.reset();
+  word.drop_deferred();
   enter_instance(message.instance);
   if (has_left(message)) return stay_out(message.round);
   begin_round(message.round);
@@ -157,7 +133,7 @@ void agent::state::obey_run(const desired& message) {
 void agent::state::obey_stop(const desired& message) {
   // An older round's stop says nothing about a newer round that has begun here.
   if (message.instance == instance && message.round < round && in_round()) return;
-  pending.reset();
+  word.drop_deferred();
   if (!in_round() && living == 0) {
     // The assignment may never have come; saying "stopped" tells the daemon that it never will.
     enter_instance(message.instance);
@@ -169,16 +145,13 @@ void agent::state::obey_stop(const desired& message) {
     phase = round == 0 ? member_phase::joined : member_phase::stopped;
     return;
   }
-  if (message.round > round) pending = message;
+  if (message.round > round) word.defer(message);
   take_down(force::ask, message.grace > duration::zero() ? message.grace : timing.stop_grace);
 }
 
 // What was wanted while the last workers went down.
-void agent::state::obey_pending() {
-  if (!pending || living > 0) return;
-  const desired message = std::move(*pending);
-  pending.reset();
-  obey(message);
+void agent::state::obey_deferred() {
+  if (word.has_deferred() && living == 0) obey(word.take_deferred());
 }
 
 }  // namespace ddprun::core

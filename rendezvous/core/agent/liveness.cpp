@@ -36,8 +36,8 @@ agent::state::moment agent::state::round_vouch() const {
 
 agent::state::moment agent::state::vouch() const {
   const moment others = round_vouch();
-  if (!others || !daemon.vouched) return others ? others : daemon.vouched;
-  return std::max(*others, *daemon.vouched);
+  if (!others || !daemon.vouched()) return others ? others : daemon.vouched();
+  return std::max(*others, *daemon.vouched());
 }
 
 bool agent::state::vouched() const {
@@ -60,7 +60,7 @@ agent::state::moment agent::state::isolation_due() const {
 // for the workers to end.
 agent::state::moment agent::state::orphan_due() const {
   if (living == 0 || killed || orphaned || phase == member_phase::succeeded) return std::nullopt;
-  return daemon.vouched.value_or(round_began) + timing.orphan_limit - timing.orphan_limit / 10;
+  return daemon.vouched().value_or(round_began) + timing.orphan_limit - timing.orphan_limit / 10;
 }
 
 agent::state::moment agent::state::isolation_deadline() const {
@@ -111,12 +111,11 @@ void agent::state::was_late(duration by) {
   };
   extend(grace_until);
   extend(kill_until);
-  extend(drained_at);
   extend(asked_until);
   failed_at += by;
   round_began += by;
-  daemon.heard += by;
-  daemon.unwelcomed_since += by;
+  daemon.move_by(by);
+  out.move_by(by);
   // Ask at once; a beat is due by now, too.
   if (by >= timing.heartbeat_interval) changed = true;
 }

@@ -169,9 +169,10 @@ void agent::state::handle(const worker_ended& event) {
 
 void agent::state::worker_failed(ddprun::cause why) {
   const bool is_ours = asked_to_stop && now - std::max(why.age, duration::zero()) >= asked_at;
-  const bool is_drain = draining && is_end_by(why, signal);
+  const bool is_drain = out.is_draining() && is_end_by(why, out.signal());
   if (!is_ours && !is_drain) {
-    if (!draining && !killed && is_end_by_request(why)) return wait_for_own_signal(std::move(why));
+    if (!out.is_draining() && !killed && is_end_by_request(why))
+      return wait_for_own_signal(std::move(why));
     // Where it had died before the stop: what held it up was the reading of its last output.
     return asked_to_stop ? remember(std::move(why)) : fail(std::move(why));
   }
@@ -210,7 +211,7 @@ void agent::state::take_as_drain() {
   asked_until.reset();
   for (seen_cause& one : std::exchange(asked, {})) {
     one.cause.age = now - one.at;
-    one.cause.by_our_stop = is_end_by(one.cause, signal);
+    one.cause.by_our_stop = is_end_by(one.cause, out.signal());
     if (!one.cause.by_our_stop || causes.empty()) remember(std::move(one.cause));
   }
 }

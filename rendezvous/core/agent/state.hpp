@@ -14,16 +14,17 @@
 #pragma once
 
 #include "rendezvous/core/agent/agent.hpp"
+#include "rendezvous/core/agent/daemon_link.hpp"
+#include "rendezvous/core/agent/newest_word.hpp"
+#include "rendezvous/core/agent/way_out.hpp"
 
 #include <csignal>
 #include <cstddef>
-#include <deque>
 #include <map>
 #include <set>
 
 namespace ddprun::core {
 
-inline constexpr std::size_t unanswered_statuses_max = 64;
 inline constexpr int exit_code_unreachable = 1;
 // A signal to the whole group of processes reaches this agent and its workers in any order; so long
 // after a worker has ended by one it is not known yet whether this node was asked to leave.
@@ -31,28 +32,6 @@ inline constexpr duration own_signal_wait = std::chrono::milliseconds(100);
 
 struct agent::state {
   using moment = std::optional<time_point>;
-
-  // ---- the session to the daemon ----
-  struct sent_status {
-    std::uint64_t seq = 0;
-    time_point at;
-  };
-  struct daemon_link {
-    bool connected = false;
-    bool welcomed = false;
-    bool was_welcomed = false;       // ever
-    instance_id named_instance = 0;  // by its newest word on this connection
-    round_number named_round = 0;
-    time_point unwelcomed_since;   // not in a session since; counts towards join_timeout
-    time_point heard;              // the newest word on this connection
-    time_point status_at;          // the newest status was queued
-    std::uint64_t status_seq = 0;  // of it
-    std::deque<sent_status> unanswered;
-    unsigned attempts = 0;  // since the last welcome
-    std::string error;      // what the system said last
-    std::string own_address;
-    moment vouched;  // send time of the newest status that was answered
-  };
 
   // ---- the member's end of the tether ----
   struct tether_link {
@@ -128,20 +107,18 @@ struct agent::state {
   status make_status();
   bool has_news() const;
   void send_status_if_due();
-  moment daemon_silence_deadline() const;
   moment join_deadline() const;
   duration jittered(duration value);
 
   // ---- desired.cpp ----
   void told(const desired& message);
-  bool is_news(const desired& message) const;
   void enter_instance(instance_id value);
   void obey(const desired& message);
   void obey_wait(const desired& message);
   void obey_prepare(const desired& message);
   void obey_run(const desired& message);
   void obey_stop(const desired& message);
-  void obey_pending();
+  void obey_deferred();
   bool has_left(const desired& message) const;
   void stay_out(round_number number);
 
@@ -211,17 +188,9 @@ struct agent::state {
 
   daemon_link daemon;
 
-  // The newest word of the daemon.
-  std::uint64_t epoch = 0;
-  instance_id told_instance = 0;
-  round_number told_round = 0;
-  std::uint64_t told_seq = 0;
-  std::uint64_t connection_seq = 0;  // the highest on this connection, of any instance
-  std::optional<desired> pending;    // to be obeyed once no worker lives here
-  std::string told_text;
+  newest_word word;
 
-  // The round.
-  instance_id instance = 0;
+  instance_id instance = 0;  // this node is in it; 0: in none
   round_number round = 0;
   instance_id entered_instance = 0;  // of the newest round that began here, also after a fence
   round_number entered_round = 0;
@@ -258,13 +227,7 @@ struct agent::state {
   moment thaw_until;      // isolation waits until then after a loop that was late
   bool orphaned = false;  // the workers were asked to end, as there has long been no daemon
 
-  // The way out.
-  bool fenced = false;
-  std::optional<ddprun::core::leave> leaving;
-  bool draining = false;
-  int signal = 0;
-  unsigned signals = 0;
-  moment drained_at;
+  way_out out;
 };
 
 }  // namespace ddprun::core

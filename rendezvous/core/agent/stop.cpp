@@ -71,22 +71,21 @@ void agent::state::settle_down() {
   if (in_round()) {
     phase = member_phase::stopped;
     // Time without a daemon counts from when there was nothing left to do but to wait for it.
-    if (!daemon.welcomed) daemon.unwelcomed_since = std::max(daemon.unwelcomed_since, now);
+    daemon.is_idle(now);
   }
-  if (draining && !drained_at) drained_at = now;
-  if (leaving) {
-    const core::leave last = *leaving;
+  out.workers_are_down(now);
+  if (out.leaving()) {
+    const leave last = *out.leaving();
     return finish(last.exit_code, last.text, last.first_cause);
   }
   if (living > 0) return;
-  if (fenced) {
-    fenced = false;
+  if (out.end_fence()) {
     forget_round();
     instance = 0;
     round = 0;
     restarts_used = 0;
   }
-  obey_pending();
+  obey_deferred();
   leave_if_drained();
 }
 
@@ -118,29 +117,27 @@ void agent::state::check_stop_deadlines() {
 // With no daemon to say stop, a node whose worker failed stops by itself after a bounded time.
 agent::state::moment agent::state::own_stop_deadline() const {
   if (phase != member_phase::failed) return std::nullopt;
-  return std::max(failed_at, daemon.vouched.value_or(failed_at)) + limit();
+  return std::max(failed_at, daemon.vouched().value_or(failed_at)) + limit();
 }
 
 void agent::state::handle(const signal_received& event) {
-  ++signals;
-  signal = event.signal;
+  const bool is_first = out.take_signal(event.signal);
   changed = true;
-  const int code = 128 + event.signal;
   const std::string name = signal_name(event.signal);
-  if (signals > 1) {
-    leaving = core::leave{code, name + " came twice: workers killed", std::nullopt};
+  if (!is_first) {
+    out.leave_with({out.exit_code(), name + " came twice: workers killed", std::nullopt});
     return take_down(force::kill);
   }
-  if (leaving) return;
-  draining = true;
+  if (out.leaving()) return;
+  out.drain();
   take_as_drain();
-  pending.reset();
+  word.drop_deferred();
   if (phase == member_phase::joined && living == 0) {
-    return finish(code, name + ": left before a round began here", std::nullopt);
+    return finish(out.exit_code(), name + ": left before a round began here", std::nullopt);
   }
   if (phase == member_phase::succeeded || !in_round()) {
     note(note_level::info, name + ": leaving the run");
-    drained_at = now;
+    out.workers_are_down(now);
   } else {
     std::string text = name + ": leaving the run";
     if (living > 0) {
@@ -153,21 +150,16 @@ void agent::state::handle(const signal_received& event) {
   if (!left) leave_if_drained();
 }
 
-// A draining node leaves when the daemon says close; by itself when no daemon can be reached, or
-// none says so for longer than the other nodes can take to stop.
 agent::state::moment agent::state::drain_deadline() const {
-  if (!draining || !drained_at || leaving) return std::nullopt;
-  const time_point patience = *drained_at + timing.drain_grace + timing.kill_wait +
-                              timing.node_timeout + 2 * timing.isolation_limit;
-  if (!daemon.vouched) return daemon.connected ? std::min(patience, *drained_at + limit()) : now;
-  return std::min(patience, *daemon.vouched + limit());
+  return out.deadline(now, timing, limit(), daemon.vouched(), daemon.is_connected());
 }
 
 void agent::state::leave_if_drained() {
   if (left) return;
   const moment deadline = drain_deadline();
   if (!deadline || now < *deadline) return;
-  finish(128 + signal, signal_name(signal) + ": left without a word of the rendezvous daemon",
+  finish(out.exit_code(),
+         signal_name(out.signal()) + ": left without a word of the rendezvous daemon",
          std::nullopt);
 }
 

@@ -26,13 +26,13 @@ std::string ranks_text(const assignment& place, std::uint32_t worker_count) {
 }  // namespace
 
 std::string agent::state::unreachable_text() const {
-  const std::string tried = to_text(now - daemon.unwelcomed_since);
-  const std::string last = "; the last try: " + or_else(daemon.error, "no answer");
+  const std::string tried = to_text(now - daemon.apart_since());
+  const std::string last = "; the last try: " + or_else(daemon.error(), "no answer");
   if (phase == member_phase::succeeded) {
     return "the workers of this node succeeded, but there has been no rendezvous daemon at " +
            options.endpoint + " for " + tried + last;
   }
-  if (daemon.was_welcomed) {
+  if (daemon.was_in_session()) {
     return "lost the rendezvous daemon at " + options.endpoint + " and tried for " + tried +
            " to reach it again" + last +
            "; check whether that host or the agent that hosted the daemon has ended";
@@ -45,7 +45,7 @@ std::string agent::state::unreachable_text() const {
 std::string agent::state::tether_failure_text() const {
   return "cannot reach the leader " + place->leader_node + " at " +
          host_and_port(place->master_address, place->tether_port) + " from " +
-         or_else(daemon.own_address, "this node") + ", tried for " +
+         or_else(daemon.own_address(), "this node") + ", tried for " +
          to_text(timing.start_timeout / 2) +
          "; the last try: " + or_else(tether.error, "no answer");
 }
@@ -54,7 +54,7 @@ std::string agent::state::isolation_text() const {
   std::string text = "nobody has vouched for this node for " + to_text(limit()) +
                      ": its workers are killed, so that no two rounds live at once (the "
                      "rendezvous daemon at " +
-                     options.endpoint + ": " + or_else(daemon.error, "no answer");
+                     options.endpoint + ": " + or_else(daemon.error(), "no answer");
   if (place && place->slot != 0) {
     text += "; the leader " + place->leader_node + ": " + or_else(tether.error, "no answer");
   } else if (group_world_size > 1) {
@@ -67,10 +67,10 @@ std::string agent::state::isolation_text() const {
 
 std::string agent::state::orphan_text() const {
   return "there has been no rendezvous daemon at " + options.endpoint + " for " +
-         to_text(now - daemon.vouched.value_or(round_began)) +
+         to_text(now - daemon.vouched().value_or(round_began)) +
          ": the workers are ended, as after " + to_text(timing.orphan_limit) +
          " (orphan_limit) a round may start without this node; the last try: " +
-         or_else(daemon.error, "no answer");
+         or_else(daemon.error(), "no answer");
 }
 
 std::string agent::state::why_text() const {
@@ -78,7 +78,7 @@ std::string agent::state::why_text() const {
   std::string text;
   switch (phase) {
     case member_phase::joined:
-      text = told_text.empty() ? "waiting for a round" : told_text;
+      text = word.text().empty() ? "waiting for a round" : word.text();
       break;
     case member_phase::preparing:
       text =
@@ -97,7 +97,7 @@ std::string agent::state::why_text() const {
       break;
     case member_phase::succeeded:
       text = of_round + ": the workers of this node succeeded; " +
-             or_else(told_text, "waiting for the other nodes");
+             or_else(word.text(), "waiting for the other nodes");
       break;
     case member_phase::failed:
       text = of_round + ": failed here; waiting for the rendezvous daemon's stop";
@@ -108,15 +108,14 @@ std::string agent::state::why_text() const {
       break;
     case member_phase::stopped:
     case member_phase::lost:
-      text = of_round + ": stopped" + (told_text.empty() ? "" : "; " + told_text);
+      text = of_round + ": stopped" + (word.text().empty() ? "" : "; " + word.text());
       if (unkillable > 0) text += "; " + std::to_string(unkillable) + " worker(s) outlive SIGKILL";
       break;
   }
-  if (draining) text += "; leaving";
-  if (!daemon.welcomed) {
+  if (out.is_draining()) text += "; leaving";
+  if (!daemon.is_in_session()) {
     text += "; no rendezvous daemon at " + options.endpoint + " for " +
-            to_text(now - daemon.unwelcomed_since) + " (" + or_else(daemon.error, "no answer") +
-            ")";
+            to_text(now - daemon.apart_since()) + " (" + or_else(daemon.error(), "no answer") + ")";
   }
   return text;
 }

@@ -1,0 +1,87 @@
+// The session to the daemon as the agent has it: whether one stands, which statuses were sent and
+// answered on it, and since when there has been none.
+//
+//   state                  becomes                by
+//   apart                  connected              connected
+//   connected              in a session           welcomed
+//   connected, in session  apart                  ended, hung_up; connected again
+//
+// Always: who is in a session is connected; what may still be answered was sent on this connection.
+// Numbers of statuses grow over all connections.
+//
+// Thread rule: one thread, as the agent.
+#pragma once
+
+#include "rendezvous/base/time.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+
+namespace ddprun::core {
+
+inline constexpr std::size_t unanswered_statuses_max = 64;
+
+class daemon_link {
+ public:
+  using moment = std::optional<time_point>;
+
+  // The agent has started: from now on it is without a session.
+  void start(time_point now) { apart_since_ = now; }
+
+  void connected(std::string own_address, time_point now);
+  void heard(time_point now) { heard_ = now; }
+  void welcomed();
+  void failed(std::string text) { error_ = std::move(text); }
+  // It ended, or could not be made. How long to wait before the next try, but for the jitter.
+  duration ended(time_point now, duration reconnect_grace);
+  // This side ends it for good.
+  void hung_up();
+  // Nothing keeps this node busy: time without a session counts from now on at the earliest.
+  void is_idle(time_point now);
+
+  // The next status goes out. Its number.
+  std::uint64_t send_status(time_point now);
+  // When the newest status that this answers was sent; none: it answers nothing that was asked.
+  moment answered(std::uint64_t seq);
+  // It vouches for what was sent then.
+  void vouch(time_point sent);
+
+  bool is_connected() const { return is_connected_; }
+  bool is_in_session() const { return is_in_session_; }
+  bool was_in_session() const { return was_in_session_; }
+  bool has_tried() const { return attempts_ > 0; }  // since the last session
+  time_point apart_since() const { return apart_since_; }
+  const moment& vouched() const { return vouched_; }  // when the newest that was answered was sent
+  const std::string& error() const { return error_; }
+  const std::string& own_address() const { return own_address_; }
+
+  moment status_due(duration heartbeat_interval) const;
+  moment silence_deadline(duration limit) const;
+
+  // The caller's loop stood still for so long.
+  void move_by(duration late);
+
+ private:
+  struct sent_status {
+    std::uint64_t seq = 0;
+    time_point at;
+  };
+
+  bool is_connected_ = false;
+  bool is_in_session_ = false;
+  bool was_in_session_ = false;  // ever
+  time_point apart_since_;       // without a session; counts towards join_timeout
+  time_point heard_;             // the newest word on this connection
+  time_point status_at_;         // the newest status was queued
+  std::uint64_t status_seq_ = 0;
+  std::deque<sent_status> unanswered_;
+  unsigned attempts_ = 0;
+  std::string error_;  // what the system said last
+  std::string own_address_;
+  moment vouched_;
+};
+
+}  // namespace ddprun::core

@@ -1,0 +1,120 @@
+#include "rendezvous/core/agent/daemon_link.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using ddprun::core::daemon_link;
+
+namespace {
+
+constexpr time_point origin{1000h};
+
+daemon_link linked() {
+  daemon_link link;
+  link.start(origin);
+  link.connected("10.0.0.2", origin);
+  link.welcomed();
+  return link;
+}
+
+}  // namespace
+
+TEST_CASE("an answer is worth the moment at which the newest status that it covers was sent") {
+  daemon_link link = linked();
+  const std::uint64_t first = link.send_status(origin + 1s);
+  const std::uint64_t second = link.send_status(origin + 2s);
+  link.send_status(origin + 3s);
+  CHECK(link.answered(second) == origin + 2s);
+  CHECK_FALSE(link.answered(first));   // nothing that old waits any more
+  CHECK_FALSE(link.answered(second));  // nor twice
+}
+
+TEST_CASE("an answer to what was never sent, or on another connection, is worth nothing") {
+  daemon_link link = linked();
+  const std::uint64_t seq = link.send_status(origin);
+  SECTION("never sent") {
+    CHECK_FALSE(link.answered(seq + 1));
+  }
+  SECTION("sent before") {
+    link.ended(origin, 1s);
+    link.connected("10.0.0.2", origin);
+    CHECK_FALSE(link.answered(seq));
+    CHECK(link.send_status(origin) == seq + 1);
+  }
+}
+
+TEST_CASE("the statuses that wait for an answer are bounded") {
+  daemon_link link = linked();
+  std::uint64_t seq = 0;
+  for (std::size_t i = 0; i < 2 * core::unanswered_statuses_max; ++i)
+    seq = link.send_status(origin + i * 1s);
+  CHECK(link.answered(seq) == origin + (core::unanswered_statuses_max - 1) * 1s);
+}
+
+TEST_CASE("whom the daemon vouches for never falls back") {
+  daemon_link link;
+  CHECK_FALSE(link.vouched());
+  link.vouch(origin + 2s);
+  link.vouch(origin + 1s);
+  CHECK(link.vouched() == origin + 2s);
+}
+
+TEST_CASE("tries are doubled up to half of the grace or a second, and begin anew with a session") {
+  daemon_link link;
+  link.start(origin);
+  CHECK_FALSE(link.has_tried());
+  CHECK(link.ended(origin, 4s) == 500ms);
+  CHECK(link.ended(origin, 4s) == 1s);
+  CHECK(link.ended(origin, 4s) == 1s);
+  CHECK(link.has_tried());
+  link.connected("10.0.0.2", origin);
+  CHECK(link.has_tried());
+  link.welcomed();
+  CHECK_FALSE(link.has_tried());
+  CHECK(link.ended(origin, 400ms) == 50ms);
+  for (int i = 0; i < 40; ++i)
+    link.ended(origin, 400ms);
+  CHECK(link.ended(origin, 400ms) == 200ms);
+}
+
+TEST_CASE("time apart counts from the end of the last session, not from a failed try") {
+  daemon_link link;
+  link.start(origin);
+  link.ended(origin + 5s, 1s);
+  CHECK(link.apart_since() == origin);
+  link.connected("10.0.0.2", origin + 6s);
+  link.ended(origin + 7s, 1s);  // no welcome: no session
+  CHECK(link.apart_since() == origin);
+  CHECK_FALSE(link.was_in_session());
+  link.connected("10.0.0.2", origin + 8s);
+  link.welcomed();
+  link.is_idle(origin + 9s);  // says nothing to who is in a session
+  CHECK(link.apart_since() == origin);
+  link.ended(origin + 10s, 1s);
+  CHECK(link.apart_since() == origin + 10s);
+  CHECK(link.was_in_session());
+  link.is_idle(origin + 12s);
+  CHECK(link.apart_since() == origin + 12s);
+}
+
+TEST_CASE("a status is due in a session alone, silence is counted on any connection") {
+  daemon_link link;
+  CHECK_FALSE(link.silence_deadline(4s));
+  CHECK_FALSE(link.status_due(1s));
+  link.connected("10.0.0.2", origin);
+  link.send_status(origin);
+  CHECK(link.silence_deadline(4s) == origin + 4s);
+  CHECK_FALSE(link.status_due(1s));
+  link.welcomed();
+  link.heard(origin + 2s);
+  CHECK(link.silence_deadline(4s) == origin + 6s);
+  CHECK(link.status_due(1s) == origin + 1s);
+  link.move_by(10s);
+  CHECK(link.silence_deadline(4s) == origin + 16s);
+  CHECK(link.status_due(1s) == origin + 1s);  // ask at once
+  CHECK(link.apart_since() == time_point{} + 10s);
+  link.hung_up();
+  CHECK_FALSE(link.silence_deadline(4s));
+  CHECK_FALSE(link.status_due(1s));
+}

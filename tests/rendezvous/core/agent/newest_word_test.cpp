@@ -1,0 +1,96 @@
+// What is news is shown through the agent in news_test.cpp; here what the part remembers.
+#include "rendezvous/core/agent/newest_word.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace ddprun;
+using ddprun::core::newest_word;
+
+namespace {
+
+desired word_of(instance_id instance, round_number round, std::uint64_t seq,
+                std::uint64_t epoch = 0) {
+  desired value;
+  value.epoch = epoch;
+  value.instance = instance;
+  value.round = round;
+  value.seq = seq;
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("within an instance a higher round or a higher number is news") {
+  newest_word word;
+  CHECK(word.take(word_of(7, 3, 10)));
+  CHECK_FALSE(word.take(word_of(7, 3, 10)));
+  CHECK_FALSE(word.take(word_of(7, 2, 9)));
+  CHECK(word.take(word_of(7, 4, 9)));
+  CHECK(word.take(word_of(7, 2, 10)));
+  CHECK(word.round_in(7, 0) == 4);
+  CHECK(word.seq_in(7) == 10);
+}
+
+TEST_CASE("another instance counts on one connection by the number, on the next anew") {
+  newest_word word;
+  CHECK(word.take(word_of(7, 3, 10)));
+  CHECK_FALSE(word.take(word_of(8, 9, 10)));
+  word.connected();
+  CHECK(word.take(word_of(8, 1, 1)));
+  CHECK(word.round_in(8, 0) == 1);
+  CHECK(word.round_in(7, 0) == 0);
+  CHECK(word.seq_in(7) == 0);
+}
+
+TEST_CASE("an older epoch is never news, a newer one always") {
+  newest_word word;
+  word.enter_epoch(2);
+  CHECK(word.is_older(1));
+  CHECK_FALSE(word.is_older(2));
+  CHECK_FALSE(word.take(word_of(7, 3, 10, 1)));
+  CHECK(word.take(word_of(7, 3, 10, 2)));
+  CHECK(word.take(word_of(7, 1, 1, 3)));
+  CHECK(word.is_older(2));
+}
+
+TEST_CASE("what was named last is remembered, news or not, and for one connection") {
+  newest_word word;
+  CHECK(word.take(word_of(7, 3, 10)));
+  CHECK_FALSE(word.take(word_of(7, 2, 4)));
+  CHECK(word.names(7, 2));
+  CHECK_FALSE(word.names(7, 3));
+  word.connected();
+  CHECK_FALSE(word.names(7, 2));
+}
+
+TEST_CASE("who is in no instance has been told nothing, and believes any word") {
+  newest_word word;
+  CHECK(word.take(word_of(7, 3, 10)));
+  CHECK(word.round_in(0, 0) == 0);
+  CHECK(word.seq_in(0) == 0);
+  word.forget_instance();
+  CHECK(word.take(word_of(7, 1, 2)));
+  CHECK(word.round_in(7, 0) == 1);
+}
+
+TEST_CASE("a text is told once, and again after another") {
+  newest_word word;
+  CHECK_FALSE(word.take_text(""));
+  CHECK(word.take_text("waiting for 2 nodes"));
+  CHECK_FALSE(word.take_text("waiting for 2 nodes"));
+  CHECK_FALSE(word.take_text(""));
+  CHECK(word.text().empty());
+  CHECK(word.take_text("waiting for 2 nodes"));
+}
+
+TEST_CASE("the newest word that waits replaces the one before, and is taken once") {
+  newest_word word;
+  word.defer(word_of(7, 3, 10));
+  word.defer(word_of(7, 4, 11));
+  REQUIRE(word.has_deferred());
+  CHECK(word.take_deferred().round == 4);
+  CHECK_FALSE(word.has_deferred());
+  word.defer(word_of(7, 5, 12));
+  word.drop_deferred();
+  CHECK_FALSE(word.has_deferred());
+}
