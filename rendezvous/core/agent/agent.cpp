@@ -40,10 +40,10 @@ std::string agent::why(time_point now) const {
 }
 
 member_phase agent::phase() const {
-  return state_->phase;
+  return state_->here.phase();
 }
 round_number agent::round() const {
-  return state_->round;
+  return state_->here.number();
 }
 
 agent::state::state(agent_options given)
@@ -61,10 +61,9 @@ void agent::state::finish(int exit_code, std::string text,
                           std::optional<ddprun::cause> first_cause) {
   if (left) return;
   let_go();
-  if (service_wanted) emit(close_service{round});
-  service_wanted = false;
+  close_service_here();
   // A goodbye is proof of death: the daemon starts the next round on it.
-  if (living == 0 && daemon.is_in_session())
+  if (here.workers.living() == 0 && daemon.is_in_session())
     emit(send_to_daemon{goodbye{options.greeting.session}});
   emit(core::leave{exit_code, std::move(text), std::move(first_cause)});
   left = true;
@@ -100,7 +99,7 @@ void agent::state::handle(const agent_time_passed&) {
                            : "connected, but there was no welcome for " + to_text(silence_limit()));
   }
   if (const moment join = join_deadline(); join && now >= *join) {
-    const bool done = phase == member_phase::succeeded && is_alone();
+    const bool done = here.phase() == member_phase::succeeded && here.is_alone();
     finish(done ? 0 : exit_code_unreachable, unreachable_text(), std::nullopt);
   }
 }
@@ -112,12 +111,11 @@ void agent::state::collect_deadlines(moment& next) const {
   consider(daemon.status_due(timing.heartbeat_interval));
   consider(daemon.silence_deadline(silence_limit()));
   consider(join_deadline());
-  consider(tether_deadline());
+  consider(here.tether.deadline(silence_limit()));
   consider(reach_deadline());
   consider(isolation_deadline());
-  consider(asked_until);
-  consider(grace_until);
-  consider(kill_until);
+  consider(here.unclear.deadline());
+  consider(here.workers.deadline());
   consider(own_stop_deadline());
   consider(drain_deadline());
 }

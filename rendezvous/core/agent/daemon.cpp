@@ -9,12 +9,11 @@ namespace ddprun::core {
 void agent::state::handle(const daemon_connected& event) {
   daemon.connected(event.own_address, now);
   word.connected();
-  tail_seq = 0;
-  tail_told = false;
+  here.causes.connected();
   hello greeting = options.greeting;
   greeting.own_address = event.own_address;
   greeting.state = make_status();
-  greeting.state.place = place;
+  greeting.state.place = here.place();
   emit(send_to_daemon{std::move(greeting)});
 }
 
@@ -60,17 +59,17 @@ void agent::state::welcomed_by(const welcome& message) {
   daemon.welcomed();
   timing = message.timing;
   // In no instance, this node cannot tell a daemon how far that instance had come: any word counts.
-  if (instance == 0) word.forget_instance();
+  if (here.instance() == 0) word.forget_instance();
 }
 
 void agent::state::answered_by(const answer& message) {
   const moment sent = daemon.answered(message.seq);
   if (!sent) return;
-  if (tail_seq != 0 && message.seq >= tail_seq) tail_told = true;
+  here.causes.answered(message.seq);
   // Nobody has vouched for too long, as this loop stood still: the round may have gone on without
   // this node, and a daemon that has just been started answers everybody. Only one that knows the
   // round knows better.
-  if (has_lapsed() && !word.names(instance, round)) return;
+  if (has_lapsed() && !word.names(here.instance(), here.number())) return;
   daemon.vouch(*sent);
   vouched_anew();
   spawn_when_vouched();
@@ -90,28 +89,13 @@ void agent::state::refused_by(const refused& message) {
 status agent::state::make_status() {
   status value;
   value.seq = daemon.send_status(now);
-  value.instance = instance;
-  value.round = round;
-  value.round_told = word.round_in(instance, round);
-  value.desired_seq = word.seq_in(instance);
-  value.phase = phase;
-  value.service_port = service_port;
-  value.master_port = master_port;
-  value.nccl_ids = nccl_ids;
+  here.tell(value);
+  value.round_told = word.round_in(here.instance(), here.number());
+  value.desired_seq = word.seq_in(here.instance());
   value.restarts_used = restarts_used;
-  value.unkillable = unkillable;
-  value.succeeded = all_succeeded && phase == member_phase::stopped;
   value.draining = out.is_draining();
   value.signal = out.signal();
-  for (const seen_cause& seen : causes) {
-    value.causes.push_back(seen.cause);
-    value.causes.back().age = now - seen.at;
-  }
-  // Up to 4 KiB, and a heartbeat is sent each second until the round is forgotten.
-  if (!value.causes.empty() && !value.causes.front().tail.empty()) {
-    if (tail_told) value.causes.front().tail.clear();
-    if (tail_seq == 0) tail_seq = value.seq;
-  }
+  value.causes = here.causes.tell(value.seq, now);
   changed = false;
   return value;
 }
@@ -119,8 +103,9 @@ status agent::state::make_status() {
 // On the way to `running` the daemon waits for none of the steps, and there are 10,000 of us: the
 // next heartbeat says how far it is.
 bool agent::state::has_news() const {
-  if (phase == member_phase::assigned || phase == member_phase::starting) return false;
-  return changed && (phase != member_phase::preparing || service_port != 0);
+  if (here.phase() == member_phase::assigned || here.phase() == member_phase::starting)
+    return false;
+  return changed && (here.phase() != member_phase::preparing || here.service_port() != 0);
 }
 
 void agent::state::send_status_if_due() {
@@ -131,12 +116,13 @@ void agent::state::send_status_if_due() {
 
 // Workers that somebody vouches for never die of a dead daemon; who has none gives up in the end.
 agent::state::moment agent::state::join_deadline() const {
-  if (daemon.is_in_session() || living > unkillable) return std::nullopt;
+  if (daemon.is_in_session() || here.workers.living() > here.workers.unkillable())
+    return std::nullopt;
   time_point since = daemon.apart_since();
-  if (in_round() && phase != member_phase::succeeded) return std::nullopt;
+  if (here.is_on() && here.phase() != member_phase::succeeded) return std::nullopt;
   // Its leader still answered then; or others still ran on this leader's tethers and store.
-  if (tether.vouched) since = std::max(since, *tether.vouched);
-  if (held.needed_at) since = std::max(since, *held.needed_at);
+  if (here.tether.vouched()) since = std::max(since, *here.tether.vouched());
+  if (here.held.needed_at()) since = std::max(since, *here.held.needed_at());
   return since + timing.join_timeout;
 }
 

@@ -14,7 +14,8 @@ void agent::state::told(const desired& message) {
   }
   if (!word.take(message)) return;
   changed = true;
-  if (message.instance == instance) restarts_used = std::max(restarts_used, message.restarts_used);
+  if (message.instance == here.instance())
+    restarts_used = std::max(restarts_used, message.restarts_used);
   if (word.take_text(message.text)) note(note_level::info, message.text);
 
   if (message.phase == desired_phase::close) {
@@ -30,7 +31,7 @@ void agent::state::told(const desired& message) {
     return;
   }
   // Another instance's workers are fenced like those of an older round, whatever is wanted next.
-  if (instance != 0 && message.instance != instance && (in_round() || living > 0)) {
+  if (here.instance() != 0 && message.instance != here.instance() && !here.has_nothing_on()) {
     word.defer(message);
     out.fence();
     take_down(force::kill);
@@ -57,10 +58,8 @@ void agent::state::obey(const desired& message) {
 }
 
 void agent::state::enter_instance(instance_id value) {
-  if (instance == value) return;
-  forget_round();
-  instance = value;
-  round = 0;
+  if (here.instance() == value) return;
+  replace_round(round_here(value, 0));
   restarts_used = 0;
 }
 
@@ -71,28 +70,27 @@ bool agent::state::has_left(const desired& message) const {
 
 // "Stopped" ends such a round at once; the next has a new number.
 void agent::state::stay_out(round_number number) {
-  forget_round();
-  round = number;
-  phase = member_phase::stopped;
+  replace_round(round_here(here.instance(), number));
+  here.stay_out();
 }
 
 void agent::state::obey_wait(const desired& message) {
-  if (in_round() || living > 0) {
+  if (!here.has_nothing_on()) {
     word.defer(message);
     // Between a stop and its end the stop's own grace holds.
-    if (phase != member_phase::stopping) take_down(force::ask, timing.stop_grace);
+    if (here.phase() != member_phase::stopping) take_down(force::ask, timing.stop_grace);
     return;
   }
   word.drop_deferred();
   enter_instance(message.instance);
-  forget_round();
+  replace_round(round_here(here.instance(), here.number()));
   restarts_used = std::max(restarts_used, message.restarts_used);
 }
 
 void agent::state::obey_prepare(const desired& message) {
   if (out.is_draining()) return;  // The status says so; such a node is no candidate.
-  if (message.instance == instance && message.round <= round) return;
-  if (in_round() || living > 0) {
+  if (message.instance == here.instance() && message.round <= here.number()) return;
+  if (!here.has_nothing_on()) {
     // The new round is on already: what still lives here of an older one must not.
     word.defer(message);
     take_down(force::kill);
@@ -103,21 +101,21 @@ void agent::state::obey_prepare(const desired& message) {
   if (has_left(message)) return stay_out(message.round);
   begin_round(message.round);
   restarts_used = std::max(restarts_used, message.restarts_used);
-  group_world_size = std::max(1U, message.group_world_size);
-  phase = member_phase::preparing;
-  service_wanted = true;
-  emit(open_service{round, group_world_size, message.world_size, message.master_address});
+  here.prepare(std::max(1U, message.group_world_size));
+  emit(open_service{here.number(), here.group_world_size(), message.world_size,
+                    message.master_address});
 }
 
 void agent::state::obey_run(const desired& message) {
   if (out.is_draining()) return;
-  if (message.instance == instance && message.round <= round) {
+  if (message.instance == here.instance() && message.round <= here.number()) {
     // A round that was left is never entered again; one that is on only gets newer words.
-    const bool is_awaited = message.round == round && phase == member_phase::preparing;
+    const bool is_awaited =
+        message.round == here.number() && here.phase() == member_phase::preparing;
     if (is_awaited && message.place) take_place(*message.place);
     return;
   }
-  if (in_round() || living > 0) {
+  if (!here.has_nothing_on()) {
     word.defer(message);
     take_down(force::kill);
     return;
@@ -132,26 +130,23 @@ void agent::state::obey_run(const desired& message) {
 
 void agent::state::obey_stop(const desired& message) {
   // An older round's stop says nothing about a newer round that has begun here.
-  if (message.instance == instance && message.round < round && in_round()) return;
+  if (message.instance == here.instance() && message.round < here.number() && here.is_on()) return;
   word.drop_deferred();
-  if (!in_round() && living == 0) {
+  if (here.has_nothing_on()) {
     // The assignment may never have come; saying "stopped" tells the daemon that it never will.
     enter_instance(message.instance);
-    if (message.round > round) {
-      forget_round();
-      round = message.round;
-    }
+    if (message.round > here.number()) replace_round(round_here(here.instance(), message.round));
     restarts_used = std::max(restarts_used, message.restarts_used);
-    phase = round == 0 ? member_phase::joined : member_phase::stopped;
+    if (here.number() != 0) here.stay_out();
     return;
   }
-  if (message.round > round) word.defer(message);
+  if (message.round > here.number()) word.defer(message);
   take_down(force::ask, message.grace > duration::zero() ? message.grace : timing.stop_grace);
 }
 
 // What was wanted while the last workers went down.
 void agent::state::obey_deferred() {
-  if (word.has_deferred() && living == 0) obey(word.take_deferred());
+  if (word.has_deferred() && here.workers.living() == 0) obey(word.take_deferred());
 }
 
 }  // namespace ddprun::core

@@ -24,14 +24,13 @@ duration agent::state::silence_limit() const {
 
 // The last moment for which another member of the round vouches, or none.
 agent::state::moment agent::state::round_vouch() const {
-  if (frozen_vouch) return frozen_vouch;
-  if (!in_round()) return std::nullopt;
+  if (here.isolation.frozen()) return here.isolation.frozen();
+  if (!here.is_on()) return std::nullopt;
   // Alone it holds the tethers of all others: there are none. That keeps workers, it starts none:
   // it says nothing about whether the round is still wanted.
-  if (is_alone()) return living > 0 ? moment(now) : std::nullopt;
-  if (!is_leader()) return tether.vouched;
-  if (held.by_age.size() + 1 < group_world_size) return std::nullopt;
-  return held.by_age.begin()->first;
+  if (here.is_alone()) return here.workers.living() > 0 ? moment(now) : std::nullopt;
+  if (!here.is_leader()) return here.tether.vouched();
+  return here.held.vouched(here.group_world_size() - 1);
 }
 
 agent::state::moment agent::state::vouch() const {
@@ -48,25 +47,28 @@ bool agent::state::vouched() const {
 // When the workers must end because nobody vouches; none while somebody does without an end.
 // A node that has succeeded has nothing to kill; its leader only stops to answer tethers.
 agent::state::moment agent::state::isolation_due() const {
-  if (!in_round() || phase == member_phase::succeeded) return std::nullopt;
-  if (killed || (phase == member_phase::failed && living == 0)) return std::nullopt;
-  if (living > 0 && is_alone() && !frozen_vouch) return std::nullopt;
-  if (living == 0 && asked_until) return std::nullopt;
-  return vouch().value_or(round_began) + limit();
+  if (!here.is_on() || here.phase() == member_phase::succeeded) return std::nullopt;
+  if (here.workers.are_killed() ||
+      (here.phase() == member_phase::failed && here.workers.living() == 0))
+    return std::nullopt;
+  if (here.workers.living() > 0 && here.is_alone() && !here.isolation.frozen()) return std::nullopt;
+  if (here.workers.living() == 0 && !here.unclear.empty()) return std::nullopt;
+  return vouch().value_or(here.began()) + limit();
 }
 
 // The others' vouching is good only for as long as a daemon that can reach none of the round waits
 // for it: after orphan_limit the next round starts. A tenth of that is for clocks that differ, and
 // for the workers to end.
 agent::state::moment agent::state::orphan_due() const {
-  if (living == 0 || killed || orphaned || phase == member_phase::succeeded) return std::nullopt;
-  return daemon.vouched().value_or(round_began) + timing.orphan_limit - timing.orphan_limit / 10;
+  if (here.workers.living() == 0 || here.workers.are_killed()) return std::nullopt;
+  if (here.isolation.is_asked() || here.phase() == member_phase::succeeded) return std::nullopt;
+  return daemon.vouched().value_or(here.began()) + timing.orphan_limit - timing.orphan_limit / 10;
 }
 
 agent::state::moment agent::state::isolation_deadline() const {
   moment due = isolation_due();
   if (const moment orphan = orphan_due(); orphan && (!due || *orphan < *due)) due = orphan;
-  return due && thaw_until ? std::max(*due, *thaw_until) : due;
+  return here.isolation.put_off_from(due);
 }
 
 // The workers ought to have ended by now.
@@ -76,7 +78,7 @@ bool agent::state::has_lapsed() const {
 }
 
 void agent::state::vouched_anew() {
-  if (!has_lapsed()) thaw_until.reset();
+  if (!has_lapsed()) here.isolation.vouched_in_time();
 }
 
 void agent::state::check_isolation() {
@@ -86,7 +88,7 @@ void agent::state::check_isolation() {
   const bool is_isolated = alone_since && now >= *alone_since;
   const std::string text = is_isolated ? isolation_text() : orphan_text();
   note(note_level::error, text);
-  if (!asked_to_stop) {
+  if (!here.workers.are_asked()) {
     ddprun::cause why;
     why.kind = cause_class::node_lost;
     why.by_our_stop = true;
@@ -95,7 +97,7 @@ void agent::state::check_isolation() {
   }
   if (is_isolated) return take_down(force::kill);
   // No other round can have begun: there is time to ask.
-  orphaned = true;
+  here.isolation.ask();
   take_down(force::ask, std::min(timing.stop_grace, timing.orphan_limit / 20));
 }
 
@@ -103,17 +105,10 @@ void agent::state::check_isolation() {
 // For isolation only as long as a question and its answer take, and once: the others' clocks ran.
 void agent::state::was_late(duration by) {
   if (by == duration::zero()) return;
-  if (const moment deadline = isolation_deadline(); deadline && !thaw_until) {
-    thaw_until = std::min(*deadline + by, now + 2 * timing.heartbeat_interval);
+  if (const moment deadline = isolation_deadline(); deadline) {
+    here.isolation.put_off(std::min(*deadline + by, now + 2 * timing.heartbeat_interval));
   }
-  const auto extend = [by](moment& value) {
-    if (value) *value += by;
-  };
-  extend(grace_until);
-  extend(kill_until);
-  extend(asked_until);
-  failed_at += by;
-  round_began += by;
+  here.move_by(by);
   daemon.move_by(by);
   out.move_by(by);
   // Ask at once; a beat is due by now, too.

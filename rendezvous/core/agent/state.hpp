@@ -16,60 +16,17 @@
 #include "rendezvous/core/agent/agent.hpp"
 #include "rendezvous/core/agent/daemon_link.hpp"
 #include "rendezvous/core/agent/newest_word.hpp"
+#include "rendezvous/core/agent/round_here.hpp"
 #include "rendezvous/core/agent/way_out.hpp"
 
 #include <csignal>
-#include <cstddef>
-#include <map>
-#include <set>
 
 namespace ddprun::core {
 
 inline constexpr int exit_code_unreachable = 1;
-// A signal to the whole group of processes reaches this agent and its workers in any order; so long
-// after a worker has ended by one it is not known yet whether this node was asked to leave.
-inline constexpr duration own_signal_wait = std::chrono::milliseconds(100);
 
 struct agent::state {
   using moment = std::optional<time_point>;
-
-  // ---- the member's end of the tether ----
-  struct tether_link {
-    bool wanted = false;    // this node keeps a tether in this round
-    bool answered = false;  // the hello was
-    bool waiting = false;   // a beat is under way; the next one waits for its answer
-    time_point waiting_since;
-    time_point hello_since;  // the oldest dial whose hello may still be answered
-    bool hello_pending = false;
-    time_point beat_due;
-    std::uint64_t beat_seq = 0;  // never used twice in a round
-    unsigned attempts = 0;
-    std::string error;
-    moment vouched;  // send time of the newest beat that was answered
-  };
-
-  // ---- the leader's end of the tethers ----
-  struct held_tether {
-    std::uint32_t slot = 0;
-    std::uint64_t beat_seq = 0;
-    moment answered;  // when its newest word was answered; none: it was not
-  };
-  struct held_slot {
-    session_id session;
-    std::uint64_t tether = 0;  // its newest, which may have ended
-    moment vouched;
-  };
-  struct held_tethers {
-    std::map<std::uint64_t, held_tether> by_tether;
-    std::map<std::uint32_t, held_slot> by_slot;
-    std::set<std::pair<time_point, std::uint32_t>> by_age;  // slots that ever vouched
-    moment needed_at;  // the newest beat of a member whose workers have not all succeeded
-  };
-
-  struct seen_cause {
-    ddprun::cause cause;
-    time_point at;
-  };
 
   enum class force { ask, kill };
 
@@ -124,23 +81,21 @@ struct agent::state {
 
   // ---- round.cpp ----
   void begin_round(round_number number);
-  void forget_round();
+  void replace_round(round_here next);
   void take_place(const assignment& value);
   void spawn_when_vouched();
   void fail(ddprun::cause why);
   void remember(ddprun::cause why);
   void worker_failed(ddprun::cause why);
-  void wait_for_own_signal(ddprun::cause why);
+  void fail_unless_asked(ddprun::cause why);
   void take_as_failures();
   void take_as_drain();
-  bool in_round() const;
-  bool is_leader() const;
-  bool is_alone() const;
 
   // ---- stop.cpp ----
   void take_down(force how, duration grace = {}, int request = SIGTERM);
   void let_go();
-  void settle_down();
+  void close_service_here();
+  void round_is_down();
   void after_workers();
   void leave_if_drained();
   void check_stop_deadlines();
@@ -150,11 +105,12 @@ struct agent::state {
   // ---- tether.cpp ----
   void dial(duration delay);
   void dial_again(std::string text);
-  void send_beat();
+  void beat_if_due();
   void check_tether();
-  moment tether_deadline() const;
   moment reach_deadline() const;
   bool accepts_tethers() const;
+  std::string why_not_held(const tether_hello& hello) const;
+  void answer_tether(std::uint64_t tether, std::uint64_t seq);
 
   // ---- liveness.cpp ----
   duration limit() const;
@@ -187,46 +143,11 @@ struct agent::state {
   bool left = false;
 
   daemon_link daemon;
-
   newest_word word;
-
-  instance_id instance = 0;  // this node is in it; 0: in none
-  round_number round = 0;
+  round_here here;
+  std::uint32_t restarts_used = 0;   // charged in the instance that this node is in
   instance_id entered_instance = 0;  // of the newest round that began here, also after a fence
   round_number entered_round = 0;
-  member_phase phase = member_phase::joined;
-  std::uint32_t restarts_used = 0;
-  std::optional<assignment> place;
-  std::uint32_t group_world_size = 0;
-  time_point round_began;
-  bool service_wanted = false;
-  std::uint16_t service_port = 0;
-  std::uint16_t master_port = 0;
-  std::vector<std::string> nccl_ids;
-  std::vector<seen_cause> causes;  // the likeliest first cause first; at most causes_max
-  std::uint64_t tail_seq = 0;      // of the first status on this connection that told the tail
-  bool tail_told = false;          // and the daemon has answered it, or one after it
-  std::vector<seen_cause> asked;   // ended by a signal that this agent may be sent, too
-  moment asked_until;              // from then on they are failures
-  time_point failed_at;
-
-  // The workers. `living` counts those of which no end has been told.
-  std::vector<bool> ended;
-  std::uint32_t living = 0;
-  std::uint32_t unkillable = 0;
-  bool all_succeeded = false;  // every one of the round ended with 0, unasked
-  bool asked_to_stop = false;
-  time_point asked_at;  // when they were asked, or killed, first
-  bool killed = false;
-  moment grace_until;
-  moment kill_until;
-
-  tether_link tether;
-  held_tethers held;
-  moment frozen_vouch;    // of the tethers, from when they were let go
-  moment thaw_until;      // isolation waits until then after a loop that was late
-  bool orphaned = false;  // the workers were asked to end, as there has long been no daemon
-
   way_out out;
 };
 

@@ -11,65 +11,47 @@ namespace ddprun::core {
 
 // Lets go of the tether, or of those held here: from now on nobody runs on because of this node.
 void agent::state::let_go() {
-  if (!frozen_vouch) frozen_vouch = round_vouch();
-  if (tether.wanted) emit(drop_tether{});
-  if (!held.by_tether.empty()) emit(drop_members{});
-  tether.wanted = false;
-  held.by_tether.clear();
+  here.isolation.freeze(round_vouch());
+  if (here.tether.is_wanted()) emit(drop_tether{});
+  here.tether.let_go();
+  if (here.held.let_go()) emit(drop_members{});
 }
 
 void agent::state::take_down(force how, duration grace, int request) {
-  if (in_round()) let_go();
+  if (here.is_on()) let_go();
   changed = true;
   if (how == force::kill) take_as_failures();
-  if (living == 0) return after_workers();
-  const bool given_up = phase == member_phase::stopped;  // unkillable workers only
-  if (!given_up) phase = member_phase::stopping;
-  if (!asked_to_stop) asked_at = now;
+  if (here.workers.living() == 0) return after_workers();
+  const bool given_up = here.phase() == member_phase::stopped;  // unkillable workers only
+  if (!given_up) here.stop();
   if (how == force::kill) {
-    asked_to_stop = true;
-    grace_until.reset();
-    if (!killed) {
-      killed = true;
-      kill_until = now + timing.kill_wait;
-      emit(kill_workers{round});
-    }
-    return given_up ? settle_down() : void();
+    if (here.workers.kill(now, timing.kill_wait)) emit(kill_workers{here.number()});
+  } else if (!given_up && here.workers.ask(now, grace)) {
+    emit(stop_workers{here.number(), request});
   }
-  if (given_up) return settle_down();
-  if (!asked_to_stop) {
-    asked_to_stop = true;
-    grace_until = now + grace;
-    emit(stop_workers{round, request});
-  } else if (grace_until) {
-    grace_until = std::min(*grace_until, now + grace);
-  }
+  if (given_up) round_is_down();
 }
 
 void agent::state::after_workers() {
-  grace_until.reset();
-  kill_until.reset();
-  if (asked_until && in_round()) {
-    // Once this node has said that it is down, the cause of the round's end is settled.
-    phase = member_phase::stopping;
-    asked_to_stop = true;
+  if (!here.unclear.empty() && here.is_on()) {
+    // Once this node has said that it is down, nothing is added to why the round ended.
+    here.stop();
+    here.workers.take_as_asked(now);
     return;
   }
-  settle_down();
+  round_is_down();
+}
+
+void agent::state::close_service_here() {
+  if (here.close_service()) emit(close_service{here.number()});
 }
 
 // No worker lives here any more, but those that SIGKILL did not end.
-void agent::state::settle_down() {
+void agent::state::round_is_down() {
   changed = true;
-  if (service_wanted) {
-    emit(close_service{round});
-    service_wanted = false;
-    service_port = 0;
-    master_port = 0;
-    nccl_ids.clear();
-  }
-  if (in_round()) {
-    phase = member_phase::stopped;
+  close_service_here();
+  if (here.is_on()) {
+    here.end();
     // Time without a daemon counts from when there was nothing left to do but to wait for it.
     daemon.is_idle(now);
   }
@@ -78,11 +60,9 @@ void agent::state::settle_down() {
     const leave last = *out.leaving();
     return finish(last.exit_code, last.text, last.first_cause);
   }
-  if (living > 0) return;
+  if (here.workers.living() > 0) return;
   if (out.end_fence()) {
-    forget_round();
-    instance = 0;
-    round = 0;
+    replace_round(round_here());
     restarts_used = 0;
   }
   obey_deferred();
@@ -90,9 +70,9 @@ void agent::state::settle_down() {
 }
 
 void agent::state::check_stop_deadlines() {
-  if (asked_until && now >= *asked_until) {
+  if (const moment due = here.unclear.deadline(); due && now >= *due) {
     take_as_failures();
-    if (living == 0 && asked_to_stop) after_workers();
+    if (here.workers.living() == 0 && here.workers.are_asked()) after_workers();
     if (left) return;
   }
   if (const moment own = own_stop_deadline(); own && now >= *own) {
@@ -101,23 +81,21 @@ void agent::state::check_stop_deadlines() {
          "workers");
     take_down(force::ask, timing.stop_grace);
   }
-  if (grace_until && now >= *grace_until) take_down(force::kill);
-  if (kill_until && now >= *kill_until) {
-    kill_until.reset();
-    unkillable = living;
-    note(note_level::error, std::to_string(living) + " worker(s) of round " +
-                                std::to_string(round) + " outlived SIGKILL by " +
+  if (here.workers.is_grace_over(now)) take_down(force::kill);
+  if (here.workers.give_up(now)) {
+    note(note_level::error, std::to_string(here.workers.living()) + " worker(s) of round " +
+                                std::to_string(here.number()) + " outlived SIGKILL by " +
                                 to_text(timing.kill_wait) +
                                 ": stuck in the kernel; this node takes no part until they end");
-    settle_down();
+    round_is_down();
   }
   if (!left) leave_if_drained();
 }
 
 // With no daemon to say stop, a node whose worker failed stops by itself after a bounded time.
 agent::state::moment agent::state::own_stop_deadline() const {
-  if (phase != member_phase::failed) return std::nullopt;
-  return std::max(failed_at, daemon.vouched().value_or(failed_at)) + limit();
+  if (here.phase() != member_phase::failed) return std::nullopt;
+  return std::max(here.failed_at(), daemon.vouched().value_or(here.failed_at())) + limit();
 }
 
 void agent::state::handle(const signal_received& event) {
@@ -132,15 +110,15 @@ void agent::state::handle(const signal_received& event) {
   out.drain();
   take_as_drain();
   word.drop_deferred();
-  if (phase == member_phase::joined && living == 0) {
+  if (here.phase() == member_phase::joined && here.workers.living() == 0) {
     return finish(out.exit_code(), name + ": left before a round began here", std::nullopt);
   }
-  if (phase == member_phase::succeeded || !in_round()) {
+  if (here.phase() == member_phase::succeeded || !here.is_on()) {
     note(note_level::info, name + ": leaving the run");
     out.workers_are_down(now);
   } else {
     std::string text = name + ": leaving the run";
-    if (living > 0) {
+    if (here.workers.living() > 0) {
       text += "; workers that have not ended in " + to_text(timing.drain_grace) +
               " are killed (a second signal kills at once)";
     }

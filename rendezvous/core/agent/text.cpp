@@ -28,7 +28,7 @@ std::string ranks_text(const assignment& place, std::uint32_t worker_count) {
 std::string agent::state::unreachable_text() const {
   const std::string tried = to_text(now - daemon.apart_since());
   const std::string last = "; the last try: " + or_else(daemon.error(), "no answer");
-  if (phase == member_phase::succeeded) {
+  if (here.phase() == member_phase::succeeded) {
     return "the workers of this node succeeded, but there has been no rendezvous daemon at " +
            options.endpoint + " for " + tried + last;
   }
@@ -43,11 +43,11 @@ std::string agent::state::unreachable_text() const {
 }
 
 std::string agent::state::tether_failure_text() const {
-  return "cannot reach the leader " + place->leader_node + " at " +
-         host_and_port(place->master_address, place->tether_port) + " from " +
+  return "cannot reach the leader " + here.place()->leader_node + " at " +
+         host_and_port(here.place()->master_address, here.place()->tether_port) + " from " +
          or_else(daemon.own_address(), "this node") + ", tried for " +
          to_text(timing.start_timeout / 2) +
-         "; the last try: " + or_else(tether.error, "no answer");
+         "; the last try: " + or_else(here.tether.error(), "no answer");
 }
 
 std::string agent::state::isolation_text() const {
@@ -55,45 +55,48 @@ std::string agent::state::isolation_text() const {
                      ": its workers are killed, so that no two rounds live at once (the "
                      "rendezvous daemon at " +
                      options.endpoint + ": " + or_else(daemon.error(), "no answer");
-  if (place && place->slot != 0) {
-    text += "; the leader " + place->leader_node + ": " + or_else(tether.error, "no answer");
-  } else if (group_world_size > 1) {
+  if (here.place() && here.place()->slot != 0) {
+    text += "; the leader " + here.place()->leader_node + ": " +
+            or_else(here.tether.error(), "no answer");
+  } else if (here.group_world_size() > 1) {
     text += "; the leader is this node, and holds the tethers of " +
-            std::to_string(held.by_tether.size()) + " of " + std::to_string(group_world_size - 1) +
-            " members";
+            std::to_string(here.held.open()) + " of " +
+            std::to_string(here.group_world_size() - 1) + " members";
   }
   return text + ")";
 }
 
 std::string agent::state::orphan_text() const {
   return "there has been no rendezvous daemon at " + options.endpoint + " for " +
-         to_text(now - daemon.vouched().value_or(round_began)) +
+         to_text(now - daemon.vouched().value_or(here.began())) +
          ": the workers are ended, as after " + to_text(timing.orphan_limit) +
          " (orphan_limit) a round may start without this node; the last try: " +
          or_else(daemon.error(), "no answer");
 }
 
 std::string agent::state::why_text() const {
-  const std::string of_round = "round " + std::to_string(round);
+  const std::string of_round = "round " + std::to_string(here.number());
   std::string text;
-  switch (phase) {
+  switch (here.phase()) {
     case member_phase::joined:
       text = word.text().empty() ? "waiting for a round" : word.text();
       break;
     case member_phase::preparing:
-      text =
-          of_round + ": opening the job store for " + std::to_string(group_world_size) + " node(s)";
+      text = of_round + ": opening the job store for " + std::to_string(here.group_world_size()) +
+             " node(s)";
       break;
     case member_phase::assigned:
       text = of_round + ": " +
-             (is_leader() ? "waiting for the rendezvous daemon's word before the workers start"
-                          : "dialling the leader " + place->leader_node + " at " +
-                                host_and_port(place->master_address, place->tether_port));
+             (here.is_leader()
+                  ? "waiting for the rendezvous daemon's word before the workers start"
+                  : "dialling the leader " + here.place()->leader_node + " at " +
+                        host_and_port(here.place()->master_address, here.place()->tether_port));
       break;
     case member_phase::starting:
     case member_phase::running:
-      text = of_round + (phase == member_phase::starting ? ": starting as " : ": running as ") +
-             ranks_text(*place, options.greeting.worker_count);
+      text = of_round +
+             (here.phase() == member_phase::starting ? ": starting as " : ": running as ") +
+             ranks_text(*here.place(), options.greeting.worker_count);
       break;
     case member_phase::succeeded:
       text = of_round + ": the workers of this node succeeded; " +
@@ -103,13 +106,14 @@ std::string agent::state::why_text() const {
       text = of_round + ": failed here; waiting for the rendezvous daemon's stop";
       break;
     case member_phase::stopping:
-      text = of_round + ": " + (killed ? "killing " : "stopping ") + std::to_string(living) +
-             " worker(s)";
+      text = of_round + ": " + (here.workers.are_killed() ? "killing " : "stopping ") +
+             std::to_string(here.workers.living()) + " worker(s)";
       break;
     case member_phase::stopped:
     case member_phase::lost:
       text = of_round + ": stopped" + (word.text().empty() ? "" : "; " + word.text());
-      if (unkillable > 0) text += "; " + std::to_string(unkillable) + " worker(s) outlive SIGKILL";
+      if (const std::uint32_t left_here = here.workers.unkillable(); left_here > 0)
+        text += "; " + std::to_string(left_here) + " worker(s) outlive SIGKILL";
       break;
   }
   if (out.is_draining()) text += "; leaving";

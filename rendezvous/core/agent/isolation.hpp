@@ -1,0 +1,43 @@
+// What moves the moment at which workers must end because nobody vouches for them.
+//
+// Thread rule: one thread, as the agent.
+#pragma once
+
+#include "rendezvous/base/time.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace ddprun::core {
+
+class isolation_state {
+ public:
+  using moment = std::optional<time_point>;
+
+  // The tethers are let go: the other members vouched until then, and will not again.
+  void freeze(const moment& others) {
+    if (!frozen_) frozen_ = others;
+  }
+  const moment& frozen() const { return frozen_; }
+
+  // After a loop that was late the workers do not end before `until`; once, until somebody has
+  // vouched in time.
+  void put_off(time_point until) {
+    if (!put_off_until_) put_off_until_ = until;
+  }
+  void vouched_in_time() { put_off_until_.reset(); }
+  moment put_off_from(const moment& due) const {
+    return due && put_off_until_ ? std::max(*due, *put_off_until_) : due;
+  }
+
+  // The workers were asked to end, as there has long been no daemon.
+  void ask() { is_asked_ = true; }
+  bool is_asked() const { return is_asked_; }
+
+ private:
+  moment frozen_;
+  moment put_off_until_;
+  bool is_asked_ = false;
+};
+
+}  // namespace ddprun::core

@@ -1,0 +1,104 @@
+// The round at this node: which one, how far it is here, the place in it, the leader's service, and
+// all that lives as long as it does. A new round is a new object: nothing of the last is left.
+//
+//   phase                 becomes     by
+//   joined                preparing   prepare (the leader)
+//   joined, preparing     assigned    take_place
+//   assigned              starting    start
+//   starting              running     run
+//   starting, running     succeeded   succeed
+//   any that is on        failed      fail
+//   any that is on        stopping    stop
+//   any that is on        stopped     end
+//   joined, stopped       stopped     stay_out
+//
+// "On" is every phase but joined and stopped. Always: a service only while the round is on; a place
+// from assigned on, unless it made no sense; what ended has no worker but unkillable ones.
+//
+// Thread rule: one thread, as the agent.
+#pragma once
+
+#include "rendezvous/core/agent/causes_here.hpp"
+#include "rendezvous/core/agent/held_tethers.hpp"
+#include "rendezvous/core/agent/isolation.hpp"
+#include "rendezvous/core/agent/tether_link.hpp"
+#include "rendezvous/core/agent/workers_here.hpp"
+#include "rendezvous/core/messages/messages.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::core {
+
+class round_here {
+ public:
+  // In no instance.
+  round_here() = default;
+  // Between rounds: `number` was the newest of the instance here.
+  round_here(instance_id instance, round_number number) : instance_(instance), number_(number) {}
+  // It begins.
+  round_here(instance_id instance, round_number number, time_point now)
+      : instance_(instance), number_(number), began_(now) {}
+
+  void prepare(std::uint32_t group_world_size);
+  void open_service(std::uint16_t service_port, std::uint16_t master_port,
+                    std::vector<std::string> nccl_ids);
+  // It failed by itself.
+  void lose_service();
+  // True: there was one, which is to be closed.
+  bool close_service();
+  // Time is counted anew.
+  void take_place(const assignment& value, time_point now);
+  void give_up_place() { place_.reset(); }
+  void start(std::uint32_t worker_count);
+  void run();
+  void succeed();
+  void fail(time_point now);
+  void stop();
+  void end();
+  // It will not be entered here, or never was.
+  void stay_out();
+
+  instance_id instance() const { return instance_; }
+  round_number number() const { return number_; }
+  member_phase phase() const { return phase_; }
+  bool is_on() const { return phase_ != member_phase::joined && phase_ != member_phase::stopped; }
+  bool is_leader() const;
+  bool is_alone() const { return is_leader() && group_world_size_ <= 1; }
+  bool has_service() const { return has_service_; }
+  std::uint16_t service_port() const { return service_port_; }
+  const std::optional<assignment>& place() const { return place_; }
+  std::uint32_t group_world_size() const { return group_world_size_; }
+  time_point began() const { return began_; }
+  time_point failed_at() const { return failed_at_; }  // in phase failed
+  bool has_nothing_on() const { return !is_on() && workers.living() == 0; }
+
+  // What the status says of the round.
+  void tell(status& value) const;
+  // The caller's loop stood still for so long.
+  void move_by(duration late);
+
+  workers_here workers;
+  unclear_ends unclear;
+  causes_here causes;
+  tether_link tether;   // a member's
+  held_tethers held;    // a leader's
+  isolation_state isolation;
+
+ private:
+  instance_id instance_ = 0;
+  round_number number_ = 0;
+  member_phase phase_ = member_phase::joined;
+  time_point began_;
+  std::optional<assignment> place_;
+  std::uint32_t group_world_size_ = 0;
+  bool has_service_ = false;  // wanted, or open
+  std::uint16_t service_port_ = 0;
+  std::uint16_t master_port_ = 0;
+  std::vector<std::string> nccl_ids_;
+  bool has_succeeded_ = false;
+  time_point failed_at_;
+};
+
+}  // namespace ddprun::core

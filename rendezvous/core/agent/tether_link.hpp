@@ -1,0 +1,62 @@
+// The member's end of the tether: the connection to the leader that vouches for this node.
+//
+//   stage     becomes   by
+//   off       dialling  dial (the first)
+//   dialling  idle      answered (the hello)
+//   idle      beating   beat
+//   beating   idle      answered (the beat)
+//   any       dialling  dial (after it failed or was silent)
+//   any       off       let_go
+//
+// A beat is sent only once the last one was answered, and counts from when it was sent.
+//
+// Thread rule: one thread, as the agent.
+#pragma once
+
+#include "rendezvous/base/time.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ddprun::core {
+
+class tether_link {
+ public:
+  using moment = std::optional<time_point>;
+
+  void dial(time_point now, duration delay);
+  // How long to wait before the next dial, but for the jitter.
+  duration failed(std::string text, duration heartbeat_interval);
+  // The connection broke: no answer to an older hello can come on it.
+  void broke(time_point now) { hello_since_ = now; }
+  void let_go() { stage_ = stage::off; }
+
+  // The next beat goes out. Its number, never used twice in a round.
+  std::uint64_t beat(time_point now);
+  // To the beat `seq`, or to the hello: 0. False: nobody asked.
+  bool answered(std::uint64_t seq, duration heartbeat_interval);
+
+  bool is_wanted() const { return stage_ != stage::off; }
+  // When the next beat is due; none: not while something is under way.
+  moment beat_deadline() const;
+  // When what is under way has had no answer for too long.
+  moment silence_deadline(duration limit) const;
+  moment deadline(duration limit) const;
+  const moment& vouched() const { return vouched_; }  // when the newest that was answered was sent
+  const std::string& error() const { return error_; }
+
+ private:
+  enum class stage { off, dialling, idle, beating };
+
+  stage stage_ = stage::off;
+  time_point asked_at_;     // the newest dial or beat
+  time_point hello_since_;  // the oldest dial whose hello may still be answered
+  time_point beat_due_;
+  std::uint64_t beat_seq_ = 0;
+  unsigned attempts_ = 0;
+  std::string error_;
+  moment vouched_;
+};
+
+}  // namespace ddprun::core

@@ -1,0 +1,83 @@
+#include "rendezvous/core/agent/held_tethers.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using ddprun::core::held_tethers;
+using kind = ddprun::core::held_tethers::beat_kind;
+
+namespace {
+
+constexpr time_point origin{1000h};
+
+tether_hello hello_of(std::uint32_t slot, std::uint64_t agent = 0) {
+  return {1, 1, {9, agent != 0 ? agent : slot}, slot};
+}
+
+}  // namespace
+
+TEST_CASE("a beat vouches from when the word before it was answered") {
+  held_tethers held;
+  held.attach(100, hello_of(1));
+  held.answer(100, origin);
+  CHECK_FALSE(held.vouched(1));  // nobody knows that the answer arrived
+  CHECK(held.beat(100, {1}, origin + 5s) == kind::vouches);
+  CHECK(held.vouched(1) == origin);
+  CHECK(held.beat(100, {2}, origin + 6s) == kind::heard);  // the last was not answered
+  CHECK(held.beat(100, {2}, origin + 7s) == kind::old);
+  CHECK(held.beat(999, {3}, origin + 7s) == kind::old);
+  CHECK(held.vouched(1) == origin);
+}
+
+TEST_CASE("the oldest of so many counts, and where one is missing nothing does") {
+  held_tethers held;
+  for (const std::uint32_t slot : {1U, 2U}) {
+    held.attach(100 + slot, hello_of(slot));
+    held.answer(100 + slot, origin + slot * 1s);
+  }
+  CHECK(held.beat(101, {1}, origin + 5s) == kind::vouches);
+  CHECK_FALSE(held.vouched(2));
+  CHECK(held.beat(102, {1}, origin + 5s) == kind::vouches);
+  CHECK(held.vouched(2) == origin + 1s);
+  CHECK_FALSE(held.vouched(3));
+  held.answer(101, origin + 5s);
+  CHECK(held.beat(101, {2}, origin + 6s) == kind::vouches);
+  CHECK(held.vouched(2) == origin + 2s);
+}
+
+TEST_CASE("a slot has one agent for the whole round, and one tether: its newest") {
+  held_tethers held;
+  CHECK_FALSE(held.attach(100, hello_of(1)));
+  CHECK(held.is_other(hello_of(1, 8)));
+  CHECK_FALSE(held.is_other(hello_of(1)));
+  CHECK_FALSE(held.is_other(hello_of(2)));
+  CHECK(held.attach(101, hello_of(1)) == 100U);
+  CHECK(held.open() == 1);
+  CHECK(held.beat(100, {1}, origin) == kind::old);
+  held.detach(101);
+  CHECK(held.open() == 0);
+  CHECK_FALSE(held.attach(102, hello_of(1)));  // that one had ended
+  CHECK(held.is_other(hello_of(1, 8)));
+}
+
+TEST_CASE("that a tether is let go or ends takes back nothing that was vouched for") {
+  held_tethers held;
+  CHECK_FALSE(held.let_go());
+  held.attach(100, hello_of(1));
+  held.answer(100, origin);
+  held.beat(100, {1}, origin + 1s);
+  CHECK(held.let_go());
+  CHECK(held.open() == 0);
+  CHECK(held.vouched(1) == origin);
+}
+
+TEST_CASE("a beat of one that still works needs this node, one of another does not") {
+  held_tethers held;
+  held.attach(100, hello_of(1));
+  CHECK(held.beat(100, {1, true}, origin) == kind::heard);
+  CHECK_FALSE(held.needed_at());
+  held.beat(100, {2, false}, origin + 1s);
+  held.beat(100, {3, true}, origin + 2s);
+  CHECK(held.needed_at() == origin + 1s);
+}

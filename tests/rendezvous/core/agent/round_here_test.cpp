@@ -1,0 +1,109 @@
+#include "rendezvous/core/agent/round_here.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using ddprun::core::round_here;
+
+namespace {
+
+constexpr time_point origin{1000h};
+
+assignment place_of(std::uint32_t slot, std::uint32_t nodes) {
+  assignment value;
+  value.slot = slot;
+  value.group_world_size = nodes;
+  return value;
+}
+
+status told_by(const round_here& here) {
+  status value;
+  here.tell(value);
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("a leader's round: service, place, workers, success, end") {
+  round_here here(7, 3, origin);
+  CHECK_FALSE(here.is_on());
+  here.prepare(2);
+  CHECK(here.is_on());
+  CHECK(here.is_leader());
+  CHECK_FALSE(here.is_alone());
+  CHECK(here.has_service());
+  CHECK(here.service_port() == 0);
+  here.open_service(29500, 29501, std::vector<std::string>(nccl_ids_max + 1, "id"));
+  here.take_place(place_of(0, 2), origin + 1s);
+  CHECK(here.began() == origin + 1s);
+  CHECK(here.is_leader());
+  here.start(1);
+  here.run();
+  CHECK_FALSE(told_by(here).succeeded);
+  here.workers.end(0);
+  here.succeed();
+  CHECK(here.is_on());
+  const status told = told_by(here);
+  CHECK(told.instance == 7);
+  CHECK(told.round == 3);
+  CHECK(told.service_port == 29500);
+  CHECK(told.master_port == 29501);
+  CHECK(told.nccl_ids.size() == nccl_ids_max);
+  CHECK_FALSE(told.succeeded);  // the phase says so
+  CHECK(here.close_service());
+  CHECK_FALSE(here.close_service());
+  here.end();
+  CHECK(here.has_nothing_on());
+  CHECK(told_by(here).succeeded);
+  CHECK(told_by(here).service_port == 0);
+  CHECK(told_by(here).master_port == 0);
+  CHECK(told_by(here).nccl_ids.empty());
+}
+
+TEST_CASE("who has slot 0 leads, and alone it is with nobody beside it") {
+  round_here here(7, 3, origin);
+  SECTION("a member") {
+    here.take_place(place_of(1, 2), origin);
+    CHECK_FALSE(here.is_leader());
+    here.give_up_place();
+    CHECK_FALSE(here.place());
+    CHECK(here.group_world_size() == 2);
+  }
+  SECTION("alone") {
+    here.prepare(1);
+    CHECK(here.is_alone());
+  }
+  SECTION("between rounds") {
+    CHECK_FALSE(here.is_leader());
+    CHECK_FALSE(here.is_alone());
+  }
+}
+
+TEST_CASE("a round fails once, and its moments move with a loop that was late") {
+  round_here here(7, 3, origin);
+  here.take_place(place_of(1, 2), origin);
+  here.fail(origin + 1s);
+  here.fail(origin + 2s);
+  CHECK(here.failed_at() == origin + 1s);
+  here.move_by(10s);
+  CHECK(here.failed_at() == origin + 11s);
+  CHECK(here.began() == origin + 10s);
+}
+
+TEST_CASE("a round that is not entered is said to be stopped, and is not on") {
+  round_here here(7, 3);
+  CHECK(here.phase() == member_phase::joined);
+  here.stay_out();
+  CHECK(here.phase() == member_phase::stopped);
+  CHECK(here.has_nothing_on());
+}
+
+TEST_CASE("a service that failed by itself is not closed again") {
+  round_here here(7, 3, origin);
+  here.prepare(2);
+  here.open_service(29500, 29501, {});
+  here.lose_service();
+  CHECK_FALSE(here.close_service());
+  CHECK(told_by(here).service_port == 0);
+}

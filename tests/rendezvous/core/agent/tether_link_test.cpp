@@ -1,0 +1,85 @@
+#include "rendezvous/core/agent/tether_link.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using ddprun::core::tether_link;
+
+namespace {
+
+constexpr time_point origin{1000h};
+constexpr duration interval = 1s;
+
+}  // namespace
+
+TEST_CASE("an answer vouches from when what it answers was sent") {
+  tether_link link;
+  CHECK_FALSE(link.is_wanted());
+  CHECK_FALSE(link.answered(0, interval));
+  link.dial(origin, 0s);
+  CHECK(link.is_wanted());
+  CHECK(link.answered(0, interval));
+  CHECK(link.vouched() == origin);
+  CHECK(link.beat_deadline() == origin + interval);
+  const std::uint64_t seq = link.beat(origin + 1s);
+  CHECK_FALSE(link.beat_deadline());
+  CHECK_FALSE(link.answered(seq + 1, interval));
+  CHECK_FALSE(link.answered(0, interval));  // the hello's has come
+  CHECK(link.vouched() == origin);
+  CHECK(link.answered(seq, interval));
+  CHECK(link.vouched() == origin + 1s);
+  CHECK_FALSE(link.answered(seq, interval));
+}
+
+TEST_CASE("an answer to the hello counts from the oldest dial that it may be for") {
+  tether_link link;
+  link.dial(origin, 0s);
+  link.dial(origin + 3s, 100ms);
+  SECTION("which was silent") {
+    CHECK(link.answered(0, interval));
+    CHECK(link.vouched() == origin);
+  }
+  SECTION("but not from one that broke") {
+    link.broke(origin + 4s);
+    link.dial(origin + 4s, 0s);
+    CHECK(link.answered(0, interval));
+    CHECK(link.vouched() == origin + 4s);
+  }
+  SECTION("nor from one that was answered; and an old moment takes nothing back") {
+    CHECK(link.answered(0, interval));
+    link.beat(origin + 5s);
+    link.dial(origin + 6s, 0s);
+    CHECK(link.answered(0, interval));
+    CHECK(link.vouched() == origin + 6s);
+  }
+}
+
+TEST_CASE("what is under way is silent after the limit, counted from when it was to go out") {
+  tether_link link;
+  CHECK_FALSE(link.deadline(4s));
+  link.dial(origin, 500ms);
+  CHECK(link.silence_deadline(4s) == origin + 4500ms);
+  CHECK(link.deadline(4s) == origin + 4500ms);
+  CHECK(link.answered(0, interval));
+  CHECK_FALSE(link.silence_deadline(4s));
+  CHECK(link.deadline(4s) == origin + interval);
+  link.beat(origin + 1s);
+  CHECK(link.silence_deadline(4s) == origin + 5s);
+  link.let_go();
+  CHECK_FALSE(link.deadline(4s));
+  CHECK_FALSE(link.is_wanted());
+}
+
+TEST_CASE("dials are doubled up to half of a heartbeat, and begin anew with an answer") {
+  tether_link link;
+  CHECK(link.failed("refused", interval) == 50ms);
+  CHECK(link.failed("reset", interval) == 100ms);
+  CHECK(link.error() == "reset");
+  for (int i = 0; i < 40; ++i)
+    link.failed("reset", interval);
+  CHECK(link.failed("reset", interval) == 500ms);
+  link.dial(origin, 0s);
+  CHECK(link.answered(0, interval));
+  CHECK(link.failed("reset", interval) == 50ms);
+}
