@@ -53,11 +53,11 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
       signals_(context_),
       timer_(context_),
       progress_timer_(context_),
-      service_thread_([this](const std::string& text) {
+      socket_thread_([this](const std::string& text) {
         boost::asio::post(context_, [this, text] { say(note_level::error, "service: " + text); });
       }),
       service_(std::make_unique<round_service>(
-          context_.get_executor(), service_thread_,
+          context_.get_executor(), socket_thread_,
           round_service_options{options_.settings.store, options_.master_port, identity_.seed,
                                 identity_.worker_count, options_.settings.timing.node_timeout},
           [this](core::agent_event event) { feed(event); },
@@ -97,7 +97,7 @@ int agent::run() {
     guardian_.cgroup(reaper_.cgroup_path());
   });
   context_.run();
-  service_thread_.ask_to_stop();
+  socket_thread_.ask_to_stop();
   workers_.reset();
   reaper_.kill_strays();  // of workers that could not be killed
   signals_.clear();       // what is left to do is not worth more than a Ctrl-C
@@ -117,7 +117,7 @@ void agent::say(note_level level, const std::string& text) {
 
 void agent::find_daemon() {
   embedded_ = std::make_unique<embedded_daemon>(
-      context_.get_executor(), service_thread_,
+      context_.get_executor(), socket_thread_,
       [this](note_level level, const std::string& text) { say(level, text); });
   daemon_search search;
   search.endpoint = options_.endpoint;

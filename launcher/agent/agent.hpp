@@ -3,7 +3,7 @@
 //
 // One agent runs on each node of a run; it starts and watches this node's workers.
 //
-// Thread rule: the main thread, which is the only one that forks. The service thread (job store,
+// Thread rule: the main thread, which is the only one that forks. The socket thread (job store,
 // tethers that a leader holds, embedded daemon) and the writer thread are its own.
 // Ownership: owns everything of the run in this process; `run` returns when all of it is gone.
 #pragma once
@@ -12,14 +12,14 @@
 #include "launcher/agent/embedded_daemon.hpp"
 #include "launcher/agent/own_addresses.hpp"
 #include "launcher/agent/round_service.hpp"
-#include "launcher/agent/service_thread.hpp"
-#include "rendezvous/base/environment_map.hpp"
+#include "launcher/agent/socket_thread.hpp"
 #include "launcher/cli/options.hpp"
 #include "launcher/log/log_mux.hpp"
 #include "launcher/process/boost_spawner.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/stray_reaper.hpp"
 #include "launcher/process/worker_group.hpp"
+#include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/base/lateness_watch.hpp"
 #include "rendezvous/client/daemon_session.hpp"
 #include "rendezvous/client/tether_client.hpp"
@@ -112,7 +112,7 @@ class agent {
   boost::asio::steady_timer timer_;           // the member's next deadline
   boost::asio::steady_timer progress_timer_;  // the next word about a wait
 
-  service_thread service_thread_;
+  socket_thread socket_thread_;
   std::unique_ptr<round_service> service_;
   std::unique_ptr<embedded_daemon> embedded_;
   client::daemon_session session_;

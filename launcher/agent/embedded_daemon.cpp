@@ -28,12 +28,12 @@ std::string bind_address(const daemon_search& search) {
 
 }  // namespace
 
-embedded_daemon::embedded_daemon(boost::asio::any_io_executor main, service_thread& thread,
+embedded_daemon::embedded_daemon(boost::asio::any_io_executor main, socket_thread& thread,
                                  log_handler log)
     : main_(main), thread_(thread), log_(std::move(log)), resolver_(main) {}
 
 embedded_daemon::~embedded_daemon() {
-  // The server belongs to the service thread, or to nobody once that has ended.
+  // The server belongs to the socket thread, or to nobody once that has ended.
   thread_.stop();
 }
 
@@ -85,14 +85,14 @@ void embedded_daemon::open(const daemon_search& search, place_handler found) {
         options.bind_address = bind_address(search);
         options.port = search.standalone ? std::uint16_t{0} : search.endpoint.port;
         options.connections_max = most;
-        if (!folder.empty()) options.service.open_journal = journal::in_folder(folder);
-        options.service.window_without_journal = duration::zero();
+        if (!folder.empty()) options.daemon.open_journal = journal::in_folder(folder);
+        options.daemon.window_without_journal = duration::zero();
         // The agent tells the person what matters of it; the daemon's own lines are for looking
         // closely.
-        options.service.log = [this](note_level, const std::string& text) {
+        options.daemon.log = [this](note_level, const std::string& text) {
           boost::asio::post(main_, [this, text] { log_(note_level::debug, "daemon: " + text); });
         };
-        options.service.journal_log = [this](note_level level, const std::string& text) {
+        options.daemon.journal_log = [this](note_level level, const std::string& text) {
           const auto shown = level == note_level::error ? note_level::warning : note_level::debug;
           boost::asio::post(
               main_, [this, shown, text] { log_(shown, "what the daemon here decides: " + text); });

@@ -5,10 +5,10 @@
 // (rendezvous/DESIGN.md); a run that is new there waits for nobody, and agents of an earlier daemon
 // that come all the same are taken in while nobody has been placed.
 //
-// Thread rule: made and called by the main thread; its sockets live on the service thread.
+// Thread rule: made and called by the main thread; its sockets live on the socket thread.
 #pragma once
 
-#include "launcher/agent/service_thread.hpp"
+#include "launcher/agent/socket_thread.hpp"
 #include "launcher/cli/options.hpp"
 #include "rendezvous/core/messages/types.hpp"
 #include "rendezvous/net/resolve.hpp"
@@ -44,7 +44,7 @@ class embedded_daemon {
   using log_handler = std::function<void(note_level level, const std::string& text)>;
   using place_handler = std::function<void(daemon_place place)>;
 
-  embedded_daemon(boost::asio::any_io_executor main, service_thread& thread, log_handler log);
+  embedded_daemon(boost::asio::any_io_executor main, socket_thread& thread, log_handler log);
   ~embedded_daemon();
   embedded_daemon(const embedded_daemon&) = delete;
   embedded_daemon& operator=(const embedded_daemon&) = delete;
@@ -66,10 +66,10 @@ class embedded_daemon {
   void open(const daemon_search& search, place_handler found);
 
   boost::asio::any_io_executor main_;
-  service_thread& thread_;
+  socket_thread& thread_;
   log_handler log_;
   net::resolver resolver_;
-  std::unique_ptr<server::server> server_;  // used on the service thread only, once it is open
+  std::unique_ptr<server::server> server_;  // used on the socket thread only, once it is open
   bool hosts_ = false;
   std::size_t connections_max_ = 0;
 };

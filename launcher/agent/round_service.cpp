@@ -38,7 +38,7 @@ std::size_t at_least_0(std::size_t from, std::size_t less) {
 
 }  // namespace
 
-// Everything here but `post_*` runs on the service thread.
+// Everything here but `post_*` runs on the socket thread.
 struct round_service::state : std::enable_shared_from_this<round_service::state> {
   using tcp = net::tcp;
 
@@ -313,7 +313,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   std::vector<std::function<void()>> on_closed;
 };
 
-round_service::round_service(boost::asio::any_io_executor main, service_thread& thread,
+round_service::round_service(boost::asio::any_io_executor main, socket_thread& thread,
                              round_service_options options, event_handler happened, log_handler log)
     : thread_(thread),
       state_(std::make_shared<state>(std::move(main), thread.executor(), options,

@@ -12,11 +12,11 @@
 // have used the store stay; when descriptors are left only for the agent and its workers
 // (descriptor_needs.hpp), whoever comes next is closed, with a line in the log.
 //
-// Thread rule: made and called by the main thread; sockets live on the service thread, those of the
+// Thread rule: made and called by the main thread; sockets live on the socket thread, those of the
 // store on the store's; what happens is posted to the main thread as events of core::agent.
 #pragma once
 
-#include "launcher/agent/service_thread.hpp"
+#include "launcher/agent/socket_thread.hpp"
 #include "rendezvous/core/agent/agent.hpp"
 #include "rendezvous/core/messages/types.hpp"
 
@@ -44,13 +44,13 @@ class round_service {
   using log_handler = std::function<void(note_level level, std::string text)>;
 
   // Both handlers are called on `main`, one event at a time; the destructor ends that.
-  round_service(boost::asio::any_io_executor main, service_thread& thread,
+  round_service(boost::asio::any_io_executor main, socket_thread& thread,
                 round_service_options options, event_handler happened, log_handler log);
   ~round_service();
   round_service(const round_service&) = delete;
   round_service& operator=(const round_service&) = delete;
 
-  // Starts the store's thread before the first round needs it. Only where the service thread runs
+  // Starts the store's thread before the first round needs it. Only where the socket thread runs
   // already: this node holds the daemon, and will lead. What fails is tried again in open().
   void warm_up();
   // Ends with service_opened or service_failed. A round that is still open is closed first.
@@ -70,7 +70,7 @@ class round_service {
 
  private:
   struct state;
-  service_thread& thread_;
+  socket_thread& thread_;
   std::shared_ptr<state> state_;
 };
 

@@ -7,8 +7,8 @@
 // Thread rule: pure functions; nothing is looked up, opened or picked here.
 #pragma once
 
-#include "rendezvous/base/environment_map.hpp"
 #include "launcher/cli/options.hpp"
+#include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 
 #include <cstdint>

@@ -111,12 +111,12 @@ int serve(const daemon_options& options, writer& out) {
   server_options wanted;
   wanted.bind_address = options.bind_address;
   wanted.port = options.port;
-  wanted.service.recovery_window = options.recovery_window;
+  wanted.daemon.recovery_window = options.recovery_window;
   const std::string folder = state_folder_of(options);
-  if (!folder.empty()) wanted.service.open_journal = journal::in_folder(folder);
+  if (!folder.empty()) wanted.daemon.open_journal = journal::in_folder(folder);
   wanted.journal_is_ours = true;
   wanted.store_limits.bytes_max = options.store_bytes_max;
-  wanted.service.log = [](note_level level, const std::string& text) {
+  wanted.daemon.log = [](note_level level, const std::string& text) {
     spdlog::log(to_spdlog(level), text);
   };
   server::server daemon(io.get_executor(), std::move(wanted));

@@ -30,21 +30,21 @@ server::server(net::executor where, server_options options)
     : options_(std::move(options)),
       shares_(connections_of(options_)),
       listener_(where, options_.keep_alive),
-      door_({.agent = [this](net::tcp::socket socket) { service_->accept(std::move(socket)); },
+      door_({.agent = [this](net::tcp::socket socket) { shell_->accept(std::move(socket)); },
              .tcpstore = [this](net::tcp::socket socket) { accept_store(std::move(socket)); },
              .http = [this](net::tcp::socket socket) { accept_http(std::move(socket)); },
-             .log = options_.service.log},
-            options_.service.hello_limit, newcomers_) {
-  options_.service.newcomers = newcomers_;
-  options_.service.has_room = [this] { return has_room(peer_kind::agent); };
-  service_ = std::make_shared<service>(where, options_.service);
+             .log = options_.daemon.log},
+            options_.daemon.hello_limit, newcomers_) {
+  options_.daemon.newcomers = newcomers_;
+  options_.daemon.has_room = [this] { return has_room(peer_kind::agent); };
+  shell_ = std::make_shared<daemon_shell>(where, options_.daemon);
   // Of one sum, which is what a person gives.
   store::keyspace_options keys;
   keys.limits = options_.store_limits;
   keys.buffered_bytes_max = keys.limits.bytes_max / store_buffer_share;
   keys.limits.bytes_max -= keys.buffered_bytes_max;
-  if (options_.service.log) {
-    keys.log = [where, log = options_.service.log](note_level level, const std::string& text) {
+  if (options_.daemon.log) {
+    keys.log = [where, log = options_.daemon.log](note_level level, const std::string& text) {
       boost::asio::post(where, [log, level, text] { log(level, text); });
     };
   }
@@ -54,13 +54,13 @@ server::server(net::executor where, server_options options)
 result<std::uint16_t> server::start(std::string& problem) {
   const auto port = listener_.open(options_.bind_address, options_.port, problem);
   if (!port) return port;
-  const journal::open_failure failure = service_->open_journal();
+  const journal::open_failure failure = shell_->open_journal();
   if (failure.is_taken && options_.journal_is_ours) {
     problem = failure.problem;
     stop();
     return error_code(EBUSY, boost::system::system_category());
   }
-  if (!failure.problem.empty()) service_->go_on_without_journal(failure.problem);
+  if (!failure.problem.empty()) shell_->go_on_without_journal(failure.problem);
   net::listener_handlers handlers;
   handlers.on_accept = [this](net::tcp::socket socket) { accept(std::move(socket)); };
   handlers.on_trouble = [this](const std::string& text) { log(note_level::error, text); };
@@ -69,7 +69,7 @@ result<std::uint16_t> server::start(std::string& problem) {
 }
 
 void server::accept(net::tcp::socket socket) {
-  service_->note_input();
+  shell_->note_input();
   // One that has spoken meanwhile goes on to where it belongs.
   while (!has_room(peer_kind::newcomer)) {
     turn_away(peer_kind::newcomer, "that have said nothing, or half a hello, the oldest");
@@ -98,7 +98,7 @@ void server::accept_http(net::tcp::socket socket) {
     turn_away(peer_kind::http, "over HTTP the one that has made no progress for longest");
     readers_->let_oldest_go();
   }
-  const std::weak_ptr<service> weak = service_;
+  const std::weak_ptr<daemon_shell> weak = shell_;
   http_views views;
   views.runs = [weak](std::size_t first) {
     const auto held = weak.lock();
@@ -117,8 +117,7 @@ void server::accept_http(net::tcp::socket socket) {
 
 // Those that have not said hello and those that leave are newcomers; so are the door's.
 peer_counts server::counts() const {
-  return {newcomers_->size(), service_->joined_count(), space_->connection_count(),
-          readers_->size()};
+  return {newcomers_->size(), shell_->joined_count(), space_->connection_count(), readers_->size()};
 }
 
 void server::turn_away(peer_kind kind, const std::string& who) {
@@ -139,12 +138,12 @@ void server::turn_away(peer_kind kind, const std::string& who) {
 void server::stop() {
   listener_.close();
   door_.close();
-  service_->stop();
+  shell_->stop();
   store_.stop();
 }
 
 void server::log(note_level level, const std::string& text) const {
-  if (options_.service.log) options_.service.log(level, text);
+  if (options_.daemon.log) options_.daemon.log(level, text);
 }
 
 }  // namespace ddprun::server

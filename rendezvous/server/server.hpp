@@ -1,8 +1,8 @@
 // A server is a whole rendezvous daemon on a given loop: one port with agents, TCPStore and HTTP
 // on it. `ddprun-rendezvous` is this and a command line; an agent that hosts the daemon has one on
-// its service thread.
+// its socket thread.
 //
-//   server daemon(context.get_executor(), {.port = 0, .service = {.recovery_window = 0s}});
+//   server daemon(context.get_executor(), {.port = 0, .daemon = {.recovery_window = 0s}});
 //   std::string problem;
 //   const auto port = daemon.start(problem);
 //
@@ -19,10 +19,10 @@
 #pragma once
 
 #include "rendezvous/net/listener.hpp"
+#include "rendezvous/server/daemon_shell.hpp"
 #include "rendezvous/server/front_door.hpp"
 #include "rendezvous/server/http_session.hpp"
 #include "rendezvous/server/port_shares.hpp"
-#include "rendezvous/server/service.hpp"
 #include "rendezvous/store/keyspace.hpp"
 #include "rendezvous/store/store_thread.hpp"
 
@@ -37,7 +37,7 @@ struct server_options {
   std::string bind_address;         // numeric; empty: all, IPv6 and IPv4
   std::uint16_t port = 29400;       // 0 picks a free one
   std::size_t connections_max = 0;  // of all kinds; 0: what the limit of open files leaves
-  service_options service;          // its log takes the lines of all parts
+  daemon_shell_options daemon;      // its log takes the lines of all parts
   // A journal that another daemon has is an error, and not done without.
   bool journal_is_ours = false;
   // Of the keyspace that all TCPStore clients share; its bytes are for requests and replies that
@@ -61,11 +61,9 @@ class server {
   // their ten seconds to leave. For good.
   void stop();
 
-  std::size_t agent_count() const { return service_->agent_count(); }
+  std::size_t agent_count() const { return shell_->agent_count(); }
   // Calls `handler` once, from the loop, when no agent is connected.
-  void when_no_agents(std::function<void()> handler) {
-    service_->when_no_agents(std::move(handler));
-  }
+  void when_no_agents(std::function<void()> handler) { shell_->when_no_agents(std::move(handler)); }
 
  private:
   void accept(net::tcp::socket socket);
@@ -81,7 +79,7 @@ class server {
   std::shared_ptr<waiting_room> newcomers_ = std::make_shared<waiting_room>();
   net::listener listener_;
   front_door door_;
-  std::shared_ptr<service> service_;  // HTTP sessions look whether it is still there
+  std::shared_ptr<daemon_shell> shell_;  // HTTP sessions look whether it is still there
   std::shared_ptr<store::keyspace> space_;
   store::store_thread store_;
   log_limit store_refusals_;

@@ -168,7 +168,8 @@ int main(int argc, char** argv) {
     }
   }
   const std::string program = fs::path(argv[0]).filename().string();
-  if (paths.empty()) paths.push_back(fs::path(FUZZ_CORPORA) / program.substr(program.find('_') + 1));
+  const std::string target = program.substr(program.find('_') + 1);
+  if (paths.empty()) paths.push_back(fs::path(FUZZ_CORPORA) / target);
   crash_file = "crash-" + program;
   for (const int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL})
     std::signal(number, on_signal);

@@ -23,8 +23,8 @@ struct daemon_fixture {
   explicit daemon_fixture(server::server_options options = {}, duration recovery_window = {}) {
     options.bind_address = "127.0.0.1";
     options.port = 0;
-    options.service.recovery_window = recovery_window;
-    options.service.log = [this](note_level, const std::string& text) { log.push_back(text); };
+    options.daemon.recovery_window = recovery_window;
+    options.daemon.log = [this](note_level, const std::string& text) { log.push_back(text); };
     daemon.emplace(io.get_executor(), std::move(options));
     std::string problem;
     const auto opened = daemon->start(problem);

@@ -19,7 +19,7 @@ namespace {
 
 struct fixture {
   boost::asio::io_context io{1};
-  service_thread thread;
+  socket_thread thread;
   std::vector<core::agent_event> events;
   round_service service{io.get_executor(), thread, round_service_options{},
                         [this](core::agent_event event) { events.push_back(std::move(event)); },

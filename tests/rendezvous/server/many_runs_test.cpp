@@ -10,7 +10,7 @@ namespace {
 
 server::server_options at_most(std::size_t runs) {
   server::server_options options;
-  options.service.runs_max = runs;
+  options.daemon.runs_max = runs;
   return options;
 }
 

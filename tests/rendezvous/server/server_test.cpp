@@ -150,7 +150,7 @@ TEST_CASE("many who leave without a word hide no stranger from the log") {
 
 TEST_CASE("who says nothing, or no whole line, is closed at the limit") {
   server::server_options options;
-  options.service.hello_limit = 50ms;
+  options.daemon.hello_limit = 50ms;
   fixture f(std::move(options));
   raw_peer silent(f.io, f.port);
   raw_peer slow(f.io, f.port);
@@ -352,7 +352,7 @@ TEST_CASE("a daemon that stops closes its agents and frees its port") {
 
 TEST_CASE("beyond the most agents, one is told so") {
   server::server_options options;
-  options.service.agents_max = 1;
+  options.daemon.agents_max = 1;
   fixture f(std::move(options));
   raw_peer first(f.io, f.port);
   first.say(hello_line(1, 2, "node-a"));

@@ -1,11 +1,11 @@
-// A service is the shell round core::daemon: it turns what agents say into events, carries the
+// The shell round core::daemon: it turns what agents say into events, carries the
 // effects out, and brings the time.
 //
 // Two things it owes to the machine (DESIGN.md): input that has arrived is taken before
 // deadlines fire, and a loop that was late by d says so before anything else happens.
 //
 // Thread rule: one thread, that of the executor. Destroy it before its io_context. Errors: sessions
-// end by themselves and are logged; nothing an agent says ends the service.
+// end by themselves and are logged; nothing an agent says ends the daemon.
 #pragma once
 
 #include "rendezvous/base/lateness_watch.hpp"
@@ -30,7 +30,7 @@
 
 namespace ddprun::server {
 
-struct service_options {
+struct daemon_shell_options {
   // How long agents of an earlier daemon on this endpoint may still come back to a run that its
   // journal calls open, or, without one, to any; 0: there was none.
   duration recovery_window = std::chrono::seconds(10);
@@ -49,12 +49,12 @@ struct service_options {
   log_function log;  // may be empty
 };
 
-class service final : public agent_session::owner {
+class daemon_shell final : public agent_session::owner {
  public:
-  service(net::executor where, service_options options);
-  ~service() { stop(); }
-  service(const service&) = delete;
-  service& operator=(const service&) = delete;
+  daemon_shell(net::executor where, daemon_shell_options options);
+  ~daemon_shell() { stop(); }
+  daemon_shell(const daemon_shell&) = delete;
+  daemon_shell& operator=(const daemon_shell&) = delete;
 
   // Once, before the first `accept`: from here on this daemon knows what the one before has kept.
   // On failure the caller ends it, or lets it go on without.
@@ -64,7 +64,7 @@ class service final : public agent_session::owner {
   // `socket` speaks the agent protocol; nothing was read from it.
   void accept(net::tcp::socket socket);
 
-  // Something arrived that this service will hear of soon: deadlines wait for it.
+  // Something arrived that the daemon will hear of soon: deadlines wait for it.
   void note_input() { ++inputs_; }
 
   // Closes every session at once, so that agents look for another daemon. For good.
@@ -111,7 +111,7 @@ class service final : public agent_session::owner {
   void log(note_level level, const std::string& text) const;
 
   net::executor executor_;
-  service_options options_;
+  daemon_shell_options options_;
   std::string journal_problem_;
   std::unique_ptr<journal::journal> journal_;
   core::daemon machine_;

@@ -1,4 +1,4 @@
-// The service thread carries the sockets that must not slow the main thread: the round's port, the
+// The socket thread carries the sockets that must not slow the main thread: the round's port, the
 // tethers that a leader holds, and the embedded daemon. Connections to a store are told apart here
 // and then go to a thread of their own (store/store_thread.hpp).
 //
@@ -6,7 +6,7 @@
 // thousand tethers therefore live here. Only values are posted between the two.
 //
 // Thread rule: constructed, started and stopped by the main thread; all that is posted runs on the
-// service thread. Started on first use, so that a plain node without a daemon pays for no thread.
+// socket thread. Started on first use, so that a plain node without a daemon pays for no thread.
 #pragma once
 
 #include "rendezvous/base/error.hpp"
@@ -22,15 +22,15 @@
 
 namespace ddprun {
 
-class service_thread {
+class socket_thread {
  public:
-  // `told` gets a line, on the service thread, for a handler that could not do its part: no memory,
+  // `told` gets a line, on the socket thread, for a handler that could not do its part: no memory,
   // or a refusal of the system. The others go on.
-  explicit service_thread(std::function<void(const std::string&)> told = [](const auto&) {});
+  explicit socket_thread(std::function<void(const std::string&)> told = [](const auto&) {});
   // Stops the thread: handlers that have not begun by then never run.
-  ~service_thread();
-  service_thread(const service_thread&) = delete;
-  service_thread& operator=(const service_thread&) = delete;
+  ~socket_thread();
+  socket_thread(const socket_thread&) = delete;
+  socket_thread& operator=(const socket_thread&) = delete;
 
   // Starts the thread if it does not run yet. Errors: the system's, out of threads.
   error_code start();

@@ -1,4 +1,4 @@
-#include "rendezvous/server/service.hpp"
+#include "rendezvous/server/daemon_shell.hpp"
 
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/protocol/agent.hpp"
@@ -24,7 +24,7 @@ constexpr duration lateness_worth_a_line = std::chrono::seconds(1);
 constexpr int quiet_turns_wanted = 2;
 constexpr int drain_turns_max = 10'000;
 
-core::daemon_options of_machine(const service_options& options, journal::journal* kept) {
+core::daemon_options of_machine(const daemon_shell_options& options, journal::journal* kept) {
   core::daemon_options made;
   made.began = steady_clock::now();
   made.keeps_records = kept != nullptr;
@@ -41,7 +41,7 @@ core::daemon_options of_machine(const service_options& options, journal::journal
 
 }  // namespace
 
-service::service(net::executor where, service_options options)
+daemon_shell::daemon_shell(net::executor where, daemon_shell_options options)
     : executor_(where),
       options_(std::move(options)),
       machine_(of_machine(options_, nullptr)),
@@ -50,7 +50,7 @@ service::service(net::executor where, service_options options)
   schedule_arming();
 }
 
-journal::open_failure service::open_journal() {
+journal::open_failure daemon_shell::open_journal() {
   journal::open_failure failure;
   if (!options_.open_journal) return failure;
   journal::handlers told;
@@ -63,7 +63,7 @@ journal::open_failure service::open_journal() {
   return {};
 }
 
-void service::hear_of_journal(const std::string& problem) {
+void daemon_shell::hear_of_journal(const std::string& problem) {
   if (problem.empty()) {
     say_of_journal(note_level::info,
                    "the journal is written again: what is decided outlives this daemon");
@@ -74,35 +74,35 @@ void service::hear_of_journal(const std::string& problem) {
   journal_problem_ = problem;
 }
 
-void service::go_on_without_journal(const std::string& problem) {
+void daemon_shell::go_on_without_journal(const std::string& problem) {
   say_of_journal(note_level::error,
                  problem + "; what is decided is kept in memory only, until this daemon is " +
                      "started again");
   journal_problem_ = problem;
 }
 
-void service::say_of_journal(note_level level, const std::string& text) const {
+void daemon_shell::say_of_journal(note_level level, const std::string& text) const {
   options_.journal_log ? options_.journal_log(level, text) : log(level, text);
 }
 
-void service::accept(net::tcp::socket socket) {
+void daemon_shell::accept(net::tcp::socket socket) {
   ++inputs_;
   const connection_id id = ++last_connection_;
   sessions_[id] = std::make_unique<agent_session>(std::move(socket), id, *this, options_.newcomers,
                                                   options_.hello_limit, options_.hello_limit);
 }
 
-void service::when_no_agents(std::function<void()> handler) {
+void daemon_shell::when_no_agents(std::function<void()> handler) {
   on_no_agents_ = std::move(handler);
   notice_departure();
 }
 
-void service::notice_departure() {
+void daemon_shell::notice_departure() {
   if (machine_.agent_count() != 0 || !on_no_agents_) return;
   boost::asio::post(executor_, std::exchange(on_no_agents_, nullptr));
 }
 
-void service::on_message(agent_session& from, agent_message message) {
+void daemon_shell::on_message(agent_session& from, agent_message message) {
   ++inputs_;
   core::agent_said said;
   said.connection = from.id();
@@ -116,7 +116,7 @@ void service::on_message(agent_session& from, agent_message message) {
   step(std::move(said));
 }
 
-void service::on_end(agent_session& from, const std::string& why) {
+void daemon_shell::on_end(agent_session& from, const std::string& why) {
   ++inputs_;
   const connection_id id = from.id();
   log(note_level::debug,
@@ -125,12 +125,12 @@ void service::on_end(agent_session& from, const std::string& why) {
   step(core::connection_ended{id});
 }
 
-void service::step(core::daemon_event event) {
+void daemon_shell::step(core::daemon_event event) {
   step_at(moment(), std::move(event));
   schedule_arming();
 }
 
-void service::step_at(time_point now, core::daemon_event event) {
+void daemon_shell::step_at(time_point now, core::daemon_event event) {
   core::daemon_effects effects;
   machine_.step(std::move(event), now, effects);
   for (const core::daemon_effect& effect : effects)
@@ -138,7 +138,7 @@ void service::step_at(time_point now, core::daemon_event event) {
   notice_departure();
 }
 
-void service::apply(const core::send_to_agent& effect) {
+void daemon_shell::apply(const core::send_to_agent& effect) {
   const auto found = sessions_.find(effect.connection);
   if (found == sessions_.end()) return;
   net::shared_bytes line;
@@ -155,33 +155,33 @@ void service::apply(const core::send_to_agent& effect) {
   found->second->send(effect.message->index(), std::move(line));
 }
 
-void service::apply(const core::disconnect_agent& effect) {
+void daemon_shell::apply(const core::disconnect_agent& effect) {
   const auto found = sessions_.find(effect.connection);
   if (found == sessions_.end()) return;
   found->second->finish();
   sessions_.erase(found);
 }
 
-void service::apply(const core::drop_connection& effect) {
+void daemon_shell::apply(const core::drop_connection& effect) {
   sessions_.erase(effect.connection);
 }
 
-void service::apply(const core::limit_stall& effect) {
+void daemon_shell::apply(const core::limit_stall& effect) {
   const auto found = sessions_.find(effect.connection);
   if (found != sessions_.end()) found->second->set_node_timeout(effect.limit);
 }
 
-void service::apply(const core::keep_record& effect) {
+void daemon_shell::apply(const core::keep_record& effect) {
   if (!journal_) return;
   effect.record ? journal_->keep(*effect.record) : journal_->forget(effect.run_id);
 }
 
-void service::apply(const core::daemon_note& effect) {
+void daemon_shell::apply(const core::daemon_note& effect) {
   log(effect.level, effect.text);
 }
 
 // Now; if the loop stood still since the timer was to fire, the machine hears of that first.
-time_point service::moment() {
+time_point daemon_shell::moment() {
   const time_point now = steady_clock::now();
   const std::optional<duration> late = lateness_.notice(now);
   if (!late) return now;
@@ -192,7 +192,7 @@ time_point service::moment() {
 }
 
 // Once for all that happens in this turn of the loop.
-void service::schedule_arming() {
+void daemon_shell::schedule_arming() {
   if (std::exchange(arming_, true)) return;
   boost::asio::post(executor_, [this, alive = std::weak_ptr<bool>(alive_)] {
     if (alive.expired()) return;
@@ -201,7 +201,7 @@ void service::schedule_arming() {
   });
 }
 
-void service::arm() {
+void daemon_shell::arm() {
   if (draining_) return;
   const time_point now = steady_clock::now();
   // While agents of an earlier daemon are waited for, a loop that stands still must not use up
@@ -226,7 +226,7 @@ void service::arm() {
   });
 }
 
-void service::drain_then_fire(std::uint64_t inputs_seen, int quiet_turns, int turns) {
+void daemon_shell::drain_then_fire(std::uint64_t inputs_seen, int quiet_turns, int turns) {
   if (quiet_turns >= quiet_turns_wanted || turns >= drain_turns_max) return fire();
   boost::asio::post(executor_,
                     [this, inputs_seen, quiet_turns, turns, alive = std::weak_ptr<bool>(alive_)] {
@@ -237,12 +237,12 @@ void service::drain_then_fire(std::uint64_t inputs_seen, int quiet_turns, int tu
                     });
 }
 
-void service::fire() {
+void daemon_shell::fire() {
   draining_ = false;
   step(core::time_passed{});
 }
 
-runs_page service::runs(std::size_t first) const {
+runs_page daemon_shell::runs(std::size_t first) const {
   runs_page page;
   page.first = first;
   page.run_count = machine_.run_count();
@@ -257,8 +257,8 @@ runs_page service::runs(std::size_t first) const {
   return page;
 }
 
-std::optional<core::run_view> service::run(std::string_view id, std::size_t first,
-                                           std::size_t most) const {
+std::optional<core::run_view> daemon_shell::run(std::string_view id, std::size_t first,
+                                                std::size_t most) const {
   const core::run* const found = machine_.find(id);
   if (found == nullptr) return std::nullopt;
   core::run_view seen =
@@ -267,24 +267,24 @@ std::optional<core::run_view> service::run(std::string_view id, std::size_t firs
   return seen;
 }
 
-void service::add_problem(core::run_view& seen) const {
+void daemon_shell::add_problem(core::run_view& seen) const {
   if (!journal_problem_.empty()) {
     seen.why += "; kept in memory only, and lost with this daemon: " + journal_problem_;
   }
 }
 
-instance_id service::draw_instance() {
+instance_id daemon_shell::draw_instance() {
   instance_id drawn = 0;
   while (drawn == 0)
     drawn = static_cast<std::uint64_t>(random_()) << 32 | random_();
   return drawn;
 }
 
-void service::log(note_level level, const std::string& text) const {
+void daemon_shell::log(note_level level, const std::string& text) const {
   if (options_.log) options_.log(level, text);
 }
 
-void service::stop() {
+void daemon_shell::stop() {
   alive_.reset();
   timer_.cancel();
   sessions_.clear();
