@@ -13,7 +13,7 @@ namespace {
 server::server_options with(std::shared_ptr<journal::memory> memory) {
   server::server_options options;
   options.daemon.open_journal = [memory](const net::executor& where, journal::handlers told,
-                                          journal::open_failure&) {
+                                         journal::open_failure&) {
     return std::make_unique<journal::memory_journal>(where, memory, std::move(told));
   };
   return options;
@@ -22,7 +22,7 @@ server::server_options with(std::shared_ptr<journal::memory> memory) {
 server::server_options without(bool is_taken) {
   server::server_options options;
   options.daemon.open_journal = [is_taken](const net::executor&, journal::handlers,
-                                            journal::open_failure& failure) {
+                                           journal::open_failure& failure) {
     failure = {"cannot open /x: No space left on device", is_taken};
     return std::unique_ptr<journal::journal>();
   };
