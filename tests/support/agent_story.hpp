@@ -1,4 +1,4 @@
-// A member story tells an agent's machine what happens round it, in simulated time, and shows what
+// An agent story tells an agent's machine what happens round it, in simulated time, and shows what
 // it does: the newest status that it sent, the effects of a kind, and how it left.
 //
 // The story plays the daemon, the leader and the other members as far as a test switches them on:

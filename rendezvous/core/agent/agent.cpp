@@ -94,9 +94,9 @@ void agent::state::handle(const agent_time_passed&) {
   check_tether();
   if (left) return;
   if (const moment silence = daemon.silence_deadline(silence_limit()); silence && now >= *silence) {
-    drop_silent_daemon(daemon.is_in_session()
-                           ? "nothing was heard for " + to_text(silence_limit())
-                           : "connected, but there was no welcome for " + to_text(silence_limit()));
+    drop_daemon(daemon.is_in_session()
+                    ? "nothing was heard for " + to_text(silence_limit())
+                    : "connected, but there was no welcome for " + to_text(silence_limit()));
   }
   if (const moment join = join_deadline(); join && now >= *join) {
     const bool done = here.phase() == member_phase::succeeded && here.is_alone();

@@ -54,7 +54,7 @@ struct service_failed {
 struct tether_connected {
   round_number round = 0;
 };
-// Could not be made, or broke; the member asks for another while it is in the round.
+// Could not be made, or broke; the machine asks for another while it wants one.
 struct tether_disconnected {
   round_number round = 0;
   std::string text;

@@ -35,7 +35,7 @@ void agent::state::connect_again() {
   leave_if_drained();
 }
 
-void agent::state::drop_silent_daemon(std::string text) {
+void agent::state::drop_daemon(std::string text) {
   daemon.failed(std::move(text));
   emit(disconnect_daemon{});
   connect_again();
@@ -43,12 +43,12 @@ void agent::state::drop_silent_daemon(std::string text) {
 
 void agent::state::welcomed_by(const welcome& message) {
   if (word.is_older(message.epoch)) {
-    drop_silent_daemon("a daemon of an older epoch answered");
+    drop_daemon("a daemon of an older epoch answered");
     return;
   }
   // Values that would make this machine spin or never wait are no timers.
   if (const std::string problem = problem_of(message.timing); !problem.empty()) {
-    drop_silent_daemon("its welcome is of no use: " + problem);
+    drop_daemon("its welcome is of no use: " + problem);
     return;
   }
   word.enter_epoch(message.epoch);
@@ -76,7 +76,7 @@ void agent::state::answered_by(const answer& message) {
 }
 
 void agent::state::refused_by(const refused& message) {
-  const int code = message.exit_code == 0 ? 64 : message.exit_code;
+  const int code = message.exit_code == 0 ? refused_exit_code : message.exit_code;
   note(note_level::error,
        "the rendezvous daemon at " + options.endpoint + " refused this node: " + message.text);
   daemon.hung_up();

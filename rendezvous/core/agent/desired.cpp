@@ -1,5 +1,4 @@
-// What the daemon wants: which of its words is news, and what each means to a node that may still
-// be busy with an older one.
+// What the daemon wants, and what it means to a node that may still be busy with an older word.
 #include "rendezvous/core/agent/state.hpp"
 #include "rendezvous/core/messages/peer_words.hpp"
 
@@ -10,12 +9,11 @@ namespace ddprun::core {
 void agent::state::told(const desired& message) {
   if (!daemon.is_in_session() || out.leaving()) return;
   if (const std::string problem = problem_of(message); !problem.empty()) {
-    return drop_silent_daemon("what it wants makes no sense: " + problem);
+    return drop_daemon("what it wants makes no sense: " + problem);
   }
   if (!word.take(message)) return;
   changed = true;
-  if (message.instance == here.instance())
-    restarts_used = std::max(restarts_used, message.restarts_used);
+  if (message.instance == here.instance()) hear_restarts(message);
   if (word.take_text(message.text)) note(note_level::info, message.text);
 
   if (message.phase == desired_phase::close) {
@@ -57,6 +55,11 @@ void agent::state::obey(const desired& message) {
   }
 }
 
+// What is charged never falls within an instance.
+void agent::state::hear_restarts(const desired& message) {
+  restarts_used = std::max(restarts_used, message.restarts_used);
+}
+
 void agent::state::enter_instance(instance_id value) {
   if (here.instance() == value) return;
   replace_round(round_here(value, 0));
@@ -84,7 +87,7 @@ void agent::state::obey_wait(const desired& message) {
   word.drop_deferred();
   enter_instance(message.instance);
   replace_round(round_here(here.instance(), here.number()));
-  restarts_used = std::max(restarts_used, message.restarts_used);
+  hear_restarts(message);
 }
 
 void agent::state::obey_prepare(const desired& message) {
@@ -100,7 +103,7 @@ void agent::state::obey_prepare(const desired& message) {
   enter_instance(message.instance);
   if (has_left(message)) return stay_out(message.round);
   begin_round(message.round);
-  restarts_used = std::max(restarts_used, message.restarts_used);
+  hear_restarts(message);
   here.prepare(std::max(1U, message.group_world_size));
   emit(open_service{here.number(), here.group_world_size(), message.world_size,
                     message.master_address});
@@ -124,7 +127,7 @@ void agent::state::obey_run(const desired& message) {
   enter_instance(message.instance);
   if (has_left(message)) return stay_out(message.round);
   begin_round(message.round);
-  restarts_used = std::max(restarts_used, message.restarts_used);
+  hear_restarts(message);
   take_place(message.place.value_or(assignment{}));  // one that makes no sense
 }
 
@@ -136,7 +139,7 @@ void agent::state::obey_stop(const desired& message) {
     // The assignment may never have come; saying "stopped" tells the daemon that it never will.
     enter_instance(message.instance);
     if (message.round > here.number()) replace_round(round_here(here.instance(), message.round));
-    restarts_used = std::max(restarts_used, message.restarts_used);
+    hear_restarts(message);
     if (here.number() != 0) here.stay_out();
     return;
   }

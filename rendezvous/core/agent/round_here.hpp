@@ -82,8 +82,8 @@ class round_here {
   workers_here workers;
   unclear_ends unclear;
   causes_here causes;
-  tether_link tether;   // a member's
-  held_tethers held;    // a leader's
+  tether_link tether;  // a member's
+  held_tethers held;   // a leader's
   isolation_state isolation;
 
  private:

@@ -1,12 +1,21 @@
-// What an agent remembers, and the parts of its machine. Internal to this folder.
+// The agent's machine: its parts, by how long each lives, and the rules between them. Internal to
+// this folder. What a part remembers only that part changes.
+//
+//   part           lives for          what it is
+//   daemon_link    the agent          the session to the daemon
+//   newest_word    the agent          what the daemon said last, and what of it waits
+//   way_out        the agent          fenced, draining, leaving
+//   round_here     a round            phase, place and service; and with them:
+//     workers_here, causes_here, unclear_ends    who lives, who failed, of whom it is not clear
+//     tether_link, held_tethers, isolation_state who vouches
 //
 //   file           what it decides
 //   agent.cpp      which part an event goes to; time; leaving
-//   daemon.cpp     the session to the daemon: connect, hello, welcome, status, reconnect
-//   desired.cpp    what the daemon wants: which word is new, and what it means here
+//   daemon.cpp     connect, hello, welcome, status, reconnect
+//   desired.cpp    what the daemon wants, and what it means here
 //   round.cpp      a round: service, tether, spawn, how the workers end
 //   stop.cpp       the way down: grace, kill, unkillable, fence, close; signals of a person
-//   tether.cpp     both ends of the tether
+//   tether.cpp     both ends of the tether: dial, beat, accept, answer
 //   liveness.cpp   who vouches for this node, since when, and isolation
 //   text.cpp       sentences for people
 //
@@ -60,7 +69,7 @@ struct agent::state {
   void answered_by(const answer& message);
   void refused_by(const refused& message);
   void connect_again();
-  void drop_silent_daemon(std::string text);
+  void drop_daemon(std::string text);
   status make_status();
   bool has_news() const;
   void send_status_if_due();
@@ -69,6 +78,7 @@ struct agent::state {
 
   // ---- desired.cpp ----
   void told(const desired& message);
+  void hear_restarts(const desired& message);
   void enter_instance(instance_id value);
   void obey(const desired& message);
   void obey_wait(const desired& message);
@@ -140,7 +150,7 @@ struct agent::state {
   time_point now;
   agent_effects* effects = nullptr;
   bool changed = false;  // the status differs from the one sent last
-  bool left = false;
+  bool left = false;     // the last effect has been given
 
   daemon_link daemon;
   newest_word word;

@@ -112,8 +112,9 @@ std::string agent::state::why_text() const {
     case member_phase::stopped:
     case member_phase::lost:
       text = of_round + ": stopped" + (word.text().empty() ? "" : "; " + word.text());
-      if (const std::uint32_t left_here = here.workers.unkillable(); left_here > 0)
-        text += "; " + std::to_string(left_here) + " worker(s) outlive SIGKILL";
+      if (here.workers.unkillable() > 0) {
+        text += "; " + std::to_string(here.workers.unkillable()) + " worker(s) outlive SIGKILL";
+      }
       break;
   }
   if (out.is_draining()) text += "; leaving";

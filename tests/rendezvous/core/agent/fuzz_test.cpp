@@ -1,4 +1,4 @@
-// Random events in any order, sensible or not: what must hold of a member whatever it is told.
+// Random events in any order, sensible or not: what must hold of an agent whatever it is told.
 #include "tests/support/agent_story.hpp"
 #include "tests/support/catch.hpp"
 
@@ -188,7 +188,7 @@ class checked_agent {
 
 }  // namespace
 
-TEST_CASE("whatever a member is told: one round's workers, true words, no spinning, one end") {
+TEST_CASE("whatever an agent is told: one round's workers, true words, no spinning, one end") {
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
     INFO("seed " << seed);
     checked_agent(seed).play(1000);

@@ -1,4 +1,4 @@
-// Which of the daemon's words is news to a member: epochs, instances, rounds, numbers; and what it
+// Which of the daemon's words is news to an agent: epochs, instances, rounds, numbers; and what it
 // remembers of them.
 #include "tests/support/agent_story.hpp"
 #include "tests/support/catch.hpp"
