@@ -24,7 +24,8 @@ void newest_word::forget_instance() {
 }
 
 bool newest_word::is_news(const desired& word) const {
-  if (word.epoch != epoch_) return word.epoch > epoch_;
+  if (is_older(word.epoch)) return false;
+  if (word.epoch > word_epoch_) return true;
   if (instance_ == 0) return true;
   if (word.instance != instance_) return word.seq > connection_seq_;
   return word.seq > seq_ || word.round > round_;
@@ -35,7 +36,8 @@ bool newest_word::take(const desired& word) {
   named_round_ = word.round;
   if (!is_news(word)) return false;
   if (instance_ != 0 && instance_ != word.instance) round_ = 0;
-  epoch_ = word.epoch;
+  enter_epoch(word.epoch);
+  word_epoch_ = word.epoch;
   instance_ = word.instance;
   round_ = std::max(round_, word.round);
   seq_ = word.seq;

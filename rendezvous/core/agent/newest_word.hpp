@@ -48,7 +48,8 @@ class newest_word {
  private:
   bool is_news(const desired& word) const;
 
-  std::uint64_t epoch_ = 0;
+  std::uint64_t epoch_ = 0;       // the highest, by a welcome or a word
+  std::uint64_t word_epoch_ = 0;  // of the newest word, whose numbers these are
   instance_id instance_ = 0;
   round_number round_ = 0;  // the highest
   std::uint64_t seq_ = 0;

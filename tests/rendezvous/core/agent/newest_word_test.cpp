@@ -53,6 +53,31 @@ TEST_CASE("an older epoch is never news, a newer one always") {
   CHECK(word.is_older(2));
 }
 
+TEST_CASE(
+    "what an older epoch counted says nothing about a newer one, which its welcome may name") {
+  newest_word word;
+  CHECK(word.take(word_of(7, 3, 10, 1)));
+  word.enter_epoch(2);
+  CHECK(word.seq_in(7) == 10);  // said until the new one has spoken
+  CHECK(word.round_in(7, 0) == 3);
+  SECTION("within the instance") {
+    CHECK(word.take(word_of(7, 3, 1, 2)));
+    CHECK(word.seq_in(7) == 1);
+    CHECK_FALSE(word.take(word_of(7, 3, 1, 2)));  // once
+  }
+  SECTION("of another") {
+    CHECK(word.take(word_of(8, 1, 1, 2)));
+  }
+  SECTION("but the older is still not listened to") {
+    CHECK_FALSE(word.take(word_of(7, 9, 99, 1)));
+  }
+  SECTION("and a welcome of the same changes nothing") {
+    CHECK(word.take(word_of(7, 3, 5, 2)));
+    word.enter_epoch(2);
+    CHECK_FALSE(word.take(word_of(7, 3, 4, 2)));
+  }
+}
+
 TEST_CASE("what was named last is remembered, news or not, and for one connection") {
   newest_word word;
   CHECK(word.take(word_of(7, 3, 10)));

@@ -71,6 +71,25 @@ TEST_CASE("the epoch of the welcome holds, too") {
   CHECK(story.did<disconnect_daemon>());
 }
 
+TEST_CASE("a daemon of a newer epoch that counts from the beginning is obeyed") {
+  agent_story story;
+  story.connect();
+  desired order = story.order(desired_phase::wait, 3);
+  order.epoch = 5;
+  order.seq = 50;
+  story.say(order);
+  story.lose_daemon();
+  story.tell(daemon_connected{"10.0.0.2"});
+  welcome words;
+  words.epoch = 6;
+  story.say(words);
+  order = story.order(desired_phase::stop, 3);
+  order.epoch = 6;
+  order.seq = 1;
+  story.say(order);
+  CHECK(story.sent.phase == member_phase::stopped);
+}
+
 TEST_CASE("a word before the welcome, or on no connection at all, is not listened to") {
   agent_story story;
   const desired order = story.order(desired_phase::stop, 4);
