@@ -75,10 +75,10 @@ template <std::size_t Index, typename Draft>
 constexpr option<Draft> setting_option() {
   const auto& row = std::get<Index>(setting_table);
   return {{.name = row.words.name,
-           .whose = row.words.in_torchrun ? option_owner::torchrun : option_owner::ddprun,
-           .heading = row.words.heading,
            .value = typed_form(row),
+           .heading = row.words.heading,
            .help = row.words.help,
+           .whose = row.words.in_torchrun ? option_owner::torchrun : option_owner::ddprun,
            .default_text = [] { return default_of(std::get<Index>(setting_table)); }},
           apply_setting<Index, Draft>};
 }

@@ -16,13 +16,13 @@ inline constexpr std::string_view no_filter =
 
 constexpr option_spec torchruns(std::string_view name, option_kind kind = option_kind::value,
                                 char letter = 0) {
-  return {.name = name, .kind = kind, .letter = letter, .whose = option_owner::torchrun};
+  return {.name = name, .whose = option_owner::torchrun, .kind = kind, .letter = letter};
 }
 
 // These torchrun takes from the command line only.
 constexpr option_spec torchruns_on_the_line(std::string_view name,
                                             option_kind kind = option_kind::value) {
-  return {.name = name, .kind = kind, .whose = option_owner::torchrun, .in_environment = false};
+  return {.name = name, .whose = option_owner::torchrun, .kind = kind, .in_environment = false};
 }
 
 template <typename Draft>

@@ -126,8 +126,9 @@ checked read_environment_flag(const given_option& option, bool& on) {
 }
 
 checked take_environment(const command& of, const environment_map& environment, split_line& line) {
+  if (of.environment_prefix.empty()) return {};
   for (const option_spec* spec : of.options) {
-    if (!spec->in_environment || of.environment_prefix.empty()) continue;
+    if (!spec->in_environment || spec->kind == option_kind::question) continue;
     const std::string name = environment_name(of, spec->name);
     const std::string* const value = find_variable(environment, name);
     if (value == nullptr) continue;

@@ -27,15 +27,16 @@ enum class option_kind {
 enum class option_owner { torchrun, ddprun };
 
 struct option_spec {
-  std::string_view name;  // without the leading dashes
+  std::string_view name;          // without the leading dashes
+  std::string_view value = {};    // what stands after "=" in --help
+  std::string_view heading = {};  // under which it is there
+  std::string_view help = {};     // lines; {} is the default; empty: not in --help
+  option_owner whose = option_owner::ddprun;
   option_kind kind = option_kind::value;
   char letter = 0;  // short form; 0: none
-  option_owner whose = option_owner::ddprun;
-  bool in_environment = true;     // the program's prefix and NAME give the default
-  std::string_view heading = {};  // under which --help has it
-  std::string_view value = {};    // what stands after "=" there
-  std::string_view help = {};     // lines; {} is the default; empty: not in --help
   std::string (*default_text)() = nullptr;
+  // The program's prefix and NAME in the environment give the default; never of a question.
+  bool in_environment = true;
 };
 
 struct given_option {

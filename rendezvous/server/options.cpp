@@ -63,45 +63,39 @@ checked show_version(options_draft& draft, const given_option&) {
 using row = option<options_draft>;
 
 constexpr std::array table = {
-    row{{.name = "bind",
-         .value = "ADDRESS",
-         .help = "listen on this numeric address only (all, IPv6 and IPv4)"},
+    row{{"bind", "ADDRESS", "", "listen on this numeric address only (all, IPv6 and IPv4)"},
         apply_bind},
-    row{{.name = "port",
-         .value = "PORT",
-         .help = "listen on this port; 0 picks a free one and prints it ({})",
-         .default_text = [] { return std::to_string(daemon_options().port); }},
+    row{{"port", "PORT", "", "listen on this port; 0 picks a free one and prints it ({})",
+         option_owner::ddprun, option_kind::value, 0,
+         [] { return std::to_string(daemon_options().port); }},
         apply_port},
-    row{{.name = "port-file", .value = "FILE", .help = "write the port here, once it is open"},
-        apply_port_file},
-    row{{.name = "log-level",
-         .value = "debug | info | warning | error",
-         .help = "its own lines on standard error (info)"},
+    row{{"port-file", "FILE", "", "write the port here, once it is open"}, apply_port_file},
+    row{{"log-level", "debug | info | warning | error", "",
+         "its own lines on standard error (info)"},
         apply_log_level},
-    row{{.name = "recovery-window",
-         .value = "SECONDS",
-         .help = "wait so long for agents of an earlier daemon on this endpoint before\n"
-                 "a run goes on that was on when that daemon ended; without a state\n"
-                 "folder, before any does; 0: there was none ({})",
-         .default_text = [] { return seconds_text(daemon_options().recovery_window); }},
+    row{{"recovery-window", "SECONDS", "",
+         "wait so long for agents of an earlier daemon on this endpoint before\n"
+         "a run goes on that was on when that daemon ended; without a state\n"
+         "folder, before any does; 0: there was none ({})",
+         option_owner::ddprun, option_kind::value, 0,
+         [] { return seconds_text(daemon_options().recovery_window); }},
         apply_recovery_window},
-    row{{.name = "state-dir",
-         .value = "DIR | none",
-         .help = "keep here what must outlive all agents: which runs are on, how often\n"
-                 "they were restarted, how they ended ($STATE_DIRECTORY, else\n"
-                 "ddprun/HOST-PORT in $XDG_STATE_HOME or ~/.local/state; none with\n"
-                 "--port=0)"},
+    row{{"state-dir", "DIR | none", "",
+         "keep here what must outlive all agents: which runs are on, how often\n"
+         "they were restarted, how they ended ($STATE_DIRECTORY, else\n"
+         "ddprun/HOST-PORT in $XDG_STATE_HOME or ~/.local/state; none with\n"
+         "--port=0)"},
         apply_state_folder},
-    row{{.name = "store-memory",
-         .value = "MIB",
-         .help = "hold at most so much for TCPStore clients, a quarter of it for\n"
-                 "requests and replies under way; who asks for more is cut off, and\n"
-                 "nobody else notices ({})",
-         .default_text = [] { return std::to_string(daemon_options().store_bytes_max >> 20U); }},
+    row{{"store-memory", "MIB", "",
+         "hold at most so much for TCPStore clients, a quarter of it for\n"
+         "requests and replies under way; who asks for more is cut off, and\n"
+         "nobody else notices ({})",
+         option_owner::ddprun, option_kind::value, 0,
+         [] { return std::to_string(daemon_options().store_bytes_max >> 20U); }},
         apply_store_memory},
-    row{{.name = "help", .kind = option_kind::question, .letter = 'h', .help = "this text"},
-        show_help},
-    row{{.name = "version", .kind = option_kind::question, .help = "the version"}, show_version},
+    row{{"help", "", "", "this text", option_owner::ddprun, option_kind::question, 'h'}, show_help},
+    row{{"version", "", "", "the version", option_owner::ddprun, option_kind::question},
+        show_version},
 };
 
 const command& daemon_command() {

@@ -29,19 +29,19 @@ using row = option<draft>;
 
 constexpr std::array table = {
     row{{.name = "colour",
-         .heading = "Looks",
          .value = "NAME",
+         .heading = "Looks",
          .help = "of the sky ({})",
          .default_text = [] { return std::string("blue"); }},
         apply_colour},
     row{{.name = "loud",
-         .kind = option_kind::flag,
-         .letter = 'l',
          .heading = "Looks",
-         .help = "first\nsecond"},
+         .help = "first\nsecond",
+         .kind = option_kind::flag,
+         .letter = 'l'},
         apply_loud},
     row{{.name = "column", .whose = option_owner::torchrun}, refusal{"leave it out", "7"}},
-    row{{.name = "help", .kind = option_kind::question, .in_environment = false}, apply_loud},
+    row{{.name = "help", .kind = option_kind::question}, apply_loud},
 };
 
 command test_command(bool takes_script = false) {
