@@ -55,7 +55,7 @@ closed_instance* closed_instances::of(const hello& greeting, time_point now) {
   return nullptr;
 }
 
-void closed_instances::told(const session_id& session) {
+void closed_instances::said_goodbye(const session_id& session) {
   for (closed_instance& one : closed_)
     one.absent.erase(session);
 }

@@ -67,7 +67,7 @@ class closed_instances {
   // The one that the sender of this hello belongs to, by its own word or by ours: it may have been
   // connected, and lost, before it was told of any instance. None where it is not known, or old.
   closed_instance* of(const hello& greeting, time_point now);
-  void told(const session_id& session);  // it has said goodbye
+  void said_goodbye(const session_id& session);  // it is told
 
   // What becomes of this session of the instance is known from elsewhere; `has_let_go`: its workers
   // are gone, and nobody lives on by its tethers.

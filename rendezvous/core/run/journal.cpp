@@ -25,7 +25,7 @@ void run::state::go_on_from(const run_record& record) {
 }
 
 void run::state::remember(const run_record& record) {
-  newest_record = record;
+  records.begin_with(record);
   go_on_from(record);
   remembered_at = options.began;
   if (!record.end) {
@@ -159,16 +159,15 @@ std::optional<run_record> run::state::record_now() const {
 }
 
 bool run::state::is_recorded() const {
-  if (!options.keeps_records) return true;
-  return record_kept >= record_revision && record_now() == newest_record;
+  return !options.keeps_records || records.is_kept(record_now());
 }
 
 void run::state::keep_record() {
   if (!options.keeps_records) return;
   std::optional<run_record> record = record_now();
-  if (record == newest_record) return;
-  newest_record = std::move(record);
-  effects->push_back(persist_record{++record_revision, newest_record});
+  if (const auto revision = records.ask(record)) {
+    effects->push_back(persist_record{*revision, std::move(record)});
+  }
 }
 
 void run::state::order_close(node& who, message_pointer message) {

@@ -61,6 +61,11 @@ bool round_seats::advance(seat& one, member_phase next) {
   return true;
 }
 
+void round_seats::fall(seat& one, member_phase to) {
+  DDPRUN_ASSERT(to > member_phase::succeeded);
+  one.phase_ = to;
+}
+
 void round_seats::succeed(seat& one) {
   if (std::exchange(one.has_succeeded_, true)) return;
   ++succeeded_;

@@ -60,7 +60,7 @@ class round_seats {
   // While the round is on, and only forward. True: with it all run.
   bool advance(seat& one, member_phase next);
   // Its workers failed, stopped or were lost.
-  void fall(seat& one, member_phase to) { one.phase_ = to; }
+  void fall(seat& one, member_phase to);
   void succeed(seat& one);
 
   // The table above; each changes nothing where it was so. Unreachable: only one that was told to

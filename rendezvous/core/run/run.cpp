@@ -182,7 +182,7 @@ void run::state::apply(const goodbye_received& event) {
   if (who == nullptr) return;
   if (who->standing == standing::closing) {
     closed.take_out(who->greeting.session, who->state.instance, true, now);
-    closed.told(who->greeting.session);
+    closed.said_goodbye(who->greeting.session);
   }
   lose(*who, true, "left");
 }
@@ -215,7 +215,7 @@ void run::state::apply(const operator_stop_requested& event) {
 }
 
 void run::state::apply(const record_persisted& event) {
-  record_kept = std::max(record_kept, event.revision);
+  records.set_kept(event.revision);
   if (!is_recorded()) return;
   for (const auto& [order, who] : nodes) {
     if (who->owed) want(*who, std::exchange(who->owed, nullptr));

@@ -18,6 +18,7 @@
 #include "rendezvous/core/run/choice_wait.hpp"
 #include "rendezvous/core/run/closed_instances.hpp"
 #include "rendezvous/core/run/gathering.hpp"
+#include "rendezvous/core/run/kept_record.hpp"
 #include "rendezvous/core/run/node.hpp"
 #include "rendezvous/core/run/roster.hpp"
 #include "rendezvous/core/run/round_seats.hpp"
@@ -93,9 +94,7 @@ struct run::state {
   // What outlives this daemon, and what an earlier one has left: journal.cpp.
   std::optional<run_record> remembered;  // until somebody is placed here, or it is over
   time_point remembered_at{};
-  std::optional<run_record> newest_record;  // that was asked for
-  std::uint64_t record_revision = 0;        // its number
-  std::uint64_t record_kept = 0;
+  kept_record records;
   round_number rounds_reserved = 0;
   std::uint32_t nodes_placed = 0;  // in the newest round
   duration placed_gone_after{};    // run_record::gone_after of it

@@ -57,7 +57,7 @@ TEST_CASE("a node belongs to the closed instance that it names, or that misses i
   CHECK(closed.of(hello_of(2, 0), start) == nullptr);
   CHECK(closed.of(hello_of(1, 7), start) == nullptr);
 
-  closed.told(session_of(1));
+  closed.said_goodbye(session_of(1));
   CHECK(closed.of(hello_of(1, 0), start) == nullptr);
   CHECK(closed.absent_count() == 0);
 }
