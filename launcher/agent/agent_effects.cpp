@@ -13,7 +13,8 @@ namespace ddprun {
 // ---- the daemon ------------------------------------------------------------------------------
 
 void agent::apply(const core::connect_daemon& effect) {
-  session_.connect(daemon_host_, daemon_port_, effect.delay);
+  daemon_ = effect.endpoint;
+  session_.connect(daemons_[daemon_].host, daemons_[daemon_].port, effect.delay);
 }
 
 void agent::apply(const core::send_to_daemon& effect) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <set>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -102,6 +104,27 @@ parsed<endpoint_address> read_endpoint(std::string_view given, std::string_view 
     endpoint.port = static_cast<std::uint16_t>(*number);
   }
   return endpoint;
+}
+
+parsed<std::vector<endpoint_address>> read_endpoints(std::string_view given,
+                                                     std::string_view text) {
+  std::vector<endpoint_address> endpoints;
+  std::set<std::string> texts;
+  while (true) {
+    const std::size_t size = std::min(text.find(','), text.size());
+    auto one = read_endpoint(given, text.substr(0, size));
+    if (!one) return one.error();
+    endpoints.push_back(std::move(*one));
+    if (!texts.insert(to_text(endpoints.back())).second) {
+      return wrong(given, to_text(endpoints.back()) + " stands there twice");
+    }
+    if (size == text.size()) break;
+    text.remove_prefix(size + 1);
+  }
+  if (endpoints.size() > endpoints_max) {
+    return wrong(given, std::to_string(endpoints_max) + " endpoints are the most");
+  }
+  return endpoints;
 }
 
 parsed<std::string> read_name(std::string_view given, std::string_view text,

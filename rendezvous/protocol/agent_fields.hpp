@@ -59,6 +59,8 @@ template <>
 inline constexpr std::string_view type_name<desired> = "desired";
 template <>
 inline constexpr std::string_view type_name<refused> = "refused";
+template <>
+inline constexpr std::string_view type_name<not_primary> = "not_primary";
 
 // A message that is read into, or one that is written.
 template <typename Given, typename Message>
@@ -135,6 +137,7 @@ void fields_of(auto& on, some<run_settings> auto& value) {
 
 void fields_of(auto& on, some<status> auto& value) {
   on.count("seq", value.seq);
+  on.count("epoch", value.epoch);
   on.hexadecimal("instance", value.instance);
   on.count("round", value.round);
   on.count_or("round_told", value.round_told, value.round);
@@ -187,6 +190,7 @@ void fields_of(auto& on, some<tether_hello> auto& value) {
   on.count("round", value.round, presence::required);
   on.session("session", value.session);
   on.u32("slot", value.slot, presence::always);
+  on.count("epoch", value.epoch);
 }
 
 void fields_of(auto& on, some<tether_beat> auto& value) {
@@ -227,6 +231,10 @@ void fields_of(auto& on, some<desired> auto& value) {
 
 void fields_of(auto& on, some<refused> auto& value) {
   on.number("exit_code", value.exit_code, 0, 255, presence::always);
+  on.sentence("text", value.text, presence::always);
+}
+
+void fields_of(auto& on, some<not_primary> auto& value) {
   on.sentence("text", value.text, presence::always);
 }
 

@@ -42,7 +42,7 @@ class play {
     made.greeting.session = {7, 1};
     made.greeting.node = "node";
     made.greeting.worker_count = worker_count;
-    made.endpoint = "10.0.0.1:29400";
+    made.endpoints = {"10.0.0.1:29400"};
     made.seed = 5;
     return made;
   }

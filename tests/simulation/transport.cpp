@@ -68,6 +68,7 @@ std::string text_of(const daemon_message& message) {
                         [](const refused& m) {
                           return "refused " + std::to_string(m.exit_code) + " \"" + m.text + "\"";
                         },
+                        [](const not_primary& m) { return "not_primary \"" + m.text + "\""; },
                     },
                     message);
 }

@@ -48,7 +48,7 @@ agent& world::start_agent(host& on, agent_wish wish) {
   options.greeting.host = on.name;
   options.greeting.worker_count = wish.worker_count;
   options.greeting.settings = wish.settings.value_or(options_.settings);
-  options.endpoint = "endpoint:29400";
+  options.endpoints = {"endpoint:29400"};
   options.seed = random_.next();
   // As launcher/agent/embedded_daemon does: where the endpoint is this host and nobody listens.
   const bool hosts =

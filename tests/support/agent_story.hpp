@@ -36,7 +36,7 @@ class agent_story {
     options.greeting.session = {7, 1};
     options.greeting.node = "node-b";
     options.greeting.worker_count = 2;
-    options.endpoint = "10.0.0.100:29400";
+    options.endpoints = {"10.0.0.100:29400"};
     options.seed = 5;
     return options;
   }
@@ -68,6 +68,7 @@ class agent_story {
   void connect() {
     tell(core::daemon_connected{"10.0.0.2"});
     welcome words;
+    words.epoch = epoch;
     words.timing = timing;
     say(words);
     if (daemon_answers) answer_status();
@@ -78,6 +79,7 @@ class agent_story {
 
   desired order(desired_phase phase, round_number round) {
     desired value;
+    value.epoch = epoch;
     value.instance = instance;
     value.round = round;
     value.seq = ++desired_seq;
@@ -186,6 +188,7 @@ class agent_story {
   std::map<std::uint64_t, bool> silent_members;  // tethers that beat no more
   bool members_succeeded = false;                // what their beats say
   std::uint16_t tether_port = 29500;
+  std::uint64_t epoch = 0;  // of the daemon
   std::uint64_t desired_seq = 0;
   status sent;  // the newest
   std::size_t statuses = 0;

@@ -22,7 +22,8 @@ def functions(lines):
     start = None
     for number, line in enumerate(lines, 1):
         if start is None and line[:1] not in ("", " ", "#", "}", "/") and line.endswith("{"):
-            start = None if SCOPE.match(line) or line.startswith("TEST_CASE") else number
+            is_other = SCOPE.match(line) or line.startswith("TEST_CASE") or line.endswith("= {")
+            start = None if is_other else number
         elif line.startswith("}"):
             if start is not None:
                 yield start, number - start + 1

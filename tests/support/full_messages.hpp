@@ -44,6 +44,7 @@ inline assignment full_assignment() {
 inline status full_status() {
   status value;
   value.seq = 17;
+  value.epoch = 4;
   value.instance = 0xfedcba9876543210;
   value.round = 3;
   value.desired_seq = 4;

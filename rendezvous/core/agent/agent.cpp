@@ -1,5 +1,6 @@
 #include "rendezvous/core/agent/agent.hpp"
 
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/core/agent/state.hpp"
 
 #include <algorithm>
@@ -47,7 +48,9 @@ round_number agent::round() const {
 }
 
 agent::state::state(agent_options given)
-    : options(std::move(given)), timing(options.greeting.settings.timing), random(options.seed) {}
+    : options(std::move(given)), timing(options.greeting.settings.timing), random(options.seed) {
+  DDPRUN_ASSERT(!options.endpoints.empty());
+}
 
 void agent::state::emit(agent_effect effect) {
   effects->push_back(std::move(effect));
@@ -80,6 +83,8 @@ void agent::state::handle(const daemon_said& event) {
     told(*order);
   } else if (const auto* no = std::get_if<refused>(event.message.get())) {
     refused_by(*no);
+  } else if (const auto* other = std::get_if<not_primary>(event.message.get())) {
+    turned_away_by(*other);
   }
 }
 

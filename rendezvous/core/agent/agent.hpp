@@ -16,6 +16,7 @@
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/messages/types.hpp"
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -108,9 +109,11 @@ using agent_event =
 
 // ---- effects -----------------------------------------------------------------------------------
 
-// Dial the daemon after `delay`; answer with daemon_connected or daemon_disconnected.
+// Dial the daemon at agent_options::endpoints[endpoint] after `delay`; answer with daemon_connected
+// or daemon_disconnected.
 struct connect_daemon {
   duration delay{};
+  std::size_t endpoint = 0;
 };
 // Queue the message; a `status` replaces a `status` that has not been sent yet.
 struct send_to_daemon {
@@ -197,8 +200,10 @@ using agent_effects = std::vector<agent_effect>;
 // ---- the machine -------------------------------------------------------------------------------
 
 struct agent_options {
-  hello greeting;          // all but `state` and `own_address`, which the machine fills
-  std::string endpoint;    // for messages: "10.0.0.1:29400"
+  hello greeting;  // all but `state` and `own_address`, which the machine fills
+  // Of the daemon, for messages: "10.0.0.1:29400". At least one; where a daemon cannot be reached,
+  // or may not decide, the next one is tried.
+  std::vector<std::string> endpoints;
   std::uint64_t seed = 0;  // for the jitter of reconnects
 };
 

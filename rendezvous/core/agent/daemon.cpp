@@ -20,25 +20,31 @@ void agent::state::handle(const daemon_connected& event) {
 void agent::state::handle(const daemon_disconnected& event) {
   daemon.failed(event.text);
   if (!daemon.was_in_session() && !daemon.has_tried()) {
-    note(note_level::info, "waiting for the rendezvous daemon at " + options.endpoint + ": " +
+    note(note_level::info, "waiting for the rendezvous daemon at " + endpoint() + ": " +
                                event.text + "; trying for " + to_text(timing.join_timeout));
   }
   connect_again();
 }
 
-void agent::state::connect_again() {
+// Daemons that know nothing of each other must not share the nodes of a run: whom one of these has
+// welcomed stays with it. Those with an epoch know which of them decides.
+void agent::state::connect_again(bool elsewhere) {
   if (daemon.is_in_session()) {
-    note(note_level::warning, "lost the rendezvous daemon at " + options.endpoint + " (" +
-                                  daemon.error() + "); trying again");
+    note(note_level::warning,
+         "lost the rendezvous daemon at " + endpoint() + " (" + daemon.error() + "); trying again");
+  } else if (!daemon.was_in_session() || word.epoch() != 0) {
+    elsewhere = true;
   }
-  emit(connect_daemon{jittered(daemon.ended(now, timing.reconnect_grace))});
+  if (elsewhere) endpoint_index = (endpoint_index + 1) % options.endpoints.size();
+  const duration delay = jittered(daemon.ended(now, timing.reconnect_grace));
+  emit(connect_daemon{delay, endpoint_index});
   leave_if_drained();
 }
 
-void agent::state::drop_daemon(std::string text) {
+void agent::state::drop_daemon(std::string text, bool elsewhere) {
   daemon.failed(std::move(text));
   emit(disconnect_daemon{});
-  connect_again();
+  connect_again(elsewhere);
 }
 
 void agent::state::welcomed_by(const welcome& message) {
@@ -53,10 +59,11 @@ void agent::state::welcomed_by(const welcome& message) {
   }
   word.enter_epoch(message.epoch);
   if (daemon.was_in_session()) {
-    note(note_level::info, "reached the rendezvous daemon at " + options.endpoint +
-                               " again, after " + to_text(now - daemon.apart_since()));
+    note(note_level::info, "reached the rendezvous daemon at " + endpoint() + " again, after " +
+                               to_text(now - daemon.apart_since()));
   }
   daemon.welcomed();
+  has_been_turned_away = false;
   timing = message.timing;
   // In no instance, this node cannot tell a daemon how far that instance had come: any word counts.
   if (here.instance() == 0) word.forget_instance();
@@ -78,7 +85,7 @@ void agent::state::answered_by(const answer& message) {
 void agent::state::refused_by(const refused& message) {
   const int code = message.exit_code == 0 ? refused_exit_code : message.exit_code;
   note(note_level::error,
-       "the rendezvous daemon at " + options.endpoint + " refused this node: " + message.text);
+       "the rendezvous daemon at " + endpoint() + " refused this node: " + message.text);
   daemon.hung_up();
   emit(disconnect_daemon{});
   out.leave_with({code, message.text, std::nullopt});
@@ -86,9 +93,20 @@ void agent::state::refused_by(const refused& message) {
   take_down(force::kill);
 }
 
+// No reason to exit: whoever may decide is at another endpoint, or will be here.
+void agent::state::turned_away_by(const not_primary& message) {
+  if (!has_been_turned_away) {
+    note(note_level::info, "the rendezvous daemon at " + endpoint() +
+                               " may not decide: " + message.text + "; trying the next");
+  }
+  has_been_turned_away = true;
+  drop_daemon(message.text, true);
+}
+
 status agent::state::make_status() {
   status value;
   value.seq = daemon.send_status(now);
+  value.epoch = word.epoch();
   here.tell(value);
   value.round_told = word.round_in(here.instance(), here.number());
   value.desired_seq = word.seq_in(here.instance());

@@ -65,7 +65,7 @@ round_number newest_word::round_in(instance_id instance, round_number round) con
 }
 
 std::uint64_t newest_word::seq_in(instance_id instance) const {
-  return instance != 0 && instance == instance_ ? seq_ : 0;
+  return instance != 0 && instance == instance_ && word_epoch_ == epoch_ ? seq_ : 0;
 }
 
 }  // namespace ddprun::core

@@ -24,6 +24,7 @@ class newest_word {
   // Than the newest that was heard.
   bool is_older(std::uint64_t epoch) const { return epoch < epoch_; }
   void enter_epoch(std::uint64_t epoch);
+  std::uint64_t epoch() const { return epoch_; }
   // This node is in no instance: any word counts.
   void forget_instance();
 
@@ -40,7 +41,7 @@ class newest_word {
 
   // Is this what the daemon spoke of last, on this connection?
   bool names(instance_id instance, round_number round) const;
-  // What a node in this instance and round has been told.
+  // What a node in this instance and round has been told; the number only by this epoch's daemon.
   round_number round_in(instance_id instance, round_number round) const;
   std::uint64_t seq_in(instance_id instance) const;
   const std::string& text() const { return text_; }

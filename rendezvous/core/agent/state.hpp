@@ -68,8 +68,10 @@ struct agent::state {
   void welcomed_by(const welcome& message);
   void answered_by(const answer& message);
   void refused_by(const refused& message);
-  void connect_again();
-  void drop_daemon(std::string text);
+  const std::string& endpoint() const { return options.endpoints[endpoint_index]; }
+  void connect_again(bool elsewhere = false);
+  void turned_away_by(const not_primary& message);
+  void drop_daemon(std::string text, bool elsewhere = false);
   status make_status();
   bool has_news() const;
   void send_status_if_due();
@@ -149,8 +151,10 @@ struct agent::state {
 
   time_point now;
   agent_effects* effects = nullptr;
-  bool changed = false;  // the status differs from the one sent last
-  bool left = false;     // the last effect has been given
+  bool changed = false;               // the status differs from the one sent last
+  bool left = false;                  // the last effect has been given
+  std::size_t endpoint_index = 0;     // of the daemon that is spoken to, or tried
+  bool has_been_turned_away = false;  // since the last session: told by then
 
   daemon_link daemon;
   newest_word word;

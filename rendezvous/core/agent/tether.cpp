@@ -14,9 +14,9 @@ namespace ddprun::core {
 void agent::state::dial(duration delay) {
   here.tether.dial(now, delay);
   const assignment& place = *here.place();
-  emit(dial_tether{
-      here.number(), place.master_address, place.tether_port, delay,
-      tether_hello{here.instance(), here.number(), options.greeting.session, place.slot}});
+  emit(dial_tether{here.number(), place.master_address, place.tether_port, delay,
+                   tether_hello{here.instance(), here.number(), options.greeting.session,
+                                place.slot, word.epoch()}});
 }
 
 void agent::state::dial_again(std::string text) {

@@ -37,6 +37,8 @@ void daemon::handle(agent_said& event) {
 }
 
 void daemon::hear(const agent_said& event, hello& greeting) {
+  // It has obeyed a daemon that came after this one: what this one wants is void.
+  if (greeting.state.epoch > options_.epoch) return send_on(event, greeting);
   if (!has_room(event, greeting)) return turn_away(event, greeting);
   run_entry* const entry = run_for(greeting, event.connection);
   if (entry == nullptr) return;
@@ -141,6 +143,18 @@ bool daemon::has_room(const agent_said& event, const hello& greeting) const {
   return std::any_of(agents_.begin(), agents_.end(), [&](const auto& one) {
     return one.second.session == greeting.session && one.second.run->id == greeting.run_id;
   });
+}
+
+void daemon::send_on(const agent_said& event, const hello& greeting) {
+  const std::string epochs = "its epoch is " + std::to_string(options_.epoch) + ", and " +
+                             greeting.node + " has heard of " +
+                             std::to_string(greeting.state.epoch);
+  note_some(refusals_, note_level::warning,
+            "node " + greeting.node + " of run " + greeting.run_id + " (" + event.peer_address +
+                ") has a newer daemon than this one: " + epochs);
+  effects_->push_back(
+      send_to_agent{event.connection, std::make_shared<const daemon_message>(not_primary{epochs})});
+  effects_->push_back(disconnect_agent{event.connection});
 }
 
 void daemon::turn_away(const agent_said& event, const hello& greeting) {

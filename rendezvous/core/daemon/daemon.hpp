@@ -158,6 +158,7 @@ class daemon {
   void hear(const agent_said&, const Other&) {}  // belongs to a tether: nobody's word here
 
   bool has_room(const agent_said& event, const hello& greeting) const;
+  void send_on(const agent_said& event, const hello& greeting);
   void turn_away(const agent_said& event, const hello& greeting);
   run_options options_of(const std::string& run_id) const;
   void remember(run_record record);

@@ -79,6 +79,7 @@ struct assignment {
 // Everything that the daemon must know of an agent, and that it could have forgotten.
 struct status {
   std::uint64_t seq = 0;          // grows with each status of a session; echoed by `answer`
+  std::uint64_t epoch = 0;        // the highest of a daemon that it has heard
   instance_id instance = 0;       // 0: in none
   round_number round = 0;         // of the round it is or was last in; 0: none
   round_number round_told = 0;    // the newest that the daemon has named to it, in or not; >= round
@@ -174,6 +175,13 @@ struct refused {
   bool operator==(const refused&) const = default;
 };
 
+// This daemon may not decide, as another one may: try the next endpoint. Unlike `refused` it is no
+// reason to exit.
+struct not_primary {
+  std::string text;
+  bool operator==(const not_primary&) const = default;
+};
+
 // ---- tether: member -> leader and back ---------------------------------------------------------
 
 struct tether_hello {
@@ -181,6 +189,7 @@ struct tether_hello {
   round_number round = 0;
   session_id session;
   std::uint32_t slot = 0;
+  std::uint64_t epoch = 0;  // as in its status
   bool operator==(const tether_hello&) const = default;
 };
 
@@ -197,7 +206,7 @@ struct tether_answer {
 
 using agent_message =
     std::variant<hello, status, goodbye, guardian_word, tether_hello, tether_beat>;
-using daemon_message = std::variant<welcome, answer, desired, refused>;
+using daemon_message = std::variant<welcome, answer, desired, refused, not_primary>;
 using tether_reply = std::variant<tether_answer, refused>;
 
 enum class note_level { debug, info, warning, error };

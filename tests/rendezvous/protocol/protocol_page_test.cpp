@@ -58,14 +58,14 @@ std::set<std::string> names_in_the_code() {
   for (const agent_message& message : {agent_message(test::full_hello()), agent_message(told_more),
                                        agent_message(goodbye{test::someone}),
                                        agent_message(guardian_word{"digits", test::someone}),
-                                       agent_message(tether_hello{7, 3, test::someone, 2}),
+                                       agent_message(tether_hello{7, 3, test::someone, 2, 5}),
                                        agent_message(tether_beat{12, true})}) {
     collect(nlohmann::json::parse(protocol::encode(message)), names);
   }
   for (const daemon_message& message :
        {daemon_message(welcome{3, "0.1.0", timers_for(std::chrono::seconds(3))}),
         daemon_message(answer{5}), daemon_message(test::full_desired()),
-        daemon_message(refused{64, "no"})}) {
+        daemon_message(refused{64, "no"}), daemon_message(not_primary{"another one is"})}) {
     collect(nlohmann::json::parse(protocol::encode(message)), names);
   }
   return names;

@@ -58,7 +58,7 @@ TEST_CASE(
   newest_word word;
   CHECK(word.take(word_of(7, 3, 10, 1)));
   word.enter_epoch(2);
-  CHECK(word.seq_in(7) == 10);  // said until the new one has spoken
+  CHECK(word.seq_in(7) == 0);  // the new one has said nothing yet
   CHECK(word.round_in(7, 0) == 3);
   SECTION("within the instance") {
     CHECK(word.take(word_of(7, 3, 1, 2)));

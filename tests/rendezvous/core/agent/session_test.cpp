@@ -185,6 +185,59 @@ TEST_CASE("how long until the next try: from reconnect_grace, within half and on
   }
 }
 
+TEST_CASE("until one has welcomed it, an agent tries each endpoint in turn; then it stays") {
+  core::agent_options options = agent_story::default_options();
+  options.endpoints = {"a:1", "b:2", "c:3"};
+  agent_story story(options);
+  const auto next = [&story] {
+    story.forget();
+    story.lose_daemon();
+    return story.all<connect_daemon>().back().endpoint;
+  };
+  CHECK(next() == 1);
+  CHECK(next() == 2);
+  CHECK(story.machine().why(story.now()).find("c:3") != std::string::npos);
+  CHECK(next() == 0);
+  CHECK(next() == 1);
+  story.connect();
+  CHECK(next() == 1);  // two daemons that know nothing of each other must not share its run
+  CHECK(next() == 1);
+}
+
+TEST_CASE("daemons with an epoch know which of them decides: the next one is asked") {
+  core::agent_options options = agent_story::default_options();
+  options.endpoints = {"a:1", "b:2"};
+  agent_story story(options);
+  story.epoch = 3;
+  story.connect();
+  story.pass(3s);
+  CHECK(story.sent.epoch == 3);
+  story.forget();
+  story.lose_daemon();  // at once to the same
+  CHECK(story.all<connect_daemon>().back().endpoint == 0);
+  story.lose_daemon();
+  CHECK(story.all<connect_daemon>().back().endpoint == 1);
+}
+
+TEST_CASE("a daemon that may not decide sends the agent on; it is no reason to leave") {
+  core::agent_options options = agent_story::default_options();
+  options.endpoints = {"a:1", "b:2"};
+  agent_story story(options);
+  story.epoch = 3;
+  story.connect();
+  story.want(desired_phase::wait, 0);
+  story.forget();
+  story.say(not_primary{"its epoch is 2"});
+  CHECK(story.did<disconnect_daemon>());
+  CHECK(story.all<connect_daemon>().back().endpoint == 1);
+  CHECK_FALSE(story.left);
+  const std::size_t notes = story.all<agent_note>().size();
+  story.tell(daemon_connected{"10.0.0.2"});
+  story.say(not_primary{"nor is this one"});
+  CHECK(story.all<connect_daemon>().back().endpoint == 0);
+  CHECK(story.all<agent_note>().size() == notes);  // said once
+}
+
 TEST_CASE("a daemon is given up join_timeout after it was lost, not after the last try") {
   agent_story story;
   story.timing.join_timeout = 60s;

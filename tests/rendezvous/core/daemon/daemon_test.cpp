@@ -21,6 +21,8 @@ struct daemon_story {
       if (const auto* sent = std::get_if<core::send_to_agent>(&effect)) {
         if (const auto* no = std::get_if<refused>(sent->message.get()))
           refusals[sent->connection] = no->text;
+        if (const auto* no = std::get_if<not_primary>(sent->message.get()))
+          sent_on[sent->connection] = no->text;
         if (const auto* wanted = std::get_if<desired>(sent->message.get()))
           orders[sent->connection] = *wanted;
       } else if (const auto* gone = std::get_if<core::disconnect_agent>(&effect)) {
@@ -82,6 +84,7 @@ struct daemon_story {
   core::daemon machine;
   connection_id last = 0;
   std::map<connection_id, std::string> refusals;
+  std::map<connection_id, std::string> sent_on;
   std::map<connection_id, desired> orders;
   bool port_has_room = true;
   std::map<connection_id, bool> closed, dropped;
@@ -270,6 +273,30 @@ TEST_CASE("where there is no room, a new agent is refused, and one at work comes
   CHECK_FALSE(story.refusals.contains(again));
   CHECK(story.closed.contains(one));
   CHECK(story.machine.agent_count() == before);
+}
+
+TEST_CASE("an agent that has obeyed a newer daemon is sent on, and changes nothing else") {
+  core::daemon_options options;
+  options.epoch = 2;
+  daemon_story story(options);
+  const connection_id first = story.join("a", 2);
+  hello greeting;
+  greeting.run_id = "a";
+  greeting.session = {9, 9};
+  greeting.node = "late";
+  greeting.settings.nodes_min = greeting.settings.nodes_max = 2;
+  greeting.settings.timing = timers_for(60s);
+  greeting.state.epoch = 3;
+  story.say(77, greeting);
+  CHECK(story.sent_on.at(77) == "its epoch is 2, and late has heard of 3");
+  CHECK(story.closed.contains(77));
+  CHECK_FALSE(story.refusals.contains(77));
+  CHECK_FALSE(story.closed.contains(first));
+  CHECK(story.machine.agent_count() == 1);
+  greeting.state.epoch = 2;
+  story.say(78, greeting);
+  CHECK(story.machine.agent_count() == 2);
+  CHECK_FALSE(story.sent_on.contains(78));
 }
 
 TEST_CASE("each run waits for its own record, and is told when that is kept") {
