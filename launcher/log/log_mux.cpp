@@ -144,9 +144,9 @@ void log_mux::hurry(source_id id) {
   arm(from);
 }
 
-log_mux::remainder log_mux::release(source_id id) {
+output_loss log_mux::release(source_id id) {
   const auto from = find(id);
-  if (!from) return {true, {}};
+  if (!from) return {};
   leave_line(from);
   from->hurried = true;
   int left = 0;
@@ -156,9 +156,8 @@ log_mux::remainder log_mux::release(source_id id) {
     count = read(*from, std::min(static_cast<std::size_t>(left), buffer_.size()));
     left -= static_cast<int>(count);
   }
-  const bool at_end = read(*from, 1) == 0;
   close(*from);
-  return {at_end, from->lost};
+  return from->lost;
 }
 
 bool log_mux::waits(source_id id) const {

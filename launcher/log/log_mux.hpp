@@ -47,10 +47,6 @@ class log_mux {
     // The pipe is at its end, and everything handed on but for what is lost.
     std::function<void(const output_loss&)> ended;
   };
-  struct remainder {
-    bool at_end = false;  // nobody else holds the other end
-    output_loss lost;
-  };
   using source_id = std::uint64_t;
 
   // `out` must outlive it; its room_handler is taken.
@@ -66,7 +62,7 @@ class log_mux {
 
   // Nobody waits for this source any longer: what is in the pipe now is handed on as after hurry,
   // and it is closed, whoever else holds the other end. `ended` is not called.
-  remainder release(source_id id);
+  output_loss release(source_id id);
 
   // True while the source waits for the writer.
   bool waits(source_id id) const;

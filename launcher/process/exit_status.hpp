@@ -18,9 +18,6 @@ struct exit_status {
 
   bool success() const { return signal == 0 && code == 0; }
 
-  // What a shell would show, and what ddprun exits with: the code, or 128 + signal.
-  int process_code() const { return signal != 0 ? 128 + signal : code; }
-
   // "exit code 3", "killed by SIGSEGV (core dumped)".
   std::string describe() const;
 };

@@ -135,9 +135,7 @@ void worker_group::state::apply(const workers::release_pipes& effect) {
   worker& one = workers[effect.worker];
   for (auto& source : one.sources) {
     if (source == 0) continue;
-    const log_mux::remainder left = mux.release(std::exchange(source, 0));
-    if (!left.at_end) one.end.drained = false;
-    one.end.lost.add(left.lost);
+    one.end.lost.add(mux.release(std::exchange(source, 0)));
   }
 }
 

@@ -69,9 +69,8 @@ class option_action {
  public:
   using function = checked (*)(Draft&, const given_option&);
 
-  consteval option_action(function apply) : apply_(apply) {
-    if (apply == nullptr) throw "an option needs an action";
-  }
+  consteval option_action(function apply) : apply_(apply) {}
+  option_action(std::nullptr_t) = delete;
   consteval option_action(refusal why) : refusal_(why) {}
 
   checked operator()(Draft& draft, const given_option& option) const {

@@ -1,9 +1,10 @@
 """What `cmake --install` brings: the programs, and a CMake package for programs of other trees."""
 
 import os
+import re
 import subprocess
+import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
@@ -60,6 +61,40 @@ def test_a_program_of_another_tree_uses_the_worker_library(cluster, tmp_path, pr
                                    "--no-python", outside])
     assert job.wait() == 0, job.err()
     assert "rank 1 of 2" in job.out()
+
+
+def configure_with_torch(tmp_path, prefix):
+    """Its exit status and words."""
+    tree = tmp_path / "with_torch"
+    tree.mkdir(exist_ok=True)
+    (tree / "main.cpp").write_text("int main() {}\n")
+    (tree / "CMakeLists.txt").write_text(textwrap.dedent("""
+        cmake_minimum_required(VERSION 3.25)
+        project(outside LANGUAGES CXX)
+        find_package(ddprun REQUIRED COMPONENTS torch)
+        add_executable(outside main.cpp)
+        target_link_libraries(outside PRIVATE ddprun::worker_torch)
+        """))
+    done = subprocess.run(["cmake", "-S", tree, "-B", tree / "build", "-G", "Ninja",
+                           f"-DCMAKE_PREFIX_PATH={prefix}", f"-DDDPRUN_PYTHON={sys.executable}"],
+                          capture_output=True, text=True, timeout=300)
+    return tree / "build", done.returncode, done.stdout + done.stderr
+
+
+def test_the_part_with_libtorch_is_for_the_version_that_it_was_built_with(tmp_path, prefix):
+    if not (prefix / "lib/libddprun_worker_torch.a").exists():
+        pytest.skip("built without LibTorch")
+    build, status, words = configure_with_torch(tmp_path, prefix)
+    assert status == 0, words
+    run("cmake", "--build", build)
+    run(build / "outside")
+    config = prefix / "lib/cmake/ddprun/ddprunConfig.cmake"
+    text, count = re.subn(r'set\(built_with ".*"\)', 'set(built_with "2.0.1")', config.read_text())
+    assert count == 1
+    config.write_text(text)
+    _, status, words = configure_with_torch(tmp_path, prefix)
+    assert status != 0
+    assert "built with PyTorch 2.0.1" in " ".join(words.split()), words
 
 
 def test_no_path_of_the_build_is_in_the_package(prefix):

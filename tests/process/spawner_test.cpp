@@ -129,7 +129,7 @@ TEST_CASE("an exit code and a signal of the same number are told apart") {
   CHECK(run(fixture, request_for("kill -9 $$")) == exit_status{0, 9, false});
   CHECK(run(fixture, request_for("exit 137")).describe() == "exit code 137");
   CHECK(run(fixture, request_for("kill -TERM $$")).describe() == "killed by SIGTERM");
-  CHECK(run(fixture, request_for("exit 255")).process_code() == 255);
+  CHECK(run(fixture, request_for("exit 255")).code == 255);
 }
 
 TEST_CASE("without clone3, or with an older one, children start all the same") {

@@ -125,7 +125,11 @@ int main(int argc, char** argv) {
   events.ended = [&](const worker_end& end) {
     out.say("end: " + std::to_string(end.local_rank) + " " + end.status.describe() +
             (end.lost.none() ? "" : ", lost " + end.lost.describe()) + "\n");
-    if (!end.status.success()) code = end.status.process_code();
+    if (end.status.signal != 0) {
+      code = 128 + end.status.signal;
+    } else if (end.status.code != 0) {
+      code = end.status.code;
+    }
   };
   events.all_ended = [&] { io.stop(); };
   boost::asio::signal_set terminate(io, SIGTERM);

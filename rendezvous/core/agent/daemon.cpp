@@ -1,6 +1,7 @@
 // The session to the daemon: dialling with jitter, the hello with everything in it, one status per
 // heartbeat and at once on any change, and giving up when there has been no daemon for too long.
 #include "rendezvous/core/agent/state.hpp"
+#include "rendezvous/core/messages/peer_words.hpp"
 
 #include <algorithm>
 
@@ -52,8 +53,7 @@ void agent::state::welcomed_by(const welcome& message) {
     drop_daemon("a daemon of an older epoch answered");
     return;
   }
-  // Values that would make this machine spin or never wait are no timers.
-  if (const std::string problem = problem_of(message.timing); !problem.empty()) {
+  if (const std::string problem = problem_of(message); !problem.empty()) {
     drop_daemon("its welcome is of no use: " + problem);
     return;
   }

@@ -48,6 +48,7 @@ std::string problem_of(const hello& greeting) {
 
 std::string problem_of(const status& said, const hello& greeting) {
   const std::array problems = {over("seq", said.seq, count_max),
+                               over("epoch", said.epoch, count_max),
                                over("number of causes", said.causes.size(), causes_max),
                                over("number of NCCL ids", said.nccl_ids.size(), nccl_ids_max)};
   for (const std::string& problem : problems) {
@@ -82,6 +83,11 @@ std::string first_change(const hello& first, const hello& again) {
   if (first.settings != again.settings) return "settings";
   if (first.hosts_daemon != again.hosts_daemon) return "daemon";
   return {};
+}
+
+std::string problem_of(const welcome& words) {
+  const std::string problem = over("epoch", words.epoch, count_max);
+  return problem.empty() ? problem_of(words.timing) : problem;
 }
 
 std::string problem_of(const desired& wanted) {

@@ -29,6 +29,9 @@ std::string problem_of(const status& said, const hello& greeting);
 // Gives the name of the first other field that does.
 std::string first_change(const hello& first, const hello& again);
 
+// Values that would make an agent spin or never wait are no timers.
+std::string problem_of(const welcome& words);
+
 // What the daemon wants, and for how long.
 std::string problem_of(const desired& wanted);
 

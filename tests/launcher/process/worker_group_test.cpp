@@ -114,7 +114,6 @@ TEST_CASE("worker group: each worker is spawned with what it was given, and told
   CHECK(fixture.ends[0].pid == live[1].pid);
   CHECK(fixture.ends[0].status.code == 3);
   CHECK(fixture.ends[0].tail == "why\n");
-  CHECK(fixture.ends[0].drained);
   CHECK(fixture.group->live().size() == 1);
   fixture.system.end(live[0].pid, {});
   fixture.settle();

@@ -69,6 +69,7 @@ concept has_row_without_action = requires {
 
 // A row without an action does not compile.
 static_assert(!std::is_default_constructible_v<option_action<draft>>);
+static_assert(!std::is_constructible_v<option_action<draft>, std::nullptr_t>);
 static_assert(!has_row_without_action<row>);
 
 TEST_CASE("an option does what its row says") {

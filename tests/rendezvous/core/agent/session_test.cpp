@@ -160,6 +160,17 @@ TEST_CASE("timers that would make a node spin or wait for ever are not taken") {
   CHECK(story.statuses == before + 3s / good.heartbeat_interval);
 }
 
+TEST_CASE("an epoch that nobody counts to is not taken") {
+  agent_story story;
+  story.epoch = count_max + 1;
+  story.connect();
+  CHECK(story.did<disconnect_daemon>());
+  story.epoch = 1;
+  story.connect();
+  story.pass(3s);
+  CHECK(story.sent.epoch == 1);
+}
+
 TEST_CASE("how long until the next try: from reconnect_grace, within half and one and a half") {
   const duration grace = GENERATE(as<duration>{}, 400ms, 2s, 30s);
   agent_story story;
