@@ -18,6 +18,8 @@ install(TARGETS ddprun ddprun-rendezvous RUNTIME DESTINATION ${CMAKE_INSTALL_BIN
 set(libraries base core protocol asio net worker)
 if(TARGET ddprun_worker_torch)
   list(APPEND libraries worker_torch)
+else()
+  set(ddprun_torch_version "")
 endif()
 foreach(library IN LISTS libraries)
   set_target_properties(ddprun_${library} PROPERTIES EXPORT_NAME ${library})

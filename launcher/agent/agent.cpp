@@ -137,14 +137,12 @@ void agent::find_daemon() {
 }
 
 void agent::start_machine(const std::string& host, std::uint16_t port) {
-  daemons_ = {{host, port}};
-  daemons_.insert(daemons_.end(), options_.standbys.begin(), options_.standbys.end());
+  daemon_host_ = host;
+  daemon_port_ = port;
   core::agent_options values;
   values.greeting = greeting();
-  for (const endpoint_address& one : daemons_)
-    values.endpoints.push_back(to_text(one));
-  // As the person has typed it: this process may reach its own daemon by another name.
-  if (!options_.standalone) values.endpoints.front() = to_text(options_.endpoint);
+  values.endpoints = {options_.standalone ? to_text(endpoint_address{host, port})
+                                          : to_text(options_.endpoint)};
   values.seed = identity_.seed;
   values.greeting.hosts_daemon = embedded_->hosts();
   machine_.emplace(std::move(values));
@@ -176,7 +174,7 @@ hello agent::greeting() const {
 void agent::brief_guardian() {
   if (embedded_->hosts()) return;  // the daemon dies with us
   const agent_message word = guardian_word{options_.run_id, identity_.session};
-  guardian_.tell(session_.peer_address(), daemons_[daemon_].port, protocol::encode(word));
+  guardian_.tell(session_.peer_address(), daemon_port_, protocol::encode(word));
 }
 
 void agent::hear(std::shared_ptr<const daemon_message> message) {

@@ -118,8 +118,8 @@ class agent {
   client::daemon_session session_;
   client::tether_client tether_;
 
-  std::vector<endpoint_address> daemons_;  // that the agent may be told by
-  std::size_t daemon_ = 0;                 // of them: it is, or is tried
+  std::string daemon_host_;
+  std::uint16_t daemon_port_ = 0;
   std::optional<core::agent> machine_;
   std::optional<time_point> armed_for_;
   lateness_watch lateness_;

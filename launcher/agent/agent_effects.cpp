@@ -1,4 +1,4 @@
-// What the agent does for each effect of its member.
+// What the agent does for each effect of its machine.
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/free_port.hpp"
 #include "launcher/agent/worker_environment.hpp"
@@ -13,8 +13,7 @@ namespace ddprun {
 // ---- the daemon ------------------------------------------------------------------------------
 
 void agent::apply(const core::connect_daemon& effect) {
-  daemon_ = effect.endpoint;
-  session_.connect(daemons_[daemon_].host, daemons_[daemon_].port, effect.delay);
+  session_.connect(daemon_host_, daemon_port_, effect.delay);
 }
 
 void agent::apply(const core::send_to_daemon& effect) {

@@ -32,11 +32,7 @@ checked apply_nproc_per_node(options_draft& draft, const given_option& option) {
 
 checked apply_endpoint(options_draft& draft, const given_option& option) {
   if (!option.value.empty()) {
-    std::vector<endpoint_address>& rest = draft.options.standbys;
-    if (const auto problem = keep(rest, read_endpoints(option.given, option.value))) return problem;
-    draft.options.endpoint = std::move(rest.front());
-    rest.erase(rest.begin());
-    return {};
+    return keep(draft.options.endpoint, read_endpoint(option.given, option.value));
   }
   draft.given.erase(option.spec->name);  // torchrun's default
   return {};
@@ -164,10 +160,9 @@ constexpr std::array own_options = {
     row{{"nproc-per-node", "N | auto | cpu | gpu", "Size",
          "workers on this node; auto: one per GPU, else per processor (1)", torchrun},
         apply_nproc_per_node},
-    row{{"rdzv-endpoint", "HOST[:PORT],...", "Rendezvous",
+    row{{"rdzv-endpoint", "HOST[:PORT]", "Rendezvous",
          "where the rendezvous daemon is or will be, the same on all nodes;\n"
-         "IPv6 as [ADDRESS]:PORT (port {}). Of several, each running a\n"
-         "ddprun-rendezvous, the first that answers is the run's",
+         "IPv6 as [ADDRESS]:PORT (port {})",
          torchrun, value, 0, [] { return std::to_string(default_endpoint_port); }},
         apply_endpoint},
     row{{"rdzv-id", "ID", "Rendezvous", "name of the run, the same on all nodes (none)", torchrun},

@@ -2,7 +2,6 @@
 
 #include "launcher/cli/option_table.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -48,19 +47,15 @@ checked settle_endpoint(options_draft& draft) {
     }
     if (!endpoint.empty()) options.notes.push_back(endpoint + " is ignored with --standalone");
     endpoint.clear();
-    options.standbys.clear();
   } else if (endpoint.empty() && !one_node) {
     return no_endpoint(draft);
   }
   // torchrun's documentation has one node at localhost:0.
-  const bool any_port =
-      one_node && !endpoint.empty() && options.standbys.empty() && options.endpoint.port == 0;
+  const bool any_port = one_node && !endpoint.empty() && options.endpoint.port == 0;
   if (endpoint.empty() || any_port) {
     options.standalone = true;
     options.endpoint = {"127.0.0.1", 0};
-  } else if (options.endpoint.port == 0 ||
-             std::any_of(options.standbys.begin(), options.standbys.end(),
-                         [](const endpoint_address& one) { return one.port == 0; })) {
+  } else if (options.endpoint.port == 0) {
     return usage_error{endpoint + ": all nodes must know the port, so it cannot be 0 (" +
                        std::to_string(default_endpoint_port) + " when left out)"};
   } else if (draft.words_of("rdzv-id").empty()) {
@@ -78,14 +73,6 @@ checked settle_embedding(options_draft& draft) {
       return usage_error{embed + " contradicts is_host of --rdzv-conf; leave one out"};
     }
     options.embed = asked;
-  }
-  if (!options.standbys.empty()) {
-    if (options.embed == embed_policy::always) {
-      return usage_error{draft.words_of("rdzv-endpoint") +
-                         " names several daemons, and one in this process is none of them; start "
-                         "a ddprun-rendezvous at each, or leave one endpoint"};
-    }
-    options.embed = embed_policy::never;
   }
   if (options.standalone) {
     if (options.embed == embed_policy::never && !embed.empty()) {

@@ -48,8 +48,7 @@ struct launch_options {
 
   std::string run_id;         // empty: standalone without --rdzv-id, the caller draws one
   endpoint_address endpoint;  // standalone: 127.0.0.1 with port 0
-  std::vector<endpoint_address> standbys;  // tried in turn where `endpoint` cannot be reached
-  bool standalone = false;  // one node: the daemon lives in this process, on a port of its own
+  bool standalone = false;    // one node: the daemon lives in this process, on a port of its own
   embed_policy embed = embed_policy::automatic;
 
   std::string node_id;                     // empty: the host name and a suffix

@@ -106,6 +106,10 @@ parsed<timers> read_typed_timers(std::string_view given, const pairs& values) {
       take(value, read_keep_alive(given, values));
     }
   });
+  // Beside node_timeout they mean nothing, and are read all the same: a mistake is a mistake.
+  if (const auto read = read_keep_alive(given, values); !read && !wrong_value) {
+    wrong_value = read.error();
+  }
   if (wrong_value) return *wrong_value;
   if (const std::string text = contradiction_in(timing); !text.empty()) return wrong(given, text);
   if (const std::string text = problem_of(timing); !text.empty()) return wrong(given, text);

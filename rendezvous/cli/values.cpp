@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <set>
-#include <utility>
 
 namespace ddprun {
 namespace {
@@ -68,6 +66,11 @@ parsed<node_range> read_node_range(std::string_view given, std::string_view text
 }
 
 parsed<endpoint_address> read_endpoint(std::string_view given, std::string_view text) {
+  if (text.find(',') != std::string_view::npos) {
+    return wrong(given,
+                 "name one endpoint: daemons do not know of each other yet, and two would divide "
+                 "the nodes among them");
+  }
   endpoint_address endpoint;
   std::optional<std::string_view> port;
   if (text.starts_with('[')) {
@@ -104,27 +107,6 @@ parsed<endpoint_address> read_endpoint(std::string_view given, std::string_view 
     endpoint.port = static_cast<std::uint16_t>(*number);
   }
   return endpoint;
-}
-
-parsed<std::vector<endpoint_address>> read_endpoints(std::string_view given,
-                                                     std::string_view text) {
-  std::vector<endpoint_address> endpoints;
-  std::set<std::string> texts;
-  while (true) {
-    const std::size_t size = std::min(text.find(','), text.size());
-    auto one = read_endpoint(given, text.substr(0, size));
-    if (!one) return one.error();
-    endpoints.push_back(std::move(*one));
-    if (!texts.insert(to_text(endpoints.back())).second) {
-      return wrong(given, to_text(endpoints.back()) + " stands there twice");
-    }
-    if (size == text.size()) break;
-    text.remove_prefix(size + 1);
-  }
-  if (endpoints.size() > endpoints_max) {
-    return wrong(given, std::to_string(endpoints_max) + " endpoints are the most");
-  }
-  return endpoints;
 }
 
 parsed<std::string> read_name(std::string_view given, std::string_view text,

@@ -9,12 +9,10 @@
 #include "rendezvous/cli/usage_error.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace ddprun {
 
@@ -40,10 +38,6 @@ parsed<node_range> read_node_range(std::string_view given, std::string_view text
 
 // "host", "host:port", "[address]:port", or a bare IPv6 address.
 parsed<endpoint_address> read_endpoint(std::string_view given, std::string_view text);
-
-// One or more of them, with commas between.
-inline constexpr std::size_t endpoints_max = 8;
-parsed<std::vector<endpoint_address>> read_endpoints(std::string_view given, std::string_view text);
 
 // A label of 1 to 256 printable characters without blanks.
 parsed<std::string> read_name(std::string_view given, std::string_view text, std::string_view what);

@@ -41,7 +41,6 @@ def build_outside(tmp_path, prefix, sources, find, library):
         find_package(ddprun 0.1 REQUIRED {find})
         add_executable(outside main.cpp)
         target_link_libraries(outside PRIVATE {library})
-        target_compile_features(outside PRIVATE cxx_std_20)
         """))
     run("cmake", "-S", tree, "-B", tree / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", tree / "build")

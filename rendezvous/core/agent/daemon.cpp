@@ -100,7 +100,7 @@ void agent::state::turned_away_by(const not_primary& message) {
                                " may not decide: " + message.text + "; trying the next");
   }
   has_been_turned_away = true;
-  drop_daemon(message.text, true);
+  drop_daemon(message.text, word.epoch() != 0);
 }
 
 status agent::state::make_status() {

@@ -276,11 +276,15 @@ void run::state::recognise(node& who) {
 // Makes it one of those who wait for the next round.
 void run::state::queue_for_round(node& who) {
   who.standing = standing::here;
-  // One that came to be fenced is not asked for its settings before.
-  if (const std::string text = difference(who.greeting); !text.empty()) return refuse(who, text);
+  // One that came to be fenced is not asked for its settings before. Who has a seat is a member,
+  // whatever it says: its round goes on with it or ends.
+  const bool is_member = who.seat != nullptr;
+  if (const std::string text = difference(who.greeting); !text.empty() && !is_member) {
+    return refuse(who, text);
+  }
   groups.join(who);
   recount(who);
-  const bool may_be_refused = settings && who.counted && !who.hosts_us;
+  const bool may_be_refused = settings && who.counted && !who.hosts_us && !is_member;
   if (may_be_refused && groups.here() > settings->nodes_max + settings->spares_max) {
     refuse(who, "run " + options.run_id + " went on without this node and is full: " +
                     std::to_string(settings->nodes_max) + " nodes and " +

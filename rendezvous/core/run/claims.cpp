@@ -129,7 +129,8 @@ bool run::state::outdates_found_round(const node& who) const {
 
 // Whatever was begun here: nobody has been placed yet.
 void run::state::give_way() {
-  node* const leader = phase == run_phase::preparing ? &seats.leader() : nullptr;
+  std::optional<session_id> leading;
+  if (phase == run_phase::preparing) leading = seats.leader().greeting.session;
   enter(run_phase::gathering);
   leave_round();
   causes.clear();
@@ -137,6 +138,8 @@ void run::state::give_way() {
   is_found = has_placed = false;
   settings.reset();
   groups.unfix();
+  // It may have been here for its seat alone.
+  node* const leader = leading ? nodes.find(*leading) : nullptr;
   if (leader != nullptr && is_candidate(*leader)) tell_wait(*leader);
 }
 

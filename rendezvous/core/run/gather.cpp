@@ -15,6 +15,7 @@ void run::state::check_gathering() {
   if (phase != run_phase::gathering) return;
   if (instance == 0) begin_instance(nodes.some_connected().fresh_instance);
   lose_ending();
+  if (instance == 0) return;  // the last node was one of those
   settings_group* const best = groups.ready(now, phase_since);
   if (best != nullptr && !older_may_live() && start_round(*best)) return;
   if (now >= gather_until()) {

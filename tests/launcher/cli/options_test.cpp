@@ -137,15 +137,6 @@ TEST_CASE("endpoints may be IPv6 and leave the port out") {
   CHECK(read("--nnodes=2 --rdzv-endpoint=h a.py").run_id == "none");
 }
 
-TEST_CASE("of several endpoints the first is the run's, and the others stand by") {
-  const launch_options options = read("--nnodes=2 --rdzv-endpoint=a,b:5,[fd00::1] a.py");
-  CHECK(to_text(options.endpoint) == "a:29400");
-  REQUIRE(options.standbys.size() == 2);
-  CHECK(to_text(options.standbys[0]) == "b:5");
-  CHECK(to_text(options.standbys[1]) == "[fd00::1]:29400");
-  CHECK(options.embed == ddprun::embed_policy::never);
-}
-
 TEST_CASE("PET variables give defaults and the command line wins") {
   const environment_map environment = {{"PET_NPROC_PER_NODE", "4"},  {"PET_NNODES", "2"},
                                        {"PET_RDZV_ENDPOINT", "h:1"}, {"PET_NO_PYTHON", "1"},
@@ -216,19 +207,12 @@ TEST_CASE("mistakes are answered with what, where and what to do") {
        "out)"},
       {"--nnodes=2 --rdzv-endpoint=h:x a.py",
        "--rdzv-endpoint=h:x: the port is a number from 1 to 65535 (29400 when it is left out)"},
-      {"--nnodes=2 --rdzv-endpoint=a,b:0 a.py",
-       "--rdzv-endpoint=a,b:0: all nodes must know the port, so it cannot be 0 (29400 when left "
-       "out)"},
-      {"--nnodes=2 --rdzv-endpoint=a, a.py",
-       "--rdzv-endpoint=a,: the host is missing; write "
-       "HOST:PORT"},
-      {"--nnodes=2 --rdzv-endpoint=a,a:29400 a.py",
-       "--rdzv-endpoint=a,a:29400: a:29400 stands there twice"},
-      {"--nnodes=2 --rdzv-endpoint=a,b,c,d,e,f,g,h,i a.py",
-       "--rdzv-endpoint=a,b,c,d,e,f,g,h,i: 8 endpoints are the most"},
-      {"--nnodes=2 --rdzv-endpoint=a,b --embed-daemon=always a.py",
-       "--rdzv-endpoint=a,b names several daemons, and one in this process is none of them; start "
-       "a ddprun-rendezvous at each, or leave one endpoint"},
+      {"--nnodes=2 --rdzv-endpoint=a,b:5 a.py",
+       "--rdzv-endpoint=a,b:5: name one endpoint: daemons do not know of each other yet, and two "
+       "would divide the nodes among them"},
+      {"--rdzv-conf=node_timeout=5,keep_alive_interval=x a.py",
+       "--rdzv-conf=node_timeout=5,keep_alive_interval=x, keep_alive_interval: write seconds from "
+       "0.001 to 2592000; fractions are fine"},
       {"--nnodes=2 --rdzv-endpoint=:5 a.py",
        "--rdzv-endpoint=:5: the host is missing; write HOST:PORT"},
       {"--nnodes=2 --rdzv-endpoint=[::1 a.py", "--rdzv-endpoint=[::1: the bracket is not closed"},
