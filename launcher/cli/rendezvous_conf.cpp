@@ -30,10 +30,6 @@ constexpr std::array ignored_keys = {
 
 using pairs = std::map<std::string, std::string, std::less<>>;
 
-usage_error wrong(std::string_view given, const std::string& text) {
-  return {std::string(given) + ": " + text};
-}
-
 parsed<pairs> split_pairs(std::string_view given, std::string_view text) {
   pairs found;
   while (!text.empty()) {

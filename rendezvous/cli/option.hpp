@@ -46,7 +46,7 @@ struct given_option {
 };
 
 inline usage_error wrong(const given_option& option, const std::string& text) {
-  return {option.given + ": " + text};
+  return wrong(option.given, text);
 }
 
 // Puts what was read of an option into its place.

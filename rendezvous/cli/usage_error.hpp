@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace ddprun {
 
@@ -16,6 +17,11 @@ inline constexpr int usage_exit_code = 2;
 struct usage_error {
   std::string text;
 };
+
+// `given` is what the person wrote: "--nnodes=3:2".
+inline usage_error wrong(std::string_view given, const std::string& text) {
+  return {std::string(given) + ": " + text};
+}
 
 template <typename T>
 using parsed = boost::system::result<T, usage_error>;

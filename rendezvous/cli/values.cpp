@@ -24,10 +24,6 @@ std::optional<std::uint64_t> whole_number(std::string_view text) {
   return value;
 }
 
-usage_error wrong(std::string_view given, const std::string& text) {
-  return {std::string(given) + ": " + text};
-}
-
 bool is_printable(std::string_view text) {
   return std::none_of(text.begin(), text.end(),
                       [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == '\x7f'; });

@@ -29,12 +29,11 @@ def prefix(tmp_path):
     return tmp_path / "prefix"
 
 
-def build_outside(tmp_path, prefix, sources, find, library):
-    """A program of a tree of its own; its path."""
+def configure_outside(tmp_path, prefix, main, find, library, *options):
+    """A program of a tree of its own: its build folder, CMake's exit status and words."""
     tree = tmp_path / "outside"
-    tree.mkdir()
-    for name, text in sources.items():
-        (tree / name).write_text(text)
+    tree.mkdir(exist_ok=True)
+    (tree / "main.cpp").write_text(main)
     (tree / "CMakeLists.txt").write_text(textwrap.dedent(f"""
         cmake_minimum_required(VERSION 3.25)
         project(outside LANGUAGES CXX)
@@ -42,9 +41,10 @@ def build_outside(tmp_path, prefix, sources, find, library):
         add_executable(outside main.cpp)
         target_link_libraries(outside PRIVATE {library})
         """))
-    run("cmake", "-S", tree, "-B", tree / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
-    run("cmake", "--build", tree / "build")
-    return tree / "build" / "outside"
+    done = subprocess.run(["cmake", "-S", tree, "-B", tree / "build", "-G", "Ninja",
+                           f"-DCMAKE_PREFIX_PATH={prefix}", *options],
+                          capture_output=True, text=True, timeout=300)
+    return tree / "build", done.returncode, done.stdout + done.stderr
 
 
 def test_a_program_of_another_tree_uses_the_worker_library(cluster, tmp_path, prefix):
@@ -54,30 +54,19 @@ def test_a_program_of_another_tree_uses_the_worker_library(cluster, tmp_path, pr
     assert "ddprun/worker/store_client.hpp" in headers
     example = (ROOT / "examples/02_store_client/main.cpp").read_text()
     includes = "".join(f"#include <{header}>\n" for header in headers)
-    outside = build_outside(tmp_path, prefix, {"main.cpp": includes + example}, "",
-                            "ddprun::worker")
+    build, status, words = configure_outside(tmp_path, prefix, includes + example, "",
+                                             "ddprun::worker")
+    assert status == 0, words
+    run("cmake", "--build", build)
     job = Program(cluster, "job", [prefix / "bin/ddprun", "--standalone", "--nproc-per-node", "2",
-                                   "--no-python", outside])
+                                   "--no-python", build / "outside"])
     assert job.wait() == 0, job.err()
     assert "rank 1 of 2" in job.out()
 
 
 def configure_with_torch(tmp_path, prefix):
-    """Its exit status and words."""
-    tree = tmp_path / "with_torch"
-    tree.mkdir(exist_ok=True)
-    (tree / "main.cpp").write_text("int main() {}\n")
-    (tree / "CMakeLists.txt").write_text(textwrap.dedent("""
-        cmake_minimum_required(VERSION 3.25)
-        project(outside LANGUAGES CXX)
-        find_package(ddprun REQUIRED COMPONENTS torch)
-        add_executable(outside main.cpp)
-        target_link_libraries(outside PRIVATE ddprun::worker_torch)
-        """))
-    done = subprocess.run(["cmake", "-S", tree, "-B", tree / "build", "-G", "Ninja",
-                           f"-DCMAKE_PREFIX_PATH={prefix}", f"-DDDPRUN_PYTHON={sys.executable}"],
-                          capture_output=True, text=True, timeout=300)
-    return tree / "build", done.returncode, done.stdout + done.stderr
+    return configure_outside(tmp_path, prefix, "int main() {}\n", "COMPONENTS torch",
+                             "ddprun::worker_torch", f"-DDDPRUN_PYTHON={sys.executable}")
 
 
 def test_the_part_with_libtorch_is_for_the_version_that_it_was_built_with(tmp_path, prefix):

@@ -125,11 +125,8 @@ int main(int argc, char** argv) {
   events.ended = [&](const worker_end& end) {
     out.say("end: " + std::to_string(end.local_rank) + " " + end.status.describe() +
             (end.lost.none() ? "" : ", lost " + end.lost.describe()) + "\n");
-    if (end.status.signal != 0) {
-      code = 128 + end.status.signal;
-    } else if (end.status.code != 0) {
-      code = end.status.code;
-    }
+    const exit_status& how = end.status;
+    if (!how.success()) code = how.signal != 0 ? 128 + how.signal : how.code;
   };
   events.all_ended = [&] { io.stop(); };
   boost::asio::signal_set terminate(io, SIGTERM);

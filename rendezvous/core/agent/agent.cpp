@@ -51,7 +51,7 @@ agent::state::state(agent_options given)
     : options(std::move(given)), timing(options.greeting.settings.timing), random(options.seed) {
   DDPRUN_ASSERT(!options.endpoints.empty());
   for (const std::string& one : options.endpoints)
-    endpoint_text += (endpoint_text.empty() ? "" : " or ") + one;
+    endpoints_text += (endpoints_text.empty() ? "" : " or ") + one;
 }
 
 void agent::state::emit(agent_effect effect) {

@@ -21,7 +21,7 @@ void agent::state::handle(const daemon_connected& event) {
 void agent::state::handle(const daemon_disconnected& event) {
   daemon.failed(event.text);
   if (!daemon.was_in_session() && !daemon.has_tried()) {
-    note(note_level::info, "waiting for the rendezvous daemon at " + endpoint() + ": " +
+    note(note_level::info, "waiting for the rendezvous daemon at " + endpoints_text + ": " +
                                event.text + "; trying for " + to_text(timing.join_timeout));
   }
   connect_again();
@@ -31,8 +31,8 @@ void agent::state::handle(const daemon_disconnected& event) {
 // welcomed stays with it. Those with an epoch know which of them decides.
 void agent::state::connect_again(bool elsewhere) {
   if (daemon.is_in_session()) {
-    note(note_level::warning,
-         "lost the rendezvous daemon at " + endpoint() + " (" + daemon.error() + "); trying again");
+    note(note_level::warning, "lost the rendezvous daemon at " + endpoints_text + " (" +
+                                  daemon.error() + "); trying again");
   } else if (!daemon.was_in_session() || word.epoch() != 0) {
     elsewhere = true;
   }
@@ -59,7 +59,7 @@ void agent::state::welcomed_by(const welcome& message) {
   }
   word.enter_epoch(message.epoch);
   if (daemon.was_in_session()) {
-    note(note_level::info, "reached the rendezvous daemon at " + endpoint() + " again, after " +
+    note(note_level::info, "reached the rendezvous daemon at " + endpoints_text + " again, after " +
                                to_text(now - daemon.apart_since()));
   }
   daemon.welcomed();
@@ -85,7 +85,7 @@ void agent::state::answered_by(const answer& message) {
 void agent::state::refused_by(const refused& message) {
   const int code = message.exit_code == 0 ? refused_exit_code : message.exit_code;
   note(note_level::error,
-       "the rendezvous daemon at " + endpoint() + " refused this node: " + message.text);
+       "the rendezvous daemon at " + endpoints_text + " refused this node: " + message.text);
   daemon.hung_up();
   emit(disconnect_daemon{});
   out.leave_with({code, message.text, std::nullopt});
@@ -96,7 +96,7 @@ void agent::state::refused_by(const refused& message) {
 // No reason to exit: whoever may decide is at another endpoint, or will be here.
 void agent::state::turned_away_by(const not_primary& message) {
   if (!has_been_turned_away) {
-    note(note_level::info, "the rendezvous daemon at " + endpoint() +
+    note(note_level::info, "the rendezvous daemon at " + endpoints_text +
                                " may not decide: " + message.text + "; trying the next");
   }
   has_been_turned_away = true;

@@ -68,7 +68,6 @@ struct agent::state {
   void welcomed_by(const welcome& message);
   void answered_by(const answer& message);
   void refused_by(const refused& message);
-  const std::string& endpoint() const { return endpoint_text; }
   void connect_again(bool elsewhere = false);
   void turned_away_by(const not_primary& message);
   void drop_daemon(std::string text, bool elsewhere = false);
@@ -153,7 +152,7 @@ struct agent::state {
   agent_effects* effects = nullptr;
   bool changed = false;               // the status differs from the one sent last
   bool left = false;                  // the last effect has been given
-  std::string endpoint_text;          // of all that there are: "a:29400 or b:29400"
+  std::string endpoints_text;         // of all that there are: "a:29400 or b:29400"
   std::size_t endpoint_index = 0;     // of the daemon that is spoken to, or tried
   bool has_been_turned_away = false;  // since the last session: told by then
 

@@ -30,14 +30,14 @@ std::string agent::state::unreachable_text() const {
   const std::string last = "; the last try: " + or_else(daemon.error(), "no answer");
   if (here.phase() == member_phase::succeeded) {
     return "the workers of this node succeeded, but there has been no rendezvous daemon at " +
-           endpoint() + " for " + tried + last;
+           endpoints_text + " for " + tried + last;
   }
   if (daemon.was_in_session()) {
-    return "lost the rendezvous daemon at " + endpoint() + " and tried for " + tried +
+    return "lost the rendezvous daemon at " + endpoints_text + " and tried for " + tried +
            " to reach it again" + last +
            "; check whether that host or the agent that hosted the daemon has ended";
   }
-  return "cannot reach the rendezvous daemon at " + endpoint() + ", tried for " + tried + last +
+  return "cannot reach the rendezvous daemon at " + endpoints_text + ", tried for " + tried + last +
          "; check that it runs there, that the endpoint is right, and that no firewall is " +
          "between";
 }
@@ -54,7 +54,7 @@ std::string agent::state::isolation_text() const {
   std::string text = "nobody has vouched for this node for " + to_text(limit()) +
                      ": its workers are killed, so that no two rounds live at once (the "
                      "rendezvous daemon at " +
-                     endpoint() + ": " + or_else(daemon.error(), "no answer");
+                     endpoints_text + ": " + or_else(daemon.error(), "no answer");
   if (here.place() && here.place()->slot != 0) {
     text += "; the leader " + here.place()->leader_node + ": " +
             or_else(here.tether.error(), "no answer");
@@ -67,7 +67,7 @@ std::string agent::state::isolation_text() const {
 }
 
 std::string agent::state::orphan_text() const {
-  return "there has been no rendezvous daemon at " + endpoint() + " for " +
+  return "there has been no rendezvous daemon at " + endpoints_text + " for " +
          to_text(now - daemon.vouched().value_or(here.began())) +
          ": the workers are ended, as after " + to_text(timing.orphan_limit) +
          " (orphan_limit) a round may start without this node; the last try: " +
@@ -119,7 +119,7 @@ std::string agent::state::why_text() const {
   }
   if (out.is_draining()) text += "; leaving";
   if (!daemon.is_in_session()) {
-    text += "; no rendezvous daemon at " + endpoint() + " for " +
+    text += "; no rendezvous daemon at " + endpoints_text + " for " +
             to_text(now - daemon.apart_since()) + " (" + or_else(daemon.error(), "no answer") + ")";
   }
   return text;

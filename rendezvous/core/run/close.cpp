@@ -5,13 +5,10 @@
 #include <csignal>
 
 namespace ddprun::core {
-namespace {
 
-int code_of_drain(const status& state) {
-  return 128 + (state.signal == 0 ? SIGTERM : state.signal);
+int code_of_drain(const status& said) {
+  return 128 + (said.signal == 0 ? SIGTERM : said.signal);
 }
-
-}  // namespace
 
 // One that was away when its run was closed may say that all had ended well at its place. Where
 // that is so at every place, nothing has failed and there was nothing to stop.

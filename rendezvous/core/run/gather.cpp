@@ -70,8 +70,7 @@ void run::state::choose() {
   }
   const bool nobody_is_left = groups.here() == 0 && !drained.empty();
   if (nobody_is_left) {
-    const int signal = drained.front()->state.signal;
-    close(128 + (signal == 0 ? SIGTERM : signal), last_cause, "every node was asked to leave");
+    close(code_of_drain(drained.front()->state), last_cause, "every node was asked to leave");
     return;
   }
   for (node* const who : drained)

@@ -48,6 +48,9 @@ inline bool has_succeeded(const status& said) {
   return said.phase == member_phase::succeeded || said.succeeded;
 }
 
+// What a node that was asked to leave, by this status, exits with when nobody goes on.
+int code_of_drain(const status& said);
+
 // All members of the newest round are here and say that they run it.
 bool is_complete(const std::vector<node*>& claimants, round_number newest);
 
