@@ -42,8 +42,8 @@ void run::state::raise_seq(std::uint64_t said) {
 }
 
 void run::state::raise_restarts_used(const node& by) {
-  restarts_used =
-      std::max(restarts_used, std::min(by.state.restarts_used, by.greeting.settings.restarts_max));
+  current.budget.raise_restarts_used(
+      std::min(by.state.restarts_used, by.greeting.settings.restarts_max));
 }
 
 // A session that connects again replaces its old connection, which may be half-open.
@@ -61,7 +61,7 @@ void run::state::attach(node& who, const agent_joined& event) {
   who.heard_step = steps;
   if (who.seat != nullptr) seats.set_away(*who.seat, false);
   raise_seq(who.state.desired_seq);
-  if (who.state.instance == instance && instance != 0) raise_restarts_used(who);
+  if (current.is_decided() && who.state.instance == current.id) raise_restarts_used(who);
   watch_over(who);
   send(who, std::make_shared<const daemon_message>(
                 welcome{options.epoch, options.version, timing_of(who)}));
@@ -101,12 +101,12 @@ void run::state::forget(node& who) {
   DDPRUN_ASSERT(who.seat == nullptr);
   detach(who, true);
   recount(who);
-  ending.erase(who.order);
+  older.drop_ending(who.order);
   groups.leave(who);
   nodes.remove(who);
   // A run in which nobody was ever placed is not worth remembering once everybody has gone.
-  if (nodes.empty() && !settings && phase == run_phase::gathering) {
-    instance = 0;
+  if (nodes.empty() && !current.settings && phase == run_phase::gathering) {
+    current.id = 0;
     has_claims = false;
   }
 }
@@ -129,7 +129,7 @@ std::string run::state::problem_with(const hello& greeting, const node* known) c
 // Numbers that this daemon cannot go on from: it counts past what agents of an earlier one say.
 std::string run::state::problem_with(const status& said, const hello& greeting) const {
   const std::uint64_t newest = std::max(said.round, said.round_told);
-  const std::uint64_t rounds_max = std::max({count_said_max, round, round_floor});
+  const std::uint64_t rounds_max = std::max(count_said_max, rounds.highest());
   const std::uint64_t seq_max = std::max(count_said_max, seq);
   if (newest > rounds_max) return "round " + std::to_string(newest) + " was never begun";
   if (said.desired_seq > seq_max) {
@@ -140,8 +140,8 @@ std::string run::state::problem_with(const status& said, const hello& greeting) 
 
 // In which setting a node differs from the round's, and what to do; empty where it does not.
 std::string run::state::difference(const hello& greeting) const {
-  if (!settings || greeting.settings == *settings) return {};
-  const std::string text = first_difference(greeting.settings, *settings);
+  if (!current.settings || greeting.settings == *current.settings) return {};
+  const std::string text = first_difference(greeting.settings, *current.settings);
   return text + ": start all nodes of run " + options.run_id + " with the same options";
 }
 
@@ -158,13 +158,13 @@ std::string run::state::refusal(const agent_joined& event) const {
              ": give each node its own --node-id";
     }
   }
-  if (!settings || phase == run_phase::closed) return {};
+  if (!current.settings || phase == run_phase::closed) return {};
   if (std::string text = difference(greeting); !text.empty()) return text;
   const bool comes_to_be_fenced = greeting.state.instance != 0 && may_have_workers(greeting.state);
-  const bool has_room = groups.here() < settings->nodes_max + settings->spares_max;
+  const bool has_room = groups.here() < current.settings->nodes_max + current.settings->spares_max;
   if (!comes_to_be_fenced && !has_room && !hosts_us(event)) {
-    return "run " + options.run_id + " is full: " + std::to_string(settings->nodes_max) +
-           " nodes and " + std::to_string(settings->spares_max) +
+    return "run " + options.run_id + " is full: " + std::to_string(current.settings->nodes_max) +
+           " nodes and " + std::to_string(current.settings->spares_max) +
            " spares are here; ask for more with --nnodes or --spares";
   }
   return {};
@@ -240,7 +240,7 @@ void run::state::recognise(node& who) {
     return;
   }
   if (who.standing == standing::claimant) who.standing = standing::here;
-  if (instance == 0) {
+  if (!current.is_decided()) {
     if (said.instance != 0) {
       adopt(said.instance, {&who});
       return;
@@ -252,7 +252,7 @@ void run::state::recognise(node& who) {
   } else if (who.standing == standing::fenced && said.instance == 0) {
     queue_for_round(who);
   } else if (who.standing == standing::fenced ||
-             (said.instance != instance && knows_of_round(said))) {
+             (said.instance != current.id && knows_of_round(said))) {
     fence(who);
   } else if (who.seat != nullptr) {
     if (shows_stop(who, said)) seats.set_unanswered(*who.seat, false);
@@ -260,13 +260,14 @@ void run::state::recognise(node& who) {
     recount(who);
     if (who.wanted) want(who, who.wanted);
     on_member_status(who, said);
-  } else if (said.instance == instance && fill_gap(who)) {
+  } else if (said.instance == current.id && fill_gap(who)) {
     return;
   } else if (completes_success(who)) {
     close(0, std::nullopt,
-          "every worker had succeeded when round " + std::to_string(round) + " was given up (" +
-              last_end + ")");
-  } else if (said.instance == instance && (may_have_workers(said) || said.round > round)) {
+          "every worker had succeeded when round " + std::to_string(rounds.newest()) +
+              " was given up (" + current.last_end + ")");
+  } else if (said.instance == current.id &&
+             (may_have_workers(said) || said.round > rounds.newest())) {
     fence(who);
   } else {
     queue_for_round(who);
@@ -284,11 +285,12 @@ void run::state::queue_for_round(node& who) {
   }
   groups.join(who);
   recount(who);
-  const bool may_be_refused = settings && who.counted && !who.hosts_us && !is_member;
-  if (may_be_refused && groups.here() > settings->nodes_max + settings->spares_max) {
+  const bool may_be_refused = current.settings && who.counted && !who.hosts_us && !is_member;
+  if (may_be_refused &&
+      groups.here() > current.settings->nodes_max + current.settings->spares_max) {
     refuse(who, "run " + options.run_id + " went on without this node and is full: " +
-                    std::to_string(settings->nodes_max) + " nodes and " +
-                    std::to_string(settings->spares_max) + " spares are here");
+                    std::to_string(current.settings->nodes_max) + " nodes and " +
+                    std::to_string(current.settings->spares_max) + " spares are here");
     return;
   }
   tell_wait(who);
@@ -314,9 +316,9 @@ void run::state::tell_wait(node& who) {
 void run::state::on_idle_status(node& who) {
   const bool was_counted = who.counted;
   recount(who);
-  if (who.state.signal == SIGINT && instance != 0) {
+  if (who.state.signal == SIGINT && current.is_decided()) {
     cause why;
-    why.round = round;
+    why.round = rounds.newest();
     why.node = who.label();
     why.kind = cause_class::operator_stop;
     why.code = SIGINT;

@@ -6,7 +6,7 @@ namespace ddprun::core {
 
 void run::state::collect_causes(const node& who) {
   for (const cause& one : who.state.causes) {
-    if (one.round == round) causes.add_report(one, now);
+    if (one.round == rounds.newest()) causes.add_report(one, now);
   }
 }
 
@@ -38,7 +38,7 @@ std::optional<cause> run::state::final_cause() const {
     const node* const member = place.holder();
     if (member == nullptr) continue;
     for (cause one : member->state.causes) {
-      if (one.round != round) continue;
+      if (one.round != rounds.newest()) continue;
       if (is_drain(*member, one)) {
         is_drained = true;
         one.kind = cause_class::drain;

@@ -44,8 +44,6 @@ bool is_larger(const std::vector<node*>& one, const std::vector<node*>& other) {
   return size(one) > size(other);
 }
 
-constexpr std::size_t newest_claims_max = 64;
-
 }  // namespace
 
 // All members of the newest round are here and say that they run it.
@@ -66,32 +64,26 @@ bool is_complete(const std::vector<node*>& claimants, round_number newest) {
 }
 
 bool run::state::is_recovering() const {
-  return phase == run_phase::gathering && recovering_until != time_point{};
+  return phase == run_phase::gathering && claims.is_waiting();
 }
 
 void run::state::remember_claim(const node& who) {
-  const instance_id of = who.state.instance;
-  if (!newest_claims.contains(of) && newest_claims.size() >= newest_claims_max) return;
-  round_number& newest = newest_claims[of];
-  newest = std::max({newest, who.state.round, who.state.round_told});
+  claims.add(who.state.instance, std::max(who.state.round, who.state.round_told));
 }
 
 // By these claimants of an instance, and by others of it that are gone again.
 round_number run::state::newest_named(const std::vector<node*>& claimants) const {
-  const round_number newest = newest_round(claimants);
-  const auto found = newest_claims.find(claimants.front()->state.instance);
-  return found == newest_claims.end() ? newest : std::max(newest, found->second);
+  return claims.newest_of(claimants.front()->state.instance, newest_round(claimants));
 }
 
 // Another node of its instance has named a newer round: whoever still runs the older one, as after
 // it stood still, is not vouched for, though nothing is decided yet.
 bool run::state::is_outdated_claim(const node& who) const {
-  const auto found = newest_claims.find(who.state.instance);
-  return found != newest_claims.end() && who.state.round < found->second;
+  return who.state.round < claims.newest_of(who.state.instance, 0);
 }
 
 void run::state::claim(node& who) {
-  if (who.state.instance == 0 || who.state.instance == instance) {
+  if (who.state.instance == 0 || who.state.instance == current.id) {
     queue_for_round(who);
     return;
   }
@@ -100,10 +92,9 @@ void run::state::claim(node& who) {
   remember_claim(who);
   recount(who);
   if (!is_recovering()) {
-    if (settings) give_way();
-    ++windows_reopened;
+    if (current.settings) give_way();
     const timers& given = timing_of(who);
-    recovering_until = now + std::max(given.recovery_window, given.reconnect_grace);
+    claims.reopen(now + std::max(given.recovery_window, given.reconnect_grace));
     note(note_level::info,
          who.label() + " runs round " + std::to_string(who.state.round) +
              ", which this daemon does not know: waiting for the other nodes of it");
@@ -118,13 +109,13 @@ void run::state::claim(node& who) {
 // Those of a newer round than was found come late: cut off, while one that only waited was not.
 bool run::state::outdates_found_round(const node& who) const {
   const status& said = who.state;
-  if (!is_found || operator_stop || windows_reopened >= windows_reopened_max) return false;
-  if (said.instance != instance || who.seat != nullptr || who.standing == standing::fenced)
+  if (!current.is_found || current.operator_stop || !claims.may_reopen()) return false;
+  if (said.instance != current.id || who.seat != nullptr || who.standing == standing::fenced)
     return false;
-  if (said.round > round) return true;
+  if (said.round > rounds.newest()) return true;
   // A node that was fenced here was told of the floor; where only the record says that there was a
   // round, whoever was told of one has seen it.
-  return said.round_told > (remembered ? round : std::max(round, round_floor));
+  return said.round_told > (earlier.is_there() ? rounds.newest() : rounds.highest());
 }
 
 // Whatever was begun here: nobody has been placed yet.
@@ -135,8 +126,8 @@ void run::state::give_way() {
   leave_round();
   causes.clear();
   choice = {};
-  is_found = has_placed = false;
-  settings.reset();
+  current.is_found = current.has_placed = false;
+  current.settings.reset();
   groups.unfix();
   // It may have been here for its seat alone.
   node* const leader = leading ? nodes.find(*leading) : nullptr;
@@ -145,11 +136,10 @@ void run::state::give_way() {
 
 void run::state::claim_anew(node& who) {
   give_way();
-  if (options.keeps_records && !remembered) {
-    remembered = record_now();
-    remembered_at = now;
+  if (options.keeps_records && !earlier.is_there()) {
+    if (std::optional<run_record> known = record_now()) earlier.begin(*std::move(known), now);
   }
-  const instance_id found = std::exchange(instance, 0);
+  const instance_id found = std::exchange(current.id, 0);
   for (const auto& [order, other] : nodes) {
     if (other->standing != standing::here || other->state.instance != found) continue;
     other->standing = standing::claimant;
@@ -162,21 +152,21 @@ void run::state::claim_anew(node& who) {
 // True when an instance was adopted. `has_claims` stays where claimants are within their grace to
 // come back.
 bool run::state::decide_on_claims(bool window_is_over) {
-  std::map<instance_id, std::vector<node*>> claims;
+  std::map<instance_id, std::vector<node*>> by_instance;
   std::vector<instance_id> in_order;
   has_claims = false;
   for (const auto& [order, who] : nodes) {
     if (who->standing != standing::claimant) continue;
     has_claims = true;
     if (who->connection == 0) continue;
-    std::vector<node*>& claimants = claims[who->state.instance];
+    std::vector<node*>& claimants = by_instance[who->state.instance];
     if (claimants.empty()) in_order.push_back(who->state.instance);
     claimants.push_back(who.get());
   }
   const std::vector<node*>* best = nullptr;
   instance_id which = 0;
   for (const instance_id one : in_order) {
-    const std::vector<node*>& claimants = claims[one];
+    const std::vector<node*>& claimants = by_instance[one];
     if (!window_is_over && !is_complete(claimants, newest_named(claimants))) continue;
     if (best != nullptr && !is_larger(claimants, *best)) continue;
     best = &claimants;

@@ -20,17 +20,18 @@ void run::state::learn_of_success(closed_instance& record, const status& said) {
   record.text = "every worker had succeeded when this run was closed (" + record.text + ")";
   note(note_level::info, "run " + options.run_id + " has exit code 0 after all: " + record.text);
   if (phase != run_phase::closed || &record != &closed.newest()) return;
-  last_cause.reset();
-  last_end = record.text;
+  current.last_cause.reset();
+  current.last_end = record.text;
 }
 
 // The same of a round that was given up, while no other has been chosen: nobody runs it again.
 bool run::state::completes_success(const node& who) {
   const status& said = who.state;
   const bool chooses = phase == run_phase::gathering || phase == run_phase::settling;
-  const bool is_of_it = said.instance == instance && said.round == round &&
-                        left_behind.round == round && said.place && has_succeeded(said);
-  return chooses && is_of_it && left_behind.complete_success(said);
+  const bool is_of_it = said.instance == current.id && said.round == rounds.newest() &&
+                        current.left_behind.round == rounds.newest() && said.place &&
+                        has_succeeded(said);
+  return chooses && is_of_it && current.left_behind.complete_success(said);
 }
 
 void run::state::tell_closed(node& who, closed_instance& record) {
@@ -56,7 +57,7 @@ void run::state::tell_closed(node& who, closed_instance& record) {
 
 // Everybody of the instance is told; those who are away will be when they come back.
 void run::state::close(int exit_code, std::optional<cause> why, std::string text) {
-  DDPRUN_ASSERT(instance != 0);
+  DDPRUN_ASSERT(current.is_decided());
   note(exit_code == 0 ? note_level::info : note_level::error,
        "run " + options.run_id + " is closed with exit code " + std::to_string(exit_code) + ": " +
            text);
@@ -67,17 +68,17 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
     if (member.connection == 0) record.absent.insert(member.greeting.session);
   }
   leave_round();
-  last_cause = why;
-  last_end = text;
-  record.instance = instance;
+  current.last_cause = why;
+  current.last_end = text;
+  record.instance = current.id;
   record.exit_code = exit_code;
   record.why = std::move(why);
   record.text = std::move(text);
-  record.round = std::max(round, round_floor);
-  record.restarts_used = restarts_used;
+  record.round = rounds.highest();
+  record.restarts_used = current.budget.restarts_used();
   record.closed_at = now;
-  record.left = std::move(left_behind);
-  left_behind = {};
+  record.left = std::move(current.left_behind);
+  current.left_behind = {};
   ddprun::desired value = base_desired(desired_phase::close);
   value.round = record.round;
   value.exit_code = exit_code;
@@ -107,32 +108,16 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   for (node* const who : away)
     forget(*who);
   groups.clear();
-  remembered.reset();
+  earlier.drop();
   closed.add(std::move(record));
 }
 
 void run::state::open_instance(instance_id fresh) {
-  instance = fresh;
+  current = instance_here{.id = fresh, .opened_at = now};
+  claims = {};
+  earlier.drop();
+  rounds.begin_instance(options.first_round - 1);
   enter(run_phase::gathering);
-  round = options.first_round - 1;  // none yet; the first is above the floor, too
-  recovering_until = {};
-  newest_claims.clear();
-  windows_reopened = 0;
-  is_found = has_placed = false;
-  left_behind = {};
-  settings.reset();
-  restarts_used = 0;
-  rounds_reserved = 0;
-  opened_at = now;
-  nodes_placed = 0;
-  placed_gone_after = {};
-  remembered.reset();
-  node_losses.clear();
-  operator_stop.reset();
-  last_cause.reset();
-  last_end.clear();
-  common = {};
-  reserve_rounds(rounds_block / 2);
 }
 
 // The node is asked to leave. What it did in a round that is over or went well stays done.
@@ -147,7 +132,7 @@ void run::state::drain(node& who) {
   const bool works = who.seat != nullptr && who.seat->phase() != member_phase::succeeded;
   if (works) {
     cause why;
-    why.round = round;
+    why.round = rounds.newest();
     why.slot = who.seat->slot();
     why.node = who.label();
     why.kind = cause_class::drain;
@@ -162,12 +147,12 @@ void run::state::drain(node& who) {
   if (who.leads()) return;
   const bool goes_on_without =
       who.seat != nullptr || phase != run_phase::gathering || groups.here() != 0;
-  if (instance == 0 || is_recovering()) {
+  if (!current.is_decided() || is_recovering()) {
     release(who, groups.here() != 0 ? 0 : code_of_drain(who.state));
   } else if (goes_on_without) {
     release(who, 0);
   } else {
-    close(code_of_drain(who.state), last_cause, "every node was asked to leave");
+    close(code_of_drain(who.state), current.last_cause, "every node was asked to leave");
   }
 }
 
@@ -178,7 +163,7 @@ void run::state::release(node& who, int exit_code) {
   recount(who);
   groups.leave(who);
   ddprun::desired value = base_desired(desired_phase::close);
-  value.round = std::max(round, who.state.round);
+  value.round = std::max(rounds.newest(), who.state.round);
   value.exit_code = exit_code;
   value.text = "this node was asked to leave; the run goes on without it";
   want(who, finished(std::move(value)));
@@ -186,17 +171,20 @@ void run::state::release(node& who, int exit_code) {
 
 void run::state::stop_by_operator(cause why) {
   // Until it is known what is on here, there is nothing to stop.
-  if (operator_stop || phase == run_phase::closed || instance == 0 || is_recovering()) return;
-  operator_stop = std::move(why);
+  if (current.operator_stop || phase == run_phase::closed || !current.is_decided() ||
+      is_recovering())
+    return;
+  current.operator_stop = std::move(why);
   switch (phase) {
     case run_phase::gathering:
     case run_phase::settling:
-      close(exit_code_of(*operator_stop), operator_stop, describe(*operator_stop));
+      close(exit_code_of(*current.operator_stop), current.operator_stop,
+            describe(*current.operator_stop));
       return;
     case run_phase::preparing:
     case run_phase::running:
-      causes.add(*operator_stop, now);
-      end_round(&*operator_stop, timing().drain_grace, describe(*operator_stop));
+      causes.add(*current.operator_stop, now);
+      end_round(&*current.operator_stop, timing().drain_grace, describe(*current.operator_stop));
       return;
     case run_phase::stopping:
     case run_phase::closed:

@@ -42,7 +42,7 @@ void run::state::lose(node& who, bool proof, const std::string& how) {
   if (had_succeeded && phase != run_phase::stopping) return;
 
   cause why;
-  why.round = round;
+  why.round = rounds.newest();
   why.slot = place.slot();
   why.node = who.label();
   why.kind = cause_class::node_lost;
@@ -102,9 +102,9 @@ void run::state::fence(node& who) {
   }
   who.standing = standing::fenced;
   recount(who);
-  if (who.state.instance == instance) round_floor = std::max(round_floor, who.state.round);
+  if (who.state.instance == current.id) rounds.raise_floor(who.state.round);
   ddprun::desired value = base_desired(desired_phase::fence);
-  value.round = std::max(round, round_floor);
+  value.round = rounds.highest();
   value.text = "this node's round is over; the run went on without it";
   want(who, finished(std::move(value)));
 }
@@ -112,7 +112,7 @@ void run::state::fence(node& who) {
 bool run::state::is_stop_over() const {
   if (!seats.are_all_ended_or_unreachable()) return false;
   // No round follows an operator's stop, so there is nothing to fence for.
-  if (seats.unreachable() == 0 || operator_stop) return true;
+  if (seats.unreachable() == 0 || current.operator_stop) return true;
   const std::optional<time_point> until = fence_until();
   return until && now >= *until;
 }

@@ -9,23 +9,24 @@
 namespace ddprun::core {
 
 void run::state::check_gathering() {
-  if (nodes.connected() == 0 && instance == 0) return;
+  if (nodes.connected() == 0 && !current.is_decided()) return;
   if (is_recovering()) return;
   if (has_claims && !decide_on_claims(true) && has_claims) return;
   if (phase != run_phase::gathering) return;
-  if (instance == 0) begin_instance(nodes.some_connected().fresh_instance);
+  if (!current.is_decided()) begin_instance(nodes.some_connected().fresh_instance);
   lose_ending();
-  if (instance == 0) return;  // the last node was one of those
-  settings_group* const best = groups.ready(now, phase_since);
+  if (!current.is_decided()) return;  // the last node was one of those
+  settings_group* const best = groups.ready(now, phase.since());
   if (best != nullptr && !older_may_live() && start_round(*best)) return;
   if (now >= gather_until()) {
-    close(1, last_cause, "gave up after " + to_text(now - phase_since) + ": " + reason());
+    close(1, current.last_cause, "gave up after " + to_text(now - phase.since()) + ": " + reason());
   }
 }
 
 // Waiting for workers of an older instance is nobody's fault here.
 time_point run::state::gather_until() const {
-  const time_point since = settings ? phase_since : std::max(phase_since, older_until());
+  const time_point since =
+      current.settings ? phase.since() : std::max(phase.since(), older_until());
   return since + timing().join_timeout;
 }
 
@@ -55,7 +56,7 @@ void run::state::choose() {
   // A node that was silent since before the stop may be dying with the others: its next heartbeat
   // shows. Nobody waits for that where the round is full without it.
   const time_point hold = stop.ordered_at() + 2 * timing().heartbeat_interval;
-  if (silent != 0 && spoken < settings->nodes_max && now < hold) {
+  if (silent != 0 && spoken < current.settings->nodes_max && now < hold) {
     if (phase != run_phase::settling) enter(run_phase::settling);
     choice.wait_for_words(silent, hold);
     return;
@@ -70,12 +71,13 @@ void run::state::choose() {
   }
   const bool nobody_is_left = groups.here() == 0 && !drained.empty();
   if (nobody_is_left) {
-    close(code_of_drain(drained.front()->state), last_cause, "every node was asked to leave");
+    close(code_of_drain(drained.front()->state), current.last_cause,
+          "every node was asked to leave");
     return;
   }
   for (node* const who : drained)
     release(*who, 0);
-  if (spoken >= settings->nodes_min) {
+  if (spoken >= current.settings->nodes_min) {
     start_round(groups.first());
   } else {
     begin_gathering();
@@ -99,7 +101,7 @@ std::vector<rank_candidate> rank_candidates(const std::vector<node*>& from) {
 
 // From the first round on there is one group; the others are told the difference.
 void run::state::fix_settings(settings_group& group) {
-  settings = group.settings();
+  current.settings = group.settings();
   groups.fix(group);
   std::vector<node*> others;
   for (const auto& [order, who] : nodes) {
@@ -119,9 +121,8 @@ bool run::state::start_round(settings_group& group) {
   }
   if (from.size() < group.settings().nodes_min) return false;
   fix_settings(group);
-  const rank_assignment chosen = assign_ranks(rank_candidates(from), settings->nodes_max);
-  round = std::max(round, round_floor) + 1;
-  reserve_rounds(0);
+  const rank_assignment chosen = assign_ranks(rank_candidates(from), current.settings->nodes_max);
+  rounds.take_next();
   for (const auto& [order, who] : nodes)
     who->last_slot.reset();
   seats.open(static_cast<std::uint32_t>(chosen.places.size()));
@@ -136,30 +137,31 @@ bool run::state::start_round(settings_group& group) {
   }
   note_placed();
   causes.clear();
-  is_found = false;
-  common = {};
-  common.group_world_size = static_cast<std::uint32_t>(seats.size());
-  common.world_size = chosen.world_size;
-  common.master_address = choose_master_address(addresses);
+  current.is_found = false;
+  current.common = {};
+  current.common.group_world_size = static_cast<std::uint32_t>(seats.size());
+  current.common.world_size = chosen.world_size;
+  current.common.master_address = choose_master_address(addresses);
   enter(run_phase::preparing);
   seats.start_until(now + timing().start_timeout);
 
   node& leader = seats.leader();
   ddprun::desired value = base_desired(desired_phase::prepare);
-  value.world_size = common.world_size;
-  value.group_world_size = common.group_world_size;
-  value.master_address = common.master_address;
+  value.world_size = current.common.world_size;
+  value.group_world_size = current.common.group_world_size;
+  value.master_address = current.common.master_address;
   seats.command(*leader.seat, command::prepare);
   want(leader, finished(std::move(value)));
-  note(note_level::info, "round " + std::to_string(round) + ": " + std::to_string(seats.size()) +
-                             " nodes, " + std::to_string(common.world_size) + " workers, led by " +
+  note(note_level::info, "round " + std::to_string(rounds.newest()) + ": " +
+                             std::to_string(seats.size()) + " nodes, " +
+                             std::to_string(current.common.world_size) + " workers, led by " +
                              leader.label());
   refuse_excess();
   return true;
 }
 
 assignment run::state::place_of(const seat& of) const {
-  assignment place = common;
+  assignment place = current.common;
   place.slot = of.slot();
   place.rank_first = of.rank_first();
   place.in_role = of.in_role();
@@ -168,7 +170,8 @@ assignment run::state::place_of(const seat& of) const {
 
 // A restarted daemon lets everybody wait, as it cannot know yet how many there will be.
 void run::state::refuse_excess() {
-  const std::uint64_t room = std::uint64_t{settings->nodes_max} + settings->spares_max;
+  const std::uint64_t room =
+      std::uint64_t{current.settings->nodes_max} + current.settings->spares_max;
   std::vector<node*> excess;
   for (auto entry = nodes.rbegin(); entry != nodes.rend(); ++entry) {
     node& who = *entry->second;
@@ -176,8 +179,9 @@ void run::state::refuse_excess() {
     if (who.counted && who.seat == nullptr && !who.hosts_us) excess.push_back(&who);
   }
   for (node* const who : excess)
-    refuse(*who, "run " + options.run_id + " is full: " + std::to_string(settings->nodes_max) +
-                     " nodes and " + std::to_string(settings->spares_max) + " spares are here");
+    refuse(*who, "run " + options.run_id +
+                     " is full: " + std::to_string(current.settings->nodes_max) + " nodes and " +
+                     std::to_string(current.settings->spares_max) + " spares are here");
 }
 
 }  // namespace ddprun::core

@@ -42,28 +42,24 @@ bool knows_of_round(const status& said) {
 // Of another instance than that of the newcomers here, of whom nobody has been placed. One who
 // comes and goes with ever new instances holds them up for so many windows only.
 bool run::state::is_of_running_instance(const node& who) const {
-  if (!is_recovering() && windows_reopened >= windows_reopened_max) return false;
+  if (!is_recovering() && !claims.may_reopen()) return false;
   const bool waits = phase == run_phase::gathering || phase == run_phase::preparing;
-  return waits && !has_placed && who.standing != standing::fenced &&
-         who.state.instance != instance && knows_of_round(who.state);
+  return waits && !current.has_placed && who.standing != standing::fenced &&
+         who.state.instance != current.id && knows_of_round(who.state);
 }
 
 void run::state::watch_ending(node& who) {
   const bool was_told = who.standing == standing::fenced || who.standing == standing::closing;
-  const std::size_t before = ending.size();
-  if (was_told && has_living_workers(who.state)) {
-    ending.try_emplace(who.order, now);
-  } else {
-    ending.erase(who.order);
-  }
-  if (ending.size() != before) notice.change();
+  const bool is_ending = was_told && has_living_workers(who.state);
+  const bool is_news = is_ending ? older.add_ending(who.order, now) : older.drop_ending(who.order);
+  if (is_news) notice.change();
 }
 
 // One that answers, but does not end its workers, is broken: unanswered it isolates itself.
 void run::state::lose_ending() {
-  if (settings) return;
+  if (current.settings) return;
   std::vector<node*> broken;
-  for (const auto& [order, since] : ending) {
+  for (const auto& [order, since] : older.ending()) {
     node& who = nodes.at(order);
     if (now - since >= stop_patience_of(timing_of(who), duration::zero())) broken.push_back(&who);
   }
@@ -75,7 +71,7 @@ void run::state::lose_ending() {
 
 // A node of an older instance went before it said that its workers are gone.
 void run::state::remember_lost(const node& who, bool proof) {
-  if (settings && phase != run_phase::closed) return;
+  if (current.settings && phase != run_phase::closed) return;
   const bool is_claimant = who.standing == standing::claimant;
   const bool was_told = who.standing == standing::fenced || who.standing == standing::closing;
   const bool matters =
@@ -93,41 +89,41 @@ void run::state::remember_lost(const node& who, bool proof) {
     if (was_alone || who.standing == standing::closing) return;
     until = now + with_margin(2 * timing.isolation_limit);
   }
-  lost_until = std::max(lost_until, until);
+  older.raise_lost_until(until);
 }
 
 // Of a round that is left while some of it cannot be reached: an operator does not wait for them.
 void run::state::remember_leftovers() {
   if (seats.empty()) return;
-  left_behind = {};
-  left_behind.round = round;
+  current.left_behind = {};
+  current.left_behind.round = rounds.newest();
   for (const seat& one : seats) {
-    if (one.has_succeeded()) left_behind.succeeded.insert(one.slot());
+    if (one.has_succeeded()) current.left_behind.succeeded.insert(one.slot());
   }
   const std::optional<time_point> until = fence_until();
   if (!until || now >= *until) return;
-  left_behind.until = *until;
-  left_behind.is_held = !stop.has_let_go();
-  left_behind.let_go_limit = with_margin(2 * timing().isolation_limit);
-  left_behind.unknown = seats.unknown();
+  current.left_behind.until = *until;
+  current.left_behind.is_held = !stop.has_let_go();
+  current.left_behind.let_go_limit = with_margin(2 * timing().isolation_limit);
+  current.left_behind.unknown = seats.unknown();
   for (const seat& one : seats) {
     if (one.holder() == nullptr || !one.is_unreachable()) continue;
-    left_behind.sessions.insert(one.holder()->greeting.session);
+    current.left_behind.sessions.insert(one.holder()->greeting.session);
   }
 }
 
 time_point run::state::older_until() const {
-  return std::max({lost_until, remembered_until(), closed.living_until()});
+  return std::max({older.lost_until(), remembered_until(), closed.living_until()});
 }
 
 bool run::state::older_may_live() const {
-  return !settings && (!ending.empty() || now < older_until());
+  return !current.settings && (!older.ending().empty() || now < older_until());
 }
 
 std::optional<time_point> run::state::older_deadline() const {
   if (!older_may_live()) return std::nullopt;
   std::optional<time_point> next;
-  for (const auto& [order, since] : ending) {
+  for (const auto& [order, since] : older.ending()) {
     const time_point due = since + stop_patience_of(timing_of(nodes.at(order)), duration::zero());
     if (!next || due < *next) next = due;
   }
@@ -138,11 +134,11 @@ std::optional<time_point> run::state::older_deadline() const {
 std::string run::state::older_reason() const {
   if (!older_may_live()) return {};
   std::string who;
-  if (!ending.empty()) who = " of " + nodes.at(ending.begin()->first).label();
+  if (!older.ending().empty()) who = " of " + nodes.at(older.ending().begin()->first).label();
   std::string text =
       "; waiting until the workers" + who + " of an earlier life of this run must be gone";
-  if (now < remembered_until() && remembered->nodes < nodes_per_run_max) {
-    text += ", or for " + std::to_string(remembered->nodes) + " nodes, as many as it had";
+  if (now < remembered_until() && earlier.record()->nodes < nodes_per_run_max) {
+    text += ", or for " + std::to_string(earlier.record()->nodes) + " nodes, as many as it had";
   }
   return text;
 }

@@ -1,6 +1,6 @@
 // A restarted daemon learns from its agents what was going on (DESIGN.md).
 //
-// Until `recovering_until` everybody is answered, which vouches for those who run, and nobody is
+// Until the window is over everybody is answered, which vouches for those who run, and nobody is
 // told anything new, for agents may still be on their way. A round whose members are all here and
 // say that they run it is kept, at once and as it is. Otherwise, when the time is over, the
 // instance with the most agents is taken, its newest round is ended free of charge, and members
@@ -19,25 +19,23 @@ constexpr std::uint32_t claimed_nodes_max = 1'000'000;
 
 void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   // Else the journal is older than what the agents say: they know.
-  const bool is_remembered = remembered && remembered->instance == which;
-  if (!is_remembered) rounds_reserved = 0;
-  if (remembered && !is_remembered) restarts_used = 0;
+  const bool is_remembered = earlier.is_of(which);
+  if (!is_remembered) rounds.set_reserved(0);
+  if (earlier.is_there() && !is_remembered) current.budget.set_restarts_used(0);
   // What was reserved counts where the newest round is not known: below.
-  if (remembered) round_floor = 0;
+  if (earlier.is_there()) rounds.drop_floor();
   const round_number newest = newest_named(claimants);
   // Those who have only waited know no more than the record does.
   const bool is_record_newer = is_remembered && newest == 0;
-  const std::uint32_t nodes_before = is_remembered ? nodes_placed : 0;
-  const duration gone_after_before = is_remembered ? placed_gone_after : duration::zero();
-  if (!is_record_newer) remembered.reset();
-  instance = which;
+  const placed_nodes before = is_remembered ? current.placed : placed_nodes{};
+  if (!is_record_newer) earlier.drop();
+  current.id = which;
   has_claims = false;
-  is_found = true;
-  newest_claims.clear();
-  recovering_until = {};
-  lost_until = {};  // that round's own fence counts them, too
+  current.is_found = true;
+  claims.settle();
+  older.drop_lost();  // that round's own fence counts them, too
   enter(run_phase::gathering);
-  round = std::max(round, newest);
+  rounds.raise_newest(newest);
   note(note_level::info, "found " + std::to_string(claimants.size()) +
                              " nodes of an earlier daemon, newest round " + std::to_string(newest));
   for (node* const who : claimants) {
@@ -58,15 +56,15 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   // The earlier daemon may have chosen one more round and died before any of these heard of it. No
   // number is used twice; a round that is kept is known to be the newest.
   if (phase != run_phase::running) {
-    round_floor = std::max({round_floor, newest + 1, rounds_reserved});
+    rounds.raise_floor(std::max(newest + 1, rounds.reserved()));
   }
   if (!is_record_newer) note_placed();
   if (phase != run_phase::running) {
     // Not all of them have been seen.
-    nodes_placed = std::max(nodes_placed, nodes_before);
-    placed_gone_after = std::max(placed_gone_after, gone_after_before);
+    current.placed.count = std::max(current.placed.count, before.count);
+    current.placed.gone_after = std::max(current.placed.gone_after, before.gone_after);
   }
-  reserve_rounds(rounds_block / 2);
+  rounds.reserve_ahead();
   // By session: placing one may end the stay of another.
   std::vector<session_id> others;
   for (const auto& [order, who] : nodes) {
@@ -98,9 +96,9 @@ void run::state::adopt_round(const std::vector<node*>& claimants) {
     if (who->group == &group) still_here.push_back(who);
   }
   fix_settings(group);  // The others are refused, and so forgotten.
-  has_placed = true;
+  current.has_placed = true;
   causes.clear();
-  if (is_complete(still_here, round)) {
+  if (is_complete(still_here, rounds.newest())) {
     keep_round(still_here);
   } else if (std::all_of(still_here.begin(), still_here.end(),
                          [](const node* who) { return has_succeeded(who->state); })) {
@@ -125,16 +123,17 @@ void run::state::keep_round(const std::vector<node*>& claimants) {
     if (!seats.is_free(place.slot)) continue;
     seats.command(seats.take(place.slot, *who, place.rank_first, place.in_role), command::run);
   }
-  common = *seats.leader().state.place;
+  current.common = *seats.leader().state.place;
   // They were told when the round began. The record may have one more, of a failure that is
   // reported again.
-  restarts_used = 0;
+  current.budget.set_restarts_used(0);
   for (const node* const who : claimants)
     raise_restarts_used(*who);
-  is_found = false;
+  current.is_found = false;
   enter(run_phase::running);
   seats.start_until(now + timing().start_timeout);
-  note(note_level::info, "round " + std::to_string(round) + " is kept: all its nodes run it");
+  note(note_level::info,
+       "round " + std::to_string(rounds.newest()) + " is kept: all its nodes run it");
   for (const seat& one : seats) {
     ddprun::desired value = base_desired(desired_phase::run);
     value.place = place_of(one);
@@ -189,7 +188,7 @@ void run::state::end_found_success(const std::vector<node*>& claimants) {
   if (missing != 0) {
     text += " on the nodes that came back; the rendezvous daemon was restarted, and " +
             std::to_string(missing) + " of " + std::to_string(seats.size()) + " nodes of round " +
-            std::to_string(round) + " have not come back";
+            std::to_string(rounds.newest()) + " have not come back";
   }
   close(0, std::nullopt, std::move(text));
 }
@@ -201,7 +200,7 @@ void run::state::end_found_round(const std::vector<node*>& claimants) {
   std::string text = "the rendezvous daemon was restarted";
   if (missing != 0) {
     text += " and " + std::to_string(missing) + " of " + std::to_string(seats.size()) +
-            " nodes of round " + std::to_string(round) + " have not come back";
+            " nodes of round " + std::to_string(rounds.newest()) + " have not come back";
   }
   end_round(nullptr, timing().stop_grace, std::move(text), true);
 }
@@ -210,20 +209,20 @@ void run::state::end_found_round(const std::vector<node*>& claimants) {
 // it still, held together by their tethers. One seat of which nobody is known is there for them.
 void run::state::end_unseen_round(const std::vector<node*>& claimants) {
   fix_settings(group_of_most(claimants));
-  has_placed = true;
+  current.has_placed = true;
   causes.clear();
   seats.open(1);
   enter(run_phase::running);
   end_round(nullptr, timing().stop_grace,
-            "the rendezvous daemon was restarted and no node of round " + std::to_string(round) +
-                " has come back",
+            "the rendezvous daemon was restarted and no node of round " +
+                std::to_string(rounds.newest()) + " has come back",
             true);
 }
 
 // A member of a found round that comes back while the round is being stopped.
 bool run::state::fill_gap(node& who) {
   const status& said = who.state;
-  if (phase != run_phase::stopping || said.round != round || !said.place) return false;
+  if (phase != run_phase::stopping || said.round != rounds.newest() || !said.place) return false;
   // It may have been away when the settings of the others were taken.
   if (!difference(who.greeting).empty()) return false;
   const std::uint32_t size = said.place->group_world_size;
@@ -232,7 +231,7 @@ bool run::state::fill_gap(node& who) {
   if (seats.unknown() == 0) return false;
   if (seats.size() < size) {
     seats.grow(size);
-    nodes_placed = std::max(nodes_placed, size);
+    current.placed.count = std::max(current.placed.count, size);
   }
   if (!seats.is_free(slot)) return false;
   seats.command(seats.take(slot, who), command::run);

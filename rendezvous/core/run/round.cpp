@@ -10,7 +10,7 @@ void run::state::on_member_status(node& who, const status& before) {
   recount(who);
   if (said.signal == SIGINT) {
     cause why;
-    why.round = round;
+    why.round = rounds.newest();
     why.slot = who.seat->slot();
     why.node = who.label();
     why.kind = cause_class::operator_stop;
@@ -24,7 +24,7 @@ void run::state::on_member_status(node& who, const status& before) {
   }
   seat& place = *who.seat;
   const bool was_called = place.command() != command::none;
-  if (before.instance == instance && said.instance == 0) {
+  if (before.instance == current.id && said.instance == 0) {
     // It has killed its workers and joined anew although nobody told it to.
     if (phase == run_phase::stopping) {
       acknowledge(place);
@@ -37,7 +37,7 @@ void run::state::on_member_status(node& who, const status& before) {
   }
   if (phase == run_phase::stopping) {
     on_stop_status(who);
-  } else if (said.instance == instance && said.round == round && was_called) {
+  } else if (said.instance == current.id && said.round == rounds.newest() && was_called) {
     collect_causes(who);
     on_progress(who);
   }
@@ -82,15 +82,15 @@ void run::state::assign_if_prepared() {
 
 bool run::state::is_prepared() const {
   const status& said = seats.leader().state;
-  const bool is_of_round = said.instance == instance && said.round == round;
+  const bool is_of_round = said.instance == current.id && said.round == rounds.newest();
   return is_of_round && said.phase == member_phase::preparing && said.service_port != 0;
 }
 
 void run::state::on_all_started() {
-  reserve_rounds(rounds_block / 2);
+  rounds.reserve_ahead();
   notice.change();
-  note(note_level::info, "round " + std::to_string(round) + ": all " +
-                             std::to_string(common.world_size) + " workers are started");
+  note(note_level::info, "round " + std::to_string(rounds.newest()) + ": all " +
+                             std::to_string(current.common.world_size) + " workers are started");
 }
 
 void run::state::note_success(const node& member) {
@@ -99,13 +99,13 @@ void run::state::note_success(const node& member) {
 
 void run::state::assign_all() {
   const node& leader = seats.leader();
-  common.tether_port = leader.state.service_port;
-  common.master_port =
+  current.common.tether_port = leader.state.service_port;
+  current.common.master_port =
       leader.state.master_port != 0 ? leader.state.master_port : leader.state.service_port;
-  common.leader_node = leader.label();
-  common.nccl_ids = leader.state.nccl_ids;
-  has_placed = true;
-  remembered.reset();
+  current.common.leader_node = leader.label();
+  current.common.nccl_ids = leader.state.nccl_ids;
+  current.has_placed = true;
+  earlier.drop();
   enter(run_phase::running);
   seats.start_until(now + timing().start_timeout);
   for (seat& one : seats) {
@@ -120,7 +120,7 @@ void run::state::assign_all() {
 void run::state::on_unasked_end(node& who) {
   if (!causes.get()) {
     cause why;
-    why.round = round;
+    why.round = rounds.newest();
     why.slot = who.seat->slot();
     why.node = who.label();
     if (who.seat->phase() == member_phase::failed) {
@@ -139,8 +139,8 @@ void run::state::on_unasked_end(node& who) {
 }
 
 void run::state::join_restarts(const node& who) {
-  if (phase != run_phase::running || settings->on_join != join_policy::restart) return;
-  if (who.seat != nullptr || seats.size() >= settings->nodes_max) return;
+  if (phase != run_phase::running || current.settings->on_join != join_policy::restart) return;
+  if (who.seat != nullptr || seats.size() >= current.settings->nodes_max) return;
   // One that is starting is let start: it is asked again with the next heartbeat of who waits. Else
   // nodes that come back one by one, late from each stop, keep all of them from ever running.
   if (seats.running() < seats.size()) return;
@@ -170,7 +170,7 @@ void run::state::on_start_timeout() {
   seats.end_start();
   if (late == nullptr) return;
   cause why;
-  why.round = round;
+  why.round = rounds.newest();
   why.slot = late->slot();
   why.node = late->holder()->label();
   why.kind = cause_class::start;

@@ -8,8 +8,8 @@ namespace ddprun::core {
 
 run::run(run_options options) : state_(std::make_unique<state>()) {
   state_->options = std::move(options);
-  state_->round = state_->options.first_round - 1;
-  state_->recovering_until = state_->options.recovery_until;
+  state_->rounds = round_numbers(state_->options.first_round - 1);
+  state_->claims.wait_until(state_->options.recovery_until);
   const auto remembered = std::exchange(state_->options.remembered, std::nullopt);
   if (remembered) state_->remember(*remembered);
 }
@@ -21,7 +21,7 @@ run& run::operator=(run&&) noexcept = default;
 void run::step(const run_event& event, time_point now, run_effects& effects) {
   state_->now = now;
   state_->effects = &effects;
-  if (++state_->steps == 1 && now >= state_->recovering_until) state_->recovering_until = {};
+  if (++state_->steps == 1) state_->claims.end_wait_if_over(now);
   std::visit([this](const auto& one) { state_->apply(one); }, event);
   state_->forget_excess();
   state_->progress();
@@ -44,12 +44,12 @@ std::optional<time_point> run::next_deadline() const {
     case run_phase::gathering: {
       also(self.lost_instance_at());
       if (self.nodes.connected() != 0 && self.is_recovering()) {
-        also(self.recovering_until);
+        also(self.claims.until());
         break;
       }
       also(self.groups.deadline(self.now));
       also(self.older_deadline());
-      if (self.instance != 0) also(self.gather_until());
+      if (self.current.is_decided()) also(self.gather_until());
       break;
     }
     case run_phase::settling:
@@ -70,8 +70,8 @@ std::optional<time_point> run::next_deadline() const {
 }
 
 bool run::state::is_deserted(time_point at) const {
-  if (!nodes.empty() || at < lost_until) return false;
-  return phase == run_phase::closed || (instance == 0 && !remembered);
+  if (!nodes.empty() || at < older.lost_until()) return false;
+  return phase == run_phase::closed || (!current.is_decided() && !earlier.is_there());
 }
 
 std::optional<time_point> run::over_since(time_point now) const {
@@ -208,7 +208,7 @@ void run::state::apply(const guardian_reported& event) {
 
 void run::state::apply(const operator_stop_requested& event) {
   cause why;
-  why.round = round;
+  why.round = rounds.newest();
   why.kind = cause_class::operator_stop;
   why.text = event.text;
   stop_by_operator(std::move(why));
@@ -224,7 +224,7 @@ void run::state::apply(const record_persisted& event) {
 }
 
 void run::state::apply(const time_passed&) {
-  if (now >= recovering_until) recovering_until = {};
+  claims.end_wait_if_over(now);
   check_liveness();
   if (const auto due = seats.start_deadline(); due && now >= *due) on_start_timeout();
   if (const auto overdue = stop_overdue_at(); overdue && now >= *overdue) on_stop_overdue();
@@ -239,9 +239,9 @@ void run::state::apply(const loop_was_late& event) {
   seats.move_by(by);
   stop.move_by(by);
   choice.move_by(by);
-  if (is_recovering()) recovering_until += by;
-  phase_since += by;
-  remembered_at += by;
+  claims.move_by(by);
+  earlier.move_by(by);
+  phase.move_by(by);
 }
 
 // Moves the run on as far as what is known now allows.
@@ -257,7 +257,8 @@ void run::state::progress() {
       return;
     case run_phase::running:
       if (seats.succeeded() == seats.size()) {
-        note(note_level::info, "every worker of round " + std::to_string(round) + " ended well");
+        note(note_level::info,
+             "every worker of round " + std::to_string(rounds.newest()) + " ended well");
         close(0, std::nullopt, "every worker succeeded");
       }
       return;
@@ -270,19 +271,18 @@ void run::state::progress() {
 }
 
 void run::state::enter(run_phase next) {
-  phase = next;
-  phase_since = now;
+  phase.enter(next, now);
   notice.change();
 }
 
 const timers& run::state::timing() const {
   static const timers defaults;
-  if (settings) return settings->timing;
+  if (current.settings) return current.settings->timing;
   return groups.empty() ? defaults : groups.first().settings().timing;
 }
 
 const timers& run::state::timing_of(const node& member) const {
-  return settings ? settings->timing : member.greeting.settings.timing;
+  return current.settings ? current.settings->timing : member.greeting.settings.timing;
 }
 
 void run::state::note(note_level level, std::string text) {
@@ -303,11 +303,11 @@ void run::state::want(node& of, message_pointer message) {
 ddprun::desired run::state::base_desired(desired_phase what) {
   ddprun::desired value;
   value.epoch = options.epoch;
-  value.instance = instance;
-  value.round = round;
+  value.instance = current.id;
+  value.round = rounds.newest();
   value.seq = ++seq;
   value.phase = what;
-  value.restarts_used = restarts_used;
+  value.restarts_used = current.budget.restarts_used();
   return value;
 }
 

@@ -16,18 +16,23 @@
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/run/choice_wait.hpp"
+#include "rendezvous/core/run/claims_heard.hpp"
 #include "rendezvous/core/run/closed_instances.hpp"
+#include "rendezvous/core/run/entered_phase.hpp"
 #include "rendezvous/core/run/gathering.hpp"
+#include "rendezvous/core/run/instance_here.hpp"
 #include "rendezvous/core/run/kept_record.hpp"
 #include "rendezvous/core/run/node.hpp"
+#include "rendezvous/core/run/older_workers.hpp"
+#include "rendezvous/core/run/remembered_run.hpp"
 #include "rendezvous/core/run/roster.hpp"
+#include "rendezvous/core/run/round_numbers.hpp"
 #include "rendezvous/core/run/round_seats.hpp"
 #include "rendezvous/core/run/round_stop.hpp"
 #include "rendezvous/core/run/run.hpp"
 #include "rendezvous/core/run/wait_notice.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <set>
 #include <utility>
@@ -36,9 +41,6 @@ namespace ddprun::core {
 
 // Nodes without connection that have no place in the round either: they may come back.
 inline constexpr std::size_t absent_nodes_max = 8192;
-inline constexpr std::uint32_t windows_reopened_max = 8;  // by claimants, in one instance
-inline constexpr round_number rounds_block = 16;          // so many numbers are reserved together
-inline constexpr duration node_loss_window = std::chrono::hours(1);
 
 // Workers may live, or may have been started, in the round that this status names.
 bool may_have_workers(const status& said);
@@ -69,55 +71,33 @@ struct run::state {
   run_effects* effects = nullptr;
   std::uint64_t steps = 0;  // counts steps: "has spoken since"
 
-  // The instance.
-  run_phase phase = run_phase::gathering;
-  time_point phase_since{};
-  instance_id instance = 0;
-  round_number round = 0;  // newest chosen or seen
+  // The run, and the instance of it that is on.
+  entered_phase phase;
+  instance_here current;
+  round_numbers rounds;
   std::uint64_t seq = 0;
-  std::uint32_t restarts_used = 0;
-  std::deque<time_point> node_losses;
-  std::optional<run_settings> settings;  // from the first round on
-  round_number round_floor = 0;          // the next round is above this too
-  std::optional<cause> last_cause;
-  std::string last_end;  // how the newest round ended, in words
   closed_instances closed;
 
-  // Instances before this one, and those that a daemon has only heard of.
-  time_point recovering_until{};                      // claims are waited for; none: they are not
-  bool has_claims = false;                            // there may be claimants
-  std::map<instance_id, round_number> newest_claims;  // of at most newest_claims_max instances
-  std::uint32_t windows_reopened = 0;
-  bool is_found = false;    // the newest round is an earlier daemon's, and was not kept
-  bool has_placed = false;  // somebody, in a round of this instance, or an earlier daemon has
-  leftovers left_behind;    // of the round that was left last
-  time_point lost_until{};  // workers of nodes of older instances that went may live
-  std::map<std::uint64_t, time_point> ending;  // by join order: told to end workers, and when
-
-  // What outlives this daemon, and what an earlier one has left: journal.cpp.
-  std::optional<run_record> remembered;  // until somebody is placed here, or it is over
-  time_point remembered_at{};
+  // What was there before: claimed by nodes that come, living on, kept by an earlier daemon.
+  claims_heard claims;
+  bool has_claims = false;  // there may be claimants
+  older_workers older;
+  remembered_run earlier;
   kept_record records;
-  round_number rounds_reserved = 0;
-  std::uint32_t nodes_placed = 0;  // in the newest round
-  duration placed_gone_after{};    // run_record::gone_after of it
-  time_point opened_at{};          // the instance, here
 
   // Agents.
   roster nodes;
   gathering groups;
-  std::set<std::uint64_t> stuck;  // by join order: connected, and of no use: see is_stuck
+  std::set<std::uint64_t> stuck;  // by join order: connected, and of no use: see recount
   wait_notice notice;
 
   // The round.
   round_seats seats;
-  assignment common;  // what all places share
   first_cause causes;
 
   // From its end to the next.
   round_stop stop;  // the last
   choice_wait choice;
-  std::optional<cause> operator_stop;
 
   // run.cpp: events and time.
   void apply(const agent_joined& event);
@@ -264,7 +244,6 @@ struct run::state {
   void end_lost_instance();
   std::optional<time_point> lost_instance_at() const;
   time_point remembered_until() const;
-  void reserve_rounds(round_number least);
   void note_placed();
   run_record record_of(const closed_instance& over) const;
   void remember_older(run_record& record) const;

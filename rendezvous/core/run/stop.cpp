@@ -6,10 +6,10 @@ namespace ddprun::core {
 // Stop goes to everybody who was told of the round, as one shared message.
 void run::state::end_round(const cause* trigger, duration grace, std::string text, bool is_free) {
   DDPRUN_ASSERT(phase == run_phase::preparing || phase == run_phase::running);
-  note(note_level::warning, "round " + std::to_string(round) + " ends: " + text);
+  note(note_level::warning, "round " + std::to_string(rounds.newest()) + " ends: " + text);
   enter(run_phase::stopping);
   seats.end_start();
-  last_end = text;
+  current.last_end = text;
   ddprun::desired value = base_desired(desired_phase::stop);
   value.grace = grace;
   if (trigger != nullptr) value.first_cause = *trigger;
@@ -42,7 +42,7 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
 void run::state::on_stop_status(node& who) {
   const status& said = who.state;
   seat& place = *who.seat;
-  const bool of_round = said.instance == instance && said.round == round;
+  const bool of_round = said.instance == current.id && said.round == rounds.newest();
   if (of_round) collect_causes(who);
   // Everybody who was told of the round is told to stop it.
   const bool has_obeyed = said.desired_seq >= who.wanted_seq;
@@ -109,7 +109,7 @@ void run::state::on_stop_overdue() {
 // By its own word it has let go of the other members, at least.
 bool run::state::shows_stop(const node& member, const status& said) const {
   // It has left the instance; one that has never been in it may still read its assignment.
-  if (said.instance != instance) return member.state.instance == instance;
+  if (said.instance != current.id) return member.state.instance == current.id;
   const bool has_obeyed = said.desired_seq >= member.wanted_seq;
   const bool works = said.phase != member_phase::joined && said.phase < member_phase::succeeded;
   return said.phase == member_phase::stopped || (has_obeyed && !works);
@@ -118,8 +118,8 @@ bool run::state::shows_stop(const node& member, const status& said) const {
 void run::state::end_of_stop() {
   const std::optional<cause> first = final_cause();
   const std::optional<cause> why = stop.is_free() ? std::nullopt : first;
-  if (why) last_cause = why;
-  if (first) last_end = describe(*first);
+  if (why) current.last_cause = why;
+  if (first) current.last_end = describe(*first);
   const bool all_succeeded = seats.succeeded() == seats.size();
   leave_round();
   if (all_succeeded) {
@@ -128,8 +128,8 @@ void run::state::end_of_stop() {
     return;
   }
   if (!stop.is_free() && !charge(why)) return;
-  if (operator_stop) {
-    const cause operators = *operator_stop;
+  if (current.operator_stop) {
+    const cause operators = *current.operator_stop;
     close(exit_code_of(operators), operators, describe(operators));
     return;
   }
@@ -146,25 +146,19 @@ void run::state::end_of_stop() {
 bool run::state::charge(const std::optional<cause>& why) {
   if (!why) return true;
   if (is_charged_as_restart(why->kind)) {
-    if (operator_stop) return true;
-    if (restarts_used < settings->restarts_max) {
-      ++restarts_used;
-      return true;
-    }
+    if (current.operator_stop) return true;
+    if (current.budget.charge_restart(current.settings->restarts_max)) return true;
     std::string text = describe(*why);
-    if (settings->restarts_max != 0) {
-      text += "; all " + std::to_string(settings->restarts_max) + " restarts are used";
+    if (current.settings->restarts_max != 0) {
+      text += "; all " + std::to_string(current.settings->restarts_max) + " restarts are used";
     }
     close(exit_code_of(*why), why, std::move(text));
     return false;
   }
   if (why->kind != cause_class::node_lost) return true;
-  while (!node_losses.empty() && now - node_losses.front() >= node_loss_window)
-    node_losses.pop_front();
-  node_losses.push_back(now);
-  if (node_losses.size() <= settings->node_losses_max) return true;
+  if (current.budget.charge_node_loss(now, current.settings->node_losses_max)) return true;
   close(exit_code_of(*why), why,
-        describe(*why) + "; more than " + std::to_string(settings->node_losses_max) +
+        describe(*why) + "; more than " + std::to_string(current.settings->node_losses_max) +
             " node losses within an hour (--max-node-losses)");
   return false;
 }

@@ -81,7 +81,8 @@ std::string run::state::gathering_reason() const {
 }
 
 std::string run::state::stopping_reason() const {
-  const std::string head = "stopping round " + std::to_string(round) + " (" + last_end + ")";
+  const std::string head =
+      "stopping round " + std::to_string(rounds.newest()) + " (" + current.last_end + ")";
   std::string names;
   std::size_t count = 0;
   const bool all_reached_are_down = seats.are_all_ended_or_unreachable();
@@ -111,18 +112,18 @@ std::string run::state::reason() const {
     case run_phase::settling:
       if (choice.is_for_words())
         return "waiting for a word of nodes that were silent" + here_text();
-      return "waiting for quiet after: " + last_end + here_text();
+      return "waiting for quiet after: " + current.last_end + here_text();
     case run_phase::preparing:
       if (is_prepared() && !is_recorded()) {
-        return "round " + std::to_string(round) +
+        return "round " + std::to_string(rounds.newest()) +
                " is prepared; waiting for the disk that keeps what this daemon decides";
       }
-      return "round " + std::to_string(round) + ": " + seats.leader().label() +
+      return "round " + std::to_string(rounds.newest()) + ": " + seats.leader().label() +
              " prepares it for " + counted(seats.size(), "node");
     case run_phase::running: {
-      const std::string head = "round " + std::to_string(round) + " of " +
+      const std::string head = "round " + std::to_string(rounds.newest()) + " of " +
                                counted(seats.size(), "node") + " and " +
-                               counted(common.world_size, "worker");
+                               counted(current.common.world_size, "worker");
       if (seats.running() < seats.size()) {
         return head + " starts: " + std::to_string(seats.running()) + " nodes run";
       }
@@ -143,19 +144,20 @@ std::string run::state::reason() const {
     case run_phase::stopping:
       return stopping_reason();
     case run_phase::closed:
-      return "closed: " + last_end;
+      return "closed: " + current.last_end;
   }
   return {};
 }
 
 std::string run::why(time_point now) const {
   const state& self = *state_;
-  if (self.phase == run_phase::gathering && self.instance == 0 && self.nodes.empty()) {
-    if (!self.remembered) return "nobody has joined";
+  if (self.phase == run_phase::gathering && !self.current.is_decided() && self.nodes.empty()) {
+    if (!self.earlier.is_there()) return "nobody has joined";
     return "it was on when the last daemon ended; nobody has come back yet";
   }
   std::string text = self.reason();
-  if (self.phase_since != time_point{}) text += "; for " + to_text(now - self.phase_since);
+  const time_point since = self.phase.since();
+  if (since != time_point{}) text += "; for " + to_text(now - since);
   return text;
 }
 
@@ -196,21 +198,19 @@ run_view run::view(time_point now, std::size_t first, std::size_t most) const {
   const state& self = *state_;
   run_view view;
   view.run_id = self.options.run_id;
-  view.instance = self.instance;
+  view.instance = self.current.id;
   view.phase = self.phase;
-  view.round = self.round;
-  view.restarts_used = self.restarts_used;
-  view.node_losses = static_cast<std::uint32_t>(
-      std::count_if(self.node_losses.begin(), self.node_losses.end(),
-                    [now](time_point moment) { return now - moment < node_loss_window; }));
-  view.settings = self.settings;
-  view.world_size = self.seats.empty() ? 0 : self.common.world_size;
-  view.master_address = self.common.master_address;
-  view.master_port = self.common.master_port;
+  view.round = self.rounds.newest();
+  view.restarts_used = self.current.budget.restarts_used();
+  view.node_losses = self.current.budget.node_losses(now);
+  view.settings = self.current.settings;
+  view.world_size = self.seats.empty() ? 0 : self.current.common.world_size;
+  view.master_address = self.current.common.master_address;
+  view.master_port = self.current.common.master_port;
   if (self.phase == run_phase::closed && !self.closed.empty()) {
     view.exit_code = self.closed.newest().exit_code;
   }
-  view.first_cause = self.last_cause;
+  view.first_cause = self.current.last_cause;
   view.why = why(now);
   view.member_count = self.nodes.size();
   std::size_t index = 0;

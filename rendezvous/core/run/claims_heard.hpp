@@ -1,0 +1,46 @@
+// What is waited for when nodes come with an instance that this daemon does not know: until when
+// the others of it may still come, and the newest round that any of each instance has named, also
+// of those who are gone again.
+//
+// Always: at most newest_claims_max instances are remembered.
+//
+// Thread rule: plain value.
+#pragma once
+
+#include "rendezvous/core/messages/messages.hpp"
+
+#include <cstdint>
+#include <map>
+
+namespace ddprun::core {
+
+inline constexpr std::size_t newest_claims_max = 64;
+inline constexpr std::uint32_t windows_reopened_max = 8;  // by claimants, in one instance
+
+class claims_heard {
+ public:
+  bool is_waiting() const { return until_ != time_point{}; }
+  time_point until() const { return until_; }
+  void wait_until(time_point until) { until_ = until; }
+  void end_wait() { until_ = {}; }
+  void end_wait_if_over(time_point now);
+  // Somebody came when that was over.
+  void reopen(time_point until);
+  bool may_reopen() const { return windows_reopened_ < windows_reopened_max; }
+
+  void add(instance_id of, round_number newest);
+  // Or `least`, where no newer one was named.
+  round_number newest_of(instance_id of, round_number least) const;
+  // An instance was taken: what the others have named counts no longer.
+  void settle();
+
+  // The caller's loop stood still for so long.
+  void move_by(duration late);
+
+ private:
+  time_point until_{};  // none: nobody is waited for
+  std::uint32_t windows_reopened_ = 0;
+  std::map<instance_id, round_number> newest_;
+};
+
+}  // namespace ddprun::core

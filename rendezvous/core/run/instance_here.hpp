@@ -1,0 +1,42 @@
+// The instance of a run that is on here, or was last: what is forgotten as a whole when the next
+// one is opened.
+//
+// Thread rule: plain value.
+#pragma once
+
+#include "rendezvous/core/messages/cause.hpp"
+#include "rendezvous/core/messages/messages.hpp"
+#include "rendezvous/core/run/closed_instances.hpp"
+#include "rendezvous/core/run/restart_budget.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ddprun::core {
+
+// Of the newest round, for the record: how many nodes it had, and how long after this daemon none
+// of its workers lives (run_record::gone_after).
+struct placed_nodes {
+  std::uint32_t count = 0;
+  duration gone_after{};
+};
+
+struct instance_here {
+  instance_id id = 0;  // none has been decided on: 0
+  time_point opened_at{};
+  std::optional<run_settings> settings;  // from the first round on
+  restart_budget budget;
+  bool is_found = false;    // the newest round is an earlier daemon's, and was not kept
+  bool has_placed = false;  // somebody, in a round of this instance, or an earlier daemon has
+  placed_nodes placed;
+  assignment common;                   // what all places of the newest round share
+  leftovers left_behind;               // of the round that was left last
+  std::optional<cause> last_cause;     // of the newest round that was charged
+  std::string last_end;                // how the newest round ended, in words
+  std::optional<cause> operator_stop;  // from then on no round follows
+
+  bool is_decided() const { return id != 0; }
+};
+
+}  // namespace ddprun::core

@@ -1,0 +1,38 @@
+// What an earlier daemon has kept of an instance that was open when it died. It is there for as
+// long as it is the most that is known: until somebody is placed here, or the instance is over.
+//
+// Thread rule: plain value.
+#pragma once
+
+#include "rendezvous/core/run/run_record.hpp"
+
+#include <optional>
+#include <utility>
+
+namespace ddprun::core {
+
+class remembered_run {
+ public:
+  // Since when its nodes have been without a daemon.
+  void begin(run_record record, time_point since) { record_ = std::move(record), since_ = since; }
+  void drop() { record_.reset(); }
+
+  bool is_there() const { return record_.has_value(); }
+  const std::optional<run_record>& record() const { return record_; }
+  bool is_of(instance_id which) const { return record_ && record_->instance == which; }
+
+  // No worker of its newest round lives from then on; as many nodes as it had are all of them, who
+  // have died together and came again.
+  time_point living_until(std::uint32_t nodes_here) const;
+  // Nobody has come back by then: the instance is lost.
+  time_point lost_at() const;
+
+  // The caller's loop stood still for so long.
+  void move_by(duration late) { since_ += late; }
+
+ private:
+  std::optional<run_record> record_;
+  time_point since_{};
+};
+
+}  // namespace ddprun::core

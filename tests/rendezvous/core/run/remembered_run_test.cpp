@@ -1,0 +1,47 @@
+// What an earlier daemon has kept of an open instance, alone.
+#include "rendezvous/core/run/remembered_run.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace ddprun;
+using namespace ddprun::core;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr time_point start = time_point{} + 1000s;
+
+run_record record_of_three() {
+  run_record record;
+  record.instance = 17;
+  record.nodes = 3;
+  record.gone_after = 20s;
+  record.lost_after = 60s;
+  return record;
+}
+
+}  // namespace
+
+TEST_CASE("nothing is remembered unless a record was there, or when it has been dropped") {
+  remembered_run earlier;
+  CHECK_FALSE(earlier.is_there());
+  CHECK_FALSE(earlier.is_of(17));
+  CHECK(earlier.living_until(0) == time_point{});
+  earlier.begin(record_of_three(), start);
+  CHECK(earlier.is_there());
+  CHECK(earlier.is_of(17));
+  CHECK_FALSE(earlier.is_of(18));
+  earlier.drop();
+  CHECK_FALSE(earlier.is_there());
+}
+
+TEST_CASE("workers may live until all nodes are here again, or for so long") {
+  remembered_run earlier;
+  earlier.begin(record_of_three(), start);
+  CHECK(earlier.living_until(2) == start + 20s);
+  CHECK(earlier.living_until(3) == time_point{});
+  CHECK(earlier.lost_at() == start + 60s);
+  earlier.move_by(5s);
+  CHECK(earlier.living_until(2) == start + 25s);
+  CHECK(earlier.lost_at() == start + 65s);
+}
