@@ -240,6 +240,7 @@ void run::state::apply(const loop_was_late& event) {
   stop.move_by(by);
   choice.move_by(by);
   claims.move_by(by);
+  older.move_by(by);
   earlier.move_by(by);
   phase.move_by(by);
 }

@@ -90,6 +90,19 @@ TEST_CASE("the instance after an operator's stop waits for a node that could not
     story.step(core::time_passed{});
     CHECK(story.b->connection == 0);
   }
+  SECTION("and as much longer as the loop was late") {
+    story.connect(*story.b);
+    const time_point told = story.now;
+    story.now += 30s;
+    story.step(core::loop_was_late{30s});
+    story.now = told + 90s - 1ms;
+    story.beat_all();
+    story.step(core::time_passed{});
+    CHECK(story.b->connection != 0);
+    story.now = told + 90s;
+    story.step(core::time_passed{});
+    CHECK(story.b->connection == 0);
+  }
 }
 
 TEST_CASE("where no node could be reached, an operator's stop leaves them the orphan limit") {
