@@ -6,7 +6,7 @@ import socket
 
 from tests.support.cluster import wait_for
 
-FAST = "node_timeout=3,last_call_timeout=1"
+FAST = "node_timeout=3"
 
 
 def children_of(pid):
@@ -138,7 +138,7 @@ def test_agent_that_hosts_the_daemon_is_killed_the_others_end_with_a_clear_line(
 
 
 def test_a_stopped_agent_is_lost_and_fenced_when_it_wakes(cluster):
-    daemon, (a, b) = two_nodes(cluster, workers=1, conf="node_timeout=2,last_call_timeout=0.3")
+    daemon, (a, b) = two_nodes(cluster, workers=1, conf="node_timeout=2")
     cluster.started(1, 2)
     b.kill(signal.SIGSTOP)
     after = cluster.started(2, 1)

@@ -6,8 +6,6 @@ import signal
 
 import pytest
 
-CONF = "last_call_timeout=0.2"
-
 
 def descendants(pid):
     """The process and all below it; parents before their children."""
@@ -33,7 +31,7 @@ def to_all(agents, number, workers_first):
 
 def two_nodes(cluster, run, environment=None):
     daemon = cluster.daemon(name=f"daemon-{run}")
-    common = dict(endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2", conf=CONF, workers=2, run=run,
+    common = dict(endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2", workers=2, run=run,
                   environment=environment)
     # In join order, so that the one that is drained is not the leader.
     a = cluster.agent("node-a", "--max-restarts", 0, **common)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.cluster import wait_for
 
-CONF = "node_timeout=3,last_call_timeout=0.5"
+CONF = "node_timeout=3"
 
 
 @pytest.mark.parametrize("ipv6", [False, True], ids=["ipv4", "ipv6"])

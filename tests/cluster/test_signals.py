@@ -109,8 +109,7 @@ def test_ctrl_c_at_one_node_stops_the_whole_run(cluster):
 
 def test_sigterm_at_one_node_drains_it_and_the_others_go_on(cluster):
     daemon = cluster.daemon()
-    common = dict(endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2",
-                  conf="last_call_timeout=0.2")
+    common = dict(endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2")
     a = cluster.agent("node-a", **common)
     b = cluster.agent("node-b", **common)
     cluster.started(1, 2)

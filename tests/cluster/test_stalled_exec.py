@@ -7,7 +7,7 @@ import pytest
 from tests.support.cluster import LIMIT, WORKER, wait_for
 from tests.support.exec_gate import ExecGate
 
-CONF = "node_timeout=3,last_call_timeout=0.3"
+CONF = "node_timeout=3"
 
 
 @pytest.fixture

@@ -105,7 +105,7 @@ def test_no_stray_outlives_a_graceful_stop(cluster, strays, number):
 
 def test_no_stray_outlives_the_workers_of_an_isolated_node(cluster, strays):
     daemon = cluster.daemon()
-    conf = "node_timeout=1,last_call_timeout=0.3"
+    conf = "node_timeout=1"
     a, b = cluster.nodes("node-a", "node-b", endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2",
                          conf=conf)
     workers = cluster.started(1, 2)

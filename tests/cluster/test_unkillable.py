@@ -7,7 +7,7 @@ from tests.support.cluster import WORKER, wait_for
 from tests.support.exec_gate import ExecGate
 from tests.support.freezer import Freezer
 
-CONF = "node_timeout=3,last_call_timeout=0.3,stop_grace=0.2,kill_wait=0.5"
+CONF = "node_timeout=3,stop_grace=0.2,kill_wait=0.5"
 
 
 @pytest.fixture
