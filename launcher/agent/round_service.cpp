@@ -5,6 +5,7 @@
 #include "launcher/agent/listen_addresses.hpp"
 #include "launcher/agent/round_port.hpp"
 #include "launcher/process/start_failure.hpp"
+#include "rendezvous/base/lifetime.hpp"
 #include "rendezvous/client/tether_host.hpp"
 #include "rendezvous/net/resolve.hpp"
 #include "rendezvous/net/threads.hpp"
@@ -84,10 +85,10 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
       post_log(note_level::warning, problem + "; trying for " + to_text(round_port::busy_limit));
     }
     retry.expires_after(round_port::pause_between_tries);
-    retry.async_wait([weak = weak_from_this(), number = round, tries](error_code cancelled) {
-      const auto self = weak.lock();
-      if (!cancelled && self && self->round == number) self->start_store(tries - 1);
-    });
+    retry.async_wait(
+        while_alive(weak_from_this(), [this, number = round, tries](error_code cancelled) {
+          if (!cancelled && round == number) start_store(tries - 1);
+        }));
   }
 
   // Of one node, the workers resolve a name as we do here.
@@ -124,23 +125,23 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   }
 
   client::tether_host::handlers tether_handlers() {
-    const std::weak_ptr<state> weak = weak_from_this();
-    return {[weak](std::uint64_t tether, tether_hello hello) {
-              if (auto self = weak.lock()) self->post_event(core::member_attached{tether, hello});
-            },
-            [weak](std::uint64_t tether, const tether_beat& word) {
-              if (auto self = weak.lock()) self->post_event(core::member_beat{tether, word});
-            },
-            [weak](std::uint64_t tether) {
-              if (auto self = weak.lock()) self->post_event(core::member_detached{tether});
-            },
-            [weak](std::string text) {
-              if (auto self = weak.lock()) self->post_log(note_level::debug, std::move(text));
-            }};
+    client::tether_host::handlers told;
+    told.attached = while_alive(weak_from_this(), [this](std::uint64_t tether, tether_hello hello) {
+      post_event(core::member_attached{tether, std::move(hello)});
+    });
+    told.beat = while_alive(weak_from_this(), [this](std::uint64_t tether, tether_beat word) {
+      post_event(core::member_beat{tether, word});
+    });
+    told.detached = while_alive(weak_from_this(), [this](std::uint64_t tether) {
+      post_event(core::member_detached{tether});
+    });
+    told.stranger = while_alive(weak_from_this(), [this](std::string text) {
+      post_log(note_level::debug, std::move(text));
+    });
+    return told;
   }
 
   void start_round() {
-    const std::weak_ptr<state> weak = weak_from_this();
     // One host for all rounds, so that it numbers its tethers through: what the main thread still
     // has on its way about one of an earlier round finds nobody.
     if (!tethers) tethers.emplace(tether_handlers());
@@ -148,11 +149,11 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     if (options.store == store_mode::agent) {
       store::keyspace_options values;
       // On the store's thread, which must never be the one to destroy what it is a part of.
-      values.log = [weak, to = main](note_level level, const std::string& text) {
-        boost::asio::post(to, [weak, level, text] {
-          const auto self = weak.lock();
-          if (self && self->log) self->log(level, "job store: " + text);
-        });
+      values.log = [this, alive = weak_from_this(), to = main](note_level level,
+                                                               const std::string& text) {
+        boost::asio::post(to, while_alive(alive, [this, level, text] {
+                            if (log) log(level, "job store: " + text);
+                          }));
       };
       space = std::make_shared<store::keyspace>(std::move(values));
     }
@@ -165,9 +166,9 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
         }
       };
     }
-    sorted.log = [weak](note_level, const std::string& text) {
-      if (auto self = weak.lock()) self->post_log(note_level::debug, "the round's port: " + text);
-    };
+    sorted.log = while_alive(weak_from_this(), [this](note_level, const std::string& text) {
+      post_log(note_level::debug, "the round's port: " + text);
+    });
     door.emplace(std::move(sorted));
   }
 
@@ -246,12 +247,10 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     timer.async_wait([self = shared_from_this(), old](error_code error) {
       if (!error) self->store.post([old] { old->cut(); });
     });
-    store.post([old, where = here, weak = weak_from_this(), id] {
+    store.post([this, old, where = here, alive = weak_from_this(), id] {
       old->finish();
-      old->when_empty([where, weak, id] {
-        boost::asio::post(where, [weak, id] {
-          if (auto self = weak.lock()) self->store_closed(id);
-        });
+      old->when_empty([this, where, alive, id] {
+        boost::asio::post(where, while_alive(alive, [this, id] { store_closed(id); }));
       });
     });
   }
@@ -271,17 +270,17 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   // What waits in the main loop's queue does not own this: that queue may outlive the service
   // thread's loop, of which sockets and timers here are a part.
   void post_event(core::agent_event event) {
-    boost::asio::post(main, [weak = weak_from_this(), event = std::move(event)]() mutable {
-      const auto self = weak.lock();
-      if (self && self->happened) self->happened(std::move(event));
-    });
+    boost::asio::post(main,
+                      while_alive(weak_from_this(), [this, event = std::move(event)]() mutable {
+                        if (happened) happened(std::move(event));
+                      }));
   }
 
   void post_log(note_level level, std::string text) {
-    boost::asio::post(main, [weak = weak_from_this(), level, text = std::move(text)]() mutable {
-      const auto self = weak.lock();
-      if (self && self->log) self->log(level, std::move(text));
-    });
+    boost::asio::post(
+        main, while_alive(weak_from_this(), [this, level, text = std::move(text)]() mutable {
+          if (log) log(level, std::move(text));
+        }));
   }
 
   boost::asio::any_io_executor main;

@@ -15,7 +15,7 @@ namespace ddprun {
 
 using clock = std::chrono::steady_clock;
 
-struct log_mux::entry {
+struct log_mux::entry : std::enable_shared_from_this<log_mux::entry> {
   entry(const asio::any_io_executor& executor, source_id number, source values)
       : id(number), pipe(executor, values.pipe.release()), from(std::move(values)) {}
 
@@ -30,14 +30,10 @@ struct log_mux::entry {
 };
 
 log_mux::log_mux(asio::any_io_executor executor, writer& out)
-    : executor_(std::move(executor)),
-      writer_(out),
-      buffer_(64 * 1024),
-      self_(std::make_shared<log_mux*>(this)) {
-  writer_.on_room([executor = executor_, weak = std::weak_ptr(self_)](output_stream stream) {
-    asio::post(executor, [weak, stream] {
-      if (const auto self = weak.lock()) (*self)->resume(stream);
-    });
+    : executor_(std::move(executor)), writer_(out), buffer_(64 * 1024) {
+  // Called on the writer's thread.
+  writer_.on_room([executor = executor_, alive = alive_.watch(), this](output_stream stream) {
+    asio::post(executor, while_alive(alive, [this, stream] { resume(stream); }));
   });
 }
 
@@ -69,11 +65,11 @@ log_mux::shared_entry log_mux::find(source_id id) const {
 }
 
 void log_mux::arm(const shared_entry& from) {
-  from->pipe.async_wait(asio::posix::stream_descriptor::wait_read,
-                        [this, weak = std::weak_ptr(from)](error_code error) {
-                          const auto readable = weak.lock();
-                          if (!error && readable) on_readable(readable);
-                        });
+  from->pipe.async_wait(
+      asio::posix::stream_descriptor::wait_read,
+      while_alive(from->weak_from_this(), [this, &entry = *from](error_code error) {
+        if (!error) on_readable(entry.shared_from_this());
+      }));
 }
 
 void log_mux::on_readable(const shared_entry& from) {
@@ -174,7 +170,7 @@ clock::duration log_mux::waited(source_id id) const {
 
 void log_mux::resume(output_stream stream) {
   auto& line = lines_[static_cast<std::size_t>(stream)];
-  const std::weak_ptr alive = self_;
+  const auto alive = alive_.watch();
   while (!line.empty() && writer_.has_room(stream)) {
     const auto from = line.front();
     leave_line(from);

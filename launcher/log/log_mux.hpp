@@ -16,6 +16,7 @@
 #pragma once
 
 #include "launcher/log/line_splitter.hpp"
+#include "rendezvous/base/lifetime.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 #include "rendezvous/log/output_loss.hpp"
 #include "rendezvous/log/writer.hpp"
@@ -96,7 +97,7 @@ class log_mux {
   source_id last_id_ = 0;
   std::unordered_map<source_id, shared_entry> entries_;
   std::deque<shared_entry> lines_[2];  // per stream: those that wait, the first in front
-  std::shared_ptr<log_mux*> self_;     // for what the writer's thread posts
+  lifetime alive_;
 };
 
 }  // namespace ddprun

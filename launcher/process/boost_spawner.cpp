@@ -2,6 +2,7 @@
 
 #include "launcher/process/child_launcher.hpp"
 #include "launcher/process/process_table.hpp"
+#include "rendezvous/base/lifetime.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 
@@ -68,7 +69,7 @@ result<child_pipes> make_pipes(bool capture) {
 
 }  // namespace
 
-struct boost_spawner::child {
+struct boost_spawner::child : std::enable_shared_from_this<boost_spawner::child> {
   child(const asio::any_io_executor& executor, pid_t id, spawn_handlers called)
       : pid(id), pidfd(executor), report(executor), handlers(std::move(called)) {}
 
@@ -153,35 +154,37 @@ std::shared_ptr<boost_spawner::child> boost_spawner::keep(pid_t pid, unique_fd h
 }
 
 void boost_spawner::await_report(const std::shared_ptr<child>& started) {
-  started->report.async_wait(asio::posix::stream_descriptor::wait_read,
-                             [this, weak = std::weak_ptr(started)](error_code error) {
-                               const auto self = weak.lock();
-                               if (error || !self) return;
-                               const start_report report =
-                                   read_report(self->report.native_handle());
-                               error_code ignored;
-                               self->report.close(ignored);
-                               if (report.error != 0) {
-                                 self->failure = start_failure{report.stage,
-                                                               report.error,
-                                                               self->program,
-                                                               self->directory,
-                                                               report.program_is_there,
-                                                               report.program_may_execute};
-                               }
-                               await_end(self);
-                               // Moved out: the handler may destroy the spawner, and us with it.
-                               const auto executed = std::move(self->handlers.executed);
-                               if (report.error == 0 && executed) executed();
-                             });
+  started->report.async_wait(
+      asio::posix::stream_descriptor::wait_read,
+      while_alive(std::weak_ptr(started), [this, &told = *started](error_code error) {
+        if (!error) told_start(told);
+      }));
+}
+
+void boost_spawner::told_start(child& started) {
+  const start_report report = read_report(started.report.native_handle());
+  error_code ignored;
+  started.report.close(ignored);
+  if (report.error != 0) {
+    started.failure = start_failure{report.stage,
+                                    report.error,
+                                    started.program,
+                                    started.directory,
+                                    report.program_is_there,
+                                    report.program_may_execute};
+  }
+  await_end(started.shared_from_this());
+  // Moved out: the handler may destroy the spawner.
+  const auto executed = std::move(started.handlers.executed);
+  if (report.error == 0 && executed) executed();
 }
 
 void boost_spawner::await_end(const std::shared_ptr<child>& started) {
-  started->pidfd.async_wait(asio::posix::stream_descriptor::wait_read,
-                            [this, weak = std::weak_ptr(started)](error_code error) {
-                              const auto self = weak.lock();
-                              if (!error && self) told_end(*self);
-                            });
+  started->pidfd.async_wait(
+      asio::posix::stream_descriptor::wait_read,
+      while_alive(std::weak_ptr(started), [this, &over = *started](error_code error) {
+        if (!error) told_end(over);
+      }));
 }
 
 void boost_spawner::told_end(child& over) {

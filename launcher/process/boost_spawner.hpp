@@ -40,6 +40,7 @@ class boost_spawner final : public spawner {
                               error_code& error);
   void await_report(const std::shared_ptr<child>& started);
   void await_end(const std::shared_ptr<child>& started);
+  void told_start(child& started);
   void told_end(child& over);
 
   boost::asio::any_io_executor executor_;

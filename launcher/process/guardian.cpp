@@ -1,6 +1,7 @@
 #include "launcher/process/guardian.hpp"
 
 #include "launcher/process/guardian_process.hpp"
+#include "rendezvous/base/lifetime.hpp"
 #include "rendezvous/base/signals_blocked.hpp"
 
 #include <cerrno>
@@ -75,10 +76,8 @@ guardian::guardian(asio::any_io_executor executor, spawner& spawn, guardian_proc
     return;
   }
   link_ = std::make_shared<link>(executor_, process.pid, std::move(process.death_pipe));
-  const std::weak_ptr<link> weak = link_;
-  spawner_.adopt(process.pid, [this, weak](pid_t, exit_status status) {
-    if (weak.lock()) lost(status);
-  });
+  spawner_.adopt(process.pid, while_alive(std::weak_ptr(link_),
+                                          [this](pid_t, exit_status status) { lost(status); }));
 }
 
 guardian::~guardian() = default;
@@ -168,24 +167,22 @@ void guardian::start_again() {
   request.capture = false;
   request.standard_input = pipe->read.get();
   request.outlives_us = true;
-  const auto weak = std::make_shared<std::weak_ptr<link>>();
+  const auto next = std::make_shared<link>(executor_, -1, std::move(pipe->write));
   spawn_handlers handlers;
-  handlers.failed = [this, weak](const start_failure& why) {
-    if (!weak->lock()) return;
+  handlers.failed = while_alive(std::weak_ptr(next), [this](const start_failure& why) {
     link_.reset();
     say_("the guardian cannot be started: " + why.describe());
-  };
-  handlers.ended = [this, weak](pid_t, exit_status status) {
-    if (weak->lock()) lost(status);
-  };
+  });
+  handlers.ended =
+      while_alive(std::weak_ptr(next), [this](pid_t, exit_status status) { lost(status); });
   auto started = spawner_.spawn(request, std::move(handlers));
   if (!started) {
     say_("the guardian cannot be started: " + started.error().describe());
     return;
   }
   // It reads what it is told once it has been executed.
-  link_ = std::make_shared<link>(executor_, started->pid, std::move(pipe->write));
-  *weak = link_;
+  link_ = next;
+  link_->pid = started->pid;
   for (const pid_t group : groups_)
     send(to_bytes(add_group_message(group)));
   for (const std::string* message : {&tell_message_, &mark_message_, &cgroup_message_}) {
@@ -206,11 +203,10 @@ void guardian::flush() {
     if (::write(link_->pipe.native_handle(), next.data(), next.size()) < 0) {
       if (errno == EINTR) continue;
       if (errno != EAGAIN) return;  // it is dead: lost() comes, and a new one is told everything
-      const std::weak_ptr<link> weak = link_;
       link_->pipe.async_wait(asio::posix::stream_descriptor::wait_write,
-                             [this, weak](error_code error) {
-                               if (!error && weak.lock()) flush();
-                             });
+                             while_alive(std::weak_ptr(link_), [this](error_code error) {
+                               if (!error) flush();
+                             }));
       return;
     }
     link_->backlog.pop_front();

@@ -1,6 +1,7 @@
 #include "launcher/process/worker_group.hpp"
 
 #include "launcher/process/worker_group_state.hpp"
+#include "rendezvous/base/lifetime.hpp"
 
 #include <boost/asio/post.hpp>
 
@@ -49,9 +50,7 @@ void worker_group::state::deliver() {
 
 void worker_group::state::deliver_later() {
   if (words.empty() || delivering) return;
-  asio::post(executor, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->deliver();
-  });
+  asio::post(executor, while_alive(weak_from_this(), [this] { deliver(); }));
 }
 
 void worker_group::state::arm_timer() {
@@ -60,12 +59,11 @@ void worker_group::state::arm_timer() {
   armed_for = due;
   if (!due) return void(timer.cancel());
   timer.expires_at(*due);
-  timer.async_wait([weak = weak_from_this(), due](error_code error) {
-    const auto self = weak.lock();
-    if (error || !self || self->armed_for != due) return;
-    self->armed_for.reset();
-    self->hear(workers::time_passed{});
-  });
+  timer.async_wait(while_alive(weak_from_this(), [this, due](error_code error) {
+    if (error || armed_for != due) return;
+    armed_for.reset();
+    hear(workers::time_passed{});
+  }));
 }
 
 worker_group::worker_group(asio::any_io_executor executor, spawner& spawn, log_mux& mux,
@@ -90,9 +88,8 @@ void worker_group::start(std::vector<worker_command> commands, events handlers) 
   limits.shortage = self.settings.shortage_limit;
   limits.has_strays = self.strays != nullptr;
   self.rules.emplace(limits, self.workers.size());
-  asio::post(self.executor, [weak = self.weak_from_this()] {
-    if (const auto started = weak.lock()) started->hear(workers::start_asked{});
-  });
+  asio::post(self.executor,
+             while_alive(self.weak_from_this(), [&self] { self.hear(workers::start_asked{}); }));
 }
 
 void worker_group::signal(int signal) {

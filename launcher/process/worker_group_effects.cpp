@@ -1,6 +1,7 @@
 // What a worker_group does for each effect of its rules.
 #include "launcher/process/find_program.hpp"
 #include "launcher/process/worker_group_state.hpp"
+#include "rendezvous/base/lifetime.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -70,15 +71,13 @@ void worker_group::state::apply(const workers::spawn& effect) {
 
 spawn_handlers worker_group::state::handlers_of(workers::place place) {
   spawn_handlers called;
-  called.executed = [weak = weak_from_this(), place] {
-    const auto self = weak.lock();
-    if (!self) return;
-    self->workers[place].command.environment = {};
-    self->hear(workers::executed{place});
-  };
-  called.failed = [weak = weak_from_this(), place](const start_failure& why) {
-    if (const auto self = weak.lock()) self->hear(workers::start_failed{place, why});
-  };
+  called.executed = while_alive(weak_from_this(), [this, place] {
+    workers[place].command.environment = {};
+    hear(workers::executed{place});
+  });
+  called.failed = while_alive(weak_from_this(), [this, place](const start_failure& why) {
+    hear(workers::start_failed{place, why});
+  });
   called.ended = [weak = weak_from_this(), place, &spawn = spawner_](pid_t pid,
                                                                      exit_status status) {
     if (const auto self = weak.lock()) return self->on_exit(place, status);
@@ -96,18 +95,16 @@ void worker_group::state::attach(workers::place place, workers::output_pipe whic
   from.prefix = one.command.prefix;
   from.to = is_errors ? output_stream::errors : output_stream::output;
   if (is_errors) {
-    from.tap = [weak = weak_from_this(), place](std::string_view bytes) {
-      if (const auto self = weak.lock()) self->workers[place].tail.add(bytes);
-    };
+    from.tap = while_alive(weak_from_this(), [this, place](std::string_view bytes) {
+      workers[place].tail.add(bytes);
+    });
   }
-  from.ended = [weak = weak_from_this(), place, which, index](const output_loss& lost) {
-    const auto self = weak.lock();
-    if (!self) return;
-    worker& ended = self->workers[place];
+  from.ended = while_alive(weak_from_this(), [this, place, which, index](const output_loss& lost) {
+    worker& ended = workers[place];
     ended.end.lost.add(lost);
     ended.sources[index] = 0;
-    self->hear(workers::pipe_ended{place, which});
-  };
+    hear(workers::pipe_ended{place, which});
+  });
   one.sources[index] = mux.add(std::move(from));
 }
 

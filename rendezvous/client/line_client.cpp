@@ -63,19 +63,18 @@ void line_client::dialed(net::dial_result result) {
 
 void line_client::wait_for_first_reply() {
   reply_timer_.expires_after(limits_.first_reply);
-  // The timer outlives its owner's destruction by one cancelled handler.
-  alive_ = std::make_shared<bool>(true);
-  reply_timer_.async_wait([this, alive = std::weak_ptr<bool>(alive_)](error_code error) {
-    if (error || alive.expired() || answered_ || !connection_) return;
+  alive_.begin_anew();
+  reply_timer_.async_wait(while_alive(alive_.watch(), [this](error_code error) {
+    if (error || answered_ || !connection_) return;
     const std::string said(connection_->unfinished_line());
     lost(said.empty() ? "connected, but no answer within " + to_text(limits_.first_reply)
                       : stranger_text(said));
-  });
+  }));
 }
 
 void line_client::take_line(std::string_view line) {
   std::string problem;
-  const std::weak_ptr<bool> alive = alive_;
+  const auto alive = alive_.watch();
   const auto told = handlers_;
   const bool understood = told->line(line, problem);
   if (alive.expired() || !connection_) return;
@@ -107,14 +106,14 @@ void line_client::send(std::size_t kind, std::string line) {
 void line_client::drop() {
   dialer_.cancel();
   reply_timer_.cancel();
-  alive_.reset();
+  alive_.end();
   if (const auto connection = std::exchange(connection_, nullptr)) connection->close();
 }
 
 void line_client::finish(duration limit, std::function<void()> done) {
   dialer_.cancel();
   reply_timer_.cancel();
-  alive_.reset();
+  alive_.end();
   const auto connection = std::exchange(connection_, nullptr);
   if (connection) return connection->finish(limit, std::move(done));
   boost::asio::post(executor_, std::move(done));

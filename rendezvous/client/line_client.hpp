@@ -9,6 +9,7 @@
 // call; after `drop` or destruction there is none. It may be destroyed inside a callback.
 #pragma once
 
+#include "rendezvous/base/lifetime.hpp"
 #include "rendezvous/net/dialer.hpp"
 #include "rendezvous/net/line_connection.hpp"
 
@@ -65,7 +66,7 @@ class line_client {
   net::dialer dialer_;
   boost::asio::steady_timer reply_timer_;
   std::shared_ptr<net::line_connection> connection_;
-  std::shared_ptr<bool> alive_;  // what a callback of this dial looks at
+  lifetime alive_;               // of this dial
   net::tcp::endpoint endpoint_;  // of the connection
   std::string peer_;             // "10.0.0.1:29400"
   bool answered_ = false;        // with a line of ours

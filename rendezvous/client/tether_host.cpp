@@ -1,5 +1,6 @@
 #include "rendezvous/client/tether_host.hpp"
 
+#include "rendezvous/base/lifetime.hpp"
 #include "rendezvous/protocol/agent.hpp"
 
 #include <boost/asio/steady_timer.hpp>
@@ -42,12 +43,11 @@ void tether_host::accept(net::tcp::socket socket) {
   auto entry = std::make_unique<tether>(tether{connection, boost::asio::steady_timer(where)});
   entry->first_line.expires_after(limits_.first_line);
   entry->first_line.async_wait(
-      [this, id, weak = std::weak_ptr<net::line_connection>(connection)](error_code error) {
-        const auto held = weak.lock();
-        // Cancelled, or ended while this handler was on its way: the host may be gone.
-        if (error || !held || !held->is_open()) return;
+      while_alive(std::weak_ptr(connection), [this, id, &held = *connection](error_code error) {
+        // Ended while this handler was on its way: the host may be gone.
+        if (error || !held.is_open()) return;
         end(id, "no hello within " + to_text(limits_.first_line));
-      });
+      }));
   tethers_.emplace(id, std::move(entry));
   connection->start();
 }

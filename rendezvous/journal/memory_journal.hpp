@@ -4,6 +4,7 @@
 // Thread rule: as journal.hpp; `memory` is touched on the executor's thread only.
 #pragma once
 
+#include "rendezvous/base/lifetime.hpp"
 #include "rendezvous/journal/journal.hpp"
 #include "rendezvous/net/types.hpp"
 
@@ -42,9 +43,9 @@ class memory_journal final : public journal {
 
  private:
   std::uint64_t confirm() {
-    boost::asio::post(where_, [number = ++last_, weak = std::weak_ptr(told_)] {
-      if (const auto told = weak.lock()) told->persisted(number);
-    });
+    boost::asio::post(where_, while_alive(std::weak_ptr(told_), [&told = *told_, number = ++last_] {
+                        told.persisted(number);
+                      }));
     return last_;
   }
 

@@ -1,5 +1,6 @@
 #include "rendezvous/journal/sqlite_journal.hpp"
 
+#include "rendezvous/base/lifetime.hpp"
 #include "rendezvous/net/threads.hpp"
 
 #include <boost/asio/post.hpp>
@@ -36,12 +37,10 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
     work.notify_one();
     if (!health.empty()) {
       // Nobody waits for a disk that is known to be broken.
-      boost::asio::post(where, [weak = weak_from_this(), number] {
-        const auto self = weak.lock();
-        if (!self) return;
-        // It may have become well meanwhile.
-        self->health.empty() ? self->wait_for_it() : self->settle(number, self->health);
-      });
+      boost::asio::post(where, while_alive(weak_from_this(), [this, number] {
+                          // It may have become well meanwhile.
+                          health.empty() ? wait_for_it() : settle(number, health);
+                        }));
     } else if (settled + 1 == number) {
       wait_for_it();
     }
@@ -51,11 +50,9 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
   // Whoever waits for the disk does not wait for ever.
   void wait_for_it() {
     patience->expires_after(options.patience);
-    patience->async_wait([weak = weak_from_this()](error_code cancelled) {
-      const auto self = weak.lock();
-      if (cancelled || !self || self->settled == self->last_number()) return;
-      self->settle(self->last_number(), no_answer(self->options));
-    });
+    patience->async_wait(while_alive(weak_from_this(), [this](error_code cancelled) {
+      if (!cancelled && settled != last_number()) settle(last_number(), no_answer(options));
+    }));
   }
 
   static std::string no_answer(const sqlite_options& of) {
@@ -97,7 +94,7 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
       if (!is_good) return end();
     } else if (!file) {
       const std::lock_guard lock(mutex);
-      tell([problem = failure.problem](state& self) { self.hear_of(problem); });
+      tell([this, problem = failure.problem] { hear_of(problem); });
     }
     keep_writing();
     end();
@@ -107,9 +104,7 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
   template <typename What>
   void tell(What what) {
     if (stopping) return;
-    boost::asio::post(where, [weak = weak_from_this(), what = std::move(what)] {
-      if (const auto self = weak.lock()) what(*self);
-    });
+    boost::asio::post(where, while_alive(weak_from_this(), std::move(what)));
   }
 
   void tell_opened(std::optional<std::vector<core::run_record>> found, open_failure why) {
@@ -138,7 +133,7 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
       std::string problem;
       failed = !write({taken.begin(), taken.end()}, problem);
       lock.lock();
-      tell([number, problem](state& self) { self.settle(number, problem); });
+      tell([this, number, problem] { settle(number, problem); });
       // What has come since is newer.
       if (failed) waiting.merge(taken);
       if (is_last) return;

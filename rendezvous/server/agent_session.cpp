@@ -1,5 +1,6 @@
 #include "rendezvous/server/agent_session.hpp"
 
+#include "rendezvous/base/lifetime.hpp"
 #include "rendezvous/protocol/agent.hpp"
 
 #include <algorithm>
@@ -34,11 +35,11 @@ agent_session::agent_session(net::tcp::socket socket, connection_id id, owner& w
   // Whether the session still waits is asked of what the handler holds itself: when the wait was
   // ended in the same moment, the session may be gone.
   hello_timer_->async_wait(
-      [this, hello_limit, weak = std::weak_ptr(connection_)](error_code error) {
-        const auto connection = weak.lock();
-        if (error || !connection || !connection->is_open() || !hello_timer_) return;
-        reject("no hello within " + to_text(hello_limit));
-      });
+      while_alive(std::weak_ptr(connection_),
+                  [this, hello_limit, &connection = *connection_](error_code error) {
+                    if (error || !connection.is_open() || !hello_timer_) return;
+                    reject("no hello within " + to_text(hello_limit));
+                  }));
   connection_->start();
 }
 
@@ -98,9 +99,8 @@ void agent_session::finish() {
   hello_timer_.reset();
   newcomers_->leave(place_);
   if (!connection_->is_open()) return;
-  const auto leaving = newcomers_->enter([weak = std::weak_ptr(connection_)] {
-    if (const auto connection = weak.lock()) connection->break_off();
-  });
+  const auto leaving = newcomers_->enter(while_alive(
+      std::weak_ptr(connection_), [&connection = *connection_] { connection.break_off(); }));
   connection_->finish(last_words_limit, [room = newcomers_, leaving] { room->leave(leaving); });
 }
 

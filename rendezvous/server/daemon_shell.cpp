@@ -194,11 +194,10 @@ time_point daemon_shell::moment() {
 // Once for all that happens in this turn of the loop.
 void daemon_shell::schedule_arming() {
   if (std::exchange(arming_, true)) return;
-  boost::asio::post(executor_, [this, alive = std::weak_ptr<bool>(alive_)] {
-    if (alive.expired()) return;
-    arming_ = false;
-    arm();
-  });
+  boost::asio::post(executor_, while_alive(alive_.watch(), [this] {
+                      arming_ = false;
+                      arm();
+                    }));
 }
 
 void daemon_shell::arm() {
@@ -217,24 +216,22 @@ void daemon_shell::arm() {
   if (const auto due = machine_.next_deadline()) next = std::min(next, *due);
   lateness_.expect(std::max(next, steady_clock::now()));
   timer_.expires_at(next);
-  timer_.async_wait([this, alive = std::weak_ptr<bool>(alive_)](error_code error) {
-    if (error || alive.expired()) return;
+  timer_.async_wait(while_alive(alive_.watch(), [this](error_code error) {
+    if (error) return;
     // While input is drained, each turn of the loop is expected at once.
     lateness_.expect(moment());
     draining_ = true;
     drain_then_fire(inputs_, 0, 0);
-  });
+  }));
 }
 
 void daemon_shell::drain_then_fire(std::uint64_t inputs_seen, int quiet_turns, int turns) {
   if (quiet_turns >= quiet_turns_wanted || turns >= drain_turns_max) return fire();
-  boost::asio::post(executor_,
-                    [this, inputs_seen, quiet_turns, turns, alive = std::weak_ptr<bool>(alive_)] {
-                      if (alive.expired()) return;
+  boost::asio::post(executor_, while_alive(alive_.watch(), [this, inputs_seen, quiet_turns, turns] {
                       lateness_.expect(moment());
                       const bool quiet = inputs_ == inputs_seen;
                       drain_then_fire(inputs_, quiet ? quiet_turns + 1 : 0, turns + 1);
-                    });
+                    }));
 }
 
 void daemon_shell::fire() {
@@ -285,7 +282,7 @@ void daemon_shell::log(note_level level, const std::string& text) const {
 }
 
 void daemon_shell::stop() {
-  alive_.reset();
+  alive_.end();
   timer_.cancel();
   sessions_.clear();
   journal_.reset();

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "rendezvous/base/lateness_watch.hpp"
+#include "rendezvous/base/lifetime.hpp"
 #include "rendezvous/core/daemon/daemon.hpp"
 #include "rendezvous/journal/journal.hpp"
 #include "rendezvous/server/agent_session.hpp"
@@ -129,7 +130,7 @@ class daemon_shell final : public agent_session::owner {
   bool arming_ = false;
   std::function<void()> on_no_agents_;
   bool draining_ = false;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for posted handlers
+  lifetime alive_;
 };
 
 }  // namespace ddprun::server

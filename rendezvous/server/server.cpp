@@ -1,5 +1,6 @@
 #include "rendezvous/server/server.hpp"
 
+#include "rendezvous/base/lifetime.hpp"
 #include "rendezvous/net/descriptor_limit.hpp"
 #include "rendezvous/net/threads.hpp"
 
@@ -98,20 +99,15 @@ void server::accept_http(net::tcp::socket socket) {
     turn_away(peer_kind::http, "over HTTP the one that has made no progress for longest");
     readers_->let_oldest_go();
   }
-  const std::weak_ptr<daemon_shell> weak = shell_;
+  const std::weak_ptr<daemon_shell> alive = shell_;
   http_views views;
-  views.runs = [weak](std::size_t first) {
-    const auto held = weak.lock();
-    return held ? held->runs(first) : runs_page();
-  };
-  views.run = [weak](std::string_view id, std::size_t first, std::size_t most) {
-    const auto held = weak.lock();
-    return held ? held->run(id, first, most) : std::nullopt;
-  };
-  views.problem = [weak] {
-    const auto held = weak.lock();
-    return held ? held->journal_problem() : std::string();
-  };
+  views.runs =
+      while_alive(alive, [&shell = *shell_](std::size_t first) { return shell.runs(first); });
+  views.run = while_alive(
+      alive, [&shell = *shell_](std::string_view id, std::size_t first, std::size_t most) {
+        return shell.run(id, first, most);
+      });
+  views.problem = while_alive(alive, [&shell = *shell_] { return shell.journal_problem(); });
   serve_http(std::move(socket), std::move(views), http_pace_, readers_);
 }
 

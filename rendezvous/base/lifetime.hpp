@@ -1,0 +1,53 @@
+// Callbacks to objects that may be gone when they come: one idiom, in all folders.
+//
+//   - The handler of an operation on a socket or timer that its object owns for good (a connection,
+//   a
+//     dialler, a listener) keeps that object: `self = shared_from_this()`. Closing ends it.
+//   - Any other callback, and whatever is posted, keeps nobody: it is wrapped by while_alive(), and
+//     does nothing when its receiver is gone. It names its receiver as `this` then, safely.
+//   - Who calls a handler that may destroy the caller takes a copy or moves it out before, and
+//   looks
+//     at nothing of its own after; where it goes on, it asks what it has taken from watch() before.
+//
+// Thread rule: the receiver is destroyed, or its lifetime ended, on the thread that the callback
+// comes on. Another thread may hold and post a wrapped callback; it never calls it.
+#pragma once
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace ddprun {
+
+// A member of what is not shared itself. It ends with its owner, or by end().
+class lifetime {
+ public:
+  lifetime() = default;
+  lifetime(const lifetime&) = delete;
+  lifetime& operator=(const lifetime&) = delete;
+
+  std::weak_ptr<const void> watch() const { return token_; }
+  void end() { token_.reset(); }
+  // What was wrapped before does nothing any more.
+  void begin_anew() { token_ = std::make_shared<const char>(); }
+
+ private:
+  std::shared_ptr<const void> token_ = std::make_shared<const char>();
+};
+
+// Calls `then`, with the receiver held, as long as it is there: a weak_from_this(), a weak_ptr, or
+// the watch() of a lifetime. Else gives what a value is by default.
+template <typename Then>
+auto while_alive(std::weak_ptr<const void> receiver, Then then) {
+  return [receiver = std::move(receiver), then = std::move(then)](auto&&... words) mutable {
+    using result = std::invoke_result_t<Then&, decltype(words)...>;
+    const std::shared_ptr<const void> held = receiver.lock();
+    if constexpr (std::is_void_v<result>) {
+      if (held) then(std::forward<decltype(words)>(words)...);
+    } else {
+      return held ? then(std::forward<decltype(words)>(words)...) : result{};
+    }
+  };
+}
+
+}  // namespace ddprun
