@@ -36,6 +36,8 @@ def test_rounds_leave_no_descriptor_and_no_port(cluster):
     agents = cluster.nodes("node-a", "node-b", arguments=["--max-restarts", 3], nnodes=2,
                            endpoint=f"127.0.0.1:{daemon.port}", workers=2)
     cluster.started(1, 4)
+    # An agent holds more until it has seen that a worker's program was executed.
+    daemon.says("round 1: all 4 workers are started")
     first = [descriptors(agent.pid) for agent in agents]
     ports = [listening_ports(agent.pid) for agent in agents]
     assert [len(each) for each in ports] == [1, 0], "the leader alone listens, on one port"
