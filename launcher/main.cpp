@@ -38,8 +38,9 @@ std::uint64_t random_number() {
   return value;
 }
 
-ddprun::agent_identity make_identity(const ddprun::launch_options& options, std::uint32_t workers) {
-  ddprun::agent_identity identity;
+ddprun::launcher::agent_identity make_identity(const ddprun::launcher::launch_options& options,
+                                               std::uint32_t workers) {
+  ddprun::launcher::agent_identity identity;
   identity.session = {random_number() | 1, random_number()};
   identity.seed = random_number();
   identity.worker_count = workers;
@@ -54,32 +55,34 @@ ddprun::agent_identity make_identity(const ddprun::launch_options& options, std:
 
 int run(int argc, char** argv) {
   const ddprun::environment_map environment = ddprun::environment_from(environ);
-  ddprun::parse_outcome outcome =
-      ddprun::parse_options(std::vector<std::string>(argv + 1, argv + argc), environment,
-                            [&] { return ddprun::installed_torch(environment); });
+  ddprun::launcher::parse_outcome outcome = ddprun::launcher::parse_options(
+      std::vector<std::string>(argv + 1, argv + argc), environment,
+      [&] { return ddprun::launcher::installed_torch(environment); });
   if (const auto* error = std::get_if<ddprun::usage_error>(&outcome)) return usage(*error);
   if (const auto* shown = std::get_if<ddprun::show_text>(&outcome)) {
     std::fputs(shown->text.c_str(), stdout);
     return 0;
   }
-  auto options = std::get<ddprun::launch_options>(std::move(outcome));
-  if (const ddprun::checked error = ddprun::check_files(options, environment)) return usage(*error);
-  const auto workers =
-      ddprun::count_workers(options.workers, ddprun::count_processors(environment));
+  auto options = std::get<ddprun::launcher::launch_options>(std::move(outcome));
+  if (const ddprun::checked error = ddprun::launcher::check_files(options, environment))
+    return usage(*error);
+  const auto workers = ddprun::launcher::count_workers(
+      options.workers, ddprun::launcher::count_processors(environment));
   if (!workers) return usage(workers.error());
-  ddprun::agent_identity identity = make_identity(options, *workers);
+  ddprun::launcher::agent_identity identity = make_identity(options, *workers);
   if (options.run_id.empty()) options.run_id = ddprun::to_string(identity.session);
 
   // Forked before any thread or socket exists.
-  ddprun::guardian_process guard = ddprun::start_guardian();
-  ddprun::agent agent(std::move(options), std::move(identity), environment, std::move(guard));
+  ddprun::launcher::guardian_process guard = ddprun::launcher::start_guardian();
+  ddprun::launcher::agent agent(std::move(options), std::move(identity), environment,
+                                std::move(guard));
   return agent.run();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  ddprun::become_guardian_if_asked(argc, argv);
+  ddprun::launcher::become_guardian_if_asked(argc, argv);
   ddprun::ensure_standard_descriptors();
   try {
     return run(argc, argv);

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 // What is still queued to the daemon when the member leaves has this long to go out.
@@ -301,4 +301,4 @@ void agent::after_goodbye() {
   embedded_->close(linger, [this] { service_->when_closed([this] { context_.stop(); }); });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -34,7 +34,7 @@
 #include <optional>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // What the agent needs beside the options; drawn or counted by main.
 struct agent_identity {
@@ -132,4 +132,4 @@ class agent {
   bool was_signalled_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

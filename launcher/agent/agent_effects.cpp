@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // ---- the daemon ------------------------------------------------------------------------------
 
@@ -210,4 +210,4 @@ void agent::apply(const core::leave& effect) {
   leave_in_order(effect);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

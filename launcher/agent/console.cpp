@@ -7,7 +7,7 @@
 #include <time.h>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 // The wall clock, for people who compare logs; nothing is decided by it.
@@ -54,4 +54,4 @@ void console::show_tail(const cause& first_cause) {
     say(note_level::info, line);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // The lines with which a person is told why a run failed: what happened, and the last lines that
 // the failed worker wrote to standard error, each behind "| ".
@@ -38,4 +38,4 @@ class console {
   std::optional<std::uint32_t> tail_rank_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 constexpr std::uint64_t own_descriptors = 64;  // session, guardian, libraries, one spawn under way
@@ -64,4 +64,4 @@ std::string descriptor_problem(const core::open_service& wanted, std::uint64_t o
          "; raise the hard limit (ulimit -Hn) and start again";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // How many connections a daemon in this process may hold: those of so many agents and some others,
 // at most half of what there is.
@@ -34,4 +34,4 @@ std::size_t mute_connections(const core::open_service& wanted);
 std::string descriptor_problem(const core::open_service& wanted, std::uint64_t own_workers,
                                std::size_t of_daemon);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

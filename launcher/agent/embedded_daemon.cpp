@@ -14,7 +14,7 @@
 #include <cstdlib>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 using boost::asio::ip::address;
@@ -133,4 +133,4 @@ void embedded_daemon::close(duration linger, std::function<void()> done) {
   });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

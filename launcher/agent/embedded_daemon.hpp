@@ -22,7 +22,7 @@
 #include <memory>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 struct daemon_search {
   endpoint_address endpoint;
@@ -74,4 +74,4 @@ class embedded_daemon {
   std::size_t connections_max_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

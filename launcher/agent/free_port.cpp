@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 constexpr std::uint32_t first_port = 10'000;  // below live the well-known services
@@ -68,4 +68,4 @@ std::vector<std::uint16_t> unused_kernel_ports(std::size_t count) {
   return numbers;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // From which the kernel gives ports to outgoing connections, both ends included.
 struct port_range {
@@ -27,4 +27,4 @@ std::uint16_t unused_static_port(std::uint64_t seed, port_range kernels = kernel
 // `count` different ports that the kernel picked and nobody holds. 0: there was none left.
 std::vector<std::uint16_t> unused_kernel_ports(std::size_t count);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 constexpr std::chrono::seconds limit{30};
@@ -73,4 +73,4 @@ std::string installed_torch(const environment_map& environment) {
   return version;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 std::vector<std::string> listen_addresses(const std::vector<boost::asio::ip::address>& told) {
   if (told.empty()) return {};
@@ -20,4 +20,4 @@ std::vector<std::string> listen_addresses(const std::vector<boost::asio::ip::add
   return addresses;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

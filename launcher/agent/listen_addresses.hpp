@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // `told`: every address that a client may dial. The result is numeric; empty: every interface.
 std::vector<std::string> listen_addresses(const std::vector<boost::asio::ip::address>& told);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -9,7 +9,7 @@
 #include <netinet/in.h>
 #include <strings.h>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 using boost::asio::ip::address;
@@ -63,4 +63,4 @@ bool is_own_name(const std::string& name) {
          equal_ignoring_case(name, net::short_host_name());
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

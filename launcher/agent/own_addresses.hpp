@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // All addresses of all interfaces, loopback among them; IPv4 ones as IPv4.
 std::vector<boost::asio::ip::address> own_addresses();
@@ -20,4 +20,4 @@ bool is_own_address(const boost::asio::ip::address& address);
 // True for "localhost" and for this host's name, with or without its domain, in any case.
 bool is_own_name(const std::string& name);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 // A number that is free on one address may be taken on another.
@@ -143,4 +143,4 @@ void round_port::forget_timer() {
   timer_.cancel();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

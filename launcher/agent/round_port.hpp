@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 class round_port {
  public:
@@ -73,4 +73,4 @@ class round_port {
   bool serving_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -20,7 +20,7 @@
 #include <optional>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 // How long a closed round waits for clients that do not close.
@@ -385,4 +385,4 @@ void round_service::drop_members() {
   });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

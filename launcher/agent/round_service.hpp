@@ -28,7 +28,7 @@
 #include <memory>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 struct round_service_options {
   store_mode store = store_mode::agent;
@@ -74,4 +74,4 @@ class round_service {
   std::shared_ptr<state> state_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

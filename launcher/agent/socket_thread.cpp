@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 socket_thread::socket_thread(std::function<void(const std::string&)> told)
     : told_(std::move(told)) {}
@@ -30,4 +30,4 @@ void socket_thread::ask_to_stop() {
   context_.stop();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

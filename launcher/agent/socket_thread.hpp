@@ -20,7 +20,7 @@
 #include <string>
 #include <thread>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 class socket_thread {
  public:
@@ -50,4 +50,4 @@ class socket_thread {
   std::thread thread_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

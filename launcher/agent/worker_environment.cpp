@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 constexpr std::string_view free_port_name = "free_port";
@@ -117,4 +117,4 @@ std::string master_url(const assignment& place) {
   return "tcp://" + to_text(endpoint_address{place.master_address, place.master_port});
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // One node's part in one round.
 struct worker_round {
@@ -54,4 +54,4 @@ bool wants_free_port(const launch_options& options);
 // "tcp://10.0.0.1:29500", "tcp://[fe80::1]:29500".
 std::string master_url(const assignment& place);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

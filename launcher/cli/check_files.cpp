@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 std::string reason(int code) {
@@ -107,4 +107,4 @@ checked check_files(const launch_options& options, const environment_map& enviro
                      "; set PYTHON_EXEC to the one to use (--no-python for a plain program)"};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

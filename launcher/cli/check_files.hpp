@@ -11,7 +11,7 @@
 
 #include <string>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // The script or program, and Python where it is needed. Relative names are taken from the current
 // folder, names of programs without "/" from PATH.
@@ -20,4 +20,4 @@ checked check_files(const launch_options& options, const environment_map& enviro
 // The Python that runs scripts: $PYTHON_EXEC, else that of $VIRTUAL_ENV, else "python3". Pure.
 std::string python_program(const environment_map& environment);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

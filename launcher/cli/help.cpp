@@ -4,7 +4,7 @@
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/core/messages/settings_table.hpp"
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 constexpr std::string_view usage = R"(usage: ddprun [OPTIONS] SCRIPT [ARGUMENTS]
@@ -57,4 +57,4 @@ std::string version_text() {
   return "ddprun " + std::string(version) + "\n";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -5,11 +5,11 @@
 
 #include <string>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 std::string help_text();
 
 // "ddprun 0.1.0"
 std::string version_text();
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -8,7 +8,7 @@
 #include <array>
 #include <tuple>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 checked apply_nproc_per_node(options_draft& draft, const given_option& option) {
@@ -232,4 +232,4 @@ checked apply_option(options_draft& draft, const given_option& option) {
   return apply_option(options, draft, option);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // The options read so far.
 struct options_draft {
@@ -41,4 +41,4 @@ const command& launcher_command();
 // Reads the value of `option`, which is one of launcher_command(), into `draft`.
 checked apply_option(options_draft& draft, const given_option& option);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 checked check_program(const options_draft& draft) {
@@ -185,4 +185,4 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
   return std::move(draft.options);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

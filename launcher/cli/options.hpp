@@ -22,7 +22,7 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 enum class worker_count_kind { number, automatic, cpu, gpu };
 
@@ -77,4 +77,4 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
                             const environment_map& environment,
                             const std::function<std::string()>& installed_torch = {});
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 bool continues_name(std::string_view text) {
@@ -66,4 +66,4 @@ std::string fill_in(std::string_view text, const std::vector<placeholder>& value
   return filled;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

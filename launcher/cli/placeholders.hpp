@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 struct placeholder {
   std::string_view name;
@@ -26,4 +26,4 @@ struct placeholder {
 std::string fill_in(std::string_view text, const std::vector<placeholder>& values,
                     const std::string& local_rank);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -8,7 +8,7 @@
 #include <array>
 #include <map>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 constexpr std::array<std::string_view, 4> torchrun_keys = {
@@ -148,4 +148,4 @@ parsed<rendezvous_conf> read_rendezvous_conf(std::string_view given, std::string
   return conf;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

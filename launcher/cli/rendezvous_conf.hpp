@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 struct rendezvous_conf {
   timers timing;                // those not given follow from node_timeout
@@ -30,4 +30,4 @@ struct rendezvous_conf {
 // another is an error: both are named.
 parsed<rendezvous_conf> read_rendezvous_conf(std::string_view given, std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -13,7 +13,7 @@
 #include <tuple>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 inline checked read_setting(const range_row& row, run_settings& settings,
                             const given_option& option) {
@@ -89,4 +89,4 @@ inline constexpr auto setting_options = []<std::size_t... Index>(std::index_sequ
 }
 (std::make_index_sequence<std::tuple_size_v<decltype(setting_table)>>());
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -7,7 +7,7 @@
 
 #include <array>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 inline constexpr std::string_view no_logs =
     "ddprun writes no log files yet; send its own output to a file instead";
@@ -61,4 +61,4 @@ inline constexpr std::array torchruns_only = {
                   refusal{"LOCAL_RANK is always in the environment; leave it out"}},
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 template <typename Accept>
@@ -97,4 +97,4 @@ parsed<std::uint32_t> count_workers(const worker_count_request& request,
       "number, or cpu"};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // What the machine has.
 struct processor_counts {
@@ -31,4 +31,4 @@ std::uint32_t visible_gpus(std::uint32_t present, std::string_view visible_devic
 parsed<std::uint32_t> count_workers(const worker_count_request& request,
                                     const processor_counts& counts);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 line_splitter::line_splitter(std::size_t limit, line_handler handler)
     : limit_(limit), handler_(std::move(handler)) {
@@ -65,4 +65,4 @@ void line_splitter::end_line(std::string_view text, std::string_view ending) {
   partial_.clear();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 class line_splitter {
  public:
@@ -39,4 +39,4 @@ class line_splitter {
   bool after_return_ = false;  // a carriage return came last: it may begin "\r\n"
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -11,7 +11,7 @@
 
 namespace asio = boost::asio;
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 using clock = std::chrono::steady_clock;
 
@@ -179,4 +179,4 @@ void log_mux::resume(output_stream stream) {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -34,7 +34,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 inline constexpr std::size_t output_line_bytes_max = 64 * 1024;
 
@@ -100,4 +100,4 @@ class log_mux {
   lifetime alive_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -2,7 +2,7 @@
 
 #include "rendezvous/base/utf8.hpp"
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 void output_tail::add(std::string_view bytes) {
   if (bytes.size() > output_tail_bytes_max) {
@@ -28,4 +28,4 @@ std::string output_tail::text() const {
   return std::string(text);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

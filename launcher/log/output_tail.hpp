@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // All that the record may carry.
 inline constexpr std::size_t output_tail_bytes_max = tail_bytes_max;
@@ -27,4 +27,4 @@ class output_tail {
   bool cut_ = false;  // bytes before these are gone
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -15,7 +15,7 @@
 
 namespace asio = boost::asio;
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 exit_status to_exit_status(const siginfo_t& info) {
@@ -220,4 +220,4 @@ void boost_spawner::reap(pid_t pid) {
   ::waitpid(pid, nullptr, 0);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <unordered_map>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 class boost_spawner final : public spawner {
  public:
@@ -48,4 +48,4 @@ class boost_spawner final : public spawner {
   std::unordered_map<pid_t, std::shared_ptr<child>> children_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 // One of somebody who makes them without end must not take us with it.
@@ -138,4 +138,4 @@ void remove_cgroup(const std::string& path) {
   remove(path, 0);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -20,7 +20,7 @@
 #include <sys/types.h>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 class cgroup {
  public:
@@ -50,4 +50,4 @@ void remove_cgroup(const std::string& path);
 // say (man 7 cgroups, man 5 proc); none where version 2 is not mounted, or not with our part of it.
 std::optional<std::string> own_cgroup_folder(std::istream& cgroups, std::istream& mounts);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

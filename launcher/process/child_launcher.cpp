@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 struct forked {
@@ -69,4 +69,4 @@ error_code child_launcher::operator()(child_plan& plan) {
   return {child.error, boost::system::system_category()};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -25,7 +25,7 @@
 #include <boost/asio/detail/throw_error.hpp>  // the next one forgets it
 #include <boost/process/v2/posix/default_launcher.hpp>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 class child_launcher : public boost::process::v2::posix::default_launcher {
  public:
@@ -36,4 +36,4 @@ class child_launcher : public boost::process::v2::posix::default_launcher {
   unique_fd handle;  // pidfd of the child
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

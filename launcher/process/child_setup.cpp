@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 [[noreturn]] void fail(const child_plan& plan, start_stage stage, int error) noexcept {
@@ -115,4 +115,4 @@ void run_child(const child_plan& plan) noexcept {
   fail(plan, start_stage::exec, errno);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -19,7 +19,7 @@
 #include <sys/resource.h>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // What the child writes to the report pipe when a stage fails. One write, so never torn.
 struct start_report {
@@ -53,4 +53,4 @@ child_plan make_child_plan(const spawn_request& request, const std::string& prog
 
 [[noreturn]] void run_child(const child_plan& plan) noexcept;
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

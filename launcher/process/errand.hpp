@@ -24,7 +24,7 @@
 #include <thread>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 template <typename Answer>
 class errand {
@@ -88,4 +88,4 @@ class errand {
   std::shared_ptr<request> request_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -2,11 +2,11 @@
 
 #include "rendezvous/base/signal_name.hpp"
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 std::string exit_status::describe() const {
   if (signal == 0) return "exit code " + std::to_string(code);
   return "killed by " + signal_name(signal) + (core_dumped ? " (core dumped)" : "");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

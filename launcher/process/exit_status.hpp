@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 struct exit_status {
   int code = 0;              // 0 to 255; meaningless when `signal` is set
@@ -22,4 +22,4 @@ struct exit_status {
   std::string describe() const;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

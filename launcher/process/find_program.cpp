@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 std::string_view path_of(const std::vector<std::string>& environment) {
@@ -39,4 +39,4 @@ std::optional<std::string> find_program(const std::string& name,
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

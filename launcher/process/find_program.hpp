@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // A name with a '/' is returned as it is, found or not: exec then says what is wrong with it.
 // Others are looked up in PATH of `environment` (entries NAME=value; the system's default path
@@ -15,4 +15,4 @@ namespace ddprun {
 std::optional<std::string> find_program(const std::string& name,
                                         const std::vector<std::string>& environment);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -13,7 +13,7 @@
 
 namespace asio = boost::asio;
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 constexpr int starts_max = 10;  // more than an accident: somebody keeps killing it
@@ -213,4 +213,4 @@ void guardian::flush() {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

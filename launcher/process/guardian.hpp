@@ -23,7 +23,7 @@
 #include <set>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // A guardian that was just forked. No process, and `error` set, when that failed.
 struct guardian_process {
@@ -93,4 +93,4 @@ class guardian {
   int starts_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <sys/types.h>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 enum class guardian_verb : std::uint32_t {
   add = 1,       // a process group to kill when the agent dies; twice is once
@@ -35,4 +35,4 @@ inline guardian_message add_group_message(pid_t group) {
 
 inline constexpr std::uint32_t guardian_tell_bytes_max = PIPE_BUF - sizeof(guardian_message);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 using clock = std::chrono::steady_clock;
@@ -202,4 +202,4 @@ void become_guardian_if_asked(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], guardian_argument) == 0) run_guardian(0);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

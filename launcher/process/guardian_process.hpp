@@ -15,7 +15,7 @@
 
 #include <chrono>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 inline constexpr std::chrono::milliseconds guardian_limit{2000};
 inline constexpr std::chrono::milliseconds guardian_word_limit{10'000};
@@ -34,4 +34,4 @@ inline constexpr const char* guardian_argument = "--ddprun-guardian";
 // To be called first in main: becomes the guardian when the arguments say so, else does nothing.
 void become_guardian_if_asked(int argc, char** argv);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

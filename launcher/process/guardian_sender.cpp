@@ -9,7 +9,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 using time_point = std::chrono::steady_clock::time_point;
@@ -70,4 +70,4 @@ bool send_bytes(const std::string& address, std::uint16_t port, const std::strin
   return false;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

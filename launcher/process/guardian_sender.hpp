@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // True when the peer had all bytes and ended its side; not when it broke the connection, or did
 // nothing until the deadline. `address` is IPv4 or IPv6 in digits; names are not looked up.
 bool send_bytes(const std::string& address, std::uint16_t port, const std::string& bytes,
                 std::chrono::steady_clock::time_point deadline);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -14,7 +14,7 @@
 #include <string>
 #include <unistd.h>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 std::string read_file(pid_t pid, const char* name) {
@@ -127,4 +127,4 @@ bool is_dead(pid_t pid) {
   return !read_entry(pid, entry) || entry.dead;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

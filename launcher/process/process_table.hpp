@@ -10,7 +10,7 @@
 #include <sys/types.h>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 struct process_entry {
   pid_t pid = -1;
@@ -44,4 +44,4 @@ bool has_variable(pid_t pid, const std::string& entry);
 // As the kernel knows it, at most 15 bytes; empty when there is no such process.
 std::string process_name(pid_t pid);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -21,7 +21,7 @@
 #include <sys/types.h>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 struct spawn_request {
   std::string program;  // path of the file to execute; empty: argv[0], which is never looked up
@@ -78,4 +78,4 @@ class spawner {
   virtual bool owns(pid_t pid) const = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

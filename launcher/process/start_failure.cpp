@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 // A second sentence where errno alone sends a person the wrong way.
@@ -77,4 +77,4 @@ std::string start_failure::describe() const {
   return text + ")";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // The steps from request to running program, in order. All from `session` on are done in the child,
 // which reports the one that failed.
@@ -42,4 +42,4 @@ struct start_failure {
   std::string describe() const;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 stray_reaper::stray_reaper(boost::asio::any_io_executor executor, spawner& spawn)
     : child_ended_(executor), spawner_(spawn), marks_(executor) {
@@ -122,4 +122,4 @@ void stray_reaper::ask_for_marks(std::vector<pid_t> pids) {
   });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -34,7 +34,7 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 class stray_reaper {
  public:
@@ -83,4 +83,4 @@ class stray_reaper {
   errand<std::vector<pid_t>> marks_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -9,7 +9,7 @@
 
 namespace asio = boost::asio;
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 using clock = std::chrono::steady_clock;
 
@@ -112,4 +112,4 @@ std::vector<worker_group::live_worker> worker_group::live() const {
   return result;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -43,7 +43,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 struct worker_command {
   std::vector<std::string> argv;         // argv[0] by the rules of spawn_request
@@ -118,4 +118,4 @@ class worker_group {
   std::shared_ptr<state> state_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 std::string path_variable(const worker_command& command) {
@@ -226,4 +226,4 @@ void worker_group::state::apply(const workers::tell_ended& effect) {
   });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

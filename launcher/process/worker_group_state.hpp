@@ -15,7 +15,7 @@
 #include <optional>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 struct worker_group::worker {
   explicit worker(worker_command values) : command(std::move(values)) {}
@@ -98,4 +98,4 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
   std::optional<workers::time_point> armed_for;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

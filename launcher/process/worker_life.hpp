@@ -19,7 +19,7 @@
 #include <optional>
 #include <vector>
 
-namespace ddprun::workers {
+namespace ddprun::launcher::workers {
 
 using time_point = std::chrono::steady_clock::time_point;
 using duration = std::chrono::steady_clock::duration;
@@ -147,4 +147,4 @@ class worker_lives {
   std::array<std::size_t, 6> counts_{};
 };
 
-}  // namespace ddprun::workers
+}  // namespace ddprun::launcher::workers

@@ -3,7 +3,7 @@
 #include <csignal>
 #include <utility>
 
-namespace ddprun::workers {
+namespace ddprun::launcher::workers {
 namespace {
 
 constexpr std::chrono::milliseconds pause_between_tries{100};
@@ -137,4 +137,4 @@ void rules::check() const {
   DDPRUN_ASSERT(over_ || is_waited_for);
 }
 
-}  // namespace ddprun::workers
+}  // namespace ddprun::launcher::workers

@@ -20,7 +20,7 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun::workers {
+namespace ddprun::launcher::workers {
 
 // ---- events ------------------------------------------------------------------------------------
 
@@ -222,4 +222,4 @@ class rules {
   effects* effects_ = nullptr;
 };
 
-}  // namespace ddprun::workers
+}  // namespace ddprun::launcher::workers

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <utility>
 
-namespace ddprun::workers {
+namespace ddprun::launcher::workers {
 namespace {
 
 // A look at what is dying costs little beside the time that it has taken so far.
@@ -158,4 +158,4 @@ void rules::tell(effect word) {
   }
 }
 
-}  // namespace ddprun::workers
+}  // namespace ddprun::launcher::workers

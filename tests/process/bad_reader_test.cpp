@@ -11,6 +11,7 @@
 #include <thread>
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 
 namespace {
 

@@ -8,6 +8,7 @@
 #include <fstream>
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 
 namespace {
 

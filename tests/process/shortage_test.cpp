@@ -7,6 +7,7 @@
 #include <csignal>
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 using test::no_descriptors;
 
 TEST_CASE("without descriptors a worker is tried again, and starts when there are some") {

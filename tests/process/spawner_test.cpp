@@ -17,6 +17,7 @@
 #include <thread>
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 using test::temporary_folder;
 
 namespace {

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 
 namespace {
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 
 namespace {
 

@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // Waits for the end of a process that need not be a child of ours.
 class process_watch {
@@ -137,4 +137,4 @@ class child_program {
   std::string output_buffer_, errors_buffer_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -20,6 +20,8 @@
 
 namespace ddprun::test {
 
+using namespace launcher;
+
 struct fake_process {
   spawn_request request;
   spawn_handlers handlers;

@@ -22,7 +22,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 inline constexpr std::chrono::seconds test_limit{30};
 
@@ -133,4 +133,4 @@ struct process_fixture {
   std::vector<std::uint32_t> not_started;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

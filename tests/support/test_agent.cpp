@@ -65,10 +65,10 @@ std::string session_mark() {
   return "DDPRUN_SESSION=test-" + std::to_string(::getpid());
 }
 
-std::vector<ddprun::worker_command> to_commands(const arguments& given) {
-  std::vector<ddprun::worker_command> commands;
+std::vector<ddprun::launcher::worker_command> to_commands(const arguments& given) {
+  std::vector<ddprun::launcher::worker_command> commands;
   for (const auto& script : given.scripts) {
-    ddprun::worker_command command;
+    ddprun::launcher::worker_command command;
     command.argv = {"sh", "-c", script};
     command.environment = {std::string("PATH=") + std::getenv("PATH"), session_mark()};
     command.local_rank = command.rank = static_cast<std::uint32_t>(commands.size());
@@ -82,6 +82,7 @@ std::vector<ddprun::worker_command> to_commands(const arguments& given) {
 
 int main(int argc, char** argv) {
   using namespace ddprun;
+using namespace ddprun::launcher;
   become_guardian_if_asked(argc, argv);
   ensure_standard_descriptors();
   const arguments given = parse(argc, argv);

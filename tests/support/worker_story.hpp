@@ -17,6 +17,8 @@
 
 namespace ddprun::test {
 
+using namespace launcher;
+
 class worker_story {
  public:
   static constexpr workers::time_point origin{std::chrono::hours(1000)};

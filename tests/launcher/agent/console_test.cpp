@@ -9,7 +9,7 @@ namespace {
 
 struct recorded {
   std::vector<std::string> lines;
-  ddprun::console console{"node-a", ddprun::note_level::info,
+  ddprun::launcher::console console{"node-a", ddprun::note_level::info,
                           [this](std::string line) { lines.push_back(std::move(line)); }};
 };
 

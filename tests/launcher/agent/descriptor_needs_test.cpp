@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 using server::peer_kind;
 
 namespace {

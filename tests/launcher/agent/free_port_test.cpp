@@ -7,6 +7,7 @@
 #include <set>
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 
 TEST_CASE("a port for a worker's own store lies outside the kernel's range where there is one") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {

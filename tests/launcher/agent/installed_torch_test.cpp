@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-namespace ddprun::tests {
+namespace ddprun::launcher::tests {
 namespace {
 
 // What `installed_torch` says where Python is this shell script.
@@ -32,4 +32,4 @@ TEST_CASE("where Python does not say there is no PyTorch") {
   CHECK(installed_torch({{"PYTHON_EXEC", "/nowhere/python"}}).empty());
 }
 
-}  // namespace ddprun::tests
+}  // namespace ddprun::launcher::tests

@@ -7,7 +7,7 @@
 
 using boost::asio::ip::address;
 using boost::asio::ip::make_address;
-using ddprun::listen_addresses;
+using ddprun::launcher::listen_addresses;
 
 namespace {
 
@@ -26,7 +26,7 @@ TEST_CASE("a round that is dialled on loopback listens on loopback alone") {
 }
 
 TEST_CASE("an address of this host is listened on beside loopback, and no other") {
-  for (const address& own : ddprun::own_addresses()) {
+  for (const address& own : ddprun::launcher::own_addresses()) {
     const addresses found = listen_addresses({own});
     CHECK(std::count(found.begin(), found.end(), own.to_string()) == 1);
     CHECK(found.size() == (own == make_address("127.0.0.1") || own == make_address("::1") ? 2 : 3));

@@ -8,20 +8,20 @@
 using boost::asio::ip::make_address;
 
 TEST_CASE("loopback is this host, in every spelling") {
-  CHECK(ddprun::is_own_address(make_address("127.0.0.1")));
-  CHECK(ddprun::is_own_address(make_address("127.8.9.10")));
-  CHECK(ddprun::is_own_address(make_address("::1")));
-  CHECK(ddprun::is_own_address(make_address("::ffff:127.0.0.1")));
+  CHECK(ddprun::launcher::is_own_address(make_address("127.0.0.1")));
+  CHECK(ddprun::launcher::is_own_address(make_address("127.8.9.10")));
+  CHECK(ddprun::launcher::is_own_address(make_address("::1")));
+  CHECK(ddprun::launcher::is_own_address(make_address("::ffff:127.0.0.1")));
 }
 
 TEST_CASE("an address of documentation is not this host") {
-  CHECK_FALSE(ddprun::is_own_address(make_address("192.0.2.1")));
-  CHECK_FALSE(ddprun::is_own_address(make_address("2001:db8::1")));
+  CHECK_FALSE(ddprun::launcher::is_own_address(make_address("192.0.2.1")));
+  CHECK_FALSE(ddprun::launcher::is_own_address(make_address("2001:db8::1")));
 }
 
 TEST_CASE("this host's name is its own, whatever the case") {
   const std::string name = ddprun::net::short_host_name();
-  CHECK(ddprun::is_own_name(name));
-  CHECK(ddprun::is_own_name("LocalHost"));
-  CHECK_FALSE(ddprun::is_own_name("no-such-host-" + name));
+  CHECK(ddprun::launcher::is_own_name(name));
+  CHECK(ddprun::launcher::is_own_name("LocalHost"));
+  CHECK_FALSE(ddprun::launcher::is_own_name("no-such-host-" + name));
 }

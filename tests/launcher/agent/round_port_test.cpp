@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 using test::raw_peer;
 using test::run_until;
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 using test::no_descriptors;
 using test::raw_peer;
 using test::run_until;

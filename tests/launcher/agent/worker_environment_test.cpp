@@ -9,8 +9,8 @@ using ddprun::environment_map;
 namespace {
 
 // Node 1 of a round of 2 + 3 workers.
-ddprun::worker_round second_node() {
-  ddprun::worker_round round;
+ddprun::launcher::worker_round second_node() {
+  ddprun::launcher::worker_round round;
   round.instance = 77;
   round.round = 4;
   round.restarts_used = 2;
@@ -29,7 +29,7 @@ ddprun::worker_round second_node() {
 
 std::vector<std::string> command(const std::vector<std::string>& arguments,
                                  const environment_map& inherited = {}) {
-  ddprun::launch_options options;
+  ddprun::launcher::launch_options options;
   options.program = "train.py";
   options.arguments = arguments;
   return worker_command_line(options, second_node(), 1, inherited, 4321);
@@ -42,7 +42,7 @@ std::string filled(const std::string& argument) {
 }  // namespace
 
 TEST_CASE("a worker gets every variable of torchrun and ours") {
-  ddprun::launch_options options;
+  ddprun::launcher::launch_options options;
   options.settings.restarts_max = 9;
   options.role = "trainer";
   const environment_map expected = {
@@ -75,7 +75,7 @@ TEST_CASE("a worker gets every variable of torchrun and ours") {
 }
 
 TEST_CASE("a worker knows its rank among those of its role") {
-  ddprun::worker_round round = second_node();
+  ddprun::launcher::worker_round round = second_node();
   round.place.in_role = {1, 4};
   const environment_map set = worker_environment({}, round, 2, {});
   CHECK(set.at("ROLE_RANK") == "3");
@@ -103,16 +103,16 @@ TEST_CASE("the round wins over what is inherited, a person's choice over our def
 }
 
 TEST_CASE("OMP_NUM_THREADS is chosen, and said, for several workers only") {
-  CHECK(ddprun::thread_count_note(1, {}).empty());
-  CHECK(ddprun::thread_count_note(2, {{"OMP_NUM_THREADS", "4"}}).empty());
-  CHECK(ddprun::thread_count_note(2, {}).starts_with("OMP_NUM_THREADS is not set: 2 workers"));
-  ddprun::worker_round alone = second_node();
+  CHECK(ddprun::launcher::thread_count_note(1, {}).empty());
+  CHECK(ddprun::launcher::thread_count_note(2, {{"OMP_NUM_THREADS", "4"}}).empty());
+  CHECK(ddprun::launcher::thread_count_note(2, {}).starts_with("OMP_NUM_THREADS is not set: 2 workers"));
+  ddprun::launcher::worker_round alone = second_node();
   alone.worker_count = 1;
   CHECK_FALSE(worker_environment({}, alone, 0, {}).contains("OMP_NUM_THREADS"));
 }
 
 TEST_CASE("the worker store takes the agent's place when asked for") {
-  ddprun::launch_options options;
+  ddprun::launcher::launch_options options;
   options.settings.store = ddprun::store_mode::worker;
   CHECK(worker_environment(options, second_node(), 0, {}).at("TORCHELASTIC_USE_AGENT_STORE") ==
         "False");
@@ -123,7 +123,7 @@ TEST_CASE("scripts are run by Python without buffering") {
   CHECK(command({}, {{"VIRTUAL_ENV", "/venv"}}).front() == "/venv/bin/python");
   CHECK(command({}, {{"PYTHON_EXEC", "/py"}, {"VIRTUAL_ENV", "/venv"}}).front() == "/py");
 
-  ddprun::launch_options options;
+  ddprun::launcher::launch_options options;
   options.program = "package.train";
   options.module = true;
   CHECK(worker_command_line(options, second_node(), 0, {}) ==
@@ -174,8 +174,8 @@ TEST_CASE("placeholders in arguments are filled in") {
 }
 
 TEST_CASE("as torchrun has it only the local rank is replaced, in the script's name too") {
-  ddprun::launch_options options;
-  options.placeholders = ddprun::placeholder_mode::torchrun;
+  ddprun::launcher::launch_options options;
+  options.placeholders = ddprun::launcher::placeholder_mode::torchrun;
   options.program = "train-${local_rank}-{rank}.py";
   options.arguments = {"{rank} {{rank}} $${rank} ${local_rank}", "{free_port}"};
   CHECK(worker_command_line(options, second_node(), 1, {}) ==
@@ -185,9 +185,9 @@ TEST_CASE("as torchrun has it only the local rank is replaced, in the script's n
 }
 
 TEST_CASE("an IPv6 master is bracketed in its url only") {
-  ddprun::worker_round round = second_node();
+  ddprun::launcher::worker_round round = second_node();
   round.place.master_address = "fd00::1";
-  ddprun::launch_options options;
+  ddprun::launcher::launch_options options;
   options.no_python = true;
   options.program = "p";
   options.arguments = {"{master_url}", "{master_addr}"};
@@ -196,7 +196,7 @@ TEST_CASE("an IPv6 master is bracketed in its url only") {
 }
 
 TEST_CASE("a free port is wanted only where an argument names it") {
-  ddprun::launch_options options;
+  ddprun::launcher::launch_options options;
   options.arguments = {"--port", "{port}"};
   CHECK_FALSE(wants_free_port(options));
   options.arguments.emplace_back("--port={free_port}");

@@ -36,7 +36,7 @@ class folder {
 
 std::string check(const std::string& program, bool no_python,
                   const ddprun::environment_map& environment) {
-  ddprun::launch_options options;
+  ddprun::launcher::launch_options options;
   options.program = program;
   options.no_python = no_python;
   const ddprun::checked wrong = check_files(options, environment);
@@ -46,10 +46,10 @@ std::string check(const std::string& program, bool no_python,
 }  // namespace
 
 TEST_CASE("Python is PYTHON_EXEC, else the virtual environment's, else python3") {
-  CHECK(ddprun::python_program({}) == "python3");
-  CHECK(ddprun::python_program({{"VIRTUAL_ENV", "/venv"}}) == "/venv/bin/python");
-  CHECK(ddprun::python_program({{"VIRTUAL_ENV", "/venv"}, {"PYTHON_EXEC", "py"}}) == "py");
-  CHECK(ddprun::python_program({{"VIRTUAL_ENV", ""}, {"PYTHON_EXEC", ""}}) == "python3");
+  CHECK(ddprun::launcher::python_program({}) == "python3");
+  CHECK(ddprun::launcher::python_program({{"VIRTUAL_ENV", "/venv"}}) == "/venv/bin/python");
+  CHECK(ddprun::launcher::python_program({{"VIRTUAL_ENV", "/venv"}, {"PYTHON_EXEC", "py"}}) == "py");
+  CHECK(ddprun::launcher::python_program({{"VIRTUAL_ENV", ""}, {"PYTHON_EXEC", ""}}) == "python3");
 }
 
 TEST_CASE("a script that cannot be read is refused") {

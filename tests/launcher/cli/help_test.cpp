@@ -7,10 +7,10 @@
 #include <sstream>
 
 TEST_CASE("the help names every option that works") {
-  const std::string text(ddprun::help_text());
-  for (const ddprun::option_spec* option : ddprun::launcher_command().options) {
+  const std::string text(ddprun::launcher::help_text());
+  for (const ddprun::option_spec* option : ddprun::launcher::launcher_command().options) {
     INFO(option->name);
-    ddprun::options_draft draft;
+    ddprun::launcher::options_draft draft;
     const ddprun::checked wrong = apply_option(draft, {option, "?", "--it"});
     const bool works = !wrong || wrong->text.find("not supported yet") == std::string::npos;
     CHECK((text.find("--" + std::string(option->name)) != std::string::npos) == works);
@@ -18,7 +18,7 @@ TEST_CASE("the help names every option that works") {
 }
 
 TEST_CASE("the help has the words and the defaults of settings") {
-  const std::string text(ddprun::help_text());
+  const std::string text(ddprun::launcher::help_text());
   CHECK(text.find(
             "\n  --nnodes=N | MIN:MAX         nodes of the run; MIN:MAX: starts with MIN, grows "
             "to MAX (1)\n") != std::string::npos);
@@ -37,7 +37,7 @@ TEST_CASE("the help has the words and the defaults of settings") {
 }
 
 TEST_CASE("the help names every timer with its default") {
-  const std::string text(ddprun::help_text());
+  const std::string text(ddprun::launcher::help_text());
   CHECK(text.find("  kill_wait=5  ") != std::string::npos);
   for (const ddprun::timer_row& row : ddprun::timer_table) {
     INFO(row.name);
@@ -47,7 +47,7 @@ TEST_CASE("the help names every timer with its default") {
 }
 
 TEST_CASE("the help fits 100 columns") {
-  std::istringstream lines{std::string(ddprun::help_text())};
+  std::istringstream lines{std::string(ddprun::launcher::help_text())};
   for (std::string line; std::getline(lines, line);) {
     INFO(line);
     CHECK(line.size() <= 100);
@@ -55,5 +55,5 @@ TEST_CASE("the help fits 100 columns") {
 }
 
 TEST_CASE("the version is one line") {
-  CHECK(ddprun::version_text().starts_with("ddprun "));
+  CHECK(ddprun::launcher::version_text().starts_with("ddprun "));
 }

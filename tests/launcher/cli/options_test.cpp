@@ -7,7 +7,7 @@
 
 using namespace std::chrono_literals;
 using ddprun::environment_map;
-using ddprun::launch_options;
+using ddprun::launcher::launch_options;
 
 namespace {
 
@@ -23,7 +23,7 @@ std::vector<std::string> words(const std::string& line) {
 }
 
 launch_options read(const std::string& line, const environment_map& environment = {}) {
-  const auto outcome = ddprun::parse_options(words(line), environment);
+  const auto outcome = ddprun::launcher::parse_options(words(line), environment);
   INFO("ddprun " << line);
   if (const auto* wrong = std::get_if<ddprun::usage_error>(&outcome)) FAIL(wrong->text);
   REQUIRE(std::holds_alternative<launch_options>(outcome));
@@ -32,7 +32,7 @@ launch_options read(const std::string& line, const environment_map& environment 
 
 // The usage error; empty when there is none.
 std::string error_of(const std::string& line, const environment_map& environment = {}) {
-  const auto outcome = ddprun::parse_options(words(line), environment);
+  const auto outcome = ddprun::launcher::parse_options(words(line), environment);
   const auto* wrong = std::get_if<ddprun::usage_error>(&outcome);
   return wrong == nullptr ? std::string() : wrong->text;
 }
@@ -49,7 +49,7 @@ TEST_CASE("one node without an endpoint is standalone") {
   CHECK(options.standalone);
   CHECK(options.endpoint.host == "127.0.0.1");
   CHECK(options.endpoint.port == 0);
-  CHECK(options.embed == ddprun::embed_policy::always);
+  CHECK(options.embed == ddprun::launcher::embed_policy::always);
   CHECK(options.run_id.empty());
   CHECK(options.workers.number == 1);
   CHECK(options.settings == ddprun::run_settings{});
@@ -118,7 +118,7 @@ TEST_CASE("everything after the script is the script's") {
 }
 
 TEST_CASE("workers are a number, auto, cpu or gpu") {
-  using kind = ddprun::worker_count_kind;
+  using kind = ddprun::launcher::worker_count_kind;
   CHECK(read("--nproc-per-node=auto a.py").workers.kind == kind::automatic);
   CHECK(read("--nproc-per-node=cpu a.py").workers.kind == kind::cpu);
   CHECK(read("--nproc-per-node=gpu a.py").workers.kind == kind::gpu);
@@ -276,12 +276,12 @@ TEST_CASE("help and version answer whatever else is written") {
   for (const char* line : {"--help", "-h", "--version", "--nnodes=2 --help", "--he"}) {
     INFO("ddprun " << line);
     CHECK(std::holds_alternative<ddprun::show_text>(
-        ddprun::parse_options(words(line), {{"PET_NNODES", "3:2"}})));
+        ddprun::launcher::parse_options(words(line), {{"PET_NNODES", "3:2"}})));
   }
 }
 
 TEST_CASE("is_host and --embed-daemon say where the daemon may be") {
-  using policy = ddprun::embed_policy;
+  using policy = ddprun::launcher::embed_policy;
   const std::string remote = "--nnodes=2 --rdzv-endpoint=h ";
   CHECK(read(remote + "a.py").embed == policy::automatic);
   CHECK(read(remote + "--embed-daemon=always a.py").embed == policy::always);
@@ -314,7 +314,7 @@ TEST_CASE("a PyTorch that knows which store is the launcher's keeps it") {
   int asked = 0;
   const auto mode = [&asked](const std::string& line, const std::string& torch) {
     asked = 0;
-    const auto outcome = ddprun::parse_options(words(line), {}, [&] {
+    const auto outcome = ddprun::launcher::parse_options(words(line), {}, [&] {
       ++asked;
       return torch;
     });

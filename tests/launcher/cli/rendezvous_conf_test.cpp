@@ -8,22 +8,22 @@ using namespace std::chrono_literals;
 
 namespace {
 
-ddprun::rendezvous_conf read(std::string_view text) {
-  const auto conf = ddprun::read_rendezvous_conf("--rdzv-conf", text);
+ddprun::launcher::rendezvous_conf read(std::string_view text) {
+  const auto conf = ddprun::launcher::read_rendezvous_conf("--rdzv-conf", text);
   INFO(text);
   if (!conf) FAIL(conf.error().text);
   return *conf;
 }
 
 std::string error_of(std::string_view text) {
-  const auto conf = ddprun::read_rendezvous_conf("--rdzv-conf", text);
+  const auto conf = ddprun::launcher::read_rendezvous_conf("--rdzv-conf", text);
   return conf ? std::string() : conf.error().text;
 }
 
 }  // namespace
 
 TEST_CASE("timers are read by name, in seconds with fractions") {
-  const ddprun::rendezvous_conf conf = read("join_timeout=30,stop_grace=0.25,settle=0,linger=1.5");
+  const ddprun::launcher::rendezvous_conf conf = read("join_timeout=30,stop_grace=0.25,settle=0,linger=1.5");
   CHECK(conf.timing.join_timeout == 30s);
   CHECK(conf.timing.stop_grace == 250ms);
   CHECK(conf.timing.settle == 0s);

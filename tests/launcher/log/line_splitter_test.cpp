@@ -5,6 +5,7 @@
 #include <vector>
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 
 namespace {
 

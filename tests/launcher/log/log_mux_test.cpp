@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 
 namespace {
 

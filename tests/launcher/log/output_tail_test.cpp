@@ -4,6 +4,7 @@
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 
 TEST_CASE("a short tail is all of it") {
   output_tail tail;

@@ -6,6 +6,7 @@
 #include <sstream>
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 
 namespace {
 

@@ -13,6 +13,7 @@
 
 using namespace std::chrono_literals;
 using namespace ddprun;
+using namespace ddprun::launcher;
 using test::fake_process;
 using test::fake_spawner;
 using words = std::vector<std::string>;

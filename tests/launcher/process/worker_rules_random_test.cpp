@@ -9,6 +9,7 @@
 
 using namespace std::chrono_literals;
 using namespace ddprun;
+using namespace ddprun::launcher;
 using test::fake_process;
 using test::worker_story;
 
