@@ -26,9 +26,9 @@
 
 namespace {
 
-int usage(const ddprun::usage_error& error) {
+int usage(const ddprun::cli::usage_error& error) {
   std::fprintf(stderr, "ddprun: %s\n", error.text.c_str());
-  return ddprun::usage_exit_code;
+  return ddprun::cli::usage_exit_code;
 }
 
 std::uint64_t random_number() {
@@ -58,13 +58,13 @@ int run(int argc, char** argv) {
   ddprun::launcher::parse_outcome outcome = ddprun::launcher::parse_options(
       std::vector<std::string>(argv + 1, argv + argc), environment,
       [&] { return ddprun::launcher::installed_torch(environment); });
-  if (const auto* error = std::get_if<ddprun::usage_error>(&outcome)) return usage(*error);
-  if (const auto* shown = std::get_if<ddprun::show_text>(&outcome)) {
+  if (const auto* error = std::get_if<ddprun::cli::usage_error>(&outcome)) return usage(*error);
+  if (const auto* shown = std::get_if<ddprun::cli::show_text>(&outcome)) {
     std::fputs(shown->text.c_str(), stdout);
     return 0;
   }
   auto options = std::get<ddprun::launcher::launch_options>(std::move(outcome));
-  if (const ddprun::checked error = ddprun::launcher::check_files(options, environment))
+  if (const ddprun::cli::checked error = ddprun::launcher::check_files(options, environment))
     return usage(*error);
   const auto workers = ddprun::launcher::count_workers(
       options.workers, ddprun::launcher::count_processors(environment));

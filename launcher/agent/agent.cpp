@@ -42,7 +42,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
       console_(identity_.node, options_.log_level,
                [this](const std::string& line) {
                  // The last words are few, and never left out.
-                 exit_code_ ? void(writer_.push(output_stream::errors, line))
+                 exit_code_ ? void(writer_.push(log::output_stream::errors, line))
                             : void(writer_.say(line));
                }),
       mux_(context_.get_executor(), writer_),
@@ -141,7 +141,7 @@ void agent::start_machine(const std::string& host, std::uint16_t port) {
   daemon_port_ = port;
   core::agent_options values;
   values.greeting = greeting();
-  values.endpoints = {options_.standalone ? to_text(endpoint_address{host, port})
+  values.endpoints = {options_.standalone ? to_text(cli::endpoint_address{host, port})
                                           : to_text(options_.endpoint)};
   values.seed = identity_.seed;
   values.greeting.hosts_daemon = embedded_->hosts();

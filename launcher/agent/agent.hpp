@@ -102,7 +102,7 @@ class agent {
   environment_map environment_;
 
   boost::asio::io_context context_{1};
-  writer writer_;
+  log::writer writer_;
   console console_;
   log_mux mux_;
   boost_spawner spawner_;

@@ -25,7 +25,7 @@
 namespace ddprun::launcher {
 
 struct daemon_search {
-  endpoint_address endpoint;
+  cli::endpoint_address endpoint;
   bool standalone = false;
   embed_policy embed = embed_policy::automatic;
   std::uint32_t nodes_max = 1;    // that may connect, spares among them

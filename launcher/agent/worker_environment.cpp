@@ -114,7 +114,7 @@ bool wants_free_port(const launch_options& options) {
 }
 
 std::string master_url(const assignment& place) {
-  return "tcp://" + to_text(endpoint_address{place.master_address, place.master_port});
+  return "tcp://" + to_text(cli::endpoint_address{place.master_address, place.master_port});
 }
 
 }  // namespace ddprun::launcher

@@ -51,7 +51,7 @@ bool is_elf(const std::string& path) {
   return elf;
 }
 
-checked check_program(const std::string& program, const environment_map& environment) {
+cli::checked check_program(const std::string& program, const environment_map& environment) {
   const int code = search_error(program, environment);
   if (code == 0) return {};
   std::string text = program + ": the program cannot be executed: " + reason(code);
@@ -63,24 +63,24 @@ checked check_program(const std::string& program, const environment_map& environ
   } else if (code == EACCES) {
     text += "; chmod +x, or leave --no-python out if it is a Python script";
   }
-  return usage_error{text};
+  return cli::usage_error{text};
 }
 
-checked check_script(const std::string& script) {
+cli::checked check_script(const std::string& script) {
   if (access(script.c_str(), R_OK) != 0) {
     const int code = errno;
     std::string text = script + ": the script cannot be read: " + reason(code);
     if (code == ENOENT) text += "; check the path (-m for a Python module)";
-    return usage_error{text};
+    return cli::usage_error{text};
   }
   struct stat found = {};
   if (stat(script.c_str(), &found) == 0 && S_ISDIR(found.st_mode)) {
     // Python runs a folder that has a __main__.py.
     if (access((script + "/__main__.py").c_str(), R_OK) == 0) return {};
-    return usage_error{script + ": that is a folder without a __main__.py; name a script"};
+    return cli::usage_error{script + ": that is a folder without a __main__.py; name a script"};
   }
   if (is_elf(script)) {
-    return usage_error{script + ": that is a program, not a Python script; add --no-python"};
+    return cli::usage_error{script + ": that is a program, not a Python script; add --no-python"};
   }
   return {};
 }
@@ -95,16 +95,16 @@ std::string python_program(const environment_map& environment) {
   return "python3";
 }
 
-checked check_files(const launch_options& options, const environment_map& environment) {
+cli::checked check_files(const launch_options& options, const environment_map& environment) {
   if (options.no_python) return check_program(options.program, environment);
   if (!options.module) {
-    if (const checked wrong = check_script(options.program)) return wrong;
+    if (const cli::checked wrong = check_script(options.program)) return wrong;
   }
   const std::string python = python_program(environment);
   const int code = search_error(python, environment);
   if (code == 0) return {};
-  return usage_error{python + ": Python cannot be executed: " + reason(code) +
-                     "; set PYTHON_EXEC to the one to use (--no-python for a plain program)"};
+  return cli::usage_error{python + ": Python cannot be executed: " + reason(code) +
+                          "; set PYTHON_EXEC to the one to use (--no-python for a plain program)"};
 }
 
 }  // namespace ddprun::launcher

@@ -15,7 +15,7 @@ namespace ddprun::launcher {
 
 // The script or program, and Python where it is needed. Relative names are taken from the current
 // folder, names of programs without "/" from PATH.
-checked check_files(const launch_options& options, const environment_map& environment);
+cli::checked check_files(const launch_options& options, const environment_map& environment);
 
 // The Python that runs scripts: $PYTHON_EXEC, else that of $VIRTUAL_ENV, else "python3". Pure.
 std::string python_program(const environment_map& environment);

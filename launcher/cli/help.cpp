@@ -32,13 +32,14 @@ signal; 2 for a mistake on the command line; 64 when the run refuses this node.
 )";
 
 std::string options_under(std::string_view heading) {
-  return "\n" + std::string(heading) + "\n" + help_under(launcher_command(), heading);
+  return "\n" + std::string(heading) + "\n" + cli::help_under(launcher_command(), heading);
 }
 
 std::string timers_help() {
   std::string text = "\nTimers, in seconds (--rdzv-conf=node_timeout=5,settle=0)\n";
   for (const timer_row& row : timer_table) {
-    text += help_line(std::string(row.name) + "=" + seconds_text(timers().*row.field), row.help);
+    text +=
+        cli::help_line(std::string(row.name) + "=" + seconds_text(timers().*row.field), row.help);
   }
   return text;
 }

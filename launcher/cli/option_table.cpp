@@ -11,7 +11,7 @@
 namespace ddprun::launcher {
 namespace {
 
-checked apply_nproc_per_node(options_draft& draft, const given_option& option) {
+cli::checked apply_nproc_per_node(options_draft& draft, const cli::given_option& option) {
   worker_count_request& workers = draft.options.workers;
   workers = {};
   if (option.value == "auto") {
@@ -22,42 +22,42 @@ checked apply_nproc_per_node(options_draft& draft, const given_option& option) {
     workers.kind = worker_count_kind::gpu;
   } else if (option.value.empty() ||
              option.value.find_first_not_of("0123456789") != std::string::npos) {
-    return wrong(option, "write a number of workers, or auto, cpu or gpu");
+    return cli::wrong(option, "write a number of workers, or auto, cpu or gpu");
   } else {
-    return keep(workers.number,
-                read_count(option.given, option.value, "workers", 1, workers_per_node_max));
+    return cli::keep(workers.number, cli::read_count(option.given, option.value, "workers", 1,
+                                                     workers_per_node_max));
   }
   return {};
 }
 
-checked apply_endpoint(options_draft& draft, const given_option& option) {
+cli::checked apply_endpoint(options_draft& draft, const cli::given_option& option) {
   if (!option.value.empty()) {
-    return keep(draft.options.endpoint, read_endpoint(option.given, option.value));
+    return cli::keep(draft.options.endpoint, cli::read_endpoint(option.given, option.value));
   }
   draft.given.erase(option.spec->name);  // torchrun's default
   return {};
 }
 
-checked apply_rdzv_id(options_draft& draft, const given_option& option) {
-  return keep(draft.options.run_id, read_name(option.given, option.value, "run id"));
+cli::checked apply_rdzv_id(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.run_id, cli::read_name(option.given, option.value, "run id"));
 }
 
-checked check_backend(options_draft&, const given_option& option) {
+cli::checked check_backend(options_draft&, const cli::given_option& option) {
   if (option.value == "c10d") return {};
   if (option.value == "static") {
-    return wrong(option,
-                 "the static rendezvous is not there yet; use --rdzv-backend=c10d with "
-                 "--rdzv-endpoint=HOST[:PORT], the same on all nodes");
+    return cli::wrong(option,
+                      "the static rendezvous is not there yet; use --rdzv-backend=c10d with "
+                      "--rdzv-endpoint=HOST[:PORT], the same on all nodes");
   }
   if (option.value == "etcd" || option.value == "etcd-v2") {
-    return wrong(option,
-                 "etcd is not there yet; use --rdzv-backend=c10d with --rdzv-endpoint of "
-                 "a ddprun-rendezvous daemon, or of the first node");
+    return cli::wrong(option,
+                      "etcd is not there yet; use --rdzv-backend=c10d with --rdzv-endpoint of "
+                      "a ddprun-rendezvous daemon, or of the first node");
   }
-  return wrong(option, "unknown rendezvous backend; use c10d");
+  return cli::wrong(option, "unknown rendezvous backend; use c10d");
 }
 
-checked apply_conf(options_draft& draft, const given_option& option) {
+cli::checked apply_conf(options_draft& draft, const cli::given_option& option) {
   auto conf = read_rendezvous_conf(option.given, option.value);
   if (!conf) return conf.error();
   draft.options.settings.timing = conf->timing;
@@ -68,93 +68,96 @@ checked apply_conf(options_draft& draft, const given_option& option) {
 }
 
 // What it means depends on the other options.
-checked remember(options_draft&, const given_option&) {
+cli::checked remember(options_draft&, const cli::given_option&) {
   return {};
 }
 
-checked apply_embed(options_draft& draft, const given_option& option) {
-  static constexpr typed_word<embed_policy> words[] = {{"auto", embed_policy::automatic},
-                                                       {"always", embed_policy::always},
-                                                       {"never", embed_policy::never}};
-  return keep(draft.options.embed,
-              read_word(option.given, option.value, words, "auto, always or never"));
+cli::checked apply_embed(options_draft& draft, const cli::given_option& option) {
+  static constexpr cli::typed_word<embed_policy> words[] = {{"auto", embed_policy::automatic},
+                                                            {"always", embed_policy::always},
+                                                            {"never", embed_policy::never}};
+  return cli::keep(draft.options.embed,
+                   cli::read_word(option.given, option.value, words, "auto, always or never"));
 }
 
-checked apply_node_id(options_draft& draft, const given_option& option) {
-  return keep(draft.options.node_id, read_name(option.given, option.value, "node id"));
+cli::checked apply_node_id(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.node_id, cli::read_name(option.given, option.value, "node id"));
 }
 
-checked apply_node_rank(options_draft& draft, const given_option& option) {
-  return keep(draft.options.node_rank,
-              read_count(option.given, option.value, "the node's rank", 0, nodes_per_run_max - 1));
+cli::checked apply_node_rank(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(
+      draft.options.node_rank,
+      cli::read_count(option.given, option.value, "the node's rank", 0, nodes_per_run_max - 1));
 }
 
-checked apply_local_addr(options_draft& draft, const given_option& option) {
-  return keep(draft.options.local_address, read_name(option.given, option.value, "address"));
+cli::checked apply_local_addr(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.local_address,
+                   cli::read_name(option.given, option.value, "address"));
 }
 
-checked apply_master_addr(options_draft& draft, const given_option& option) {
-  return keep(draft.master_address, read_name(option.given, option.value, "address"));
+cli::checked apply_master_addr(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.master_address, cli::read_name(option.given, option.value, "address"));
 }
 
-checked apply_master_port(options_draft& draft, const given_option& option) {
-  return keep(draft.options.master_port, read_port(option.given, option.value, "0 for a new one"));
+cli::checked apply_master_port(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.master_port,
+                   cli::read_port(option.given, option.value, "0 for a new one"));
 }
 
-checked apply_shutdown_timeout(options_draft& draft, const given_option& option) {
-  return keep(draft.shutdown_timeout, read_seconds(option.given, option.value, false));
+cli::checked apply_shutdown_timeout(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.shutdown_timeout, cli::read_seconds(option.given, option.value, false));
 }
 
 // torchrun polls its workers in this interval; ddprun is told by the kernel.
-checked check_monitor_interval(options_draft&, const given_option& option) {
-  const auto seconds = read_seconds(option.given, option.value, true);
-  return seconds ? checked() : seconds.error();
+cli::checked check_monitor_interval(options_draft&, const cli::given_option& option) {
+  const auto seconds = cli::read_seconds(option.given, option.value, true);
+  return seconds ? cli::checked() : seconds.error();
 }
 
-checked apply_module(options_draft& draft, const given_option&) {
+cli::checked apply_module(options_draft& draft, const cli::given_option&) {
   draft.options.module = true;
   return {};
 }
 
-checked apply_no_python(options_draft& draft, const given_option&) {
+cli::checked apply_no_python(options_draft& draft, const cli::given_option&) {
   draft.options.no_python = true;
   return {};
 }
 
-checked apply_placeholders(options_draft& draft, const given_option& option) {
-  static constexpr typed_word<placeholder_mode> words[] = {
+cli::checked apply_placeholders(options_draft& draft, const cli::given_option& option) {
+  static constexpr cli::typed_word<placeholder_mode> words[] = {
       {"on", placeholder_mode::on}, {"torchrun", placeholder_mode::torchrun}};
-  return keep(draft.options.placeholders,
-              read_word(option.given, option.value, words,
-                        "on ({rank} and its like are replaced) or torchrun (only "
-                        "${local_rank})"));
+  return cli::keep(draft.options.placeholders,
+                   cli::read_word(option.given, option.value, words,
+                                  "on ({rank} and its like are replaced) or torchrun (only "
+                                  "${local_rank})"));
 }
 
-checked apply_role(options_draft& draft, const given_option& option) {
-  return keep(draft.options.role, read_name(option.given, option.value, "role"));
+cli::checked apply_role(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.role, cli::read_name(option.given, option.value, "role"));
 }
 
-checked apply_log_level(options_draft& draft, const given_option& option) {
-  return keep(draft.options.log_level, read_log_level(option.given, option.value));
+cli::checked apply_log_level(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.log_level, cli::read_log_level(option.given, option.value));
 }
 
-checked show_help(options_draft& draft, const given_option&) {
+cli::checked show_help(options_draft& draft, const cli::given_option&) {
   draft.answer = help_text();
   return {};
 }
 
-checked show_version(options_draft& draft, const given_option&) {
+cli::checked show_version(options_draft& draft, const cli::given_option&) {
   draft.answer = version_text();
   return {};
 }
 
-constexpr option_owner torchrun = option_owner::torchrun;
-constexpr option_owner ours = option_owner::ddprun;
-constexpr option_kind value = option_kind::value;
-constexpr option_kind flag = option_kind::flag;
-constexpr option_kind question = option_kind::question;
+constexpr cli::option_owner torchrun = cli::option_owner::torchrun;
+constexpr cli::option_owner ours = cli::option_owner::ddprun;
+constexpr cli::option_kind value = cli::option_kind::value;
+constexpr cli::option_kind flag = cli::option_kind::flag;
+constexpr cli::option_kind question = cli::option_kind::question;
 
-using row = option<options_draft>;
+using row = cli::option<options_draft>;
 
 constexpr std::array own_options = {
     row{{"nproc-per-node", "N | auto | cpu | gpu", "Size",
@@ -163,7 +166,7 @@ constexpr std::array own_options = {
     row{{"rdzv-endpoint", "HOST[:PORT]", "Rendezvous",
          "where the rendezvous daemon is or will be, the same on all nodes;\n"
          "IPv6 as [ADDRESS]:PORT (port {})",
-         torchrun, value, 0, [] { return std::to_string(default_endpoint_port); }},
+         torchrun, value, 0, [] { return std::to_string(cli::default_endpoint_port); }},
         apply_endpoint},
     row{{"rdzv-id", "ID", "Rendezvous", "name of the run, the same on all nodes (none)", torchrun},
         apply_rdzv_id},
@@ -222,14 +225,14 @@ constexpr std::array options = std::apply(
 
 }  // namespace
 
-const command& launcher_command() {
-  static const command launcher = {"ddprun", "PET_", true, specs_of(options)};
+const cli::command& launcher_command() {
+  static const cli::command launcher = {"ddprun", "PET_", true, cli::specs_of(options)};
   return launcher;
 }
 
-checked apply_option(options_draft& draft, const given_option& option) {
+cli::checked apply_option(options_draft& draft, const cli::given_option& option) {
   draft.given[option.spec->name] = option.given;
-  return apply_option(options, draft, option);
+  return cli::apply_option(options, draft, option);
 }
 
 }  // namespace ddprun::launcher

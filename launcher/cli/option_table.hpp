@@ -36,9 +36,9 @@ struct options_draft {
 };
 
 // All options, of the command line and of PET_* in the environment.
-const command& launcher_command();
+const cli::command& launcher_command();
 
 // Reads the value of `option`, which is one of launcher_command(), into `draft`.
-checked apply_option(options_draft& draft, const given_option& option);
+cli::checked apply_option(options_draft& draft, const cli::given_option& option);
 
 }  // namespace ddprun::launcher

@@ -8,22 +8,22 @@
 namespace ddprun::launcher {
 namespace {
 
-checked check_program(const options_draft& draft) {
+cli::checked check_program(const options_draft& draft) {
   const launch_options& options = draft.options;
   if (options.program.empty()) {
-    return usage_error{
+    return cli::usage_error{
         "no script given; usage: ddprun [OPTIONS] SCRIPT [ARGUMENTS], and ddprun --help"};
   }
   if (options.module && options.no_python) {
-    return usage_error{draft.words_of("no-python") + " and " + draft.words_of("module") +
-                       ": a module is run by Python; leave one of the two out"};
+    return cli::usage_error{draft.words_of("no-python") + " and " + draft.words_of("module") +
+                            ": a module is run by Python; leave one of the two out"};
   }
   return {};
 }
 
 // Several nodes have to know where to meet.
-usage_error no_endpoint(const options_draft& draft) {
-  const std::string port = std::to_string(default_endpoint_port);
+cli::usage_error no_endpoint(const options_draft& draft) {
+  const std::string port = std::to_string(cli::default_endpoint_port);
   const std::string needs = draft.words_of("nnodes") + " needs --rdzv-endpoint=";
   if (const std::string master = draft.words_of("master-addr"); !master.empty()) {
     return {needs + draft.master_address + ":" + port + ", the same on all nodes, in place of " +
@@ -35,15 +35,15 @@ usage_error no_endpoint(const options_draft& draft) {
 }
 
 // One node that names no endpoint has its daemon in this process, as with --standalone.
-checked settle_endpoint(options_draft& draft) {
+cli::checked settle_endpoint(options_draft& draft) {
   launch_options& options = draft.options;
   const bool one_node = options.settings.nodes_max == 1;
   const std::string standalone = draft.words_of("standalone");
   std::string endpoint = draft.words_of("rdzv-endpoint");
   if (!standalone.empty()) {
     if (!one_node) {
-      return usage_error{standalone + " is for one node, and there is " + draft.words_of("nnodes") +
-                         "; leave one of the two out"};
+      return cli::usage_error{standalone + " is for one node, and there is " +
+                              draft.words_of("nnodes") + "; leave one of the two out"};
     }
     if (!endpoint.empty()) options.notes.push_back(endpoint + " is ignored with --standalone");
     endpoint.clear();
@@ -56,29 +56,30 @@ checked settle_endpoint(options_draft& draft) {
     options.standalone = true;
     options.endpoint = {"127.0.0.1", 0};
   } else if (options.endpoint.port == 0) {
-    return usage_error{endpoint + ": all nodes must know the port, so it cannot be 0 (" +
-                       std::to_string(default_endpoint_port) + " when left out)"};
+    return cli::usage_error{endpoint + ": all nodes must know the port, so it cannot be 0 (" +
+                            std::to_string(cli::default_endpoint_port) + " when left out)"};
   } else if (draft.words_of("rdzv-id").empty()) {
     options.run_id = "none";  // torchrun's default, so that nodes that all leave it out meet
   }
   return {};
 }
 
-checked settle_embedding(options_draft& draft) {
+cli::checked settle_embedding(options_draft& draft) {
   launch_options& options = draft.options;
   const std::string embed = draft.words_of("embed-daemon");
   if (draft.is_host) {
     const embed_policy asked = *draft.is_host ? embed_policy::always : embed_policy::never;
     if (options.embed != embed_policy::automatic && options.embed != asked) {
-      return usage_error{embed + " contradicts is_host of --rdzv-conf; leave one out"};
+      return cli::usage_error{embed + " contradicts is_host of --rdzv-conf; leave one out"};
     }
     options.embed = asked;
   }
   if (options.standalone) {
     if (options.embed == embed_policy::never && !embed.empty()) {
-      return usage_error{embed +
-                         " needs --rdzv-endpoint=HOST[:PORT]: without one, the daemon of this run "
-                         "is in this process"};
+      return cli::usage_error{
+          embed +
+          " needs --rdzv-endpoint=HOST[:PORT]: without one, the daemon of this run "
+          "is in this process"};
     }
     options.embed = embed_policy::always;
   }
@@ -157,7 +158,7 @@ void settle_store(options_draft& draft, const environment_map& environment,
 void apply_log_level_variable(options_draft& draft, const environment_map& environment) {
   const std::string* const word = find_variable(environment, "LOGLEVEL");
   if (word == nullptr) return;
-  if (const auto level = read_log_level("LOGLEVEL", *word)) draft.options.log_level = *level;
+  if (const auto level = cli::read_log_level("LOGLEVEL", *word)) draft.options.log_level = *level;
 }
 
 }  // namespace
@@ -165,20 +166,20 @@ void apply_log_level_variable(options_draft& draft, const environment_map& envir
 parse_outcome parse_options(const std::vector<std::string>& command_line,
                             const environment_map& environment,
                             const std::function<std::string()>& installed_torch) {
-  auto line = split_command_line(launcher_command(), command_line, environment);
+  auto line = cli::split_command_line(launcher_command(), command_line, environment);
   if (!line) return line.error();
   options_draft draft;
   apply_log_level_variable(draft, environment);
-  for (const given_option& option : line->options) {
-    if (const checked wrong = apply_option(draft, option)) return *wrong;
+  for (const cli::given_option& option : line->options) {
+    if (const cli::checked wrong = apply_option(draft, option)) return *wrong;
   }
-  if (!draft.answer.empty()) return show_text{std::move(draft.answer)};
+  if (!draft.answer.empty()) return cli::show_text{std::move(draft.answer)};
   draft.options.program = std::move(line->program);
   draft.options.arguments = std::move(line->arguments);
 
-  if (const checked wrong = check_program(draft)) return *wrong;
-  if (const checked wrong = settle_endpoint(draft)) return *wrong;
-  if (const checked wrong = settle_embedding(draft)) return *wrong;
+  if (const cli::checked wrong = check_program(draft)) return *wrong;
+  if (const cli::checked wrong = settle_endpoint(draft)) return *wrong;
+  if (const cli::checked wrong = settle_embedding(draft)) return *wrong;
   if (draft.shutdown_timeout) draft.options.settings.timing.stop_grace = *draft.shutdown_timeout;
   settle_master_address(draft);
   settle_store(draft, environment, installed_torch);

@@ -46,9 +46,9 @@ struct launch_options {
   run_settings settings;
   worker_count_request workers;
 
-  std::string run_id;         // empty: standalone without --rdzv-id, the caller draws one
-  endpoint_address endpoint;  // standalone: 127.0.0.1 with port 0
-  bool standalone = false;    // one node: the daemon lives in this process, on a port of its own
+  std::string run_id;              // empty: standalone without --rdzv-id, the caller draws one
+  cli::endpoint_address endpoint;  // standalone: 127.0.0.1 with port 0
+  bool standalone = false;  // one node: the daemon lives in this process, on a port of its own
   embed_policy embed = embed_policy::automatic;
 
   std::string node_id;                     // empty: the host name and a suffix
@@ -69,7 +69,7 @@ struct launch_options {
   std::vector<std::string> notes;
 };
 
-using parse_outcome = std::variant<launch_options, show_text, usage_error>;
+using parse_outcome = std::variant<launch_options, cli::show_text, cli::usage_error>;
 
 // Reads the command line without the program's own name. Where the right options depend on the
 // workers' PyTorch `installed_torch` is called, and returns its version ("" when there is none).

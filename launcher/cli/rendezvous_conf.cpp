@@ -30,7 +30,7 @@ constexpr std::array ignored_keys = {
 
 using pairs = std::map<std::string, std::string, std::less<>>;
 
-parsed<pairs> split_pairs(std::string_view given, std::string_view text) {
+cli::parsed<pairs> split_pairs(std::string_view given, std::string_view text) {
   pairs found;
   while (!text.empty()) {
     const std::size_t comma = text.find(',');
@@ -39,7 +39,7 @@ parsed<pairs> split_pairs(std::string_view given, std::string_view text) {
     if (part.find_first_not_of(' ') == std::string_view::npos) continue;  // a comma too many
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos || equals == 0 || equals + 1 == part.size()) {
-      return wrong(given, "'" + std::string(part) + "' is not KEY=VALUE");
+      return cli::wrong(given, "'" + std::string(part) + "' is not KEY=VALUE");
     }
     std::string_view key = part.substr(0, equals);
     key.remove_prefix(std::min(key.find_first_not_of(' '), key.size()));
@@ -48,17 +48,17 @@ parsed<pairs> split_pairs(std::string_view given, std::string_view text) {
   return found;
 }
 
-checked check_key(std::string_view given, const std::string& key) {
+cli::checked check_key(std::string_view given, const std::string& key) {
   std::vector<std::string_view> known(torchrun_keys.begin(), torchrun_keys.end());
   for (const timer_row& row : timer_table)
     known.push_back(row.name);
   for (const ignored_key& ignored : ignored_keys)
     known.push_back(ignored.name);
   if (std::find(known.begin(), known.end(), key) != known.end()) return {};
-  const std::string_view close = nearest(key, known);
+  const std::string_view close = cli::nearest(key, known);
   std::string text = "unknown key '" + key + "'";
   if (!close.empty()) text += "; did you mean '" + std::string(close) + "'?";
-  return wrong(given, text);
+  return cli::wrong(given, text);
 }
 
 bool has_keep_alive(const pairs& values) {
@@ -66,18 +66,18 @@ bool has_keep_alive(const pairs& values) {
 }
 
 // keep_alive_interval x keep_alive_max_attempt, as torchrun understands them.
-parsed<duration> read_keep_alive(std::string_view given, const pairs& values) {
+cli::parsed<duration> read_keep_alive(std::string_view given, const pairs& values) {
   duration interval = std::chrono::seconds(5);
   std::uint32_t attempts = 3;
   if (const auto found = values.find("keep_alive_interval"); found != values.end()) {
     const auto read =
-        read_seconds(std::string(given) + ", keep_alive_interval", found->second, false);
+        cli::read_seconds(std::string(given) + ", keep_alive_interval", found->second, false);
     if (!read) return read.error();
     interval = *read;
   }
   if (const auto found = values.find("keep_alive_max_attempt"); found != values.end()) {
-    const auto read = read_count(std::string(given) + ", keep_alive_max_attempt", found->second,
-                                 "attempts", 1, 1000);
+    const auto read = cli::read_count(std::string(given) + ", keep_alive_max_attempt",
+                                      found->second, "attempts", 1, 1000);
     if (!read) return read.error();
     attempts = *read;
   }
@@ -85,8 +85,8 @@ parsed<duration> read_keep_alive(std::string_view given, const pairs& values) {
 }
 
 // The timers by name; what is not given follows from node_timeout, which may be torchrun's.
-parsed<timers> read_typed_timers(std::string_view given, const pairs& values) {
-  checked wrong_value;
+cli::parsed<timers> read_typed_timers(std::string_view given, const pairs& values) {
+  cli::checked wrong_value;
   const auto take = [&](duration& value, const auto& read) {
     if (read) {
       value = *read;
@@ -97,7 +97,7 @@ parsed<timers> read_typed_timers(std::string_view given, const pairs& values) {
   const timers timing = read_timers([&](const timer_row& row, duration& value) {
     if (const auto found = values.find(row.name); found != values.end()) {
       const std::string where = std::string(given) + ", " + std::string(row.name);
-      take(value, read_seconds(where, found->second, row.may_be_zero));
+      take(value, cli::read_seconds(where, found->second, row.may_be_zero));
     } else if (row.field == &timers::node_timeout && has_keep_alive(values)) {
       take(value, read_keep_alive(given, values));
     }
@@ -107,19 +107,21 @@ parsed<timers> read_typed_timers(std::string_view given, const pairs& values) {
     wrong_value = read.error();
   }
   if (wrong_value) return *wrong_value;
-  if (const std::string text = contradiction_in(timing); !text.empty()) return wrong(given, text);
-  if (const std::string text = problem_of(timing); !text.empty()) return wrong(given, text);
+  if (const std::string text = contradiction_in(timing); !text.empty())
+    return cli::wrong(given, text);
+  if (const std::string text = problem_of(timing); !text.empty()) return cli::wrong(given, text);
   return timing;
 }
 
-checked read_torchrun_keys(std::string_view given, const pairs& values, rendezvous_conf& conf) {
+cli::checked read_torchrun_keys(std::string_view given, const pairs& values,
+                                rendezvous_conf& conf) {
   if (const auto found = values.find("is_host"); found != values.end()) {
-    conf.is_host = read_truth(found->second);
-    if (!conf.is_host) return wrong(given, "is_host is true or false");
+    conf.is_host = cli::read_truth(found->second);
+    if (!conf.is_host) return cli::wrong(given, "is_host is true or false");
   }
   if (const auto found = values.find("store_type"); found != values.end()) {
     if (found->second != "tcp" && found->second != "TCP") {
-      return wrong(given, "store_type=" + found->second + " is not there; only tcp is");
+      return cli::wrong(given, "store_type=" + found->second + " is not there; only tcp is");
     }
   }
   for (const ignored_key& ignored : ignored_keys) {
@@ -133,14 +135,14 @@ checked read_torchrun_keys(std::string_view given, const pairs& values, rendezvo
 
 }  // namespace
 
-parsed<rendezvous_conf> read_rendezvous_conf(std::string_view given, std::string_view text) {
+cli::parsed<rendezvous_conf> read_rendezvous_conf(std::string_view given, std::string_view text) {
   const auto values = split_pairs(given, text);
   if (!values) return values.error();
   for (const auto& [key, value] : *values) {
-    if (const checked wrong_key = check_key(given, key)) return *wrong_key;
+    if (const cli::checked wrong_key = check_key(given, key)) return *wrong_key;
   }
   rendezvous_conf conf;
-  if (const checked bad = read_torchrun_keys(given, *values, conf)) return *bad;
+  if (const cli::checked bad = read_torchrun_keys(given, *values, conf)) return *bad;
 
   const auto timing = read_typed_timers(given, *values);
   if (!timing) return timing.error();

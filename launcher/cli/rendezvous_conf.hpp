@@ -28,6 +28,6 @@ struct rendezvous_conf {
 
 // `given` is the option as the person wrote it; messages start with it. A timer that contradicts
 // another is an error: both are named.
-parsed<rendezvous_conf> read_rendezvous_conf(std::string_view given, std::string_view text);
+cli::parsed<rendezvous_conf> read_rendezvous_conf(std::string_view given, std::string_view text);
 
 }  // namespace ddprun::launcher

@@ -15,33 +15,33 @@
 
 namespace ddprun::launcher {
 
-inline checked read_setting(const range_row& row, run_settings& settings,
-                            const given_option& option) {
-  const auto range = read_node_range(option.given, option.value, row.max);
+inline cli::checked read_setting(const range_row& row, run_settings& settings,
+                                 const cli::given_option& option) {
+  const auto range = cli::read_node_range(option.given, option.value, row.max);
   if (!range) return range.error();
   settings.*row.min_field = range->min;
   settings.*row.max_field = range->max;
   return {};
 }
 
-inline checked read_setting(const count_row& row, run_settings& settings,
-                            const given_option& option) {
-  const auto count = read_count(option.given, option.value, row.counted, 0, row.max);
+inline cli::checked read_setting(const count_row& row, run_settings& settings,
+                                 const cli::given_option& option) {
+  const auto count = cli::read_count(option.given, option.value, row.counted, 0, row.max);
   if (!count) return count.error();
   settings.*row.field = *count;
   return {};
 }
 
 template <typename Word>
-checked read_setting(const word_row<Word>& row, run_settings& settings,
-                     const given_option& option) {
+cli::checked read_setting(const word_row<Word>& row, run_settings& settings,
+                          const cli::given_option& option) {
   for (int index = 0; index <= static_cast<int>(row.last); ++index) {
     const auto word = static_cast<Word>(index);
     if (to_string(word) != option.value) continue;
     settings.*row.field = word;
     return {};
   }
-  return usage_error{option.given + ": write " + std::string(row.choices)};
+  return cli::usage_error{option.given + ": write " + std::string(row.choices)};
 }
 
 constexpr std::string_view typed_form(const range_row&) {
@@ -67,18 +67,18 @@ std::string default_of(const Row& row) {
 }
 
 template <std::size_t Index, typename Draft>
-checked apply_setting(Draft& draft, const given_option& option) {
+cli::checked apply_setting(Draft& draft, const cli::given_option& option) {
   return read_setting(std::get<Index>(setting_table), draft.options.settings, option);
 }
 
 template <std::size_t Index, typename Draft>
-constexpr option<Draft> setting_option() {
+constexpr cli::option<Draft> setting_option() {
   const auto& row = std::get<Index>(setting_table);
   return {{.name = row.words.name,
            .value = typed_form(row),
            .heading = row.words.heading,
            .help = row.words.help,
-           .whose = row.words.in_torchrun ? option_owner::torchrun : option_owner::ddprun,
+           .whose = row.words.in_torchrun ? cli::option_owner::torchrun : cli::option_owner::ddprun,
            .default_text = [] { return default_of(std::get<Index>(setting_table)); }},
           apply_setting<Index, Draft>};
 }

@@ -79,8 +79,8 @@ processor_counts count_processors(const environment_map& environment) {
   return counts;
 }
 
-parsed<std::uint32_t> count_workers(const worker_count_request& request,
-                                    const processor_counts& counts) {
+cli::parsed<std::uint32_t> count_workers(const worker_count_request& request,
+                                         const processor_counts& counts) {
   switch (request.kind) {
     case worker_count_kind::number:
       return request.number;
@@ -92,7 +92,7 @@ parsed<std::uint32_t> count_workers(const worker_count_request& request,
       return counts.gpus > 0 ? counts.gpus : counts.cpus;
   }
   if (counts.gpus > 0) return counts.gpus;
-  return usage_error{
+  return cli::usage_error{
       "--nproc-per-node=gpu: no GPU is visible here (/dev/nvidia*, CUDA_VISIBLE_DEVICES); give a "
       "number, or cpu"};
 }

@@ -28,7 +28,7 @@ processor_counts count_processors(const environment_map& environment);
 std::uint32_t visible_gpus(std::uint32_t present, std::string_view visible_devices);
 
 // Pure: at least 1. `gpu` without a GPU is an error.
-parsed<std::uint32_t> count_workers(const worker_count_request& request,
-                                    const processor_counts& counts);
+cli::parsed<std::uint32_t> count_workers(const worker_count_request& request,
+                                         const processor_counts& counts);
 
 }  // namespace ddprun::launcher

@@ -24,15 +24,15 @@ struct log_mux::entry : std::enable_shared_from_this<log_mux::entry> {
   source from;
   std::unique_ptr<line_splitter> splitter;  // none: pass through
   bool hurried = false;
-  output_loss lost;
+  log::output_loss lost;
   std::optional<clock::time_point> waiting_since;  // for the writer
   clock::duration waited{};                        // before that
 };
 
-log_mux::log_mux(asio::any_io_executor executor, writer& out)
+log_mux::log_mux(asio::any_io_executor executor, log::writer& out)
     : executor_(std::move(executor)), writer_(out), buffer_(64 * 1024) {
   // Called on the writer's thread.
-  writer_.on_room([executor = executor_, alive = alive_.watch(), this](output_stream stream) {
+  writer_.on_room([executor = executor_, alive = alive_.watch(), this](log::output_stream stream) {
     asio::post(executor, while_alive(alive, [this, stream] { resume(stream); }));
   });
 }
@@ -140,7 +140,7 @@ void log_mux::hurry(source_id id) {
   arm(from);
 }
 
-output_loss log_mux::release(source_id id) {
+log::output_loss log_mux::release(source_id id) {
   const auto from = find(id);
   if (!from) return {};
   leave_line(from);
@@ -168,7 +168,7 @@ clock::duration log_mux::waited(source_id id) const {
          (from->waiting_since ? clock::now() - *from->waiting_since : clock::duration::zero());
 }
 
-void log_mux::resume(output_stream stream) {
+void log_mux::resume(log::output_stream stream) {
   auto& line = lines_[static_cast<std::size_t>(stream)];
   const auto alive = alive_.watch();
   while (!line.empty() && writer_.has_room(stream)) {

@@ -43,15 +43,15 @@ class log_mux {
   struct source {
     unique_fd pipe;      // read end
     std::string prefix;  // "[node-a:0] "; empty: pass through
-    output_stream to = output_stream::output;
+    log::output_stream to = log::output_stream::output;
     std::function<void(std::string_view)> tap;  // sees the raw bytes; may be empty
     // The pipe is at its end, and everything handed on but for what is lost.
-    std::function<void(const output_loss&)> ended;
+    std::function<void(const log::output_loss&)> ended;
   };
   using source_id = std::uint64_t;
 
   // `out` must outlive it; its room_handler is taken.
-  log_mux(boost::asio::any_io_executor executor, writer& out);
+  log_mux(boost::asio::any_io_executor executor, log::writer& out);
   ~log_mux();
   log_mux(const log_mux&) = delete;
   log_mux& operator=(const log_mux&) = delete;
@@ -63,7 +63,7 @@ class log_mux {
 
   // Nobody waits for this source any longer: what is in the pipe now is handed on as after hurry,
   // and it is closed, whoever else holds the other end. `ended` is not called.
-  output_loss release(source_id id);
+  log::output_loss release(source_id id);
 
   // True while the source waits for the writer.
   bool waits(source_id id) const;
@@ -88,10 +88,10 @@ class log_mux {
   void push(entry& from, std::string_view bytes);
   void push_batch(entry& from);
   void close(entry& from);
-  void resume(output_stream stream);
+  void resume(log::output_stream stream);
 
   boost::asio::any_io_executor executor_;
-  writer& writer_;
+  log::writer& writer_;
   std::vector<char> buffer_;
   std::string batch_;  // the prefixed lines of one read
   source_id last_id_ = 0;

@@ -60,8 +60,8 @@ struct worker_end {
   pid_t pid = -1;
   exit_status status;
   std::chrono::steady_clock::time_point ended_at;  // the process, not its pipes
-  std::string tail;  // the last 4 KiB of its standard error, valid UTF-8
-  output_loss lost;  // of its output, because nobody read ours in time
+  std::string tail;       // the last 4 KiB of its standard error, valid UTF-8
+  log::output_loss lost;  // of its output, because nobody read ours in time
 };
 
 class worker_group {

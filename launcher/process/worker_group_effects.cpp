@@ -93,18 +93,19 @@ void worker_group::state::attach(workers::place place, workers::output_pipe whic
   log_mux::source from;
   from.pipe = std::move(pipe);
   from.prefix = one.command.prefix;
-  from.to = is_errors ? output_stream::errors : output_stream::output;
+  from.to = is_errors ? log::output_stream::errors : log::output_stream::output;
   if (is_errors) {
     from.tap = while_alive(weak_from_this(), [this, place](std::string_view bytes) {
       workers[place].tail.add(bytes);
     });
   }
-  from.ended = while_alive(weak_from_this(), [this, place, which, index](const output_loss& lost) {
-    worker& ended = workers[place];
-    ended.end.lost.add(lost);
-    ended.sources[index] = 0;
-    hear(workers::pipe_ended{place, which});
-  });
+  from.ended =
+      while_alive(weak_from_this(), [this, place, which, index](const log::output_loss& lost) {
+        worker& ended = workers[place];
+        ended.end.lost.add(lost);
+        ended.sources[index] = 0;
+        hear(workers::pipe_ended{place, which});
+      });
   one.sources[index] = mux.add(std::move(from));
 }
 

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-namespace ddprun {
+namespace ddprun::cli {
 namespace {
 
 std::string with_value(const std::string& name, const std::string& value) {
@@ -160,4 +160,4 @@ parsed<split_line> split_command_line(const command& of, const std::vector<std::
   return line;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::cli

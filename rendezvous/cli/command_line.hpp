@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::cli {
 
 struct split_line {
   std::vector<given_option> options;  // defaults of the environment first, then as written
@@ -31,4 +31,4 @@ struct show_text {
   std::string text;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::cli

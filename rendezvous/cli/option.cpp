@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::cli {
 namespace {
 
 constexpr std::size_t help_column = 31;
@@ -127,4 +127,4 @@ std::string help_line(const std::string& left, std::string_view text) {
   return lines + "\n";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::cli

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::cli {
 
 enum class option_kind {
   value,     // --name VALUE or --name=VALUE
@@ -135,4 +135,4 @@ std::string help_under(const command& of, std::string_view heading);
 // One line of it: `text` may have more, and goes to the right of `left`.
 std::string help_line(const std::string& left, std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::cli

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::cli {
 
 inline constexpr int usage_exit_code = 2;
 
@@ -29,4 +29,4 @@ using parsed = boost::system::result<T, usage_error>;
 // Empty: nothing is wrong.
 using checked = std::optional<usage_error>;
 
-}  // namespace ddprun
+}  // namespace ddprun::cli

@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 
-namespace ddprun {
+namespace ddprun::cli {
 namespace {
 
 std::string lower(std::string_view text) {
@@ -162,4 +162,4 @@ std::string to_text(const endpoint_address& endpoint) {
          std::to_string(endpoint.port);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::cli

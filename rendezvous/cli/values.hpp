@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::cli {
 
 inline constexpr std::uint16_t default_endpoint_port = 29400;  // torchrun's for c10d
 
@@ -75,4 +75,4 @@ std::optional<bool> read_truth(std::string_view text);
 // "host:port", with brackets round an IPv6 address.
 std::string to_text(const endpoint_address& endpoint);
 
-}  // namespace ddprun
+}  // namespace ddprun::cli

@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::log {
 namespace {
 
 constexpr std::size_t file_chunk_bytes = 64 * 1024;
@@ -86,4 +86,4 @@ output_loss output_channel::give_up() {
   return lost;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::log

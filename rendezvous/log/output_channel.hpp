@@ -18,7 +18,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::log {
 
 struct output_channel {
   using time_point = std::chrono::steady_clock::time_point;
@@ -67,4 +67,4 @@ struct output_channel {
   time_point retry_at{};
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::log

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::log {
 
 void output_loss::add(std::string_view text) {
   if (text.empty()) return;
@@ -28,4 +28,4 @@ std::string output_loss::is_lost(const std::string& whose) const {
          (lines == 1 ? " is lost" : " are lost");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::log

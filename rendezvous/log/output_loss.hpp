@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::log {
 
 struct output_loss {
   std::uint64_t lines = 0;  // whole or in part
@@ -21,4 +21,4 @@ struct output_loss {
   std::string is_lost(const std::string& whose) const;  // "... of rank 3's output are lost"
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::log

@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::log {
 namespace {
 
 using clock = std::chrono::steady_clock;
@@ -325,4 +325,4 @@ bool writer::finish(std::chrono::milliseconds limit) {
   return done;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::log

@@ -30,7 +30,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::log {
 
 enum class output_stream { output = 0, errors = 1 };
 
@@ -77,4 +77,4 @@ class writer {
   std::shared_ptr<shared> shared_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::log

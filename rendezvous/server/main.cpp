@@ -43,7 +43,7 @@ constexpr auto log_limit_at_end = std::chrono::seconds(2);
 // nobody.
 class queued_log final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
-  explicit queued_log(std::shared_ptr<writer> out) : out_(std::move(out)) {}
+  explicit queued_log(std::shared_ptr<log::writer> out) : out_(std::move(out)) {}
 
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
@@ -53,7 +53,7 @@ class queued_log final : public spdlog::sinks::base_sink<spdlog::details::null_m
   }
   void flush_() override {}
 
-  std::shared_ptr<writer> out_;
+  std::shared_ptr<log::writer> out_;
 };
 
 spdlog::level::level_enum to_spdlog(note_level level) {
@@ -97,7 +97,7 @@ std::string state_folder_of(const daemon_options& options) {
   return journal::default_state_folder(std::getenv, net::short_host_name(), options.port);
 }
 
-int serve(const daemon_options& options, writer& out) {
+int serve(const daemon_options& options, log::writer& out) {
   const auto fail = [&out](int code, const std::string& text) {
     out.say("ddprun-rendezvous: " + text + "\n");
     return code;
@@ -134,7 +134,7 @@ int serve(const daemon_options& options, writer& out) {
   if (!options.port_file.empty() && !write_port_file(options.port_file, *port, problem)) {
     return fail(1, problem);
   }
-  out.push(output_stream::output, "listening on port " + std::to_string(*port) + "\n");
+  out.push(log::output_stream::output, "listening on port " + std::to_string(*port) + "\n");
   spdlog::info(
       "ddprun-rendezvous {} listens on {}; room for {} connections", version,
       net::endpoint_text(options.bind_address.empty() ? "::" : options.bind_address, *port),
@@ -149,10 +149,10 @@ int serve(const daemon_options& options, writer& out) {
 }
 
 int serve_with_log(const daemon_options& options) {
-  writer::options streams;
+  log::writer::options streams;
   streams.name = "ddprun-rendezvous";
   streams.queue_bytes = log_queue_bytes;
-  const auto out = std::make_shared<writer>(std::move(streams));
+  const auto out = std::make_shared<log::writer>(std::move(streams));
   const auto log =
       std::make_shared<spdlog::logger>("ddprun-rendezvous", std::make_shared<queued_log>(out));
   log->set_pattern("%H:%M:%S.%e %l: %v");
@@ -171,10 +171,10 @@ int main(int argc, char** argv) {
   try {
     const daemon_outcome outcome =
         parse_daemon_options(std::vector<std::string>(argv + 1, argv + argc));
-    if (const auto* const error = std::get_if<usage_error>(&outcome)) {
-      return fail(usage_exit_code, error->text);
+    if (const auto* const error = std::get_if<cli::usage_error>(&outcome)) {
+      return fail(cli::usage_exit_code, error->text);
     }
-    if (const auto* const shown = std::get_if<show_text>(&outcome)) {
+    if (const auto* const shown = std::get_if<cli::show_text>(&outcome)) {
       std::fputs(shown->text.c_str(), stdout);
       return 0;
     }

@@ -15,58 +15,60 @@ struct options_draft {
   std::string answer;  // to --help or --version
 };
 
-checked apply_bind(options_draft& draft, const given_option& option) {
-  if (!net::numeric_address(option.value)) return wrong(option, "write an address in digits");
+cli::checked apply_bind(options_draft& draft, const cli::given_option& option) {
+  if (!net::numeric_address(option.value)) return cli::wrong(option, "write an address in digits");
   draft.options.bind_address = option.value;
   return {};
 }
 
-checked apply_port(options_draft& draft, const given_option& option) {
-  return keep(draft.options.port, read_port(option.given, option.value, "0 for a free one"));
+cli::checked apply_port(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.port,
+                   cli::read_port(option.given, option.value, "0 for a free one"));
 }
 
-checked apply_port_file(options_draft& draft, const given_option& option) {
-  if (option.value.empty()) return wrong(option, "the name of the file is empty");
+cli::checked apply_port_file(options_draft& draft, const cli::given_option& option) {
+  if (option.value.empty()) return cli::wrong(option, "the name of the file is empty");
   draft.options.port_file = option.value;
   return {};
 }
 
-checked apply_log_level(options_draft& draft, const given_option& option) {
-  return keep(draft.options.log_level, read_log_level(option.given, option.value));
+cli::checked apply_log_level(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.log_level, cli::read_log_level(option.given, option.value));
 }
 
-checked apply_recovery_window(options_draft& draft, const given_option& option) {
-  return keep(draft.options.recovery_window, read_seconds(option.given, option.value, true));
+cli::checked apply_recovery_window(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.recovery_window,
+                   cli::read_seconds(option.given, option.value, true));
 }
 
-checked apply_state_folder(options_draft& draft, const given_option& option) {
-  if (option.value.empty()) return wrong(option, "write a folder, or none to keep nothing");
+cli::checked apply_state_folder(options_draft& draft, const cli::given_option& option) {
+  if (option.value.empty()) return cli::wrong(option, "write a folder, or none to keep nothing");
   draft.options.state_folder = option.value;
   return {};
 }
 
-checked apply_store_memory(options_draft& draft, const given_option& option) {
+cli::checked apply_store_memory(options_draft& draft, const cli::given_option& option) {
   constexpr std::uint32_t mib_max = 1U << 20U;
-  const auto mib = read_count(option.given, option.value, "MiB", 1, mib_max);
+  const auto mib = cli::read_count(option.given, option.value, "MiB", 1, mib_max);
   if (!mib) return mib.error();
   draft.options.store_bytes_max = std::size_t{*mib} << 20U;
   return {};
 }
 
-checked show_help(options_draft& draft, const given_option& option);
+cli::checked show_help(options_draft& draft, const cli::given_option& option);
 
-checked show_version(options_draft& draft, const given_option&) {
+cli::checked show_version(options_draft& draft, const cli::given_option&) {
   draft.answer = "ddprun-rendezvous " + std::string(version) + "\n";
   return {};
 }
 
-using row = option<options_draft>;
+using row = cli::option<options_draft>;
 
 constexpr std::array table = {
     row{{"bind", "ADDRESS", "", "listen on this numeric address only (all, IPv6 and IPv4)"},
         apply_bind},
     row{{"port", "PORT", "", "listen on this port; 0 picks a free one and prints it ({})",
-         option_owner::ddprun, option_kind::value, 0,
+         cli::option_owner::ddprun, cli::option_kind::value, 0,
          [] { return std::to_string(daemon_options().port); }},
         apply_port},
     row{{"port-file", "FILE", "", "write the port here, once it is open"}, apply_port_file},
@@ -77,7 +79,7 @@ constexpr std::array table = {
          "wait so long for agents of an earlier daemon on this endpoint before\n"
          "a run goes on that was on when that daemon ended; without a state\n"
          "folder, before any does; 0: there was none ({})",
-         option_owner::ddprun, option_kind::value, 0,
+         cli::option_owner::ddprun, cli::option_kind::value, 0,
          [] { return seconds_text(daemon_options().recovery_window); }},
         apply_recovery_window},
     row{{"state-dir", "DIR | none", "",
@@ -90,20 +92,21 @@ constexpr std::array table = {
          "hold at most so much for TCPStore clients, a quarter of it for\n"
          "requests and replies under way; who asks for more is cut off, and\n"
          "nobody else notices ({})",
-         option_owner::ddprun, option_kind::value, 0,
+         cli::option_owner::ddprun, cli::option_kind::value, 0,
          [] { return std::to_string(daemon_options().store_bytes_max >> 20U); }},
         apply_store_memory},
-    row{{"help", "", "", "this text", option_owner::ddprun, option_kind::question, 'h'}, show_help},
-    row{{"version", "", "", "the version", option_owner::ddprun, option_kind::question},
+    row{{"help", "", "", "this text", cli::option_owner::ddprun, cli::option_kind::question, 'h'},
+        show_help},
+    row{{"version", "", "", "the version", cli::option_owner::ddprun, cli::option_kind::question},
         show_version},
 };
 
-const command& daemon_command() {
-  static const command daemon = {"ddprun-rendezvous", "", false, specs_of(table)};
+const cli::command& daemon_command() {
+  static const cli::command daemon = {"ddprun-rendezvous", "", false, cli::specs_of(table)};
   return daemon;
 }
 
-checked show_help(options_draft& draft, const given_option&) {
+cli::checked show_help(options_draft& draft, const cli::given_option&) {
   draft.answer = R"(usage: ddprun-rendezvous [OPTIONS]
 
 Lets the nodes of a job find each other: start it once, then start ddprun on every node with
@@ -118,13 +121,13 @@ and a small database what they cannot know.
 }  // namespace
 
 daemon_outcome parse_daemon_options(const std::vector<std::string>& arguments) {
-  const auto line = split_command_line(daemon_command(), arguments, {});
+  const auto line = cli::split_command_line(daemon_command(), arguments, {});
   if (!line) return line.error();
   options_draft draft;
-  for (const given_option& option : line->options) {
-    if (const checked bad = apply_option(table, draft, option)) return *bad;
+  for (const cli::given_option& option : line->options) {
+    if (const cli::checked bad = cli::apply_option(table, draft, option)) return *bad;
   }
-  if (!draft.answer.empty()) return show_text{std::move(draft.answer)};
+  if (!draft.answer.empty()) return cli::show_text{std::move(draft.answer)};
   return std::move(draft.options);
 }
 

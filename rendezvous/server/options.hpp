@@ -18,9 +18,9 @@
 namespace ddprun::server {
 
 struct daemon_options {
-  std::string bind_address;                    // numeric; empty: all
-  std::uint16_t port = default_endpoint_port;  // 0 picks one
-  std::string port_file;                       // empty: none
+  std::string bind_address;                         // numeric; empty: all
+  std::uint16_t port = cli::default_endpoint_port;  // 0 picks one
+  std::string port_file;                            // empty: none
   // Where what is decided outlives the daemon; "none": nowhere; none given: by the environment.
   std::optional<std::string> state_folder;
   note_level log_level = note_level::info;
@@ -28,7 +28,7 @@ struct daemon_options {
   std::size_t store_bytes_max = core::store_limits{}.bytes_max;  // of the daemon's own TCPStore
 };
 
-using daemon_outcome = std::variant<daemon_options, show_text, usage_error>;
+using daemon_outcome = std::variant<daemon_options, cli::show_text, cli::usage_error>;
 
 // `arguments` without the program's name.
 daemon_outcome parse_daemon_options(const std::vector<std::string>& arguments);

@@ -134,8 +134,8 @@ TEST_CASE("the last words of a failed worker are kept, whatever the reader does"
   auto unread = std::move(*make_pipe());  // outlives the writer
   process_fixture fixture;
   fixture.mux.reset();
-  fixture.out =
-      std::make_unique<writer>(writer::options{unread.write.get(), unread.write.get(), 1000});
+  fixture.out = std::make_unique<log::writer>(
+      log::writer::options{unread.write.get(), unread.write.get(), 1000});
   fixture.mux = std::make_unique<log_mux>(fixture.io.get_executor(), *fixture.out);
   std::vector<worker_command> commands;
   const std::uint32_t workers = GENERATE(1, 8);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks who includes whom: the layers point one way, and heavy or impure headers stay in their
-one place. Prints each breach as FILE:LINE, exits 1 if any."""
+"""Checks who includes whom: the layers point one way, heavy or impure headers stay in their one
+place, and namespaces follow folders. Prints each breach as FILE:LINE, exits 1 if any."""
 
 import re
 import sys
@@ -76,6 +76,17 @@ PLACES = [
     (r"catch2/", ("tests/support/catch.hpp",), ("",)),
 ]
 
+# The words that all folders speak are ddprun itself; those of core/messages that only machines need
+# are core's.
+NAMESPACES = [
+    ("rendezvous/base/", r"ddprun"),
+    ("rendezvous/core/messages/", r"ddprun(::core)?"),
+    ("launcher/", r"ddprun::launcher(::\w+)?"),
+    ("worker/", r"ddprun::worker"),
+    ("rendezvous/", r"ddprun::{folder}(::\w+)?"),
+]
+NAMESPACE = re.compile(r"^namespace (ddprun[\w:]*) {")
+
 # Calls that make a pure layer depend on its surroundings.
 IMPURE = re.compile(
     r"\b((steady_clock|system_clock)::now|getenv|random_device|std::c(out|err)|f?printf)\b"
@@ -84,11 +95,16 @@ IMPURE = re.compile(
 
 def breaches(path, text):
     layer = next((allowed for prefix, allowed in LAYERS if path.startswith(prefix)), None)
+    namespaces = next((names for prefix, names in NAMESPACES if path.startswith(prefix)), r".*")
+    namespaces = namespaces.format(folder=(path.split("/") + [""])[1])
     is_pure = path.startswith(PURE) and path not in SYSTEM
     for number, line in enumerate(text.splitlines(), 1):
         impure = IMPURE.search(line)
         if impure and is_pure and not line.lstrip().startswith("//"):
             yield number, f"{impure.group()} in a pure layer"
+        opened = NAMESPACE.match(line)
+        if opened and not re.fullmatch(namespaces, opened.group(1)):
+            yield number, f"namespace {opened.group(1)} is not that of its folder"
         found = INCLUDE.match(line)
         if not found:
             continue

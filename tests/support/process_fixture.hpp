@@ -50,7 +50,8 @@ struct process_fixture {
       : output_file(::memfd_create("output", MFD_CLOEXEC)),
         errors_file(::memfd_create("errors", MFD_CLOEXEC)),
         spawn(io.get_executor()),
-        out(std::make_unique<writer>(writer::options{output_file.get(), errors_file.get()})),
+        out(std::make_unique<log::writer>(
+            log::writer::options{output_file.get(), errors_file.get()})),
         mux(std::make_unique<log_mux>(io.get_executor(), *out)) {}
 
   static std::vector<std::string> environment() {
@@ -120,7 +121,7 @@ struct process_fixture {
   unique_fd output_file;
   unique_fd errors_file;
   boost_spawner spawn;
-  std::unique_ptr<writer> out;
+  std::unique_ptr<log::writer> out;
   std::unique_ptr<log_mux> mux;
   guardian* guard = nullptr;
   stray_reaper* strays = nullptr;

@@ -30,7 +30,7 @@ struct arguments {
   std::uint16_t port = 0;
   std::chrono::milliseconds drain_limit{2000};
   std::chrono::milliseconds output_limit{60'000};
-  ddprun::writer::options streams;
+  ddprun::log::writer::options streams;
   std::vector<std::string> scripts;
 };
 
@@ -82,7 +82,7 @@ std::vector<ddprun::launcher::worker_command> to_commands(const arguments& given
 
 int main(int argc, char** argv) {
   using namespace ddprun;
-using namespace ddprun::launcher;
+  using namespace ddprun::launcher;
   become_guardian_if_asked(argc, argv);
   ensure_standard_descriptors();
   const arguments given = parse(argc, argv);
@@ -91,13 +91,13 @@ using namespace ddprun::launcher;
 
   boost::asio::io_context io(1);
   boost_spawner spawn(io.get_executor());
-  writer out(given.streams);
+  log::writer out(given.streams);
   log_mux mux(io.get_executor(), out);
   stray_reaper strays(io.get_executor(), spawn);
   std::unique_ptr<guardian> guard;
   if (given.guarded) {
     const auto print = [&] {
-      out.push(output_stream::output, "guardian " + std::to_string(guard->pid()) + "\n");
+      out.push(log::output_stream::output, "guardian " + std::to_string(guard->pid()) + "\n");
     };
     const auto say = [&, print](const std::string& line) {
       out.say(line + "\n");
@@ -116,7 +116,7 @@ using namespace ddprun::launcher;
   worker_group::events events;
   events.all_started = [&] {
     for (const auto& one : group.live()) {
-      out.push(output_stream::output, "worker " + std::to_string(one.pid) + "\n");
+      out.push(log::output_stream::output, "worker " + std::to_string(one.pid) + "\n");
     }
   };
   events.start_failed = [&](std::uint32_t, const start_failure& failure) {

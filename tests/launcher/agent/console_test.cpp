@@ -10,7 +10,7 @@ namespace {
 struct recorded {
   std::vector<std::string> lines;
   ddprun::launcher::console console{"node-a", ddprun::note_level::info,
-                          [this](std::string line) { lines.push_back(std::move(line)); }};
+                                    [this](std::string line) { lines.push_back(std::move(line)); }};
 };
 
 }  // namespace

@@ -105,7 +105,8 @@ TEST_CASE("the round wins over what is inherited, a person's choice over our def
 TEST_CASE("OMP_NUM_THREADS is chosen, and said, for several workers only") {
   CHECK(ddprun::launcher::thread_count_note(1, {}).empty());
   CHECK(ddprun::launcher::thread_count_note(2, {{"OMP_NUM_THREADS", "4"}}).empty());
-  CHECK(ddprun::launcher::thread_count_note(2, {}).starts_with("OMP_NUM_THREADS is not set: 2 workers"));
+  CHECK(ddprun::launcher::thread_count_note(2, {}).starts_with(
+      "OMP_NUM_THREADS is not set: 2 workers"));
   ddprun::launcher::worker_round alone = second_node();
   alone.worker_count = 1;
   CHECK_FALSE(worker_environment({}, alone, 0, {}).contains("OMP_NUM_THREADS"));

@@ -39,7 +39,7 @@ std::string check(const std::string& program, bool no_python,
   ddprun::launcher::launch_options options;
   options.program = program;
   options.no_python = no_python;
-  const ddprun::checked wrong = check_files(options, environment);
+  const ddprun::cli::checked wrong = check_files(options, environment);
   return wrong ? wrong->text : std::string();
 }
 
@@ -48,7 +48,8 @@ std::string check(const std::string& program, bool no_python,
 TEST_CASE("Python is PYTHON_EXEC, else the virtual environment's, else python3") {
   CHECK(ddprun::launcher::python_program({}) == "python3");
   CHECK(ddprun::launcher::python_program({{"VIRTUAL_ENV", "/venv"}}) == "/venv/bin/python");
-  CHECK(ddprun::launcher::python_program({{"VIRTUAL_ENV", "/venv"}, {"PYTHON_EXEC", "py"}}) == "py");
+  CHECK(ddprun::launcher::python_program({{"VIRTUAL_ENV", "/venv"}, {"PYTHON_EXEC", "py"}}) ==
+        "py");
   CHECK(ddprun::launcher::python_program({{"VIRTUAL_ENV", ""}, {"PYTHON_EXEC", ""}}) == "python3");
 }
 

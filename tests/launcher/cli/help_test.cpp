@@ -8,10 +8,10 @@
 
 TEST_CASE("the help names every option that works") {
   const std::string text(ddprun::launcher::help_text());
-  for (const ddprun::option_spec* option : ddprun::launcher::launcher_command().options) {
+  for (const ddprun::cli::option_spec* option : ddprun::launcher::launcher_command().options) {
     INFO(option->name);
     ddprun::launcher::options_draft draft;
-    const ddprun::checked wrong = apply_option(draft, {option, "?", "--it"});
+    const ddprun::cli::checked wrong = ddprun::launcher::apply_option(draft, {option, "?", "--it"});
     const bool works = !wrong || wrong->text.find("not supported yet") == std::string::npos;
     CHECK((text.find("--" + std::string(option->name)) != std::string::npos) == works);
   }

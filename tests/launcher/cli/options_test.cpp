@@ -25,7 +25,7 @@ std::vector<std::string> words(const std::string& line) {
 launch_options read(const std::string& line, const environment_map& environment = {}) {
   const auto outcome = ddprun::launcher::parse_options(words(line), environment);
   INFO("ddprun " << line);
-  if (const auto* wrong = std::get_if<ddprun::usage_error>(&outcome)) FAIL(wrong->text);
+  if (const auto* wrong = std::get_if<ddprun::cli::usage_error>(&outcome)) FAIL(wrong->text);
   REQUIRE(std::holds_alternative<launch_options>(outcome));
   return std::get<launch_options>(outcome);
 }
@@ -33,7 +33,7 @@ launch_options read(const std::string& line, const environment_map& environment 
 // The usage error; empty when there is none.
 std::string error_of(const std::string& line, const environment_map& environment = {}) {
   const auto outcome = ddprun::launcher::parse_options(words(line), environment);
-  const auto* wrong = std::get_if<ddprun::usage_error>(&outcome);
+  const auto* wrong = std::get_if<ddprun::cli::usage_error>(&outcome);
   return wrong == nullptr ? std::string() : wrong->text;
 }
 
@@ -275,7 +275,7 @@ TEST_CASE("options of torchrun that are not there yet are known names") {
 TEST_CASE("help and version answer whatever else is written") {
   for (const char* line : {"--help", "-h", "--version", "--nnodes=2 --help", "--he"}) {
     INFO("ddprun " << line);
-    CHECK(std::holds_alternative<ddprun::show_text>(
+    CHECK(std::holds_alternative<ddprun::cli::show_text>(
         ddprun::launcher::parse_options(words(line), {{"PET_NNODES", "3:2"}})));
   }
 }

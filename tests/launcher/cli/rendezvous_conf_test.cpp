@@ -23,7 +23,8 @@ std::string error_of(std::string_view text) {
 }  // namespace
 
 TEST_CASE("timers are read by name, in seconds with fractions") {
-  const ddprun::launcher::rendezvous_conf conf = read("join_timeout=30,stop_grace=0.25,settle=0,linger=1.5");
+  const ddprun::launcher::rendezvous_conf conf =
+      read("join_timeout=30,stop_grace=0.25,settle=0,linger=1.5");
   CHECK(conf.timing.join_timeout == 30s);
   CHECK(conf.timing.stop_grace == 250ms);
   CHECK(conf.timing.settle == 0s);

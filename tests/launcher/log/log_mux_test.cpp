@@ -31,7 +31,7 @@ struct fixture {
     bool floods = false;  // brings more as soon as it is read
     std::string tapped;
     bool ended = false;
-    output_loss lost;
+    log::output_loss lost;
     log_mux::source_id id = 0;
   };
 
@@ -40,12 +40,12 @@ struct fixture {
     const auto made = std::make_shared<feed>();
     made->pipe = std::move(ends.write);
     ::fcntl(made->pipe.get(), F_SETFL, O_NONBLOCK);
-    made->id = mux.add({std::move(ends.read), prefix, output_stream::output,
+    made->id = mux.add({std::move(ends.read), prefix, log::output_stream::output,
                         [made](std::string_view bytes) {
                           if (made->floods) return fill(*made);
                           made->tapped += bytes;
                         },
-                        [made](const output_loss& lost) {
+                        [made](const log::output_loss& lost) {
                           made->ended = true;
                           made->lost = lost;
                         }});
@@ -88,7 +88,7 @@ struct fixture {
 
   boost::asio::io_context io{1};
   pipe_ends reader = std::move(*make_pipe());
-  writer out;
+  log::writer out;
   log_mux mux;
 };
 

@@ -23,7 +23,7 @@ namespace {
 struct group_fixture {
   group_fixture()
       : file(::memfd_create("output", MFD_CLOEXEC)),
-        out(writer::options{file.get(), file.get()}),
+        out(log::writer::options{file.get(), file.get()}),
         mux(io.get_executor(), out) {
     system.makes_pipes = true;
     group = std::make_unique<worker_group>(io.get_executor(), system, mux, nullptr, nullptr,
@@ -81,7 +81,7 @@ struct group_fixture {
 
   boost::asio::io_context io{1};
   unique_fd file;
-  writer out;
+  log::writer out;
   log_mux mux;
   fake_spawner system;
   std::unique_ptr<worker_group> group;

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 using namespace ddprun;
+using namespace ddprun::cli;
 
 namespace {
 

@@ -25,7 +25,7 @@ const std::string disk_is_full =
 
 struct two_pipes {
   two_pipes() : output(std::move(*make_pipe())), errors(std::move(*make_pipe())) {}
-  writer::options options(std::size_t queue_bytes = 1000) const {
+  log::writer::options options(std::size_t queue_bytes = 1000) const {
     return {output.write.get(), errors.write.get(), queue_bytes};
   }
   pipe_ends output;
@@ -48,10 +48,10 @@ std::string read_some(const unique_fd& from, std::size_t bytes) {
 
 TEST_CASE("what is pushed is written to its stream in order") {
   const two_pipes pipes;
-  writer out(pipes.options());
-  out.push(output_stream::output, "one\n");
-  out.push(output_stream::errors, "wrong\n");
-  out.push(output_stream::output, "two\n");
+  log::writer out(pipes.options());
+  out.push(log::output_stream::output, "one\n");
+  out.push(log::output_stream::errors, "wrong\n");
+  out.push(log::output_stream::output, "two\n");
   CHECK(out.finish(generous));
   CHECK(read_some(pipes.output.read, 8) == "one\ntwo\n");
   CHECK(read_some(pipes.errors.read, 6) == "wrong\n");
@@ -59,10 +59,10 @@ TEST_CASE("what is pushed is written to its stream in order") {
 
 TEST_CASE("a blocked standard output does not hold up standard error") {
   two_pipes pipes;
-  writer out(pipes.options());
+  log::writer out(pipes.options());
   // More than a pipe holds: it blocks until somebody reads.
-  out.push(output_stream::output, std::string(200'000, 'x'));
-  out.push(output_stream::errors, "still here\n");
+  out.push(log::output_stream::output, std::string(200'000, 'x'));
+  out.push(log::output_stream::errors, "still here\n");
   CHECK(read_some(pipes.errors.read, 11) == "still here\n");
   CHECK(!out.finish(std::chrono::milliseconds(0)));
   // Nothing writes any more: what is in the pipe is all that comes.
@@ -73,12 +73,12 @@ TEST_CASE("a blocked standard output does not hold up standard error") {
 // For ThreadSanitizer: what the writer's thread calls is changed by another one, and gone after.
 TEST_CASE("who is told of room may change at any moment, and is told no more after that") {
   const unique_fd file(::memfd_create("output", MFD_CLOEXEC));
-  writer out({file.get(), file.get(), 1000});
+  log::writer out({file.get(), file.get(), 1000});
   for (int turn = 0; turn < 500; ++turn) {
     auto lives = std::make_unique<bool>(true);
     bool told_late = false;
-    out.on_room([&told_late, alive = lives.get()](output_stream) { told_late |= !*alive; });
-    out.push(output_stream::output, std::string(2000, 'x'));
+    out.on_room([&told_late, alive = lives.get()](log::output_stream) { told_late |= !*alive; });
+    out.push(log::output_stream::output, std::string(2000, 'x'));
     out.on_room(nullptr);
     *lives = false;
     CHECK(!told_late);
@@ -91,17 +91,17 @@ TEST_CASE("a full queue says so, and says when there is room again") {
   std::mutex mutex;
   std::condition_variable changed;
   bool room = false;
-  writer out(pipes.options(100'000));
-  out.on_room([&](output_stream stream) {
+  log::writer out(pipes.options(100'000));
+  out.on_room([&](log::output_stream stream) {
     const std::lock_guard lock(mutex);
-    room = stream == output_stream::output;
+    room = stream == log::output_stream::output;
     changed.notify_all();
   });
   std::size_t pushed = 0;
   const std::string piece(50'000, 'x');
   bool taken = true;
   while (taken) {
-    taken = out.push(output_stream::output, piece);
+    taken = out.push(log::output_stream::output, piece);
     pushed += piece.size();
     REQUIRE(pushed < 1'000'000);
   }
@@ -109,13 +109,13 @@ TEST_CASE("a full queue says so, and says when there is room again") {
   CHECK(read_some(pipes.output.read, pushed).size() == pushed);
   std::unique_lock lock(mutex);
   CHECK(changed.wait_for(lock, generous, [&] { return room; }));
-  CHECK(out.has_room(output_stream::output));
+  CHECK(out.has_room(log::output_stream::output));
 }
 
 TEST_CASE("two writers on one pipe never tear one another's lines") {
   const two_pipes pipes;
-  writer first({pipes.output.write.get(), pipes.errors.write.get(), 1'000'000});
-  writer second({pipes.output.write.get(), pipes.errors.write.get(), 1'000'000});
+  log::writer first({pipes.output.write.get(), pipes.errors.write.get(), 1'000'000});
+  log::writer second({pipes.output.write.get(), pipes.errors.write.get(), 1'000'000});
   // A length that divides no write of PIPE_BUF bytes.
   constexpr std::size_t line_bytes = 71;
   constexpr std::size_t lines = 5000;
@@ -124,8 +124,8 @@ TEST_CASE("two writers on one pipe never tear one another's lines") {
     ones += std::string(line_bytes - 1, '1') + "\n";
     twos += std::string(line_bytes - 1, '2') + "\n";
   }
-  first.push(output_stream::output, ones);
-  second.push(output_stream::output, twos);
+  first.push(log::output_stream::output, ones);
+  second.push(log::output_stream::output, twos);
   const std::string all = read_some(pipes.output.read, 2 * lines * line_bytes);
   REQUIRE(all.size() == 2 * lines * line_bytes);
   for (std::size_t at = 0; at < all.size(); at += line_bytes) {
@@ -138,10 +138,10 @@ TEST_CASE("words that nobody reads in time are counted, and the count stands whe
   const two_pipes pipes;
   auto options = pipes.options();
   options.name = "daemon";
-  writer out(std::move(options));
+  log::writer out(std::move(options));
   // More than a pipe holds, and all of it with the thread once the first byte has come.
   std::string expected(200'000, 'x');
-  out.push(output_stream::errors, "x" + expected);
+  out.push(log::output_stream::errors, "x" + expected);
   REQUIRE(read_some(pipes.errors.read, 1) == "x");
   std::size_t taken = 0;
   std::size_t refused = 0;
@@ -164,9 +164,9 @@ TEST_CASE("words that nobody reads in time are counted, and the count stands whe
 
 TEST_CASE("words of our own are taken however much of the workers waits before them") {
   const two_pipes pipes;
-  writer out(pipes.options());
+  log::writer out(pipes.options());
   const std::string much(1'000'000, 'x');
-  out.push(output_stream::errors, much);
+  out.push(log::output_stream::errors, much);
   CHECK(out.say("the reason\n"));
   CHECK(read_some(pipes.errors.read, much.size() + 11).ends_with("xthe reason\n"));
   CHECK(out.finish(generous));
@@ -176,11 +176,11 @@ TEST_CASE("what ended workers left behind has a reserve, and no more") {
   const two_pipes pipes;
   auto options = pipes.options();
   options.late_bytes = 500'000;
-  writer out(options);
-  out.push(output_stream::output, std::string(200'000, 'x'));
+  log::writer out(options);
+  out.push(log::output_stream::output, std::string(200'000, 'x'));
   const std::string piece(50'000, 'y');
   std::size_t taken = 0;
-  while (out.push_late(output_stream::output, piece)) {
+  while (out.push_late(log::output_stream::output, piece)) {
     taken += piece.size();
     REQUIRE(taken < 1'000'000);
   }
@@ -192,9 +192,9 @@ TEST_CASE("what ended workers left behind has a reserve, and no more") {
 
 TEST_CASE("the limit at the end counts from the last byte that the reader took") {
   two_pipes pipes;
-  writer out(pipes.options());
+  log::writer out(pipes.options());
   const std::string much(1'600'000, 'x');
-  out.push(output_stream::output, much);
+  out.push(log::output_stream::output, much);
   std::string text;
   std::thread reader([&] {
     for (std::string piece = "x"; !piece.empty() && text.size() < much.size(); text += piece) {
@@ -213,11 +213,11 @@ TEST_CASE("the limit at the end counts from the last byte that the reader took")
 
 TEST_CASE("what a reader that stops never gets is said on the other stream, with its number") {
   two_pipes pipes;
-  writer out(pipes.options());
+  log::writer out(pipes.options());
   std::string lines;
   for (int count = 0; count < 10'000; ++count)
     lines += "some more words\n";
-  out.push(output_stream::output, lines);
+  out.push(log::output_stream::output, lines);
   CHECK(!out.finish(std::chrono::milliseconds(50)));
   pipes.output.write.reset();
   pipes.errors.write.reset();
@@ -231,13 +231,13 @@ TEST_CASE("what a reader that stops never gets is said on the other stream, with
 TEST_CASE("a closed standard output costs one line, and nothing else") {
   two_pipes pipes;
   pipes.output.read.reset();
-  writer out(pipes.options());
-  out.push(output_stream::output, "lost\n");
+  log::writer out(pipes.options());
+  out.push(log::output_stream::output, "lost\n");
   const std::string expected =
       "ddprun: standard output is closed: Broken pipe; going on without it\n";
   CHECK(read_some(pipes.errors.read, expected.size()) == expected);
-  CHECK(out.push(output_stream::output, std::string(1'000'000, 'x')));
-  CHECK(out.has_room(output_stream::output));
+  CHECK(out.push(log::output_stream::output, std::string(1'000'000, 'x')));
+  CHECK(out.has_room(log::output_stream::output));
   out.say("more\n");
   CHECK(out.finish(generous));
   CHECK(read_some(pipes.errors.read, 5) == "more\n");
@@ -247,8 +247,8 @@ TEST_CASE("both streams closed is survived in silence") {
   two_pipes pipes;
   pipes.output.read.reset();
   pipes.errors.read.reset();
-  writer out(pipes.options());
-  out.push(output_stream::output, "lost\n");
+  log::writer out(pipes.options());
+  out.push(log::output_stream::output, "lost\n");
   out.say("lost\n");
   CHECK(out.finish(generous));
 }
@@ -259,16 +259,16 @@ TEST_CASE("a full disk is tried again, and what was dropped is counted at its pl
   const unique_fd file(::memfd_create("output", MFD_CLOEXEC));
   const unique_fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   const unique_fd output(::dup(full.get()));
-  writer out({output.get(), pipes.errors.write.get(), 1000});
-  out.push(output_stream::output, "first\n");
+  log::writer out({output.get(), pipes.errors.write.get(), 1000});
+  out.push(log::output_stream::output, "first\n");
   CHECK(read_some(pipes.errors.read, disk_is_full.size()) == disk_is_full);
   // Nobody who brings more waits for the disk.
   std::string line(99, 'x');
   line += '\n';
   int pushed = 0;
   for (; pushed < 1000; ++pushed)
-    REQUIRE(out.push(output_stream::output, line));
-  CHECK(out.has_room(output_stream::output));
+    REQUIRE(out.push(log::output_stream::output, line));
+  CHECK(out.has_room(log::output_stream::output));
   ::dup2(file.get(), output.get());
   const auto content = [&] {
     std::string text(200'000, '\0');
@@ -281,7 +281,7 @@ TEST_CASE("a full disk is tried again, and what was dropped is counted at its pl
     REQUIRE(std::chrono::steady_clock::now() < deadline);
     std::this_thread::yield();
   }
-  out.push(output_stream::output, "last\n");
+  out.push(log::output_stream::output, "last\n");
   CHECK(out.finish(generous));
   std::string all = "first\n";
   for (int kept = 0; kept < 10; ++kept)
@@ -295,8 +295,8 @@ TEST_CASE("a full disk is tried again, and what was dropped is counted at its pl
 TEST_CASE("a disk that stays full is not waited for at the end, and the loss is said") {
   const two_pipes pipes;
   const unique_fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
-  writer out({full.get(), pipes.errors.write.get(), 1000});
-  out.push(output_stream::output, "one\ntwo\n");
+  log::writer out({full.get(), pipes.errors.write.get(), 1000});
+  out.push(log::output_stream::output, "one\ntwo\n");
   CHECK(out.finish(generous));
   const std::string expected =
       disk_is_full +
@@ -312,9 +312,9 @@ TEST_CASE("a terminal that has hung up is closed") {
   REQUIRE(::unlockpt(master.get()) == 0);
   const unique_fd terminal(::open(::ptsname(master.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
   REQUIRE(terminal);
-  writer out({terminal.get(), pipes.errors.write.get(), 1000});
+  log::writer out({terminal.get(), pipes.errors.write.get(), 1000});
   master.reset();
-  out.push(output_stream::output, "lost\n");
+  out.push(log::output_stream::output, "lost\n");
   const std::string expected =
       "ddprun: standard output is closed: Input/output error; going on without it\n";
   CHECK(read_some(pipes.errors.read, expected.size()) == expected);
@@ -323,11 +323,11 @@ TEST_CASE("a terminal that has hung up is closed") {
 
 TEST_CASE("a file takes everything") {
   const unique_fd file(::memfd_create("output", MFD_CLOEXEC));
-  writer out({file.get(), file.get(), 1000});
+  log::writer out({file.get(), file.get(), 1000});
   std::string all;
   for (int count = 0; count < 10'000; ++count) {
     const std::string line = "line " + std::to_string(count) + "\n";
-    out.push(output_stream::output, line);
+    out.push(log::output_stream::output, line);
     all += line;
   }
   CHECK(out.finish(generous));

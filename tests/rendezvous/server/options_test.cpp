@@ -12,21 +12,21 @@ namespace {
 
 std::string problem_of(const std::vector<std::string>& arguments) {
   const daemon_outcome outcome = parse_daemon_options(arguments);
-  REQUIRE(std::holds_alternative<usage_error>(outcome));
-  return std::get<usage_error>(outcome).text;
+  REQUIRE(std::holds_alternative<cli::usage_error>(outcome));
+  return std::get<cli::usage_error>(outcome).text;
 }
 
 daemon_options read(const std::vector<std::string>& arguments) {
   const daemon_outcome outcome = parse_daemon_options(arguments);
-  if (const auto* const wrong = std::get_if<usage_error>(&outcome)) FAIL(wrong->text);
+  if (const auto* const wrong = std::get_if<cli::usage_error>(&outcome)) FAIL(wrong->text);
   REQUIRE(std::holds_alternative<daemon_options>(outcome));
   return std::get<daemon_options>(outcome);
 }
 
 std::string shown_by(const std::vector<std::string>& arguments) {
   const daemon_outcome outcome = parse_daemon_options(arguments);
-  REQUIRE(std::holds_alternative<show_text>(outcome));
-  return std::get<show_text>(outcome).text;
+  REQUIRE(std::holds_alternative<cli::show_text>(outcome));
+  return std::get<cli::show_text>(outcome).text;
 }
 
 }  // namespace
