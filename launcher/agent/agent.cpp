@@ -1,6 +1,7 @@
 #include "launcher/agent/agent.hpp"
 
 #include "launcher/cli/help.hpp"
+#include "rendezvous/base/signals.hpp"
 #include "rendezvous/cli/values.hpp"
 #include "rendezvous/net/descriptor_limit.hpp"
 #include "rendezvous/net/host_name.hpp"
@@ -202,7 +203,7 @@ void agent::await_signal() {
     // On the way out only others are waited for.
     if (goodbye_said_) return context_.stop();
     if (machine_) return feed(core::signal_received{number});
-    exit_code_ = 128 + number;  // before there is a member: nothing to take down
+    exit_code_ = exit_code_of_signal(number);  // before there is a member: nothing to take down
     after_goodbye();
   });
 }

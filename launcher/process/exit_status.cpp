@@ -1,6 +1,6 @@
 #include "launcher/process/exit_status.hpp"
 
-#include "rendezvous/base/signal_name.hpp"
+#include "rendezvous/base/signals.hpp"
 
 namespace ddprun::launcher {
 

@@ -1,5 +1,5 @@
 // ddprun-rendezvous: a server and a command line.
-#include "rendezvous/base/signal_name.hpp"
+#include "rendezvous/base/signals.hpp"
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/journal/sqlite_journal.hpp"
 #include "rendezvous/journal/state_folder.hpp"

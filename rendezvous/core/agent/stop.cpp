@@ -1,6 +1,6 @@
 // The way down: ask, kill, name what cannot be killed; then stay, join anew, go on, or leave. And
 // what a person's signals do.
-#include "rendezvous/base/signal_name.hpp"
+#include "rendezvous/base/signals.hpp"
 #include "rendezvous/core/agent/state.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 

@@ -9,6 +9,7 @@
 // Thread rule: one thread, as the agent.
 #pragma once
 
+#include "rendezvous/base/signals.hpp"
 #include "rendezvous/core/agent/agent.hpp"
 
 namespace ddprun::core {
@@ -29,7 +30,7 @@ class way_out {
   // A person's signal. True: it is the first.
   bool take_signal(int signal);
   int signal() const { return signal_; }  // the newest; 0: none
-  int exit_code() const { return 128 + signal_; }
+  int exit_code() const { return exit_code_of_signal(signal_); }
   void drain() { is_draining_ = true; }
   bool is_draining() const { return is_draining_; }
   // No worker lives here, or only such as no signal ends.

@@ -1,6 +1,6 @@
 #include "rendezvous/core/messages/cause.hpp"
 
-#include "rendezvous/base/signal_name.hpp"
+#include "rendezvous/base/signals.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -87,7 +87,7 @@ first_cause first_cause::without_reports() const {
 bool is_end_by(const cause& value, int signal) {
   if (signal == 0) return false;
   return (value.kind == cause_class::signal && value.code == signal) ||
-         (value.kind == cause_class::exit && value.code == 128 + signal);
+         (value.kind == cause_class::exit && value.code == exit_code_of_signal(signal));
 }
 
 bool is_end_by_request(const cause& value) {
@@ -131,8 +131,8 @@ int exit_code_of(const cause& value) {
     case cause_class::signal:
     case cause_class::drain:
     case cause_class::operator_stop:
-      if (value.code > 0 && value.code < 128) return 128 + value.code;
-      return value.kind == cause_class::signal ? 1 : 128 + SIGTERM;
+      if (value.code > 0 && value.code < 128) return exit_code_of_signal(value.code);
+      return value.kind == cause_class::signal ? 1 : exit_code_of_signal(SIGTERM);
     case cause_class::start:
     case cause_class::hung:
     case cause_class::health:

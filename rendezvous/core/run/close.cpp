@@ -1,4 +1,5 @@
 // How an instance ends, for all or for one node: DESIGN.md, rule 9, drain and operator.
+#include "rendezvous/base/signals.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 namespace ddprun::core {
 
 int code_of_drain(const status& said) {
-  return 128 + (said.signal == 0 ? SIGTERM : said.signal);
+  return exit_code_of_signal(said.signal == 0 ? SIGTERM : said.signal);
 }
 
 // One that was away when its run was closed may say that all had ended well at its place. Where

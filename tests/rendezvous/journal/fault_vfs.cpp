@@ -157,8 +157,9 @@ int fault_vfs::judge(bool is_write) {
 }
 
 std::string fault_vfs::content_of(const std::string& path) {
-  std::ifstream from(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(from), {}};
+  std::string content(std::filesystem::file_size(path), '\0');
+  std::ifstream(path, std::ios::binary).read(content.data(), std::ssize(content));
+  return content;
 }
 
 void fault_vfs::wrote(const std::string& path, std::int64_t offset, std::string bytes) {

@@ -1,6 +1,6 @@
 #include "rendezvous/core/messages/cause.hpp"
 
-#include "rendezvous/base/signal_name.hpp"
+#include "rendezvous/base/signals.hpp"
 #include "tests/support/catch.hpp"
 
 #include <algorithm>

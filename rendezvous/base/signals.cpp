@@ -1,4 +1,4 @@
-#include "rendezvous/base/signal_name.hpp"
+#include "rendezvous/base/signals.hpp"
 
 #include <cstring>
 
