@@ -128,26 +128,26 @@ class agent_story {
   void worker_succeeds(std::uint32_t local_rank) {
     tell(core::worker_ended{machine_.round(), local_rank, true, {}});
   }
-  void worker_fails(std::uint32_t local_rank, int code = 3) {
+  static cause cause_of(cause_class kind, int code, duration age = {}, std::string tail = {}) {
     cause why;
-    why.kind = cause_class::exit;
+    why.kind = kind;
     why.code = code;
+    why.age = age;
+    why.tail = std::move(tail);
+    return why;
+  }
+  void worker_fails(std::uint32_t local_rank, int code = 3) {
+    worker_fails(local_rank, cause_of(cause_class::exit, code));
+  }
+  void worker_fails(std::uint32_t local_rank, const cause& why) {
     tell(core::worker_ended{machine_.round(), local_rank, false, why});
   }
   void worker_ends_by(std::uint32_t local_rank, int signal, duration age = {}) {
-    cause why;
-    why.kind = cause_class::signal;
-    why.code = signal;
-    why.age = age;
-    tell(core::worker_ended{machine_.round(), local_rank, false, why});
+    worker_fails(local_rank, cause_of(cause_class::signal, signal, age));
   }
   void workers_end_by_signal(int signal) {
-    for (std::uint32_t local_rank = 0; local_rank < 2; ++local_rank) {
-      cause why;
-      why.kind = cause_class::signal;
-      why.code = signal;
-      tell(core::worker_ended{machine_.round(), local_rank, false, why});
-    }
+    for (std::uint32_t local_rank = 0; local_rank < 2; ++local_rank)
+      worker_ends_by(local_rank, signal);
   }
 
   // Effects since the last `forget`.

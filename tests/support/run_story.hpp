@@ -151,16 +151,23 @@ class run_story {
     }
   }
 
-  void fail(fake_node& who, int exit_status) {
+  // As this node tells of its round; of its first worker, where it has a place.
+  static cause cause_of(const fake_node& who, cause_class kind, int code = 0) {
     cause why;
     why.round = who.state.round;
-    why.slot = who.state.place->slot;
     why.node = who.greeting.node;
-    why.kind = cause_class::exit;
-    why.local_rank = 0;
-    why.rank = who.state.place->rank_first;
-    why.code = exit_status;
-    who.state.causes = {why};
+    why.kind = kind;
+    why.code = code;
+    if (const auto& place = who.state.place) {
+      why.slot = place->slot;
+      why.local_rank = 0;
+      why.rank = place->rank_first;
+    }
+    return why;
+  }
+
+  void fail(fake_node& who, int exit_status) {
+    who.state.causes = {cause_of(who, cause_class::exit, exit_status)};
     say(who, member_phase::failed);
   }
 

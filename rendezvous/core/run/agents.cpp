@@ -317,10 +317,7 @@ void run::state::on_idle_status(node& who) {
   const bool was_counted = who.counted;
   recount(who);
   if (who.state.signal == SIGINT && current.is_decided()) {
-    cause why;
-    why.round = rounds.newest();
-    why.node = who.label();
-    why.kind = cause_class::operator_stop;
+    cause why = cause_of(who, cause_class::operator_stop);
     why.code = SIGINT;
     stop_by_operator(std::move(why));
     return;

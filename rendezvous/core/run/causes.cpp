@@ -4,6 +4,16 @@
 
 namespace ddprun::core {
 
+// As one of its workers, or it itself, ended the newest round.
+cause run::state::cause_of(const node& who, cause_class kind) const {
+  cause why;
+  why.round = rounds.newest();
+  if (who.seat != nullptr) why.slot = who.seat->slot();
+  why.node = who.label();
+  why.kind = kind;
+  return why;
+}
+
 void run::state::collect_causes(const node& who) {
   for (const cause& one : who.state.causes) {
     if (one.round == rounds.newest()) causes.add_report(one, now);

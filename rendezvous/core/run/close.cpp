@@ -132,11 +132,7 @@ void run::state::drain(node& who) {
   }
   const bool works = who.seat != nullptr && who.seat->phase() != member_phase::succeeded;
   if (works) {
-    cause why;
-    why.round = rounds.newest();
-    why.slot = who.seat->slot();
-    why.node = who.label();
-    why.kind = cause_class::drain;
+    cause why = cause_of(who, cause_class::drain);
     why.code = who.state.signal;
     causes.add(why, now);
     remember_loss();

@@ -41,11 +41,7 @@ void run::state::lose(node& who, bool proof, const std::string& how) {
   if (proof && phase != run_phase::stopping) seats.mark_dead(place);
   if (had_succeeded && phase != run_phase::stopping) return;
 
-  cause why;
-  why.round = rounds.newest();
-  why.slot = place.slot();
-  why.node = who.label();
-  why.kind = cause_class::node_lost;
+  cause why = cause_of(who, cause_class::node_lost);
   // After the loop was late the last word is counted from a moment that may still be to come.
   why.age = std::max(now - last_word, duration::zero());
   why.text = how;

@@ -9,11 +9,7 @@ void run::state::on_member_status(node& who, const status& before) {
   const status& said = who.state;
   recount(who);
   if (said.signal == SIGINT) {
-    cause why;
-    why.round = rounds.newest();
-    why.slot = who.seat->slot();
-    why.node = who.label();
-    why.kind = cause_class::operator_stop;
+    cause why = cause_of(who, cause_class::operator_stop);
     why.code = SIGINT;
     stop_by_operator(std::move(why));
     if (who.seat == nullptr) return;
@@ -119,17 +115,13 @@ void run::state::assign_all() {
 // A member's workers fail, or end although nobody asked for it.
 void run::state::on_unasked_end(node& who) {
   if (!causes.get()) {
-    cause why;
-    why.round = rounds.newest();
-    why.slot = who.seat->slot();
-    why.node = who.label();
-    if (who.seat->phase() == member_phase::failed) {
-      why.kind = cause_class::exit;
+    const bool has_failed = who.seat->phase() == member_phase::failed;
+    cause why = cause_of(who, has_failed ? cause_class::exit : cause_class::node_lost);
+    if (has_failed) {
       why.code = 1;
       why.text = "the node did not say which worker failed";
     } else {
       // An agent that nobody vouched for kills its workers, and says so when it is back.
-      why.kind = cause_class::node_lost;
       why.text = "it stopped its workers by itself";
     }
     causes.add(why, now);
@@ -169,11 +161,7 @@ void run::state::on_start_timeout() {
   }
   seats.end_start();
   if (late == nullptr) return;
-  cause why;
-  why.round = rounds.newest();
-  why.slot = late->slot();
-  why.node = late->holder()->label();
-  why.kind = cause_class::start;
+  cause why = cause_of(*late->holder(), cause_class::start);
   const member_phase reached =
       phase == run_phase::preparing ? member_phase::preparing : late->phase();
   why.text = "has not started within " + to_text(timing().start_timeout) + ", is still " +

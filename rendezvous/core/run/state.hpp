@@ -177,6 +177,7 @@ struct run::state {
   bool shows_stop(const node& member, const status& said) const;
 
   // causes.cpp
+  cause cause_of(const node& who, cause_class kind) const;
   void collect_causes(const node& who);
   static void keep_tails(const status& before, status& newest);
   static bool is_drain(const node& member, const cause& one);

@@ -140,12 +140,9 @@ TEST_CASE("whoever was asked first counts: a kill later makes nobody a victim of
   story.want(desired_phase::stop, 1);
   story.pass(5300ms);
   REQUIRE(story.did<kill_workers>());
-  cause why;
-  why.kind = cause_class::signal;
-  why.code = SIGKILL;
-  why.age = 5s;  // after it was asked, before it was killed
-  story.tell(worker_ended{1, 0, false, why});
-  story.tell(worker_ended{1, 1, false, why});
+  // After they were asked, before they were killed.
+  story.worker_ends_by(0, SIGKILL, 5s);
+  story.worker_ends_by(1, SIGKILL, 5s);
   REQUIRE(story.sent.causes.size() == 1);
   CHECK(story.sent.causes[0].by_our_stop);
 }

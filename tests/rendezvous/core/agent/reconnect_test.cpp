@@ -311,10 +311,7 @@ TEST_CASE("a tail is told until it was answered, and again on the next connectio
   agent_story story;
   story.run_as_member();
   story.daemon_answers = false;
-  cause why;
-  why.code = 3;
-  why.tail = "Traceback";
-  story.tell(worker_ended{1, 0, false, why});
+  story.worker_fails(0, agent_story::cause_of(cause_class::exit, 3, {}, "Traceback"));
   REQUIRE(story.sent.causes.size() == 1);
   CHECK(story.sent.causes[0].tail == "Traceback");
   const std::uint64_t first = story.sent.seq;
@@ -336,10 +333,7 @@ TEST_CASE("a tail is told until it was answered, and again on the next connectio
     CHECK(story.sent.causes[0].tail.empty());
   }
   SECTION("when another cause comes first") {
-    why.kind = cause_class::signal;
-    why.code = 9;
-    why.tail = "core dumped";
-    story.tell(worker_ended{1, 1, false, why});
+    story.worker_fails(1, agent_story::cause_of(cause_class::signal, 9, {}, "core dumped"));
     CHECK(story.sent.causes[0].tail == "core dumped");
     story.answer_status();
     story.pass(story.timing.heartbeat_interval);

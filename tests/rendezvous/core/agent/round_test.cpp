@@ -153,15 +153,9 @@ TEST_CASE("a worker that had died before our stop is no victim of it, however la
   story.run_as_member();
   story.want(desired_phase::stop, 1);
   story.pass(100ms);
-  cause why;
-  why.kind = cause_class::signal;
-  why.code = 15;
-  why.age = 90ms;
-  story.tell(worker_ended{1, 0, false, why});
-  why.code = 11;
-  why.age = 200ms;
-  why.tail = "Segmentation fault";
-  story.tell(worker_ended{1, 1, false, why});
+  story.worker_ends_by(0, 15, 90ms);
+  story.worker_fails(1,
+                     agent_story::cause_of(cause_class::signal, 11, 200ms, "Segmentation fault"));
   CHECK(story.sent.phase == member_phase::stopped);
   REQUIRE(story.sent.causes.size() == 2);
   CHECK(story.sent.causes[0].code == 11);
@@ -181,15 +175,11 @@ TEST_CASE("of many causes those are told that are likeliest the first") {
   story.reach_leader();
   story.tell(workers_started{1});
   story.daemon_answers = false;  // what was answered is not told again
-  cause why;
-  why.kind = cause_class::exit;
   for (std::uint32_t local_rank = 0; local_rank < 8; ++local_rank) {
-    why.code = static_cast<int>(local_rank) + 1;
-    why.age = local_rank * 10ms;
-    why.tail = "tail " + std::to_string(local_rank);
-    if (local_rank == 6) why.kind = cause_class::signal;
-    story.tell(worker_ended{1, local_rank, false, why});
-    why.kind = cause_class::exit;
+    const cause_class kind = local_rank == 6 ? cause_class::signal : cause_class::exit;
+    story.worker_fails(
+        local_rank, agent_story::cause_of(kind, static_cast<int>(local_rank) + 1, local_rank * 10ms,
+                                          "tail " + std::to_string(local_rank)));
   }
   REQUIRE(story.sent.causes.size() == causes_max);
   const std::vector<int> codes = {7, 8, 6, 5};

@@ -379,10 +379,7 @@ TEST_CASE("a draining node whose daemon never answered leaves when that goes") {
 TEST_CASE("causes are told with their age at the moment of telling") {
   agent_story story;
   story.run_as_member();
-  cause why;
-  why.kind = cause_class::exit;
-  why.age = 300ms;
-  story.tell(worker_ended{1, 0, false, why});
+  story.worker_fails(0, agent_story::cause_of(cause_class::exit, 3, 300ms));
   CHECK(story.sent.causes.at(0).age == 300ms);
   story.pass(story.timing.heartbeat_interval);
   CHECK(story.sent.causes.at(0).age == 300ms + story.timing.heartbeat_interval);

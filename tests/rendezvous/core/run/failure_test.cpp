@@ -100,10 +100,7 @@ TEST_CASE("a leader that cannot prepare fails the round for all who were told of
   fake_node& leader = story.joined("a", nodes_of(2, 2));
   fake_node& other = story.joined("b", nodes_of(2, 2));
   run_story::obey(leader);
-  cause why;
-  why.round = 1;
-  why.node = "a";
-  why.kind = cause_class::start;
+  cause why = run_story::cause_of(leader, cause_class::start);
   why.text = "port 29500 is in use";
   leader.state.causes = {why};
   story.say(leader, member_phase::failed);

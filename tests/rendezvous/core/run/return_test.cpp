@@ -87,13 +87,9 @@ TEST_CASE("a kept round has all that it had: places, ports, restarts, and its le
   }
   SECTION("a failure that was said already is dealt with") {
     orphans_story failed(2);
-    cause why;
-    why.round = 7;
-    why.node = "n1";
-    why.kind = cause_class::exit;
-    why.code = 9;
-    failed.members[1]->state.phase = member_phase::failed;
-    failed.members[1]->state.causes = {why};
+    fake_node& failing = *failed.members[1];
+    failing.state.phase = member_phase::failed;
+    failing.state.causes = {run_story::cause_of(failing, cause_class::exit, 9)};
     failed.connect(*failed.members[0]);
     failed.connect(*failed.members[1]);
     CHECK(failed.view().phase == run_phase::stopping);
@@ -357,13 +353,9 @@ TEST_CASE("whoever leaves while a claimant is away for a moment ends no run") {
 
 TEST_CASE("a round that a restarted daemon ends is free, though a worker of it had failed") {
   orphans_story story(3);
-  cause why;
-  why.round = 7;
-  why.node = "n1";
-  why.kind = cause_class::exit;
-  why.code = 9;
-  story.members[1]->state.phase = member_phase::failed;
-  story.members[1]->state.causes = {why};
+  fake_node& failing = *story.members[1];
+  failing.state.phase = member_phase::failed;
+  failing.state.causes = {run_story::cause_of(failing, cause_class::exit, 9)};
   story.connect(*story.members[0]);
   story.connect(*story.members[1]);
   story.pass(10s);
@@ -382,13 +374,9 @@ TEST_CASE("a round of which only waiting nodes had told is ended free of charge,
   story.connect(waiting);
   story.pass(10s);
   REQUIRE(story.view().phase == run_phase::stopping);
-  cause why;
-  why.round = 7;
-  why.node = "n1";
-  why.kind = cause_class::exit;
-  why.code = 9;
-  story.members[1]->state.phase = member_phase::failed;
-  story.members[1]->state.causes = {why};
+  fake_node& failing = *story.members[1];
+  failing.state.phase = member_phase::failed;
+  failing.state.causes = {run_story::cause_of(failing, cause_class::exit, 9)};
   for (fake_node* const who : story.members) {
     story.connect(*who);
     CHECK(who->wanted.phase == desired_phase::stop);

@@ -14,14 +14,8 @@ struct signal_story : pair_story {
   explicit signal_story(run_settings settings = nodes_of(1, 2, 0)) : pair_story(settings) {}
   // Its worker ended by the signal, as far as it knows nobody asked for that.
   void worker_ends_by(fake_node& who, int signal, bool by_handler = false) {
-    cause why;
-    why.round = who.state.round;
-    why.slot = who.state.place->slot;
-    why.node = who.greeting.node;
-    why.kind = by_handler ? cause_class::exit : cause_class::signal;
-    why.code = by_handler ? 128 + signal : signal;
-    why.local_rank = 0;
-    why.rank = who.state.place->rank_first;
+    cause why = by_handler ? cause_of(who, cause_class::exit, 128 + signal)
+                           : cause_of(who, cause_class::signal, signal);
     why.tail = "Terminated";
     who.state.causes = {why};
     say(who, member_phase::failed);
