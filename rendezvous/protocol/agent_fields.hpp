@@ -88,6 +88,14 @@ void fields_of(auto& on, some<role_ranks> auto& value) {
   on.number("world_size", value.world_size, 1, u32_max, presence::always);
 }
 
+// Beside those of the message that has them.
+void fields_of(auto& on, some<nccl_unique_ids> auto& value) {
+  on.labels("nccl_ids", value.first, nccl_ids_max);
+  on.u32("nccl_id_count", value.count);
+  on.u32("nccl_version", value.version);
+  on.label("nccl_address", value.address);
+}
+
 void fields_of(auto& on, some<assignment> auto& value) {
   on.u32("slot", value.slot, presence::always);
   on.number("group_world_size", value.group_world_size, 1, nodes_per_run_max, presence::always);
@@ -98,7 +106,7 @@ void fields_of(auto& on, some<assignment> auto& value) {
   on.port("master_port", value.master_port);
   on.port("tether_port", value.tether_port);
   on.label("leader_node", value.leader_node);
-  on.labels("nccl_ids", value.nccl_ids, nccl_ids_max);
+  fields_of(on, value.nccl);
   on.check("slot", value.slot < value.group_world_size, "is not below group_world_size");
   on.check("rank_first", value.rank_first < value.world_size, "is not below world_size");
 }
@@ -146,7 +154,7 @@ void fields_of(auto& on, some<status> auto& value) {
   on.object("place", value.place);
   on.port("service_port", value.service_port);
   on.port("master_port", value.master_port);
-  on.labels("nccl_ids", value.nccl_ids, nccl_ids_max);
+  fields_of(on, value.nccl);
   on.u32("restarts_used", value.restarts_used);
   on.u32("unkillable", value.unkillable);
   on.flag("succeeded", value.succeeded);

@@ -37,7 +37,7 @@ inline assignment full_assignment() {
   value.master_port = 41234;
   value.tether_port = 41235;
   value.leader_node = "node-a";
-  value.nccl_ids = {"QUJD", "REVG"};
+  value.nccl = {{"0cc4", "a2"}, 9, 23007, "10.0.0.1:4711"};
   return value;
 }
 
@@ -52,7 +52,7 @@ inline status full_status() {
   value.place = full_assignment();
   value.service_port = 1234;
   value.master_port = 1235;
-  value.nccl_ids = {"QUJD"};
+  value.nccl = {{"0cc4"}, 1, 22907, "[2001:db8::1]:4711"};
   value.restarts_used = 2;
   value.unkillable = 1;
   value.succeeded = true;

@@ -22,7 +22,7 @@ void agent::state::replace_round(round_here next) {
 
 void agent::state::handle(const service_opened& event) {
   if (event.round != here.number() || here.phase() != member_phase::preparing) return;
-  here.open_service(event.service_port, event.master_port, event.nccl_ids);
+  here.open_service(event.service_port, event.master_port, event.nccl);
   changed = true;
 }
 

@@ -18,12 +18,12 @@ void round_here::prepare(std::uint32_t group_world_size) {
 }
 
 void round_here::open_service(std::uint16_t service_port, std::uint16_t master_port,
-                              std::vector<std::string> nccl_ids) {
+                              nccl_unique_ids nccl) {
   DDPRUN_ASSERT(phase_ == member_phase::preparing && has_service_);
   service_port_ = service_port;
   master_port_ = master_port;
-  nccl_ids_ = std::move(nccl_ids);
-  if (nccl_ids_.size() > nccl_ids_max) nccl_ids_.resize(nccl_ids_max);
+  nccl_ = std::move(nccl);
+  if (nccl_.first.size() > nccl_ids_max) nccl_.first.resize(nccl_ids_max);
 }
 
 void round_here::lose_service() {
@@ -35,7 +35,7 @@ bool round_here::close_service() {
   if (!has_service_) return false;
   lose_service();
   master_port_ = 0;
-  nccl_ids_.clear();
+  nccl_ = {};
   return true;
 }
 
@@ -94,7 +94,7 @@ void round_here::tell(status& value) const {
   value.phase = phase_;
   value.service_port = service_port_;
   value.master_port = master_port_;
-  value.nccl_ids = nccl_ids_;
+  value.nccl = nccl_;
   value.unkillable = workers.unkillable();
   value.succeeded = has_succeeded_ && phase_ == member_phase::stopped;
 }

@@ -42,8 +42,7 @@ class round_here {
       : instance_(instance), number_(number), began_(now) {}
 
   void prepare(std::uint32_t group_world_size);
-  void open_service(std::uint16_t service_port, std::uint16_t master_port,
-                    std::vector<std::string> nccl_ids);
+  void open_service(std::uint16_t service_port, std::uint16_t master_port, nccl_unique_ids nccl);
   // It failed by itself.
   void lose_service();
   // True: there was one, which is to be closed.
@@ -96,7 +95,7 @@ class round_here {
   bool has_service_ = false;  // wanted, or open
   std::uint16_t service_port_ = 0;
   std::uint16_t master_port_ = 0;
-  std::vector<std::string> nccl_ids_;
+  nccl_unique_ids nccl_;
   bool has_succeeded_ = false;
   time_point failed_at_;
 };

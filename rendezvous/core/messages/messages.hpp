@@ -59,6 +59,16 @@ struct role_ranks {
   bool operator==(const role_ranks&) const = default;
 };
 
+// NCCL's unique ids of a round, made by its leader: its workers may open their communicators with
+// them, without a store or a file. Each is good for one communicator, in one round.
+struct nccl_unique_ids {
+  std::vector<std::string> first;  // hexadecimal, without zeros at the end; at most nccl_ids_max
+  std::uint32_t count = 0;         // of all; where that is more, they are in the job store
+  std::uint32_t version = 0;       // of the NCCL that made them, as its NCCL_VERSION_CODE
+  std::string address;             // where those of the first one meet: "10.0.0.1:41233"
+  bool operator==(const nccl_unique_ids&) const = default;
+};
+
 // A member's place in a round. Constant in size, whatever the size of the world.
 struct assignment {
   std::uint32_t slot = 0;              // group rank
@@ -69,7 +79,7 @@ struct assignment {
   std::uint16_t master_port = 0;
   std::uint16_t tether_port = 0;      // the leader's service; may equal master_port
   std::string leader_node;            // label, for messages
-  std::vector<std::string> nccl_ids;  // base64, at most nccl_ids_max
+  nccl_unique_ids nccl;               // of this round
   std::optional<role_ranks> in_role;  // none: all workers of the round have one role
   bool operator==(const assignment&) const = default;
 };
@@ -88,15 +98,15 @@ struct status {
   // In `round`; none while joined or preparing. Said in the hello alone: whoever has welcomed this
   // agent knows it from there, or has assigned it.
   std::optional<assignment> place;
-  std::uint16_t service_port = 0;     // leader: where tethers are accepted in `round`; 0: not yet
-  std::uint16_t master_port = 0;      // leader: what the workers will be told; 0: not yet
-  std::vector<std::string> nccl_ids;  // leader, once prepared
-  std::uint32_t restarts_used = 0;    // highest it has been told
-  std::uint32_t unkillable = 0;       // workers that SIGKILL did not end
-  bool succeeded = false;             // its workers of `round` ended with 0, though it says stopped
-  bool draining = false;              // asked to leave: no candidate for a further round
-  int signal = 0;                     // that asked it to leave; SIGINT asks the whole run to stop
-  std::vector<cause> causes;          // of `round`, at most causes_max, the likeliest first
+  std::uint16_t service_port = 0;   // leader: where tethers are accepted in `round`; 0: not yet
+  std::uint16_t master_port = 0;    // leader: what the workers will be told; 0: not yet
+  nccl_unique_ids nccl;             // leader, once prepared
+  std::uint32_t restarts_used = 0;  // highest it has been told
+  std::uint32_t unkillable = 0;     // workers that SIGKILL did not end
+  bool succeeded = false;           // its workers of `round` ended with 0, though it says stopped
+  bool draining = false;            // asked to leave: no candidate for a further round
+  int signal = 0;                   // that asked it to leave; SIGINT asks the whole run to stop
+  std::vector<cause> causes;        // of `round`, at most causes_max, the likeliest first
   bool operator==(const status&) const = default;
 };
 

@@ -17,7 +17,7 @@ std::string problem_of(const assignment& place, std::uint32_t nodes_max,
                        std::uint32_t worker_count) {
   const bool is_sound = place.slot < place.group_world_size &&
                         place.group_world_size <= nodes_max && has_ranks_for(place, worker_count) &&
-                        place.nccl_ids.size() <= nccl_ids_max;
+                        place.nccl.first.size() <= nccl_ids_max;
   if (is_sound) return {};
   return "group rank " + std::to_string(place.slot) + " of " +
          std::to_string(place.group_world_size) + " nodes with ranks from " +
@@ -50,7 +50,7 @@ std::string problem_of(const status& said, const hello& greeting) {
   const std::array problems = {over("seq", said.seq, count_max),
                                over("epoch", said.epoch, count_max),
                                over("number of causes", said.causes.size(), causes_max),
-                               over("number of NCCL ids", said.nccl_ids.size(), nccl_ids_max)};
+                               over("number of NCCL ids", said.nccl.first.size(), nccl_ids_max)};
   for (const std::string& problem : problems) {
     if (!problem.empty()) return problem;
   }

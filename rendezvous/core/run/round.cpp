@@ -99,7 +99,7 @@ void run::state::assign_all() {
   current.common.master_port =
       leader.state.master_port != 0 ? leader.state.master_port : leader.state.service_port;
   current.common.leader_node = leader.label();
-  current.common.nccl_ids = leader.state.nccl_ids;
+  current.common.nccl = leader.state.nccl;
   current.has_placed = true;
   earlier.drop();
   enter(run_phase::running);

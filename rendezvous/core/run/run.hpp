@@ -145,6 +145,8 @@ struct run_view {
   std::uint32_t world_size = 0;
   std::string master_address;
   std::uint16_t master_port = 0;
+  std::string leader_node;           // of the newest round that was placed
+  nccl_unique_ids nccl;              // that it has made, if any
   std::optional<int> exit_code;      // once closed
   std::optional<cause> first_cause;  // of the newest round that ended
   std::string why;

@@ -207,6 +207,8 @@ run_view run::view(time_point now, std::size_t first, std::size_t most) const {
   view.world_size = self.seats.empty() ? 0 : self.current.common.world_size;
   view.master_address = self.current.common.master_address;
   view.master_port = self.current.common.master_port;
+  view.leader_node = self.current.common.leader_node;
+  view.nccl = self.current.common.nccl;
   if (self.phase == run_phase::closed && !self.closed.empty()) {
     view.exit_code = self.closed.newest().exit_code;
   }

@@ -84,7 +84,7 @@ TEST_CASE("golden lines") {
   run.seq = 4;
   run.phase = desired_phase::run;
   run.place = full_assignment();
-  run.place->nccl_ids.clear();
+  run.place->nccl = {};
   CHECK(encode(daemon_message(run)) ==
         "{\"type\":\"desired\",\"instance\":\"ff\",\"round\":2,\"seq\":4,\"phase\":\"run\","
         "\"place\":{\"slot\":1,\"group_world_size\":2,\"rank_first\":4,\"world_size\":8,"
@@ -182,8 +182,8 @@ TEST_CASE("the worst status fits a line and can be read") {
   const std::string quotes(100'000, '"');
   worst.place->master_address = quotes;
   worst.place->leader_node = noise;
-  worst.place->nccl_ids.assign(100, quotes);
-  worst.nccl_ids.assign(100, quotes);
+  worst.place->nccl.first.assign(100, quotes);
+  worst.nccl.first.assign(100, quotes);
   cause bad = full_cause();
   bad.node = quotes;
   bad.text = quotes;
@@ -224,11 +224,11 @@ TEST_CASE("a hello with all that an agent may have to say is far from its limit"
   bad.tail.clear();
   greeting.state = full_status();
   greeting.state.causes.assign(causes_max, bad);
-  greeting.state.nccl_ids.assign(nccl_ids_max, label);
-  greeting.state.place->nccl_ids.assign(nccl_ids_max, label);
+  greeting.state.nccl.first.assign(nccl_ids_max, label);
+  greeting.state.place->nccl.first.assign(nccl_ids_max, label);
   CHECK(encode(agent_message(greeting)).size() <= hello_bytes_max / 2);
-  greeting.state.nccl_ids.clear();
-  greeting.state.place->nccl_ids.clear();
+  greeting.state.nccl = {};
+  greeting.state.place->nccl = {};
   greeting.state.causes.front().tail.assign(tail_bytes_max, '"');
   CHECK(encode(agent_message(greeting)).size() <= hello_bytes_max / 2);
   greeting.state.causes.front().tail.assign(tail_bytes_max, '\x01');
@@ -256,10 +256,10 @@ TEST_CASE("an ordinary assignment and status stay far below a kilobyte") {
   run.seq = 9;
   run.phase = desired_phase::run;
   run.place = full_assignment();
-  run.place->nccl_ids.clear();
+  run.place->nccl = {};
   status running = full_status();
   running.causes.clear();
-  running.nccl_ids.clear();
-  running.place->nccl_ids.clear();
+  running.nccl = {};
+  running.place->nccl = {};
   CHECK(encode(daemon_message(run)).size() + encode(agent_message(running)).size() < 1024);
 }

@@ -32,7 +32,7 @@ void prepare(run_story& story, fake_node& leader, std::uint16_t service, std::ui
 
 TEST_CASE("members are told the leader's ports, ids and address, each with its own place") {
   trio_story story;
-  story.a->state.nccl_ids = {"id-0", "id-1"};
+  story.a->state.nccl.first = {"id-0", "id-1"};
   prepare(story, *story.a, 4001, 4002);
   std::uint32_t slot = 0;
   for (const fake_node* const who : {story.a, story.b, story.c}) {
@@ -45,7 +45,7 @@ TEST_CASE("members are told the leader's ports, ids and address, each with its o
     CHECK(place.tether_port == 4001);
     CHECK(place.master_port == 4002);
     CHECK(place.master_address == story.a->greeting.own_address);
-    CHECK(place.nccl_ids == std::vector<std::string>{"id-0", "id-1"});
+    CHECK(place.nccl.first == std::vector<std::string>{"id-0", "id-1"});
     ++slot;
   }
   CHECK(story.view().master_port == 4002);
