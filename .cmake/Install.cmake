@@ -12,7 +12,7 @@ include(GNUInstallDirs)
 set(headers ${CMAKE_INSTALL_INCLUDEDIR}/ddprun)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/ddprun)
 
-install(TARGETS ddprun ddprun-rendezvous RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS ddprun ddprun-nccl-id ddprun-rendezvous RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 # The worker library, and what it stands on.
 set(libraries base core protocol asio net worker)

@@ -1,6 +1,6 @@
 // ddprun: the launcher and agent of one node. See README.md and `ddprun --help`.
 #include "launcher/agent/agent.hpp"
-#include "launcher/agent/installed_torch.hpp"
+#include "launcher/agent/installed_packages.hpp"
 #include "launcher/agent/own_addresses.hpp"
 #include "launcher/cli/check_files.hpp"
 #include "launcher/cli/help.hpp"

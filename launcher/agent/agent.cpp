@@ -61,7 +61,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
           context_.get_executor(), socket_thread_,
           round_service_options{options_.settings.store, options_.master_port, identity_.seed,
                                 identity_.worker_count, options_.settings.timing.node_timeout},
-          [this](core::agent_event event) { feed(event); },
+          [this](const core::agent_event& event) { hear_service(event); },
           [this](note_level level, const std::string& text) { say(level, text); })),
       session_(context_.get_executor(),
                {[this](std::string own_address) {
@@ -94,12 +94,14 @@ int agent::run() {
   // After that, so that both are made while the daemon opens its port.
   boost::asio::post(context_, [this] {
     service_->warm_up();
+    start_nccl_helper();
     reaper_.make_cgroup();
     guardian_.cgroup(reaper_.cgroup_path());
   });
   context_.run();
   socket_thread_.ask_to_stop();
   workers_.reset();
+  nccl_.reset();
   reaper_.kill_strays();  // of workers that could not be killed
   signals_.clear();       // what is left to do is not worth more than a Ctrl-C
   guardian_.farewell([this] {

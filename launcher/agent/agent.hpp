@@ -10,6 +10,7 @@
 
 #include "launcher/agent/console.hpp"
 #include "launcher/agent/embedded_daemon.hpp"
+#include "launcher/agent/nccl_helper.hpp"
 #include "launcher/agent/own_addresses.hpp"
 #include "launcher/agent/round_service.hpp"
 #include "launcher/agent/socket_thread.hpp"
@@ -73,6 +74,12 @@ class agent {
   void after_goodbye();
   void say(note_level level, const std::string& text);
 
+  // ---- agent_nccl.cpp: the unique ids of a round that this node leads ----
+  void start_nccl_helper();
+  void make_nccl_ids(const core::open_service& wanted);
+  void hear_service(const core::agent_event& event);
+  void take_nccl_ids(round_number round, const nccl_answer& answer);
+
   // ---- agent_effects.cpp: one for each effect of the member ----
   void apply(const core::connect_daemon& effect);
   void apply(const core::send_to_daemon& effect);
@@ -117,6 +124,15 @@ class agent {
   std::unique_ptr<embedded_daemon> embedded_;
   client::daemon_session session_;
   client::tether_client tether_;
+
+  std::unique_ptr<nccl_helper> nccl_;  // none: ids are not made here
+  struct round_opening {               // with ids: the service waits for them, or they for it
+    round_number round = 0;
+    std::optional<core::service_opened> service;
+    std::optional<nccl_unique_ids> ids;
+    std::string for_store;  // all of them, where they are too many
+  };
+  std::optional<round_opening> opening_;
 
   std::string daemon_host_;
   std::uint16_t daemon_port_ = 0;

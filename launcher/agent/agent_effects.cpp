@@ -27,11 +27,13 @@ void agent::apply(const core::disconnect_daemon&) {
 // ---- the round's service and the tethers -----------------------------------------------------
 
 void agent::apply(const core::open_service& effect) {
+  if (nccl_) make_nccl_ids(effect);
   service_->open(effect, embedded_->connections_max());
 }
 
 void agent::apply(const core::close_service& effect) {
   service_->close(effect.round);
+  if (nccl_) nccl_->let_go();
 }
 
 void agent::apply(const core::dial_tether& effect) {

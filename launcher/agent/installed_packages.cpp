@@ -1,4 +1,4 @@
-#include "launcher/agent/installed_torch.hpp"
+#include "launcher/agent/installed_packages.hpp"
 
 #include "launcher/cli/check_files.hpp"
 #include "rendezvous/base/unique_fd.hpp"
@@ -18,19 +18,23 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr std::chrono::seconds limit{30};
-constexpr std::size_t version_bytes_max = 64;
-constexpr const char* question = "import importlib.metadata as m; print(m.version('torch'))";
+constexpr std::size_t answer_bytes_max = 4096;
+constexpr const char* torch_version = "import importlib.metadata as m; print(m.version('torch'))";
+constexpr const char* nccl_library =
+    "import importlib.util as u, os\n"
+    "folders = u.find_spec('nvidia.nccl').submodule_search_locations\n"
+    "print(os.path.join(list(folders)[0], 'lib', 'libnccl.so.2'))";
 
 // Up to the end of the output, or what there is after `limit`.
 std::string hear(int output) {
   const auto end = std::chrono::steady_clock::now() + limit;
   std::string text;
-  while (text.size() < version_bytes_max) {
+  while (text.size() < answer_bytes_max) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         end - std::chrono::steady_clock::now());
     pollfd ready{output, POLLIN, 0};
     if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) == 0) return "";
-    std::array<char, version_bytes_max> bytes;
+    std::array<char, answer_bytes_max> bytes;
     const ssize_t count = ::read(output, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
@@ -39,13 +43,11 @@ std::string hear(int output) {
   return text.substr(0, text.find('\n'));
 }
 
-}  // namespace
-
-std::string installed_torch(const environment_map& environment) {
+// The first line that Python prints; empty where it does not.
+std::string ask_python(const environment_map& environment, std::string code) {
   auto pipe = make_pipe();
   if (!pipe) return "";
   std::string python = python_program(environment);
-  std::string code = question;
   std::string option = "-c";
   std::vector<char*> words{python.data(), option.data(), code.data(), nullptr};
   std::vector<std::string> entries = to_entries(environment);
@@ -65,12 +67,22 @@ std::string installed_torch(const environment_map& environment) {
   ::posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) return "";
   pipe->write.reset();
-  const std::string version = hear(pipe->read.get());
+  std::string answer = hear(pipe->read.get());
   // It has said all that it was asked for, or will not; what hangs cannot be waited for.
   ::kill(process, SIGKILL);
   while (::waitpid(process, nullptr, 0) < 0 && errno == EINTR) {
   }
-  return version;
+  return answer;
+}
+
+}  // namespace
+
+std::string installed_torch(const environment_map& environment) {
+  return ask_python(environment, torch_version);
+}
+
+std::string installed_nccl(const environment_map& environment) {
+  return ask_python(environment, nccl_library);
 }
 
 }  // namespace ddprun::launcher

@@ -342,6 +342,18 @@ void round_service::open(const core::open_service& wanted, std::size_t of_daemon
                     [state = state_, wanted, of_daemon] { state->open(wanted, of_daemon); });
 }
 
+// TCPStore's clients put a slash before every key.
+void round_service::put(std::string key, std::string value) {
+  key.insert(key.begin(), '/');
+  boost::asio::post(
+      state_->here, [state = state_, key = std::move(key), value = std::move(value)]() mutable {
+        if (!state->space) return;
+        state->store.post([held = state->space, key = std::move(key), value = std::move(value)] {
+          held->values().set(key, value);
+        });
+      });
+}
+
 void round_service::close(round_number round) {
   boost::asio::post(state_->here, [state = state_, round] {
     if (state->round == round) state->close_now();

@@ -56,6 +56,8 @@ class round_service {
   // Ends with service_opened or service_failed. A round that is still open is closed first.
   // `of_daemon`: how many connections a daemon in this process may hold.
   void open(const core::open_service& wanted, std::size_t of_daemon);
+  // In the job store of the round that is open; nothing without one.
+  void put(std::string key, std::string value);
   // The workers are gone: what they are owed is sent, then their connections end.
   void close(round_number round);
   // Another node leads the next round; a fixed port is kept for no round of this one.

@@ -31,6 +31,19 @@ bool chooses_threads(std::uint32_t worker_count, const environment_map& inherite
   return worker_count > 1 && find_variable(inherited, "OMP_NUM_THREADS") == nullptr;
 }
 
+// Never those that the agent itself was given: they are of another round.
+void set_nccl_ids(environment_map& variables, const nccl_unique_ids& nccl) {
+  variables.erase("DDPRUN_NCCL_IDS");
+  variables.erase("DDPRUN_NCCL_VERSION");
+  if (nccl.count == 0) return;
+  std::string ids;
+  for (const std::string& id : nccl.first)
+    ids += (ids.empty() ? "" : ",") + id;
+  if (nccl.count > nccl.first.size()) ids = "store:" + std::string(nccl_ids_key);
+  variables.insert_or_assign("DDPRUN_NCCL_IDS", std::move(ids));
+  variables.insert_or_assign("DDPRUN_NCCL_VERSION", std::to_string(nccl.version));
+}
+
 }  // namespace
 
 environment_map worker_environment(const launch_options& options, const worker_round& round,
@@ -67,6 +80,7 @@ environment_map worker_environment(const launch_options& options, const worker_r
   set("DDPRUN_INSTANCE", to_hex(round.instance));
   set("DDPRUN_ROUND", number(round.round));
   set("DDPRUN_NODE_ID", round.node);
+  set_nccl_ids(variables, place.nccl);
   set(std::string(session_variable), round.session);
 
   // What the person may have set to something else.

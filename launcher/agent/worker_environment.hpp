@@ -33,6 +33,10 @@ struct worker_round {
 // Whatever a worker starts inherits it: the guardian finds by it what has left the worker's group.
 inline constexpr std::string_view session_variable = "DDPRUN_SESSION";
 
+// Where the job store has all ids of NCCL, with commas between, when they are more than a place has
+// room for; DDPRUN_NCCL_IDS is then "store:" and this.
+inline constexpr std::string_view nccl_ids_key = "ddprun/nccl_ids";
+
 // The environment of the worker with that local rank: `inherited`, and over it what the round says.
 // OMP_NUM_THREADS is 1 when it is not set and the node has several workers.
 environment_map worker_environment(const launch_options& options, const worker_round& round,

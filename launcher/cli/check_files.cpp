@@ -3,8 +3,10 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <string_view>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace ddprun::launcher {
@@ -87,6 +89,12 @@ cli::checked check_script(const std::string& script) {
 
 }  // namespace
 
+std::string nccl_helper_program() {
+  std::error_code error;
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  return (folder / "ddprun-nccl-id").string();
+}
+
 std::string python_program(const environment_map& environment) {
   const std::string* const chosen = find_variable(environment, "PYTHON_EXEC");
   if (chosen != nullptr && !chosen->empty()) return *chosen;
@@ -96,6 +104,13 @@ std::string python_program(const environment_map& environment) {
 }
 
 cli::checked check_files(const launch_options& options, const environment_map& environment) {
+  if (options.nccl_ids == nccl_id_mode::on) {
+    const std::string helper = nccl_helper_program();
+    if (const int code = execution_error(helper); code != 0) {
+      return cli::usage_error{"--nccl-ids=on: " + helper + " cannot be executed: " + reason(code) +
+                              "; install it beside ddprun, or use --nccl-ids=off"};
+    }
+  }
   if (options.no_python) return check_program(options.program, environment);
   if (!options.module) {
     if (const cli::checked wrong = check_script(options.program)) return wrong;

@@ -17,6 +17,9 @@ namespace ddprun::launcher {
 // folder, names of programs without "/" from PATH.
 cli::checked check_files(const launch_options& options, const environment_map& environment);
 
+// The ddprun-nccl-id beside this program; there or not.
+std::string nccl_helper_program();
+
 // The Python that runs scripts: $PYTHON_EXEC, else that of $VIRTUAL_ENV, else "python3". Pure.
 std::string python_program(const environment_map& environment);
 

@@ -133,6 +133,13 @@ cli::checked apply_placeholders(options_draft& draft, const cli::given_option& o
                                   "${local_rank})"));
 }
 
+cli::checked apply_nccl_ids(options_draft& draft, const cli::given_option& option) {
+  static constexpr cli::typed_word<nccl_id_mode> words[] = {
+      {"auto", nccl_id_mode::automatic}, {"on", nccl_id_mode::on}, {"off", nccl_id_mode::off}};
+  return cli::keep(draft.options.nccl_ids,
+                   cli::read_word(option.given, option.value, words, "auto, on or off"));
+}
+
 cli::checked apply_role(options_draft& draft, const cli::given_option& option) {
   return cli::keep(draft.options.role, cli::read_name(option.given, option.value, "role"));
 }
@@ -201,6 +208,10 @@ constexpr std::array own_options = {
         apply_module},
     row{{"no-python", "", "Workers", "SCRIPT is a program, executed as it is", torchrun, flag},
         apply_no_python},
+    row{{"nccl-ids", "auto | on | off", "Workers",
+         "give workers unique ids of NCCL in DDPRUN_NCCL_IDS, new ones each\n"
+         "round; auto: where a GPU is visible (auto)"},
+        apply_nccl_ids},
     row{{"role", "NAME", "Workers", "ROLE_NAME of the workers (default)", torchrun}, apply_role},
     row{{"placeholders", "on | torchrun", "Workers",
          "what is replaced in ARGUMENTS: all of those below, or only\n"

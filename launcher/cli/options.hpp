@@ -42,6 +42,13 @@ enum class embed_policy {
 // What is replaced in the script's arguments, see launcher/cli/placeholders.hpp.
 enum class placeholder_mode { on, torchrun };
 
+// Whether the node that leads a round makes NCCL's unique ids for its workers.
+enum class nccl_id_mode {
+  automatic,  // where a GPU is visible, and ddprun-nccl-id is there; else, or if it fails, none
+  on,         // a round without them fails
+  off,
+};
+
 struct launch_options {
   run_settings settings;
   worker_count_request workers;
@@ -56,6 +63,7 @@ struct launch_options {
   std::string local_address;               // published for this node; empty: found out
   std::uint16_t master_port = 0;           // of the workers' store; 0: a new one each round
   std::string role = "default";
+  nccl_id_mode nccl_ids = nccl_id_mode::automatic;
 
   bool module = false;     // `program` is a Python module
   bool no_python = false;  // `program` is executed as it is

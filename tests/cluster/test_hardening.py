@@ -16,7 +16,7 @@ def readelf(*arguments):
 
 
 @pytest.mark.skipif(SANITIZED, reason="a build with sanitizers is not hardened")
-@pytest.mark.parametrize("name", ["ddprun", "ddprun-rendezvous"])
+@pytest.mark.parametrize("name", ["ddprun", "ddprun-nccl-id", "ddprun-rendezvous"])
 def test_programs_are_hardened(name):
     program = BIN / name
     assert re.search(r"Type:\s+DYN", readelf("-h", program))

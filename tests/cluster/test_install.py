@@ -89,5 +89,5 @@ def test_no_path_of_the_build_is_in_the_package(prefix):
     for file in (prefix / "lib").rglob("*.cmake"):
         if file.name != "Torch.cmake":
             assert str(ROOT) not in file.read_text(), file
-    for program in ("ddprun", "ddprun-rendezvous"):
+    for program in ("ddprun", "ddprun-nccl-id", "ddprun-rendezvous"):
         assert os.access(prefix / "bin" / program, os.X_OK)

@@ -1,4 +1,4 @@
-#include "launcher/agent/installed_torch.hpp"
+#include "launcher/agent/installed_packages.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"

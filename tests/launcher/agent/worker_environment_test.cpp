@@ -102,6 +102,27 @@ TEST_CASE("the round wins over what is inherited, a person's choice over our def
   CHECK(worker.at("TORCH_NCCL_ASYNC_ERROR_HANDLING") == "3");
 }
 
+TEST_CASE("a worker gets the NCCL ids of its round, and never those of another") {
+  const environment_map inherited = {{"DDPRUN_NCCL_IDS", "0a"}, {"DDPRUN_NCCL_VERSION", "21903"}};
+  ddprun::launcher::worker_round round = second_node();
+  SECTION("none were made") {
+    const environment_map worker = worker_environment({}, round, 0, inherited);
+    CHECK_FALSE(worker.contains("DDPRUN_NCCL_IDS"));
+    CHECK_FALSE(worker.contains("DDPRUN_NCCL_VERSION"));
+  }
+  SECTION("a few") {
+    round.place.nccl = {{"0cc4", "0cc5"}, 2, 23007, "10.0.0.1:41233"};
+    const environment_map worker = worker_environment({}, round, 0, inherited);
+    CHECK(worker.at("DDPRUN_NCCL_IDS") == "0cc4,0cc5");
+    CHECK(worker.at("DDPRUN_NCCL_VERSION") == "23007");
+  }
+  SECTION("more than a place has room for") {
+    round.place.nccl = {{"0cc4", "0cc5"}, 9, 23007, "10.0.0.1:41233"};
+    CHECK(worker_environment({}, round, 0, inherited).at("DDPRUN_NCCL_IDS") ==
+          "store:ddprun/nccl_ids");
+  }
+}
+
 TEST_CASE("OMP_NUM_THREADS is chosen, and said, for several workers only") {
   CHECK(ddprun::launcher::thread_count_note(1, {}).empty());
   CHECK(ddprun::launcher::thread_count_note(2, {{"OMP_NUM_THREADS", "4"}}).empty());

@@ -1,0 +1,100 @@
+// NCCL's unique ids of the rounds that this node leads: asked for when a round is prepared, and
+// told with its service.
+#include "launcher/agent/agent.hpp"
+#include "launcher/agent/worker_environment.hpp"
+#include "launcher/cli/check_files.hpp"
+#include "launcher/cli/worker_count.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <unistd.h>
+
+namespace ddprun::launcher {
+namespace {
+
+// As many ranks meet at one id; PyTorch reads the same variable.
+constexpr const char* ranks_per_id_variable = "TORCH_NCCL_RANKS_PER_ROOT";
+constexpr std::uint32_t ranks_per_id_default = 128;
+
+std::uint32_t ranks_per_id(const environment_map& environment) {
+  std::uint32_t ranks = 0;
+  if (const std::string* const text = find_variable(environment, ranks_per_id_variable))
+    std::from_chars(text->data(), text->data() + text->size(), ranks);
+  return ranks == 0 ? ranks_per_id_default : ranks;
+}
+
+}  // namespace
+
+// In the background: Python is asked where its NCCL is, and that is loaded, while nodes gather.
+void agent::start_nccl_helper() {
+  if (options_.nccl_ids == nccl_id_mode::off) return;
+  nccl_helper_options values;
+  values.program = nccl_helper_program();
+  if (options_.nccl_ids == nccl_id_mode::automatic) {
+    const bool is_there = ::access(values.program.c_str(), X_OK) == 0;
+    if (!is_there || count_processors(environment_).gpus == 0) return;
+  }
+  if (!options_.no_python) values.arguments = {"--python"};
+  values.environment = to_entries(environment_);
+  values.prefix = "[" + identity_.node + ":nccl-id] ";
+  nccl_ = std::make_unique<nccl_helper>(
+      context_.get_executor(), spawner_, mux_, std::move(values), [this](const std::string& how) {
+        say(note_level::warning,
+            "ddprun-nccl-id, where workers meet that open an NCCL communicator with "
+            "DDPRUN_NCCL_IDS, has ended (" +
+                how + "): those that have not met wait in vain");
+      });
+  nccl_->warm_up();
+}
+
+void agent::make_nccl_ids(const core::open_service& wanted) {
+  const std::uint32_t ranks = ranks_per_id(environment_);
+  std::uint32_t count = wanted.world_size / ranks + (wanted.world_size % ranks != 0 ? 1 : 0);
+  // More are fetched from the job store; a store of the workers' own is not there yet.
+  if (options_.settings.store == store_mode::worker)
+    count = std::min<std::uint32_t>(count, nccl_ids_max);
+  opening_ = round_opening{wanted.round, {}, {}};
+  nccl_->make(count, [this, round = wanted.round](const nccl_answer& answer) {
+    take_nccl_ids(round, answer);
+  });
+}
+
+void agent::hear_service(const core::agent_event& event) {
+  const auto* const opened = std::get_if<core::service_opened>(&event);
+  if (opened == nullptr || !opening_ || opening_->round != opened->round) return feed(event);
+  if (!opening_->ids) return void(opening_->service = *opened);
+  core::service_opened whole = *opened;
+  round_opening done = *std::exchange(opening_, std::nullopt);
+  whole.nccl = std::move(*done.ids);
+  if (!done.for_store.empty()) service_->put(std::string(nccl_ids_key), std::move(done.for_store));
+  feed(whole);
+}
+
+void agent::take_nccl_ids(round_number round, const nccl_answer& answer) {
+  if (!opening_ || opening_->round != round) return;
+  if (!answer.problem.empty()) {
+    const std::string text = "ddprun-nccl-id: " + answer.problem;
+    if (options_.nccl_ids == nccl_id_mode::on) {
+      opening_.reset();
+      service_->close(round);
+      return feed(core::service_failed{round, text});
+    }
+    say(note_level::warning, text +
+                                 "; the workers get no DDPRUN_NCCL_IDS (--nccl-ids=off: "
+                                 "none are made)");
+  }
+  nccl_unique_ids ids;
+  ids.count = static_cast<std::uint32_t>(answer.ids.size());
+  ids.version = ids.count == 0 ? 0 : answer.version;
+  ids.address = answer.address;
+  ids.first.assign(answer.ids.begin(), answer.ids.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                                                answer.ids.size(), nccl_ids_max)));
+  if (answer.ids.size() > nccl_ids_max) {
+    for (const std::string& id : answer.ids)
+      opening_->for_store += (opening_->for_store.empty() ? "" : ",") + id;
+  }
+  opening_->ids = std::move(ids);
+  if (const auto opened = std::exchange(opening_->service, std::nullopt)) hear_service(*opened);
+}
+
+}  // namespace ddprun::launcher

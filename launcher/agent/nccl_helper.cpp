@@ -1,0 +1,186 @@
+#include "launcher/agent/nccl_helper.hpp"
+
+#include "launcher/process/start_failure.hpp"
+#include "rendezvous/base/unique_fd.hpp"
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+
+namespace asio = boost::asio;
+
+namespace ddprun::launcher {
+
+struct nccl_helper::process : std::enable_shared_from_this<nccl_helper::process> {
+  explicit process(const asio::any_io_executor& executor) : output(executor), limit(executor) {}
+
+  pid_t pid = -1;
+  unique_fd input;  // its end ends the helper
+  asio::posix::stream_descriptor output;
+  std::string unfinished;  // of its line
+  asio::steady_timer limit;
+  nccl_answer said;
+  handler made;
+  bool has_answered = false;
+};
+
+nccl_helper::nccl_helper(asio::any_io_executor executor, spawner& spawn, log_mux& mux,
+                         nccl_helper_options options, loss_handler lost)
+    : executor_(std::move(executor)),
+      spawner_(spawn),
+      mux_(mux),
+      options_(std::move(options)),
+      lost_(std::move(lost)) {}
+
+nccl_helper::~nccl_helper() {
+  end(waiting_);
+  end(of_round_);
+}
+
+void nccl_helper::warm_up() {
+  if (!waiting_) waiting_ = start();
+}
+
+void nccl_helper::make(std::uint32_t count, handler made) {
+  end(of_round_);
+  warm_up();
+  of_round_ = std::exchange(waiting_, nullptr);
+  process& asked = *of_round_;
+  asked.made = std::move(made);
+  const std::string line = std::to_string(count) + "\n";
+  const bool is_there = asked.pid > 0;
+  if (is_there && ::write(asked.input.get(), line.data(), line.size()) < 0) {
+    asked.said.problem = std::string("it takes no orders: ") + std::strerror(errno);
+  }
+  if (!asked.said.problem.empty()) {
+    asio::post(executor_, while_alive(of_round_, [this, &asked] { answer(asked, asked.said); }));
+    return;
+  }
+  asked.limit.expires_after(options_.limit);
+  asked.limit.async_wait(while_alive(of_round_, [this, &asked](error_code error) {
+    if (error) return;
+    asked.said.problem = "it has not answered for " + to_text(options_.limit);
+    answer(asked, asked.said);
+  }));
+}
+
+void nccl_helper::let_go() {
+  if (!of_round_) return;
+  end(of_round_);
+  warm_up();
+}
+
+std::shared_ptr<nccl_helper::process> nccl_helper::start() {
+  auto made = std::make_shared<process>(executor_);
+  auto input = make_pipe();
+  if (!input) {
+    made->said.problem = "it cannot be started: " + input.error().message();
+    return made;
+  }
+  spawn_request request;
+  request.program = options_.program;
+  request.argv = {options_.program};
+  request.argv.insert(request.argv.end(), options_.arguments.begin(), options_.arguments.end());
+  request.environment = options_.environment;
+  request.standard_input = input->read.get();
+  const std::weak_ptr<process> alive = made;
+  spawn_handlers handlers;
+  handlers.failed = while_alive(alive, [this, &one = *made](const start_failure& why) {
+    one.pid = -1;
+    one.said.problem = why.describe();
+    if (one.made) answer(one, one.said);
+  });
+  handlers.ended = [this, alive, &spawn = spawner_](pid_t pid, exit_status status) {
+    spawn.reap(pid);
+    if (const auto over = alive.lock()) ended(*over, status);
+  };
+  auto started = spawner_.spawn(request, std::move(handlers));
+  if (!started) {
+    made->said.problem = started.error().describe();
+    return made;
+  }
+  made->pid = started->pid;
+  made->input = std::move(input->write);
+  set_nonblocking(started->output.get());
+  made->output.assign(started->output.release());
+  log_mux::source errors;
+  errors.pipe = std::move(started->errors);
+  errors.prefix = options_.prefix;
+  errors.to = log::output_stream::errors;
+  mux_.add(std::move(errors));
+  listen(made);
+  return made;
+}
+
+void nccl_helper::listen(const std::shared_ptr<process>& from) {
+  from->output.async_wait(
+      asio::posix::stream_descriptor::wait_read,
+      while_alive(from->weak_from_this(), [this, &one = *from](error_code error) {
+        if (error) return;
+        std::array<char, 4096> bytes;
+        const ssize_t count = ::read(one.output.native_handle(), bytes.data(), bytes.size());
+        if (count == 0) return;  // its end is told by the spawner
+        if (count > 0) one.unfinished.append(bytes.data(), static_cast<std::size_t>(count));
+        const auto held = one.shared_from_this();
+        std::size_t newline;
+        while ((newline = one.unfinished.find('\n')) != std::string::npos) {
+          const std::string line = one.unfinished.substr(0, newline);
+          one.unfinished.erase(0, newline + 1);
+          hear(one, line);
+        }
+        if (count > 0 || errno == EAGAIN || errno == EINTR) listen(held);
+      }));
+}
+
+void nccl_helper::hear(process& from, const std::string& line) {
+  const std::size_t space = line.find(' ');
+  const std::string word = line.substr(0, space);
+  std::string rest = space == std::string::npos ? std::string() : line.substr(space + 1);
+  if (word == "version") {
+    from.said.version = static_cast<std::uint32_t>(std::strtoul(rest.c_str(), nullptr, 10));
+  } else if (word == "library") {
+    options_.arguments = {"--library", std::move(rest)};  // the next one need not look for it
+  } else if (word == "address") {
+    from.said.address = std::move(rest);
+  } else if (word == "id") {
+    from.said.ids.push_back(std::move(rest));
+  } else if (word == "problem") {
+    from.said.problem = std::move(rest);
+    answer(from, from.said);
+  } else if (word == "end") {
+    answer(from, from.said);
+  }
+}
+
+void nccl_helper::answer(process& from, nccl_answer what) {
+  from.limit.cancel();
+  from.has_answered = what.problem.empty();
+  if (const handler made = std::exchange(from.made, nullptr)) made(std::move(what));
+}
+
+void nccl_helper::ended(process& over, exit_status status) {
+  over.pid = -1;
+  const bool was_asked = &over == of_round_.get();
+  const bool had_answered = over.has_answered;
+  if (!was_asked) return waiting_.reset();  // the next one says what is wrong
+  const auto held = std::exchange(of_round_, nullptr);
+  if (had_answered) return lost_(status.describe());
+  if (held->said.problem.empty()) held->said.problem = "it has ended: " + status.describe();
+  answer(*held, held->said);
+}
+
+void nccl_helper::end(std::shared_ptr<process>& one) {
+  const auto over = std::exchange(one, nullptr);
+  if (over && over->pid > 0) spawner_.signal_group(over->pid, SIGKILL);
+}
+
+}  // namespace ddprun::launcher

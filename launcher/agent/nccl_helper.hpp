@@ -1,0 +1,81 @@
+// Runs ddprun-nccl-id, which makes NCCL's unique ids of the rounds that this node leads: a process
+// of its own, so that an agent never loads NCCL, and what an id keeps open goes with its round.
+//
+// One is started before it is asked, and has loaded NCCL by then; the next one when its round is
+// over. Each makes the ids of one round, and is killed with it. It has the environment that the
+// workers have, for NCCL reads its variables and files there.
+//
+// Thread rule: the main thread. `made` comes from the executor, never from inside a call, exactly
+// once for each make(), unless let_go() or the next make() came first.
+// Errors: one line of text; what the helper says on standard error is shown as its output.
+#pragma once
+
+#include "launcher/log/log_mux.hpp"
+#include "launcher/process/spawner.hpp"
+#include "rendezvous/base/lifetime.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/core/messages/messages.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddprun::launcher {
+
+struct nccl_helper_options {
+  std::string program;                   // path of ddprun-nccl-id
+  std::vector<std::string> arguments;    // which libnccl it is to load
+  std::vector<std::string> environment;  // as NAME=value
+  std::string prefix;                    // of what it says, "[node-a:nccl] "
+  duration limit = std::chrono::seconds(30);
+};
+
+struct nccl_answer {
+  std::vector<std::string> ids;  // all of them
+  std::uint32_t version = 0;
+  std::string address;
+  std::string problem;  // not empty: there are none
+};
+
+class nccl_helper {
+ public:
+  using handler = std::function<void(nccl_answer answer)>;
+  // A helper whose ids were handed out has ended although nobody asked it to.
+  using loss_handler = std::function<void(const std::string& how)>;
+
+  nccl_helper(boost::asio::any_io_executor executor, spawner& spawn, log_mux& mux,
+              nccl_helper_options options, loss_handler lost);
+  ~nccl_helper();
+  nccl_helper(const nccl_helper&) = delete;
+  nccl_helper& operator=(const nccl_helper&) = delete;
+
+  // Starts one, unless one waits already.
+  void warm_up();
+  void make(std::uint32_t count, handler made);
+  // The round is over. Starts the one for the next.
+  void let_go();
+
+ private:
+  struct process;
+  std::shared_ptr<process> start();
+  void listen(const std::shared_ptr<process>& from);
+  void hear(process& from, const std::string& line);
+  void answer(process& from, nccl_answer what);
+  void ended(process& over, exit_status status);
+  void end(std::shared_ptr<process>& one);
+
+  boost::asio::any_io_executor executor_;
+  spawner& spawner_;
+  log_mux& mux_;
+  nccl_helper_options options_;
+  loss_handler lost_;
+  std::shared_ptr<process> waiting_;   // for the number of ids
+  std::shared_ptr<process> of_round_;  // was asked, or has answered
+  lifetime alive_;
+};
+
+}  // namespace ddprun::launcher

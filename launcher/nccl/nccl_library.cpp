@@ -1,0 +1,108 @@
+#include "launcher/nccl/nccl_library.hpp"
+
+#include <arpa/inet.h>
+#include <cstring>
+#include <dlfcn.h>
+#include <netinet/in.h>
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr const char* library_name = "libnccl.so.2";
+constexpr std::size_t magic_bytes = 8;  // an id begins with them; then comes a socket's address
+
+template <typename Function>
+bool find(void* library, const char* name, Function& found) {
+  found = reinterpret_cast<Function>(::dlsym(library, name));
+  return found != nullptr;
+}
+
+std::string last_problem() {
+  const char* const text = ::dlerror();
+  return text == nullptr ? "no reason was given" : text;
+}
+
+std::string path_of(const void* entry) {
+  Dl_info info{};
+  return ::dladdr(entry, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : library_name;
+}
+
+}  // namespace
+
+std::optional<nccl_library> nccl_library::open(const std::string& path, std::string& problem) {
+  void* library = ::dlopen(library_name, RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) {
+    library = ::dlopen(path.empty() ? library_name : path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+  if (library == nullptr) {
+    problem = "NCCL cannot be loaded: " + last_problem() +
+              "; install it beside the workers' PyTorch, or name it in DDPRUN_NCCL_LIBRARY";
+    return std::nullopt;
+  }
+  nccl_library opened;
+  int (*get_version)(int*) = nullptr;
+  if (!find(library, "ncclGetVersion", get_version) ||
+      !find(library, "ncclGetUniqueId", opened.get_unique_id_) ||
+      !find(library, "ncclGetErrorString", opened.get_error_string_)) {
+    problem = (path.empty() ? library_name : path) + ": that is not NCCL: " + last_problem();
+    return std::nullopt;
+  }
+  find(library, "ncclGetLastError", opened.get_last_error_);
+  int version = 0;
+  if (const int code = get_version(&version); code != 0) {
+    problem = "NCCL does not tell its version: " + std::string(opened.get_error_string_(code));
+    return std::nullopt;
+  }
+  opened.version_ = static_cast<std::uint32_t>(version);
+  opened.path_ = path_of(reinterpret_cast<const void*>(get_version));
+  return opened;
+}
+
+std::optional<nccl_id> nccl_library::make_id(std::string& problem) const {
+  nccl_id id{};
+  const int code = get_unique_id_(&id);
+  if (code == 0) return id;
+  problem = "NCCL " + nccl_version_text(version_) + " makes no id: " + get_error_string_(code);
+  if (get_last_error_ != nullptr) problem += ": " + std::string(get_last_error_(nullptr));
+  problem += "; NCCL_DEBUG=INFO says more, NCCL_SOCKET_IFNAME chooses the interface";
+  return std::nullopt;
+}
+
+std::string to_text(const nccl_id& id) {
+  static constexpr std::string_view digits = "0123456789abcdef";
+  std::size_t size = id.size();
+  while (size > 0 && id[size - 1] == 0)
+    --size;
+  std::string text;
+  text.reserve(2 * size);
+  for (std::size_t index = 0; index < size; ++index) {
+    text += digits[id[index] >> 4U];
+    text += digits[id[index] & 15U];
+  }
+  return text;
+}
+
+std::string address_of(const nccl_id& id) {
+  sockaddr_in6 whole{};  // the larger of the two
+  std::memcpy(&whole, id.data() + magic_bytes, sizeof whole);
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (whole.sin6_family == AF_INET6) {
+    ::inet_ntop(AF_INET6, &whole.sin6_addr, text.data(), text.size());
+    return "[" + std::string(text.data()) + "]:" + std::to_string(ntohs(whole.sin6_port));
+  }
+  if (whole.sin6_family != AF_INET) return {};
+  sockaddr_in address{};
+  std::memcpy(&address, id.data() + magic_bytes, sizeof address);
+  ::inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size());
+  return std::string(text.data()) + ":" + std::to_string(ntohs(address.sin_port));
+}
+
+std::string nccl_version_text(std::uint32_t version) {
+  // Up to 2.8 a digit each, as 2804; since then two for the minor one, as 21903.
+  const bool is_old = version < 10000;
+  const std::uint32_t major = version / (is_old ? 1000 : 10000);
+  const std::uint32_t minor = version % (is_old ? 1000 : 10000) / 100;
+  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(version % 100);
+}
+
+}  // namespace ddprun::launcher
