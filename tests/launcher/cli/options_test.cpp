@@ -70,7 +70,6 @@ TEST_CASE("the options of an elastic run are read") {
       "--nnodes=2:4 --nproc-per-node 8 --rdzv-endpoint node0:1234 --rdzv-id job7 "
       "--rdzv-backend=c10d --max-restarts=3 --max-node-losses=7 --spares=1 --on-join=restart "
       "--node-id=left --node-rank=1 --local-addr=10.0.0.1 --master-port=29500 --role=trainer "
-      "--nccl-ids=off "
       "--nccl-ids=off --log-level=debug --monitor-interval=0.5 --shutdown-timeout=2.5 -m "
       "package.train -x");
   CHECK(options.settings.nodes_min == 2);
