@@ -97,6 +97,7 @@ class agent {
   void apply(const core::kill_workers& effect);
   void apply(const core::agent_note& effect);
   void apply(const core::leave& effect);
+  worker_group::events worker_events(round_number round);
   void worker_is_over(round_number round, const worker_end& end);
   core::worker_ended no_start(round_number round, std::uint32_t local_rank) const;
   void worker_not_started(round_number round, std::uint32_t local_rank,

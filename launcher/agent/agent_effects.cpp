@@ -106,27 +106,39 @@ void agent::apply(const core::start_workers& effect) {
       say(note_level::info, note);
     }
   }
+  workers_round_ = effect.round;
+  workers_ = std::make_unique<worker_group>(context_.get_executor(), spawner_, mux_, &guardian_,
+                                            &reaper_, worker_group::options{});
+  workers_->start(std::move(commands), worker_events(effect.round));
+}
+
+worker_group::events agent::worker_events(round_number round) {
   worker_group::events events;
-  events.all_started = [this, round = effect.round] { feed(core::workers_started{round}); };
-  events.start_failed = [this, round = effect.round](std::uint32_t local_rank,
-                                                     const start_failure& failure) {
+  events.all_started = [this, round] {
+    for (const worker_group::live_worker& one : workers_->live()) {
+      say(note_level::debug, "rank " + std::to_string(one.rank) + " (local rank " +
+                                 std::to_string(one.local_rank) + ") is process " +
+                                 std::to_string(one.pid));
+    }
+    feed(core::workers_started{round});
+  };
+  events.start_failed = [this, round](std::uint32_t local_rank, const start_failure& failure) {
     worker_not_started(round, local_rank, failure);
   };
   events.short_of = [this](const start_failure& why) {
     say(note_level::warning,
         why.describe() + "; trying again for " + to_text(worker_group::options{}.shortage_limit));
   };
-  events.ended = [this, round = effect.round](const worker_end& end) {
-    worker_is_over(round, end);
-  };
-  events.not_started = [this, round = effect.round](std::uint32_t local_rank) {
+  events.ended = [this, round](const worker_end& end) { worker_is_over(round, end); };
+  events.not_started = [this, round](std::uint32_t local_rank) {
     worker_never_started(round, local_rank);
   };
   events.strays_stay = [this](const std::vector<pid_t>& strays) { name_strays(strays); };
-  workers_round_ = effect.round;
-  workers_ = std::make_unique<worker_group>(context_.get_executor(), spawner_, mux_, &guardian_,
-                                            &reaper_, worker_group::options{});
-  workers_->start(std::move(commands), std::move(events));
+  // What they wrote last and their environments are held no longer than they live.
+  events.all_ended = [this, round] {
+    if (workers_round_ == round) workers_.reset();
+  };
+  return events;
 }
 
 void agent::worker_is_over(round_number round, const worker_end& end) {

@@ -16,6 +16,10 @@ namespace {
 constexpr const char* ranks_per_id_variable = "TORCH_NCCL_RANKS_PER_ROOT";
 constexpr std::uint32_t ranks_per_id_default = 128;
 
+// Nobody has asked for ids, and most workers do without: a Python that takes long to say where its
+// NCCL is must not hold up a round.
+constexpr std::chrono::seconds automatic_limit{5};
+
 std::uint32_t ranks_per_id(const environment_map& environment) {
   std::uint32_t ranks = 0;
   if (const std::string* const text = find_variable(environment, ranks_per_id_variable))
@@ -33,6 +37,7 @@ void agent::start_nccl_helper() {
   if (options_.nccl_ids == nccl_id_mode::automatic) {
     const bool is_there = ::access(values.program.c_str(), X_OK) == 0;
     if (!is_there || count_processors(environment_).gpus == 0) return;
+    values.limit = automatic_limit;
   }
   if (!options_.no_python) values.arguments = {"--python"};
   values.environment = to_entries(environment_);

@@ -39,7 +39,8 @@ nccl_helper::nccl_helper(asio::any_io_executor executor, spawner& spawn, log_mux
       spawner_(spawn),
       mux_(mux),
       options_(std::move(options)),
-      lost_(std::move(lost)) {}
+      lost_(std::move(lost)),
+      next_(executor_) {}
 
 nccl_helper::~nccl_helper() {
   end(waiting_);
@@ -164,16 +165,20 @@ void nccl_helper::hear(process& from, const std::string& line) {
 void nccl_helper::answer(process& from, nccl_answer what) {
   from.limit.cancel();
   from.has_answered = what.problem.empty();
+  if (from.has_answered) {
+    next_.expires_after(options_.pause);
+    next_.async_wait(while_alive(alive_.watch(), [this](error_code error) {
+      if (!error) warm_up();
+    }));
+  }
   if (const handler made = std::exchange(from.made, nullptr)) made(std::move(what));
 }
 
 void nccl_helper::ended(process& over, exit_status status) {
   over.pid = -1;
-  const bool was_asked = &over == of_round_.get();
-  const bool had_answered = over.has_answered;
-  if (!was_asked) return waiting_.reset();  // the next one says what is wrong
+  if (&over == waiting_.get()) return waiting_.reset();  // the next one says what is wrong
   const auto held = std::exchange(of_round_, nullptr);
-  if (had_answered) return lost_(status.describe());
+  if (held->has_answered) return lost_(status.describe());
   if (held->said.problem.empty()) held->said.problem = "it has ended: " + status.describe();
   answer(*held, held->said);
 }

@@ -1,9 +1,10 @@
 // Runs ddprun-nccl-id, which makes NCCL's unique ids of the rounds that this node leads: a process
 // of its own, so that an agent never loads NCCL, and what an id keeps open goes with its round.
 //
-// One is started before it is asked, and has loaded NCCL by then; the next one when its round is
-// over. Each makes the ids of one round, and is killed with it. It has the environment that the
-// workers have, for NCCL reads its variables and files there.
+// One is started before it is asked, and has loaded NCCL by then; the next one when the workers of
+// its round have started in peace, so that a restart finds one, too. Each makes the ids of one
+// round, and is killed with it. It has the environment that the workers have, for NCCL reads its
+// variables and files there.
 //
 // Thread rule: the main thread. `made` comes from the executor, never from inside a call, exactly
 // once for each make(), unless let_go() or the next make() came first.
@@ -17,6 +18,7 @@
 #include "rendezvous/core/messages/messages.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -32,6 +34,7 @@ struct nccl_helper_options {
   std::vector<std::string> environment;  // as NAME=value
   std::string prefix;                    // of what it says, "[node-a:nccl] "
   duration limit = std::chrono::seconds(30);
+  duration pause = std::chrono::milliseconds(100);  // from the ids to the start of the next one
 };
 
 struct nccl_answer {
@@ -56,7 +59,7 @@ class nccl_helper {
   // Starts one, unless one waits already.
   void warm_up();
   void make(std::uint32_t count, handler made);
-  // The round is over. Starts the one for the next.
+  // The round is over.
   void let_go();
 
  private:
@@ -73,6 +76,7 @@ class nccl_helper {
   log_mux& mux_;
   nccl_helper_options options_;
   loss_handler lost_;
+  boost::asio::steady_timer next_;     // when the one for the next round is started
   std::shared_ptr<process> waiting_;   // for the number of ids
   std::shared_ptr<process> of_round_;  // was asked, or has answered
   lifetime alive_;

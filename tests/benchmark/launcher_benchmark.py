@@ -4,6 +4,7 @@ Each figure is the median of alternating rounds; the spread in brackets is the i
 Run it by `tests/benchmark/run`, never beside tests.
 """
 
+import importlib.util
 import os
 import re
 import shutil
@@ -54,6 +55,36 @@ def start(rounds):
     print(f"  ddprun               {summary(ours, 'ms')}   (promise: at most 15 ms)")
     print(f"  torchrun             {summary(theirs, 'ms')}")
     print(f"  torchrun / ddprun    {statistics.median(theirs) / statistics.median(ours):.0f} x")
+
+
+def nccl_library():
+    """The NCCL of this Python, or None."""
+    try:
+        found = importlib.util.find_spec("nvidia.nccl")
+    except ModuleNotFoundError:
+        return None
+    folders = found.submodule_search_locations if found else []
+    return next((str(Path(each) / "lib" / "libnccl.so.2") for each in folders), None)
+
+
+def ids(rounds):
+    """What unique ids of NCCL cost: a first round at once, a restart with a helper that waits."""
+    library = nccl_library()
+    if library is None:
+        print("NCCL ids: this Python has no NCCL")
+        return
+    os.environ["DDPRUN_NCCL_LIBRARY"] = library
+    arguments = ["--standalone", "--nproc-per-node", "2", "--no-python", "/bin/true"]
+    starts, restarts = {"off": [], "on": []}, {"off": [], "on": []}
+    for _ in range(rounds):
+        for mode in ("off", "on"):
+            launcher = [BIN / "ddprun", "--nccl-ids", mode]
+            starts[mode].append(wall_ms([*launcher, *arguments]))
+            restarts[mode].append(restart_ms(launcher))
+    print("with NCCL ids (--nccl-ids=on) against without")
+    for what, times in (("start of 2 workers", starts), ("restart of 2 x 2", restarts)):
+        on, off = (summary(times[mode], "ms") for mode in ("on", "off"))
+        print(f"  {what:20} {on} against {off}")
 
 
 def many(rounds):
@@ -182,6 +213,7 @@ def run():
     many(20)
     memory()
     restart(15)
+    ids(15)
     fresh_daemon(15)
 
 
