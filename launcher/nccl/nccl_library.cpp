@@ -1,5 +1,7 @@
 #include "launcher/nccl/nccl_library.hpp"
 
+#include "rendezvous/base/nccl_version.hpp"
+
 #include <arpa/inet.h>
 #include <cstring>
 #include <dlfcn.h>
@@ -95,14 +97,6 @@ std::string address_of(const nccl_id& id) {
   std::memcpy(&address, id.data() + magic_bytes, sizeof address);
   ::inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size());
   return std::string(text.data()) + ":" + std::to_string(ntohs(address.sin_port));
-}
-
-std::string nccl_version_text(std::uint32_t version) {
-  // Up to 2.8 a digit each, as 2804; since then two for the minor one, as 21903.
-  const bool is_old = version < 10000;
-  const std::uint32_t major = version / (is_old ? 1000 : 10000);
-  const std::uint32_t minor = version % (is_old ? 1000 : 10000) / 100;
-  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(version % 100);
 }
 
 }  // namespace ddprun::launcher

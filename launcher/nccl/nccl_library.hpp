@@ -48,7 +48,5 @@ class nccl_library {
 std::string to_text(const nccl_id& id);
 // Where its ranks meet, "10.0.0.1:41233"; empty where that cannot be told.
 std::string address_of(const nccl_id& id);
-// "2.30.7" of 23007.
-std::string nccl_version_text(std::uint32_t version);
 
 }  // namespace ddprun::launcher

@@ -35,12 +35,6 @@ TEST_CASE("an id tells where its ranks meet") {
   CHECK(address_of(nccl_id{}).empty());
 }
 
-TEST_CASE("the version of NCCL is written as people write it") {
-  CHECK(nccl_version_text(23007) == "2.30.7");
-  CHECK(nccl_version_text(21903) == "2.19.3");
-  CHECK(nccl_version_text(2804) == "2.8.4");
-}
-
 TEST_CASE("what is no NCCL is named") {
   std::string problem;
   const test::temporary_folder folder;

@@ -1,0 +1,18 @@
+// NCCL's version, as its NCCL_VERSION_CODE says it and as people write it.
+//
+// Thread rule: pure function.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ddprun {
+
+// "2.30.7" of 23007. Up to 2.8 the code has a digit for the minor version, as 2804; since then two.
+inline std::string nccl_version_text(std::uint32_t code) {
+  const std::uint32_t unit = code < 10000 ? 1000 : 10000;
+  return std::to_string(code / unit) + "." + std::to_string(code % unit / 100) + "." +
+         std::to_string(code % 100);
+}
+
+}  // namespace ddprun
