@@ -77,6 +77,7 @@ class agent {
   // ---- agent_nccl.cpp: the unique ids of a round that this node leads ----
   void start_nccl_helper();
   void make_nccl_ids(const core::open_service& wanted);
+  void drop_nccl_ids();
   void hear_service(const core::agent_event& event);
   void take_nccl_ids(round_number round, const nccl_answer& answer);
 

@@ -33,7 +33,7 @@ void agent::apply(const core::open_service& effect) {
 
 void agent::apply(const core::close_service& effect) {
   service_->close(effect.round);
-  if (nccl_) nccl_->let_go();
+  drop_nccl_ids();
 }
 
 void agent::apply(const core::dial_tether& effect) {

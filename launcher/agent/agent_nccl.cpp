@@ -15,6 +15,7 @@ namespace {
 // As many ranks meet at one id; PyTorch reads the same variable.
 constexpr const char* ranks_per_id_variable = "TORCH_NCCL_RANKS_PER_ROOT";
 constexpr std::uint32_t ranks_per_id_default = 128;
+constexpr std::uint32_t nccl_ids_of_round_max = 65536;  // the helper makes no more
 
 // Nobody has asked for ids, and most workers do without: a Python that takes long to say where its
 // NCCL is must not hold up a round.
@@ -41,9 +42,15 @@ void agent::start_nccl_helper() {
   }
   if (!options_.no_python) values.arguments = {"--python"};
   values.environment = to_entries(environment_);
+  // Its own reason is to be heard before the round is given up for not having started.
+  values.limit = std::min(values.limit, options_.settings.timing.start_timeout / 4);
   values.prefix = "[" + identity_.node + ":nccl-id] ";
   nccl_ = std::make_unique<nccl_helper>(
       context_.get_executor(), spawner_, mux_, std::move(values), [this](const std::string& how) {
+        if (opening_) {  // nobody has been told of them yet
+          opening_->ids.reset();
+          return take_nccl_ids(opening_->round, {{}, 0, {}, "it has ended: " + how});
+        }
         say(note_level::warning,
             "ddprun-nccl-id, where workers meet that open an NCCL communicator with "
             "DDPRUN_NCCL_IDS, has ended (" +
@@ -58,13 +65,23 @@ void agent::make_nccl_ids(const core::open_service& wanted) {
   // More are fetched from the job store; a store of the workers' own is not there yet.
   if (options_.settings.store == store_mode::worker)
     count = std::min<std::uint32_t>(count, nccl_ids_max);
-  opening_ = round_opening{wanted.round, {}, {}};
+  count = std::clamp(count, 1U, nccl_ids_of_round_max);
+  opening_ = round_opening{wanted.round, {}, {}, {}};
   nccl_->make(count, [this, round = wanted.round](const nccl_answer& answer) {
     take_nccl_ids(round, answer);
   });
 }
 
+void agent::drop_nccl_ids() {
+  opening_.reset();
+  if (nccl_) nccl_->let_go();
+}
+
 void agent::hear_service(const core::agent_event& event) {
+  if (const auto* const failed = std::get_if<core::service_failed>(&event)) {
+    // Its machine asks for no close of what is gone.
+    if (!opening_ || opening_->round == failed->round) drop_nccl_ids();
+  }
   const auto* const opened = std::get_if<core::service_opened>(&event);
   if (opened == nullptr || !opening_ || opening_->round != opened->round) return feed(event);
   if (!opening_->ids) return void(opening_->service = *opened);
@@ -80,7 +97,7 @@ void agent::take_nccl_ids(round_number round, const nccl_answer& answer) {
   if (!answer.problem.empty()) {
     const std::string text = "ddprun-nccl-id: " + answer.problem;
     if (options_.nccl_ids == nccl_id_mode::on) {
-      opening_.reset();
+      drop_nccl_ids();
       service_->close(round);
       return feed(core::service_failed{round, text});
     }

@@ -29,7 +29,9 @@ struct nccl_helper::process : std::enable_shared_from_this<nccl_helper::process>
   std::string unfinished;  // of its line
   asio::steady_timer limit;
   nccl_answer said;
+  std::uint32_t count = 0;
   handler made;
+  bool has_waited = false;  // when it was asked: it may have died unseen
   bool has_answered = false;
 };
 
@@ -48,14 +50,22 @@ nccl_helper::~nccl_helper() {
 }
 
 void nccl_helper::warm_up() {
-  if (!waiting_) waiting_ = start();
+  // One that could not be started says why only to who asked it: the next one may be luckier.
+  if (!waiting_ || waiting_->pid <= 0) waiting_ = start();
 }
 
 void nccl_helper::make(std::uint32_t count, handler made) {
   end(of_round_);
+  const bool has_waited = waiting_ && waiting_->pid > 0;
   warm_up();
-  of_round_ = std::exchange(waiting_, nullptr);
+  waiting_->has_waited = has_waited;
+  ask(std::exchange(waiting_, nullptr), count, std::move(made));
+}
+
+void nccl_helper::ask(std::shared_ptr<process> whom, std::uint32_t count, handler made) {
+  of_round_ = std::move(whom);
   process& asked = *of_round_;
+  asked.count = count;
   asked.made = std::move(made);
   const std::string line = std::to_string(count) + "\n";
   const bool is_there = asked.pid > 0;
@@ -63,15 +73,26 @@ void nccl_helper::make(std::uint32_t count, handler made) {
     asked.said.problem = std::string("it takes no orders: ") + std::strerror(errno);
   }
   if (!asked.said.problem.empty()) {
-    asio::post(executor_, while_alive(of_round_, [this, &asked] { answer(asked, asked.said); }));
+    asio::post(executor_, while_alive(of_round_, [this, &asked] {
+                 if (!ask_another(asked)) answer(asked);
+               }));
     return;
   }
   asked.limit.expires_after(options_.limit);
   asked.limit.async_wait(while_alive(of_round_, [this, &asked](error_code error) {
     if (error) return;
     asked.said.problem = "it has not answered for " + to_text(options_.limit);
-    answer(asked, asked.said);
+    answer(asked);
   }));
+}
+
+// One that had died while it waited says nothing of the next one.
+bool nccl_helper::ask_another(process& dead) {
+  if (!dead.has_waited || !dead.made || &dead != of_round_.get()) return false;
+  const auto held = std::exchange(of_round_, nullptr);
+  dead.limit.cancel();
+  ask(start(), dead.count, std::exchange(dead.made, nullptr));
+  return true;
 }
 
 void nccl_helper::let_go() {
@@ -98,7 +119,7 @@ std::shared_ptr<nccl_helper::process> nccl_helper::start() {
   handlers.failed = while_alive(alive, [this, &one = *made](const start_failure& why) {
     one.pid = -1;
     one.said.problem = why.describe();
-    if (one.made) answer(one, one.said);
+    if (one.made && !ask_another(one)) answer(one);
   });
   handlers.ended = [this, alive, &spawn = spawner_](pid_t pid, exit_status status) {
     spawn.reap(pid);
@@ -112,7 +133,15 @@ std::shared_ptr<nccl_helper::process> nccl_helper::start() {
   made->pid = started->pid;
   made->input = std::move(input->write);
   set_nonblocking(started->output.get());
-  made->output.assign(started->output.release());
+  error_code error;
+  made->output.assign(started->output.get(), error);
+  if (error) {
+    made->said.problem = "it cannot be heard: " + error.message();
+    spawner_.signal_group(made->pid, SIGKILL);
+    made->pid = -1;
+    return made;
+  }
+  started->output.release();
   log_mux::source errors;
   errors.pipe = std::move(started->errors);
   errors.prefix = options_.prefix;
@@ -156,15 +185,18 @@ void nccl_helper::hear(process& from, const std::string& line) {
     from.said.ids.push_back(std::move(rest));
   } else if (word == "problem") {
     from.said.problem = std::move(rest);
-    answer(from, from.said);
+    answer(from);
   } else if (word == "end") {
-    answer(from, from.said);
+    answer(from);
   }
 }
 
-void nccl_helper::answer(process& from, nccl_answer what) {
+// Once. What was made before a problem is of no use: its listeners go with the process.
+void nccl_helper::answer(process& from) {
   from.limit.cancel();
+  nccl_answer what = std::exchange(from.said, {});
   from.has_answered = what.problem.empty();
+  if (!from.has_answered) what = {{}, 0, {}, std::move(what.problem)};
   if (from.has_answered) {
     next_.expires_after(options_.pause);
     next_.async_wait(while_alive(alive_.watch(), [this](error_code error) {
@@ -177,10 +209,11 @@ void nccl_helper::answer(process& from, nccl_answer what) {
 void nccl_helper::ended(process& over, exit_status status) {
   over.pid = -1;
   if (&over == waiting_.get()) return waiting_.reset();  // the next one says what is wrong
+  if (ask_another(over)) return;
   const auto held = std::exchange(of_round_, nullptr);
   if (held->has_answered) return lost_(status.describe());
   if (held->said.problem.empty()) held->said.problem = "it has ended: " + status.describe();
-  answer(*held, held->said);
+  answer(*held);
 }
 
 void nccl_helper::end(std::shared_ptr<process>& one) {

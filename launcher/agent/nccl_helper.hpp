@@ -65,9 +65,11 @@ class nccl_helper {
  private:
   struct process;
   std::shared_ptr<process> start();
+  void ask(std::shared_ptr<process> whom, std::uint32_t count, handler made);
+  bool ask_another(process& dead);
   void listen(const std::shared_ptr<process>& from);
   void hear(process& from, const std::string& line);
-  void answer(process& from, nccl_answer what);
+  void answer(process& from);
   void ended(process& over, exit_status status);
   void end(std::shared_ptr<process>& one);
 

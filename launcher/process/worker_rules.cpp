@@ -107,6 +107,7 @@ void rules::close_queue() {
 // ---- stop ------------------------------------------------------------------------------------
 
 void rules::handle(const stop_asked& what) {
+  if (over_) return;
   stopping_ = true;
   if (what.signal == SIGKILL) killing_ = true;
   for (place worker = 0; worker < lives_.size(); ++worker) {
