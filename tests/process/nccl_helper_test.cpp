@@ -5,9 +5,10 @@
 #include "tests/support/process_fixture.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
-#include <optional>
+#include <sys/wait.h>
 #include <vector>
 
 using namespace ddprun;
@@ -24,6 +25,12 @@ struct helper_fixture : process_fixture {
     options.limit = std::chrono::seconds(2);
     helper = std::make_unique<nccl_helper>(io.get_executor(), spawn, *mux, std::move(options),
                                            [this](const std::string& how) { lost.push_back(how); });
+  }
+  ~helper_fixture() {
+    helper.reset();
+    // All were killed; other tests count this process's children.
+    while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
+    }
   }
   std::string write(const std::string& script) {
     return folder.file("helper", "#!/bin/sh\n" + script + "\n", 0700);
