@@ -26,7 +26,16 @@ class lifetime {
   lifetime(const lifetime&) = delete;
   lifetime& operator=(const lifetime&) = delete;
 
-  std::weak_ptr<const void> watch() const { return token_; }
+  // Tells whether it goes on, and does not prolong it.
+  class watcher {
+   public:
+    explicit watcher(std::weak_ptr<const void> token) : token_(std::move(token)) {}
+    bool expired() const { return token_.expired(); }
+
+   private:
+    std::weak_ptr<const void> token_;
+  };
+  watcher watch() const { return watcher(token_); }
   void end() { token_.reset(); }
   // What was wrapped before does nothing any more.
   void begin_anew() { token_ = std::make_shared<const char>(); }
@@ -35,18 +44,23 @@ class lifetime {
   std::shared_ptr<const void> token_ = std::make_shared<const char>();
 };
 
-// Calls `then`, with the receiver held, as long as it is there: a weak_from_this(), a weak_ptr, or
-// the watch() of a lifetime. Else gives what a value is by default.
+// Calls `then` as long as the receiver is there. The owner of a lifetime, by its watch(), may be
+// destroyed in the call; what is shared, a weak_from_this() or a weak_ptr, is held meanwhile. Else
+// gives what a value is by default.
 template <typename Then>
-auto while_alive(std::weak_ptr<const void> receiver, Then then) {
+auto while_alive(lifetime::watcher receiver, Then then) {
   return [receiver = std::move(receiver), then = std::move(then)](auto&&... words) mutable {
     using result = std::invoke_result_t<Then&, decltype(words)...>;
+    if (receiver.expired()) return result();
+    return then(std::forward<decltype(words)>(words)...);
+  };
+}
+template <typename Then>
+auto while_alive(std::weak_ptr<const void> receiver, Then then) {
+  return [receiver, call = while_alive(lifetime::watcher(receiver), std::move(then))](
+             auto&&... words) mutable {
     const std::shared_ptr<const void> held = receiver.lock();
-    if constexpr (std::is_void_v<result>) {
-      if (held) then(std::forward<decltype(words)>(words)...);
-    } else {
-      return held ? then(std::forward<decltype(words)>(words)...) : result{};
-    }
+    return call(std::forward<decltype(words)>(words)...);
   };
 }
 

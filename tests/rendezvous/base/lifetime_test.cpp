@@ -60,6 +60,18 @@ TEST_CASE("what is not shared has a lifetime as a member") {
   CHECK(call() == 0);  // what an int is by default
 }
 
+TEST_CASE("a callback that ends its receiver sees that it is gone") {
+  std::optional<owned_receiver> receiver(std::in_place);
+  bool was_gone = false;
+  auto call = while_alive(receiver->alive.watch(), [&] {
+    const auto alive = receiver->alive.watch();
+    receiver.reset();
+    was_gone = alive.expired();
+  });
+  call();
+  CHECK(was_gone);
+}
+
 TEST_CASE("a lifetime that ended or began anew silences what was wrapped before") {
   owned_receiver receiver;
   auto first = receiver.callback();
