@@ -13,12 +13,19 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
 namespace asio = boost::asio;
 
 namespace ddprun::launcher {
+namespace {
+
+// A killed helper that hangs in the kernel holds up nobody's end for longer.
+constexpr std::chrono::seconds end_limit{1};
+
+}  // namespace
 
 struct nccl_helper::process : std::enable_shared_from_this<nccl_helper::process> {
   explicit process(const asio::any_io_executor& executor) : output(executor), limit(executor) {}
@@ -47,6 +54,20 @@ nccl_helper::nccl_helper(asio::any_io_executor executor, spawner& spawn, log_mux
 nccl_helper::~nccl_helper() {
   end(waiting_);
   end(of_round_);
+  // Those of earlier rounds, too, may still be on their way: one with many ids has much to give
+  // back.
+  const auto until = std::chrono::steady_clock::now() + end_limit;
+  bool is_reaped = true;
+  std::vector<pid_t> groups;
+  for (const auto& pid : running_) {
+    if (*pid > 0) groups.push_back(*pid);
+  }
+  for (const pid_t pid : groups)
+    is_reaped &= spawner_.reap_within(pid, until - std::chrono::steady_clock::now());
+  // And the Python that one of them may have asked.
+  while (is_reaped && !groups.empty() && !spawner_.living_groups(groups).empty() &&
+         std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 void nccl_helper::warm_up() {
@@ -96,9 +117,7 @@ bool nccl_helper::ask_another(process& dead) {
 }
 
 void nccl_helper::let_go() {
-  if (!of_round_) return;
   end(of_round_);
-  warm_up();
 }
 
 std::shared_ptr<nccl_helper::process> nccl_helper::start() {
@@ -116,13 +135,18 @@ std::shared_ptr<nccl_helper::process> nccl_helper::start() {
   request.standard_input = input->read.get();
   const std::weak_ptr<process> alive = made;
   spawn_handlers handlers;
-  handlers.failed = while_alive(alive, [this, &one = *made](const start_failure& why) {
-    one.pid = -1;
-    one.said.problem = why.describe();
-    if (one.made && !ask_another(one)) answer(one);
-  });
-  handlers.ended = [this, alive, &spawn = spawner_](pid_t pid, exit_status status) {
+  const auto running = std::make_shared<pid_t>(-1);
+  handlers.failed = [this, alive, running](const start_failure& why) {
+    *running = -1;
+    const auto one = alive.lock();
+    if (!one) return;
+    one->pid = -1;
+    one->said.problem = why.describe();
+    if (one->made && !ask_another(*one)) answer(*one);
+  };
+  handlers.ended = [this, alive, running, &spawn = spawner_](pid_t pid, exit_status status) {
     spawn.reap(pid);
+    *running = -1;
     if (const auto over = alive.lock()) ended(*over, status);
   };
   auto started = spawner_.spawn(request, std::move(handlers));
@@ -131,6 +155,9 @@ std::shared_ptr<nccl_helper::process> nccl_helper::start() {
     return made;
   }
   made->pid = started->pid;
+  *running = made->pid;
+  std::erase_if(running_, [](const auto& pid) { return *pid < 0; });
+  running_.push_back(running);
   made->input = std::move(input->write);
   set_nonblocking(started->output.get());
   error_code error;
@@ -196,8 +223,9 @@ void nccl_helper::answer(process& from) {
   from.limit.cancel();
   nccl_answer what = std::exchange(from.said, {});
   from.has_answered = what.problem.empty();
-  if (!from.has_answered) what = {{}, 0, {}, std::move(what.problem)};
-  if (from.has_answered) {
+  if (!from.has_answered) {
+    what = {{}, 0, {}, std::move(what.problem)};
+  } else {
     next_.expires_after(options_.pause);
     next_.async_wait(while_alive(alive_.watch(), [this](error_code error) {
       if (!error) warm_up();

@@ -24,6 +24,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 namespace ddprun::launcher {
@@ -52,6 +53,7 @@ class nccl_helper {
 
   nccl_helper(boost::asio::any_io_executor executor, spawner& spawn, log_mux& mux,
               nccl_helper_options options, loss_handler lost);
+  // Kills those that run, and waits for their end, for a second at most.
   ~nccl_helper();
   nccl_helper(const nccl_helper&) = delete;
   nccl_helper& operator=(const nccl_helper&) = delete;
@@ -78,9 +80,10 @@ class nccl_helper {
   log_mux& mux_;
   nccl_helper_options options_;
   loss_handler lost_;
-  boost::asio::steady_timer next_;     // when the one for the next round is started
-  std::shared_ptr<process> waiting_;   // for the number of ids
-  std::shared_ptr<process> of_round_;  // was asked, or has answered
+  boost::asio::steady_timer next_;               // when the one for the next round is started
+  std::shared_ptr<process> waiting_;             // for the number of ids
+  std::shared_ptr<process> of_round_;            // was asked, or has answered
+  std::vector<std::shared_ptr<pid_t>> running_;  // also those killed; -1: it has ended
   lifetime alive_;
 };
 

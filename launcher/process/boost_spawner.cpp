@@ -6,8 +6,11 @@
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <optional>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -218,6 +221,23 @@ std::vector<pid_t> boost_spawner::living_groups(const std::vector<pid_t>& groups
 void boost_spawner::reap(pid_t pid) {
   if (children_.erase(pid) == 0) return;
   ::waitpid(pid, nullptr, 0);
+}
+
+bool boost_spawner::reap_within(pid_t pid, duration limit) {
+  const auto found = children_.find(pid);
+  if (found == children_.end()) return true;
+  if (found->second) {  // one that was adopted may have no handle
+    const auto until = std::chrono::steady_clock::now() + limit;
+    pollfd handle{found->second->pidfd.native_handle(), POLLIN, 0};
+    while (handle.revents == 0) {
+      const auto left = until - std::chrono::steady_clock::now();
+      const auto rounded = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+      const int ready = ::poll(&handle, 1, static_cast<int>(std::max<long>(0, rounded)));
+      if (ready == 0 || (ready < 0 && errno != EINTR)) return false;
+    }
+  }
+  reap(pid);
+  return true;
 }
 
 }  // namespace ddprun::launcher

@@ -31,6 +31,7 @@ class boost_spawner final : public spawner {
   void signal_group(pid_t pid, int signal) override;
   std::vector<pid_t> living_groups(const std::vector<pid_t>& groups) override;
   void reap(pid_t pid) override;
+  bool reap_within(pid_t pid, duration limit) override;
   bool owns(pid_t pid) const override { return children_.count(pid) != 0; }
 
  private:

@@ -12,6 +12,7 @@
 
 #include "launcher/process/exit_status.hpp"
 #include "launcher/process/start_failure.hpp"
+#include "rendezvous/base/time.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
 #include <boost/system/result.hpp>
@@ -69,6 +70,10 @@ class spawner {
 
   // Gives the process id of an ended child back to the system; blocks while it has not ended.
   virtual void reap(pid_t pid) = 0;
+
+  // The same for a killed child that nobody will be told of, and waits no longer than that. False:
+  // it has not ended, and stays what it is.
+  virtual bool reap_within(pid_t pid, duration limit) = 0;
 
   // Those of the groups in which some process runs, and reaps orphans of theirs that came to us.
   // Only after reap() of each, with SIGKILL sent before.

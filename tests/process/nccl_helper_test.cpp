@@ -5,10 +5,8 @@
 #include "tests/support/process_fixture.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-#include <cerrno>
 #include <csignal>
 #include <filesystem>
-#include <sys/wait.h>
 #include <vector>
 
 using namespace ddprun;
@@ -28,9 +26,8 @@ struct helper_fixture : process_fixture {
   }
   ~helper_fixture() {
     helper.reset();
-    // All were killed; other tests count this process's children.
-    while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
-    }
+    // Nothing is left, also of the helpers of earlier rounds.
+    CHECK(list_children().empty());
   }
   std::string write(const std::string& script) {
     return folder.file("helper", "#!/bin/sh\n" + script + "\n", 0700);

@@ -30,6 +30,7 @@ struct stuck_spawner final : spawner {
   void adopt(pid_t pid, ended_handler ended) override { real.adopt(pid, std::move(ended)); }
   void signal_group(pid_t pid, int signal) override { real.signal_group(pid, signal); }
   void reap(pid_t pid) override { real.reap(pid); }
+  bool reap_within(pid_t pid, duration limit) override { return real.reap_within(pid, limit); }
   bool owns(pid_t pid) const override { return real.owns(pid); }
   std::vector<pid_t> living_groups(const std::vector<pid_t>& groups) override {
     ++looks;

@@ -162,6 +162,11 @@ class fake_spawner final : public spawner {
     REQUIRE_FALSE(std::exchange(one.is_reaped, true));
   }
 
+  bool reap_within(pid_t pid, duration) override {
+    if ((*this)[pid].has_ended) reap(pid);
+    return (*this)[pid].has_ended;
+  }
+
   std::vector<pid_t> living_groups(const std::vector<pid_t>& groups) override {
     std::vector<pid_t> living;
     for (const pid_t pid : groups) {
