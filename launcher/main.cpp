@@ -66,10 +66,11 @@ int run(int argc, char** argv) {
   auto options = std::get<ddprun::launcher::launch_options>(std::move(outcome));
   if (const ddprun::cli::checked error = ddprun::launcher::check_files(options, environment))
     return usage(*error);
-  const auto workers = ddprun::launcher::count_workers(
-      options.workers, ddprun::launcher::count_processors(environment));
+  const auto processors = ddprun::launcher::count_processors(environment);
+  const auto workers = ddprun::launcher::count_workers(options.workers, processors);
   if (!workers) return usage(workers.error());
   ddprun::launcher::agent_identity identity = make_identity(options, *workers);
+  identity.visible_gpus = processors.gpus;
   if (options.run_id.empty()) options.run_id = ddprun::to_string(identity.session);
 
   // Forked before any thread or socket exists.

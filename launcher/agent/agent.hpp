@@ -43,6 +43,7 @@ struct agent_identity {
   std::uint64_t seed = 0;          // for the jitter of reconnects
   std::string node;                // label
   std::uint32_t worker_count = 1;  // workers on this node
+  std::uint32_t visible_gpus = 0;
 };
 
 class agent {
@@ -99,6 +100,7 @@ class agent {
   void apply(const core::agent_note& effect);
   void apply(const core::leave& effect);
   worker_group::events worker_events(round_number round);
+  void name_processes();
   void worker_is_over(round_number round, const worker_end& end);
   core::worker_ended no_start(round_number round, std::uint32_t local_rank) const;
   void worker_not_started(round_number round, std::uint32_t local_rank,

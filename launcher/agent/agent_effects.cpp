@@ -115,11 +115,7 @@ void agent::apply(const core::start_workers& effect) {
 worker_group::events agent::worker_events(round_number round) {
   worker_group::events events;
   events.all_started = [this, round] {
-    for (const worker_group::live_worker& one : workers_->live()) {
-      say(note_level::debug, "rank " + std::to_string(one.rank) + " (local rank " +
-                                 std::to_string(one.local_rank) + ") is process " +
-                                 std::to_string(one.pid));
-    }
+    if (options_.log_level == note_level::debug) name_processes();
     feed(core::workers_started{round});
   };
   events.start_failed = [this, round](std::uint32_t local_rank, const start_failure& failure) {
@@ -139,6 +135,14 @@ worker_group::events agent::worker_events(round_number round) {
     if (workers_round_ == round) workers_.reset();
   };
   return events;
+}
+
+void agent::name_processes() {
+  for (const worker_group::live_worker& one : workers_->live()) {
+    say(note_level::debug, "rank " + std::to_string(one.rank) + " (local rank " +
+                               std::to_string(one.local_rank) + ") is process " +
+                               std::to_string(one.pid));
+  }
 }
 
 void agent::worker_is_over(round_number round, const worker_end& end) {

@@ -3,7 +3,7 @@
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/worker_environment.hpp"
 #include "launcher/cli/check_files.hpp"
-#include "launcher/cli/worker_count.hpp"
+#include "launcher/nccl/nccl_library.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -15,7 +15,6 @@ namespace {
 // As many ranks meet at one id; PyTorch reads the same variable.
 constexpr const char* ranks_per_id_variable = "TORCH_NCCL_RANKS_PER_ROOT";
 constexpr std::uint32_t ranks_per_id_default = 128;
-constexpr std::uint32_t nccl_ids_of_round_max = 65536;  // the helper makes no more
 
 // Nobody has asked for ids, and most workers do without: a Python that takes long to say where its
 // NCCL is must not hold up a round.
@@ -33,11 +32,12 @@ std::uint32_t ranks_per_id(const environment_map& environment) {
 // In the background: Python is asked where its NCCL is, and that is loaded, while nodes gather.
 void agent::start_nccl_helper() {
   if (options_.nccl_ids == nccl_id_mode::off) return;
+  const bool is_automatic = options_.nccl_ids == nccl_id_mode::automatic;
+  if (is_automatic && identity_.visible_gpus == 0) return;
   nccl_helper_options values;
   values.program = nccl_helper_program();
-  if (options_.nccl_ids == nccl_id_mode::automatic) {
-    const bool is_there = ::access(values.program.c_str(), X_OK) == 0;
-    if (!is_there || count_processors(environment_).gpus == 0) return;
+  if (is_automatic) {
+    if (::access(values.program.c_str(), X_OK) != 0) return;
     values.limit = automatic_limit;
   }
   if (!options_.no_python) values.arguments = {"--python"};
@@ -65,7 +65,7 @@ void agent::make_nccl_ids(const core::open_service& wanted) {
   // More are fetched from the job store; a store of the workers' own is not there yet.
   if (options_.settings.store == store_mode::worker)
     count = std::min<std::uint32_t>(count, nccl_ids_max);
-  count = std::clamp(count, 1U, nccl_ids_of_round_max);
+  count = std::clamp(count, 1U, nccl_ids_max_made);
   opening_ = round_opening{wanted.round, {}, {}, {}};
   nccl_->make(count, [this, round = wanted.round](const nccl_answer& answer) {
     take_nccl_ids(round, answer);
@@ -111,10 +111,7 @@ void agent::take_nccl_ids(round_number round, const nccl_answer& answer) {
   ids.address = answer.address;
   ids.first.assign(answer.ids.begin(), answer.ids.begin() + static_cast<std::ptrdiff_t>(std::min(
                                                                 answer.ids.size(), nccl_ids_max)));
-  if (answer.ids.size() > nccl_ids_max) {
-    for (const std::string& id : answer.ids)
-      opening_->for_store += (opening_->for_store.empty() ? "" : ",") + id;
-  }
+  if (answer.ids.size() > nccl_ids_max) opening_->for_store = nccl_ids_text(answer.ids);
   opening_->ids = std::move(ids);
   if (const auto opened = std::exchange(opening_->service, std::nullopt)) hear_service(*opened);
 }

@@ -36,11 +36,9 @@ void set_nccl_ids(environment_map& variables, const nccl_unique_ids& nccl) {
   variables.erase("DDPRUN_NCCL_IDS");
   variables.erase("DDPRUN_NCCL_VERSION");
   if (nccl.count == 0) return;
-  std::string ids;
-  for (const std::string& id : nccl.first)
-    ids += (ids.empty() ? "" : ",") + id;
-  if (nccl.count > nccl.first.size()) ids = "store:" + std::string(nccl_ids_key);
-  variables.insert_or_assign("DDPRUN_NCCL_IDS", std::move(ids));
+  const bool are_in_store = nccl.count > nccl.first.size();
+  variables.insert_or_assign("DDPRUN_NCCL_IDS", are_in_store ? "store:" + std::string(nccl_ids_key)
+                                                             : nccl_ids_text(nccl.first));
   variables.insert_or_assign("DDPRUN_NCCL_VERSION", std::to_string(nccl.version));
 }
 
@@ -89,6 +87,13 @@ environment_map worker_environment(const launch_options& options, const worker_r
   variables.try_emplace("GLOO_ENABLE_STORE_V2_API", "1");
   if (chooses_threads(round.worker_count, inherited)) set("OMP_NUM_THREADS", "1");
   return variables;
+}
+
+std::string nccl_ids_text(const std::vector<std::string>& ids) {
+  std::string text;
+  for (const std::string& id : ids)
+    text += (text.empty() ? "" : ",") + id;
+  return text;
 }
 
 std::string thread_count_note(std::uint32_t worker_count, const environment_map& inherited) {

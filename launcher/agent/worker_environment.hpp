@@ -37,6 +37,9 @@ inline constexpr std::string_view session_variable = "DDPRUN_SESSION";
 // room for; DDPRUN_NCCL_IDS is then "store:" and this.
 inline constexpr std::string_view nccl_ids_key = "ddprun/nccl_ids";
 
+// As both have them: with commas between.
+std::string nccl_ids_text(const std::vector<std::string>& ids);
+
 // The environment of the worker with that local rank: `inherited`, and over it what the round says.
 // OMP_NUM_THREADS is 1 when it is not set and the node has several workers.
 environment_map worker_environment(const launch_options& options, const worker_round& round,

@@ -17,14 +17,12 @@
 #include <cstring>
 #include <string>
 #include <string_view>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 namespace {
 
 using namespace ddprun;
 
-constexpr std::uint32_t ids_max = 65536;
 constexpr std::string_view usage_text =
     R"(usage: ddprun-nccl-id [--library PATH | --python] [COUNT]
 
@@ -52,7 +50,7 @@ std::uint32_t read_count(std::string_view text) {
   std::uint32_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   const bool is_number = error == std::errc() && end == text.data() + text.size();
-  return is_number && count <= ids_max ? count : 0;
+  return is_number && count <= launcher::nccl_ids_max_made ? count : 0;
 }
 
 // Up to the end of a line; empty at the end of the input.
@@ -97,8 +95,6 @@ int usage(const std::string& problem) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // In the agent's lists it is seen by this name, whoever it was started by.
-  ::prctl(PR_SET_NAME, "ddprun-nccl-id");
   const environment_map environment = environment_from(environ);
   std::string path;
   std::uint32_t count = 0;
@@ -116,7 +112,7 @@ int main(int argc, char** argv) {
       path = argv[index];
     } else if (count = read_count(word); count == 0) {
       return usage("'" + word + "' is no option and no number from 1 to " +
-                   std::to_string(ids_max) + "; see --help");
+                   std::to_string(launcher::nccl_ids_max_made) + "; see --help");
     }
   }
   if (const std::string* const named = find_variable(environment, "DDPRUN_NCCL_LIBRARY"))

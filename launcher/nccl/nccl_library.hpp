@@ -21,7 +21,8 @@
 
 namespace ddprun::launcher {
 
-inline constexpr std::size_t nccl_id_bytes = 128;  // NCCL_UNIQUE_ID_BYTES
+inline constexpr std::size_t nccl_id_bytes = 128;          // NCCL_UNIQUE_ID_BYTES
+inline constexpr std::uint32_t nccl_ids_max_made = 65536;  // by one ddprun-nccl-id
 using nccl_id = std::array<unsigned char, nccl_id_bytes>;
 
 class nccl_library {

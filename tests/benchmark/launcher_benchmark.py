@@ -4,7 +4,6 @@ Each figure is the median of alternating rounds; the spread in brackets is the i
 Run it by `tests/benchmark/run`, never beside tests.
 """
 
-import importlib.util
 import os
 import re
 import shutil
@@ -18,6 +17,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("DDPRUN_BUILD", ROOT / "build")).resolve() / "bin"
+sys.path.insert(0, str(ROOT))
+from tests.support.installed_nccl import installed_nccl  # noqa: E402
+
+TWO_WORKERS = ["--standalone", "--nproc-per-node", "2", "--no-python", "/bin/true"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 
 
@@ -42,14 +45,13 @@ def bare_spawn_ms(count=2):
 
 
 def start(rounds):
-    arguments = ["--standalone", "--nproc-per-node", "2", "--no-python", "/bin/true"]
     ours, theirs, bare = [], [], []
     for index in range(rounds):
         bare.append(bare_spawn_ms())
         for _ in range(4):
-            ours.append(wall_ms([BIN / "ddprun", *arguments]))
+            ours.append(wall_ms([BIN / "ddprun", *TWO_WORKERS]))
         if index < 5:
-            theirs.append(wall_ms([*TORCHRUN, *arguments]))
+            theirs.append(wall_ms([*TORCHRUN, *TWO_WORKERS]))
     print("standalone, 2 workers of /bin/true, wall")
     print(f"  bare spawn and wait  {summary(bare, 'ms')}")
     print(f"  ddprun               {summary(ours, 'ms')}   (promise: at most 15 ms)")
@@ -57,29 +59,18 @@ def start(rounds):
     print(f"  torchrun / ddprun    {statistics.median(theirs) / statistics.median(ours):.0f} x")
 
 
-def nccl_library():
-    """The NCCL of this Python, or None."""
-    try:
-        found = importlib.util.find_spec("nvidia.nccl")
-    except ModuleNotFoundError:
-        return None
-    folders = found.submodule_search_locations if found else []
-    return next((str(Path(each) / "lib" / "libnccl.so.2") for each in folders), None)
-
-
 def ids(rounds):
     """What unique ids of NCCL cost: a first round at once, a restart with a helper that waits."""
-    library = nccl_library()
+    library = installed_nccl()
     if library is None:
         print("NCCL ids: this Python has no NCCL")
         return
-    os.environ["DDPRUN_NCCL_LIBRARY"] = library
-    arguments = ["--standalone", "--nproc-per-node", "2", "--no-python", "/bin/true"]
+    os.environ["DDPRUN_NCCL_LIBRARY"] = str(library)
     starts, restarts = {"off": [], "on": []}, {"off": [], "on": []}
     for _ in range(rounds):
         for mode in ("off", "on"):
             launcher = [BIN / "ddprun", "--nccl-ids", mode]
-            starts[mode].append(wall_ms([*launcher, *arguments]))
+            starts[mode].append(wall_ms([*launcher, *TWO_WORKERS]))
             restarts[mode].append(restart_ms(launcher))
     print("with NCCL ids (--nccl-ids=on) against without")
     for what, times in (("start of 2 workers", starts), ("restart of 2 x 2", restarts)):

@@ -1,7 +1,6 @@
 """NCCL's unique ids: made by the node that leads a round, with the real libnccl (no GPU is needed
 for that), given to every worker of the round, and gone with it."""
 
-import importlib.util
 import json
 import os
 import re
@@ -9,22 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.support.cluster import BIN, get, wait_for
-
-
-def installed_nccl():
-    try:
-        found = importlib.util.find_spec("nvidia.nccl")
-    except ModuleNotFoundError:
-        return None
-    if found is None:
-        return None
-    path = Path(list(found.submodule_search_locations)[0]) / "lib" / "libnccl.so.2"
-    return path if path.exists() else None
+from tests.support.installed_nccl import installed_nccl
 
 
 NCCL = installed_nccl()

@@ -26,6 +26,16 @@ struct stopped_story : run_story {
     REQUIRE(a->wanted.exit_code == 130);
     goodbye(*a);
   }
+  // b is, at that moment and no sooner, though both have spoken just before.
+  void check_cut_off_at(time_point due) {
+    now = due - 1ms;
+    beat_all();
+    step(core::time_passed{});
+    CHECK(b->connection != 0);
+    now = due;
+    step(core::time_passed{});
+    CHECK(b->connection == 0);
+  }
   fake_node* a = nullptr;
   fake_node* b = nullptr;
   instance_id first = 0;
@@ -81,27 +91,14 @@ TEST_CASE("the instance after an operator's stop waits for a node that could not
     const time_point told = story.now;
     story.pass(59s);
     CHECK(*story.machine().next_deadline() <= told + 60s);
-    // Both have spoken just now.
-    story.now = told + 60s - 1ms;
-    story.beat_all();
-    story.step(core::time_passed{});
-    CHECK(story.b->connection != 0);
-    story.now = told + 60s;
-    story.step(core::time_passed{});
-    CHECK(story.b->connection == 0);
+    story.check_cut_off_at(told + 60s);
   }
   SECTION("and as much longer as the loop was late") {
     story.connect(*story.b);
     const time_point told = story.now;
     story.now += 30s;
     story.step(core::loop_was_late{30s});
-    story.now = told + 90s - 1ms;
-    story.beat_all();
-    story.step(core::time_passed{});
-    CHECK(story.b->connection != 0);
-    story.now = told + 90s;
-    story.step(core::time_passed{});
-    CHECK(story.b->connection == 0);
+    story.check_cut_off_at(told + 90s);
   }
 }
 
