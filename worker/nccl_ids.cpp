@@ -14,24 +14,8 @@ constexpr const char* ids_variable = "DDPRUN_NCCL_IDS";
 constexpr const char* version_variable = "DDPRUN_NCCL_VERSION";
 constexpr std::string_view in_store = "store:";
 
-// -1: none.
-int digit_of(char letter) {
-  if (letter >= '0' && letter <= '9') return letter - '0';
-  if (letter >= 'a' && letter <= 'f') return letter - 'a' + 10;
-  return -1;
-}
-
-// Zeros at its end are left out.
 nccl_id read_id(std::string_view text) {
-  bool is_sound = !text.empty() && text.size() % 2 == 0 && text.size() <= 2 * nccl_id_bytes;
-  nccl_id id{};
-  for (std::size_t at = 0; is_sound && at + 1 < text.size(); at += 2) {
-    const int high = digit_of(text[at]);
-    const int low = digit_of(text[at + 1]);
-    is_sound = high >= 0 && low >= 0;
-    id[at / 2] = static_cast<char>(high * 16 + low);
-  }
-  if (is_sound) return id;
+  if (const auto id = nccl_id_from(text)) return *id;
   throw environment_error(std::string(ids_variable) + ": '" + std::string(text.substr(0, 40)) +
                           "' is no id of NCCL (2 to 256 hexadecimal digits); it is set by the "
                           "launcher, and not to be changed");

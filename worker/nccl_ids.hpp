@@ -12,18 +12,14 @@
 // Errors: environment_error, one line that says what and what to do.
 #pragma once
 
+#include "rendezvous/base/nccl_id.hpp"
 #include "worker/deadline.hpp"
 #include "worker/environment.hpp"
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace ddprun::worker {
-
-inline constexpr std::size_t nccl_id_bytes = 128;
-using nccl_id = std::array<char, nccl_id_bytes>;
 
 // At least one, in the order in which every rank of the round has them. `version` is that of the
 // NCCL which this worker has loaded (ncclGetVersion), such as 23007: ids of another one are

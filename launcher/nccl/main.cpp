@@ -77,8 +77,8 @@ int serve(const std::string& path, std::uint32_t count, std::FILE* answer) {
   for (std::uint32_t number = 0; number < count; ++number) {
     const auto id = nccl->make_id(problem);
     if (!id) return say(answer, "problem", problem), 1;
-    if (number == 0) say(answer, "address", launcher::address_of(*id));
-    say(answer, "id", launcher::to_text(*id));
+    if (number == 0) say(answer, "address", address_of(*id));
+    say(answer, "id", to_text(*id));
   }
   std::fputs("end\n", answer);
   std::fflush(answer);

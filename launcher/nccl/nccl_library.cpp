@@ -2,16 +2,12 @@
 
 #include "rendezvous/base/nccl_version.hpp"
 
-#include <arpa/inet.h>
-#include <cstring>
 #include <dlfcn.h>
-#include <netinet/in.h>
 
 namespace ddprun::launcher {
 namespace {
 
 constexpr const char* library_name = "libnccl.so.2";
-constexpr std::size_t magic_bytes = 8;  // an id begins with them; then comes a socket's address
 
 template <typename Function>
 bool find(void* library, const char* name, Function& found) {
@@ -68,35 +64,6 @@ std::optional<nccl_id> nccl_library::make_id(std::string& problem) const {
   if (get_last_error_ != nullptr) problem += ": " + std::string(get_last_error_(nullptr));
   problem += "; NCCL_DEBUG=INFO says more, NCCL_SOCKET_IFNAME chooses the interface";
   return std::nullopt;
-}
-
-std::string to_text(const nccl_id& id) {
-  static constexpr std::string_view digits = "0123456789abcdef";
-  std::size_t size = id.size();
-  while (size > 0 && id[size - 1] == 0)
-    --size;
-  std::string text;
-  text.reserve(2 * size);
-  for (std::size_t index = 0; index < size; ++index) {
-    text += digits[id[index] >> 4U];
-    text += digits[id[index] & 15U];
-  }
-  return text;
-}
-
-std::string address_of(const nccl_id& id) {
-  sockaddr_in6 whole{};  // the larger of the two
-  std::memcpy(&whole, id.data() + magic_bytes, sizeof whole);
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (whole.sin6_family == AF_INET6) {
-    ::inet_ntop(AF_INET6, &whole.sin6_addr, text.data(), text.size());
-    return "[" + std::string(text.data()) + "]:" + std::to_string(ntohs(whole.sin6_port));
-  }
-  if (whole.sin6_family != AF_INET) return {};
-  sockaddr_in address{};
-  std::memcpy(&address, id.data() + magic_bytes, sizeof address);
-  ::inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size());
-  return std::string(text.data()) + ":" + std::to_string(ntohs(address.sin_port));
 }
 
 }  // namespace ddprun::launcher

@@ -12,18 +12,15 @@
 // Thread rule: one thread. Errors: a line that says what and what to do.
 #pragma once
 
-#include <array>
-#include <cstddef>
+#include "rendezvous/base/nccl_id.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace ddprun::launcher {
 
-inline constexpr std::size_t nccl_id_bytes = 128;          // NCCL_UNIQUE_ID_BYTES
 inline constexpr std::uint32_t nccl_ids_max_made = 65536;  // by one ddprun-nccl-id
-using nccl_id = std::array<unsigned char, nccl_id_bytes>;
 
 class nccl_library {
  public:
@@ -44,10 +41,5 @@ class nccl_library {
   const char* (*get_error_string_)(int) = nullptr;
   const char* (*get_last_error_)(void*) = nullptr;
 };
-
-// Hexadecimal, without the zeros at the end, of which an id is full: "0cc4c24dfba7e65d0200d63b...".
-std::string to_text(const nccl_id& id);
-// Where its ranks meet, "10.0.0.1:41233"; empty where that cannot be told.
-std::string address_of(const nccl_id& id);
 
 }  // namespace ddprun::launcher
