@@ -2,6 +2,7 @@
 
 #include "tests/rendezvous/store/loopback.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/worker/client_of.hpp"
 #include "worker/store_client.hpp"
 
 #include <map>
@@ -10,6 +11,8 @@
 
 using namespace std::chrono_literals;
 using namespace ddprun::worker;
+using ddprun::nccl_id;
+using ddprun::tests::client_of;
 using ddprun::tests::patience;
 using ddprun::tests::served_store;
 
@@ -86,12 +89,10 @@ TEST_CASE("another version of NCCL is refused with both named", "[nccl_ids]") {
 
 TEST_CASE("many ids are fetched from the job store", "[nccl_ids]") {
   served_store server;
-  std::string problem;
-  auto store = store_client::connect("127.0.0.1", server.port(), patience, problem);
-  REQUIRE(store.has_value());
+  store_client store = client_of(server);
   const variables set = {{"DDPRUN_NCCL_IDS", "store:ddprun/nccl_ids"}};
   SECTION("that are there") {
-    REQUIRE_FALSE(store->set("ddprun/nccl_ids", "01,02,03", patience));
+    REQUIRE_FALSE(store.set("ddprun/nccl_ids", "01,02,03", patience));
     const auto ids = read(set, 0, at(server));
     REQUIRE(ids.size() == 3);
     CHECK(ids[2][0] == 3);
@@ -101,7 +102,7 @@ TEST_CASE("many ids are fetched from the job store", "[nccl_ids]") {
     CHECK(text.find("the NCCL ids are in the job store: rank 1 of 2: store at 127.0.0.1:") == 0);
   }
   SECTION("that are none") {
-    REQUIRE_FALSE(store->set("ddprun/nccl_ids", "01,what", patience));
+    REQUIRE_FALSE(store.set("ddprun/nccl_ids", "01,what", patience));
     CHECK(error_of(set, 0, at(server)).find("'what' is no id of NCCL") != std::string::npos);
   }
 }

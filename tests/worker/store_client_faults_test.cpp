@@ -2,6 +2,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/fake_store.hpp"
 #include "tests/support/tcpstore_goldens.hpp"
+#include "tests/worker/client_of.hpp"
 #include "worker/store_client.hpp"
 
 #include <atomic>
@@ -11,6 +12,7 @@
 using namespace std::chrono_literals;
 using ddprun::errc;
 using ddprun::error_code;
+using ddprun::tests::client_of;
 using ddprun::tests::fake_store;
 using ddprun::tests::hex;
 using ddprun::worker::deadline;
@@ -34,14 +36,6 @@ attempt connect(std::uint16_t port, const deadline& until) {
   const auto client = store_client::connect("127.0.0.1", port, until, made.problem, "rank 1 of 2");
   if (!client) made.error = client.error();
   return made;
-}
-
-store_client client_of(fake_store& server) {
-  std::string problem;
-  auto client = store_client::connect("127.0.0.1", server.port(), patience, problem);
-  INFO(problem);
-  REQUIRE(client.has_value());
-  return *client;
 }
 
 // Every call that has one request, with the request's size on the wire for the key "k".

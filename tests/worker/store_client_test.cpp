@@ -3,6 +3,7 @@
 
 #include "tests/rendezvous/store/loopback.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/worker/client_of.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -12,6 +13,7 @@
 using namespace std::chrono_literals;
 using ddprun::errc;
 using ddprun::error_code;
+using ddprun::tests::client_of;
 using ddprun::tests::loopback_client;
 using ddprun::tests::patience;
 using ddprun::tests::served_store;
@@ -21,14 +23,6 @@ using ddprun::worker::store_client;
 using strings = std::vector<std::string>;
 
 namespace {
-
-store_client client_of(served_store& store, const std::string& who = "") {
-  std::string problem;
-  auto client = store_client::connect("127.0.0.1", store.port(), patience, problem, who);
-  INFO(problem);
-  REQUIRE(client.has_value());
-  return *client;
-}
 
 // Until so many waits are registered, on keys that do not exist.
 bool waits_are(served_store& store, std::size_t count) {

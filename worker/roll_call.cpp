@@ -1,0 +1,93 @@
+#include "worker/roll_call.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+namespace ddprun::worker {
+namespace {
+
+constexpr std::string_view present = "rank/";
+constexpr std::string_view count = "count";
+constexpr std::string_view asked = "asked";
+constexpr std::int64_t lists_max = 8;      // who asks later gets the number alone
+constexpr std::size_t stretches_max = 10;  // of ranks, named in one text
+
+struct stretch {
+  std::uint32_t first, last;
+};
+
+std::vector<stretch> stretches_of(const std::vector<std::uint32_t>& ranks) {
+  std::vector<stretch> found;
+  for (const std::uint32_t rank : ranks) {
+    if (!found.empty() && found.back().last + 1 == rank) {
+      found.back().last = rank;
+    } else {
+      found.push_back({rank, rank});
+    }
+  }
+  return found;
+}
+
+std::string to_text(const stretch& one) {
+  const std::string first = std::to_string(one.first);
+  return one.first == one.last ? first : first + " to " + std::to_string(one.last);
+}
+
+}  // namespace
+
+roll_call::roll_call(const store_client& store, std::string_view place, std::uint32_t rank,
+                     std::uint32_t world_size)
+    : store_(store.with_prefix(place)), rank_(rank), world_size_(world_size) {}
+
+bool roll_call::answer(const deadline& until) {
+  return !store_.set(std::string(present) + std::to_string(rank_), "", until) &&
+         store_.add(count, 1, until).has_value();
+}
+
+std::optional<std::string> roll_call::missing(const deadline& until) {
+  const auto lists = store_.add(asked, 1, until);
+  if (!lists) return std::nullopt;
+  if (*lists > lists_max) {
+    const auto come = store_.add(count, 0, until);
+    if (!come) return std::nullopt;
+    const std::int64_t absent = static_cast<std::int64_t>(world_size_) - *come;
+    if (absent <= 0) return "";
+    return std::to_string(absent) + " of " + std::to_string(world_size_) + " ranks have not come";
+  }
+  const auto keys = store_.with_prefix(present.substr(0, present.size() - 1)).list_keys(until);
+  if (!keys) return std::nullopt;
+  std::vector<bool> has_come(world_size_, false);
+  for (const std::string& key : *keys) {
+    std::uint32_t rank = world_size_;
+    std::from_chars(key.data(), key.data() + key.size(), rank);
+    if (rank < world_size_) has_come[rank] = true;
+  }
+  std::vector<std::uint32_t> absent;
+  for (std::uint32_t rank = 0; rank < world_size_; ++rank) {
+    if (!has_come[rank]) absent.push_back(rank);
+  }
+  if (absent.empty()) return "";
+  return text_of_ranks(absent) + (absent.size() == 1 ? " has not come" : " have not come");
+}
+
+std::string text_of_ranks(const std::vector<std::uint32_t>& ranks) {
+  std::vector<stretch> all = stretches_of(ranks);
+  std::string end;
+  if (all.size() > stretches_max) {
+    const auto left_out = std::accumulate(
+        all.begin() + stretches_max, all.end(), std::uint32_t{0},
+        [](std::uint32_t sum, const stretch& one) { return sum + one.last - one.first + 1; });
+    all.resize(stretches_max);
+    end = std::to_string(left_out) + " more";
+  } else if (all.size() > 1) {
+    end = to_text(all.back());
+    all.pop_back();
+  }
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t index = 0; index < all.size(); ++index)
+    text += (index == 0 ? "" : ", ") + to_text(all[index]);
+  return end.empty() ? text : text + " and " + end;
+}
+
+}  // namespace ddprun::worker
