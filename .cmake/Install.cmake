@@ -1,6 +1,6 @@
 # What `cmake --install` brings: both programs, and the worker library as a CMake package:
 #
-#   find_package(ddprun REQUIRED)                    # or: ... COMPONENTS torch
+#   find_package(ddprun REQUIRED)                    # or: ... COMPONENTS torch nccl torch_cuda
 #   target_link_libraries(train PRIVATE ddprun::worker)
 #
 # Headers lie below include/ddprun, with the paths of this tree.
@@ -16,11 +16,13 @@ install(TARGETS ddprun ddprun-nccl-id ddprun-rendezvous RUNTIME DESTINATION ${CM
 
 # The worker library, and what it stands on.
 set(libraries base core protocol asio net worker)
-if(TARGET ddprun_worker_torch)
-  list(APPEND libraries worker_torch)
-else()
-  set(ddprun_torch_version "")
-endif()
+set(ddprun_components "")
+foreach(component torch nccl torch_cuda)
+  if(TARGET ddprun_worker_${component})
+    list(APPEND libraries worker_${component})
+    list(APPEND ddprun_components ${component})
+  endif()
+endforeach()
 foreach(library IN LISTS libraries)
   set_target_properties(ddprun_${library} PROPERTIES EXPORT_NAME ${library})
   install(TARGETS ddprun_${library} EXPORT ddprun
@@ -39,4 +41,6 @@ configure_package_config_file(${CMAKE_SOURCE_DIR}/.cmake/ddprunConfig.cmake.in
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/ddprunConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/ddprunConfig.cmake ${CMAKE_BINARY_DIR}/ddprunConfigVersion.cmake
-  ${CMAKE_SOURCE_DIR}/.cmake/Torch.cmake DESTINATION ${package})
+  ${CMAKE_SOURCE_DIR}/.cmake/Python.cmake ${CMAKE_SOURCE_DIR}/.cmake/Torch.cmake
+  ${CMAKE_SOURCE_DIR}/.cmake/TorchCuda.cmake ${CMAKE_SOURCE_DIR}/.cmake/Nccl.cmake
+  DESTINATION ${package})

@@ -1,36 +1,21 @@
 # LibTorch from the PyPI package `torch`: target ddprun::torch, or none.
 #
 #   DDPRUN_WITH_TORCH  auto: used when it is found; OFF: not looked for; ON: missing is an error
-#   DDPRUN_PYTHON      the Python interpreter whose torch to use; else .venv here, else the active
-#                      virtual environment, else python3
+#   DDPRUN_PYTHON      the Python interpreter whose torch to use (Python.cmake)
 #
 # Not find_package(Torch): it is a fatal error where no CUDA toolkit is installed. Only libtorch_cpu
 # and libc10 are linked: libtorch_cuda takes seconds and gigabytes to load, and CPU work needs none
 # of it. The package is found without importing it (0.03 s instead of 2.5 s).
-set(DDPRUN_PYTHON "" CACHE FILEPATH "Python interpreter whose torch package is used")
+include(${CMAKE_CURRENT_LIST_DIR}/Python.cmake)
 
 # Sets ddprun_torch_folder and ddprun_torch_version, or ddprun_torch_missing to the reason.
 function(ddprun_find_torch)
   set(missing "")
-  set(pythons ${DDPRUN_PYTHON})
-  if(NOT pythons)
-    set(pythons ${CMAKE_SOURCE_DIR}/.venv/bin/python "$ENV{VIRTUAL_ENV}/bin/python" python3)
-  endif()
-  set(folder "")
-  foreach(python IN LISTS pythons)
-    execute_process(
-      COMMAND ${python} -c "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s and s.submodule_search_locations else '')"
-      OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
-    if(status EQUAL 0 AND IS_DIRECTORY "${folder}/lib")
-      break()
-    endif()
-    set(folder "")
-  endforeach()
+  ddprun_python_package(torch lib folder)
   find_path(DDPRUN_GLOO_INCLUDE_DIR gloo/rendezvous/store.h)
   mark_as_advanced(DDPRUN_GLOO_INCLUDE_DIR)
   if(NOT folder)
-    list(JOIN pythons ", " tried)
-    set(missing "no Python package torch (asked: ${tried}); ./tests/setup installs it, or name an interpreter with -DDDPRUN_PYTHON=")
+    set(missing "no Python package torch (asked: ${ddprun_pythons_asked}); ./tests/setup installs it, or name an interpreter with -DDDPRUN_PYTHON=")
   elseif(NOT EXISTS ${folder}/lib/libtorch_cpu.so OR NOT EXISTS ${folder}/include/torch/csrc/api/include)
     set(missing "${folder} has no libtorch_cpu.so or no headers")
   elseif(NOT DDPRUN_GLOO_INCLUDE_DIR)

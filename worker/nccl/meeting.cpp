@@ -1,0 +1,88 @@
+#include "worker/nccl/meeting.hpp"
+
+#include "rendezvous/base/nccl_version.hpp"
+#include "worker/nccl_ids.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+namespace ddprun::worker {
+namespace {
+
+static_assert(sizeof(ncclUniqueId) == nccl_id_bytes);
+
+// "23007 0cc4c24d...": the version that has made the id, and the id.
+std::string made_here(std::uint32_t version) {
+  ncclUniqueId made;
+  if (const ncclResult_t code = ncclGetUniqueId(&made); code != ncclSuccess) {
+    throw nccl_error("rank 0: NCCL " + nccl_version_text(version) + " makes no id: " +
+                     ncclGetErrorString(code) + ": " + ncclGetLastError(nullptr));
+  }
+  nccl_id id;
+  std::memcpy(id.data(), &made, sizeof made);
+  return std::to_string(version) + " " + to_text(id);
+}
+
+nccl_id read_offer(const std::string& offer, std::uint32_t version) {
+  const std::size_t space = offer.find(' ');
+  std::uint32_t made_by = 0;
+  std::from_chars(offer.data(), offer.data() + std::min(space, offer.size()), made_by);
+  if (made_by != version) {
+    throw environment_error("NCCL " + nccl_version_text(version) + " is loaded here, and NCCL " +
+                            nccl_version_text(made_by) +
+                            " by rank 0, who has made the id: give all nodes the same");
+  }
+  const auto id = space == std::string::npos
+                      ? std::nullopt
+                      : nccl_id_from(std::string_view(offer).substr(space + 1));
+  if (!id) throw environment_error("what rank 0 has left in the job store is no id of NCCL");
+  return *id;
+}
+
+}  // namespace
+
+std::string meeting_place(const environment& here, const std::string& name) {
+  static std::mutex guard;
+  static std::set<std::string> used;
+  const std::string place = "ddprun/nccl/" + std::to_string(here.round) + "/" +
+                            (name.empty() ? "world" : "named/" + name);
+  const std::lock_guard lock(guard);
+  if (used.insert(place).second) return place;
+  // An id is good for one communicator: who comes again would wait for the others in vain.
+  throw environment_error(
+      "this process has joined " +
+      (name.empty() ? "the ranks of this round" : "the communicator '" + name + "'") +
+      " before: a further communicator needs a name of its own, or split()");
+}
+
+std::vector<nccl_id> ids_to_meet(const environment& here, const communicator_options& options,
+                                 const std::string& place, std::optional<store_client>& store,
+                                 std::uint32_t version, const deadline& until) {
+  const char* const given = std::getenv("DDPRUN_NCCL_IDS");
+  const bool are_given = given != nullptr && *given != '\0';
+  if (options.name.empty() && are_given) return read_nccl_ids(here, until, version);
+  if (!store) {
+    throw environment_error(
+        are_given ? "there is no job store in which rank 0 could leave the id of '" + options.name +
+                        "' (--store agent): make it with split()"
+                  : "there are no NCCL ids, and no job store to leave one in: start this program "
+                    "with ddprun --nccl-ids=on");
+  }
+  const std::string key = place + "/id";
+  if (here.rank == 0) {
+    const std::string offer = made_here(version);
+    if (store->set(key, offer, until))
+      throw environment_error("the id of NCCL for all ranks cannot be left: " + store->problem());
+    return {read_offer(offer, version)};
+  }
+  const auto offer = store->get(key, until);
+  if (!offer)
+    throw environment_error("rank 0 has left no id of NCCL for all ranks: " + store->problem());
+  return {read_offer(*offer, version)};
+}
+
+}  // namespace ddprun::worker
