@@ -1,5 +1,8 @@
 #include "worker/torch/distributed_data_parallel.hpp"
 
+#include "worker/torch/gradient_compression.hpp"
+
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
@@ -9,6 +12,7 @@
 #include <limits>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 namespace ddprun::worker {
 namespace {
@@ -21,47 +25,47 @@ distributed_data_parallel::distributed_data_parallel(process_group& group,
                                                      torch::nn::Module& module,
                                                      distributed_data_parallel_options options)
     : group_(group), module_(module), options_(options) {
-  std::unordered_map<std::size_t, std::string> names;
+  std::vector<std::string> names;
   for (const auto& item : module.named_parameters()) {
     if (!item.value().requires_grad()) continue;
-    names.emplace(parameters_.size(), item.key());
+    names.push_back(item.key());
     parameters_.push_back(item.value());
   }
   group.guarded("comparing models",
                 [&] { c10d::verify_params_across_processes(group.native(), parameters_, {}); });
-  group.guarded("copying the model from rank 0", [&] {
-    torch::NoGradGuard no_grad;
-    std::vector<torch::Tensor> state;
-    for (const auto& parameter : module.parameters())
-      state.push_back(parameter.detach());
-    for (const auto& buffer : module.buffers())
-      state.push_back(buffer);
-    if (!state.empty()) c10d::broadcast_coalesced(group.native(), state, broadcast_bytes_max, 0);
-  });
-  group.guarded("preparing the gradients' buckets", [&] {
-    // One bucket at first, unless passes may differ; the first backward pass tells the order in
-    // which gradients become ready, and the reducer makes its buckets by it.
-    const std::vector<bool> dense(parameters_.size(), false);
-    const std::vector<std::size_t> limits =
-        options.find_unused_parameters
-            ? std::vector<std::size_t>{options.first_bucket_bytes_max, options.bucket_bytes_max}
-            : std::vector<std::size_t>{std::numeric_limits<std::int64_t>::max()};
-    auto [buckets, bucket_limits] =
-        c10d::compute_bucket_assignment_by_size(parameters_, limits, dense);
-    // The last layers' gradients are ready first.
-    std::reverse(buckets.begin(), buckets.end());
-    reducer_ = std::make_shared<c10d::Reducer>(
-        parameters_, buckets, group.native(), dense,
-        static_cast<std::int64_t>(options.bucket_bytes_max), options.find_unused_parameters,
-        /*gradient_as_bucket_view=*/false, names,
-        static_cast<std::int64_t>(options.first_bucket_bytes_max),
-        /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
-        std::vector<std::int64_t>{});
-    logger_ = std::make_shared<c10d::Logger>(reducer_);
-    reducer_->set_logger(logger_);
-    logger_->set_construction_data_and_log(module.name(), {}, -1, options.broadcast_buffers, false,
-                                           false);
-  });
+  group.guarded("copying the model from rank 0", [&] { copy_model_from(0); });
+  group.guarded("preparing the gradients' buckets", [&] { make_reducer(names); });
+}
+
+void distributed_data_parallel::make_reducer(const std::vector<std::string>& names) {
+  // One bucket at first, unless passes may differ; the first backward pass tells the order in
+  // which gradients become ready, and the reducer makes its buckets by it.
+  const bool may_differ = options_.find_unused_parameters && !options_.static_graph;
+  const std::vector<bool> dense(parameters_.size(), false);
+  const std::vector<std::size_t> limits =
+      may_differ
+          ? std::vector<std::size_t>{options_.first_bucket_bytes_max, options_.bucket_bytes_max}
+          : std::vector<std::size_t>{std::numeric_limits<std::int64_t>::max()};
+  auto [buckets, bucket_limits] =
+      c10d::compute_bucket_assignment_by_size(parameters_, limits, dense);
+  // The last layers' gradients are ready first.
+  std::reverse(buckets.begin(), buckets.end());
+  std::unordered_map<std::size_t, std::string> names_by_index;
+  for (std::size_t index = 0; index < names.size(); ++index)
+    names_by_index.emplace(index, names[index]);
+  reducer_ = std::make_shared<c10d::Reducer>(
+      parameters_, buckets, group_.native(), dense,
+      static_cast<std::int64_t>(options_.bucket_bytes_max), options_.find_unused_parameters,
+      options_.gradient_as_bucket_view, names_by_index,
+      static_cast<std::int64_t>(options_.first_bucket_bytes_max),
+      /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
+      std::vector<std::int64_t>{});
+  logger_ = std::make_shared<c10d::Logger>(reducer_);
+  reducer_->set_logger(logger_);
+  compress_gradients(*reducer_, group_.native(), options_.compression);
+  if (options_.static_graph) reducer_->set_static_graph();
+  logger_->set_construction_data_and_log(module_.name(), {}, -1, options_.broadcast_buffers, false,
+                                         options_.static_graph);
 }
 
 distributed_data_parallel::~distributed_data_parallel() {
@@ -69,25 +73,66 @@ distributed_data_parallel::~distributed_data_parallel() {
   reducer_->remove_autograd_hooks();
 }
 
+void distributed_data_parallel::copy_model_from(std::uint32_t rank) {
+  torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> state;
+  for (const auto& parameter : module_.parameters())
+    state.push_back(parameter.detach());
+  if (options_.broadcast_buffers || rank == 0) {
+    for (const auto& buffer : module_.buffers())
+      state.push_back(buffer);
+  }
+  if (state.empty()) return;
+  c10d::broadcast_coalesced(group_.native(), state, broadcast_bytes_max, static_cast<int>(rank));
+}
+
+void distributed_data_parallel::copy_buffers_from(std::uint32_t rank) {
+  torch::NoGradGuard no_grad;
+  auto buffers = module_.buffers();
+  c10d::broadcast_coalesced(group_.native(), buffers, broadcast_bytes_max, static_cast<int>(rank));
+}
+
+// The order of what goes over the network is that of Python's DistributedDataParallel, which the
+// ranks that have no inputs any more follow in take_part_in_a_pass().
 void distributed_data_parallel::before_forward() {
-  if (!torch::GradMode::is_enabled()) return;
+  const bool has_gradients = torch::GradMode::is_enabled();
   group_.guarded("before the forward pass", [&] {
-    logger_->set_runtime_stats_and_log();
-    reducer_->prepare_for_forward();
-    reducer_->rebuild_buckets();
-    if (auto buffers = module_.buffers(); options_.broadcast_buffers && !buffers.empty()) {
-      torch::NoGradGuard no_grad;
-      c10d::broadcast_coalesced(group_.native(), buffers, broadcast_bytes_max, 0);
+    if (has_gradients && syncs_) {
+      logger_->set_runtime_stats_and_log();
+      reducer_->prepare_for_forward();
     }
+    if (is_uneven_) {
+      std::vector<torch::Tensor> one{torch::ones({1})};
+      reducer_->set_forward_pass_work_handle(group_.native()->allreduce(one), divides_by_all_);
+    }
+    if (has_gradients) reducer_->rebuild_buckets();
+    if (copies_buffers_ && options_.broadcast_buffers && !module_.buffers().empty())
+      copy_buffers_from(is_uneven_ ? agree_on_rank(true) : 0);
+    if (is_uneven_) count(syncs_);
   });
 }
 
-void distributed_data_parallel::after_forward(const torch::Tensor& output) {
-  if (!torch::GradMode::is_enabled()) return;
+void distributed_data_parallel::after_forward(torch::Tensor& output) {
+  copies_buffers_ = torch::GradMode::is_enabled() && syncs_;
+  if (!copies_buffers_) return;
   group_.guarded("after the forward pass", [&] {
     std::vector<torch::Tensor> outputs;
-    if (options_.find_unused_parameters) outputs.push_back(output);
+    if (options_.find_unused_parameters && !options_.static_graph) outputs.push_back(output);
     reducer_->prepare_for_backward(outputs);
+    if (options_.static_graph && !has_delayed_) delay_reduction(output);
+  });
+}
+
+// The first pass of a static graph only counts how often each parameter is used: what it averages
+// is sent once the whole pass is through.
+void distributed_data_parallel::delay_reduction(torch::Tensor& output) {
+  if (!output.requires_grad()) return;
+  output.register_hook([this](const torch::Tensor& gradient) {
+    if (!std::exchange(has_delayed_, true)) {
+      torch::autograd::Engine::get_default_engine().queue_callback(
+          [this] { reducer_->delay_all_reduce(); });
+    }
+    return gradient;
   });
 }
 

@@ -8,7 +8,9 @@
 //   parallel.backward(loss);
 //   optimizer.step();
 //
-// Every parameter must take part in every backward pass unless `find_unused_parameters` is set.
+// Every parameter must take part in every backward pass unless `find_unused_parameters` or
+// `static_graph` is set. Several backward passes for one step: no_sync(). Ranks with fewer batches
+// than others: with_uneven_inputs().
 //
 // The order in which gradients are summed is fixed by the first backward pass of a process, not
 // before it. A program that must give the same bits when it is resumed runs one pass for nothing at
@@ -23,8 +25,10 @@
 #include <torch/nn/module.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,11 +39,20 @@ class Logger;
 
 namespace ddprun::worker {
 
+// What gradients are sent as; they are averaged in that type, and kept in their own.
+enum class gradient_compression { none, fp16, bf16 };
+
 struct distributed_data_parallel_options {
   std::size_t bucket_bytes_max = std::size_t{25} << 20;       // gradients sent at a time
   std::size_t first_bucket_bytes_max = std::size_t{1} << 20;  // smaller, so that sending starts
   bool find_unused_parameters = false;  // some parameters may get no gradient in some passes
   bool broadcast_buffers = true;        // rank 0's buffers (BatchNorm) before each forward pass
+  // Gradients are views of the buckets, and take no memory of their own. Zero them where they are:
+  // zero_grad() here, or that of an optimizer with set_to_none = false.
+  bool gradient_as_bucket_view = false;
+  // Every pass uses the same parameters, in the same order, as often: the first one tells which.
+  bool static_graph = false;
+  gradient_compression compression = gradient_compression::none;
 };
 
 class distributed_data_parallel {
@@ -60,8 +73,31 @@ class distributed_data_parallel {
     return output;
   }
 
-  // On return every parameter's gradient is the average over the ranks, equal on all.
+  // On return every parameter's gradient is the average over the ranks, equal on all; while
+  // no_sync() is held, the sum of this rank's own.
   void backward(const torch::Tensor& loss);
+
+  // As long as this lives, passes of forward and backward only add to this rank's gradients. The
+  // first backward pass after that averages what has come together.
+  class no_sync_scope {
+   public:
+    explicit no_sync_scope(distributed_data_parallel& of)
+        : syncs_(of.syncs_), before_(std::exchange(of.syncs_, false)) {}
+    ~no_sync_scope() { syncs_ = before_; }
+    no_sync_scope(const no_sync_scope&) = delete;
+    no_sync_scope& operator=(const no_sync_scope&) = delete;
+
+   private:
+    bool& syncs_;
+    bool before_;
+  };
+  [[nodiscard]] no_sync_scope no_sync() { return no_sync_scope(*this); }
+
+  // Runs `train`, which may make fewer passes than on other ranks: until all are through, this rank
+  // takes part in the others' with gradients of zero. Then all get the model of the rank that was
+  // last. Called by all ranks; as Python's join(). `by_all`: gradients are divided by the number of
+  // all ranks, else by that of those which still train.
+  void with_uneven_inputs(const std::function<void()>& train, bool by_all = true);
 
   // Zeroes the gradients where they are, and leaves the tensors: those of an optimizer would free
   // them, and the reducer's next pass would allocate them again.
@@ -72,12 +108,26 @@ class distributed_data_parallel {
 
  private:
   void before_forward();
-  void after_forward(const torch::Tensor& output);
+  void after_forward(torch::Tensor& output);
+  void make_reducer(const std::vector<std::string>& names);
+  // The rank whose model or buffers the others take: the greatest of those with `is_candidate`.
+  std::uint32_t agree_on_rank(bool is_candidate);
+  // The number of ranks that say so.
+  std::int64_t count(bool here);
+  void copy_buffers_from(std::uint32_t rank);
+  void copy_model_from(std::uint32_t rank);
+  void take_part_in_a_pass();
+  void delay_reduction(torch::Tensor& output);
 
   process_group& group_;
   torch::nn::Module& module_;
   distributed_data_parallel_options options_;
   std::vector<torch::Tensor> parameters_;
+  bool syncs_ = true;           // this pass averages gradients
+  bool copies_buffers_ = true;  // the pass before did
+  bool is_uneven_ = false;      // within with_uneven_inputs()
+  bool divides_by_all_ = true;
+  bool has_delayed_ = false;  // of a static graph: its first pass is over
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
 };

@@ -2,10 +2,14 @@
 // than the Gloo inside libtorch_cpu: only shared pointers to Gloo's types are touched here.
 #include "worker/torch/process_group.hpp"
 
+#include "worker/roll_call.hpp"
+#include "worker/store_client.hpp"
+
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <cstdlib>
 #include <cstring>
@@ -14,20 +18,35 @@
 #include <signal.h>
 #include <sstream>
 #include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
 namespace ddprun::worker {
 namespace {
 
-constexpr const char* key_prefix = "ddprun_worker";
+using namespace std::chrono_literals;
 
-// "rank 3 of 4, store at 10.0.0.7:29500"
-std::string place(const environment& environment) {
+constexpr const char* key_prefix = "ddprun_worker";
+// How far ranks may be apart whose deadlines end in the same call.
+constexpr auto grace = 1s;
+// For the store, once all is lost but the reason.
+constexpr auto question_limit = 5s;
+
+// Under torchrun the store outlives the round.
+std::string prefix_of(const environment& environment) {
+  return std::string(key_prefix) + "/" + std::to_string(environment.round);
+}
+
+// Where ranks answer that have come to the call with this number.
+std::string place_of(const environment& environment, const std::string& name, std::uint64_t call) {
+  return prefix_of(environment) + "/calls/" + name + "/" + std::to_string(call);
+}
+
+std::string store_address(const environment& environment) {
   const bool v6 = environment.master_address.find(':') != std::string::npos;
-  return "rank " + std::to_string(environment.rank) + " of " +
-         std::to_string(environment.world_size) + ", store at " + (v6 ? "[" : "") +
-         environment.master_address + (v6 ? "]:" : ":") + std::to_string(environment.master_port);
+  return std::string(v6 ? "[" : "") + environment.master_address + (v6 ? "]:" : ":") +
+         std::to_string(environment.master_port);
 }
 
 // What happened, without the C++ backtrace on the further lines of LibTorch's texts, and without
@@ -39,18 +58,9 @@ std::string first_line(const std::string& text) {
   return line;
 }
 
-void guarded_at(const environment& environment, const std::string& what,
-                const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const process_group_error&) {
-    throw;
-  } catch (const c10::Error& error) {
-    throw process_group_error(place(environment) + ": " + what + ": " +
-                              first_line(error.what_without_backtrace()));
-  } catch (const std::exception& error) {
-    throw process_group_error(place(environment) + ": " + what + ": " + first_line(error.what()));
-  }
+// What LibTorch and Gloo say when a deadline has passed.
+bool is_late(const std::string& text) {
+  return text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
 }
 
 // This host's address on the way to the store, as text; empty when there is none. Nothing is sent:
@@ -90,8 +100,10 @@ c10::intrusive_ptr<c10d::Store> open_store(const environment& environment,
   options.numWorkers = environment.world_size;
   options.timeout = timeout;
   options.multiTenant = options.isServer;
+  options.waitWorkers = false;  // the ranks wait for each other, and can say for whom
   return c10::make_intrusive<c10d::PrefixStore>(
-      key_prefix, c10::make_intrusive<c10d::TCPStore>(environment.master_address, options));
+      prefix_of(environment),
+      c10::make_intrusive<c10d::TCPStore>(environment.master_address, options));
 }
 
 c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(
@@ -101,9 +113,12 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(
   if (interfaces != nullptr && *interfaces != '\0') {
     std::istringstream names(interfaces);
     for (std::string name; std::getline(names, name, ',');) {
-      guarded_at(environment, "GLOO_SOCKET_IFNAME='" + std::string(interfaces) + "'", [&] {
+      try {
         options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(name));
-      });
+      } catch (const std::exception& error) {
+        throw std::runtime_error("GLOO_SOCKET_IFNAME='" + std::string(interfaces) +
+                                 "': " + first_line(error.what()));
+      }
     }
   } else if (const auto address = own_address_towards(environment); !address.empty()) {
     options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
@@ -127,27 +142,102 @@ void ignore_broken_pipes() {
 
 process_group process_group::join(const environment& environment, process_group_options options) {
   ignore_broken_pipes();
-  const int rank = static_cast<int>(environment.rank);
-  const int world_size = static_cast<int>(environment.world_size);
+  process_group joined(environment, std::move(options));
   c10::intrusive_ptr<c10d::Store> store;
-  c10::intrusive_ptr<c10d::ProcessGroup> group;
-  guarded_at(environment, "cannot reach the store",
-             [&] { store = open_store(environment, options.join_timeout); });
-  guarded_at(environment, "cannot join the other ranks", [&] {
+  joined.guarded("cannot reach the store",
+                 [&] { store = open_store(environment, joined.options_.join_timeout); });
+  joined.connect(store, "world");
+  return joined;
+}
+
+process_group process_group::init(process_group_options options) {
+  return join(read_environment(), std::move(options));
+}
+
+void process_group::connect(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name) {
+  name_ = name;
+  store_ = store;
+  std::string ignored;
+  if (auto client = store_client::from_environment(environment_, options_.join_timeout, ignored))
+    roll_call(*client, place_of(environment_, name_, 0), rank_, world_size_).answer(question_limit);
+  guarded("cannot join the other ranks", [&] {
+    const auto own = c10::make_intrusive<c10d::PrefixStore>(name, store);
+    const int rank = static_cast<int>(rank_);
+    const int world_size = static_cast<int>(world_size_);
     // Ranks connect with the join timeout; the longer one is for their work.
     auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(
-        store, rank, world_size, gloo_options(environment, options.join_timeout));
-    backend->setTimeout(options.collective_timeout);
-    group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, world_size);
-    group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, backend);
-    group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
-    group->setGroupName("ddprun");
+        own, rank, world_size, gloo_options(environment_, options_.join_timeout));
+    backend->setTimeout(options_.collective_timeout);
+    group_ = c10::make_intrusive<c10d::ProcessGroup>(own, rank, world_size);
+    group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, backend);
+    group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+    group_->setGroupName("ddprun/" + name);
+    for (const auto& add : options_.backends)
+      add(*group_, own, options_);
   });
-  return process_group(environment, std::move(group));
+  calls_ = 1;
+}
+
+std::optional<process_group> process_group::subgroup(const std::vector<std::uint32_t>& ranks) {
+  std::vector<std::uint32_t> sorted = ranks;
+  std::sort(sorted.begin(), sorted.end());
+  const bool is_sound = !sorted.empty() && sorted.back() < world_size_ &&
+                        std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+  if (!is_sound) {
+    throw process_group_error(who() + ": subgroup: its ranks are to be from 0 to " +
+                              std::to_string(world_size_ - 1) + ", each once");
+  }
+  const std::string name = name_ + "/" + std::to_string(parts_++);
+  const auto own = std::find(ranks.begin(), ranks.end(), rank_);
+  if (own == ranks.end()) return std::nullopt;
+  process_group part(environment_, options_);
+  part.rank_ = static_cast<std::uint32_t>(own - ranks.begin());
+  part.world_size_ = static_cast<std::uint32_t>(ranks.size());
+  part.connect(store_, name);
+  return part;
+}
+
+// "rank 3 of 4, store at 10.0.0.7:29500"
+std::string process_group::who() const {
+  std::string text = "rank " + std::to_string(environment_.rank) + " of " +
+                     std::to_string(environment_.world_size);
+  if (world_size_ != environment_.world_size || rank_ != environment_.rank) {
+    text += " (rank " + std::to_string(rank_) + " of the " + std::to_string(world_size_) +
+            " in its subgroup)";
+  }
+  return text + ", store at " + store_address(environment_);
+}
+
+// Of the ranks whose deadline passes in the same call, each says so; who does not is elsewhere.
+std::string process_group::who_is_missing() const {
+  std::string ignored;
+  auto client = store_client::from_environment(environment_, question_limit, ignored);
+  if (!client) return "";
+  roll_call late(*client, place_of(environment_, name_, calls_), rank_, world_size_);
+  // Of the first call, joining, every rank has spoken at its beginning.
+  if (calls_ > 0) {
+    if (!late.answer(question_limit)) return "";
+    std::this_thread::sleep_for(grace);
+  }
+  const auto missing = late.missing(question_limit);
+  return missing && !missing->empty() ? "; " + *missing : "";
 }
 
 void process_group::guarded(const char* what, const std::function<void()>& work) const {
-  guarded_at(environment_, what, work);
+  const auto fail = [&](const std::string& text) {
+    return process_group_error(who() + ": " + what + ": " + first_line(text) +
+                               (is_late(text) ? who_is_missing() : ""));
+  };
+  try {
+    work();
+  } catch (const process_group_error&) {
+    throw;
+  } catch (const c10::Error& error) {
+    throw fail(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    throw fail(error.what());
+  }
+  ++calls_;
 }
 
 void process_group::all_reduce_sum(at::Tensor& tensor) {
@@ -178,6 +268,12 @@ std::string process_group::broadcast_bytes(std::string bytes, std::uint32_t root
 
 void process_group::barrier() {
   guarded("barrier", [&] { group_->barrier()->wait(); });
+}
+
+void process_group::close() {
+  barrier();
+  group_.reset();
+  store_.reset();
 }
 
 }  // namespace ddprun::worker

@@ -1,5 +1,6 @@
 // A process group is the ranks of a round, joined: collectives over LibTorch's own
-// ProcessGroupGloo, found through LibTorch's own TCPStore at MASTER_ADDR:MASTER_PORT.
+// ProcessGroupGloo, found through LibTorch's own TCPStore at MASTER_ADDR:MASTER_PORT. Tensors on
+// GPUs go over NCCL, where the program links worker/torch_cuda and says so (nccl_backend.hpp).
 //
 // It speaks what torch.distributed.init_process_group("gloo") speaks, but under keys of its own: a
 // C++ rank and a Python rank do not meet in one group.
@@ -9,9 +10,9 @@
 //
 // Thread rule: one thread, and all ranks call the same collectives in the same order.
 // Ownership: tensors handed in are written in place; on return the result is there.
-// Errors: `process_group_error`, whose text names rank, store address, and what failed. After one
-// the group is of no more use: let main print it and end the process, so that the launcher starts
-// the next round.
+// Errors: `process_group_error`, whose text names rank, store address, and what failed; where a
+// deadline has passed, also the ranks that have not come. After one the group is of no more use:
+// let main print it and end the process, so that the launcher starts the next round.
 #pragma once
 
 #include "worker/environment.hpp"
@@ -19,9 +20,13 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace ddprun::worker {
 
@@ -30,11 +35,19 @@ class process_group_error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+struct process_group_options;
+
+// Gives a group a further backend, for tensors of another kind of device.
+using backend_maker =
+    std::function<void(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
+                       const process_group_options& options)>;
+
 struct process_group_options {
   // For the store to answer and all ranks to arrive.
   std::chrono::milliseconds join_timeout = std::chrono::minutes(5);
   // For one collective: how far ranks may be apart. A dead rank is noticed at once, by its sockets.
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(30);
+  std::vector<backend_maker> backends;  // besides Gloo, for tensors on the CPU
 };
 
 class process_group {
@@ -42,9 +55,15 @@ class process_group {
   // Waits for all ranks. Rank 0 serves the store itself where the launcher does not. SIGPIPE is
   // ignored from here on, as in Python, unless the program has a handler: a dead peer is an error.
   static process_group join(const environment& environment, process_group_options options = {});
+  // The same, for the launcher's variables.
+  static process_group init(process_group_options options = {});
 
-  std::uint32_t rank() const { return environment_.rank; }
-  std::uint32_t world_size() const { return environment_.world_size; }
+  // Some of this group's ranks, at least one, each once, as a group of their own, in which they are
+  // numbered in this order. Called by all ranks, with the same list; who is not on it gets none.
+  std::optional<process_group> subgroup(const std::vector<std::uint32_t>& ranks);
+
+  std::uint32_t rank() const { return rank_; }
+  std::uint32_t world_size() const { return world_size_; }
 
   // The sum over all ranks, on all ranks, in place.
   void all_reduce_sum(at::Tensor& tensor);
@@ -53,6 +72,9 @@ class process_group {
   // The bytes of `root`, on all ranks; what the others hand in is not used.
   std::string broadcast_bytes(std::string bytes, std::uint32_t root);
   void barrier();
+  // Called by all ranks: waits until none needs another any more, and lets go. A program that just
+  // ends may take what another still wants to read with it.
+  void close();
 
   // Runs `work`, and turns what LibTorch throws into a process_group_error that says `what`.
   void guarded(const char* what, const std::function<void()>& work) const;
@@ -60,10 +82,25 @@ class process_group {
   const c10::intrusive_ptr<c10d::ProcessGroup>& native() const { return group_; }
 
  private:
-  process_group(const environment& environment, c10::intrusive_ptr<c10d::ProcessGroup> group)
-      : environment_(environment), group_(std::move(group)) {}
+  process_group(const environment& environment, process_group_options options)
+      : environment_(environment),
+        options_(std::move(options)),
+        rank_(environment.rank),
+        world_size_(environment.world_size) {}
+
+  // Meets the others of `name` with this rank and world size.
+  void connect(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name);
+  std::string who() const;
+  std::string who_is_missing() const;
 
   environment environment_;
+  process_group_options options_;
+  std::uint32_t rank_;
+  std::uint32_t world_size_;
+  std::string name_;
+  mutable std::uint64_t calls_ = 0;
+  std::uint32_t parts_ = 0;
+  c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
 };
 

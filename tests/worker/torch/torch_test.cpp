@@ -1,6 +1,7 @@
 // REQUIRE only: CHECK is here a macro of LibTorch, which ends the program.
 #include "tests/support/catch.hpp"
 #include "tests/worker/torch/ranks.hpp"
+#include "worker/store_client.hpp"
 #include "worker/torch/distributed_data_parallel.hpp"
 #include "worker/torch/process_group.hpp"
 #include "worker/torch/snapshot_archive.hpp"
@@ -17,6 +18,8 @@
 
 namespace ddprun::tests {
 namespace {
+
+constexpr std::chrono::seconds test_limit{30};
 
 using worker::distributed_data_parallel;
 using worker::environment;
@@ -147,6 +150,90 @@ TEST_CASE("collectives give every rank the same", "[torch]") {
     return text.str();
   });
   REQUIRE(said == std::vector<std::string>(3, "6 6 2 3ab 0"));
+}
+
+TEST_CASE("some ranks make a group of their own", "[torch]") {
+  const auto said = run_ranks(3, [](const environment& environment) -> std::string {
+    auto group = process_group::join(environment);
+    auto part = group.subgroup({2, 0});
+    auto alone = group.subgroup({1});
+    std::ostringstream text;
+    for (auto* each : {&part, &alone}) {
+      if (!*each) continue;
+      auto sum = torch::full({1}, static_cast<double>(environment.rank + 1));
+      (*each)->all_reduce_sum(sum);
+      text << (*each)->rank() << " of " << (*each)->world_size() << ": " << sum.item<float>();
+      (*each)->close();
+    }
+    group.close();
+    return text.str();
+  });
+  REQUIRE(said == std::vector<std::string>{"1 of 2: 4", "0 of 1: 2", "0 of 2: 4"});
+}
+
+TEST_CASE("a list that is no subgroup is refused", "[torch]") {
+  const auto said = run_ranks(1, [](const environment& environment) -> std::string {
+    auto group = process_group::join(environment);
+    std::string text;
+    for (const auto& ranks : std::vector<std::vector<std::uint32_t>>{{}, {1}, {0, 0}}) {
+      try {
+        group.subgroup(ranks);
+      } catch (const worker::process_group_error& error) {
+        text += std::string(error.what()).substr(std::string(error.what()).find("subgroup")) + ";";
+      }
+    }
+    return text;
+  });
+  const std::string each = "subgroup: its ranks are to be from 0 to 0, each once;";
+  REQUIRE(said[0] == each + each + each);
+}
+
+TEST_CASE("ranks that do not join are named", "[torch]") {
+  const auto said = run_ranks(4, [](const environment& environment) -> std::string {
+    if (environment.rank % 2 == 1) return "elsewhere";
+    process_group_options options;
+    options.join_timeout = std::chrono::seconds(2);
+    process_group::join(environment, options);
+    return "joined";
+  });
+  INFO(said[0]);
+  INFO(said[2]);
+  REQUIRE(said[0].find("cannot join the other ranks: ") != std::string::npos);
+  REQUIRE(said[0].find("; ranks 1 and 3 have not come") != std::string::npos);
+}
+
+TEST_CASE("a rank that does not come to a collective is named", "[torch]") {
+  const auto said = run_ranks(3, [](const environment& environment) -> std::string {
+    process_group_options options;
+    options.collective_timeout = std::chrono::seconds(1);
+    auto group = process_group::join(environment, options);
+    std::string problem;
+    auto store = worker::store_client::from_environment(environment, test_limit, problem);
+    if (environment.rank == 1) {
+      // Until the others have given it up.
+      store->wait(std::vector<std::string>{"given up/0", "given up/2"}, test_limit);
+      return "elsewhere";
+    }
+    std::string text = "not noticed";
+    try {
+      auto sum = torch::ones({10});
+      group.all_reduce_sum(sum);
+    } catch (const worker::process_group_error& error) {
+      text = error.what();
+    }
+    store->set("given up/" + std::to_string(environment.rank), "", test_limit);
+    // The one that serves the store stays for the others.
+    store->wait(std::vector<std::string>{"given up/0", "given up/2"}, test_limit);
+    return text;
+  });
+  INFO(said[0]);
+  INFO(said[2]);
+  REQUIRE(said[1] == "elsewhere");
+  for (const auto rank : {0, 2}) {
+    REQUIRE(said[static_cast<std::size_t>(rank)].find(": all_reduce: ") != std::string::npos);
+    REQUIRE(said[static_cast<std::size_t>(rank)].find("; rank 1 has not come") !=
+            std::string::npos);
+  }
 }
 
 TEST_CASE("a rank that dies is an error of the others, with rank and store named", "[torch]") {
