@@ -3,41 +3,34 @@
 #include "rendezvous/base/error.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <random>
 #include <utility>
 
 namespace ddprun::worker {
 namespace {
 
-// SplitMix64 by Sebastiano Vigna (public domain): one word of state, any seed is good.
-class generator {
- public:
-  explicit generator(std::uint64_t seed) : state_(seed) {}
-
-  std::uint64_t next() {
-    std::uint64_t value = (state_ += 0x9e3779b97f4a7c15U);
-    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;
-    value = (value ^ (value >> 27)) * 0x94d049bb133111ebU;
-    return value ^ (value >> 31);
+// torch.randperm: a Fisher-Yates shuffle from the front for lengths that 32 bits of chance serve
+// well, and one from the inside out with 64 bits for longer ones (randperm_cpu in ATen's
+// TensorFactories.cpp).
+std::vector<std::size_t> random_order(std::size_t length, std::uint64_t seed) {
+  constexpr std::size_t short_enough = std::numeric_limits<std::uint32_t>::max() / 20;
+  std::vector<std::size_t> order(length);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::mt19937 random(static_cast<std::uint32_t>(seed));
+  if (length < short_enough) {
+    for (std::size_t at = 0; at + 1 < length; ++at)
+      std::swap(order[at], order[at + random() % (length - at)]);
+    return order;
   }
-
-  // Uniform in 0 to limit - 1: values in the incomplete last stretch are drawn again.
-  std::uint64_t below(std::uint64_t limit) {
-    const std::uint64_t first_fair = (0 - limit) % limit;
-    for (;;) {
-      const std::uint64_t value = next();
-      if (value >= first_fair) return value % limit;
-    }
+  for (std::size_t at = 0; at < length; ++at) {
+    const std::uint64_t high = random();
+    const std::size_t other = (high << 32 | random()) % (at + 1);
+    order[at] = order[other];
+    order[other] = at;
   }
-
- private:
-  std::uint64_t state_;
-};
-
-// Seed and epoch go through the generator one after the other, so that (seed 1, epoch 0) and
-// (seed 0, epoch 1) differ; PyTorch adds them, and gives both the same order.
-std::uint64_t mixed(std::uint64_t seed, std::uint64_t epoch) {
-  return generator(generator(seed).next() ^ epoch).next();
+  return order;
 }
 
 }  // namespace
@@ -46,29 +39,39 @@ distributed_sampler::distributed_sampler(const distributed_sampler_options& opti
     : options_(options) {
   DDPRUN_ASSERT(options.world_size >= 1);
   DDPRUN_ASSERT(options.rank < options.world_size);
-  const std::size_t even = options.length / options.world_size;
-  const bool uneven = options.length % options.world_size != 0;
-  size_ = uneven && !options.drop_last ? even + 1 : even;
+}
+
+std::size_t distributed_sampler::size() const {
+  const std::size_t left = options_.length - at_.used;
+  const bool uneven = left % options_.world_size != 0;
+  return left / options_.world_size + (uneven && !options_.drop_last ? 1 : 0);
 }
 
 std::vector<std::size_t> distributed_sampler::indices() const {
-  std::vector<std::size_t> order(options_.length);
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<std::size_t> order;
   if (options_.shuffle) {
-    generator random(mixed(options_.seed, epoch_));
-    for (std::size_t left = order.size(); left > 1; --left) {
-      std::swap(order[left - 1], order[random.below(left)]);
-    }
+    order = random_order(options_.length, options_.seed + at_.epoch);
+  } else {
+    order.resize(options_.length);
+    std::iota(order.begin(), order.end(), std::size_t{0});
   }
-  std::vector<std::size_t> mine;
-  mine.reserve(size_);
-  for (std::size_t turn = 0; turn < size_; ++turn) {
-    const std::size_t position = turn * options_.world_size + options_.rank;
+  std::vector<std::size_t> mine(size());
+  for (std::size_t turn = 0; turn < mine.size(); ++turn) {
+    const std::size_t position = at_.used + turn * options_.world_size + options_.rank;
     // Beyond the end the order starts again from its beginning, as often as needed: that is the
     // padding, also where there are fewer samples than ranks.
-    mine.push_back(order[position % order.size()]);
+    mine[turn] = order[position % order.size()];
   }
   return mine;
+}
+
+distributed_sampler_state distributed_sampler::state(std::size_t used_here) const {
+  DDPRUN_ASSERT(used_here <= size());
+  return {at_.epoch, std::min(options_.length, at_.used + used_here * options_.world_size)};
+}
+
+void distributed_sampler::resume(const distributed_sampler_state& from) {
+  at_ = {from.epoch, std::min(from.used, options_.length)};
 }
 
 std::vector<std::span<const std::size_t>> batches(std::span<const std::size_t> indices,

@@ -1,11 +1,11 @@
 // A distributed sampler deals the indices of a data set out to the ranks: every rank gets the same
 // number, and together they get each index once (or, to come out even, a few twice or not at all).
 //
-// It follows PyTorch's torch.utils.data.DistributedSampler: rank r takes indices r, r + world,
-// r + 2 world... of the (shuffled) order; without `drop_last` the order is padded from its own
-// beginning until it divides, with it the rest is cut off. What differs is the shuffle: PyTorch
-// shuffles with its own Mersenne twister, this one with SplitMix64 and Fisher-Yates, so the order
-// for a seed is not PyTorch's, but is the same on every machine and compiler.
+// It is PyTorch's torch.utils.data.DistributedSampler, index for index: rank r takes indices r,
+// r + world, r + 2 world... of the (shuffled) order; without `drop_last` the order is padded from
+// its own beginning until it divides, with it the rest is cut off. The shuffle is torch.randperm
+// with a generator of `seed + epoch`: the Mersenne twister mt19937, which C++ has too, so LibTorch
+// is not needed for it.
 //
 // As there, without `set_epoch` a shuffled order is the same in every epoch.
 //
@@ -28,23 +28,38 @@ struct distributed_sampler_options {
   std::uint64_t seed = 0;  // must be the same on all ranks
 };
 
+// How far an epoch has come, for a snapshot: equal on all ranks.
+struct distributed_sampler_state {
+  std::uint64_t epoch = 0;
+  std::size_t used = 0;  // of the epoch's order, by all ranks together
+  bool operator==(const distributed_sampler_state&) const = default;
+};
+
 class distributed_sampler {
  public:
   explicit distributed_sampler(const distributed_sampler_options& options);
 
   // Gives the next order its own shuffle. Call it on every rank before each epoch.
-  void set_epoch(std::uint64_t epoch) { epoch_ = epoch; }
+  void set_epoch(std::uint64_t epoch) { resume({epoch, 0}); }
 
-  // This rank's indices of the current epoch, in the order in which to use them.
+  // This rank's indices of the current epoch, in the order in which to use them; after resume()
+  // those that are left.
   std::vector<std::size_t> indices() const;
 
-  // How many indices each rank gets: the same on every rank, in every epoch.
-  std::size_t size() const { return size_; }
+  // How many that are: the same on every rank.
+  std::size_t size() const;
+
+  // The state once every rank has used so many of its indices(), at most size().
+  distributed_sampler_state state(std::size_t used_here) const;
+
+  // Goes on within an epoch, with any number of ranks: what is left is dealt out anew, so that no
+  // index of the epoch is lost, or used twice but for the padding at its end. Length, seed, shuffle
+  // and drop_last must be as they were.
+  void resume(const distributed_sampler_state& from);
 
  private:
   distributed_sampler_options options_;
-  std::uint64_t epoch_ = 0;
-  std::size_t size_ = 0;
+  distributed_sampler_state at_;
 };
 
 // Cuts indices into batches of `batch_size` (at least 1). The last one may be shorter; with

@@ -1,16 +1,18 @@
-// The seven cases of PyTorch's DistributedSampler; the unshuffled orders are what torch 2.11 gives.
+// The seven cases of PyTorch's DistributedSampler; the unshuffled orders are what torch gives.
 #include "worker/distributed_sampler.hpp"
 
 #include "tests/support/catch.hpp"
 
 #include <algorithm>
 #include <numeric>
+#include <random>
 
 namespace ddprun::tests {
 namespace {
 
 using worker::distributed_sampler;
 using worker::distributed_sampler_options;
+using worker::distributed_sampler_state;
 using indices = std::vector<std::size_t>;
 
 distributed_sampler make(std::size_t length, std::uint32_t world_size, std::uint32_t rank,
@@ -90,11 +92,12 @@ TEST_CASE("sampler case 5: set_epoch gives every epoch its own order", "[sampler
 TEST_CASE("sampler case 6: the seed decides the order", "[sampler]") {
   CHECK(make(100, 4, 1, true, false, 7).indices() == make(100, 4, 1, true, false, 7).indices());
   CHECK(make(100, 4, 1, true, false, 7).indices() != make(100, 4, 1, true, false, 8).indices());
+  // Added, as in PyTorch.
   auto next_epoch = make(100, 4, 1, true, false, 0);
   next_epoch.set_epoch(1);
-  CHECK(next_epoch.indices() != make(100, 4, 1, true, false, 1).indices());
-  // The order is part of what a snapshot can be resumed with: it must never change.
-  CHECK(make(10, 1, 0, true, false, 42).indices() == indices{6, 1, 8, 5, 2, 7, 4, 3, 9, 0});
+  CHECK(next_epoch.indices() == make(100, 4, 1, true, false, 1).indices());
+  // torch.randperm(10, generator=torch.Generator().manual_seed(42))
+  CHECK(make(10, 1, 0, true, false, 42).indices() == indices{2, 6, 1, 8, 4, 5, 0, 9, 3, 7});
 }
 
 TEST_CASE("sampler case 7: fewer samples than ranks", "[sampler]") {
@@ -104,6 +107,57 @@ TEST_CASE("sampler case 7: fewer samples than ranks", "[sampler]") {
     CHECK(rank.empty());
   for (const auto& rank : all_ranks(0, 8, true, false))
     CHECK(rank.empty());
+}
+
+TEST_CASE("sampler: an epoch goes on with other numbers of ranks, and no index is lost",
+          "[sampler]") {
+  const std::uint32_t seed = std::random_device()();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  const auto below = [&](std::size_t limit) { return random() % limit; };
+  for (int run = 0; run < 200; ++run) {
+    distributed_sampler_options options;
+    options.length = below(50);
+    options.shuffle = below(2) == 0;
+    options.seed = random();
+    distributed_sampler_state state{below(5), 0};
+    std::vector<std::size_t> seen(options.length);
+    std::size_t padding = 0;
+    INFO("run " << run << ", length " << options.length);
+    while (state.used < options.length) {
+      options.world_size = 1 + static_cast<std::uint32_t>(below(7));
+      distributed_sampler_state next;
+      std::size_t used = 0;
+      for (options.rank = 0; options.rank < options.world_size; ++options.rank) {
+        distributed_sampler sampler(options);
+        sampler.resume(state);
+        const auto mine = sampler.indices();
+        if (options.rank == 0) used = below(mine.size() + 1);
+        for (std::size_t at = 0; at < used; ++at)
+          ++seen[mine[at]];
+        next = sampler.state(used);
+        CHECK(next.epoch == state.epoch);
+      }
+      padding += state.used + used * options.world_size - next.used;
+      state = next;
+    }
+    CHECK(padding < 7);
+    std::size_t more = 0;
+    for (const std::size_t count : seen) {
+      CHECK(count >= 1);
+      more += count - 1;
+    }
+    CHECK(more == padding);
+  }
+}
+
+TEST_CASE("sampler: a new epoch begins at its beginning", "[sampler]") {
+  auto sampler = make(10, 2, 1, true);
+  sampler.resume({3, 4});
+  CHECK(sampler.size() == 3);
+  CHECK(sampler.state(1) == distributed_sampler_state{3, 6});
+  sampler.set_epoch(4);
+  CHECK(sampler.size() == 5);
 }
 
 TEST_CASE("sampler: batches cut the indices in order", "[sampler]") {
