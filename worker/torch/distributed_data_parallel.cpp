@@ -94,10 +94,11 @@ void distributed_data_parallel::copy_buffers_from(std::uint32_t rank) {
 
 // The order of what goes over the network is that of Python's DistributedDataParallel, which the
 // ranks that have no inputs any more follow in take_part_in_a_pass().
+// A pass without gradients is this rank's own affair, other than there: rank 0 may evaluate alone.
 void distributed_data_parallel::before_forward() {
-  const bool has_gradients = torch::GradMode::is_enabled();
+  if (!torch::GradMode::is_enabled()) return;
   group_.guarded("before the forward pass", [&] {
-    if (has_gradients && syncs_) {
+    if (syncs_) {
       logger_->set_runtime_stats_and_log();
       reducer_->prepare_for_forward();
     }
@@ -105,7 +106,7 @@ void distributed_data_parallel::before_forward() {
       std::vector<torch::Tensor> one{torch::ones({1})};
       reducer_->set_forward_pass_work_handle(group_.native()->allreduce(one), divides_by_all_);
     }
-    if (has_gradients) reducer_->rebuild_buckets();
+    reducer_->rebuild_buckets();
     if (copies_buffers_ && options_.broadcast_buffers && !module_.buffers().empty())
       copy_buffers_from(is_uneven_ ? agree_on_rank(true) : 0);
     if (is_uneven_) count(syncs_);
@@ -113,8 +114,9 @@ void distributed_data_parallel::before_forward() {
 }
 
 void distributed_data_parallel::after_forward(torch::Tensor& output) {
-  copies_buffers_ = torch::GradMode::is_enabled() && syncs_;
-  if (!copies_buffers_) return;
+  if (!torch::GradMode::is_enabled()) return;
+  copies_buffers_ = syncs_;
+  if (!syncs_) return;
   group_.guarded("after the forward pass", [&] {
     std::vector<torch::Tensor> outputs;
     if (options_.find_unused_parameters && !options_.static_graph) outputs.push_back(output);

@@ -29,7 +29,9 @@ using worker::process_group_options;
 struct NetImpl : torch::nn::Module {
   explicit NetImpl(std::int64_t width = 8)
       : first(register_module("first", torch::nn::Linear(4, width))),
-        second(register_module("second", torch::nn::Linear(width, 3))) {}
+        second(register_module("second", torch::nn::Linear(width, 3))) {
+    register_buffer("scale", torch::ones({1}));  // so that there is one to be sent
+  }
   torch::Tensor forward(torch::Tensor values) {
     return second->forward(torch::relu(first->forward(values)));
   }
@@ -290,6 +292,23 @@ TEST_CASE("a rank that dies in a backward pass is an error of the others", "[tor
   REQUIRE(said[1] == "exited with 7");
   REQUIRE(said[0].starts_with("error: rank 0 of 2, store at 127.0.0.1:"));
   REQUIRE(said[0].find(": averaging the gradients: ") != std::string::npos);
+}
+
+TEST_CASE("a rank evaluates without the others", "[torch]") {
+  const auto said = run_ranks(2, [](const environment& environment) -> std::string {
+    process_group_options options;
+    options.collective_timeout = std::chrono::seconds(5);
+    auto group = process_group::join(environment, options);
+    Net net;
+    distributed_data_parallel parallel(group, *net);
+    if (environment.rank == 1) {
+      const torch::NoGradGuard no_grad;
+      parallel.forward(net, images_of(environment.rank, 0));
+    }
+    parallel.backward(parallel.forward(net, images_of(environment.rank, 1)).sum());
+    return bits(gradients(net));
+  });
+  REQUIRE(said[0] == said[1]);
 }
 
 TEST_CASE("a store that nobody serves is named", "[torch]") {
