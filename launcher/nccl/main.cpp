@@ -6,32 +6,19 @@
 // loaded; then "address 10.0.0.1:41233" of the first id, "id HEX" for each, "end". Or "problem
 // TEXT", and it exits with 1. What NCCL itself says goes to standard error.
 #include "launcher/agent/installed_packages.hpp"
-#include "launcher/cli/check_files.hpp"
 #include "launcher/nccl/nccl_library.hpp"
+#include "launcher/nccl/options.hpp"
 #include "rendezvous/base/environment_map.hpp"
-#include "rendezvous/base/version.hpp"
 
-#include <charconv>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <unistd.h>
+#include <variant>
 
 namespace {
 
 using namespace ddprun;
-
-constexpr std::string_view usage_text =
-    R"(usage: ddprun-nccl-id [--library PATH | --python] [COUNT]
-
-Makes COUNT unique ids of NCCL, prints them, and stays until its standard input ends: the ranks of
-the communicators meet in this process. Without COUNT it reads the number there.
-
-  --library PATH  this libnccl
-  --python        that of the packages of $PYTHON_EXEC, $VIRTUAL_ENV or python3, else the system's
-)";
 
 // Ours alone: NCCL says what it has to say on standard output.
 std::FILE* take_standard_output() {
@@ -43,14 +30,6 @@ std::FILE* take_standard_output() {
 void say(std::FILE* to, std::string_view word, const std::string& text) {
   std::fprintf(to, "%.*s %s\n", static_cast<int>(word.size()), word.data(), text.c_str());
   std::fflush(to);
-}
-
-// 0: no number.
-std::uint32_t read_count(std::string_view text) {
-  std::uint32_t count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  return is_number && count <= launcher::nccl_ids_max_made ? count : 0;
 }
 
 // Up to the end of a line; empty at the end of the input.
@@ -71,8 +50,9 @@ int serve(const std::string& path, std::uint32_t count, std::FILE* answer) {
   if (count == 0) {
     const std::string line = read_line();
     if (line.empty()) return 0;  // no round was led
-    count = read_count(line);
-    if (count == 0) return say(answer, "problem", "'" + line + "' is not a number of ids"), 1;
+    const auto told = launcher::read_id_count(line);
+    if (!told) return say(answer, "problem", told.error().text), 1;
+    count = *told;
   }
   for (std::uint32_t number = 0; number < count; ++number) {
     const auto id = nccl->make_id(problem);
@@ -87,35 +67,21 @@ int serve(const std::string& path, std::uint32_t count, std::FILE* answer) {
   return 0;
 }
 
-int usage(const std::string& problem) {
-  std::fprintf(stderr, "ddprun-nccl-id: %s\n", problem.c_str());
-  return 2;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   const environment_map environment = environment_from(environ);
-  std::string path;
-  std::uint32_t count = 0;
-  for (int index = 1; index < argc; ++index) {
-    const std::string word = argv[index];
-    if (word == "--help" || word == "-h") {
-      std::fwrite(usage_text.data(), 1, usage_text.size(), stdout);
-      return 0;
-    }
-    if (word == "--version") return std::printf("ddprun-nccl-id %s\n", version.data()), 0;
-    if (word == "--python") {
-      path = launcher::installed_nccl(environment);
-    } else if (word == "--library") {
-      if (++index == argc) return usage("--library: the path is missing");
-      path = argv[index];
-    } else if (count = read_count(word); count == 0) {
-      return usage("'" + word + "' is no option and no number from 1 to " +
-                   std::to_string(launcher::nccl_ids_max_made) + "; see --help");
-    }
+  auto outcome = launcher::parse_nccl_id_options({argv + 1, argv + argc}, environment);
+  if (const auto* const error = std::get_if<cli::usage_error>(&outcome)) {
+    std::fprintf(stderr, "ddprun-nccl-id: %s\n", error->text.c_str());
+    return cli::usage_exit_code;
   }
-  if (const std::string* const named = find_variable(environment, "DDPRUN_NCCL_LIBRARY"))
-    path = *named;
-  return serve(path, count, take_standard_output());
+  if (const auto* const answer = std::get_if<cli::show_text>(&outcome)) {
+    std::fputs(answer->text.c_str(), stdout);
+    return 0;
+  }
+  const auto& options = std::get<launcher::nccl_id_options>(outcome);
+  const std::string path =
+      options.asks_python ? launcher::installed_nccl(environment) : options.library;
+  return serve(path, options.count, take_standard_output());
 }

@@ -177,4 +177,5 @@ def test_by_hand(tmp_path):
     wrong = subprocess.run([*line, "many"], stdin=subprocess.DEVNULL, text=True,
                            capture_output=True, timeout=60, check=False)
     assert wrong.returncode == 2
-    assert "'many' is no option and no number from 1 to 65536" in wrong.stderr
+    assert wrong.stderr == ("ddprun-nccl-id: 'many': the number of ids is a whole number from 1 to "
+                            "65536\n")

@@ -1,0 +1,31 @@
+// The command line of ddprun-nccl-id.
+//
+// Thread rule: pure functions.
+#pragma once
+
+#include "rendezvous/base/environment_map.hpp"
+#include "rendezvous/cli/command_line.hpp"
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun::launcher {
+
+struct nccl_id_options {
+  std::string library;       // its path; empty: the one that the system finds
+  bool asks_python = false;  // for the library
+  std::uint32_t count = 0;   // of ids; 0: it is told on standard input
+};
+
+using nccl_id_outcome = std::variant<nccl_id_options, cli::show_text, cli::usage_error>;
+
+// `words` are without the program's own name. DDPRUN_NCCL_LIBRARY comes before all options.
+nccl_id_outcome parse_nccl_id_options(const std::vector<std::string>& words,
+                                      const environment_map& environment);
+
+// From 1 to nccl_ids_max_made.
+cli::parsed<std::uint32_t> read_id_count(const std::string& text);
+
+}  // namespace ddprun::launcher
