@@ -5,14 +5,22 @@
 #include <cstring>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
+#include <utility>
 
 using ddprun::tests::nccl;
 
 struct ncclComm {
   int ranks;
   int rank;
-  int looks_left;  // until it is no longer in progress
+  int looks_left;               // until it is no longer in progress
+  ncclComm_t* place = nullptr;  // of what is split off, which is told with the end
+  ncclComm_t part = nullptr;
 };
+
+namespace {
+// Of the thread's group.
+ncclComm_t grouped = nullptr;
+}  // namespace
 
 namespace ddprun::tests {
 
@@ -29,7 +37,10 @@ namespace {
 
 ncclResult_t begin(ncclComm_t comm) {
   if (nccl().call_code != 0) return static_cast<ncclResult_t>(nccl().call_code);
-  if (nccl().group_depth > 0) return ncclSuccess;
+  if (nccl().group_depth > 0) {
+    grouped = comm;
+    return ncclSuccess;
+  }
   comm->looks_left = nccl().looks_until_done;
   return ncclInProgress;
 }
@@ -104,6 +115,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* code) {
   if (*code == ncclSuccess && comm->looks_left > 0) {
     if (!nccl().never_done) --comm->looks_left;
     *code = ncclInProgress;
+  } else if (comm->place != nullptr) {
+    *std::exchange(comm->place, nullptr) = comm->part;
   }
   return ncclSuccess;
 }
@@ -128,10 +141,14 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
   call.count = static_cast<std::size_t>(key);
   call.operation = color;
   if (color != NCCL_SPLIT_NOCOLOR) {
-    *part = new ncclComm{comm->ranks / 2, comm->rank / 2, 1};
+    comm->part = new ncclComm{comm->ranks / 2, comm->rank / 2, 1};
+    comm->place = part;
     ++nccl().open;
   }
-  return enqueue(std::move(call), comm);
+  *part = nullptr;
+  // As NCCL 2.28: in progress, and it does not say so.
+  const ncclResult_t code = enqueue(std::move(call), comm);
+  return code == ncclInProgress ? ncclSuccess : code;
 }
 
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank) {
@@ -181,7 +198,7 @@ ncclResult_t ncclGroupStart() {
 
 ncclResult_t ncclGroupEnd() {
   --nccl().group_depth;
-  return ncclSuccess;
+  return grouped == nullptr ? ncclSuccess : ddprun::tests::begin(std::exchange(grouped, nullptr));
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {

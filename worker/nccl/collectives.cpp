@@ -108,23 +108,30 @@ void communicator::receive(memory to, element kind, std::uint32_t from_rank, cud
 
 void communicator::grouped(const std::function<void()>& calls) {
   state_->need_open("group");
-  const deadline until = state_->options.call_timeout;
   if (state_->is_in_group) return calls();  // one group, as in NCCL
+  state_->need_no_group("group");
   if (const ncclResult_t code = ncclGroupStart(); code != ncclSuccess) state_->fail("group", code);
+  const auto end_group = [this] {
+    state_->is_in_group = false;
+    group_of_thread = nullptr;
+    return ncclGroupEnd();
+  };
   state_->is_in_group = true;
+  group_of_thread = state_.get();
   try {
     calls();
   } catch (...) {
     // Half a group cannot be taken back. It goes out, and is stopped: NCCL would go on collecting
     // for it, with what is aborted in its list.
-    state_->is_in_group = false;
-    ncclGroupEnd();
+    end_group();
     state_->abort();
     throw;
   }
-  state_->is_in_group = false;
   const std::string what = "group with " + state_->newest();
-  state_->settle(ncclGroupEnd(), what, until,
+  const ncclResult_t code = end_group();
+  if (state_->is_to_abort) return state_->abort();
+  const deadline until = state_->options.call_timeout;
+  state_->settle(code, what, until,
                  [this] { return "still not enqueued" + state_->who_is_missing(); });
 }
 

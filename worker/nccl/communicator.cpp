@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -82,7 +83,11 @@ ncclComm* communicator::native() const {
   return state_->comm;
 }
 void communicator::abort() noexcept {
-  state_->abort();
+  // NCCL still has it in the list of its group: grouped() does it.
+  if (state_->is_in_group)
+    state_->is_to_abort = true;
+  else
+    state_->abort();
 }
 
 communicator communicator::join(const environment& here, const communicator_options& options) {
@@ -120,6 +125,7 @@ communicator communicator::join(const environment& here, const communicator_opti
 
 void communicator::wait(cuda_stream stream, const deadline& until) {
   state_->need_open("wait");
+  state_->need_no_group("wait");
   look_again pause;
   while (true) {
     const cudaError_t code = cudaStreamQuery(stream);
@@ -137,6 +143,7 @@ void communicator::wait(cuda_stream stream, const deadline& until) {
 
 void communicator::check() {
   state_->need_open("check");
+  state_->need_no_group("check");
   ncclResult_t code = ncclSuccess;
   const ncclResult_t asked = ncclCommGetAsyncError(state_->comm, &code);
   if (asked != ncclSuccess) code = asked;
@@ -147,26 +154,39 @@ std::optional<communicator> communicator::split(std::optional<std::uint32_t> col
                                                 std::uint32_t key) {
   constexpr const char* what = "split";
   state_->need_open(what);
+  state_->need_no_group(what);
   const deadline until = state_->options.join_timeout;
-  ncclComm_t part = nullptr;
+  constexpr auto most = static_cast<std::uint32_t>(std::numeric_limits<int>::max());
+  if (color.value_or(0) > most || key > most)
+    state_->refuse(what, "color and key are less than 2^31");
   const int wanted = color ? static_cast<int>(*color) : NCCL_SPLIT_NOCOLOR;
-  if (wanted < NCCL_SPLIT_NOCOLOR) state_->refuse(what, "a color is less than 2^31");
   const auto late = [this] { return "not done in time" + state_->who_is_missing(); };
   ++state_->calls;
   state_->newest_call = what;
-  state_->settle(ncclCommSplit(state_->comm, wanted, static_cast<int>(key), &part, nullptr), what,
-                 until, late);
+  auto made = std::make_unique<state>(state_->options, state_->rank, state_->world_size);
+  try {
+    // Its word is success as soon as NCCL's thread is at it, which writes the new communicator when
+    // it is through.
+    ncclResult_t code =
+        ncclCommSplit(state_->comm, wanted, static_cast<int>(key), &made->comm, nullptr);
+    if (code == ncclSuccess) code = ncclInProgress;
+    state_->settle(code, what, until, late);
+  } catch (...) {
+    // That thread may be at it still, where an abort has been given up.
+    static_cast<void>(made.release());
+    throw;
+  }
   const std::uint32_t number = state_->splits++;
   if (!color) return std::nullopt;
-  auto made = std::make_unique<state>(state_->options, state_->rank, state_->world_size);
-  made->comm = part;
+  if (made->comm == nullptr) state_->fail(what, "NCCL gives no communicator");
   made->device = state_->device;
   made->store = state_->store;
   made->place = state_->place + "/" + std::to_string(number) + "/" + std::to_string(*color);
   made->settle(ncclInProgress, what, until, late);
   int rank = 0;
   int ranks = 0;
-  if (ncclCommUserRank(part, &rank) != ncclSuccess || ncclCommCount(part, &ranks) != ncclSuccess)
+  if (ncclCommUserRank(made->comm, &rank) != ncclSuccess ||
+      ncclCommCount(made->comm, &ranks) != ncclSuccess)
     made->fail(what, "NCCL does not tell the new rank");
   made->rank = static_cast<std::uint32_t>(rank);
   made->world_size = static_cast<std::uint32_t>(ranks);
@@ -176,6 +196,7 @@ std::optional<communicator> communicator::split(std::optional<std::uint32_t> col
 void communicator::close(const deadline& until) {
   constexpr const char* what = "close";
   state_->need_open(what);
+  state_->need_no_group(what);
   state_->settle(ncclCommFinalize(state_->comm), what, until,
                  [this] { return "not done in time" + state_->who_is_missing(); });
   const ncclResult_t code = ncclCommDestroy(std::exchange(state_->comm, nullptr));

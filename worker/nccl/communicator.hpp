@@ -107,6 +107,7 @@ class communicator {
   }
   // All that `calls` enqueues goes as one: sends and receives of one step, or many small
   // reductions.
+  // Only this communicator's, and none that waits. An error in it aborts.
   void grouped(const std::function<void()>& calls);
 
   // ---- waiting ----

@@ -25,6 +25,8 @@ constexpr auto abort_limit = 10s;
 
 }  // namespace
 
+thread_local const void* group_of_thread = nullptr;
+
 void look_again::operator()() {
   std::this_thread::sleep_for(pause_);
   pause_ = std::min<duration>(pause_ * 2, pause_max);
@@ -64,6 +66,8 @@ void communicator::state::settle(ncclResult_t code, const std::string& what, con
 void communicator::state::enqueue(const std::string& what,
                                   const std::function<ncclResult_t()>& call) {
   need_open(what);
+  if (group_of_thread != nullptr && group_of_thread != this)
+    refuse(what, "this thread is in a group of another communicator");
   ++calls;
   newest_call = what;
   const deadline until = options.call_timeout;
@@ -78,6 +82,10 @@ void communicator::state::enqueue(const std::string& what,
 
 void communicator::state::need_open(const std::string& what) const {
   if (comm == nullptr) refuse(what, "the communicator is closed");
+}
+
+void communicator::state::need_no_group(const std::string& what) const {
+  if (group_of_thread != nullptr) refuse(what, "not within a group");
 }
 
 void communicator::state::need_rank(const std::string& what, std::uint32_t other) const {

@@ -35,6 +35,8 @@ struct communicator::state {
   [[noreturn]] void refuse(const std::string& what, const std::string& why) const;
 
   void need_open(const std::string& what) const;
+  // NCCL's groups are the thread's: what waits has to wait for their end.
+  void need_no_group(const std::string& what) const;
   void need_rank(const std::string& what, std::uint32_t other) const;
   void abort() noexcept;
   // After a deadline: who has not made the same calls. "" where that cannot be told.
@@ -56,7 +58,11 @@ struct communicator::state {
   std::uint32_t splits = 0;
   std::string newest_call;
   bool is_in_group = false;
+  bool is_to_abort = false;  // once its group has ended
 };
+
+// Whose group this thread has begun; null: nobody's.
+extern thread_local const void* group_of_thread;
 
 // Between two looks at what goes on by itself: short at first, for most is done at once.
 class look_again {

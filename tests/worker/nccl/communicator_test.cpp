@@ -304,6 +304,34 @@ TEST_CASE("the calls of a group are waited for once", "[nccl]") {
   });
   CHECK(fixture.nccl.group_depth == 0);
   CHECK(fixture.nccl.calls.size() == 2);
+  CHECK(fixture.nccl.looks > before);
+}
+
+TEST_CASE("a group is of one communicator, and nothing in it waits", "[nccl]") {
+  rank_fixture fixture;
+  auto all = fixture.join();
+  auto part = all.split(0);
+  REQUIRE(part);
+  std::vector<float> data(8);
+  SECTION("another's call") {
+    contains(error_of([&] { all.grouped([&] { part->broadcast(std::span(data), 0, nullptr); }); }),
+             "this thread is in a group of another communicator");
+  }
+  SECTION("a wait") {
+    contains(error_of([&] { all.grouped([&] { all.wait(nullptr, patience); }); }),
+             "wait: not within a group");
+  }
+  SECTION("an abort") {
+    all.grouped([&] {
+      all.send(std::span(data), 2, nullptr);
+      all.abort();
+      CHECK(fixture.nccl.aborted == 0);
+    });
+  }
+  CHECK(fixture.nccl.group_depth == 0);
+  CHECK(fixture.nccl.aborted == 1);
+  CHECK(all.native() == nullptr);
+  part->broadcast(std::span(data), 0, nullptr);
 }
 
 TEST_CASE("a group that fails is ended before its communicator", "[nccl]") {
@@ -333,6 +361,7 @@ TEST_CASE("a part has ranks of its own", "[nccl]") {
   CHECK(part->world_size() == 2);
   CHECK(part->device() == 1);
   CHECK_FALSE(all.split(std::nullopt));
+  contains(error_of([&] { all.split(0xffffffffU); }), "color and key are less than 2^31");
   part->close(patience);
   all.close(patience);
   CHECK(fixture.nccl.open == 0);
