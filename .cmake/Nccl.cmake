@@ -19,17 +19,28 @@ function(ddprun_find_nccl)
       break()
     endif()
   endforeach()
-  set(folders lib lib64 lib/x86_64-linux-gnu targets/x86_64-linux/lib)
-  find_path(nccl_include nccl.h HINTS ${roots} ${python_nccl} PATH_SUFFIXES include
-    NO_DEFAULT_PATH NO_CACHE)
-  get_filename_component(nccl_root "${nccl_include}" DIRECTORY)
-  find_library(nccl_library NAMES libnccl.so.2 HINTS ${nccl_root} PATH_SUFFIXES ${folders}
-    NO_DEFAULT_PATH NO_CACHE)
+  set(folders lib lib64 lib/${CMAKE_LIBRARY_ARCHITECTURE} lib/${CMAKE_SYSTEM_PROCESSOR}-linux-gnu
+    targets/x86_64-linux/lib targets/sbsa-linux/lib)
+  # Header and library of one place.
+  foreach(root IN LISTS roots python_nccl)
+    find_library(found NAMES libnccl.so.2 HINTS ${root} PATH_SUFFIXES ${folders}
+      NO_DEFAULT_PATH NO_CACHE)
+    if(found AND EXISTS ${root}/include/nccl.h AND NOT nccl_library)
+      set(nccl_include ${root}/include)
+      set(nccl_library ${found})
+    endif()
+    unset(found)
+  endforeach()
   # PyTorch's own packages have all of CUDA's headers but those in crt/.
-  find_path(cudart_include crt/host_defines.h HINTS ${roots} ${python_cuda} PATH_SUFFIXES include
-    NO_DEFAULT_PATH NO_CACHE)
-  find_library(cudart_library NAMES libcudart_static.a HINTS ${roots} ${python_cuda}
-    PATH_SUFFIXES ${folders} NO_DEFAULT_PATH NO_CACHE)
+  foreach(root IN LISTS roots python_cuda)
+    find_library(found NAMES libcudart_static.a HINTS ${root} PATH_SUFFIXES ${folders}
+      NO_DEFAULT_PATH NO_CACHE)
+    if(found AND EXISTS ${root}/include/crt/host_defines.h AND NOT cudart_library)
+      set(cudart_include ${root}/include)
+      set(cudart_library ${found})
+    endif()
+    unset(found)
+  endforeach()
   set(missing "")
   set(version "")
   if(NOT nccl_include OR NOT nccl_library)

@@ -38,6 +38,7 @@ def configure_outside(tmp_path, prefix, main, find, library, *options):
         cmake_minimum_required(VERSION 3.25)
         project(outside LANGUAGES CXX)
         find_package(ddprun 0.1 REQUIRED {find})
+        find_package(ddprun 0.1 REQUIRED {find})  # as a library of theirs might, too
         add_executable(outside main.cpp)
         target_link_libraries(outside PRIVATE {library})
         """))
