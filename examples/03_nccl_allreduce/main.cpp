@@ -8,6 +8,7 @@
 #include "worker/nccl/communicator.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <span>
 #include <unistd.h>
@@ -60,13 +61,31 @@ class bench {
   std::uint32_t run_ = 0;
 };
 
-int measure_all(const arguments& wanted) {
+// Without the destructors: where a sum hangs on the GPU, cudaFree would wait for it, and nobody
+// read the reason.
+[[noreturn]] void fail(const std::exception& error) {
+  std::fprintf(stderr, "nccl_allreduce: %s\n", error.what());
+  std::fflush(nullptr);
+  std::_Exit(1);
+}
+
+int measure_all(communicator& all, buffers& memory, const arguments& wanted);
+
+int join_and_measure(const arguments& wanted) {
   const auto here = ddprun::worker::read_environment();
   ddprun::worker::communicator_options options;
   options.join_timeout = wanted.timeout;
   options.call_timeout = wanted.timeout;
   auto all = communicator::join(here, options);
   buffers memory(wanted.largest / sizeof(float));
+  try {
+    return measure_all(all, memory, wanted);
+  } catch (const std::exception& error) {
+    fail(error);
+  }
+}
+
+int measure_all(communicator& all, buffers& memory, const arguments& wanted) {
   std::printf("#  Rank %2u on %s, process %d, device %d: %s, NCCL %s\n", all.rank(),
               host_name().c_str(), ::getpid(), all.device(),
               allreduce::device_name(all.device()).c_str(),
@@ -87,7 +106,7 @@ int measure_all(const arguments& wanted) {
   all.close(wanted.timeout);
   if (prints) std::fputs(table.foot().c_str(), stdout);
   if (table.wrong() == 0) return 0;
-  std::fprintf(stderr, "nccl_allreduce: rank %u: %llu elements are not the sum\n", here.rank,
+  std::fprintf(stderr, "nccl_allreduce: rank %u: %llu elements are not the sum\n", all.rank(),
                static_cast<unsigned long long>(table.wrong()));
   return 1;
 }
@@ -103,9 +122,8 @@ int main(int count, char** values) {
     return 2;
   }
   try {
-    return measure_all(*wanted);
+    return join_and_measure(*wanted);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "nccl_allreduce: %s\n", error.what());
-    return 1;
+    fail(error);
   }
 }
