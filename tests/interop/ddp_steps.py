@@ -20,6 +20,7 @@ WAYS = {
     "bf16": {},
     "uneven": {},
     "uneven_unused": {"find_unused_parameters": True},
+    "uneven_own_buffers": {"broadcast_buffers": False},
 }
 
 
@@ -77,7 +78,7 @@ def train(way, rank, to):
 
     if way.startswith("uneven"):
         with parallel.join(divide_by_initial_world_size=way == "uneven"):
-            run(5 * (rank + 1))
+            run(5 * (dist.get_world_size() - rank if way == "uneven_own_buffers" else rank + 1))
     else:
         run(STEPS)
         gradients = [one.grad for one in net.parameters() if one.grad is not None]

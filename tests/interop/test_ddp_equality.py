@@ -10,7 +10,7 @@ from tests.support.cluster import BIN
 PROGRAM = BIN / "ddp_steps"
 SCRIPT = Path(__file__).with_name("ddp_steps.py")
 WAYS = ["plain", "bucket_view", "accumulate", "unused", "static", "fp16", "bf16", "uneven",
-        "uneven_unused"]
+        "uneven_unused", "uneven_own_buffers"]
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="needs a build with LibTorch")
 
 

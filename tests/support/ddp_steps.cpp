@@ -95,6 +95,7 @@ std::vector<way> ways() {
   add("bf16").compression = gradient_compression::bf16;
   add("uneven");
   add("uneven_unused").find_unused_parameters = true;
+  add("uneven_own_buffers").broadcast_buffers = false;  // and rank 0 is the last
   return all;
 }
 
@@ -129,8 +130,10 @@ void train(process_group& group, const way& how, std::ofstream& to) {
     }
   };
   if (is_uneven) {
-    parallel.with_uneven_inputs([&] { run(5 * (static_cast<int>(rank) + 1)); },
-                                how.name == "uneven");
+    const int most = static_cast<int>(group.world_size());
+    const int own = static_cast<int>(rank);
+    const int share = how.name == "uneven_own_buffers" ? most - own : own + 1;
+    parallel.with_uneven_inputs([&] { run(5 * share); }, how.name == "uneven");
   } else {
     run(steps);
     for (const auto& parameter : net->parameters()) {

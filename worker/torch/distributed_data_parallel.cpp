@@ -33,7 +33,8 @@ distributed_data_parallel::distributed_data_parallel(process_group& group,
   }
   group.guarded("comparing models",
                 [&] { c10d::verify_params_across_processes(group.native(), parameters_, {}); });
-  group.guarded("copying the model from rank 0", [&] { copy_model_from(0); });
+  group.guarded("copying the model from rank 0",
+                [&] { copy_model_from(0, /*with_buffers=*/true); });
   group.guarded("preparing the gradients' buckets", [&] { make_reducer(names); });
 }
 
@@ -73,12 +74,12 @@ distributed_data_parallel::~distributed_data_parallel() {
   reducer_->remove_autograd_hooks();
 }
 
-void distributed_data_parallel::copy_model_from(std::uint32_t rank) {
+void distributed_data_parallel::copy_model_from(std::uint32_t rank, bool with_buffers) {
   torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> state;
   for (const auto& parameter : module_.parameters())
     state.push_back(parameter.detach());
-  if (options_.broadcast_buffers || rank == 0) {
+  if (with_buffers) {
     for (const auto& buffer : module_.buffers())
       state.push_back(buffer);
   }
@@ -121,7 +122,7 @@ void distributed_data_parallel::after_forward(torch::Tensor& output) {
     std::vector<torch::Tensor> outputs;
     if (options_.find_unused_parameters && !options_.static_graph) outputs.push_back(output);
     reducer_->prepare_for_backward(outputs);
-    if (options_.static_graph && !has_delayed_) delay_reduction(output);
+    if (options_.static_graph && !*has_delayed_) delay_reduction(output);
   });
 }
 
@@ -129,13 +130,16 @@ void distributed_data_parallel::after_forward(torch::Tensor& output) {
 // is sent once the whole pass is through.
 void distributed_data_parallel::delay_reduction(torch::Tensor& output) {
   if (!output.requires_grad()) return;
-  output.register_hook([this](const torch::Tensor& gradient) {
-    if (!std::exchange(has_delayed_, true)) {
-      torch::autograd::Engine::get_default_engine().queue_callback(
-          [this] { reducer_->delay_all_reduce(); });
-    }
-    return gradient;
-  });
+  // The output may live longer than this.
+  output.register_hook(
+      [reducer = std::weak_ptr(reducer_), done = has_delayed_](const torch::Tensor& gradient) {
+        const auto held = reducer.lock();
+        if (held && !std::exchange(*done, true)) {
+          torch::autograd::Engine::get_default_engine().queue_callback(
+              [held] { held->delay_all_reduce(); });
+        }
+        return gradient;
+      });
 }
 
 void distributed_data_parallel::backward(const torch::Tensor& loss) {

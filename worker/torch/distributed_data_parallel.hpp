@@ -115,7 +115,7 @@ class distributed_data_parallel {
   // The number of ranks that say so.
   std::int64_t count(bool here);
   void copy_buffers_from(std::uint32_t rank);
-  void copy_model_from(std::uint32_t rank);
+  void copy_model_from(std::uint32_t rank, bool with_buffers);
   void take_part_in_a_pass();
   void delay_reduction(torch::Tensor& output);
 
@@ -127,7 +127,8 @@ class distributed_data_parallel {
   bool copies_buffers_ = true;  // the pass before did
   bool is_uneven_ = false;      // within with_uneven_inputs()
   bool divides_by_all_ = true;
-  bool has_delayed_ = false;  // of a static graph: its first pass is over
+  // Of a static graph: its first pass is over.
+  std::shared_ptr<bool> has_delayed_ = std::make_shared<bool>(false);
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
 };

@@ -210,6 +210,7 @@ std::string process_group::who() const {
 
 // Of the ranks whose deadline passes in the same call, each says so; who does not is elsewhere.
 std::string process_group::who_is_missing() const {
+  if (is_uneven_) return "";
   std::string ignored;
   auto client = store_client::from_environment(environment_, question_limit, ignored);
   if (!client) return "";
@@ -220,7 +221,8 @@ std::string process_group::who_is_missing() const {
     std::this_thread::sleep_for(grace);
   }
   const auto missing = late.missing(question_limit);
-  return missing && !missing->empty() ? "; " + *missing : "";
+  if (!missing || missing->empty()) return "";
+  return "; " + *missing + (world_size_ == environment_.world_size ? "" : " (of its subgroup)");
 }
 
 void process_group::guarded(const char* what, const std::function<void()>& work) const {
@@ -228,6 +230,7 @@ void process_group::guarded(const char* what, const std::function<void()>& work)
     return process_group_error(who() + ": " + what + ": " + first_line(text) +
                                (is_late(text) ? who_is_missing() : ""));
   };
+  if (is_closed_) throw process_group_error(who() + ": " + what + ": the group is closed");
   try {
     work();
   } catch (const process_group_error&) {
@@ -270,8 +273,18 @@ void process_group::barrier() {
   guarded("barrier", [&] { group_->barrier()->wait(); });
 }
 
+void process_group::end_uneven_calls() {
+  std::vector<at::Tensor> most{at::full({1}, static_cast<std::int64_t>(calls_), at::kLong)};
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::MAX;
+  guarded("coming together again", [&] { group_->allreduce(most, options)->wait(); });
+  calls_ = static_cast<std::uint64_t>(most[0].item<std::int64_t>()) + 1;
+  is_uneven_ = false;
+}
+
 void process_group::close() {
   barrier();
+  is_closed_ = true;
   group_.reset();
   store_.reset();
 }

@@ -9,7 +9,9 @@
 // set, else the one that leads to MASTER_ADDR; host names are never looked up for it.
 //
 // Thread rule: one thread, and all ranks call the same collectives in the same order.
-// Ownership: tensors handed in are written in place; on return the result is there.
+// Ownership: tensors handed in are written in place; on return the result is there. On a GPU it is
+// there for what comes later on the current stream, and a deadline that passes is no error here:
+// NCCL's watchdog in LibTorch ends the process, with a text of its own.
 // Errors: `process_group_error`, whose text names rank, store address, and what failed; where a
 // deadline has passed, also the ranks that have not come. After one the group is of no more use:
 // let main print it and end the process, so that the launcher starts the next round.
@@ -52,6 +54,9 @@ struct process_group_options {
 
 class process_group {
  public:
+  process_group(process_group&&) = default;
+  process_group& operator=(process_group&&) = default;
+
   // Waits for all ranks. Rank 0 serves the store itself where the launcher does not. SIGPIPE is
   // ignored from here on, as in Python, unless the program has a handler: a dead peer is an error.
   static process_group join(const environment& environment, process_group_options options = {});
@@ -76,6 +81,11 @@ class process_group {
   // ends may take what another still wants to read with it.
   void close();
 
+  // Ranks whose deadline passes are told apart by how many calls each has made. Between these two,
+  // ranks make different ones, and nobody is named; both are called by all ranks.
+  void begin_uneven_calls() { is_uneven_ = true; }
+  void end_uneven_calls();
+
   // Runs `work`, and turns what LibTorch throws into a process_group_error that says `what`.
   void guarded(const char* what, const std::function<void()>& work) const;
 
@@ -99,6 +109,8 @@ class process_group {
   std::uint32_t world_size_;
   std::string name_;
   mutable std::uint64_t calls_ = 0;
+  bool is_uneven_ = false;
+  bool is_closed_ = false;
   std::uint32_t parts_ = 0;
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;

@@ -48,6 +48,7 @@ void distributed_data_parallel::with_uneven_inputs(const std::function<void()>& 
                                                    bool by_all) {
   logger_->set_uneven_input_join();
   divides_by_all_ = by_all;
+  group_.begin_uneven_calls();
   {
     struct scope {
       bool& flag;
@@ -61,8 +62,9 @@ void distributed_data_parallel::with_uneven_inputs(const std::function<void()>& 
     bool is_last = true;
     for (; count(false) != 0; is_last = false)
       take_part_in_a_pass();
-    copy_model_from(agree_on_rank(is_last));
+    copy_model_from(agree_on_rank(is_last), options_.broadcast_buffers);
   });
+  group_.end_uneven_calls();
 }
 
 }  // namespace ddprun::worker

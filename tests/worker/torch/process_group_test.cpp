@@ -1,0 +1,161 @@
+// REQUIRE only: CHECK is here a macro of LibTorch, which ends the program.
+#include "worker/torch/process_group.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/worker/torch/ranks.hpp"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+
+#include <signal.h>
+#include <sstream>
+#include <unistd.h>
+
+namespace ddprun::tests {
+
+using worker::environment;
+using worker::process_group;
+using worker::process_group_options;
+
+TEST_CASE("collectives give every rank the same", "[torch]") {
+  const auto said = run_ranks(3, [](const environment& environment) {
+    auto group = process_group::join(environment);
+    auto sum = at::full({2}, static_cast<double>(environment.rank + 1));
+    group.all_reduce_sum(sum);
+    auto sent = at::full({1}, static_cast<double>(environment.rank));
+    group.broadcast(sent, 2);
+    const auto bytes =
+        group.broadcast_bytes(environment.rank == 1 ? std::string("a\0b", 3) : "unused", 1);
+    const auto nothing = group.broadcast_bytes(environment.rank == 0 ? "" : "unused", 0);
+    group.barrier();
+    std::ostringstream text;
+    text << sum[0].item<float>() << ' ' << sum[1].item<float>() << ' ' << sent.item<float>() << ' '
+         << bytes.size() << bytes[0] << bytes[2] << ' ' << nothing.size();
+    return text.str();
+  });
+  REQUIRE(said == std::vector<std::string>(3, "6 6 2 3ab 0"));
+}
+
+TEST_CASE("some ranks make a group of their own", "[torch]") {
+  const auto said = run_ranks(3, [](const environment& environment) -> std::string {
+    auto group = process_group::join(environment);
+    auto part = group.subgroup({2, 0});
+    auto alone = group.subgroup({1});
+    std::ostringstream text;
+    for (auto* each : {&part, &alone}) {
+      if (!*each) continue;
+      auto sum = at::full({1}, static_cast<double>(environment.rank + 1));
+      (*each)->all_reduce_sum(sum);
+      text << (*each)->rank() << " of " << (*each)->world_size() << ": " << sum.item<float>();
+      (*each)->close();
+    }
+    group.close();
+    return text.str();
+  });
+  REQUIRE(said == std::vector<std::string>{"1 of 2: 4", "0 of 1: 2", "0 of 2: 4"});
+}
+
+TEST_CASE("a group that is closed says so", "[torch]") {
+  const auto said = run_ranks(1, [](const environment& environment) -> std::string {
+    auto group = process_group::join(environment);
+    group.close();
+    group.barrier();
+    return "went on";
+  });
+  REQUIRE(said[0].find(": barrier: the group is closed") != std::string::npos);
+}
+
+TEST_CASE("a list that is no subgroup is refused", "[torch]") {
+  const auto said = run_ranks(1, [](const environment& environment) -> std::string {
+    auto group = process_group::join(environment);
+    std::string text;
+    for (const auto& ranks : std::vector<std::vector<std::uint32_t>>{{}, {1}, {0, 0}}) {
+      try {
+        group.subgroup(ranks);
+      } catch (const worker::process_group_error& error) {
+        text += std::string(error.what()).substr(std::string(error.what()).find("subgroup")) + ";";
+      }
+    }
+    return text;
+  });
+  const std::string each = "subgroup: its ranks are to be from 0 to 0, each once;";
+  REQUIRE(said[0] == each + each + each);
+}
+
+TEST_CASE("ranks that do not join are named", "[torch]") {
+  const auto said = run_ranks(4, [](const environment& environment) -> std::string {
+    if (environment.rank % 2 == 1) return "elsewhere";
+    process_group_options options;
+    options.join_timeout = std::chrono::seconds(2);
+    process_group::join(environment, options);
+    return "joined";
+  });
+  INFO(said[0]);
+  INFO(said[2]);
+  REQUIRE(said[0].find("cannot join the other ranks: ") != std::string::npos);
+  REQUIRE(said[0].find("; ranks 1 and 3 have not come") != std::string::npos);
+}
+
+TEST_CASE("a rank that dies is an error of the others, with rank and store named", "[torch]") {
+  const auto said = run_ranks(2, [](const environment& environment) -> std::string {
+    auto group = process_group::join(environment);
+    group.barrier();
+    if (environment.rank == 1) ::_exit(7);
+    auto sum = at::ones({1000});
+    group.all_reduce_sum(sum);
+    return "not noticed";
+  });
+  INFO("rank 0: " << said[0]);
+  REQUIRE(said[1] == "exited with 7");
+  REQUIRE(said[0].starts_with("error: rank 0 of 2, store at 127.0.0.1:"));
+  REQUIRE(said[0].find(": all_reduce: ") != std::string::npos);
+  REQUIRE(said[0].find('\n') == std::string::npos);
+}
+
+TEST_CASE("a peer that is gone ends no rank by SIGPIPE", "[torch]") {
+  const auto write_to_nobody = [] {
+    int ends[2];
+    if (::pipe(ends) != 0) return std::string("no pipe");
+    ::close(ends[0]);
+    return std::string(::write(ends[1], "x", 1) < 0 ? "an error" : "written");
+  };
+  const auto said = run_ranks(1, [&](const environment& environment) {
+    ::signal(SIGPIPE, SIG_DFL);  // whatever the tests were started with
+    const auto group = process_group::join(environment);
+    return write_to_nobody();
+  });
+  REQUIRE(said[0] == "an error");
+  const auto own = run_ranks(1, [&](const environment& environment) {
+    static bool called = false;
+    ::signal(SIGPIPE, [](int) { called = true; });
+    const auto group = process_group::join(environment);
+    const std::string answer = write_to_nobody();
+    return answer + (called ? ", the program's own handler called" : "");
+  });
+  REQUIRE(own[0] == "an error, the program's own handler called");
+}
+
+TEST_CASE("a store that nobody serves is named", "[torch]") {
+  const auto said = run_ranks(1, [](environment environment) -> std::string {
+    environment.master_port = 1;
+    process_group_options options;
+    options.join_timeout = std::chrono::milliseconds(300);
+    process_group::join(environment, options);
+    return "joined";
+  });
+  INFO(said[0]);
+  REQUIRE(
+      said[0].starts_with("error: rank 0 of 1, store at 127.0.0.1:1: cannot reach the store: "));
+}
+
+TEST_CASE("an interface that is not there is named", "[torch]") {
+  const auto said = run_ranks(1, [](const environment& environment) -> std::string {
+    ::setenv("GLOO_SOCKET_IFNAME", "nosuch0", 1);
+    process_group::join(environment);
+    return "joined";
+  });
+  INFO(said[0]);
+  REQUIRE(said[0].find("GLOO_SOCKET_IFNAME='nosuch0': ") != std::string::npos);
+}
+
+}  // namespace ddprun::tests
