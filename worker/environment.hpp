@@ -39,9 +39,11 @@ struct environment {
   bool agent_store = false;         // true: the launcher serves the store, every rank is a client
   std::uint32_t restart_count = 0;  // charged restarts of this run so far
   std::uint32_t restarts_max = 0;
-  std::string run_id;        // empty when not told
-  std::string node_id;       // the node's label for people; empty when not told
-  round_number round = 1;    // under torchrun, which has none: restart_count + 1
+  std::string run_id;   // empty when not told
+  std::string node_id;  // the node's label for people; empty when not told
+  // Under torchrun, which has none: restart_count + 1, in which nodes may differ once membership
+  // has changed.
+  round_number round = 1;
   instance_id instance = 0;  // 0: the launcher has no such notion (torchrun)
 };
 

@@ -33,7 +33,9 @@ constexpr auto grace = 1s;
 // For the store, once all is lost but the reason.
 constexpr auto question_limit = 5s;
 
-// Under torchrun the store outlives the round.
+// Under torchrun (2.15) the store outlives the round, keys and all, and only the restart count
+// tells rounds apart. Each of its agents counts its own restarts: once a node was restarted for
+// another's sake, which counts for nobody, the ranks no longer agree on it, and do not meet.
 std::string prefix_of(const environment& environment) {
   return std::string(key_prefix) + "/" + std::to_string(environment.round);
 }
