@@ -4,6 +4,7 @@ find_package(Boost 1.81 REQUIRED COMPONENTS filesystem system)
 find_package(Threads REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_path(SPDLOG_INCLUDE_DIR spdlog/spdlog.h REQUIRED)
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)  # its code goes into worker/snapshot/checksum.cpp
 
 # spdlog and fmt as headers: Debian ships no static library of either.
 add_library(ddprun_spdlog INTERFACE)

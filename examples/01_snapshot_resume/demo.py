@@ -218,10 +218,10 @@ def table(screen, plain, killed):
     screen.title("undisturbed against disturbed")
     print()
     for number, row in enumerate(rows):
-        line = f"  {row[0]:<42}{row[1]!s:>14}{row[2]!s:>14}"
+        line = f"  {row[0]:<42}{row[1]!s:>18}{row[2]!s:>18}"
         print(screen.paint(line, "1") if number == 0 else line)
         if number == 0:
-            print("  " + "-" * 70)
+            print("  " + "-" * 78)
     print()
 
 

@@ -1,5 +1,6 @@
 // Trains on all ranks, saves a snapshot every few epochs, and goes on from the newest one when it
-// is started again: after a crash, by ddprun, or tomorrow, by hand.
+// is started again: after a crash, by ddprun, or tomorrow, by hand. On SIGTERM, which ddprun sends
+// before it ends a worker, it saves one more in the middle of the epoch.
 //
 // A disturbed run ends with the same weights, bit by bit, as an undisturbed one: the order of the
 // samples depends on seed and epoch alone, each rank computes on one thread, and gradients are
@@ -9,10 +10,11 @@
 #include "examples/01_snapshot_resume/network.hpp"
 #include "worker/distributed_sampler.hpp"
 #include "worker/environment.hpp"
-#include "worker/snapshot.hpp"
+#include "worker/snapshot/snapshots.hpp"
+#include "worker/stop_request.hpp"
 #include "worker/torch/distributed_data_parallel.hpp"
 #include "worker/torch/process_group.hpp"
-#include "worker/torch/snapshot_archive.hpp"
+#include "worker/torch/training_state.hpp"
 
 #include <torch/nn/functional/loss.h>
 #include <torch/optim/adam.h>
@@ -20,6 +22,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -37,58 +40,80 @@ struct job {
   worker::process_group& group;
   Network& network;
   torch::optim::Adam& optimizer;
-  std::optional<worker::snapshot_writer> writer;  // rank 0's
+  worker::snapshots& snapshots;
+  const worker::stop_request& stop;
+  std::uint64_t epochs_saved = 0;   // with the snapshot under way, or the last one
+  std::optional<std::string> told;  // the last one that was
 };
 
-// The sentence with path and reason is on standard error already.
-std::runtime_error snapshot_failure() {
-  return std::runtime_error("rank 0 stops: its snapshots cannot be read or saved, see above");
+// Where training is: epochs count from 1, and steps over all of them.
+struct place {
+  std::uint64_t epoch = 1;
+  std::uint64_t step = 0;
+  worker::distributed_sampler_state samples;  // used in this epoch
+};
+
+worker::distributed_sampler sampler_of(const job& job, std::size_t length) {
+  worker::distributed_sampler_options options;
+  options.length = length;
+  options.world_size = job.environment.world_size;
+  options.rank = job.environment.rank;
+  options.seed = job.options.seed;
+  return worker::distributed_sampler(options);
 }
 
-// Rank 0 takes the snapshot folder and its newest snapshot, and hands that to all ranks, so that
-// all go on from the same one. Returns the number of epochs that are done.
-std::uint64_t resume(job& job) {
-  std::string bytes;
-  if (job.environment.rank == 0) {
-    worker::snapshot_options options;
-    options.folder = job.options.snapshot_folder;
-    options.instance = job.environment.instance;
-    options.round = job.environment.round;
-    auto& files = worker::posix_file_system();
-    auto writer = worker::snapshot_writer::open(files, options);
-    if (!writer) throw snapshot_failure();
-    job.writer = std::move(*writer);
-    auto newest = worker::newest_snapshot(files, options.folder, worker::write_to_stderr);
-    if (!newest) throw snapshot_failure();
-    if (!*newest) {
-      std::printf("no snapshot in %s: starting at epoch 1\n", options.folder.c_str());
-    } else if ((*newest)->info.epoch >= job.options.epochs) {
-      std::printf("snapshot %s: all %" PRIu64 " epochs are done\n", (*newest)->path.c_str(),
-                  job.options.epochs);
-    } else {
-      std::printf("resuming from snapshot %s at epoch %" PRIu64 "\n", (*newest)->path.c_str(),
-                  (*newest)->info.epoch + 1);
+place resume(job& job) {
+  const bool tells = job.environment.rank == 0;
+  const auto& from = job.snapshots.resumed();
+  if (!from) {
+    if (tells) {
+      std::printf("no snapshot in %s: starting at epoch 1\n", job.options.snapshot_folder.c_str());
     }
-    if (*newest) bytes = std::move((*newest)->file);
+    return {1, 0, {1, 0}};
   }
-  bytes = job.group.broadcast_bytes(std::move(bytes), 0);
-  if (bytes.empty()) return 0;
-  const auto info = worker::check_snapshot(bytes);
-  if (!info) throw std::runtime_error("rank 0 sent a snapshot that is damaged");
-  worker::from_bytes(std::string_view(bytes).substr(worker::snapshot_header_bytes), *job.network,
-                     job.optimizer);
-  return info->epoch;
+  worker::training_state(*job.network, job.optimizer).load(*from);
+  const auto used = from->replicated.values.find("samples_used");
+  if (used == from->replicated.values.end()) {
+    throw std::runtime_error("snapshot " + from->path +
+                             " is not of this program: it does not say "
+                             "which samples were used");
+  }
+  const place here{
+      from->info.epoch, from->info.step, {from->info.epoch, std::stoull(used->second)}};
+  if (tells && here.epoch > job.options.epochs) {
+    std::printf("snapshot %s: all %" PRIu64 " epochs are done\n", from->path.c_str(),
+                job.options.epochs);
+  } else if (tells) {
+    std::printf("resuming from snapshot %s at epoch %" PRIu64 "%s\n", from->path.c_str(),
+                here.epoch, here.samples.used == 0 ? "" : ", in its middle");
+  }
+  job.snapshots.drop_resumed();
+  return here;
 }
 
-void save(job& job, std::uint64_t epoch) {
-  if (!job.writer) return;
-  const auto bytes = worker::to_bytes(*job.network, job.optimizer);
-  const auto path = job.writer->save(epoch, epoch, bytes);
-  if (!path) throw snapshot_failure();
-  std::printf("epoch %" PRIu64 " | snapshot saved at %s\n", epoch, path->c_str());
+// Training goes on without a snapshot that could not be saved (rank 0 has said why), unless a newer
+// round has the folder.
+void check(job& job, ddprun::error_code error) {
+  if (error == ddprun::errc::refused) throw std::runtime_error(job.snapshots.problem());
 }
 
-void train(job& job, digits& pictures, std::uint64_t epochs_done) {
+// Training goes on while it is written.
+void save(job& job, const place& here) {
+  auto state = worker::training_state(*job.network, job.optimizer).view();
+  state.replicated.values["samples_used"] = std::to_string(here.samples.used);
+  check(job, job.snapshots.save(here.step, here.epoch, state));
+  job.epochs_saved = here.epoch - 1;
+}
+
+void tell_saved(job& job) {
+  auto path = job.snapshots.saved();
+  if (job.environment.rank != 0 || path == job.told) return;
+  std::printf("epoch %" PRIu64 " | snapshot saved at %s\n", job.epochs_saved, path->c_str());
+  job.told = std::move(path);
+}
+
+// False: a stop was asked for, and all is saved.
+bool train(job& job, digits& pictures, place here) {
   const auto images = images_of(pictures);
   const auto labels = labels_of(pictures);
   worker::distributed_data_parallel parallel(job.group, *job.network);
@@ -96,17 +121,13 @@ void train(job& job, digits& pictures, std::uint64_t epochs_done) {
     return functional::nll_loss(parallel.forward(job.network, images.slice(0, 0, 1)),
                                 labels.slice(0, 0, 1));
   });
-  worker::distributed_sampler_options sampling;
-  sampling.length = pictures.labels.size();
-  sampling.world_size = job.environment.world_size;
-  sampling.rank = job.environment.rank;
-  sampling.seed = job.options.seed;
-  worker::distributed_sampler sampler(sampling);
+  auto sampler = sampler_of(job, pictures.labels.size());
 
-  for (std::uint64_t epoch = epochs_done + 1; epoch <= job.options.epochs; ++epoch) {
-    sampler.set_epoch(epoch);
+  for (; here.epoch <= job.options.epochs; ++here.epoch, here.samples = {here.epoch, 0}) {
+    sampler.resume(here.samples);
     const auto indices = sampler.indices();
     double loss_sum = 0;
+    std::size_t used = 0;
     for (const auto batch : worker::batches(indices, job.options.batch_size)) {
       const auto picked =
           torch::tensor(std::vector<std::int64_t>(batch.begin(), batch.end()), torch::kLong);
@@ -117,14 +138,27 @@ void train(job& job, digits& pictures, std::uint64_t epochs_done) {
       parallel.backward(loss);
       job.optimizer.step();
       loss_sum += loss.item<double>() * static_cast<double>(batch.size());
+      used += batch.size();
+      check(job, job.snapshots.progress(++here.step));
+      tell_saved(job);
+      // At the end of an epoch it is the next one's beginning that is kept, below.
+      if (used < indices.size() && job.group.any(job.stop.has_come())) {
+        here.samples = sampler.state(used);
+        save(job, here);
+        return false;
+      }
     }
     std::printf("[rank %" PRIu32 "] epoch %" PRIu64 " | loss %.4f | %zu samples\n",
-                job.environment.rank, epoch, loss_sum / static_cast<double>(indices.size()),
+                job.environment.rank, here.epoch, loss_sum / static_cast<double>(indices.size()),
                 indices.size());
-    if (epoch % job.options.snapshot_interval == 0 || epoch == job.options.epochs) {
-      save(job, epoch);
+    const bool stops = job.group.any(job.stop.has_come());
+    const bool is_last = here.epoch == job.options.epochs;
+    if (stops || is_last || here.epoch % job.options.snapshot_interval == 0) {
+      save(job, {here.epoch + 1, here.step, {here.epoch + 1, 0}});
     }
+    if (stops && !is_last) return false;
   }
+  return true;
 }
 
 // Every rank looks at its share of the pictures; none is looked at twice.
@@ -140,25 +174,33 @@ void test(job& job, digits& pictures) {
   job.group.all_reduce_sum(right);
   if (job.environment.rank != 0) return;
   const auto right_count = right.item<std::int64_t>();
-  std::printf("model checksum %08" PRIx32 "\n", checksum(*job.network));
+  std::printf("model checksum %s\n", checksum(*job.network).c_str());
   std::printf("accuracy %.4f (%" PRId64 " of %" PRId64 " test pictures)\n",
               static_cast<double>(right_count) / static_cast<double>(count), right_count, count);
 }
 
-void run(const arguments& options) {
+int run(const arguments& options) {
+  const worker::stop_request stop;
   const auto environment = worker::read_environment();
   auto data = read_digits(options.data);
   torch::set_num_threads(1);
   torch::manual_seed(options.seed);
   auto group = worker::process_group::join(environment);
+  worker::snapshots_options keeping;
+  keeping.folder = options.snapshot_folder;
+  std::string problem;
+  auto snapshots = worker::snapshots::open(environment, keeping, problem);
+  if (!snapshots) throw std::runtime_error(problem);
   Network network;
   torch::optim::Adam optimizer(network->parameters(), torch::optim::AdamOptions(1e-3));
-  job job{options, environment, group, network, optimizer, std::nullopt};
-  const std::uint64_t epochs_done = resume(job);
-  train(job, data.train, epochs_done);
-  test(job, data.test);
-  // Rank 0 may serve the store: nobody leaves before all are done.
-  group.barrier();
+  job job{options, environment, group, network, optimizer, **snapshots, stop, 0, std::nullopt};
+  const place here = resume(job);
+  const bool is_done = train(job, data.train, here);
+  check(job, job.snapshots.close());
+  tell_saved(job);
+  if (is_done) test(job, data.test);
+  group.close();
+  return is_done ? 0 : worker::stopped_status;
 }
 
 }  // namespace
@@ -168,10 +210,9 @@ int main(int count, char** values) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const auto options = snapshot_resume::parse_arguments(count, values);
   try {
-    snapshot_resume::run(options);
+    return snapshot_resume::run(options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "snapshot_resume: %s\n", error.what());
     return 1;
   }
-  return 0;
 }

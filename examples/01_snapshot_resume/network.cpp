@@ -1,6 +1,6 @@
 #include "examples/01_snapshot_resume/network.hpp"
 
-#include "worker/checksum.hpp"
+#include "worker/snapshot/checksum.hpp"
 
 #include <torch/nn/functional/activation.h>
 #include <torch/nn/functional/pooling.h>
@@ -34,14 +34,13 @@ torch::Tensor labels_of(digits& pictures) {
   return torch::from_blob(pictures.labels.data(), {count}, torch::kLong);
 }
 
-std::uint32_t checksum(torch::nn::Module& model) {
-  std::uint32_t result = 0;
+std::string checksum(torch::nn::Module& model) {
+  ddprun::worker::checksum sum;
   for (const auto& parameter : model.parameters()) {
     const auto values = parameter.detach().contiguous();
-    result = ddprun::worker::crc32c(
-        std::string_view(static_cast<const char*>(values.data_ptr()), values.nbytes()), result);
+    sum.add({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
   }
-  return result;
+  return ddprun::worker::checksum_text(sum.value());
 }
 
 }  // namespace snapshot_resume

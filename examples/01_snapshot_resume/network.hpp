@@ -7,6 +7,8 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
+#include <string>
+
 namespace snapshot_resume {
 
 struct NetworkImpl : torch::nn::Module {
@@ -24,6 +26,6 @@ torch::Tensor images_of(digits& pictures);
 torch::Tensor labels_of(digits& pictures);
 
 // Of all parameters, bit by bit: two runs that end with the same one have done the same.
-std::uint32_t checksum(torch::nn::Module& model);
+std::string checksum(torch::nn::Module& model);
 
 }  // namespace snapshot_resume

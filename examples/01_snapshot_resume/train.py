@@ -2,10 +2,15 @@
 """The same job as main.cpp, as a script on plain PyTorch; runs under ddprun and torchrun alike.
 
 Trains on all ranks, saves a snapshot every few epochs, and goes on from the newest one when it is
-started again. Nothing of ddprun is imported.
+started again. On SIGTERM, which the launcher sends before it ends a worker, it saves one more.
+Nothing of ddprun is imported.
 """
 import argparse
+import io
+import itertools
 import os
+import re
+import signal
 import sys
 import zlib
 
@@ -27,7 +32,7 @@ def parse_arguments():
     parser.add_argument("--data", default=os.environ.get("DDPRUN_DIGITS") or ".cache/digits.csv",
                         help="the digits ($DDPRUN_DIGITS, else .cache/digits.csv)")
     parser.add_argument("--snapshot-dir", default="snapshots",
-                        help="where the snapshot is kept; the same for all nodes (snapshots)")
+                        help="where snapshots are kept; the same for all nodes (snapshots)")
     parser.add_argument("--batch-size", type=int, default=64,
                         help="samples of each rank in a step (64)")
     parser.add_argument("--seed", type=int, default=0,
@@ -66,100 +71,199 @@ class Network(nn.Module):
         return functional.log_softmax(self.digit(values.flatten(1)), 1)
 
 
-def save(path, epoch, network, optimizer):
-    """A snapshot is whole or not there: a temporary file, synced, then renamed."""
-    temporary = f"{path}.tmp"
-    with open(temporary, "wb") as file:
-        torch.save({"epoch": epoch, "network": network.state_dict(),
-                    "optimizer": optimizer.state_dict()}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    folder = os.open(os.path.dirname(path), os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
-    print(f"epoch {epoch} | snapshot saved at {path}", flush=True)
+class Snapshots:
+    """Files that are whole or not there, in one folder for all nodes; rank 0 reads and writes them.
+
+    Opening the folder draws a tenure, greater than all before it there, and leaves a claim with it.
+    A worker of an old round that comes back late has an older one: it is refused when it saves, and
+    what it may have been writing at that moment never counts as the newest. The checksum is in the
+    name, so a file that is damaged is known, and the one before it is taken.
+    """
+    NAME = re.compile(r"snapshot-(\d+)-(\d+)-([0-9a-f]{8})\.pt")
+    KEEP = 3
+
+    def __init__(self, folder):
+        self.folder = folder
+        os.makedirs(folder, exist_ok=True)
+        while True:
+            self.tenure = 1 + self.newest_tenure()
+            claim = os.path.join(folder, f"claim-{self.tenure:06}")
+            try:
+                os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+                break
+            except FileExistsError:
+                continue  # another one was quicker
+        for name in os.listdir(folder):  # of those before
+            claimed = re.fullmatch(r"claim-(\d+)", name)
+            if name.endswith(".tmp") or (claimed and int(claimed[1]) < self.tenure):
+                os.unlink(os.path.join(folder, name))
+
+    def newest_tenure(self):
+        numbers = [re.match(r"(?:snapshot|claim)-(\d+)", name) for name in os.listdir(self.folder)]
+        return max((int(number[1]) for number in numbers if number), default=0)
+
+    def all(self):
+        """Of (tenure, step, path, checksum), oldest first."""
+        names = [(name, self.NAME.fullmatch(name)) for name in os.listdir(self.folder)]
+        return sorted((int(match[1]), int(match[2]), os.path.join(self.folder, name), match[3])
+                      for name, match in names if match)
+
+    def save(self, step, state):
+        if self.newest_tenure() > self.tenure:
+            raise RuntimeError(f"{self.folder}: a newer round has it, this one is over")
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        data = buffer.getbuffer()
+        name = f"snapshot-{self.tenure:06}-{step:06}-{zlib.crc32(data):08x}.pt"
+        path = os.path.join(self.folder, name)
+        temporary = path + ".tmp"  # nobody else has our tenure
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        folder = os.open(self.folder, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+        for _, _, old, _ in self.all()[:-self.KEEP]:
+            os.unlink(old)
+        return path
+
+    def newest(self):
+        """(path, state) of the newest whole one, or None."""
+        files = self.all()
+        for _, _, path, checksum in reversed(files):
+            with open(path, "rb") as file:
+                data = file.read()
+            if f"{zlib.crc32(data):08x}" == checksum:
+                return path, torch.load(io.BytesIO(data), weights_only=True)
+            print(f"snapshot {path} skipped: its bytes do not fit their checksum", flush=True)
+        if files:
+            sys.exit(f"no snapshot in {self.folder} can be read; to begin from the start, move the "
+                     "damaged ones away")
+        return None
 
 
-def resume(path, network, optimizer, epochs):
-    """Loads rank 0's snapshot on every rank, and returns the number of epochs that are done."""
-    found = [None]
-    if dist.get_rank() == 0:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        if os.path.exists(path):
-            found = [torch.load(path, weights_only=True)]
-            if found[0]["epoch"] >= epochs:
-                print(f"snapshot {path}: all {epochs} epochs are done", flush=True)
+class Job:
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.rank = dist.get_rank()
+        self.network = Network()
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-3)
+        self.epoch, self.step, self.batches_done = 1, 0, 0
+        self.snapshots = None  # rank 0's
+        self.is_stopped = False
+        signal.signal(signal.SIGTERM, self.stop)
+
+    def stop(self, *_):
+        self.is_stopped = True
+
+    def any_is_stopped(self):
+        """SIGTERM comes to ranks at different moments; they must save the same step."""
+        stopped = torch.tensor([int(self.is_stopped)])
+        dist.all_reduce(stopped)
+        return stopped.item() > 0
+
+    def resume(self):
+        """Loads rank 0's newest snapshot on every rank."""
+        found = [None]
+        if self.rank == 0:
+            self.snapshots = Snapshots(os.path.abspath(self.arguments.snapshot_dir))
+            newest = self.snapshots.newest()
+            if newest is None:
+                print(f"no snapshot in {self.snapshots.folder}: starting at epoch 1", flush=True)
             else:
-                print(f"resuming from snapshot {path} at epoch {found[0]['epoch'] + 1}", flush=True)
-        else:
-            print(f"no snapshot at {path}: starting at epoch 1", flush=True)
-    dist.broadcast_object_list(found, src=0)
-    if found[0] is None:
-        return 0
-    network.load_state_dict(found[0]["network"])
-    optimizer.load_state_dict(found[0]["optimizer"])
-    return found[0]["epoch"]
+                path, found[0] = newest
+                epoch, middle = found[0]["epoch"], found[0]["batches_done"]
+                if epoch > self.arguments.epochs:
+                    print(f"snapshot {path}: all {self.arguments.epochs} epochs are done")
+                else:
+                    print(f"resuming from snapshot {path} at epoch {epoch}"
+                          f"{', in its middle' if middle else ''}", flush=True)
+        dist.broadcast_object_list(found, src=0)
+        if found[0] is None:
+            return
+        self.network.load_state_dict(found[0]["network"])
+        self.optimizer.load_state_dict(found[0]["optimizer"])
+        self.epoch, self.step = found[0]["epoch"], found[0]["step"]
+        self.batches_done = found[0]["batches_done"]
 
+    def save(self, epoch, batches_done):
+        """`epoch` is the one to go on in, after so many of its batches."""
+        if self.snapshots is None:
+            return
+        path = self.snapshots.save(self.step, {
+            "epoch": epoch, "step": self.step, "batches_done": batches_done,
+            "network": self.network.state_dict(), "optimizer": self.optimizer.state_dict()})
+        print(f"epoch {epoch - 1} | snapshot saved at {path}", flush=True)
 
-def train(arguments, network, optimizer, pictures, path, epochs_done):
-    rank = dist.get_rank()
-    parallel = DistributedDataParallel(network)
-    # The first backward pass of a process decides in which order gradients are summed. Run one for
-    # nothing, so that a resumed run sums as it would have without the interruption.
-    functional.nll_loss(parallel(torch.zeros(1, 1, 8, 8)), torch.zeros(1).long()).backward()
-    sampler = DistributedSampler(pictures, seed=arguments.seed)
-    loader = DataLoader(pictures, arguments.batch_size, sampler=sampler)
-    for epoch in range(epochs_done + 1, arguments.epochs + 1):
-        sampler.set_epoch(epoch)
-        loss_sum = 0.0
-        for images, labels in loader:
-            optimizer.zero_grad()
-            loss = functional.nll_loss(parallel(images), labels)
-            loss.backward()
-            optimizer.step()
-            loss_sum += loss.item() * len(labels)
-        print(f"[rank {rank}] epoch {epoch} | loss {loss_sum / len(sampler):.4f} | "
-              f"{len(sampler)} samples", flush=True)
-        if rank == 0 and (epoch % arguments.snapshot_interval == 0 or epoch == arguments.epochs):
-            save(path, epoch, network, optimizer)
+    def train(self, pictures):
+        """False: a stop was asked for, and all is saved."""
+        parallel = DistributedDataParallel(self.network)
+        # The first backward pass of a process decides in which order gradients are summed. Run one
+        # for nothing, so that a resumed run sums as it would have without the interruption.
+        functional.nll_loss(parallel(torch.zeros(1, 1, 8, 8)), torch.zeros(1).long()).backward()
+        sampler = DistributedSampler(pictures, seed=self.arguments.seed)
+        loader = DataLoader(pictures, self.arguments.batch_size, sampler=sampler)
+        while self.epoch <= self.arguments.epochs:
+            sampler.set_epoch(self.epoch)
+            loss_sum = 0.0
+            for images, labels in itertools.islice(loader, self.batches_done, None):
+                self.optimizer.zero_grad()
+                loss = functional.nll_loss(parallel(images), labels)
+                loss.backward()
+                self.optimizer.step()
+                loss_sum += loss.item() * len(labels)
+                self.step += 1
+                self.batches_done += 1
+                if self.batches_done < len(loader) and self.any_is_stopped():
+                    self.save(self.epoch, self.batches_done)
+                    return False
+            print(f"[rank {self.rank}] epoch {self.epoch} | loss {loss_sum / len(sampler):.4f} | "
+                  f"{len(sampler)} samples", flush=True)
+            stops, is_last = self.any_is_stopped(), self.epoch == self.arguments.epochs
+            if stops or is_last or self.epoch % self.arguments.snapshot_interval == 0:
+                self.save(self.epoch + 1, 0)
+            if stops and not is_last:
+                return False
+            self.epoch, self.batches_done = self.epoch + 1, 0
+        return True
 
-
-def test(network, pictures):
-    """Every rank looks at its share of the pictures; none is looked at twice."""
-    images, labels = pictures[dist.get_rank()::dist.get_world_size()]
-    with torch.no_grad():
-        right = (network(images).argmax(1) == labels).sum()
-    dist.all_reduce(right)
-    if dist.get_rank() == 0:
-        checksum = 0
-        for parameter in network.parameters():
-            checksum = zlib.crc32(parameter.detach().numpy().tobytes(), checksum)
-        print(f"model checksum {checksum:08x}")
-        print(f"accuracy {right.item() / len(pictures):.4f} "
-              f"({right.item()} of {len(pictures)} test pictures)", flush=True)
+    def test(self, pictures):
+        """Every rank looks at its share of the pictures; none is looked at twice."""
+        images, labels = pictures[self.rank::dist.get_world_size()]
+        with torch.no_grad():
+            right = (self.network(images).argmax(1) == labels).sum()
+        dist.all_reduce(right)
+        if self.rank == 0:
+            checksum = 0
+            for parameter in self.network.parameters():
+                checksum = zlib.crc32(parameter.detach().numpy().tobytes(), checksum)
+            print(f"model checksum {checksum:08x}")
+            print(f"accuracy {right.item() / len(pictures):.4f} "
+                  f"({right.item()} of {len(pictures)} test pictures)", flush=True)
 
 
 def main():
     arguments = parse_arguments()
     training, testing = read_digits(arguments.data)
-    path = os.path.join(os.path.abspath(arguments.snapshot_dir), "snapshot.pt")
     torch.set_num_threads(1)
     torch.manual_seed(arguments.seed)
     dist.init_process_group("gloo")
-    network = Network()
-    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
-    epochs_done = resume(path, network, optimizer, arguments.epochs)
-    train(arguments, network, optimizer, training, path, epochs_done)
-    test(network, testing)
+    job = Job(arguments)
+    job.resume()
+    is_done = job.train(training)
+    if is_done:
+        job.test(testing)
     dist.barrier()
     dist.destroy_process_group()
+    return 0 if is_done else 128 + signal.SIGTERM
 
 
 if __name__ == "__main__":
-    main()
+    status = main()
     # DistributedDataParallel of PyTorch 2.11 keeps Gloo's threads alive, and one worker in sixty is
     # aborted by them while Python winds down ("terminate called without an active exception").
     # All is written and synced by now, so leave without that.
     sys.stdout.flush()
-    os._exit(0)
+    os._exit(status)

@@ -1,100 +1,103 @@
-// A writer killed by SIGKILL at any moment, on the real file system: what it reported saved is
-// found, and the next writer goes on.
+// Two ranks that save without an end, on the real file system, one of them or both killed by
+// SIGKILL at any moment: what was reported saved is found, whole, by the next ones.
+//
+// DDPRUN_TEST_KILLS: how often (100).
+#include "tests/rendezvous/store/loopback.hpp"
 #include "tests/support/catch.hpp"
-#include "worker/snapshot.hpp"
+#include "tests/support/child_program.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "worker/snapshot/snapshots.hpp"
 
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <random>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace ddprun::tests {
 namespace {
 
-using namespace ddprun::worker;
+using launcher::child_program;
+using test::temporary_folder;
 
-constexpr int kills = 60;
-
-std::string payload_of(std::uint64_t step) {
-  return std::string(20'000 + step % 997, 'p');
+int kills_wanted() {
+  const char* const text = std::getenv("DDPRUN_TEST_KILLS");
+  return text != nullptr && *text != '\0' ? std::atoi(text) : 100;
 }
 
-snapshot_options options_for(const std::string& folder, round_number round) {
-  snapshot_options options;
-  options.folder = folder;
-  options.instance = 5;
-  options.round = round;
-  return options;
-}
-
-// Saves for ever from the newest snapshot on, and writes every step that is saved to `report`.
-[[noreturn]] void save_for_ever(const std::string& folder, round_number round, int report) {
-  auto& files = posix_file_system();
-  const auto newest = newest_snapshot(files, folder, write_to_stderr);
-  auto writer = snapshot_writer::open(files, options_for(folder, round));
-  if (!newest || !writer) ::_exit(3);
-  for (std::uint64_t step = *newest ? (*newest)->info.step + 1 : 1;; ++step) {
-    if (!writer->save(step, 0, payload_of(step))) ::_exit(4);
-    if (::write(report, &step, sizeof step) != sizeof step) ::_exit(5);
+struct round_of_two {
+  round_of_two(const std::string& folder, int number) {
+    const std::string port = std::to_string(store.port());
+    for (int rank = 0; rank < 2; ++rank) {
+      ranks[rank] = std::make_unique<child_program>(std::vector<std::string>{
+          "snapshot_saver", folder, port, std::to_string(number), std::to_string(rank), "2"});
+    }
   }
-}
+  served_store store;
+  std::unique_ptr<child_program> ranks[2];
+};
 
 }  // namespace
 
-TEST_CASE("a snapshot survives SIGKILL of its writer at any moment", "[process][snapshot]") {
-  char folder[] = "/tmp/ddprun-snapshot-kill-XXXXXX";
-  REQUIRE(::mkdtemp(folder) != nullptr);
-  std::uint64_t reported = 0;
-  unsigned random = 1;
-  for (int kill = 0; kill < kills; ++kill) {
-    int report[2];
-    REQUIRE(::pipe(report) == 0);
-    const pid_t child = ::fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-      ::close(report[0]);
-      save_for_ever(folder, static_cast<round_number>(kill) + 1, report[1]);
+TEST_CASE("snapshots survive SIGKILL of their writers at any moment", "[process][snapshot]") {
+  const temporary_folder place;
+  const std::string folder = place.path + "/f";
+  const unsigned seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  long reported = 0;
+  const int kills = kills_wanted();
+  for (int kill = 1; kill <= kills; ++kill) {
+    INFO("kill " << kill);
+    round_of_two both(folder, kill);
+    auto& first = *both.ranks[0];
+    const std::string resumed = first.line();
+    CAPTURE(resumed);
+    REQUIRE(resumed.find("wrong") == std::string::npos);
+    REQUIRE(resumed == both.ranks[1]->line());
+    const long from = std::atol(resumed.c_str() + std::string("resumed ").size());
+    // A snapshot may be there whose report was cut off.
+    REQUIRE(from >= reported);
+    REQUIRE(from <= reported + 1);
+    reported = from;
+    const int saves = static_cast<int>(random() % 3);
+    for (int save = 0; save < saves; ++save) {
+      const std::string saved = first.line();
+      CAPTURE(saved);
+      REQUIRE(saved == "saved " + std::to_string(++reported));
     }
-    ::close(report[1]);
-    // Wait for one to three saves, then let it run on for a moment of no particular length.
-    for (int saves = 0; saves < 1 + kill % 3; ++saves) {
-      REQUIRE(::read(report[0], &reported, sizeof reported) == sizeof reported);
-    }
-    for (unsigned turns = (random = random * 1664525 + 1013904223) % 400'000; turns > 0; --turns) {
+    // Let it run on for a moment of no particular length.
+    for (unsigned turns = random() % 4'000'000; turns > 0; --turns) {
       asm volatile("");
     }
-    REQUIRE(::kill(child, SIGKILL) == 0);
-    int status = 0;
-    REQUIRE(::waitpid(child, &status, 0) == child);
-    REQUIRE(WIFSIGNALED(status));
-    // What it said between our last look and its end counts too.
-    while (::read(report[0], &reported, sizeof reported) == sizeof reported) {
+    const unsigned victims = 1 + static_cast<unsigned>(random() % 3);  // rank 0, rank 1, both
+    for (unsigned rank = 0; rank < 2; ++rank) {
+      if ((victims & (1u << rank)) != 0) both.ranks[rank]->kill(SIGKILL);
     }
-    ::close(report[0]);
-    const auto found = newest_snapshot(posix_file_system(), folder, write_to_stderr);
-    REQUIRE(found.has_value());
-    REQUIRE(*found);
-    const auto& info = (*found)->info;
-    CHECK(info.step >= reported);
-    CHECK(info.step <= reported + 1);
-    CHECK(info.round == static_cast<round_number>(kill) + 1);
-    CHECK((*found)->payload() == payload_of(info.step));
+    // As the launcher does when one rank has died.
+    for (auto& rank : both.ranks) {
+      rank->kill(SIGKILL);
+      rank->wait();
+    }
+    // What it said between our last look and its end counts too.
+    const std::string rest = first.rest();
+    for (std::size_t at = rest.find("saved "); at != std::string::npos;
+         at = rest.find("saved ", at + 1))
+      ++reported;
   }
-  // Three snapshots, one claim and at most one temporary file: nothing piles up.
+  // Three snapshots, one claim, and at most one that was being written: nothing piles up.
   const auto begin = std::filesystem::directory_iterator(folder);
   CHECK(std::distance(begin, std::filesystem::directory_iterator()) <= 6);
-  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("what the kernel says of a folder that cannot be written is told", "[process]") {
-  std::string message;
-  auto options = options_for("/proc/ddprun-snapshots", 1);
-  options.on_message = [&](const std::string& line) { message = line; };
-  const auto writer = snapshot_writer::open(posix_file_system(), options);
-  REQUIRE(!writer);
-  CHECK(writer.error() == error_code(ENOENT, boost::system::system_category()));
-  CHECK(message ==
+  worker::snapshots_options options;
+  options.folder = "/proc/ddprun-snapshots";
+  std::string problem;
+  const auto opened = worker::snapshots::open(worker::environment(), options, problem);
+  REQUIRE(!opened);
+  CHECK(opened.error() == error_code(ENOENT, boost::system::system_category()));
+  CHECK(problem ==
         "cannot make the snapshot folder /proc/ddprun-snapshots: No such file or directory");
 }
 

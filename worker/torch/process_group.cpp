@@ -261,6 +261,12 @@ void process_group::broadcast(at::Tensor& tensor, std::uint32_t root) {
   });
 }
 
+bool process_group::any(bool here) {
+  auto count = at::full({1}, here ? 1 : 0, at::kInt);
+  all_reduce_sum(count);
+  return count.item<int>() != 0;
+}
+
 std::string process_group::broadcast_bytes(std::string bytes, std::uint32_t root) {
   auto size = at::tensor(static_cast<std::int64_t>(bytes.size()), at::kLong).reshape({1});
   broadcast(size, root);

@@ -76,6 +76,8 @@ class process_group {
   void broadcast(at::Tensor& tensor, std::uint32_t root);
   // The bytes of `root`, on all ranks; what the others hand in is not used.
   std::string broadcast_bytes(std::string bytes, std::uint32_t root);
+  // True on all ranks if one says so: for decisions that all must take at the same step.
+  bool any(bool here);
   void barrier();
   // Called by all ranks: waits until none needs another any more, and lets go. A program that just
   // ends may take what another still wants to read with it.

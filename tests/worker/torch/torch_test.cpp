@@ -4,12 +4,10 @@
 #include "worker/store_client.hpp"
 #include "worker/torch/distributed_data_parallel.hpp"
 #include "worker/torch/process_group.hpp"
-#include "worker/torch/snapshot_archive.hpp"
 
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
-#include <torch/optim/adam.h>
 #include <torch/optim/sgd.h>
 
 #include <signal.h>
@@ -221,42 +219,6 @@ TEST_CASE("models that differ between ranks are found before the first step", "[
   // Rank 0's is the model that the others are compared with; it sees the other one leave.
   REQUIRE(said[0].starts_with("error: rank 0 of 2, store at 127.0.0.1:"));
   REQUIRE(said[1].find(": comparing models: ") != std::string::npos);
-}
-
-TEST_CASE("model and optimizer come back from an archive and go on the same", "[torch]") {
-  const auto said = run_ranks(1, [](const environment&) -> std::string {
-    torch::set_num_threads(1);
-    const auto step = [](Net& net, torch::optim::Adam& optimizer, int number) {
-      optimizer.zero_grad();
-      net->forward(images_of(0, number)).pow(2).sum().backward();
-      optimizer.step();
-    };
-    Net one;
-    torch::optim::Adam one_optimizer(one->parameters(), torch::optim::AdamOptions(0.01));
-    step(one, one_optimizer, 1);
-    step(one, one_optimizer, 2);
-    const auto bytes = worker::to_bytes(*one, one_optimizer);
-    step(one, one_optimizer, 3);
-    Net two;
-    torch::optim::Adam two_optimizer(two->parameters(), torch::optim::AdamOptions(0.01));
-    worker::from_bytes(bytes, *two, two_optimizer);
-    step(two, two_optimizer, 3);
-    std::ostringstream text;
-    text << "equal " << yes_no(torch::equal(parameters(one), parameters(two)));
-    const auto refused = [&](std::string_view bad, Net net) {
-      torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(0.01));
-      try {
-        worker::from_bytes(bad, *net, optimizer);
-      } catch (const worker::snapshot_archive_error&) {
-        return "yes";
-      }
-      return "no";
-    };
-    text << ", refused " << refused("no archive", Net()) << ' '
-         << refused(std::string_view(bytes).substr(0, bytes.size() / 2), Net());
-    return text.str();
-  });
-  REQUIRE(said[0] == "equal yes, refused yes yes");
 }
 
 }  // namespace ddprun::tests

@@ -10,15 +10,29 @@
 #include "rendezvous/base/error.hpp"
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace ddprun::worker {
 
-struct file_head {
-  std::string bytes;
-  std::uint64_t file_bytes = 0;
+// A file that is being made. What is not finished may be left behind, cut short: remove it.
+class output_file {
+ public:
+  virtual ~output_file() = default;
+  virtual error_code write(std::string_view bytes) = 0;
+  // Syncs the bytes to the disk, and closes the file.
+  virtual error_code finish() = 0;
+};
+
+// The bytes of a file as they lie on the disk, read when they are looked at. A file that is cut
+// short by somebody meanwhile ends the process (SIGBUS).
+class mapped_file {
+ public:
+  virtual ~mapped_file() = default;
+  virtual std::string_view bytes() const = 0;
 };
 
 class file_system {
@@ -28,15 +42,13 @@ class file_system {
   // Makes one folder in one that is there. No error, and `made` is false, when it is there already.
   virtual error_code make_folder(const std::string& path, bool& made) = 0;
 
-  // Makes a new file, writes all of `parts` one after the other, syncs the bytes to the disk, and
-  // closes it. An existing file is an error (EEXIST) and stays as it is. On another error the file
-  // may be left behind, cut short: remove it.
-  virtual error_code write_new(const std::string& path,
-                               const std::vector<std::string_view>& parts) = 0;
+  // Makes a new file. An existing one is an error (EEXIST) and stays as it is.
+  virtual result<std::unique_ptr<output_file>> create(const std::string& path) = 0;
 
   // Puts `from` in the place of `to`: whoever opens `to` sees the old file or the new one.
   virtual error_code rename(const std::string& from, const std::string& to) = 0;
   virtual error_code remove(const std::string& path) = 0;
+  virtual error_code remove_folder(const std::string& path) = 0;  // an empty one
 
   // Makes the names in the folder (new, renamed, removed) survive a power cut.
   virtual error_code sync_folder(const std::string& path) = 0;
@@ -48,9 +60,20 @@ class file_system {
   // that name is no file but a folder, a pipe or the like.
   virtual result<std::string> read(const std::string& path, std::size_t bytes_max) = 0;
 
-  // Its first bytes, at most so many, and the length of all of it.
-  virtual result<file_head> read_head(const std::string& path, std::size_t bytes_max) = 0;
+  // Its bytes from the first to the last, in pieces. errc::not_found as there.
+  using piece_handler = std::function<void(std::string_view piece)>;
+  virtual error_code scan(const std::string& path, const piece_handler& on_piece) = 0;
+
+  // The whole file, of any length. errc::not_found as there. A disk that fails while they are
+  // looked at ends the process (SIGBUS): scan it first.
+  virtual result<std::unique_ptr<mapped_file>> map(const std::string& path) = 0;
+
+  // The length of it. errc::not_found as there.
+  virtual result<std::uint64_t> size(const std::string& path) = 0;
 };
+
+// `create`, `write` and `finish` at once. On an error the file may be left behind.
+error_code write_whole(file_system& files, const std::string& path, std::string_view bytes);
 
 file_system& posix_file_system();
 

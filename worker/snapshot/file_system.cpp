@@ -1,4 +1,4 @@
-#include "worker/file_system.hpp"
+#include "worker/snapshot/file_system.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -15,7 +16,10 @@
 namespace ddprun::worker {
 namespace {
 
-constexpr std::size_t write_bytes_max = std::size_t{1} << 30;  // the kernel stops at 2 GiB
+// Handed to the disk so many at a time, while the next ones are written: `finish` then waits for
+// the last ones only.
+constexpr std::size_t write_bytes_max = std::size_t{8} << 20;
+constexpr std::size_t scan_bytes = std::size_t{1} << 20;
 
 error_code last_error() {
   return {errno, boost::system::system_category()};
@@ -51,14 +55,52 @@ int open_retrying(const std::string& path, int flags, mode_t mode = 0) {
   return number;
 }
 
-error_code write_all(int file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(file, bytes.data(), std::min(bytes.size(), write_bytes_max));
-    if (count < 0 && errno != EINTR) return last_error();
-    if (count > 0) bytes.remove_prefix(static_cast<std::size_t>(count));
+class posix_output final : public output_file {
+ public:
+  explicit posix_output(int number) : file_(number) {}
+
+  error_code write(std::string_view bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t count =
+          ::write(file_.number(), bytes.data(), std::min(bytes.size(), write_bytes_max));
+      if (count < 0 && errno != EINTR) return last_error();
+      if (count <= 0) continue;
+      bytes.remove_prefix(static_cast<std::size_t>(count));
+      unsynced_ += count;
+      if (unsynced_ >= static_cast<off_t>(write_bytes_max)) {
+        // A hint: the error of a file system that cannot, or whose disk fails, comes with fsync.
+        (void)::sync_file_range(file_.number(), written_, unsynced_, SYNC_FILE_RANGE_WRITE);
+        written_ += std::exchange(unsynced_, 0);
+      }
+    }
+    return {};
   }
-  return {};
-}
+
+  error_code finish() override {
+    if (::fsync(file_.number()) != 0) return last_error();
+    return file_.close();
+  }
+
+ private:
+  descriptor file_;
+  off_t written_ = 0;  // handed to the disk
+  off_t unsynced_ = 0;
+};
+
+class posix_mapping final : public mapped_file {
+ public:
+  posix_mapping(void* address, std::size_t size) : address_(address), size_(size) {}
+  ~posix_mapping() override {
+    if (size_ != 0) ::munmap(address_, size_);
+  }
+  posix_mapping(const posix_mapping&) = delete;
+  posix_mapping& operator=(const posix_mapping&) = delete;
+  std::string_view bytes() const override { return {static_cast<const char*>(address_), size_}; }
+
+ private:
+  void* address_;
+  std::size_t size_;
+};
 
 result<std::string> read_bytes(int file, std::size_t size) {
   std::string bytes;
@@ -104,15 +146,10 @@ class posix final : public file_system {
     return {};
   }
 
-  error_code write_new(const std::string& path,
-                       const std::vector<std::string_view>& parts) override {
-    descriptor file(open_retrying(path, O_WRONLY | O_CREAT | O_EXCL, 0666));
-    if (!file) return last_error();
-    for (const auto part : parts) {
-      if (auto error = write_all(file.number(), part)) return error;
-    }
-    if (::fsync(file.number()) != 0) return last_error();
-    return file.close();
+  result<std::unique_ptr<output_file>> create(const std::string& path) override {
+    const int number = open_retrying(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    if (number < 0) return last_error();
+    return std::unique_ptr<output_file>(std::make_unique<posix_output>(number));
   }
 
   error_code rename(const std::string& from, const std::string& to) override {
@@ -121,6 +158,10 @@ class posix final : public file_system {
 
   error_code remove(const std::string& path) override {
     return ::unlink(path.c_str()) == 0 ? error_code{} : last_error();
+  }
+
+  error_code remove_folder(const std::string& path) override {
+    return ::rmdir(path.c_str()) == 0 ? error_code{} : last_error();
   }
 
   error_code sync_folder(const std::string& path) override {
@@ -154,13 +195,36 @@ class posix final : public file_system {
     return read_bytes(file->number(), size);
   }
 
-  result<file_head> read_head(const std::string& path, std::size_t bytes_max) override {
+  error_code scan(const std::string& path, const piece_handler& on_piece) override {
     std::optional<descriptor> file;
     std::size_t size = 0;
     if (auto error = open_file(path, file, size)) return error;
-    auto bytes = read_bytes(file->number(), std::min(size, bytes_max));
-    if (!bytes) return bytes.error();
-    return file_head{std::move(*bytes), size};
+    (void)::posix_fadvise(file->number(), 0, 0, POSIX_FADV_SEQUENTIAL);
+    for (;;) {
+      const auto piece = read_bytes(file->number(), scan_bytes);
+      if (!piece) return piece.error();
+      if (piece->empty()) return {};
+      on_piece(*piece);
+    }
+  }
+
+  result<std::unique_ptr<mapped_file>> map(const std::string& path) override {
+    std::optional<descriptor> file;
+    std::size_t size = 0;
+    if (auto error = open_file(path, file, size)) return error;
+    void* address = nullptr;
+    if (size != 0) {
+      address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file->number(), 0);
+      if (address == MAP_FAILED) return last_error();
+    }
+    return std::unique_ptr<mapped_file>(std::make_unique<posix_mapping>(address, size));
+  }
+
+  result<std::uint64_t> size(const std::string& path) override {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) return last_error();
+    if (!S_ISREG(status.st_mode)) return make_error_code(errc::not_found);
+    return static_cast<std::uint64_t>(status.st_size);
   }
 };
 
@@ -169,6 +233,13 @@ class posix final : public file_system {
 file_system& posix_file_system() {
   static posix instance;
   return instance;
+}
+
+error_code write_whole(file_system& files, const std::string& path, std::string_view bytes) {
+  auto file = files.create(path);
+  if (!file) return file.error();
+  if (auto error = (*file)->write(bytes)) return error;
+  return (*file)->finish();
 }
 
 }  // namespace ddprun::worker

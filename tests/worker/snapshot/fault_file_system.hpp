@@ -8,17 +8,17 @@
 // from 0 over all calls. `fail` makes one step, or all from there on, return an error; `cut_power`
 // makes a step the last one, which may be half done, after which everything fails until `reboot`.
 //
-// Thread rule: one thread.
+// Thread rule: one thread at a time.
 #pragma once
 
-#include "worker/file_system.hpp"
+#include "worker/snapshot/file_system.hpp"
 
 #include <cerrno>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
 #include <random>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,10 +50,12 @@ class fault_file_system : public worker::file_system {
     changes_.clear();
     for (auto& [name, file] : durable_names_)
       tear(*file);
-    for (const std::string& folder : unsynced_folders_) {
-      if (random_() % 2 == 0) lose(folder);
+    // What is in a folder that is lost is lost. Names are sorted: a folder comes before its files.
+    for (auto at = durable_names_.begin(); at != durable_names_.end();) {
+      const std::string folder = above(at->first);
+      const bool is_lost = folder != "." && !durable_names_.contains(folder);
+      at = is_lost ? durable_names_.erase(at) : std::next(at);
     }
-    unsynced_folders_.clear();
     names_ = durable_names_;
     cut_ = false;
     cut_step_.reset();
@@ -64,37 +66,32 @@ class fault_file_system : public worker::file_system {
   std::string& bytes(const std::string& path) { return names_.at(path)->bytes; }
   bool exists(const std::string& path) const { return names_.contains(path); }
   void put(const std::string& path, std::string bytes) {
-    names_[path] = std::make_shared<inode>(inode{bytes, bytes});
+    if (const std::string folder = above(path); folder != "." && !exists(folder)) {
+      put(folder, "");
+      names_.at(folder)->is_folder = true;
+    }
+    names_[path] = std::make_shared<inode>(inode{bytes, bytes, false});
     durable_names_[path] = names_[path];
   }
 
   error_code make_folder(const std::string& path, bool& made) override {
     const auto error = step();
     if (error && !half_done()) return error;
-    made = folders_.insert(path).second;
-    if (made) unsynced_folders_.insert(path);
+    if (above(path) != "." && !names_.contains(above(path))) return system_error(ENOENT);
+    made = !names_.contains(path);
+    if (made) create_inode(path)->is_folder = true;
     return error;
   }
 
-  error_code write_new(const std::string& path,
-                       const std::vector<std::string_view>& parts) override {
+  result<std::unique_ptr<worker::output_file>> create(const std::string& path) override {
     if (auto error = step()) {
-      if (half_done()) create(path);
+      if (half_done() && names_.contains(above(path))) create_inode(path);
       return error;
     }
     if (names_.contains(path)) return system_error(EEXIST);
-    create(path);
-    const auto made = names_.at(path);
-    for (const auto part : parts) {
-      if (auto error = step()) {
-        made->bytes += part.substr(0, random_() % (part.size() + 1));
-        return error;
-      }
-      made->bytes += part;
-    }
-    const auto error = step();
-    if (!file_sync_lies_ && (!error || half_done())) made->durable_bytes = made->bytes;
-    return error;
+    if (!names_.contains(above(path))) return system_error(ENOENT);
+    return std::unique_ptr<worker::output_file>(
+        std::make_unique<output>(*this, create_inode(path)));
   }
 
   error_code rename(const std::string& from, const std::string& to) override {
@@ -109,6 +106,19 @@ class fault_file_system : public worker::file_system {
     const auto error = step();
     if (error && !half_done()) return error;
     if (!names_.contains(path)) return system_error(ENOENT);
+    if (names_.at(path)->is_folder) return system_error(EISDIR);
+    change({path, "", nullptr});
+    return error;
+  }
+
+  error_code remove_folder(const std::string& path) override {
+    const auto error = step();
+    if (error && !half_done()) return error;
+    if (!names_.contains(path)) return system_error(ENOENT);
+    if (const auto next = names_.upper_bound(path + "/");
+        next != names_.end() && next->first.starts_with(path + "/")) {
+      return system_error(ENOTEMPTY);
+    }
     change({path, "", nullptr});
     return error;
   }
@@ -117,10 +127,8 @@ class fault_file_system : public worker::file_system {
     const auto error = step();
     if (error && !half_done()) return error;
     if (folder_sync_lies_) return error;
-    std::erase_if(unsynced_folders_, [&](const auto& made) { return above(made) == path; });
-    const auto is_inside = [&](const std::string& name) { return above(name) == path; };
     std::erase_if(changes_, [&](const name_change& each) {
-      const bool is_durable = is_inside(each.to.empty() ? each.from : each.to);
+      const bool is_durable = above(each.to.empty() ? each.from : each.to) == path;
       if (is_durable) apply(each, durable_names_);
       return is_durable;
     });
@@ -129,9 +137,10 @@ class fault_file_system : public worker::file_system {
 
   result<std::vector<std::string>> list(const std::string& path) override {
     if (auto error = step()) return error;
+    if (!names_.contains(path)) return system_error(ENOENT);
     std::vector<std::string> found;
     for (const auto& [name, file] : names_) {
-      if (name.starts_with(path + "/")) found.push_back(name.substr(path.size() + 1));
+      if (above(name) == path) found.push_back(name.substr(path.size() + 1));
     }
     return found;
   }
@@ -140,20 +149,57 @@ class fault_file_system : public worker::file_system {
     if (auto error = step()) return error;
     if (unreadable_.contains(path)) return system_error(unreadable_.at(path));
     if (!names_.contains(path)) return system_error(ENOENT);
+    if (names_.at(path)->is_folder) return make_error_code(errc::not_found);
     if (names_.at(path)->bytes.size() > bytes_max) return make_error_code(errc::limit_reached);
     return names_.at(path)->bytes;
   }
 
-  result<worker::file_head> read_head(const std::string& path, std::size_t bytes_max) override {
+  error_code scan(const std::string& path, const piece_handler& on_piece) override {
+    const auto whole = read(path, ~std::size_t{0});
+    if (whole) on_piece(*whole);
+    return whole ? error_code() : whole.error();
+  }
+
+  result<std::unique_ptr<worker::mapped_file>> map(const std::string& path) override {
     const auto whole = read(path, ~std::size_t{0});
     if (!whole) return whole.error();
-    return worker::file_head{whole->substr(0, bytes_max), whole->size()};
+    return std::unique_ptr<worker::mapped_file>(std::make_unique<copied>(*whole));
+  }
+
+  result<std::uint64_t> size(const std::string& path) override {
+    const auto whole = read(path, ~std::size_t{0});
+    if (!whole) return whole.error();
+    return std::uint64_t{whole->size()};
   }
 
  private:
   struct inode {
     std::string bytes;
     std::optional<std::string> durable_bytes;
+    bool is_folder = false;
+  };
+  struct copied : worker::mapped_file {
+    explicit copied(std::string bytes) : whole(std::move(bytes)) {}
+    std::string_view bytes() const override { return whole; }
+    std::string whole;
+  };
+  class output : public worker::output_file {
+   public:
+    output(fault_file_system& of, std::shared_ptr<inode> made) : of_(of), made_(std::move(made)) {}
+    error_code write(std::string_view bytes) override {
+      const auto error = of_.step();
+      made_->bytes += error ? bytes.substr(0, of_.random_() % (bytes.size() + 1)) : bytes;
+      return error;
+    }
+    error_code finish() override {
+      const auto error = of_.step();
+      if (!of_.file_sync_lies_ && (!error || of_.half_done())) made_->durable_bytes = made_->bytes;
+      return error;
+    }
+
+   private:
+    fault_file_system& of_;
+    std::shared_ptr<inode> made_;
   };
   using name_map = std::map<std::string, std::shared_ptr<inode>>;
   // from -> to; an empty `from` makes `to`, an empty `to` removes `from`.
@@ -182,7 +228,11 @@ class fault_file_system : public worker::file_system {
   // The step that the power cut hit may have reached the disk all the same.
   bool half_done() { return just_cut_ && random_() % 2 == 0; }
 
-  void create(const std::string& path) { change({"", path, std::make_shared<inode>()}); }
+  std::shared_ptr<inode> create_inode(const std::string& path) {
+    auto made = std::make_shared<inode>();
+    change({"", path, made});
+    return made;
+  }
 
   static void apply(const name_change& change, name_map& names) {
     if (!change.from.empty()) names.erase(change.from);
@@ -192,16 +242,13 @@ class fault_file_system : public worker::file_system {
     const auto slash = path.rfind('/');
     return slash == std::string::npos ? "." : path.substr(0, slash);
   }
-  void lose(const std::string& folder) {
-    folders_.erase(folder);
-    std::erase_if(durable_names_, [&](const auto& each) { return above(each.first) == folder; });
-  }
   void change(name_change change) {
     apply(change, names_);
     changes_.push_back(std::move(change));
   }
 
   void tear(inode& torn) {
+    if (torn.is_folder) return;
     if (!torn.durable_bytes || *torn.durable_bytes != torn.bytes) {
       torn.bytes.resize(random_() % (torn.bytes.size() + 1));
       if (random_() % 2 == 0) torn.bytes.assign(torn.bytes.size(), '\0');
@@ -212,8 +259,6 @@ class fault_file_system : public worker::file_system {
   name_map names_;
   name_map durable_names_;
   std::vector<name_change> changes_;  // since the last sync of their folder
-  std::set<std::string> folders_;
-  std::set<std::string> unsynced_folders_;  // made since the one above them was synced
   std::map<std::string, int> unreadable_;
   std::mt19937 random_;
   std::size_t steps_ = 0;

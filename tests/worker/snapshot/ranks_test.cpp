@@ -1,0 +1,361 @@
+// Several ranks, each on a thread of its own with its own connection to one store, and one folder.
+// What they find is checked when they have ended: Catch2 belongs to the test's own thread.
+#include "tests/support/catch.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/worker/client_of.hpp"
+#include "tests/worker/snapshot/small_job.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+namespace ddprun::tests {
+namespace {
+
+using namespace ddprun::worker;
+using test::temporary_folder;
+
+// The real disk, on which one thing does not work.
+class limited_disk : public file_system {
+ public:
+  std::string refuses_to_create;  // what ends so
+  std::atomic<int> fails_with{0};
+
+  error_code make_folder(const std::string& path, bool& made) override {
+    return real_.make_folder(path, made);
+  }
+  result<std::unique_ptr<output_file>> create(const std::string& path) override {
+    if (fails_with != 0 && path.ends_with(refuses_to_create)) {
+      return error_code(fails_with, boost::system::system_category());
+    }
+    return real_.create(path);
+  }
+  error_code rename(const std::string& from, const std::string& to) override {
+    return real_.rename(from, to);
+  }
+  error_code remove(const std::string& path) override { return real_.remove(path); }
+  error_code remove_folder(const std::string& path) override { return real_.remove_folder(path); }
+  error_code sync_folder(const std::string&) override { return {}; }  // no power is cut here
+  result<std::vector<std::string>> list(const std::string& path) override {
+    return real_.list(path);
+  }
+  result<std::string> read(const std::string& path, std::size_t bytes_max) override {
+    return real_.read(path, bytes_max);
+  }
+  error_code scan(const std::string& path, const piece_handler& on_piece) override {
+    return real_.scan(path, on_piece);
+  }
+  result<std::unique_ptr<mapped_file>> map(const std::string& path) override {
+    return real_.map(path);
+  }
+  result<std::uint64_t> size(const std::string& path) override { return real_.size(path); }
+
+ private:
+  file_system& real_ = posix_file_system();
+};
+
+struct rank_result {
+  open_snapshots job;  // none: it could not be opened
+  error_code error;
+  std::string problem;
+};
+
+// A round: one rank a thread.
+struct job_under_test {
+  temporary_folder place;
+  served_store store;
+  limited_disk disk;
+  message_list messages;
+  std::string folder = place.path + "/f";
+  std::chrono::milliseconds rank_timeout = patience;
+  bool is_asynchronous = true;
+
+  snapshots_options options() {
+    snapshots_options made;
+    made.folder = folder;
+    made.is_asynchronous = is_asynchronous;
+    made.rank_timeout = rank_timeout;
+    made.on_message = messages.handler();
+    made.files = &disk;
+    return made;
+  }
+  rank_result open_rank(round_number round, std::uint32_t rank, std::uint32_t world_size,
+                        snapshots_options with) {
+    environment here = lone_rank(round);
+    here.rank = rank;
+    here.world_size = world_size;
+    here.master_address = "127.0.0.1";
+    here.master_port = store.port();
+    rank_result found;
+    auto opened = snapshots::open(here, std::move(with), found.problem);
+    if (opened) found.job = std::move(*opened);
+    if (!opened) found.error = opened.error();
+    return found;
+  }
+  template <typename Work>
+  static void on_all(std::uint32_t world_size, Work work) {
+    std::vector<std::thread> threads;
+    for (std::uint32_t rank = 0; rank < world_size; ++rank)
+      threads.emplace_back([=] { work(rank); });
+    for (auto& thread : threads)
+      thread.join();
+  }
+  std::vector<rank_result> open(round_number round, std::uint32_t world_size) {
+    std::vector<rank_result> ranks(world_size);
+    on_all(world_size, [&](std::uint32_t rank) {
+      ranks[rank] = open_rank(round, rank, world_size, options());
+    });
+    return ranks;
+  }
+};
+
+void require_open(const std::vector<rank_result>& ranks) {
+  for (const auto& each : ranks) {
+    INFO(each.problem);
+    REQUIRE(each.job != nullptr);
+  }
+}
+
+// On all ranks; the error of each.
+std::vector<error_code> save(std::vector<rank_result>& ranks, std::uint64_t step) {
+  std::vector<error_code> errors(ranks.size());
+  job_under_test::on_all(static_cast<std::uint32_t>(ranks.size()), [&](std::uint32_t rank) {
+    errors[rank] = ranks[rank].job->save(step, 0, small_state(step, rank).view());
+    if (!errors[rank]) errors[rank] = ranks[rank].job->wait();
+  });
+  return errors;
+}
+
+std::vector<error_code> all(std::size_t count, error_code error = {}) {
+  return std::vector<error_code>(count, error);
+}
+
+}  // namespace
+
+TEST_CASE("all ranks go on from the same snapshot, each with its own part", "[snapshot]") {
+  job_under_test test;
+  test.is_asynchronous = GENERATE(true, false);
+  auto ranks = test.open(1, 3);
+  require_open(ranks);
+  for (const auto& each : ranks)
+    CHECK(!each.job->resumed());
+  CHECK(save(ranks, 10) == all(3));
+  CHECK(save(ranks, 20) == all(3));
+  for (const auto& each : ranks)
+    CHECK(each.job->saved() == test.folder + "/snapshot-000001-000020");
+  const auto next = test.open(2, 3);
+  require_open(next);
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    const auto& found = next[rank].job->resumed();
+    REQUIRE(found.has_value());
+    CHECK(found->info.step == 20);
+    CHECK(found->world_size == 3);
+    REQUIRE(found->own.has_value());
+    CHECK(small_state(20, rank).compare(*found) == "");
+  }
+  CHECK(test.messages.text() == "");
+}
+
+TEST_CASE("another number of ranks gets what all have alike", "[snapshot]") {
+  job_under_test test;
+  auto ranks = test.open(1, 2);
+  require_open(ranks);
+  CHECK(save(ranks, 10) == all(2));
+  for (const std::uint32_t world_size : {1u, 3u}) {
+    const auto next = test.open(1 + world_size, world_size);
+    require_open(next);
+    for (const auto& each : next) {
+      const auto& found = each.job->resumed();
+      REQUIRE(found.has_value());
+      CHECK(found->world_size == 2);
+      CHECK(!found->own);
+      CHECK(small_state(10).compare(*found) == "");
+    }
+  }
+}
+
+TEST_CASE("what one rank finds damaged none of them takes", "[snapshot]") {
+  job_under_test test;
+  {
+    auto ranks = test.open(1, 3);
+    require_open(ranks);
+    CHECK(save(ranks, 10) == all(3));
+    CHECK(save(ranks, 20) == all(3));
+  }
+  const std::string path = test.folder + "/snapshot-000001-000020/rank-00002.safetensors";
+  std::fstream file(path, std::ios::in | std::ios::out);
+  file.seekp(-1, std::ios::end);
+  file.put('!');
+  file.close();
+  const auto next = test.open(2, 3);
+  require_open(next);
+  for (const auto& each : next)
+    CHECK(each.job->resumed()->info.step == 10);
+  CHECK(test.messages.all() ==
+        std::vector<std::string>{"snapshot " + test.folder +
+                                 "/snapshot-000001-000020 skipped: rank 2: rank-00002.safetensors: "
+                                 "its bytes do not fit their checksum"});
+}
+
+TEST_CASE("a rank's full disk costs the new snapshot on all ranks, and no old one", "[snapshot]") {
+  job_under_test test;
+  auto ranks = test.open(1, 3);
+  require_open(ranks);
+  CHECK(save(ranks, 10) == all(3));
+  test.disk.refuses_to_create = "rank-00001.safetensors";
+  test.disk.fails_with = ENOSPC;
+  const error_code full(ENOSPC, boost::system::system_category());
+  CHECK(save(ranks, 20) == all(3, full));
+  const std::string problem = "cannot save snapshot " + test.folder +
+                              "/snapshot-000001-000020: rank 1: cannot write "
+                              "rank-00001.safetensors (";
+  for (const auto& each : ranks)
+    CHECK(each.job->problem().starts_with(problem));
+  REQUIRE(test.messages.all().size() == 1);
+  CHECK(test.messages.last() == ranks[2].job->problem());
+  CHECK(!std::filesystem::exists(test.folder + "/snapshot-000001-000020"));
+  test.disk.fails_with = 0;
+  CHECK(save(ranks, 30) == all(3));
+  ranks.clear();
+  const auto next = test.open(2, 3);
+  require_open(next);
+  for (const auto& each : next)
+    CHECK(each.job->resumed()->info.step == 30);
+}
+
+TEST_CASE("a failure comes with the next step", "[snapshot]") {
+  job_under_test test;
+  auto ranks = test.open(1, 2);
+  require_open(ranks);
+  test.disk.refuses_to_create = "rank-00001.safetensors";
+  test.disk.fails_with = EDQUOT;
+  std::vector<error_code> said(2), later(2), closed(2);
+  job_under_test::on_all(2, [&](std::uint32_t rank) {
+    auto& job = *ranks[rank].job;
+    if (job.save(10, 0, small_state(10, rank).view())) return;
+    std::uint64_t step = 10;
+    const deadline until = patience;
+    while (!said[rank] && !until.passed())
+      said[rank] = job.progress(++step);
+    later[rank] = job.progress(++step);
+    closed[rank] = job.close();
+  });
+  CHECK(said == all(2, error_code(EDQUOT, boost::system::system_category())));
+  CHECK(later == all(2));
+  CHECK(closed == all(2));
+}
+
+TEST_CASE("a folder that is not shared is named", "[snapshot]") {
+  job_under_test test;
+  std::vector<rank_result> ranks(2);
+  const auto open = [&](round_number round) {
+    job_under_test::on_all(2, [&](std::uint32_t rank) {
+      auto options = test.options();
+      if (rank == 1) options.folder = test.place.path + "/another";
+      ranks[rank] = test.open_rank(round, rank, 2, options);
+    });
+  };
+  open(1);
+  require_open(ranks);
+  // It is not there on the other node.
+  CHECK(save(ranks, 10) == all(2, error_code(ENOENT, boost::system::system_category())));
+  CHECK(ranks[0].job->problem().find("rank 1: cannot make the folder") != std::string::npos);
+  // It is there, but another one.
+  std::filesystem::create_directory(test.place.path + "/another");
+  CHECK(save(ranks, 20) == all(2, errc::damaged));
+  CHECK(
+      ranks[1].job->problem() ==
+      "cannot save snapshot " + test.folder +
+          "/snapshot-000001-000020: rank-00001.safetensors: No such file or directory (the folder "
+          "must be one that all nodes share)");
+  ranks = test.open(2, 2);
+  CHECK(save(ranks, 30) == all(2));
+  ranks.clear();
+  ranks.resize(2);
+  open(3);
+  for (const auto& each : ranks) {
+    CHECK(each.error == errc::not_found);
+    CHECK(each.problem.find("snapshot-000002-000030/manifest.json: No such file or directory; the "
+                            "folder must be one that all nodes share") != std::string::npos);
+  }
+  CHECK(ranks[1].problem.starts_with("rank 0: rank 1: "));
+}
+
+TEST_CASE("what rank 0 cannot read stops all, and all say why", "[snapshot]") {
+  job_under_test test;
+  std::filesystem::create_directory(test.folder);
+  std::ofstream(test.folder + "/snapshot-000003-000040.ddprun") << "DDPRSNAP";
+  const auto ranks = test.open(1, 3);
+  for (const auto& each : ranks)
+    CHECK(each.error == errc::version_mismatch);
+  CHECK(ranks[2].problem == "rank 0: " + ranks[0].problem);
+}
+
+TEST_CASE("a rank that does not come to a snapshot is named", "[snapshot]") {
+  job_under_test test;
+  test.rank_timeout = std::chrono::milliseconds(300);
+  std::vector<rank_result> ranks;
+  {
+    auto patient = test.options();
+    patient.rank_timeout = patience;
+    ranks.resize(4);
+    // All come to the beginning, which has no snapshot to read.
+    job_under_test::on_all(4, [&](std::uint32_t rank) {
+      auto options = patient;
+      if (rank == 0) options.rank_timeout = std::chrono::milliseconds(600);
+      ranks[rank] = test.open_rank(1, rank, 4, options);
+    });
+    require_open(ranks);
+  }
+  const auto save_on = [&](std::uint32_t rank) {
+    (void)ranks[rank].job->save(10, 0, small_state(10, rank).view());
+    return ranks[rank].job->wait();
+  };
+  std::vector<error_code> errors(2);
+  job_under_test::on_all(2, [&](std::uint32_t rank) { errors[rank] = save_on(rank); });
+  CHECK(errors == all(2, errc::timed_out));
+  CHECK(ranks[0].job->problem().find("no word from ranks 2 to 3") != std::string::npos);
+  CHECK(ranks[1].job->problem() == ranks[0].job->problem());
+}
+
+TEST_CASE("who gives up does not wait for the others", "[snapshot]") {
+  job_under_test test;
+  auto ranks = test.open(1, 2);
+  require_open(ranks);
+  CHECK_FALSE(ranks[0].job->save(10, 0, small_state(10).view()));
+  // Rank 1 never comes: it waits for half a minute, or is let go at once.
+  const auto before = std::chrono::steady_clock::now();
+  ranks[0].job.reset();
+  CHECK(std::chrono::steady_clock::now() - before < test.rank_timeout);
+}
+
+TEST_CASE("a store that is gone ends a save", "[snapshot]") {
+  auto store = std::make_unique<served_store>();
+  temporary_folder place;
+  message_list messages;
+  std::vector<open_snapshots> ranks(2);
+  job_under_test::on_all(2, [&](std::uint32_t rank) {
+    environment here = lone_rank(1);
+    here.rank = rank;
+    here.world_size = 2;
+    here.master_address = "127.0.0.1";
+    here.master_port = store->port();
+    snapshots_options options;
+    options.folder = place.path;
+    options.on_message = messages.handler();
+    std::string problem;
+    auto opened = snapshots::open(here, options, problem);
+    if (opened) ranks[rank] = std::move(*opened);
+  });
+  store.reset();
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    REQUIRE(ranks[rank] != nullptr);
+    CHECK_FALSE(ranks[rank]->save(10, 0, small_state(10).view()));
+    CHECK(ranks[rank]->wait());
+    CHECK(ranks[rank]->problem().find("cannot tell rank 0") != std::string::npos);
+  }
+}
+
+}  // namespace ddprun::tests

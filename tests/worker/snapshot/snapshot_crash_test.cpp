@@ -1,0 +1,158 @@
+// A snapshot that was reported saved is found and whole after any crash: the power is cut at,
+// and an error returned by, each single step of a short life of a folder.
+#include "tests/support/catch.hpp"
+#include "tests/worker/snapshot/fault_file_system.hpp"
+#include "tests/worker/snapshot/small_job.hpp"
+
+namespace ddprun::tests {
+namespace {
+
+using worker::snapshots;
+
+constexpr unsigned seeds = 6;
+
+result<open_snapshots> open(
+    fault_file_system& files, round_number round,
+    worker::message_handler on_message = [](const std::string&) {}) {
+  worker::snapshots_options options;
+  options.folder = "snapshots";
+  options.keep = 2;
+  options.is_asynchronous = round % 2 == 0;
+  options.on_message = std::move(on_message);
+  options.files = &files;
+  std::string problem;
+  return snapshots::open(lone_rank(round), options, problem);
+}
+
+error_code save(const open_snapshots& to, std::uint64_t step) {
+  if (auto error = to->save(step, step / 10, small_state(step).view())) return error;
+  return to->wait();
+}
+
+struct saved {
+  std::uint64_t tenure = 0;
+  std::uint64_t step = 0;
+  auto operator<=>(const saved&) const = default;
+};
+
+// Two rounds that save every ten steps, the second from where the first ended. Returns the newest
+// that was reported saved; ends with the first error when `stop_at_error`.
+saved live(fault_file_system& files, bool stop_at_error) {
+  saved newest;
+  std::uint64_t step = 0;
+  for (round_number round = 1; round <= 2; ++round) {
+    const auto opened = open(files, round);
+    if (!opened && stop_at_error) return newest;
+    if (!opened) continue;
+    for (int turn = 0; turn < 4; ++turn) {
+      step += 10;
+      const auto error = save(*opened, step);
+      if (!error) newest = {(*opened)->tenure(), step};
+      if (error && stop_at_error) return newest;
+    }
+  }
+  return newest;
+}
+
+// Empty when the folder holds at least `reported`, whole, and can be used again; else what is
+// wrong.
+std::string check(fault_file_system& files, saved reported) {
+  message_list messages;
+  const auto opened = open(files, 3, messages.handler());
+  if (!opened) return "cannot be opened: " + opened.error().message() + "; " + messages.text();
+  if ((*opened)->tenure() <= reported.tenure) return "an old tenure";
+  const auto& found = (*opened)->resumed();
+  if (!found && reported.step != 0) return "nothing found; " + messages.text();
+  if (found) {
+    if (saved{found->info.tenure, found->info.step} < reported) {
+      return "an older one found; " + messages.text();
+    }
+    const std::string wrong = small_state(found->info.step).compare(*found);
+    if (!wrong.empty()) return wrong;
+  }
+  // As the next round does it.
+  if (const auto error = save(*opened, 1000)) return "cannot be saved to: " + error.message();
+  const auto next = open(files, 4);
+  if (!next || !(*next)->resumed()) return "what was saved is not found";
+  return small_state(1000).compare(*(*next)->resumed());
+}
+
+std::size_t steps_of_a_life() {
+  fault_file_system files;
+  live(files, true);
+  return files.steps();
+}
+
+// What breaks the rule first, of all cuts and seeds, on a disk prepared by `prepare`.
+template <typename Prepare>
+std::string violation(Prepare prepare) {
+  const std::size_t steps = steps_of_a_life();
+  for (std::size_t cut = 0; cut < steps; ++cut) {
+    for (unsigned seed = 0; seed < seeds; ++seed) {
+      fault_file_system files(seed);
+      prepare(files);
+      files.cut_power(cut);
+      const saved reported = live(files, true);
+      files.reboot();
+      const std::string wrong = check(files, reported);
+      if (!wrong.empty()) {
+        return "cut at step " + std::to_string(cut) + " of " + std::to_string(steps) + ", seed " +
+               std::to_string(seed) + ": " + wrong;
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a power cut at any step costs no snapshot that was reported saved", "[snapshot]") {
+  REQUIRE(steps_of_a_life() > 100);
+  CHECK(violation([](fault_file_system&) {}) == "");
+}
+
+TEST_CASE("a disk that lies about a sync is caught by the checker", "[snapshot]") {
+  CHECK(violation([](fault_file_system& files) { files.lie_about_file_sync(); }) != "");
+  CHECK(violation([](fault_file_system& files) { files.lie_about_folder_sync(); }) != "");
+}
+
+TEST_CASE("an error of any step leaves the earlier snapshots as they are", "[snapshot]") {
+  const std::size_t steps = steps_of_a_life();
+  for (const int number : {ENOSPC, EIO, EROFS, EDQUOT}) {
+    for (std::size_t at = 0; at < steps; ++at) {
+      for (const bool only_once : {true, false}) {
+        INFO("step " << at << " of " << steps << ", errno " << number << ", once " << only_once);
+        fault_file_system files(1);
+        files.fail(at, number, only_once);
+        const saved reported = live(files, false);
+        files.reboot();
+        REQUIRE(check(files, reported) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("a full disk is named, and the next save works when there is room", "[snapshot]") {
+  fault_file_system files;
+  message_list messages;
+  const auto opened = open(files, 1, messages.handler());
+  REQUIRE(opened.has_value());
+  const open_snapshots& job = *opened;
+  REQUIRE_FALSE(save(job, 10));
+  const error_code full(ENOSPC, boost::system::system_category());
+  // It is the writing of the file: folder, removal of one left over, creation, header, first
+  // tensor.
+  files.fail(files.steps() + 4, ENOSPC, true);
+  CHECK(save(job, 20) == full);
+  const std::string problem =
+      "cannot save snapshot snapshots/snapshot-000001-000020: rank 0: cannot write "
+      "rank-00000.safetensors (";
+  CHECK(messages.last().starts_with(problem));
+  CHECK(messages.last().ends_with(" bytes): No space left on device"));
+  CHECK(job->problem() == messages.last());
+  CHECK(!files.exists("snapshots/snapshot-000001-000020"));
+  REQUIRE_FALSE(save(job, 20));
+  CHECK(check(files, {1, 20}) == "");
+}
+
+}  // namespace ddprun::tests

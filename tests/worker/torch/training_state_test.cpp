@@ -1,0 +1,219 @@
+// REQUIRE only: CHECK is here a macro of LibTorch, which ends the program.
+#include "worker/torch/training_state.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/worker/torch/ranks.hpp"
+#include "worker/torch/process_group.hpp"
+
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/lbfgs.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+
+#include <memory>
+#include <sstream>
+
+namespace ddprun::tests {
+namespace {
+
+using worker::environment;
+using worker::snapshots;
+using worker::snapshots_options;
+using worker::training_state;
+
+struct NetImpl : torch::nn::Module {
+  explicit NetImpl(std::int64_t width = 8)
+      : first(register_module("first", torch::nn::Linear(4, width))),
+        normal(register_module("normal", torch::nn::BatchNorm1d(width))),
+        second(register_module("second", torch::nn::Linear(width, 3))) {}
+  torch::Tensor forward(torch::Tensor values) {
+    return second->forward(torch::relu(normal->forward(first->forward(values))));
+  }
+  torch::nn::Linear first;
+  torch::nn::BatchNorm1d normal;
+  torch::nn::Linear second;
+};
+TORCH_MODULE(Net);
+
+template <typename Optimizer, typename Options>
+std::unique_ptr<torch::optim::Optimizer> made(Net& net, Options options) {
+  return std::make_unique<Optimizer>(net->parameters(), options);
+}
+
+std::unique_ptr<torch::optim::Optimizer> optimizer_of(const std::string& kind, Net& net) {
+  namespace optim = torch::optim;
+  if (kind == "adam") return made<optim::Adam>(net, optim::AdamOptions(0.01));
+  if (kind == "amsgrad") return made<optim::Adam>(net, optim::AdamOptions(0.01).amsgrad(true));
+  if (kind == "adamw") return made<optim::AdamW>(net, optim::AdamWOptions(0.01));
+  if (kind == "momentum") return made<optim::SGD>(net, optim::SGDOptions(0.01).momentum(0.9));
+  if (kind == "sgd") return made<optim::SGD>(net, optim::SGDOptions(0.01));
+  if (kind == "rmsprop") {
+    return made<optim::RMSprop>(net, optim::RMSpropOptions(0.01).centered(true).momentum(0.5));
+  }
+  REQUIRE(kind == "adagrad");
+  return made<optim::Adagrad>(net, optim::AdagradOptions(0.01));
+}
+
+// With numbers of the process's own generator.
+void step(Net& net, torch::optim::Optimizer& optimizer) {
+  optimizer.zero_grad();
+  net->forward(torch::randn({6, 4})).pow(2).sum().backward();
+  optimizer.step();
+}
+
+std::unique_ptr<snapshots> open(const environment& here, const std::string& folder) {
+  snapshots_options options;
+  options.folder = folder;
+  std::string problem;
+  auto opened = snapshots::open(here, options, problem);
+  if (!opened) throw std::runtime_error(problem);
+  return std::move(*opened);
+}
+
+void save(snapshots& to, std::uint64_t at, Net& net, torch::optim::Optimizer& optimizer) {
+  if (to.save(at, 0, training_state(*net, optimizer).view()) || to.wait()) {
+    throw std::runtime_error(to.problem());
+  }
+}
+
+bool equal(Net& one, Net& two) {
+  const auto mine = one->named_parameters();
+  for (const auto& each : two->named_parameters()) {
+    if (!torch::equal(mine[each.key()], each.value())) return false;
+  }
+  const auto buffers = one->named_buffers();
+  for (const auto& each : two->named_buffers()) {
+    if (!torch::equal(buffers[each.key()], each.value())) return false;
+  }
+  return true;
+}
+
+std::string text_of_error(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+}  // namespace
+
+TEST_CASE("training goes on from a snapshot bit by bit, with each optimizer", "[torch]") {
+  const std::string kind =
+      GENERATE("adam", "amsgrad", "adamw", "momentum", "sgd", "rmsprop", "adagrad");
+  const test::temporary_folder place;
+  const auto said = run_ranks(2, [&](const environment& here) -> std::string {
+    torch::set_num_threads(1);
+    torch::manual_seed(7 + here.rank);  // ranks differ, as their generators must
+    Net one;
+    auto one_optimizer = optimizer_of(kind, one);
+    one_optimizer->param_groups()[0].options().set_lr(0.003);
+    {
+      auto kept = open(here, place.path);
+      step(one, *one_optimizer);
+      step(one, *one_optimizer);
+      // Rank 0's model is what all have; the generators are each rank's own.
+      if (here.rank == 1) torch::manual_seed(99);
+      save(*kept, 2, one, *one_optimizer);
+      kept->close();
+    }
+    auto kept_again = here;
+    kept_again.round = 2;
+    auto kept = open(kept_again, place.path);
+    if (!kept->resumed()) return "nothing resumed";
+    const auto expected = torch::randn({3});
+    Net two;
+    auto two_optimizer = optimizer_of(kind, two);
+    training_state(*two, *two_optimizer).load(*kept->resumed());
+    const bool goes_on = torch::equal(torch::randn({3}), expected);
+    std::ostringstream text;
+    text << "generator " << goes_on << ", rate "
+         << two_optimizer->param_groups()[0].options().get_lr();
+    if (here.rank == 0) {
+      torch::manual_seed(5);
+      step(one, *one_optimizer);
+      torch::manual_seed(5);
+      step(two, *two_optimizer);
+      text << ", equal " << equal(one, two);
+    }
+    return text.str();
+  });
+  INFO(kind);
+  REQUIRE(said[0] == "generator 1, rate 0.003, equal 1");
+  REQUIRE(said[1] == "generator 1, rate 0.003");
+}
+
+TEST_CASE("a snapshot of another model is refused with what differs", "[torch]") {
+  const test::temporary_folder place;
+  const auto said = run_ranks(1, [&](const environment& here) -> std::string {
+    Net net;
+    auto adam = optimizer_of("adam", net);
+    step(net, *adam);
+    save(*open(here, place.path), 1, net, *adam);
+    auto next = here;
+    next.round = 2;
+    const auto kept = open(next, place.path);
+    const auto load = [&](Net into, const std::string& kind) {
+      auto optimizer = optimizer_of(kind, into);
+      const auto before = into->parameters()[0].clone();
+      const std::string text =
+          text_of_error([&] { training_state(*into, *optimizer).load(*kept->resumed()); });
+      return text + (torch::equal(before, into->parameters()[0]) ? "" : " (and it was changed)");
+    };
+    Net more;
+    more->register_parameter("extra", torch::zeros({2, 5}));
+    std::string all = load(Net(9), "adam") + "\n" + load(more, "adam") + "\n";
+    all += load(Net(), "momentum") + "\n" + load(Net(), "adagrad") + "\n";
+    Net wide;
+    auto lbfgs = torch::optim::LBFGS(wide->parameters());
+    return all + text_of_error([&] { training_state(*wide, lbfgs); });
+  });
+  const std::string start =
+      "snapshot " + place.path + "/snapshot-000001-000001 is of another model or optimizer: ";
+  INFO(said[0]);
+  REQUIRE(said[0].starts_with(
+      start +
+      "'model.first.weight' is F32 [8, 4] there and F32 [9, 4] here; 'model.first.bias' is F32 [8] "
+      "there and F32 [9] here; 'model.normal.weight' is F32 [8] there and F32 [9] here; "
+      "'model.normal.bias' is F32 [8] there and F32 [9] here; 'model.second.weight' is F32 [3, 8] "
+      "there and F32 [3, 9] here; and "));
+  REQUIRE(said[0].find(start + "it has no 'model.extra', F32 [2, 5] here") != std::string::npos);
+  REQUIRE(said[0].find("it has 'optimizer.state.0.exp_avg', F32 [8, 4], which is not here") !=
+          std::string::npos);
+  REQUIRE(said[0].find("it has no 'optimizer.state.0.sum', F32 [8, 4] here") != std::string::npos);
+  REQUIRE(said[0].find("the state of this optimizer cannot be kept") != std::string::npos);
+  REQUIRE(said[0].find("and it was changed") == std::string::npos);
+}
+
+TEST_CASE("tensors that do not lie in a row are kept as they are", "[torch]") {
+  const auto said = run_ranks(1, [&](const environment&) -> std::string {
+    const auto tensor = torch::arange(12, torch::kDouble).reshape({3, 4}).t();
+    const auto view = worker::view_of("t", tensor);
+    std::string bytes(tensor.nbytes(), ' ');
+    view.copy(bytes.data());
+    worker::tensor_view read = view;
+    read.bytes = bytes;
+    const auto complex =
+        text_of_error([] { (void)worker::view_of("c", torch::zeros({2}, torch::kComplexDouble)); });
+    return std::to_string(torch::equal(worker::tensor_of(read), tensor)) + " " + complex;
+  });
+  REQUIRE(said[0] == "1 'c' is of type ComplexDouble, which a snapshot cannot keep");
+}
+
+TEST_CASE("ranks agree on a stop that one of them has seen", "[torch]") {
+  const auto said = run_ranks(3, [](const environment& here) -> std::string {
+    auto group = worker::process_group::join(here);
+    return std::to_string(group.any(false)) + std::to_string(group.any(here.rank == 1));
+  });
+  for (const auto& each : said)
+    REQUIRE(each == "01");
+}
+
+}  // namespace ddprun::tests

@@ -1,0 +1,247 @@
+#include "worker/snapshot/history.hpp"
+
+#include "worker/snapshot/names.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <utility>
+
+namespace ddprun::worker {
+namespace {
+
+bool is(const error_code& error, int number) {
+  return error == error_code(number, boost::system::system_category());
+}
+
+std::vector<snapshot_order> newest_first(const std::vector<std::string>& names) {
+  std::vector<snapshot_order> orders;
+  for (const auto& name : names) {
+    if (const auto order = parse_snapshot_name(name)) orders.push_back(*order);
+  }
+  std::sort(orders.begin(), orders.end(), std::greater<>());
+  return orders;
+}
+
+std::size_t marks_in(const std::vector<std::string>& names) {
+  return static_cast<std::size_t>(std::count_if(
+      names.begin(), names.end(), [](const auto& name) { return parse_resumed_name(name); }));
+}
+
+}  // namespace
+
+result<manifest> snapshot_history::look_at(snapshot_order order, std::string& why) const {
+  const std::string place = path(snapshot_name(order)) + "/";
+  const auto text = files_->read(place + std::string(manifest_name), manifest_bytes_max);
+  if (!text) {
+    why = text.error().message();
+    const bool is_none = is(text.error(), ENOENT) || is(text.error(), ENOTDIR);
+    return is_none ? make_error_code(errc::not_found) : text.error();
+  }
+  auto content = parse_manifest(*text);
+  if (!content) {
+    why = content.error() == errc::version_mismatch
+              ? "it has a newer format than this program can read"
+              : std::string(manifest_name) + ": " + content.error().message();
+    return content.error();
+  }
+  if (content->order() != order) {
+    why = std::string(manifest_name) + " is that of " + snapshot_name(content->order());
+    return errc::damaged;
+  }
+  if (auto error = check_lengths(*content, why)) return error;
+  return content;
+}
+
+error_code snapshot_history::check_lengths(const manifest& content, std::string& why) const {
+  const std::string place = path(snapshot_name(content.order())) + "/";
+  for (std::uint32_t rank = 0; rank < content.files.size(); ++rank) {
+    const auto size = files_->size(place + rank_file_name(rank));
+    if (size && *size == content.files[rank].bytes) continue;
+    why = rank_file_name(rank) + ": ";
+    if (!size) {
+      const bool is_none = size.error() == errc::not_found;
+      why += is_none ? "it is no file" : size.error().message();
+      return is_none || is(size.error(), ENOENT) ? make_error_code(errc::damaged) : size.error();
+    }
+    why += "it has " + std::to_string(*size) + " bytes and not " +
+           std::to_string(content.files[rank].bytes);
+    return errc::damaged;
+  }
+  return {};
+}
+
+// Why it is not to be taken, or nothing. A folder that cannot be listed tells nothing against it.
+std::string snapshot_history::distrust(snapshot_order order) const {
+  const auto names = files_->list(path(snapshot_name(order)));
+  const std::size_t marks = names ? marks_in(*names) : 0;
+  if (marks < distrusted_after) return "";
+  return std::to_string(marks) + " jobs have gone on from it and ended before they came far";
+}
+
+void snapshot_history::tell_of_older_rounds(const manifest& taken,
+                                            const std::vector<snapshot_order>& all) const {
+  for (const auto other : all) {
+    if (other.tenure < taken.info.tenure && other.step > taken.info.step) {
+      on_message_("snapshot " + path(snapshot_name(other)) +
+                  " skipped: an older round left it; the newest is " +
+                  path(snapshot_name(taken.order())));
+    }
+  }
+}
+
+result<std::optional<manifest>> snapshot_history::newest() {
+  const auto names = files_->list(folder_);
+  if (!names) {
+    on_message_("cannot read the snapshot folder " + folder_ + ": " + names.error().message());
+    return names.error();
+  }
+  const auto orders = newest_first(*names);
+  std::optional<manifest> distrusted;
+  std::size_t damaged = skipped_.size();
+  for (const auto order : orders) {
+    if (skipped_.contains(order)) continue;
+    std::string why;
+    auto found = look_at(order, why);
+    const std::string place = path(snapshot_name(order));
+    if (!found && found.error() == errc::not_found) continue;
+    if (!found && found.error() == errc::damaged) {
+      skip(order, why);
+      ++damaged;
+      continue;
+    }
+    if (!found) {
+      on_message_("snapshot " + place + " cannot be read: " + why +
+                  "; start again when it can be, or move it away to go on from the one before it");
+      return found.error();
+    }
+    known_.insert(order);
+    if (const std::string reason = distrust(order); !reason.empty()) {
+      on_message_("snapshot " + place + " is distrusted: " + reason);
+      if (!distrusted) distrusted = std::move(*found);
+      continue;
+    }
+    tell_of_older_rounds(*found, orders);
+    return std::optional<manifest>(std::move(*found));
+  }
+  if (distrusted) {
+    on_message_("no other snapshot in " + folder_ + ": " +
+                path(snapshot_name(distrusted->order())) + " is taken again");
+    return distrusted;
+  }
+  if (damaged != 0) {
+    on_message_("no snapshot in " + folder_ +
+                " can be read; to begin from the start, move the damaged ones away");
+    return make_error_code(errc::damaged);
+  }
+  const auto old = std::find_if(names->begin(), names->end(), is_name_of_old_format);
+  if (old != names->end()) {
+    on_message_("snapshot " + path(*old) +
+                " is of ddprun 0.1, which this program cannot read; to begin from the start, move "
+                "such files away");
+    return make_error_code(errc::version_mismatch);
+  }
+  return std::optional<manifest>();
+}
+
+void snapshot_history::skip(snapshot_order order, const std::string& why) {
+  on_message_("snapshot " + path(snapshot_name(order)) + " skipped: " + why);
+  skipped_.insert(order);
+}
+
+error_code snapshot_history::mark_resumed(snapshot_order order) {
+  const std::string place = path(snapshot_name(order));
+  const std::string mark = place + "/" + resumed_name(tenure_);
+  auto error = write_whole(*files_, mark, "");
+  if (!error) error = files_->sync_folder(place);
+  if (error) on_message_("cannot write " + mark + ": " + error.message());
+  return error;
+}
+
+// Marks that stay do no harm but that the snapshot may be distrusted too early.
+void snapshot_history::trust(snapshot_order order) {
+  const std::string place = path(snapshot_name(order));
+  const auto names = files_->list(place);
+  if (!names) return;
+  for (const auto& name : *names) {
+    if (parse_resumed_name(name)) (void)files_->remove(place + "/" + name);
+  }
+}
+
+error_code snapshot_history::commit(const manifest& content, std::string& problem) {
+  const auto keep_problem = [&](const std::string& line) { problem = line; };
+  if (auto error = check_claim(*files_, folder_, tenure_, keep_problem)) return error;
+  if (auto error = check_lengths(content, problem)) {
+    problem += " (the folder must be one that all nodes share)";
+    return error;
+  }
+  const std::string place = path(snapshot_name(content.order()));
+  const std::string final_path = place + "/" + std::string(manifest_name);
+  const std::string temporary = final_path + std::string(temporary_suffix);
+  (void)files_->remove(temporary);
+  // First the folder's own name: once the manifest is there, all of it must be.
+  auto error = files_->sync_folder(folder_);
+  if (!error) error = write_whole(*files_, temporary, to_text(content));
+  if (!error) error = files_->rename(temporary, final_path);
+  if (error) (void)files_->remove(temporary);
+  if (!error) error = files_->sync_folder(place);
+  if (error) {
+    problem = "cannot write " + std::string(manifest_name) + ": " + error.message();
+    return error;
+  }
+  known_.insert(content.order());
+  remove_beyond_keep();
+  return {};
+}
+
+void snapshot_history::remove_beyond_keep() {
+  // What somebody else has removed is not one of those that we keep.
+  if (const auto names = files_->list(folder_)) {
+    std::erase_if(known_, [&](snapshot_order order) {
+      return std::find(names->begin(), names->end(), snapshot_name(order)) == names->end();
+    });
+  }
+  const std::vector<snapshot_order> oldest_first(known_.begin(), known_.end());
+  for (std::size_t at = 0; at + keep_ < oldest_first.size(); ++at) {
+    const auto error = remove(oldest_first[at]);
+    if (error && !has_vanished(error)) {
+      on_message_("cannot remove the old snapshot " + path(snapshot_name(oldest_first[at])) + ": " +
+                  error.message());
+      if (!is(error, ENOTEMPTY)) continue;  // a stranger's file: it is no snapshot any more
+    }
+    known_.erase(oldest_first[at]);
+  }
+}
+
+// The manifest goes first, for good: what is left when the power fails is one that never was.
+error_code snapshot_history::remove(snapshot_order order) const {
+  const std::string place = path(snapshot_name(order));
+  auto error = files_->remove(place + "/" + std::string(manifest_name));
+  if (error && !has_vanished(error)) return error;
+  if (!error) error = files_->sync_folder(place);
+  if (error && !has_vanished(error)) return error;
+  const auto names = files_->list(place);
+  if (!names) return names.error();
+  for (const auto& name : *names) {
+    if (is_name_in_snapshot(name)) (void)files_->remove(place + "/" + name);
+  }
+  return files_->remove_folder(place);
+}
+
+void snapshot_history::remove_leftovers() {
+  const auto names = files_->list(folder_);
+  if (!names) return;
+  for (const auto order : newest_first(*names)) {
+    if (order.tenure >= tenure_) continue;
+    std::string why;
+    const auto found = look_at(order, why);
+    if (found) known_.insert(order);
+    if (found || found.error() != errc::not_found) continue;
+    const auto inside = files_->list(path(snapshot_name(order)));
+    const bool is_sure =
+        inside && std::find(inside->begin(), inside->end(), manifest_name) == inside->end();
+    if (is_sure) (void)remove(order);
+  }
+}
+
+}  // namespace ddprun::worker

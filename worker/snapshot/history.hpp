@@ -1,0 +1,78 @@
+// The history is the snapshots in a folder: which is the newest to go on from, and which are old
+// enough to go. It is rank 0's, which has claimed the folder.
+//
+// What cannot be read is not what is not there. A damaged snapshot is skipped, with a message; a
+// disk that fails for a moment, a manifest of a newer format, or a folder in which every snapshot
+// is damaged is an error, and training must not begin: going on would throw the history away.
+//
+// Nothing is removed but what this program has written, or whose manifest it has read, or what was
+// never finished by those before: a manifest that cannot be read stays for ever, with its files.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include "worker/snapshot/claim.hpp"
+#include "worker/snapshot/file_system.hpp"
+#include "worker/snapshot/manifest.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace ddprun::worker {
+
+// So many jobs that went on from a snapshot and came to nothing make it distrusted.
+constexpr std::size_t distrusted_after = 2;
+
+class snapshot_history {
+ public:
+  snapshot_history(file_system& files, std::string folder, std::uint64_t tenure, std::size_t keep,
+                   message_handler on_message)
+      : files_(&files),
+        folder_(std::move(folder)),
+        tenure_(tenure),
+        keep_(keep),
+        on_message_(std::move(on_message)) {}
+
+  // The newest whole snapshot; none when there is none. One that is distrusted is taken only where
+  // there is no other. It looks at manifests and at the lengths of files: a rank that finds more
+  // says so with skip(), and newest() is asked again.
+  result<std::optional<manifest>> newest();
+  void skip(snapshot_order order, const std::string& why);
+
+  // A job goes on from it. Until it is trusted again, that counts against it.
+  error_code mark_resumed(snapshot_order order);
+  void trust(snapshot_order order);
+
+  // Makes the snapshot, whose files are there and synced, one that is there; removes what is beyond
+  // the newest `keep`. Refused when a newer round has the folder. `problem` says what went wrong.
+  error_code commit(const manifest& content, std::string& problem);
+
+  void set_message_handler(message_handler to) { on_message_ = std::move(to); }
+
+  // What those before us have not finished. To be called once, after the claim.
+  void remove_leftovers();
+
+ private:
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  // What is wrong with it in `why`; not_found: it was never finished.
+  result<manifest> look_at(snapshot_order order, std::string& why) const;
+  error_code check_lengths(const manifest& content, std::string& why) const;
+  std::string distrust(snapshot_order order) const;
+  void tell_of_older_rounds(const manifest& taken, const std::vector<snapshot_order>& all) const;
+  void remove_beyond_keep();
+  error_code remove(snapshot_order order) const;
+
+  file_system* files_;
+  std::string folder_;
+  std::uint64_t tenure_;
+  std::size_t keep_;
+  message_handler on_message_;
+  std::set<snapshot_order> skipped_;
+  std::set<snapshot_order> known_;  // written by us, or with a manifest that we have read
+};
+
+}  // namespace ddprun::worker

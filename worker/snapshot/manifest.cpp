@@ -1,0 +1,92 @@
+#include "worker/snapshot/manifest.hpp"
+
+#include "worker/snapshot/checksum.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <charconv>
+#include <optional>
+
+namespace ddprun::worker {
+namespace {
+
+using json = nlohmann::json;
+
+constexpr std::string_view format = "ddprun snapshot";
+constexpr std::uint64_t version = 1;
+
+std::string tail_of(std::string_view before) {
+  return "  \"xxh3\": \"" + checksum_text(checksum_of(before)) + "\"\n}\n";
+}
+
+std::optional<std::uint64_t> number_in(const json& object, const char* key) {
+  if (!object.contains(key) || !object[key].is_number_unsigned()) return std::nullopt;
+  return object[key].get<std::uint64_t>();
+}
+
+std::optional<std::uint64_t> checksum_in(const json& object) {
+  if (!object.contains("xxh3") || !object["xxh3"].is_string()) return std::nullopt;
+  const auto& text = object["xxh3"].get_ref<const std::string&>();
+  std::uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  return checksum_text(value) == text ? std::optional(value) : std::nullopt;
+}
+
+std::optional<file_record> record_in(const json& object) {
+  if (!object.is_object()) return std::nullopt;
+  const auto bytes = number_in(object, "bytes");
+  const auto xxh3 = checksum_in(object);
+  if (!bytes || !xxh3) return std::nullopt;
+  return file_record{*bytes, *xxh3};
+}
+
+}  // namespace
+
+std::string to_text(const manifest& content) {
+  const auto& info = content.info;
+  std::string text =
+      "{\n  \"format\": \"" + std::string(format) + "\", \"version\": " + std::to_string(version) +
+      ",\n  \"tenure\": " + std::to_string(info.tenure) +
+      ", \"step\": " + std::to_string(info.step) + ", \"epoch\": " + std::to_string(info.epoch) +
+      ", \"instance\": " + std::to_string(info.instance) +
+      ", \"round\": " + std::to_string(info.round) + ",\n  \"files\": [";
+  for (std::size_t rank = 0; rank < content.files.size(); ++rank) {
+    text += std::string(rank == 0 ? "" : ",") +
+            "\n    {\"bytes\": " + std::to_string(content.files[rank].bytes) + ", \"xxh3\": \"" +
+            checksum_text(content.files[rank].xxh3) + "\"}";
+  }
+  text += "],\n";
+  return text + tail_of(text);
+}
+
+result<manifest> parse_manifest(std::string_view text) {
+  const std::size_t tail_bytes = tail_of("").size();
+  if (text.size() < tail_bytes) return errc::damaged;
+  const std::string_view before = text.substr(0, text.size() - tail_bytes);
+  if (text.substr(before.size()) != tail_of(before)) return errc::damaged;
+  const json parsed = json::parse(text, nullptr, false);
+  if (!parsed.is_object() || !parsed.contains("format") || parsed["format"] != format) {
+    return errc::damaged;
+  }
+  const auto written_version = number_in(parsed, "version");
+  if (written_version && *written_version > version) return errc::version_mismatch;
+  manifest content;
+  for (const auto& [key, value] : {std::pair{"tenure", &content.info.tenure},
+                                   {"step", &content.info.step},
+                                   {"epoch", &content.info.epoch},
+                                   {"instance", &content.info.instance},
+                                   {"round", &content.info.round}}) {
+    const auto number = number_in(parsed, key);
+    if (!number) return errc::damaged;
+    *value = *number;
+  }
+  if (!parsed.contains("files") || !parsed["files"].is_array()) return errc::damaged;
+  for (const json& file : parsed["files"]) {
+    const auto record = record_in(file);
+    if (!record) return errc::damaged;
+    content.files.push_back(*record);
+  }
+  return content;
+}
+
+}  // namespace ddprun::worker

@@ -1,0 +1,59 @@
+// A manifest says what a snapshot consists of: it is written last, and with it the snapshot is
+// there. It is JSON, so that a script can read it:
+//
+//   {
+//     "format": "ddprun snapshot", "version": 1,
+//     "tenure": 3, "step": 40, "epoch": 4, "instance": 77, "round": 2,
+//     "files": [{"bytes": 131200, "xxh3": "0123456789abcdef"}, ...],
+//     "xxh3": "fedcba9876543210"
+//   }
+//
+// The files are those of ranks 0, 1, 2... The last member is the checksum of all bytes before its
+// line; only this program needs to look at it.
+//
+// Pure: bytes in, values out. Thread rule: any thread.
+#pragma once
+
+#include "rendezvous/base/error.hpp"
+#include "rendezvous/core/messages/types.hpp"
+#include "worker/snapshot/names.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::worker {
+
+struct snapshot_info {
+  std::uint64_t tenure = 0;  // who wrote it: see snapshot_folder.hpp
+  std::uint64_t step = 0;    // the program's own count of progress
+  std::uint64_t epoch = 0;   // likewise
+  instance_id instance = 0;  // of the run; 0 when the launcher has none
+  round_number round = 1;
+  bool operator==(const snapshot_info&) const = default;
+};
+
+struct file_record {
+  std::uint64_t bytes = 0;
+  std::uint64_t xxh3 = 0;
+  bool operator==(const file_record&) const = default;
+};
+
+struct manifest {
+  snapshot_info info;
+  std::vector<file_record> files;  // one a rank
+  snapshot_order order() const { return {info.tenure, info.step}; }
+  bool operator==(const manifest&) const = default;
+};
+
+// Ten thousand ranks take half a megabyte.
+constexpr std::size_t manifest_bytes_max = std::size_t{64} << 20;
+
+std::string to_text(const manifest& content);
+
+// errc::damaged when anything is cut short, left over, or does not fit its checksum;
+// errc::version_mismatch for a whole one of a later version.
+result<manifest> parse_manifest(std::string_view text);
+
+}  // namespace ddprun::worker

@@ -1,0 +1,161 @@
+#include "worker/snapshot/rank_file.hpp"
+
+#include "worker/snapshot/checksum_thread.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <utility>
+
+namespace ddprun::worker {
+namespace {
+
+constexpr std::string_view own_prefix = "rank.";
+
+bool is_own(std::string_view name) {
+  return name.starts_with(own_prefix);
+}
+
+// Writes all pieces, and returns their checksum.
+class summed_output {
+ public:
+  explicit summed_output(output_file& file) : file_(file) {}
+
+  error_code write(std::string_view bytes) {
+    sum_.add(bytes);
+    bytes_ += bytes.size();
+    return file_.write(bytes);
+  }
+  error_code write(const tensor_view& tensor, std::string& buffer) {
+    if (!tensor.copy) return write(tensor.bytes);
+    sum_.wait();  // for what was in the buffer
+    try {
+      buffer.resize(bytes_of(tensor).value());
+    } catch (const std::bad_alloc&) {
+      return {ENOMEM, boost::system::system_category()};
+    }
+    tensor.copy(buffer.data());
+    return write(buffer);
+  }
+  file_record record() { return {bytes_, sum_.value()}; }
+
+ private:
+  output_file& file_;
+  checksum_thread sum_;
+  std::uint64_t bytes_ = 0;
+};
+
+result<file_record> write_all(output_file& file, const rank_file_layout& layout) {
+  std::string buffer;
+  summed_output output(file);
+  if (auto error = output.write(layout.header.bytes)) return error;
+  for (const std::size_t index : layout.header.order) {
+    if (auto error = output.write(layout.tensors[index], buffer)) return error;
+  }
+  if (auto error = file.finish()) return error;
+  return output.record();
+}
+
+void add_to(snapshot_part& part, const text_map& values, bool own) {
+  for (const auto& [name, value] : values) {
+    if (is_own(name) == own) part.values[own ? name.substr(own_prefix.size()) : name] = value;
+  }
+}
+
+}  // namespace
+
+const tensor_view* snapshot_part::find(std::string_view name) const {
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [&](const tensor_view& each) { return each.name == name; });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+std::uint64_t snapshot_part::bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& tensor : tensors)
+    sum += bytes_of(tensor).value_or(0);
+  return sum;
+}
+
+result<rank_file_layout> lay_out(const snapshot_state& state, bool with_replicated,
+                                 std::string& problem) {
+  rank_file_layout layout;
+  text_map values;
+  if (with_replicated) {
+    values = state.replicated.values;
+    layout.tensors = state.replicated.tensors;
+    const auto reserved = [&](const std::string& name) {
+      problem = "'" + name + "' begins with 'rank.', which is for what is each rank's own";
+      return make_error_code(errc::invalid_argument);
+    };
+    for (const auto& [name, value] : values) {
+      if (is_own(name)) return reserved(name);
+    }
+    for (const auto& tensor : layout.tensors) {
+      if (is_own(tensor.name)) return reserved(tensor.name);
+    }
+  }
+  for (const auto& [name, value] : state.own.values)
+    values[std::string(own_prefix) + name] = value;
+  for (tensor_view tensor : state.own.tensors) {
+    tensor.name.insert(0, own_prefix);
+    layout.tensors.push_back(std::move(tensor));
+  }
+  auto header = make_safetensors_header(layout.tensors, values, problem);
+  if (!header) return header.error();
+  layout.header = std::move(*header);
+  return layout;
+}
+
+result<file_record> write_rank_file(file_system& files, const std::string& path,
+                                    const rank_file_layout& layout) {
+  (void)files.remove(path);
+  auto file = files.create(path);
+  if (!file) return file.error();
+  auto record = write_all(**file, layout);
+  if (!record) {
+    file->reset();
+    (void)files.remove(path);
+  }
+  return record;
+}
+
+result<rank_file> read_rank_file(file_system& files, const std::string& path,
+                                 const file_record& record, std::string& problem) {
+  checksum sum;
+  std::uint64_t length = 0;
+  auto error = files.scan(path, [&](std::string_view piece) {
+    sum.add(piece);
+    length += piece.size();
+  });
+  rank_file read;
+  if (!error) {
+    auto mapping = files.map(path);
+    error = mapping ? error_code() : mapping.error();
+    if (mapping) read.mapping = std::move(*mapping);
+  }
+  if (error) {
+    problem = error.message();
+    const bool is_gone = error == error_code(ENOENT, boost::system::system_category());
+    return is_gone ? make_error_code(errc::damaged) : error;
+  }
+  const std::string_view bytes = read.mapping->bytes();
+  if (length != record.bytes || bytes.size() != length || sum.value() != record.xxh3) {
+    problem = length == record.bytes ? "its bytes do not fit their checksum"
+                                     : "it has " + std::to_string(length) + " bytes and not " +
+                                           std::to_string(record.bytes);
+    return errc::damaged;
+  }
+  auto content = read_safetensors(bytes, problem);
+  if (!content) return content.error();
+  add_to(read.replicated, content->metadata, false);
+  add_to(read.own, content->metadata, true);
+  for (tensor_view& tensor : content->tensors) {
+    const bool own = is_own(tensor.name);
+    if (own) tensor.name.erase(0, own_prefix.size());
+    (own ? read.own : read.replicated).tensors.push_back(std::move(tensor));
+  }
+  return read;
+}
+
+}  // namespace ddprun::worker

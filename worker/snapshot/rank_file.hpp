@@ -1,0 +1,60 @@
+// A rank file is what one rank adds to a snapshot: a safetensors file with the state that is the
+// rank's own (generators, its share of a sharded model), in rank 0's also the state that all ranks
+// have alike (model, optimizer). The names of what is the rank's own begin with "rank.".
+//
+// It is written from where the tensors lie, in pieces, with the checksum made beside the writing,
+// and read by mapping it: the whole of it is never in memory.
+//
+// Thread rule: one thread; writing starts a second one for the checksum, and ends it.
+#pragma once
+
+#include "worker/snapshot/file_system.hpp"
+#include "worker/snapshot/manifest.hpp"
+#include "worker/snapshot/safetensors.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddprun::worker {
+
+// A part of a job's state. Values are small ones, as text: a sampler's place, a learning rate.
+struct snapshot_part {
+  text_map values;
+  std::vector<tensor_view> tensors;
+  // None: there is no tensor of that name.
+  const tensor_view* find(std::string_view name) const;
+  // What the tensors are long together.
+  std::uint64_t bytes() const;
+};
+
+struct snapshot_state {
+  snapshot_part replicated;  // alike on all ranks: that of rank 0 is written
+  snapshot_part own;         // this rank's
+};
+
+struct rank_file_layout {
+  safetensors_header header;
+  std::vector<tensor_view> tensors;
+};
+
+// Of what this rank writes; `problem` says what is wrong with a name or a length.
+result<rank_file_layout> lay_out(const snapshot_state& state, bool with_replicated,
+                                 std::string& problem);
+
+// Makes the file in the place of one that is left over, and syncs it. On errors it is removed.
+result<file_record> write_rank_file(file_system& files, const std::string& path,
+                                    const rank_file_layout& layout);
+
+struct rank_file {
+  std::shared_ptr<const mapped_file> mapping;  // the tensors' bytes
+  snapshot_part replicated;
+  snapshot_part own;
+};
+
+// Maps it and looks at each byte. errc::damaged: it is not the one of the record, or no safetensors
+// file; other errors: it cannot be read now. `problem` says why, without the path.
+result<rank_file> read_rank_file(file_system& files, const std::string& path,
+                                 const file_record& record, std::string& problem);
+
+}  // namespace ddprun::worker

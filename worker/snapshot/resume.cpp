@@ -1,0 +1,194 @@
+#include "worker/snapshot/resume.hpp"
+
+#include <cerrno>
+#include <utility>
+
+namespace ddprun::worker {
+namespace {
+
+std::string choice_topic(std::size_t attempt) {
+  return "resume/" + std::to_string(attempt);
+}
+std::string verdict_topic(std::size_t attempt) {
+  return "verdict/" + std::to_string(attempt);
+}
+
+// Keeps the last line of a function that tells its reason to a handler, and hands it on.
+class last_line {
+ public:
+  explicit last_line(message_handler next) : next_(std::move(next)) {}
+  message_handler handler() {
+    return [this](const std::string& line) {
+      if (!line_.empty()) next_(line_);
+      line_ = line;
+    };
+  }
+  // What was said last is not the reason of a failure.
+  void hand_on() {
+    if (!line_.empty()) next_(std::exchange(line_, ""));
+  }
+  std::string take() { return std::exchange(line_, ""); }
+
+ private:
+  message_handler next_;
+  std::string line_;
+};
+
+class meeting {
+ public:
+  meeting(const resuming& here, rank_exchange& ranks) : here_(here), ranks_(ranks) {}
+
+  std::variant<agreement, failure> lead() {
+    last_line said(here_.on_message);
+    const auto tenure = claim_folder(here_.files, here_.folder, here_.who, said.handler());
+    if (!tenure) return stop_all(0, {tenure.error(), said.take()});
+    agreed_.tenure = *tenure;
+    said.hand_on();
+    snapshot_history history(here_.files, here_.folder, *tenure, here_.keep, said.handler());
+    history.remove_leftovers();
+    for (std::size_t attempt = 0;; ++attempt) {
+      const auto newest = history.newest();
+      if (!newest) return stop_all(attempt, {newest.error(), said.take()});
+      said.hand_on();
+      choice made{agreed_.tenure, std::nullopt};
+      if (*newest) made.from = (*newest)->order();
+      if (auto lost = announce(choice_topic(attempt), to_text(choice_word(made)))) return *lost;
+      if (!made.from) break;
+      const auto wrong = everybody_reads(attempt, *made.from);
+      const bool is_damaged = wrong && wrong->code == errc::damaged;
+      if (wrong && !is_damaged) return stop_reading(attempt, *wrong);
+      if (auto lost = announce(verdict_topic(attempt), to_text(outcome_word(wrong)))) return *lost;
+      if (!wrong) {
+        (void)history.mark_resumed(*made.from);
+        said.hand_on();
+        break;
+      }
+      history.skip(*made.from, wrong->text);
+      said.hand_on();
+    }
+    // What it says from now on is said at once.
+    agreed_.history.emplace(std::move(history));
+    agreed_.history->set_message_handler(here_.on_message);
+    return std::move(agreed_);
+  }
+
+  std::variant<agreement, failure> follow() {
+    for (std::size_t attempt = 0;; ++attempt) {
+      const auto text = ranks_.announcement(choice_topic(attempt));
+      if (!text)
+        return failure{text.error(),
+                       "rank 0 has not said from which snapshot to go on: " + ranks_.problem()};
+      const auto word = parse_choice(*text);
+      if (const auto* told = std::get_if<failure>(&word)) return of_rank_0(*told);
+      const auto& made = std::get<choice>(word);
+      agreed_.tenure = made.tenure;
+      if (!made.from) return std::move(agreed_);
+      if (auto lost = report(attempt, read(*made.from))) return *lost;
+      const auto verdict = ranks_.announcement(verdict_topic(attempt));
+      if (!verdict) {
+        return failure{verdict.error(),
+                       "rank 0 has not said whether all ranks could read their part of " +
+                           path(*made.from) + ": " + ranks_.problem()};
+      }
+      const auto wrong = parse_outcome(*verdict);
+      if (!wrong) return std::move(agreed_);
+      if (wrong->code != errc::damaged) return of_rank_0(*wrong);
+      agreed_.from.reset();
+    }
+  }
+
+ private:
+  std::string path(snapshot_order order) const { return here_.folder + "/" + snapshot_name(order); }
+
+  static failure of_rank_0(const failure& told) { return {told.code, "rank 0: " + told.text}; }
+
+  std::optional<failure> announce(const std::string& topic, const std::string& text) {
+    const auto error = ranks_.announce(topic, text);
+    if (!error) return std::nullopt;
+    return failure{error,
+                   "cannot tell the other ranks from which snapshot to go on: " + ranks_.problem()};
+  }
+  // The others' text is best effort: the launcher tells them anyway.
+  failure stop_all(std::size_t attempt, failure reason) {
+    (void)announce(choice_topic(attempt), to_text(choice_word(reason)));
+    return reason;
+  }
+  failure stop_reading(std::size_t attempt, failure reason) {
+    (void)announce(verdict_topic(attempt), to_text(outcome_word(reason)));
+    return reason;
+  }
+
+  std::optional<failure> report(std::size_t attempt, const outcome_word& read) {
+    const auto error = ranks_.report(choice_topic(attempt), to_text(read));
+    if (!error) return std::nullopt;
+    return failure{error, "cannot tell rank 0 of the snapshot: " + ranks_.problem()};
+  }
+
+  // Rank 0: what is wrong with it for any of them.
+  std::optional<failure> everybody_reads(std::size_t attempt, snapshot_order order) {
+    if (auto lost = report(attempt, read(order))) return lost;
+    const auto texts = ranks_.reports(choice_topic(attempt));
+    if (!texts) {
+      return failure{texts.error(), "not all ranks have read their part of snapshot " +
+                                        path(order) + ": " + ranks_.problem()};
+    }
+    std::vector<outcome_word> told;
+    for (const std::string& text : *texts)
+      told.push_back(parse_outcome(text));
+    return worst_of(told);
+  }
+
+  // This rank's part, into agreed_.from.
+  outcome_word read(snapshot_order order) {
+    const std::string place = path(order) + "/";
+    const auto text = here_.files.read(place + std::string(manifest_name), manifest_bytes_max);
+    if (!text) {
+      const bool is_gone = text.error() == error_code(ENOENT, boost::system::system_category());
+      return failure{is_gone ? make_error_code(errc::not_found) : text.error(),
+                     place + std::string(manifest_name) + ": " + text.error().message() +
+                         (is_gone ? "; the folder must be one that all nodes share" : "")};
+    }
+    const auto content = parse_manifest(*text);
+    if (!content) return failure{content.error(), content.error().message()};
+    resumed_snapshot found;
+    found.info = content->info;
+    found.world_size = static_cast<std::uint32_t>(content->files.size());
+    found.path = path(order);
+    std::optional<failure> wrong;
+    const auto file_of = [&](std::uint32_t rank) {
+      std::string why;
+      auto file =
+          read_rank_file(here_.files, place + rank_file_name(rank), content->files[rank], why);
+      if (!file) wrong = failure{file.error(), rank_file_name(rank) + ": " + why};
+      return file;
+    };
+    auto first = file_of(0);
+    if (!first) return wrong;
+    found.replicated = std::move(first->replicated);
+    found.replicated_bytes = first->mapping;
+    if (found.world_size == here_.world_size && here_.rank == 0) {
+      found.own = std::move(first->own);
+      found.own_bytes = first->mapping;
+    } else if (found.world_size == here_.world_size) {
+      auto mine = file_of(here_.rank);
+      if (!mine) return wrong;
+      found.own = std::move(mine->own);
+      found.own_bytes = mine->mapping;
+    }
+    agreed_.from = std::move(found);
+    return std::nullopt;
+  }
+
+  const resuming& here_;
+  rank_exchange& ranks_;
+  agreement agreed_;
+};
+
+}  // namespace
+
+std::variant<agreement, failure> agree_on_snapshot(const resuming& here, rank_exchange& ranks) {
+  meeting all(here, ranks);
+  return here.rank == 0 ? all.lead() : all.follow();
+}
+
+}  // namespace ddprun::worker

@@ -1,0 +1,48 @@
+// All ranks of a round agree on what they go on from: rank 0 claims the folder and says which
+// snapshot, each rank reads its part, and what one of them finds damaged none of them takes.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include "worker/snapshot/history.hpp"
+#include "worker/snapshot/rank_exchange.hpp"
+#include "worker/snapshot/rank_file.hpp"
+#include "worker/snapshot/words.hpp"
+
+#include <optional>
+#include <string>
+#include <variant>
+
+namespace ddprun::worker {
+
+struct resumed_snapshot {
+  snapshot_info info;
+  std::uint32_t world_size = 1;  // of the job that saved it
+  std::string path;
+  snapshot_part replicated;
+  // None where it was saved by another number of ranks: whose is whose is the program's to say.
+  std::optional<snapshot_part> own;
+  // What the tensors' bytes are mapped from; they live as long.
+  std::shared_ptr<const mapped_file> replicated_bytes, own_bytes;
+};
+
+struct resuming {
+  file_system& files;
+  std::string folder;
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 1;
+  claimant who;
+  std::size_t keep = 3;
+  message_handler on_message;
+};
+
+struct agreement {
+  std::uint64_t tenure = 0;
+  std::optional<resumed_snapshot> from;
+  std::optional<snapshot_history> history;  // rank 0's
+};
+
+// Called by all ranks.
+std::variant<agreement, failure> agree_on_snapshot(const resuming& here, rank_exchange& ranks);
+
+}  // namespace ddprun::worker

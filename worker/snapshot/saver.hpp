@@ -1,0 +1,80 @@
+// Makes snapshots, one at a time, on a thread of its own: each rank writes its file and tells
+// rank 0, which makes it a snapshot once all have, and tells all how it went.
+//
+// Thread rule: one thread calls it, which is not its own.
+#pragma once
+
+#include "worker/snapshot/history.hpp"
+#include "worker/snapshot/rank_exchange.hpp"
+#include "worker/snapshot/rank_file.hpp"
+#include "worker/snapshot/words.hpp"
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+
+namespace ddprun::worker {
+
+struct saver_options {
+  file_system* files = nullptr;
+  std::string folder;
+  std::uint32_t rank = 0;
+  message_handler on_message;
+};
+
+class saver {
+ public:
+  // A file to write, or why this rank has none.
+  struct job {
+    snapshot_info info;
+    std::variant<rank_file_layout, failure> file;
+  };
+
+  // With rank 0's history, and what the job has gone on from.
+  saver(saver_options options, rank_exchange ranks, std::optional<snapshot_history> history,
+        std::optional<snapshot_order> resumed);
+  // Waits until the file under way is written, but for no other rank.
+  ~saver();
+  saver(const saver&) = delete;
+  saver& operator=(const saver&) = delete;
+
+  // The one before must be over. What the layout's tensors point to must stay until this one is.
+  void begin(job next);
+  void wait();
+  // How the last one went, once: none that went well, or is not over.
+  std::optional<failure> take_failure();
+  // The last one that is there for all.
+  std::optional<snapshot_order> saved() const;
+
+  // What was resumed has led to something. So it has with the first snapshot that is there.
+  void trust_resumed();
+
+ private:
+  void run();
+  void trust();
+  std::optional<failure> make(const job& next);
+  written_word write(const job& next) const;
+  std::optional<failure> commit(const snapshot_info& info, const std::string& topic);
+  std::string path(const snapshot_info& info) const;
+  void take_back(const snapshot_info& info) const;
+
+  saver_options options_;
+  rank_exchange ranks_;
+  std::uint64_t count_ = 0;  // of jobs: the same on all ranks
+  std::optional<snapshot_history> history_;
+  std::optional<snapshot_order> resumed_;  // until it is trusted
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<job> next_;  // until it is over
+  std::optional<failure> failure_;
+  std::optional<snapshot_order> saved_;
+  bool is_to_trust_ = false;
+  bool is_over_ = false;
+  std::thread thread_;  // the last one to be made: it uses all others
+};
+
+}  // namespace ddprun::worker

@@ -1,0 +1,140 @@
+#include "worker/snapshot/snapshots.hpp"
+
+#include "worker/snapshot/saver.hpp"
+#include "worker/snapshot/staging_buffer.hpp"
+
+#include <utility>
+
+namespace ddprun::worker {
+
+struct snapshots::parts {
+  parts(const environment& of, snapshots_options with) : here(of), options(std::move(with)) {}
+
+  environment here;
+  snapshots_options options;
+  std::uint64_t tenure = 0;
+  std::optional<std::uint64_t> trusted_at;  // the step; none: nothing is to be trusted any more
+  staging_buffer staging;
+  std::optional<saver> writer;  // uses the staging buffer
+};
+
+snapshots::snapshots(std::unique_ptr<parts> made) : parts_(std::move(made)) {}
+snapshots::~snapshots() = default;
+
+result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
+                                                   snapshots_options options,
+                                                   std::string& problem) {
+  if (here.world_size == 1) return open(here, std::move(options), rank_exchange(), problem);
+  auto store = store_client::from_environment(here, options.rank_timeout, problem);
+  if (!store) return store.error();
+  const std::string keys = "ddprun/" + options.name + "/" + std::to_string(here.instance) + "/" +
+                           std::to_string(here.round);
+  return open(here, std::move(options),
+              rank_exchange(*store, keys, here.rank, here.world_size, options.rank_timeout),
+              problem);
+}
+
+result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
+                                                   snapshots_options options, rank_exchange ranks,
+                                                   std::string& problem) {
+  DDPRUN_ASSERT(options.keep >= 1);
+  if (options.folder.empty()) {
+    problem = "the snapshot folder has no name";
+    return make_error_code(errc::invalid_argument);
+  }
+  const resuming start{
+      *options.files, options.folder,    here.rank, here.world_size, {here.instance, here.round},
+      options.keep,   options.on_message};
+  auto agreed = agree_on_snapshot(start, ranks);
+  if (const auto* told = std::get_if<failure>(&agreed)) {
+    problem = told->text;
+    return told->code;
+  }
+  auto& found = std::get<agreement>(agreed);
+  auto made = std::make_unique<parts>(here, std::move(options));
+  made->tenure = found.tenure;
+  std::optional<snapshot_order> resumed;
+  if (found.from) {
+    resumed = snapshot_order{found.from->info.tenure, found.from->info.step};
+    made->trusted_at = resumed->step + made->options.trusted_after_steps;
+  }
+  made->writer.emplace(
+      saver_options{made->options.files, made->options.folder, here.rank, made->options.on_message},
+      std::move(ranks), std::move(found.history), resumed);
+  std::unique_ptr<snapshots> opened(new snapshots(std::move(made)));
+  opened->resumed_ = std::move(found.from);
+  return opened;
+}
+
+void snapshots::drop_resumed() {
+  if (!resumed_) return;
+  resumed_->replicated = {};
+  resumed_->own.reset();
+  resumed_->replicated_bytes.reset();
+  resumed_->own_bytes.reset();
+}
+
+error_code snapshots::take_failure() {
+  const auto failed = parts_->writer->take_failure();
+  if (!failed) return {};
+  problem_ = failed->text;
+  return failed->code;
+}
+
+error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state) {
+  parts& all = *parts_;
+  const auto earlier = wait();
+  const auto saved = all.writer->saved();
+  DDPRUN_ASSERT(!saved || step >= saved->step);
+  if (saved && saved->step == step) return earlier;
+  saver::job next{{all.tenure, step, epoch, all.here.instance, all.here.round}, failure{}};
+  std::string problem;
+  auto layout = lay_out(state, all.here.rank == 0, problem);
+  auto error = layout ? error_code() : layout.error();
+  if (!error && all.options.is_asynchronous) {
+    error = all.staging.stage(*layout);
+    if (error) {
+      problem = "no memory for a copy of " + std::to_string(layout->header.data_bytes) +
+                " bytes: " + error.message();
+    }
+  }
+  if (error) {
+    next.file = failure{error, problem};
+  } else {
+    next.file = std::move(*layout);
+  }
+  all.writer->begin(std::move(next));
+  if (all.options.is_asynchronous) return earlier;
+  const auto now = wait();
+  return now ? now : earlier;
+}
+
+error_code snapshots::wait() {
+  parts_->writer->wait();
+  return take_failure();
+}
+
+error_code snapshots::progress(std::uint64_t step) {
+  if (parts_->trusted_at && step >= *parts_->trusted_at) {
+    parts_->trusted_at.reset();
+    parts_->writer->trust_resumed();
+  }
+  return take_failure();
+}
+
+error_code snapshots::close() {
+  parts_->writer->trust_resumed();
+  return wait();
+}
+
+std::uint64_t snapshots::tenure() const {
+  return parts_->tenure;
+}
+
+std::optional<std::string> snapshots::saved() const {
+  const auto order = parts_->writer->saved();
+  if (!order) return std::nullopt;
+  return parts_->options.folder + "/" + snapshot_name(*order);
+}
+
+}  // namespace ddprun::worker

@@ -1,0 +1,105 @@
+// Snapshots are the state of a training job at some of its steps, kept so that each is whole or not
+// there: whatever crashes, and whenever, a snapshot that was reported saved is found again.
+//
+//   std::string problem;
+//   auto kept = snapshots::open(read_environment(), {.folder = "snapshots"}, problem);
+//   if (!kept) ...                                            // problem: one line for a person
+//   if (const auto& from = (*kept)->resumed()) ...            // from->replicated.tensors
+//   for (...) {
+//     ... one step ...
+//     (*kept)->progress(step);
+//     if (step % 1000 == 0) (*kept)->save(step, epoch, state);
+//   }
+//   (*kept)->close();
+//
+// The folder must be one that all nodes share. Each rank writes a file of its own there, which
+// Python's `safetensors` reads; with the manifest, which rank 0 writes when all files are on the
+// disk, the snapshot is there (names.hpp, manifest.hpp, rank_file.hpp). The newest `keep` stay.
+//
+// Training waits only for a copy of the state; a thread writes it. One snapshot is under way at a
+// time: a save that comes while the one before it is being written waits for that. All ranks learn
+// how it went, with the next save, progress, wait or close: a full disk costs the new snapshot,
+// never an old one, and whether training goes on is the program's to say.
+//
+// All ranks go on from the same snapshot: the newest that each of them finds whole. What is damaged
+// is skipped with a message, and so is what a round left that was over (claim.hpp), and what two
+// jobs have gone on from without coming far: progress() says how far this one has come.
+//
+// Thread rule: one thread per object; `on_message` may be called on another. open, save, wait and
+// close are called by all ranks, in the same order. Ownership: see each.
+// Errors: of the kernel, the job store, or an errc (refused: a newer round has the folder, this one
+// must end; damaged); `problem()` is one line about the last one. Rank 0 says what went wrong to
+// `on_message` at once. No exceptions.
+#pragma once
+
+#include "worker/environment.hpp"
+#include "worker/snapshot/claim.hpp"
+#include "worker/snapshot/file_system.hpp"
+#include "worker/snapshot/rank_file.hpp"
+#include "worker/snapshot/resume.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace ddprun::worker {
+
+struct snapshots_options {
+  std::string folder;    // made when it is not there
+  std::size_t keep = 3;  // newest snapshots to keep, at least 1
+  // False: save() is over when the snapshot is there, and needs no memory for a copy.
+  bool is_asynchronous = true;
+  // How far ranks may be apart: for all to read, or write, their part.
+  std::chrono::milliseconds rank_timeout = std::chrono::minutes(30);
+  // So many steps after it was resumed, a snapshot does not count as one that leads to nothing.
+  std::uint64_t trusted_after_steps = 10;
+  std::string name = "snapshots";  // of its keys in the job store, where a job has two of these
+  message_handler on_message = write_to_stderr;
+  file_system* files = &posix_file_system();
+};
+
+class snapshots {
+ public:
+  // Claims the folder, and maps what to go on from. None: `problem` says why.
+  static result<std::unique_ptr<snapshots>> open(const environment& here, snapshots_options options,
+                                                 std::string& problem);
+  // The same, with the ranks' way to each other at hand.
+  static result<std::unique_ptr<snapshots>> open(const environment& here, snapshots_options options,
+                                                 rank_exchange ranks, std::string& problem);
+  // Waits for this rank's own file where one is under way, not for other ranks.
+  ~snapshots();
+
+  // What all ranks go on from; none: from the beginning. Its tensors' bytes lie in mapped files,
+  // until drop_resumed().
+  const std::optional<resumed_snapshot>& resumed() const { return resumed_; }
+  void drop_resumed();
+
+  // `step` must not fall from one save to the next; one that is saved already is left as it is.
+  // The state is another's; on return it is copied, or, without asynchronous saving, written.
+  error_code save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state);
+  // Until the one under way is over.
+  error_code wait();
+  // This step is done. Costs nothing to speak of.
+  error_code progress(std::uint64_t step);
+  // The job has come to its end, in order: waits, and trusts what was resumed.
+  error_code close();
+
+  std::uint64_t tenure() const;
+  // Of the last one that is there for all; none yet.
+  std::optional<std::string> saved() const;
+  const std::string& problem() const { return problem_; }
+
+ private:
+  struct parts;
+  explicit snapshots(std::unique_ptr<parts> made);
+
+  error_code take_failure();
+
+  std::unique_ptr<parts> parts_;
+  std::optional<resumed_snapshot> resumed_;
+  std::string problem_;
+};
+
+}  // namespace ddprun::worker

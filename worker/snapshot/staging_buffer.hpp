@@ -1,0 +1,34 @@
+// Memory that a state is copied to while training waits, and written from while it goes on. It
+// grows to what was needed, and is kept for the next time: new memory costs more time than the
+// copy.
+//
+// Thread rule: one thread at a time.
+#pragma once
+
+#include "rendezvous/base/error.hpp"
+#include "worker/snapshot/rank_file.hpp"
+
+#include <cstddef>
+
+namespace ddprun::worker {
+
+class staging_buffer {
+ public:
+  staging_buffer() = default;
+  ~staging_buffer() { release(); }
+  staging_buffer(const staging_buffer&) = delete;
+  staging_buffer& operator=(const staging_buffer&) = delete;
+
+  // Copies the tensors; their views are of the copies then. Out of memory: ENOMEM.
+  error_code stage(rank_file_layout& layout);
+  std::size_t size() const { return size_; }
+
+ private:
+  error_code grow(std::size_t size);
+  void release();
+
+  char* bytes_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace ddprun::worker

@@ -1,0 +1,60 @@
+// A tensor view is a tensor as a snapshot keeps it: a name, the type of its elements, a shape, and
+// the bytes, in the machine's order (little endian), the last dimension running fastest.
+//
+// Types and their names are those of the safetensors format (github.com/huggingface/safetensors).
+//
+// Thread rule: plain values. Ownership: the bytes are another's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::worker {
+
+enum class element_type {
+  boolean,
+  u8,
+  i8,
+  f8_e5m2,
+  f8_e4m3,
+  i16,
+  u16,
+  f16,
+  bf16,
+  i32,
+  u32,
+  f32,
+  f64,
+  i64,
+  u64,
+  c64,  // two f32
+};
+
+std::size_t bytes_of(element_type type);
+std::string_view to_text(element_type type);  // "F32"
+std::optional<element_type> parse_element_type(std::string_view text);
+
+struct tensor_description {
+  std::string name;
+  element_type type = element_type::u8;
+  std::vector<std::uint64_t> shape;  // empty: one element
+  bool operator==(const tensor_description&) const = default;
+};
+
+// None when the number does not fit in 64 bits.
+std::optional<std::uint64_t> bytes_of(const tensor_description& tensor);
+std::string to_text(const tensor_description& tensor);  // "model.first.bias F32 [16]"
+
+struct tensor_view : tensor_description {
+  std::string_view bytes;
+  // Where the bytes do not lie in host memory in this order (on a GPU, or a transposed view):
+  // brings them to `to`, and has done so on return. `bytes` is not looked at then.
+  std::function<void(char* to)> copy;
+};
+
+}  // namespace ddprun::worker

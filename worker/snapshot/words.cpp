@@ -1,0 +1,109 @@
+#include "worker/snapshot/words.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace ddprun::worker {
+namespace {
+
+using json = nlohmann::json;
+
+std::string dump(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+json json_of(const failure& told) {
+  const bool is_ours = told.code.category() == ddprun_category();
+  return {{"failure", told.text},
+          {"category", is_ours ? "ddprun" : "system"},
+          {"value", told.code.value()}};
+}
+
+failure strange(std::string_view text) {
+  return {errc::malformed_message, "the job store has '" + std::string(text.substr(0, 80)) +
+                                       "' where a word about snapshots should be"};
+}
+
+std::optional<failure> failure_in(const json& word) {
+  if (!word.is_object() || !word.contains("failure")) return std::nullopt;
+  const int value = word.value("value", 0);
+  const bool is_ours = word.value("category", "") == "ddprun";
+  return failure{is_ours ? make_error_code(static_cast<errc>(value))
+                         : error_code(value, boost::system::system_category()),
+                 word.value("failure", "")};
+}
+
+// Runs `read` on the parsed text; what does not fit is strange.
+template <typename Word, typename Read>
+Word parse(std::string_view text, Read read) {
+  const json word = json::parse(text, nullptr, false);
+  try {
+    if (auto told = failure_in(word)) return *std::move(told);
+    return read(word);
+  } catch (const json::exception&) {
+    return strange(text);
+  }
+}
+
+}  // namespace
+
+std::string to_text(const written_word& word) {
+  if (const auto* told = std::get_if<failure>(&word)) return dump(json_of(*told));
+  const auto& record = std::get<file_record>(word);
+  return dump({{"bytes", record.bytes}, {"xxh3", record.xxh3}});
+}
+
+written_word parse_written(std::string_view text) {
+  return parse<written_word>(text, [](const json& word) -> written_word {
+    return file_record{word.at("bytes").get<std::uint64_t>(), word.at("xxh3").get<std::uint64_t>()};
+  });
+}
+
+std::string to_text(const outcome_word& word) {
+  return dump(word ? json_of(*word) : json::object());
+}
+
+outcome_word parse_outcome(std::string_view text) {
+  return parse<outcome_word>(text, [&](const json& word) -> outcome_word {
+    if (word.is_object()) return std::nullopt;
+    return strange(text);
+  });
+}
+
+std::string to_text(const choice_word& word) {
+  if (const auto* told = std::get_if<failure>(&word)) return dump(json_of(*told));
+  const auto& made = std::get<choice>(word);
+  json text{{"tenure", made.tenure}};
+  if (made.from) text["from"] = {made.from->tenure, made.from->step};
+  return dump(text);
+}
+
+choice_word parse_choice(std::string_view text) {
+  return parse<choice_word>(text, [](const json& word) -> choice_word {
+    choice made;
+    made.tenure = word.at("tenure").get<std::uint64_t>();
+    if (word.contains("from")) {
+      made.from = snapshot_order{word["from"].at(0).get<std::uint64_t>(),
+                                 word["from"].at(1).get<std::uint64_t>()};
+    }
+    return made;
+  });
+}
+
+std::optional<failure> worst_of(const std::vector<outcome_word>& by_rank) {
+  std::optional<failure> worst;
+  std::size_t count = 0;
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    if (!by_rank[rank]) continue;
+    ++count;
+    const bool is_worse =
+        !worst || (worst->code == errc::damaged && by_rank[rank]->code != errc::damaged);
+    if (is_worse) {
+      worst =
+          failure{by_rank[rank]->code, "rank " + std::to_string(rank) + ": " + by_rank[rank]->text};
+    }
+  }
+  if (count > 1) worst->text += " (and " + std::to_string(count - 1) + " more ranks)";
+  return worst;
+}
+
+}  // namespace ddprun::worker

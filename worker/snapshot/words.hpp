@@ -1,0 +1,48 @@
+// What ranks tell each other about snapshots, as text (JSON): see rank_exchange.hpp.
+//
+// A text that no rank of this version writes reads as a failure that says so.
+//
+// Pure. Thread rule: any thread.
+#pragma once
+
+#include "rendezvous/base/error.hpp"
+#include "worker/snapshot/manifest.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace ddprun::worker {
+
+struct failure {
+  error_code code;
+  std::string text;  // one line for a person
+};
+
+// A rank has written its file.
+using written_word = std::variant<file_record, failure>;
+std::string to_text(const written_word& word);
+written_word parse_written(std::string_view text);
+
+// A rank has read what it is to go on from, or rank 0 has made a snapshot of all files: or not.
+using outcome_word = std::optional<failure>;
+std::string to_text(const outcome_word& word);
+outcome_word parse_outcome(std::string_view text);
+
+// Rank 0 says from where all go on.
+struct choice {
+  std::uint64_t tenure = 0;            // of the round that begins
+  std::optional<snapshot_order> from;  // none: from the beginning
+};
+using choice_word = std::variant<choice, failure>;
+std::string to_text(const choice_word& word);
+choice_word parse_choice(std::string_view text);
+
+// Several ranks' failures in one: that of the lowest rank, and how many more there are. A failure
+// that is no damage counts before one that is. None: there are none.
+std::optional<failure> worst_of(const std::vector<outcome_word>& by_rank);
+
+}  // namespace ddprun::worker

@@ -1,0 +1,27 @@
+// LibTorch's tensors as snapshots keep them, and back.
+//
+// Thread rule: any thread.
+#pragma once
+
+#include "worker/snapshot/tensor_view.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace ddprun::worker {
+
+class training_state_error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// As a snapshot has it: its bytes lie where the tensor's do, or are fetched from there. A type that
+// safetensors does not know is a training_state_error.
+tensor_view view_of(std::string name, const at::Tensor& tensor);
+
+// A tensor over the bytes of the view, which must live as long, and not be written to.
+at::Tensor tensor_of(const tensor_view& view);
+
+}  // namespace ddprun::worker

@@ -1,0 +1,242 @@
+#include "worker/torch/training_state.hpp"
+
+#include "worker/torch/optimizer_fields.hpp"
+
+#include <ATen/Context.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/grad_mode.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <vector>
+
+namespace ddprun::worker {
+namespace {
+
+constexpr std::size_t differences_max = 5;  // named in one line
+constexpr const char* rates_name = "optimizer.lr";
+const std::string model_prefix = "model.";
+const std::string state_prefix = "optimizer.state.";
+
+std::vector<std::pair<std::string, at::Tensor>> tensors_of(const torch::nn::Module& model) {
+  std::vector<std::pair<std::string, at::Tensor>> all;
+  for (const auto& each : model.named_parameters())
+    all.emplace_back(model_prefix + each.key(), each.value());
+  for (const auto& each : model.named_buffers())
+    all.emplace_back(model_prefix + each.key(), each.value());
+  return all;
+}
+
+// In the order of Python's state_dict: over all groups.
+std::vector<at::Tensor> parameters_of(torch::optim::Optimizer& optimizer) {
+  std::vector<at::Tensor> all;
+  for (const auto& group : optimizer.param_groups())
+    all.insert(all.end(), group.params().begin(), group.params().end());
+  return all;
+}
+
+std::string prefix_of(std::size_t parameter) {
+  return state_prefix + std::to_string(parameter) + ".";
+}
+
+// Python's optimizers count their steps in a tensor of one float.
+tensor_view view_of_number(std::string name, std::int64_t number) {
+  tensor_view view;
+  view.name = std::move(name);
+  view.type = element_type::f32;
+  view.copy = [value = static_cast<float>(number)](char* to) {
+    std::memcpy(to, &value, sizeof value);
+  };
+  return view;
+}
+
+std::map<std::string, at::Generator> generators() {
+  std::map<std::string, at::Generator> all;
+  all.emplace("generator.cpu", at::globalContext().defaultGenerator(at::kCPU));
+  if (at::hasCUDA()) all.emplace("generator.cuda", at::globalContext().defaultGenerator(at::kCUDA));
+  return all;
+}
+
+std::string text_of(const tensor_view& tensor) {
+  const std::string text = to_text(static_cast<const tensor_description&>(tensor));
+  return text.substr(tensor.name.size() + 1);
+}
+
+// Compares what is here with what a snapshot has.
+class comparison {
+ public:
+  explicit comparison(const snapshot_part& there) {
+    for (const auto& tensor : there.tensors)
+      left_.emplace(tensor.name, &tensor);
+  }
+
+  void expect(const tensor_view& here) {
+    const auto found = left_.find(here.name);
+    if (found == left_.end()) {
+      differences_.push_back("it has no '" + here.name + "', " + text_of(here) + " here");
+      return;
+    }
+    if (found->second->type != here.type || found->second->shape != here.shape) {
+      differences_.push_back("'" + here.name + "' is " + text_of(*found->second) + " there and " +
+                             text_of(here) + " here");
+    }
+    left_.erase(found);
+  }
+  // What an optimizer keeps of a parameter, if anything, has its shape, or is one number.
+  void expect_state(const std::string& prefix, const at::Tensor& parameter,
+                    const std::vector<field_name>& fields) {
+    const auto first = left_.lower_bound(prefix);
+    if (first == left_.end() || !first->first.starts_with(prefix)) return;
+    for (const auto& field : fields) {
+      tensor_view here = view_of(prefix + std::string(field.name), parameter);
+      const auto found = left_.find(here.name);
+      if (found != left_.end() && found->second->shape.empty()) here.shape.clear();
+      if (found != left_.end()) here.type = found->second->type;
+      if (found != left_.end() || field.is_required) expect(here);
+    }
+  }
+  // Of these names the snapshot may have more only where they are the program's own.
+  void expect_no_more(const std::string& prefix) {
+    for (const auto& [name, tensor] : left_) {
+      if (name.starts_with(prefix)) {
+        differences_.push_back("it has '" + name + "', " + text_of(*tensor) +
+                               ", which is not here");
+      }
+    }
+  }
+  void require_none(const std::string& path) const {
+    if (differences_.empty()) return;
+    std::string text = "snapshot " + path + " is of another model or optimizer: ";
+    const std::size_t named = std::min(differences_.size(), differences_max);
+    for (std::size_t at = 0; at < named; ++at)
+      text += (at == 0 ? "" : "; ") + differences_[at];
+    if (differences_.size() > named) {
+      text += "; and " + std::to_string(differences_.size() - named) + " more differences";
+    }
+    throw training_state_error(text);
+  }
+
+ private:
+  std::map<std::string, const tensor_view*> left_;
+  std::vector<std::string> differences_;
+};
+
+std::vector<double> rates_in(const snapshot_part& part) {
+  const auto found = part.values.find(rates_name);
+  if (found == part.values.end()) return {};
+  const auto json = nlohmann::json::parse(found->second, nullptr, false);
+  try {
+    return json.get<std::vector<double>>();
+  } catch (const nlohmann::json::exception&) {
+    throw training_state_error(std::string(rates_name) + " in the snapshot is '" + found->second +
+                               "', which is no list of numbers");
+  }
+}
+
+void fill(torch::optim::Optimizer& optimizer, const at::Tensor& parameter,
+          const snapshot_part& part, const std::string& prefix) {
+  const bool is_there =
+      std::any_of(part.tensors.begin(), part.tensors.end(),
+                  [&](const tensor_view& each) { return each.name.starts_with(prefix); });
+  if (!is_there) {
+    optimizer.state().erase(parameter.unsafeGetTensorImpl());
+    return;
+  }
+  field_visitor visitor;
+  visitor.on_tensor = [&](std::string_view field, at::Tensor& value) {
+    const auto* const found = part.find(prefix + std::string(field));
+    value =
+        found == nullptr ? at::Tensor() : tensor_of(*found).to(parameter.device(), true).clone();
+  };
+  visitor.on_number = [&](std::string_view field, std::int64_t& value) {
+    const auto* const found = part.find(prefix + std::string(field));
+    if (found != nullptr) value = tensor_of(*found).item().toLong();
+  };
+  visit_fields(make_state(optimizer, parameter), visitor);
+}
+
+}  // namespace
+
+training_state::training_state(torch::nn::Module& model, torch::optim::Optimizer& optimizer)
+    : model_(model), optimizer_(optimizer) {
+  if (fields_of(optimizer).empty()) {
+    throw training_state_error(
+        "the state of this optimizer cannot be kept: Adam, AdamW, SGD, RMSprop and Adagrad can");
+  }
+}
+
+snapshot_state training_state::view() const {
+  snapshot_state state;
+  auto& tensors = state.replicated.tensors;
+  for (const auto& [name, tensor] : tensors_of(model_))
+    tensors.push_back(view_of(name, tensor));
+  const auto parameters = parameters_of(optimizer_);
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
+    auto* const of = state_of(optimizer_, parameters[index]);
+    if (of == nullptr) continue;
+    field_visitor visitor;
+    visitor.on_tensor = [&](std::string_view field, at::Tensor& value) {
+      if (value.defined()) tensors.push_back(view_of(prefix_of(index) + std::string(field), value));
+    };
+    visitor.on_number = [&](std::string_view field, std::int64_t& value) {
+      tensors.push_back(view_of_number(prefix_of(index) + std::string(field), value));
+    };
+    visit_fields(*of, visitor);
+  }
+  std::vector<double> rates;
+  for (const auto& group : optimizer_.param_groups())
+    rates.push_back(group.options().get_lr());
+  state.replicated.values[rates_name] = nlohmann::json(rates).dump();
+  for (auto& [name, generator] : generators()) {
+    at::Generator of = generator;
+    const std::lock_guard lock(of.mutex());
+    const at::Tensor bytes = of.get_state();
+    tensor_view view = view_of(name, bytes);
+    // The tensor is ours alone: the view must keep it.
+    view.copy = [bytes](char* to) { std::memcpy(to, bytes.const_data_ptr(), bytes.nbytes()); };
+    state.own.tensors.push_back(std::move(view));
+  }
+  return state;
+}
+
+void training_state::load(const resumed_snapshot& from) {
+  const at::NoGradGuard no_grad;
+  comparison compared(from.replicated);
+  const auto mine = tensors_of(model_);
+  for (const auto& [name, tensor] : mine)
+    compared.expect(view_of(name, tensor));
+  compared.expect_no_more(model_prefix);
+  const auto parameters = parameters_of(optimizer_);
+  const auto fields = fields_of(optimizer_);
+  for (std::size_t index = 0; index < parameters.size(); ++index)
+    compared.expect_state(prefix_of(index), parameters[index], fields);
+  compared.expect_no_more(state_prefix);
+  const auto rates = rates_in(from.replicated);
+  compared.require_none(from.path);
+  auto& groups = optimizer_.param_groups();
+  if (rates.size() != groups.size()) {
+    throw training_state_error("snapshot " + from.path + " has " + std::to_string(rates.size()) +
+                               " learning rates in '" + rates_name + "', the optimizer " +
+                               std::to_string(groups.size()) + " parameter groups");
+  }
+  for (auto [name, tensor] : mine)
+    tensor.copy_(tensor_of(*from.replicated.find(name)));
+  for (std::size_t index = 0; index < parameters.size(); ++index)
+    fill(optimizer_, parameters[index], from.replicated, prefix_of(index));
+  for (std::size_t group = 0; group < groups.size(); ++group)
+    groups[group].options().set_lr(rates[group]);
+  if (!from.own) return;
+  for (auto& [name, generator] : generators()) {
+    const auto* const found = from.own->find(name);
+    if (found == nullptr) continue;
+    at::Generator of = generator;
+    const std::lock_guard lock(of.mutex());
+    of.set_state(tensor_of(*found).clone());
+  }
+}
+
+}  // namespace ddprun::worker
