@@ -1,10 +1,21 @@
 #include "worker/snapshot/staging_buffer.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
+#include <system_error>
+#include <thread>
 
 namespace ddprun::worker {
+namespace {
+
+constexpr std::size_t piece_bytes = std::size_t{4} << 20;
+constexpr std::size_t worth_a_thread = std::size_t{64} << 20;
+constexpr std::size_t copying_threads_max = 4;
+
+}  // namespace
 
 error_code staging_buffer::grow(std::size_t size) {
   if (size <= size_) return {};
@@ -25,21 +36,50 @@ void staging_buffer::release() {
   size_ = 0;
 }
 
+// One core cannot use all of the memory's speed, and training waits.
+void staging_buffer::copy_all(const std::vector<piece>& pieces) {
+  std::size_t bytes = 0;
+  for (const piece& each : pieces)
+    bytes += each.from.size();
+  const std::size_t threads =
+      bytes < worth_a_thread
+          ? 1
+          : std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, copying_threads_max);
+  std::atomic<std::size_t> next{0};
+  const auto copy = [&] {
+    for (std::size_t at = next++; at < pieces.size(); at = next++)
+      std::memcpy(pieces[at].to, pieces[at].from.data(), pieces[at].from.size());
+  };
+  std::vector<std::thread> others;
+  try {
+    while (others.size() + 1 < threads)
+      others.emplace_back(copy);
+  } catch (const std::system_error&) {
+    // No room for one more: it takes longer.
+  }
+  copy();
+  for (auto& other : others)
+    other.join();
+}
+
 error_code staging_buffer::stage(rank_file_layout& layout) {
   if (auto error = grow(layout.header.data_bytes)) return error;
   char* to = bytes_;
+  std::vector<piece> pieces;
   for (const std::size_t index : layout.header.order) {
     tensor_view& tensor = layout.tensors[index];
     const std::size_t bytes = bytes_of(tensor).value();
     if (tensor.copy) {
       tensor.copy(to);
       tensor.copy = nullptr;
-    } else if (bytes != 0) {
-      std::memcpy(to, tensor.bytes.data(), bytes);
+    } else {
+      for (std::size_t at = 0; at < bytes; at += piece_bytes)
+        pieces.push_back({to + at, tensor.bytes.substr(at, piece_bytes)});
     }
     tensor.bytes = {to, bytes};
     to += bytes;
   }
+  copy_all(pieces);
   return {};
 }
 

@@ -9,6 +9,8 @@
 #include "worker/snapshot/rank_file.hpp"
 
 #include <cstddef>
+#include <string_view>
+#include <vector>
 
 namespace ddprun::worker {
 
@@ -24,6 +26,11 @@ class staging_buffer {
   std::size_t size() const { return size_; }
 
  private:
+  struct piece {
+    char* to;
+    std::string_view from;
+  };
+  static void copy_all(const std::vector<piece>& pieces);
   error_code grow(std::size_t size);
   void release();
 
