@@ -3,10 +3,10 @@
 #   DDPRUN_WITH_CUDA  auto: used when it is found; OFF: not looked for; ON: missing is an error
 #
 # ddprun_cuda_missing is the reason, or empty. Everything but device code is built without it.
+include(${CMAKE_CURRENT_LIST_DIR}/OptionalPart.cmake)
+ddprun_check_option(DDPRUN_WITH_CUDA)
 set(ddprun_cuda_missing "")
-if(NOT DDPRUN_WITH_CUDA MATCHES "^(auto|ON|OFF)$")
-  message(FATAL_ERROR "DDPRUN_WITH_CUDA is '${DDPRUN_WITH_CUDA}': use auto, ON or OFF")
-elseif(DDPRUN_WITH_CUDA STREQUAL OFF)
+if(DDPRUN_WITH_CUDA STREQUAL OFF)
   set(ddprun_cuda_missing "DDPRUN_WITH_CUDA=OFF")
 elseif(DDPRUN_SANITIZE)
   set(ddprun_cuda_missing "CUDA's driver and the sanitizers want the same addresses")
@@ -29,8 +29,4 @@ else()
     set(ddprun_cuda_missing "no nvcc that works, in the path or in /usr/local/cuda/bin; -DCMAKE_CUDA_COMPILER= names one")
   endif()
 endif()
-if(ddprun_cuda_missing AND DDPRUN_WITH_CUDA STREQUAL ON)
-  message(FATAL_ERROR "DDPRUN_WITH_CUDA=ON, but ${ddprun_cuda_missing}")
-elseif(ddprun_cuda_missing)
-  message(STATUS "CUDA: left out: ${ddprun_cuda_missing}")
-endif()
+ddprun_tell_missing(CUDA DDPRUN_WITH_CUDA "${ddprun_cuda_missing}")

@@ -41,6 +41,7 @@ configure_package_config_file(${CMAKE_SOURCE_DIR}/.cmake/ddprunConfig.cmake.in
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/ddprunConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/ddprunConfig.cmake ${CMAKE_BINARY_DIR}/ddprunConfigVersion.cmake
-  ${CMAKE_SOURCE_DIR}/.cmake/Python.cmake ${CMAKE_SOURCE_DIR}/.cmake/Torch.cmake
+  ${CMAKE_SOURCE_DIR}/.cmake/OptionalPart.cmake ${CMAKE_SOURCE_DIR}/.cmake/Python.cmake
+  ${CMAKE_SOURCE_DIR}/.cmake/Torch.cmake
   ${CMAKE_SOURCE_DIR}/.cmake/TorchCuda.cmake ${CMAKE_SOURCE_DIR}/.cmake/Nccl.cmake
   DESTINATION ${package})

@@ -6,7 +6,25 @@
 #
 # NCCL's header includes CUDA's runtime: that of the toolkit, else of the same Python packages. The
 # runtime goes into the program, as a static library; NCCL is loaded from where it was found.
+include(${CMAKE_CURRENT_LIST_DIR}/OptionalPart.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/Python.cmake)
+
+# ddprun_find_pair(NAME HEADER LIBRARY ROOTS...): sets NAME_include and NAME_library to those of the
+# first root that has both, or neither.
+function(ddprun_find_pair name header library)
+  foreach(root IN LISTS ARGN)
+    find_library(found NAMES ${library} HINTS ${root} PATH_SUFFIXES
+      lib lib64 lib/${CMAKE_LIBRARY_ARCHITECTURE} lib/${CMAKE_SYSTEM_PROCESSOR}-linux-gnu
+      targets/x86_64-linux/lib targets/sbsa-linux/lib
+      NO_DEFAULT_PATH NO_CACHE)
+    if(found AND EXISTS ${root}/${header})
+      set(${name}_include ${root}/include PARENT_SCOPE)
+      set(${name}_library ${found} PARENT_SCOPE)
+      return()
+    endif()
+    unset(found)
+  endforeach()
+endfunction()
 
 # Sets ddprun_nccl_{include,library}, ddprun_cudart_{include,library} and ddprun_nccl_version, or
 # ddprun_nccl_missing to the reason.
@@ -19,28 +37,9 @@ function(ddprun_find_nccl)
       break()
     endif()
   endforeach()
-  set(folders lib lib64 lib/${CMAKE_LIBRARY_ARCHITECTURE} lib/${CMAKE_SYSTEM_PROCESSOR}-linux-gnu
-    targets/x86_64-linux/lib targets/sbsa-linux/lib)
-  # Header and library of one place.
-  foreach(root IN LISTS roots python_nccl)
-    find_library(found NAMES libnccl.so.2 HINTS ${root} PATH_SUFFIXES ${folders}
-      NO_DEFAULT_PATH NO_CACHE)
-    if(found AND EXISTS ${root}/include/nccl.h AND NOT nccl_library)
-      set(nccl_include ${root}/include)
-      set(nccl_library ${found})
-    endif()
-    unset(found)
-  endforeach()
+  ddprun_find_pair(nccl include/nccl.h libnccl.so.2 ${roots} ${python_nccl})
   # PyTorch's own packages have all of CUDA's headers but those in crt/.
-  foreach(root IN LISTS roots python_cuda)
-    find_library(found NAMES libcudart_static.a HINTS ${root} PATH_SUFFIXES ${folders}
-      NO_DEFAULT_PATH NO_CACHE)
-    if(found AND EXISTS ${root}/include/crt/host_defines.h AND NOT cudart_library)
-      set(cudart_include ${root}/include)
-      set(cudart_library ${found})
-    endif()
-    unset(found)
-  endforeach()
+  ddprun_find_pair(cudart include/crt/host_defines.h libcudart_static.a ${roots} ${python_cuda})
   set(missing "")
   set(version "")
   if(NOT nccl_include OR NOT nccl_library)
@@ -63,28 +62,25 @@ function(ddprun_find_nccl)
   set(ddprun_nccl_missing "${missing}" PARENT_SCOPE)
 endfunction()
 
-if(NOT DDPRUN_WITH_NCCL MATCHES "^(auto|ON|OFF)$")
-  message(FATAL_ERROR "DDPRUN_WITH_NCCL is '${DDPRUN_WITH_NCCL}': use auto, ON or OFF")
-elseif(DDPRUN_WITH_NCCL STREQUAL OFF)
-  message(STATUS "NCCL: left out (DDPRUN_WITH_NCCL=OFF)")
+ddprun_check_option(DDPRUN_WITH_NCCL)
+if(DDPRUN_WITH_NCCL STREQUAL OFF)
+  set(ddprun_nccl_missing "DDPRUN_WITH_NCCL=OFF")
 else()
   ddprun_find_nccl()
-  if(ddprun_nccl_missing AND DDPRUN_WITH_NCCL STREQUAL ON)
-    message(FATAL_ERROR "DDPRUN_WITH_NCCL=ON, but ${ddprun_nccl_missing}")
-  elseif(ddprun_nccl_missing)
-    message(STATUS "NCCL: left out: ${ddprun_nccl_missing}")
-  else()
-    message(STATUS "NCCL: ${ddprun_nccl_version}, ${ddprun_nccl_library}")
-    find_package(Threads REQUIRED)
-    add_library(ddprun_nccl_headers INTERFACE)
-    add_library(ddprun::nccl_headers ALIAS ddprun_nccl_headers)
-    target_include_directories(ddprun_nccl_headers SYSTEM INTERFACE
-      ${ddprun_nccl_include} ${ddprun_cudart_include})
-    add_library(ddprun_nccl INTERFACE)
-    add_library(ddprun::nccl ALIAS ddprun_nccl)
-    get_filename_component(folder ${ddprun_nccl_library} DIRECTORY)
-    target_link_libraries(ddprun_nccl INTERFACE ddprun_nccl_headers
-      ${ddprun_nccl_library} ${ddprun_cudart_library} Threads::Threads ${CMAKE_DL_LIBS} rt)
-    target_link_options(ddprun_nccl INTERFACE -Wl,-rpath,${folder})
-  endif()
 endif()
+ddprun_tell_missing(NCCL DDPRUN_WITH_NCCL "${ddprun_nccl_missing}")
+if(ddprun_nccl_missing)
+  return()
+endif()
+message(STATUS "NCCL: ${ddprun_nccl_version}, ${ddprun_nccl_library}")
+find_package(Threads REQUIRED)
+add_library(ddprun_nccl_headers INTERFACE)
+add_library(ddprun::nccl_headers ALIAS ddprun_nccl_headers)
+target_include_directories(ddprun_nccl_headers SYSTEM INTERFACE
+  ${ddprun_nccl_include} ${ddprun_cudart_include})
+add_library(ddprun_nccl INTERFACE)
+add_library(ddprun::nccl ALIAS ddprun_nccl)
+get_filename_component(folder ${ddprun_nccl_library} DIRECTORY)
+target_link_libraries(ddprun_nccl INTERFACE ddprun_nccl_headers
+  ${ddprun_nccl_library} ${ddprun_cudart_library} Threads::Threads ${CMAKE_DL_LIBS} rt)
+target_link_options(ddprun_nccl INTERFACE -Wl,-rpath,${folder})

@@ -6,6 +6,7 @@
 # Not find_package(Torch): it is a fatal error where no CUDA toolkit is installed. Only libtorch_cpu
 # and libc10 are linked: libtorch_cuda takes seconds and gigabytes to load, and CPU work needs none
 # of it. The package is found without importing it (0.03 s instead of 2.5 s).
+include(${CMAKE_CURRENT_LIST_DIR}/OptionalPart.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/Python.cmake)
 
 # Sets ddprun_torch_folder and ddprun_torch_version, or ddprun_torch_missing to the reason.
@@ -34,37 +35,30 @@ function(ddprun_find_torch)
   set(ddprun_torch_version "${version}" PARENT_SCOPE)
 endfunction()
 
-if(NOT DDPRUN_WITH_TORCH MATCHES "^(auto|ON|OFF)$")
-  message(FATAL_ERROR "DDPRUN_WITH_TORCH is '${DDPRUN_WITH_TORCH}': use auto, ON or OFF")
-elseif(DDPRUN_WITH_TORCH STREQUAL OFF)
-  message(STATUS "LibTorch: left out (DDPRUN_WITH_TORCH=OFF)")
+ddprun_check_option(DDPRUN_WITH_TORCH)
+if(DDPRUN_WITH_TORCH STREQUAL OFF)
+  set(ddprun_torch_missing "DDPRUN_WITH_TORCH=OFF")
 elseif(DDPRUN_SANITIZE)
-  # The package's libraries are not built with the sanitizers, which would see errors in them.
-  if(DDPRUN_WITH_TORCH STREQUAL ON)
-    message(FATAL_ERROR "DDPRUN_WITH_TORCH=ON and DDPRUN_SANITIZE do not go together")
-  endif()
-  message(STATUS "LibTorch: left out of a sanitizer build")
+  set(ddprun_torch_missing "the package's libraries are not built with the sanitizers, which would see errors in them")
 else()
   ddprun_find_torch()
-  if(ddprun_torch_missing AND DDPRUN_WITH_TORCH STREQUAL ON)
-    message(FATAL_ERROR "DDPRUN_WITH_TORCH=ON, but ${ddprun_torch_missing}")
-  elseif(ddprun_torch_missing)
-    message(STATUS "LibTorch: left out: ${ddprun_torch_missing}")
-  else()
-    message(STATUS "LibTorch: ${ddprun_torch_version} in ${ddprun_torch_folder}")
-    add_library(ddprun_torch INTERFACE)
-    add_library(ddprun::torch ALIAS ddprun_torch)
-    target_include_directories(ddprun_torch SYSTEM INTERFACE
-      ${ddprun_torch_folder}/include ${ddprun_torch_folder}/include/torch/csrc/api/include
-      ${DDPRUN_GLOO_INCLUDE_DIR})
-    target_compile_definitions(ddprun_torch INTERFACE USE_C10D_GLOO)
-    # Debug information of torch's headers costs a third of the time to compile and a hundred times
-    # the size; the work is done inside libtorch_cpu, so what calls it needs no optimizing.
-    target_compile_options(ddprun_torch INTERFACE -g0 $<$<NOT:$<CONFIG:Debug>>:-O1>)
-    # Registrations in libtorch_cpu run when it is loaded, whether or not a symbol is used.
-    target_link_libraries(ddprun_torch INTERFACE
-      -Wl,--no-as-needed ${ddprun_torch_folder}/lib/libtorch_cpu.so
-      ${ddprun_torch_folder}/lib/libc10.so -Wl,--as-needed)
-    target_link_options(ddprun_torch INTERFACE -Wl,-rpath,${ddprun_torch_folder}/lib)
-  endif()
 endif()
+ddprun_tell_missing(LibTorch DDPRUN_WITH_TORCH "${ddprun_torch_missing}")
+if(ddprun_torch_missing)
+  return()
+endif()
+message(STATUS "LibTorch: ${ddprun_torch_version} in ${ddprun_torch_folder}")
+add_library(ddprun_torch INTERFACE)
+add_library(ddprun::torch ALIAS ddprun_torch)
+target_include_directories(ddprun_torch SYSTEM INTERFACE
+  ${ddprun_torch_folder}/include ${ddprun_torch_folder}/include/torch/csrc/api/include
+  ${DDPRUN_GLOO_INCLUDE_DIR})
+target_compile_definitions(ddprun_torch INTERFACE USE_C10D_GLOO)
+# Debug information of torch's headers costs a third of the time to compile and a hundred times
+# the size; the work is done inside libtorch_cpu, so what calls it needs no optimizing.
+target_compile_options(ddprun_torch INTERFACE -g0 $<$<NOT:$<CONFIG:Debug>>:-O1>)
+# Registrations in libtorch_cpu run when it is loaded, whether or not a symbol is used.
+target_link_libraries(ddprun_torch INTERFACE
+  -Wl,--no-as-needed ${ddprun_torch_folder}/lib/libtorch_cpu.so
+  ${ddprun_torch_folder}/lib/libc10.so -Wl,--as-needed)
+target_link_options(ddprun_torch INTERFACE -Wl,-rpath,${ddprun_torch_folder}/lib)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <numeric>
+#include <thread>
 
 namespace ddprun::worker {
 namespace {
@@ -10,6 +11,8 @@ namespace {
 constexpr std::string_view present = "rank/";
 constexpr std::string_view count = "count";
 constexpr std::string_view asked = "asked";
+// How far ranks may be apart whose deadlines end in the same wait.
+constexpr std::chrono::seconds grace{1};
 constexpr std::int64_t lists_max = 8;      // who asks later gets the number alone
 constexpr std::size_t stretches_max = 10;  // of ranks, named in one text
 
@@ -69,6 +72,12 @@ std::optional<std::string> roll_call::missing(const deadline& until) {
   }
   if (absent.empty()) return "";
   return text_of_ranks(absent) + (absent.size() == 1 ? " has not come" : " have not come");
+}
+
+std::optional<std::string> roll_call::who_is_late() {
+  if (!answer(question_limit)) return std::nullopt;
+  std::this_thread::sleep_for(grace);
+  return missing(question_limit);
 }
 
 std::string text_of_ranks(const std::vector<std::uint32_t>& ranks) {

@@ -12,6 +12,7 @@
 #include "worker/deadline.hpp"
 #include "worker/store_client.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,6 +34,13 @@ class roll_call {
   // but the first get the number alone, "3 of 8 ranks have not come", for a list of thousands sent
   // to thousands is too much for a store. Empty: all have come. None: the store does not tell.
   std::optional<std::string> missing(const deadline& until);
+
+  // For a rank whose deadline has passed while it waited for others: it answers, gives those whose
+  // deadlines pass in the same wait a moment to do so too, and asks. Some seconds at most.
+  std::optional<std::string> who_is_late();
+
+  // For the store, once all is lost but the reason.
+  static constexpr std::chrono::seconds question_limit{5};
 
  private:
   store_client store_;

@@ -52,6 +52,8 @@ def test_a_program_of_another_tree_uses_the_worker_library(cluster, tmp_path, pr
     # Each header by itself finds what it needs.
     headers = sorted(path.relative_to(prefix / "include").as_posix()
                      for path in (prefix / "include/ddprun/worker").glob("*.hpp"))
+    headers += sorted(path.relative_to(prefix / "include").as_posix()
+                      for path in (prefix / "include/ddprun/worker/snapshot").glob("*.hpp"))
     assert "ddprun/worker/store_client.hpp" in headers
     example = (ROOT / "examples/02_store_client/main.cpp").read_text()
     includes = "".join(f"#include <{header}>\n" for header in headers)
@@ -68,6 +70,14 @@ def test_a_program_of_another_tree_uses_the_worker_library(cluster, tmp_path, pr
 def configure_with(component, tmp_path, prefix, main="int main() {}\n"):
     return configure_outside(tmp_path, prefix, main, f"COMPONENTS {component}",
                              f"ddprun::worker_{component}", f"-DDDPRUN_PYTHON={sys.executable}")
+
+
+def change_config(prefix, name, value):
+    """Sets a variable of the installed package to another value."""
+    config = prefix / "lib/cmake/ddprun/ddprunConfig.cmake"
+    text, count = re.subn(rf'set\({name} ".*"\)', f'set({name} "{value}")', config.read_text())
+    assert count == 1
+    config.write_text(text)
 
 
 JOIN = """
@@ -99,10 +109,7 @@ def test_a_program_of_another_tree_uses_nccl(cluster, tmp_path, prefix):
 
 
 def test_a_component_that_was_not_built_is_named(tmp_path, prefix):
-    config = prefix / "lib/cmake/ddprun/ddprunConfig.cmake"
-    text, count = re.subn(r'set\(built ".*"\)', 'set(built "")', config.read_text())
-    assert count == 1
-    config.write_text(text)
+    change_config(prefix, "built", "")
     _, status, words = configure_with("nccl", tmp_path, prefix)
     assert status != 0
     assert "built without its component nccl" in " ".join(words.split()), words
@@ -115,10 +122,7 @@ def test_the_part_with_libtorch_is_for_the_version_that_it_was_built_with(tmp_pa
     assert status == 0, words
     run("cmake", "--build", build)
     run(build / "outside")
-    config = prefix / "lib/cmake/ddprun/ddprunConfig.cmake"
-    text, count = re.subn(r'set\(built_with ".*"\)', 'set(built_with "2.0.1")', config.read_text())
-    assert count == 1
-    config.write_text(text)
+    change_config(prefix, "built_with", "2.0.1")
     _, status, words = configure_with("torch", tmp_path, prefix)
     assert status != 0
     assert "built with PyTorch 2.0.1" in " ".join(words.split()), words

@@ -56,10 +56,10 @@ void communicator::all_reduce(memory from, memory to, element kind, reduction ho
 
 void communicator::broadcast(memory data, element kind, std::uint32_t root, cuda_stream stream) {
   const std::string what = text_of("broadcast", data.count, kind);
-  state_->need_rank(what, root);
+  const int from = state_->need_rank(what, root);
   state_->enqueue(what, [&] {
-    return ncclBroadcast(data.data, data.data, data.count, type_of(kind), static_cast<int>(root),
-                         state_->comm, stream);
+    return ncclBroadcast(data.data, data.data, data.count, type_of(kind), from, state_->comm,
+                         stream);
   });
 }
 
@@ -89,21 +89,18 @@ void communicator::reduce_scatter(memory from, memory to, element kind, reductio
 void communicator::send(memory from, element kind, std::uint32_t to_rank, cuda_stream stream) {
   const std::string what =
       text_of("send", from.count, kind) + " to rank " + std::to_string(to_rank);
-  state_->need_rank(what, to_rank);
+  const int peer = state_->need_rank(what, to_rank);
   state_->enqueue(what, [&] {
-    return ncclSend(from.data, from.count, type_of(kind), static_cast<int>(to_rank), state_->comm,
-                    stream);
+    return ncclSend(from.data, from.count, type_of(kind), peer, state_->comm, stream);
   });
 }
 
 void communicator::receive(memory to, element kind, std::uint32_t from_rank, cuda_stream stream) {
   const std::string what =
       text_of("receive", to.count, kind) + " from rank " + std::to_string(from_rank);
-  state_->need_rank(what, from_rank);
-  state_->enqueue(what, [&] {
-    return ncclRecv(to.data, to.count, type_of(kind), static_cast<int>(from_rank), state_->comm,
-                    stream);
-  });
+  const int peer = state_->need_rank(what, from_rank);
+  state_->enqueue(
+      what, [&] { return ncclRecv(to.data, to.count, type_of(kind), peer, state_->comm, stream); });
 }
 
 void communicator::grouped(const std::function<void()>& calls) {

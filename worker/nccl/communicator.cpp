@@ -2,6 +2,7 @@
 
 #include "worker/nccl/communicator_state.hpp"
 #include "worker/nccl/meeting.hpp"
+#include "worker/own_gpu.hpp"
 #include "worker/roll_call.hpp"
 
 #include <cstdlib>
@@ -17,29 +18,17 @@ std::string text_of(std::chrono::milliseconds limit) {
   return to_text(std::chrono::duration_cast<duration>(limit));
 }
 
-// LOCAL_RANK's, where each worker sees all GPUs of the node; where it sees just its own, that one.
 // Empty problem: it can be used.
 int choose_device(std::optional<int> wanted, const environment& here, std::string& problem) {
   int visible = 0;
   const cudaError_t code = cudaGetDeviceCount(&visible);
-  const char* const list = std::getenv("CUDA_VISIBLE_DEVICES");
-  const std::string seen =
-      list == nullptr ? "" : " (CUDA_VISIBLE_DEVICES=" + std::string(list) + ")";
-  if (code != cudaSuccess || visible == 0) {
-    problem = "no GPU is visible" + seen;
-    if (code != cudaSuccess) problem += ": " + std::string(cudaGetErrorString(code));
-    return -1;
-  }
-  const int own = visible == 1 ? 0 : static_cast<int>(here.local_rank);
-  const int chosen = wanted.value_or(own);
-  if (chosen < 0 || chosen >= visible) {
-    problem = "GPU " + std::to_string(chosen) + " is wanted, and " + std::to_string(visible) +
-              " are visible" + seen + ": start at most as many workers on this node";
-    return -1;
-  }
-  if (const cudaError_t set = cudaSetDevice(chosen); set != cudaSuccess)
-    problem = "GPU " + std::to_string(chosen) + ": " + cudaGetErrorString(set);
-  return chosen;
+  const std::string reason = code == cudaSuccess ? "" : cudaGetErrorString(code);
+  const auto chosen =
+      own_gpu(code == cudaSuccess ? visible : 0, here.local_rank, wanted, reason, problem);
+  if (!chosen) return -1;
+  if (const cudaError_t set = cudaSetDevice(*chosen); set != cudaSuccess)
+    problem = "GPU " + std::to_string(*chosen) + ": " + cudaGetErrorString(set);
+  return *chosen;
 }
 
 ncclResult_t begin(ncclComm_t& comm, std::uint32_t own_rank, std::uint32_t world_size,
@@ -112,7 +101,7 @@ communicator communicator::join(const environment& here, const communicator_opti
   }
   const auto late = [&] {
     const std::string limit = text_of(options.join_timeout);
-    const auto missing = present ? present->missing(std::chrono::seconds(5)) : std::nullopt;
+    const auto missing = present ? present->missing(roll_call::question_limit) : std::nullopt;
     if (missing && !missing->empty()) return "not joined within " + limit + ": " + *missing;
     return std::string(missing ? "all ranks have come" : "not joined") +
            (missing ? ", and are not connected within " : " within ") + limit + "; they meet at " +

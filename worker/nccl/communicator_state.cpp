@@ -16,10 +16,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto pause_max = 500us;
-// How far ranks may be apart whose deadlines end in the same wait.
-constexpr auto grace = 1s;
-// For the store, once all is lost but the reason.
-constexpr auto question_limit = 5s;
 // NCCL's own threads may hang where a device does.
 constexpr auto abort_limit = 10s;
 
@@ -88,8 +84,9 @@ void communicator::state::need_no_group(const std::string& what) const {
   if (group_of_thread != nullptr) refuse(what, "not within a group");
 }
 
-void communicator::state::need_rank(const std::string& what, std::uint32_t other) const {
+int communicator::state::need_rank(const std::string& what, std::uint32_t other) const {
   if (other >= world_size) refuse(what, "there is no rank " + std::to_string(other));
+  return static_cast<int>(other);
 }
 
 void communicator::state::refuse(const std::string& what, const std::string& why) const {
@@ -139,9 +136,7 @@ std::string communicator::state::who_is_missing() {
   if (!store) return "";
   const std::string here = place + "/late/" + std::to_string(calls);
   roll_call late(*store, here, rank, world_size);
-  if (!late.answer(question_limit)) return "";
-  std::this_thread::sleep_for(grace);
-  const auto missing = late.missing(question_limit);
+  const auto missing = late.who_is_late();
   if (!missing) return "";
   if (missing->empty()) return "; all ranks wait for it: NCCL_DEBUG=INFO shows who reaches whom";
   return "; " + *missing + " to this call (in a wait of their own, or not at all)";

@@ -37,7 +37,7 @@ struct communicator::state {
   void need_open(const std::string& what) const;
   // NCCL's groups are the thread's: what waits has to wait for their end.
   void need_no_group(const std::string& what) const;
-  void need_rank(const std::string& what, std::uint32_t other) const;
+  int need_rank(const std::string& what, std::uint32_t other) const;
   void abort() noexcept;
   // After a deadline: who has not made the same calls. "" where that cannot be told.
   std::string who_is_missing();

@@ -18,20 +18,14 @@
 #include <signal.h>
 #include <sstream>
 #include <sys/socket.h>
-#include <thread>
 #include <unistd.h>
 #include <vector>
 
 namespace ddprun::worker {
 namespace {
 
-using namespace std::chrono_literals;
-
 constexpr const char* key_prefix = "ddprun_worker";
-// How far ranks may be apart whose deadlines end in the same call.
-constexpr auto grace = 1s;
-// For the store, once all is lost but the reason.
-constexpr auto question_limit = 5s;
+constexpr auto question_limit = roll_call::question_limit;
 
 // Under torchrun (2.15) the store outlives the round, keys and all, and only the restart count
 // tells rounds apart. Each of its agents counts its own restarts: once a node was restarted for
@@ -218,11 +212,7 @@ std::string process_group::who_is_missing() const {
   if (!client) return "";
   roll_call late(*client, place_of(environment_, name_, calls_), rank_, world_size_);
   // Of the first call, joining, every rank has spoken at its beginning.
-  if (calls_ > 0) {
-    if (!late.answer(question_limit)) return "";
-    std::this_thread::sleep_for(grace);
-  }
-  const auto missing = late.missing(question_limit);
+  const auto missing = calls_ > 0 ? late.who_is_late() : late.missing(question_limit);
   if (!missing || missing->empty()) return "";
   return "; " + *missing + (world_size_ == environment_.world_size ? "" : " (of its subgroup)");
 }
