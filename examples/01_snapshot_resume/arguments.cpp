@@ -20,6 +20,7 @@ constexpr const char* usage =
     "  SNAPSHOT_INTERVAL   epochs between two snapshots (10)\n"
     "  --data FILE         the digits ($DDPRUN_DIGITS, else .cache/digits.csv)\n"
     "  --snapshot-dir DIR  where snapshots are kept; the same for all nodes (snapshots)\n"
+    "  --metrics FILE      loss, accuracy and speed of each epoch, for examples/plot_metrics.py\n"
     "  --batch-size N      samples of each rank in a step (64)\n"
     "  --seed N            decides the first weights and every shuffle (0)\n";
 
@@ -36,7 +37,8 @@ std::uint64_t parse_number(const std::string& name, std::string_view text, std::
 }
 
 bool takes_value(const std::string& name) {
-  return name == "--data" || name == "--snapshot-dir" || name == "--batch-size" || name == "--seed";
+  return name == "--data" || name == "--snapshot-dir" || name == "--metrics" ||
+         name == "--batch-size" || name == "--seed";
 }
 
 arguments parse(const std::vector<std::string>& words) {
@@ -68,6 +70,8 @@ arguments parse(const std::vector<std::string>& words) {
       result.data = value;
     } else if (name == "--snapshot-dir") {
       result.snapshot_folder = value;
+    } else if (name == "--metrics") {
+      result.metrics = value;
     } else if (name == "--batch-size") {
       result.batch_size = parse_number(name, value, 1);
     } else if (name == "--seed") {

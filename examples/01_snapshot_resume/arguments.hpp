@@ -12,6 +12,7 @@ struct arguments {
   std::uint64_t snapshot_interval = 10;  // epochs between two snapshots
   std::string data;                      // digits.csv
   std::string snapshot_folder = "snapshots";
+  std::string metrics;          // a file for them; empty: none
   std::size_t batch_size = 64;  // per rank
   std::uint64_t seed = 0;
 };

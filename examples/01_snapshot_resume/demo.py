@@ -25,6 +25,7 @@ RUN_LIMIT_S = 300
 STOP_LIMIT_S = 15
 
 EPOCH = re.compile(r"\[rank (\d+)\] epoch (\d+) \| loss")
+OF_ALL_RANKS = re.compile(r"epoch \d+ \| [\d.]+ samples/s")
 SAVED = re.compile(r"epoch (\d+) \| snapshot saved")
 RESUMING = re.compile(r"resuming from snapshot \S+ at epoch (\d+)")
 CHECKSUM = re.compile(r"model checksum (\w+)")
@@ -153,6 +154,8 @@ class Run:
         now = time.monotonic()
         if match := EPOCH.search(line):
             self.take_epoch(line, int(match[1]), int(match[2]), now)
+            return
+        if OF_ALL_RANKS.search(line):
             return
         self.show(line)
         if SAVED.search(line):

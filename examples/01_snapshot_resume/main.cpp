@@ -10,9 +10,12 @@
 #include "examples/01_snapshot_resume/network.hpp"
 #include "worker/distributed_sampler.hpp"
 #include "worker/environment.hpp"
+#include "worker/metrics/metrics_file.hpp"
+#include "worker/metrics/progress.hpp"
 #include "worker/snapshot/snapshots.hpp"
 #include "worker/stop_request.hpp"
 #include "worker/torch/distributed_data_parallel.hpp"
+#include "worker/torch/metrics.hpp"
 #include "worker/torch/process_group.hpp"
 #include "worker/torch/training_state.hpp"
 
@@ -42,8 +45,9 @@ struct job {
   torch::optim::Adam& optimizer;
   worker::snapshots& snapshots;
   const worker::stop_request& stop;
-  std::uint64_t epochs_saved = 0;   // with the snapshot under way, or the last one
-  std::optional<std::string> told;  // the last one that was
+  std::uint64_t epochs_saved = 0;               // with the snapshot under way, or the last one
+  std::optional<std::string> told;              // the last one that was
+  std::optional<worker::metrics_file> metrics;  // rank 0's, where they are asked for
 };
 
 // Where training is: epochs count from 1, and steps over all of them.
@@ -112,6 +116,34 @@ void tell_saved(job& job) {
   job.told = std::move(path);
 }
 
+void open_metrics(job& job, std::uint64_t step) {
+  if (job.environment.rank != 0 || job.options.metrics.empty()) return;
+  auto file = worker::metrics_file::open(job.options.metrics, job.environment, step);
+  if (!file) {
+    throw std::runtime_error("cannot write " + job.options.metrics + ": " + file.error().message());
+  }
+  job.metrics.emplace(std::move(*file));
+}
+
+// What all ranks have found in an epoch; rank 0 tells it.
+void tell_epoch(job& job, const place& here, worker::progress& shown, worker::meter& loss,
+                worker::meter& accuracy) {
+  worker::average_over_ranks(job.group, {&loss, &accuracy});
+  if (job.environment.rank != 0) return;
+  char text[80];
+  std::snprintf(text, sizeof text, "loss %.4f | acc %.4f", loss.average(), accuracy.average());
+  shown.finish(text);
+  if (!job.metrics) return;
+  const auto error = job.metrics->write(here.epoch, here.step,
+                                        {{"loss", loss.average()},
+                                         {"accuracy", accuracy.average()},
+                                         {"samples_per_second", shown.samples_per_second()}});
+  if (!error) return;
+  std::fprintf(stderr, "cannot write %s: %s; going on without\n", job.options.metrics.c_str(),
+               error.message().c_str());
+  job.metrics.reset();
+}
+
 // False: a stop was asked for, and all is saved.
 bool train(job& job, digits& pictures, place here) {
   const auto images = images_of(pictures);
@@ -126,19 +158,27 @@ bool train(job& job, digits& pictures, place here) {
   for (; here.epoch <= job.options.epochs; ++here.epoch, here.samples = {here.epoch, 0}) {
     sampler.resume(here.samples);
     const auto indices = sampler.indices();
-    double loss_sum = 0;
+    worker::meter loss_here, accuracy;
     std::size_t used = 0;
-    for (const auto batch : worker::batches(indices, job.options.batch_size)) {
+    std::uint64_t batches_done = 0;
+    const auto batches = worker::batches(indices, job.options.batch_size);
+    worker::progress shown("epoch " + std::to_string(here.epoch), batches.size());
+    for (const auto batch : batches) {
       const auto picked =
           torch::tensor(std::vector<std::int64_t>(batch.begin(), batch.end()), torch::kLong);
       parallel.zero_grad();
-      const auto loss =
-          functional::nll_loss(parallel.forward(job.network, images.index_select(0, picked)),
-                               labels.index_select(0, picked));
+      const auto answers = parallel.forward(job.network, images.index_select(0, picked));
+      const auto right = labels.index_select(0, picked);
+      const auto loss = functional::nll_loss(answers, right);
       parallel.backward(loss);
       job.optimizer.step();
-      loss_sum += loss.item<double>() * static_cast<double>(batch.size());
+      const auto samples = static_cast<double>(batch.size());
+      loss_here.add(loss.item<double>(), samples);
+      accuracy.add(answers.argmax(1).eq(right).sum().item<double>() / samples, samples);
       used += batch.size();
+      if (job.environment.rank == 0) {
+        shown.update(++batches_done, used * job.environment.world_size);
+      }
       check(job, job.snapshots.progress(++here.step));
       tell_saved(job);
       // At the end of an epoch it is the next one's beginning that is kept, below.
@@ -149,8 +189,8 @@ bool train(job& job, digits& pictures, place here) {
       }
     }
     std::printf("[rank %" PRIu32 "] epoch %" PRIu64 " | loss %.4f | %zu samples\n",
-                job.environment.rank, here.epoch, loss_sum / static_cast<double>(indices.size()),
-                indices.size());
+                job.environment.rank, here.epoch, loss_here.average(), indices.size());
+    tell_epoch(job, here, shown, loss_here, accuracy);
     const bool stops = job.group.any(job.stop.has_come());
     const bool is_last = here.epoch == job.options.epochs;
     if (stops || is_last || here.epoch % job.options.snapshot_interval == 0) {
@@ -193,8 +233,9 @@ int run(const arguments& options) {
   if (!snapshots) throw std::runtime_error(problem);
   Network network;
   torch::optim::Adam optimizer(network->parameters(), torch::optim::AdamOptions(1e-3));
-  job job{options, environment, group, network, optimizer, **snapshots, stop, 0, std::nullopt};
+  job job{options, environment, group, network, optimizer, **snapshots, stop, 0, {}, {}};
   const place here = resume(job);
+  open_metrics(job, here.step);
   const bool is_done = train(job, data.train, here);
   check(job, job.snapshots.close());
   tell_saved(job);

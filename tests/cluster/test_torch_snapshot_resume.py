@@ -1,6 +1,7 @@
 """examples/01_snapshot_resume, disturbed: it resumes from the newest snapshot and ends with the
 weights of a run that nobody disturbed, bit by bit."""
 
+import json
 import os
 import re
 import signal
@@ -81,6 +82,32 @@ def test_a_killed_worker_resumes_and_changes_nothing(cluster, tmp_path, kind):
     assert resumed, output(agents)
     assert int(resumed[1]) == KILL_AFTER // INTERVAL * INTERVAL + 1
     cluster.nothing_left(but=[daemon])
+
+
+def test_metrics_are_kept_over_a_restart_and_drawn(cluster, tmp_path):
+    daemon = cluster.daemon()
+    metrics = tmp_path / "metrics.jsonl"
+    command = [*job("program", tmp_path / "snapshots"), "--metrics", metrics]
+    agents = start(cluster, daemon, command, "killed", ["a"])
+    wait_for("the epoch in which to kill",
+             lambda: re.search(rf"\[rank 1\] epoch {KILL_AFTER} ", output(agents)), LIMIT)
+    os.kill(process_of(cluster, 1), signal.SIGKILL)
+    finish(agents)
+
+    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    starts = [row for row in rows if row.get("event") == "start"]
+    assert [row["restart"] for row in starts] == [0, 1]
+    assert starts[1]["step"] == 12 * (KILL_AFTER // INTERVAL * INTERVAL)
+    last = rows[-1]
+    assert (last["epoch"], last["step"]) == (EPOCHS, 12 * EPOCHS)
+    assert 0 < last["loss"] < 2 and 0.5 < last["accuracy"] <= 1 and last["samples_per_second"] > 0
+    assert f"epoch {EPOCHS} | " in agents[0].err()  # the same for a person
+    pytest.importorskip("matplotlib", reason="./tests/setup installs it")
+    picture = tmp_path / "metrics.png"
+    done = subprocess.run([sys.executable, ROOT / "examples" / "plot_metrics.py", metrics, picture],
+                          check=True, text=True, capture_output=True)
+    assert done.stdout == f"{EPOCHS} points, 1 restarts: {picture}\n"
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("kind", ["program", "python"])

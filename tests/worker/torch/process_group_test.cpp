@@ -3,6 +3,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/worker/torch/ranks.hpp"
+#include "worker/torch/metrics.hpp"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -156,6 +157,19 @@ TEST_CASE("an interface that is not there is named", "[torch]") {
   });
   INFO(said[0]);
   REQUIRE(said[0].find("GLOO_SOCKET_IFNAME='nosuch0': ") != std::string::npos);
+}
+
+TEST_CASE("meters are averaged over the ranks by their weights", "[torch]") {
+  const auto said = run_ranks(2, [](const environment& environment) -> std::string {
+    auto group = process_group::join(environment);
+    worker::meter loss, nothing;
+    loss.add(environment.rank == 0 ? 2 : 4, environment.rank == 0 ? 3 : 1);
+    worker::average_over_ranks(group, {&loss, &nothing});
+    return std::to_string(loss.average()) + " of " + std::to_string(loss.weight()) + ", " +
+           std::to_string(nothing.average());
+  });
+  for (const auto& each : said)
+    REQUIRE(each == "2.500000 of 4.000000, 0.000000");
 }
 
 }  // namespace ddprun::tests

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Draws a metrics file (worker/metrics/metrics_file.hpp): loss, accuracy and samples per second
+over the steps, with each restart marked.
+
+    plot_metrics.py metrics.jsonl metrics.png
+
+Needs matplotlib. A line that a kill has cut is passed over; what a resumed job did once more counts
+as it was done the last time.
+"""
+import json
+import sys
+
+
+def read(path):
+    """(rows by step, steps at which a job went on after a restart)."""
+    rows, restarts = {}, []
+    with open(path) as file:
+        for line in file:
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if row.get("event") == "start":
+                # Whatever came after the snapshot is done again.
+                rows = {step: old for step, old in rows.items() if step <= row["step"]}
+                if row["restart"] > 0 or row["step"] > 0:
+                    restarts.append(row["step"])
+            else:
+                rows[row["step"]] = row
+    return rows, restarts
+
+
+def draw(rows, restarts, title, path):
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    known = ("time", "epoch", "step")
+    names = sorted({name for row in rows.values() for name in row if name not in known})
+    figure, parts = pyplot.subplots(len(names), 1, sharex=True, squeeze=False,
+                                    figsize=(8, 2.4 * len(names)))
+    for part, name in zip(parts[:, 0], names):
+        steps = [step for step in sorted(rows) if rows[step].get(name) is not None]
+        part.plot(steps, [rows[step][name] for step in steps], marker=".")
+        part.set_ylabel(name.replace("_", " "))
+        part.grid(alpha=0.3)
+        for number, step in enumerate(restarts):
+            part.axvline(step, color="tab:red", linestyle="--", linewidth=1,
+                         label="restart" if number == 0 else None)
+        if restarts:
+            part.legend(loc="best")
+    parts[-1, 0].set_xlabel("step")
+    parts[0, 0].set_title(title)
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    rows, restarts = read(sys.argv[1])
+    if not rows:
+        sys.exit(f"{sys.argv[1]}: there are no numbers in it yet")
+    draw(rows, restarts, sys.argv[1], sys.argv[2])
+    print(f"{len(rows)} points, {len(restarts)} restarts: {sys.argv[2]}")
+
+
+if __name__ == "__main__":
+    main()

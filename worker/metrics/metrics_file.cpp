@@ -1,0 +1,64 @@
+#include "worker/metrics/metrics_file.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace ddprun::worker {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+error_code last_error() {
+  return {errno, boost::system::system_category()};
+}
+
+// Seconds since 1970, to the millisecond.
+double wall_time() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(since).count()) /
+         1000;
+}
+
+}  // namespace
+
+error_code metrics_file::append(std::string_view line) const {
+  while (!line.empty()) {
+    const ssize_t count = ::write(file_.get(), line.data(), line.size());
+    if (count < 0 && errno != EINTR) return last_error();
+    if (count > 0) line.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+result<metrics_file> metrics_file::open(const std::string& path, const environment& here,
+                                        std::uint64_t step) {
+  unique_fd opened(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!opened) return last_error();
+  const off_t end = ::lseek(opened.get(), 0, SEEK_END);
+  char last = '\n';
+  if (end > 0 && ::pread(opened.get(), &last, 1, end - 1) != 1) return last_error();
+  metrics_file made(std::move(opened), path);
+  const json line{{"event", "start"},
+                  {"time", wall_time()},
+                  {"round", here.round},
+                  {"restart", here.restart_count},
+                  {"world_size", here.world_size},
+                  {"step", step}};
+  if (auto error = made.append((last == '\n' ? "" : "\n") + line.dump() + "\n")) return error;
+  return made;
+}
+
+error_code metrics_file::write(std::uint64_t epoch, std::uint64_t step,
+                               std::initializer_list<number> numbers) {
+  json line{{"time", wall_time()}, {"epoch", epoch}, {"step", step}};
+  for (const auto& [name, value] : numbers)
+    line[std::string(name)] = std::isfinite(value) ? json(value) : json();
+  return append(line.dump() + "\n");
+}
+
+}  // namespace ddprun::worker
