@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <string_view>
 #include <system_error>
 
@@ -69,6 +70,11 @@ class reader {
   const variable_lookup& lookup_;
 };
 
+std::optional<std::string> of_this_process(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
 }  // namespace
 
 environment read_environment(const variable_lookup& lookup) {
@@ -96,10 +102,54 @@ environment read_environment(const variable_lookup& lookup) {
 }
 
 environment read_environment() {
-  return read_environment([](const char* name) -> std::optional<std::string> {
-    const char* const value = std::getenv(name);
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  return read_environment(of_this_process);
+}
+
+environment read_environment(const place_by_hand& place, const variable_lookup& lookup) {
+  constexpr std::string_view scheme = "tcp://";
+  if (place.init_method == "env://") return read_environment(lookup);
+  const std::string what = "init method '" + place.init_method + "'";
+  std::string address = place.init_method;
+  const std::size_t colon = address.rfind(':');
+  if (!address.starts_with(scheme) || colon < scheme.size()) {
+    throw environment_error(what + " is neither env:// nor tcp://IP:PORT");
+  }
+  const std::string port = address.substr(colon + 1);
+  address = address.substr(scheme.size(), colon - scheme.size());
+  if (address.starts_with('[') && address.ends_with(']')) {
+    address = address.substr(1, address.size() - 2);
+  }
+  const bool is_port = !port.empty() && port.size() <= 5 &&
+                       port.find_first_not_of("0123456789") == std::string::npos &&
+                       std::stoul(port) >= 1 && std::stoul(port) <= 65535;
+  if (address.empty() || !is_port) {
+    throw environment_error(what + " has no address, or no port of 1 to 65535 behind it");
+  }
+  if (!place.rank || !place.world_size) {
+    throw environment_error(what + " needs a rank and a world size with it");
+  }
+  if (*place.world_size == 0 || *place.rank >= *place.world_size) {
+    throw environment_error("rank " + std::to_string(*place.rank) + " of " +
+                            std::to_string(*place.world_size) +
+                            " is none: ranks are 0 to the world size less one");
+  }
+  const std::map<std::string_view, std::string> given = {
+      {"RANK", std::to_string(*place.rank)},
+      {"WORLD_SIZE", std::to_string(*place.world_size)},
+      {"MASTER_ADDR", address},
+      {"MASTER_PORT", port}};
+  const std::map<std::string_view, std::string> otherwise = {{"LOCAL_RANK", "0"},
+                                                             {"LOCAL_WORLD_SIZE", "1"}};
+  return read_environment([&](const char* name) -> std::optional<std::string> {
+    if (const auto found = given.find(name); found != given.end()) return found->second;
+    const auto value = lookup(name);
+    const auto found = otherwise.find(name);
+    return value || found == otherwise.end() ? value : std::optional(found->second);
   });
+}
+
+environment read_environment(const place_by_hand& place) {
+  return read_environment(place, of_this_process);
 }
 
 }  // namespace ddprun::worker

@@ -55,4 +55,15 @@ environment read_environment(const variable_lookup& lookup);
 // The same from this process's own variables.
 environment read_environment();
 
+// A place that is given by hand, as to PyTorch's init_process_group(init_method="tcp://IP:PORT",
+// rank=, world_size=): all three, or "env://" alone, which is read_environment(). Of the variables
+// count those that do not speak of it: whose the store is, the round, restarts, LOCAL_RANK.
+struct place_by_hand {
+  std::string init_method = "env://";
+  std::optional<std::uint32_t> rank;
+  std::optional<std::uint32_t> world_size;
+};
+environment read_environment(const place_by_hand& place, const variable_lookup& lookup);
+environment read_environment(const place_by_hand& place);
+
 }  // namespace ddprun::worker

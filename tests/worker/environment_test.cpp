@@ -123,4 +123,48 @@ TEST_CASE("a value out of range is named with the range", "[environment]") {
             .starts_with("DDPRUN_ROUND='99999999999999999999' is out of range"));
 }
 
+TEST_CASE("a place by hand takes the rest from the variables", "[environment]") {
+  const auto at = [](worker::place_by_hand place, const variables& set) {
+    return worker::read_environment(place, [&](const char* name) -> std::optional<std::string> {
+      const auto found = set.find(name);
+      return found == set.end() ? std::nullopt : std::optional(found->second);
+    });
+  };
+  const auto alone = at({"tcp://10.1.2.3:29501", 2, 4}, {});
+  CHECK(alone.rank == 2);
+  CHECK(alone.world_size == 4);
+  CHECK(alone.local_rank == 0);
+  CHECK(alone.master_address == "10.1.2.3");
+  CHECK(alone.master_port == 29501);
+  CHECK_FALSE(alone.agent_store);
+  CHECK(alone.round == 1);
+  const auto launched = at({"tcp://[fe80::1]:29501", 4, 5}, of_torchrun());
+  CHECK(launched.rank == 4);
+  CHECK(launched.local_rank == 1);
+  CHECK(launched.master_address == "fe80::1");
+  CHECK(launched.agent_store);
+  CHECK(launched.round == 3);
+  CHECK(at({"env://", 1, 2}, of_torchrun()).rank == 3);
+
+  const auto refusal = [&](const worker::place_by_hand& place) {
+    try {
+      at(place, {});
+    } catch (const worker::environment_error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(refusal({"file:///tmp/x", 0, 1}) ==
+        "init method 'file:///tmp/x' is neither env:// nor tcp://IP:PORT");
+  for (const char* method : {"tcp://", "tcp://host", "tcp://:1"})
+    CHECK(refusal({method, 0, 1}).starts_with("init method '" + std::string(method) + "' "));
+  for (const char* method : {"tcp://host:0", "tcp://host:65536", "tcp://host:x", "tcp://host:"})
+    CHECK(refusal({method, 0, 1}) == "init method '" + std::string(method) +
+                                         "' has no address, or no port of 1 to 65535 behind it");
+  CHECK(refusal({"tcp://host:1", std::nullopt, 2}) ==
+        "init method 'tcp://host:1' needs a rank and a world size with it");
+  CHECK(refusal({"tcp://host:1", 2, 2}) ==
+        "rank 2 of 2 is none: ranks are 0 to the world size less one");
+}
+
 }  // namespace ddprun::tests
