@@ -95,18 +95,10 @@ place resume(job& job) {
   return here;
 }
 
-// Training goes on without a snapshot that could not be saved (rank 0 has said why), unless a newer
-// round has the folder.
+// Training goes on without a snapshot that could not be saved (rank 0 has said why), unless no
+// later one can be.
 void check(job& job, ddprun::error_code error) {
-  if (error == ddprun::errc::refused) throw std::runtime_error(job.snapshots.problem());
-}
-
-// Training goes on while it is written.
-void save(job& job, const place& here) {
-  auto state = worker::training_state(*job.network, job.optimizer).view();
-  state.replicated.values["samples_used"] = std::to_string(here.samples.used);
-  check(job, job.snapshots.save(here.step, here.epoch, state));
-  job.epochs_saved = here.epoch - 1;
+  if (error && job.snapshots.is_over()) throw std::runtime_error(job.snapshots.problem());
 }
 
 void tell_saved(job& job) {
@@ -114,6 +106,16 @@ void tell_saved(job& job) {
   if (job.environment.rank != 0 || path == job.told) return;
   std::printf("epoch %" PRIu64 " | snapshot saved at %s\n", job.epochs_saved, path->c_str());
   job.told = std::move(path);
+}
+
+// Training goes on while it is written.
+void save(job& job, const place& here) {
+  check(job, job.snapshots.wait());  // for the one before, which is to be told as what it is
+  tell_saved(job);
+  auto state = worker::training_state(*job.network, job.optimizer).view();
+  state.replicated.values["samples_used"] = std::to_string(here.samples.used);
+  check(job, job.snapshots.save(here.step, here.epoch, state));
+  job.epochs_saved = here.epoch - 1;
 }
 
 void open_metrics(job& job, std::uint64_t step) {

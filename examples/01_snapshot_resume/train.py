@@ -6,6 +6,7 @@ started again. On SIGTERM, which the launcher sends before it ends a worker, it 
 Nothing of ddprun is imported.
 """
 import argparse
+import contextlib
 import io
 import itertools
 import os
@@ -93,10 +94,11 @@ class Snapshots:
                 break
             except FileExistsError:
                 continue  # another one was quicker
-        for name in os.listdir(folder):  # of those before
-            claimed = re.fullmatch(r"claim-(\d+)", name)
-            if name.endswith(".tmp") or (claimed and int(claimed[1]) < self.tenure):
-                os.unlink(os.path.join(folder, name))
+        for name in os.listdir(folder):
+            number = re.match(r"(?:claim-(\d+)$|snapshot-(\d+)-.*\.tmp$)", name)
+            if number and int(number[1] or number[2]) < self.tenure:  # of those before
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(os.path.join(folder, name))
 
     def newest_tenure(self):
         numbers = [re.match(r"(?:snapshot|claim)-(\d+)", name) for name in os.listdir(self.folder)]
@@ -126,7 +128,8 @@ class Snapshots:
         os.fsync(folder)
         os.close(folder)
         for _, _, old, _ in self.all()[:-self.KEEP]:
-            os.unlink(old)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(old)
         return path
 
     def newest(self):
@@ -187,6 +190,8 @@ class Job:
         self.optimizer.load_state_dict(found[0]["optimizer"])
         self.epoch, self.step = found[0]["epoch"], found[0]["step"]
         self.batches_done = found[0]["batches_done"]
+        if self.batches_done and found[0]["world_size"] != dist.get_world_size():
+            self.batches_done = 0  # other batches: the epoch begins anew
 
     def save(self, epoch, batches_done):
         """`epoch` is the one to go on in, after so many of its batches."""
@@ -194,7 +199,8 @@ class Job:
             return
         path = self.snapshots.save(self.step, {
             "epoch": epoch, "step": self.step, "batches_done": batches_done,
-            "network": self.network.state_dict(), "optimizer": self.optimizer.state_dict()})
+            "world_size": dist.get_world_size(), "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict()})
         print(f"epoch {epoch - 1} | snapshot saved at {path}", flush=True)
 
     def train(self, pictures):

@@ -23,9 +23,9 @@ claimant parse_claim(std::string_view text) {
   claimant found;
   const char* const end = text.data() + text.size();
   const auto instance = std::from_chars(text.data(), end, found.instance);
-  if (instance.ec != std::errc{} || instance.ptr == end || *instance.ptr != ' ') return {0, 0};
+  if (instance.ec != std::errc{} || instance.ptr == end || *instance.ptr != ' ') return {0, 0, 0};
   const auto round = std::from_chars(instance.ptr + 1, end, found.round);
-  if (round.ec != std::errc{} || round.ptr == end || *round.ptr != '\n') return {0, 0};
+  if (round.ec != std::errc{} || round.ptr == end || *round.ptr != '\n') return {0, 0, 0};
   return found;
 }
 
@@ -109,6 +109,17 @@ struct claiming {
     if (error) {
       (void)files.remove(claim);
       return say(error, "cannot write in the snapshot folder " + folder);
+    }
+    // We may have slept since we looked, and others have come and gone meanwhile.
+    const auto after = files.list(folder);
+    if (!after) return say(after.error(), "cannot read the snapshot folder " + folder);
+    for (const auto& name : *after) {
+      const auto order = parse_snapshot_name(name);
+      const std::uint64_t tenure = order ? order->tenure : parse_claim_name(name).value_or(0);
+      const bool is_ours = !order && tenure == tenure_max + 1;
+      if (tenure <= tenure_max || is_ours) continue;
+      (void)files.remove(claim);
+      return error_code(EEXIST, boost::system::system_category());
     }
     for (const auto& name : *names) {  // what cannot be removed does no harm
       if (parse_claim_name(name)) (void)files.remove(path(name));

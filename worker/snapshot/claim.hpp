@@ -26,6 +26,7 @@ void write_to_stderr(const std::string& line);
 struct claimant {
   instance_id instance = 0;  // 0: of a launcher that has no such notion
   round_number round = 1;
+  std::uint32_t restart_count = 0;
 };
 
 // Makes the folder when it is not there, and claims it. Refused when a newer round of the same

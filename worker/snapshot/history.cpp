@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <functional>
+#include <iterator>
+#include <map>
+#include <string_view>
 #include <utility>
 
 namespace ddprun::worker {
@@ -23,9 +27,16 @@ std::vector<snapshot_order> newest_first(const std::vector<std::string>& names) 
   return orders;
 }
 
-std::size_t marks_in(const std::vector<std::string>& names) {
-  return static_cast<std::size_t>(std::count_if(
-      names.begin(), names.end(), [](const auto& name) { return parse_resumed_name(name); }));
+constexpr std::size_t mark_bytes_max = 4096;
+
+// "instance restarts": who went on from it. One that is torn is nobody's.
+claimant parse_mark(std::string_view text) {
+  claimant who{0, 0, 0};
+  const char* const end = text.data() + text.size();
+  const auto instance = std::from_chars(text.data(), end, who.instance);
+  if (instance.ec != std::errc{} || instance.ptr == end) return {0, 0, 0};
+  const auto restarts = std::from_chars(instance.ptr + 1, end, who.restart_count);
+  return restarts.ec == std::errc{} ? who : claimant{0, 0, 0};
 }
 
 }  // namespace
@@ -73,10 +84,26 @@ error_code snapshot_history::check_lengths(const manifest& content, std::string&
 
 // Why it is not to be taken, or nothing. A folder that cannot be listed tells nothing against it.
 std::string snapshot_history::distrust(snapshot_order order) const {
-  const auto names = files_->list(path(snapshot_name(order)));
-  const std::size_t marks = names ? marks_in(*names) : 0;
-  if (marks < distrusted_after) return "";
-  return std::to_string(marks) + " jobs have gone on from it and ended before they came far";
+  const std::string place = path(snapshot_name(order));
+  const auto names = files_->list(place);
+  if (!names) return "";
+  std::map<std::uint64_t, claimant> jobs;  // by tenure; the last one is this
+  jobs[tenure_] = who_;
+  for (const auto& name : *names) {
+    const auto tenure = parse_resumed_name(name);
+    if (!tenure) continue;
+    const auto text = files_->read(place + "/" + name, mark_bytes_max);
+    jobs[*tenure] = parse_mark(text ? *text : "");
+  }
+  std::size_t failed = 0;
+  for (auto job = jobs.begin(), next = std::next(job); next != jobs.end(); ++job, ++next) {
+    const bool is_uncharged = job->second.instance != 0 &&
+                              job->second.instance == next->second.instance &&
+                              job->second.restart_count == next->second.restart_count;
+    if (!is_uncharged) ++failed;
+  }
+  if (failed < distrusted_after) return "";
+  return std::to_string(failed) + " jobs have gone on from it and ended before they came far";
 }
 
 void snapshot_history::tell_of_older_rounds(const manifest& taken,
@@ -117,6 +144,8 @@ result<std::optional<manifest>> snapshot_history::newest() {
     }
     known_.insert(order);
     if (const std::string reason = distrust(order); !reason.empty()) {
+      known_.erase(order);
+      bad_.insert(order);
       on_message_("snapshot " + place + " is distrusted: " + reason);
       if (!distrusted) distrusted = std::move(*found);
       continue;
@@ -147,12 +176,15 @@ result<std::optional<manifest>> snapshot_history::newest() {
 void snapshot_history::skip(snapshot_order order, const std::string& why) {
   on_message_("snapshot " + path(snapshot_name(order)) + " skipped: " + why);
   skipped_.insert(order);
+  if (known_.erase(order) != 0) bad_.insert(order);
 }
 
 error_code snapshot_history::mark_resumed(snapshot_order order) {
   const std::string place = path(snapshot_name(order));
   const std::string mark = place + "/" + resumed_name(tenure_);
-  auto error = write_whole(*files_, mark, "");
+  auto error =
+      write_whole(*files_, mark,
+                  std::to_string(who_.instance) + " " + std::to_string(who_.restart_count) + "\n");
   if (!error) error = files_->sync_folder(place);
   if (error) on_message_("cannot write " + mark + ": " + error.message());
   return error;
@@ -168,49 +200,79 @@ void snapshot_history::trust(snapshot_order order) {
   }
 }
 
-error_code snapshot_history::commit(const manifest& content, std::string& problem) {
+// No newer round has the folder, and what the manifest speaks of is there.
+std::optional<failure> snapshot_history::check_it_is_ours(const manifest& content) const {
+  std::string problem;
   const auto keep_problem = [&](const std::string& line) { problem = line; };
-  if (auto error = check_claim(*files_, folder_, tenure_, keep_problem)) return error;
-  if (auto error = check_lengths(content, problem)) {
-    problem += " (the folder must be one that all nodes share)";
-    return error;
+  if (auto error = check_claim(*files_, folder_, tenure_, keep_problem)) {
+    return failure{error, problem, error == errc::refused};
   }
+  if (auto error = check_lengths(content, problem)) {
+    return failure{error, problem + " (the folder must be one that all nodes share)"};
+  }
+  return std::nullopt;
+}
+
+std::optional<failure> snapshot_history::commit(const manifest& content) {
+  if (auto wrong = check_it_is_ours(content)) return wrong;
   const std::string place = path(snapshot_name(content.order()));
   const std::string final_path = place + "/" + std::string(manifest_name);
   const std::string temporary = final_path + std::string(temporary_suffix);
+  const auto because = [](const error_code& error) {
+    return failure{error, "cannot write " + std::string(manifest_name) + ": " + error.message()};
+  };
   (void)files_->remove(temporary);
   // First the folder's own name: once the manifest is there, all of it must be.
   auto error = files_->sync_folder(folder_);
   if (!error) error = write_whole(*files_, temporary, to_text(content));
-  if (!error) error = files_->rename(temporary, final_path);
-  if (error) (void)files_->remove(temporary);
-  if (!error) error = files_->sync_folder(place);
   if (error) {
-    problem = "cannot write " + std::string(manifest_name) + ": " + error.message();
-    return error;
+    (void)files_->remove(temporary);
+    return because(error);
   }
-  known_.insert(content.order());
-  remove_beyond_keep();
-  return {};
+  error = files_->rename(temporary, final_path);
+  if (!error) error = files_->sync_folder(place);
+  // A newer round that has come while we wrote has taken it for a leftover, and removed its files.
+  // One that comes from now on sees it whole.
+  auto wrong = check_it_is_ours(content);
+  if (error && !(wrong && wrong->is_final)) wrong = because(error);
+  if (!wrong) {
+    known_.insert(content.order());
+    return std::nullopt;
+  }
+  (void)files_->remove(temporary);
+  const auto removed = files_->remove(final_path);
+  const bool is_gone = !removed || is(removed, ENOENT);
+  if (!is_gone || files_->sync_folder(place)) wrong->may_be_there = true;
+  return wrong;
+}
+
+void snapshot_history::remove_or_tell(snapshot_order order, std::set<snapshot_order>& from) {
+  const auto error = remove(order);
+  if (error && !has_vanished(error)) {
+    on_message_("cannot remove the old snapshot " + path(snapshot_name(order)) + ": " +
+                error.message());
+    if (!is(error, ENOTEMPTY)) return;  // a stranger's file: it is no snapshot any more
+  }
+  from.erase(order);
 }
 
 void snapshot_history::remove_beyond_keep() {
   // What somebody else has removed is not one of those that we keep.
   if (const auto names = files_->list(folder_)) {
-    std::erase_if(known_, [&](snapshot_order order) {
-      return std::find(names->begin(), names->end(), snapshot_name(order)) == names->end();
-    });
+    for (auto* const set : {&known_, &bad_}) {
+      std::erase_if(*set, [&](snapshot_order order) {
+        return std::find(names->begin(), names->end(), snapshot_name(order)) == names->end();
+      });
+    }
   }
   const std::vector<snapshot_order> oldest_first(known_.begin(), known_.end());
-  for (std::size_t at = 0; at + keep_ < oldest_first.size(); ++at) {
-    const auto error = remove(oldest_first[at]);
-    if (error && !has_vanished(error)) {
-      on_message_("cannot remove the old snapshot " + path(snapshot_name(oldest_first[at])) + ": " +
-                  error.message());
-      if (!is(error, ENOTEMPTY)) continue;  // a stranger's file: it is no snapshot any more
-    }
-    known_.erase(oldest_first[at]);
+  if (oldest_first.empty()) return;
+  const std::size_t beyond = oldest_first.size() - std::min(oldest_first.size(), keep_);
+  for (const auto order : std::vector(bad_.begin(), bad_.end())) {
+    if (order < oldest_first[beyond]) remove_or_tell(order, bad_);
   }
+  for (std::size_t at = 0; at < beyond; ++at)
+    remove_or_tell(oldest_first[at], known_);
 }
 
 // The manifest goes first, for good: what is left when the power fails is one that never was.

@@ -14,6 +14,7 @@
 #include "worker/snapshot/claim.hpp"
 #include "worker/snapshot/file_system.hpp"
 #include "worker/snapshot/manifest.hpp"
+#include "worker/snapshot/words.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -24,15 +25,17 @@
 
 namespace ddprun::worker {
 
-// So many jobs that went on from a snapshot and came to nothing make it distrusted.
+// So many jobs that went on from a snapshot and came to nothing make it distrusted. A round that
+// ended for another reason than a failure of the job, which costs no restart, does not count.
 constexpr std::size_t distrusted_after = 2;
 
 class snapshot_history {
  public:
-  snapshot_history(file_system& files, std::string folder, std::uint64_t tenure, std::size_t keep,
-                   message_handler on_message)
+  snapshot_history(file_system& files, std::string folder, const claimant& who,
+                   std::uint64_t tenure, std::size_t keep, message_handler on_message)
       : files_(&files),
         folder_(std::move(folder)),
+        who_(who),
         tenure_(tenure),
         keep_(keep),
         on_message_(std::move(on_message)) {}
@@ -47,9 +50,12 @@ class snapshot_history {
   error_code mark_resumed(snapshot_order order);
   void trust(snapshot_order order);
 
-  // Makes the snapshot, whose files are there and synced, one that is there; removes what is beyond
-  // the newest `keep`. Refused when a newer round has the folder. `problem` says what went wrong.
-  error_code commit(const manifest& content, std::string& problem);
+  // Makes the snapshot, whose files are there and synced, one that is there. Refused when a newer
+  // round has the folder.
+  std::optional<failure> commit(const manifest& content);
+  // Removes what is beyond the newest `keep`. Snapshots that were skipped or are distrusted do not
+  // count, and go with those that are older than all that stay.
+  void remove_beyond_keep();
 
   void set_message_handler(message_handler to) { on_message_ = std::move(to); }
 
@@ -63,16 +69,19 @@ class snapshot_history {
   error_code check_lengths(const manifest& content, std::string& why) const;
   std::string distrust(snapshot_order order) const;
   void tell_of_older_rounds(const manifest& taken, const std::vector<snapshot_order>& all) const;
-  void remove_beyond_keep();
+  void remove_or_tell(snapshot_order order, std::set<snapshot_order>& from);
+  std::optional<failure> check_it_is_ours(const manifest& content) const;
   error_code remove(snapshot_order order) const;
 
   file_system* files_;
   std::string folder_;
+  claimant who_;
   std::uint64_t tenure_;
   std::size_t keep_;
   message_handler on_message_;
   std::set<snapshot_order> skipped_;
   std::set<snapshot_order> known_;  // written by us, or with a manifest that we have read
+  std::set<snapshot_order> bad_;    // of these, what no job is to go on from
 };
 
 }  // namespace ddprun::worker

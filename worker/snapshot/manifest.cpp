@@ -86,6 +86,7 @@ result<manifest> parse_manifest(std::string_view text) {
     if (!record) return errc::damaged;
     content.files.push_back(*record);
   }
+  if (content.files.empty()) return errc::damaged;  // every job has a rank 0
   return content;
 }
 

@@ -26,7 +26,7 @@
 namespace ddprun::worker {
 
 struct snapshot_info {
-  std::uint64_t tenure = 0;  // who wrote it: see snapshot_folder.hpp
+  std::uint64_t tenure = 0;  // who wrote it: see claim.hpp
   std::uint64_t step = 0;    // the program's own count of progress
   std::uint64_t epoch = 0;   // likewise
   instance_id instance = 0;  // of the run; 0 when the launcher has none

@@ -17,7 +17,9 @@ constexpr const char* announced = "/announced";  // rank 0's
 
 constexpr std::chrono::seconds store_limit{60};  // for its answer, where no rank is waited for
 constexpr std::chrono::seconds answer_limit{5};  // the same, when a wait has failed already
-constexpr std::chrono::milliseconds cancel_limit{500};  // until a wait sees that it is cancelled
+// Until a wait sees that it is cancelled: longer where many ranks wait, for each look asks the
+// store.
+constexpr std::chrono::milliseconds look_min{500}, look_max{10000}, look_of_a_rank{1};
 
 // "rank length text" for each.
 std::string record(std::uint32_t rank, std::string_view text) {
@@ -58,9 +60,11 @@ error_code rank_exchange::keep(error_code error) {
 }
 
 error_code rank_exchange::wait_for(const std::string& key, const deadline& until) {
+  const duration look = std::clamp(look_of_a_rank * world_size_, look_min, look_max);
   for (;;) {
-    const auto error = store_->wait(key, std::min<duration>(until.left(), cancel_limit));
-    if (error != errc::timed_out || until.passed() || *is_cancelled_) return keep(error);
+    const auto error = store_->wait(key, std::min<duration>(until.left(), look));
+    const bool goes_on = error == errc::timed_out && store_->is_connected();
+    if (!goes_on || until.passed() || *is_cancelled_) return keep(error);
   }
 }
 

@@ -1,6 +1,6 @@
 // The ranks of a round tell rank 0 about a topic, and rank 0 tells all: through the job store, with
-// three requests a rank, and none that grows with their number but the one answer that rank 0
-// reads.
+// three requests a rank, and one now and then while it waits, and none that grows with their number
+// but the one answer that rank 0 reads.
 //
 // Topics are of one use until rank 0 forgets them. A world of one rank needs no store.
 //

@@ -11,6 +11,7 @@ namespace ddprun::worker {
 namespace {
 
 constexpr std::string_view own_prefix = "rank.";
+constexpr std::size_t cancel_bytes = std::size_t{16} << 20;
 
 bool is_own(std::string_view name) {
   return name.starts_with(own_prefix);
@@ -19,12 +20,17 @@ bool is_own(std::string_view name) {
 // Writes all pieces, and returns their checksum.
 class summed_output {
  public:
-  explicit summed_output(output_file& file) : file_(file) {}
+  summed_output(output_file& file, const std::function<bool()>& is_cancelled)
+      : file_(file), is_cancelled_(is_cancelled) {}
 
   error_code write(std::string_view bytes) {
     sum_.add(bytes);
     bytes_ += bytes.size();
-    return file_.write(bytes);
+    for (std::size_t at = 0; at < bytes.size(); at += cancel_bytes) {
+      if (is_cancelled_()) return errc::timed_out;
+      if (auto error = file_.write(bytes.substr(at, cancel_bytes))) return error;
+    }
+    return {};
   }
   error_code write(const tensor_view& tensor, std::string& buffer) {
     if (!tensor.copy) return write(tensor.bytes);
@@ -41,13 +47,15 @@ class summed_output {
 
  private:
   output_file& file_;
+  const std::function<bool()>& is_cancelled_;
   checksum_thread sum_;
   std::uint64_t bytes_ = 0;
 };
 
-result<file_record> write_all(output_file& file, const rank_file_layout& layout) {
+result<file_record> write_all(output_file& file, const rank_file_layout& layout,
+                              const std::function<bool()>& is_cancelled) {
   std::string buffer;
-  summed_output output(file);
+  summed_output output(file, is_cancelled);
   if (auto error = output.write(layout.header.bytes)) return error;
   for (const std::size_t index : layout.header.order) {
     if (auto error = output.write(layout.tensors[index], buffer)) return error;
@@ -108,11 +116,12 @@ result<rank_file_layout> lay_out(const snapshot_state& state, bool with_replicat
 }
 
 result<file_record> write_rank_file(file_system& files, const std::string& path,
-                                    const rank_file_layout& layout) {
+                                    const rank_file_layout& layout,
+                                    const std::function<bool()>& is_cancelled) {
   (void)files.remove(path);
   auto file = files.create(path);
   if (!file) return file.error();
-  auto record = write_all(**file, layout);
+  auto record = write_all(**file, layout, is_cancelled);
   if (!record) {
     file->reset();
     (void)files.remove(path);
@@ -121,13 +130,10 @@ result<file_record> write_rank_file(file_system& files, const std::string& path,
 }
 
 result<rank_file> read_rank_file(file_system& files, const std::string& path,
-                                 const file_record& record, std::string& problem) {
+                                 const file_record& record, bool is_checked, std::string& problem) {
   checksum sum;
-  std::uint64_t length = 0;
-  auto error = files.scan(path, [&](std::string_view piece) {
-    sum.add(piece);
-    length += piece.size();
-  });
+  error_code error;
+  if (is_checked) error = files.scan(path, [&](std::string_view piece) { sum.add(piece); });
   rank_file read;
   if (!error) {
     auto mapping = files.map(path);
@@ -140,10 +146,13 @@ result<rank_file> read_rank_file(file_system& files, const std::string& path,
     return is_gone ? make_error_code(errc::damaged) : error;
   }
   const std::string_view bytes = read.mapping->bytes();
-  if (length != record.bytes || bytes.size() != length || sum.value() != record.xxh3) {
-    problem = length == record.bytes ? "its bytes do not fit their checksum"
-                                     : "it has " + std::to_string(length) + " bytes and not " +
-                                           std::to_string(record.bytes);
+  if (bytes.size() != record.bytes) {
+    problem =
+        "it has " + std::to_string(bytes.size()) + " bytes and not " + std::to_string(record.bytes);
+    return errc::damaged;
+  }
+  if (is_checked && sum.value() != record.xxh3) {
+    problem = "its bytes do not fit their checksum";
     return errc::damaged;
   }
   auto content = read_safetensors(bytes, problem);

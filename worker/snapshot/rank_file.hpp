@@ -12,6 +12,7 @@
 #include "worker/snapshot/manifest.hpp"
 #include "worker/snapshot/safetensors.hpp"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,8 +44,10 @@ result<rank_file_layout> lay_out(const snapshot_state& state, bool with_replicat
                                  std::string& problem);
 
 // Makes the file in the place of one that is left over, and syncs it. On errors it is removed.
+// errc::timed_out: `is_cancelled`, which is asked every now and then, has said so.
 result<file_record> write_rank_file(file_system& files, const std::string& path,
-                                    const rank_file_layout& layout);
+                                    const rank_file_layout& layout,
+                                    const std::function<bool()>& is_cancelled);
 
 struct rank_file {
   std::shared_ptr<const mapped_file> mapping;  // the tensors' bytes
@@ -52,9 +55,10 @@ struct rank_file {
   snapshot_part own;
 };
 
-// Maps it and looks at each byte. errc::damaged: it is not the one of the record, or no safetensors
-// file; other errors: it cannot be read now. `problem` says why, without the path.
+// Maps it, and looks at each byte where it is to be checked. errc::damaged: it is not the one of
+// the record, or no safetensors file; other errors: it cannot be read now. `problem` says why,
+// without the path.
 result<rank_file> read_rank_file(file_system& files, const std::string& path,
-                                 const file_record& record, std::string& problem);
+                                 const file_record& record, bool is_checked, std::string& problem);
 
 }  // namespace ddprun::worker

@@ -44,7 +44,8 @@ class meeting {
     if (!tenure) return stop_all(0, {tenure.error(), said.take()});
     agreed_.tenure = *tenure;
     said.hand_on();
-    snapshot_history history(here_.files, here_.folder, *tenure, here_.keep, said.handler());
+    snapshot_history history(here_.files, here_.folder, here_.who, *tenure, here_.keep,
+                             said.handler());
     history.remove_leftovers();
     for (std::size_t attempt = 0;; ++attempt) {
       const auto newest = history.newest();
@@ -150,19 +151,20 @@ class meeting {
     }
     const auto content = parse_manifest(*text);
     if (!content) return failure{content.error(), content.error().message()};
+    if (content->order() != order) return failure{errc::damaged, "it is another's manifest"};
     resumed_snapshot found;
     found.info = content->info;
     found.world_size = static_cast<std::uint32_t>(content->files.size());
     found.path = path(order);
     std::optional<failure> wrong;
-    const auto file_of = [&](std::uint32_t rank) {
+    const auto file_of = [&](std::uint32_t rank, bool is_checked) {
       std::string why;
-      auto file =
-          read_rank_file(here_.files, place + rank_file_name(rank), content->files[rank], why);
+      auto file = read_rank_file(here_.files, place + rank_file_name(rank), content->files[rank],
+                                 is_checked, why);
       if (!file) wrong = failure{file.error(), rank_file_name(rank) + ": " + why};
       return file;
     };
-    auto first = file_of(0);
+    auto first = file_of(0, here_.is_first_of_node);
     if (!first) return wrong;
     found.replicated = std::move(first->replicated);
     found.replicated_bytes = first->mapping;
@@ -170,7 +172,7 @@ class meeting {
       found.own = std::move(first->own);
       found.own_bytes = first->mapping;
     } else if (found.world_size == here_.world_size) {
-      auto mine = file_of(here_.rank);
+      auto mine = file_of(here_.rank, true);
       if (!mine) return wrong;
       found.own = std::move(mine->own);
       found.own_bytes = mine->mapping;

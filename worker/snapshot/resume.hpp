@@ -31,6 +31,8 @@ struct resuming {
   std::string folder;
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
+  // Looks at each byte of what all ranks have alike, for all of its node: the others map it.
+  bool is_first_of_node = true;
   claimant who;
   std::size_t keep = 3;
   message_handler on_message;

@@ -1,6 +1,6 @@
 #include "worker/snapshot/saver.hpp"
 
-#include <cinttypes>
+#include <exception>
 #include <utility>
 
 namespace ddprun::worker {
@@ -21,6 +21,7 @@ saver::saver(saver_options options, rank_exchange ranks, std::optional<snapshot_
       thread_([this] { run(); }) {}
 
 saver::~saver() {
+  is_cancelled_ = true;
   ranks_.cancel();
   {
     const std::lock_guard lock(mutex_);
@@ -44,6 +45,7 @@ void saver::wait() {
 
 std::optional<failure> saver::take_failure() {
   const std::lock_guard lock(mutex_);
+  if (failure_ && failure_->is_final) return failure_;
   return std::exchange(failure_, std::nullopt);
 }
 
@@ -67,22 +69,24 @@ void saver::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return is_over_ || next_ || is_to_trust_; });
+    if (is_over_) return;
     if (is_to_trust_) {
       lock.unlock();
       trust();
       lock.lock();
       is_to_trust_ = false;
-    } else if (next_) {
+    } else {
       // begin() puts no other one there before this one is over.
       const job& next = *next_;
-      lock.unlock();
-      auto failed = make(next);
-      lock.lock();
+      auto failed = failure_ && failure_->is_final ? failure_ : std::nullopt;
+      if (!failed) {
+        lock.unlock();
+        failed = make(next);
+        lock.lock();
+      }
       if (!failed) saved_ = snapshot_order{next.info.tenure, next.info.step};
       if (failed) failure_ = std::move(failed);
       next_.reset();
-    } else {
-      return;
     }
     changed_.notify_all();
   }
@@ -92,7 +96,7 @@ std::string saver::path(const snapshot_info& info) const {
   return options_.folder + "/" + snapshot_name({info.tenure, info.step});
 }
 
-written_word saver::write(const job& next) const {
+written_word saver::write(const job& next) const try {
   if (const auto* told = std::get_if<failure>(&next.file)) return *told;
   const auto& layout = std::get<rank_file_layout>(next.file);
   const std::string place = path(next.info);
@@ -101,18 +105,31 @@ written_word saver::write(const job& next) const {
     return failure{error, "cannot make the folder: " + error.message()};
   }
   const std::string name = rank_file_name(options_.rank);
-  const auto record = write_rank_file(*options_.files, place + "/" + name, layout);
+  // Never into one that is there, whoever has made it.
+  if (options_.files->size(place + "/" + std::string(manifest_name))) {
+    return failure{errc::refused, "it is there already, made by another", true, true};
+  }
+  const auto record = write_rank_file(*options_.files, place + "/" + name, layout,
+                                      [this] { return is_cancelled_.load(); });
   auto error = record ? options_.files->sync_folder(place) : record.error();
   if (!error) return *record;
   return failure{error, "cannot write " + name + " (" +
                             std::to_string(layout.header.bytes.size() + layout.header.data_bytes) +
                             " bytes): " + error.message()};
+} catch (const std::exception& error) {  // of a tensor's copy
+  return failure{errc::invalid_argument, std::string("cannot fetch the state: ") + error.what()};
+}
+
+// The ranks have lost each other: whether there is a snapshot is not known here.
+failure saver::lost(const std::string& what) const {
+  return failure{errc::connection_closed, what + ranks_.problem(), true, true};
 }
 
 // Rank 0: once all have written.
 std::optional<failure> saver::commit(const snapshot_info& info, const std::string& topic) {
   const auto texts = ranks_.reports(topic);
-  if (!texts) return failure{texts.error(), ranks_.problem()};
+  // No rank makes it a snapshot but this one.
+  if (!texts) return failure{texts.error(), ranks_.problem(), true};
   manifest content{info, {}};
   std::vector<outcome_word> wrong;
   for (const std::string& text : *texts) {
@@ -122,9 +139,7 @@ std::optional<failure> saver::commit(const snapshot_info& info, const std::strin
     if (told == nullptr) content.files.push_back(std::get<file_record>(word));
   }
   if (auto worst = worst_of(wrong)) return worst;
-  std::string problem;
-  if (auto error = history_->commit(content, problem)) return failure{error, problem};
-  return std::nullopt;
+  return history_->commit(content);
 }
 
 // What is left of a snapshot that none is: a full disk wants it back.
@@ -137,26 +152,26 @@ std::optional<failure> saver::make(const job& next) {
   const std::string topic = topic_of(++count_);
   const std::string what = "cannot save snapshot " + path(next.info) + ": ";
   const written_word mine = write(next);
-  std::optional<failure> failed;
-  if (auto error = ranks_.report(topic, to_text(mine))) {
-    failed = failure{error, what + "cannot tell rank 0: " + ranks_.problem()};
-  } else if (options_.rank == 0) {
-    failed = commit(next.info, topic);
-    if (failed) failed->text.insert(0, what);
-    if (!failed) trust();
-    (void)ranks_.announce(topic, to_text(outcome_word(failed)));
+  if (ranks_.report(topic, to_text(mine))) return lost(what + "cannot tell rank 0: ");
+  outcome_word outcome;
+  if (options_.rank == 0) {
+    outcome = commit(next.info, topic);
+    if (outcome) outcome->text.insert(0, what);
+    if (!outcome) trust();
+    if (outcome) options_.on_message(outcome->text);
+    if (ranks_.announce(topic, to_text(outcome)) && !outcome) {
+      return lost(what + "it is there, but the other ranks cannot be told: ");
+    }
+    if (!outcome) history_->remove_beyond_keep();
     // Whoever has reported to this one has heard of the one before.
-    if (count_ > 1) ranks_.forget(topic_of(count_ - 1));
-  } else if (const auto text = ranks_.announcement(topic)) {
-    failed = parse_outcome(*text);
+    if (count_ > 1 && !(outcome && outcome->is_final)) ranks_.forget(topic_of(count_ - 1));
   } else {
-    failed = failure{text.error(), what + "no word from rank 0: " + ranks_.problem()};
+    const auto text = ranks_.announcement(topic);
+    if (!text) return lost(what + "no word from rank 0: ");
+    outcome = parse_outcome(*text);
   }
-  if (failed) {
-    take_back(next.info);
-    if (options_.rank == 0) options_.on_message(failed->text);
-  }
-  return failed;
+  if (outcome && !outcome->may_be_there) take_back(next.info);
+  return outcome;
 }
 
 }  // namespace ddprun::worker

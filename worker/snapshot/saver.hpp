@@ -9,6 +9,7 @@
 #include "worker/snapshot/rank_file.hpp"
 #include "worker/snapshot/words.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -36,7 +37,7 @@ class saver {
   // With rank 0's history, and what the job has gone on from.
   saver(saver_options options, rank_exchange ranks, std::optional<snapshot_history> history,
         std::optional<snapshot_order> resumed);
-  // Waits until the file under way is written, but for no other rank.
+  // Gives up what is under way, and waits for no other rank.
   ~saver();
   saver(const saver&) = delete;
   saver& operator=(const saver&) = delete;
@@ -44,7 +45,8 @@ class saver {
   // The one before must be over. What the layout's tensors point to must stay until this one is.
   void begin(job next);
   void wait();
-  // How the last one went, once: none that went well, or is not over.
+  // How the last one went, once: none that went well, or is not over. One that is final is told
+  // again and again, and what is begun after it is not made.
   std::optional<failure> take_failure();
   // The last one that is there for all.
   std::optional<snapshot_order> saved() const;
@@ -57,6 +59,7 @@ class saver {
   void trust();
   std::optional<failure> make(const job& next);
   written_word write(const job& next) const;
+  failure lost(const std::string& what) const;
   std::optional<failure> commit(const snapshot_info& info, const std::string& topic);
   std::string path(const snapshot_info& info) const;
   void take_back(const snapshot_info& info) const;
@@ -73,6 +76,7 @@ class saver {
   std::optional<failure> failure_;
   std::optional<snapshot_order> saved_;
   bool is_to_trust_ = false;
+  std::atomic<bool> is_cancelled_{false};
   bool is_over_ = false;
   std::thread thread_;  // the last one to be made: it uses all others
 };

@@ -3,6 +3,9 @@
 #include "worker/snapshot/saver.hpp"
 #include "worker/snapshot/staging_buffer.hpp"
 
+#include <exception>
+#include <map>
+#include <mutex>
 #include <utility>
 
 namespace ddprun::worker {
@@ -18,6 +21,19 @@ struct snapshots::parts {
   std::optional<saver> writer;  // uses the staging buffer
 };
 
+namespace {
+
+// How often this rank has opened what has these keys: as often as the others. A store lives as long
+// as a round, and what was said in it at the first opening is no word on the second.
+std::uint64_t count_open(const std::string& keys, std::uint32_t rank) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::string, std::uint32_t>, std::uint64_t> counts;
+  const std::lock_guard lock(mutex);
+  return ++counts[{keys, rank}];
+}
+
+}  // namespace
+
 snapshots::snapshots(std::unique_ptr<parts> made) : parts_(std::move(made)) {}
 snapshots::~snapshots() = default;
 
@@ -27,8 +43,10 @@ result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
   if (here.world_size == 1) return open(here, std::move(options), rank_exchange(), problem);
   auto store = store_client::from_environment(here, options.rank_timeout, problem);
   if (!store) return store.error();
-  const std::string keys = "ddprun/" + options.name + "/" + std::to_string(here.instance) + "/" +
-                           std::to_string(here.round);
+  std::string keys = "ddprun/" + options.name + "/" + std::to_string(here.instance) + "/" +
+                     std::to_string(here.round);
+  const std::string server = here.master_address + ":" + std::to_string(here.master_port);
+  keys += "/" + std::to_string(count_open(server + "/" + keys, here.rank));
   return open(here, std::move(options),
               rank_exchange(*store, keys, here.rank, here.world_size, options.rank_timeout),
               problem);
@@ -42,9 +60,14 @@ result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
     problem = "the snapshot folder has no name";
     return make_error_code(errc::invalid_argument);
   }
-  const resuming start{
-      *options.files, options.folder,    here.rank, here.world_size, {here.instance, here.round},
-      options.keep,   options.on_message};
+  const resuming start{*options.files,
+                       options.folder,
+                       here.rank,
+                       here.world_size,
+                       here.rank == 0 || here.local_rank == 0,
+                       {here.instance, here.round, here.restart_count},
+                       options.keep,
+                       options.on_message};
   auto agreed = agree_on_snapshot(start, ranks);
   if (const auto* told = std::get_if<failure>(&agreed)) {
     problem = told->text;
@@ -78,6 +101,7 @@ error_code snapshots::take_failure() {
   const auto failed = parts_->writer->take_failure();
   if (!failed) return {};
   problem_ = failed->text;
+  is_over_ = is_over_ || failed->is_final;
   return failed->code;
 }
 
@@ -92,10 +116,16 @@ error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapsh
   auto layout = lay_out(state, all.here.rank == 0, problem);
   auto error = layout ? error_code() : layout.error();
   if (!error && all.options.is_asynchronous) {
-    error = all.staging.stage(*layout);
-    if (error) {
-      problem = "no memory for a copy of " + std::to_string(layout->header.data_bytes) +
-                " bytes: " + error.message();
+    // Whatever happens, the other ranks must hear of it.
+    try {
+      error = all.staging.stage(*layout);
+      if (error) {
+        problem = "no memory for a copy of " + std::to_string(layout->header.data_bytes) +
+                  " bytes: " + error.message();
+      }
+    } catch (const std::exception& caught) {  // of a tensor's copy
+      error = errc::invalid_argument;
+      problem = std::string("cannot fetch the state: ") + caught.what();
     }
   }
   if (error) {

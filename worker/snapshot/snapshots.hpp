@@ -19,11 +19,13 @@
 // Training waits only for a copy of the state; a thread writes it. One snapshot is under way at a
 // time: a save that comes while the one before it is being written waits for that. All ranks learn
 // how it went, with the next save, progress, wait or close: a full disk costs the new snapshot,
-// never an old one, and whether training goes on is the program's to say.
+// never an old one, and whether training goes on is the program's to say. It cannot once is_over():
+// the ranks have lost each other, or the job store, or a newer round has the folder.
 //
 // All ranks go on from the same snapshot: the newest that each of them finds whole. What is damaged
 // is skipped with a message, and so is what a round left that was over (claim.hpp), and what two
-// jobs have gone on from without coming far: progress() says how far this one has come.
+// jobs have gone on from without coming far: progress() says how far this one has come. Opening
+// claims the folder: a job that only wants to look, beside one that trains, opens a copy.
 //
 // Thread rule: one thread per object; `on_message` may be called on another. open, save, wait and
 // close are called by all ranks, in the same order. Ownership: see each.
@@ -68,11 +70,11 @@ class snapshots {
   // The same, with the ranks' way to each other at hand.
   static result<std::unique_ptr<snapshots>> open(const environment& here, snapshots_options options,
                                                  rank_exchange ranks, std::string& problem);
-  // Waits for this rank's own file where one is under way, not for other ranks.
+  // Gives up what is under way, and waits for no other rank: see close().
   ~snapshots();
 
   // What all ranks go on from; none: from the beginning. Its tensors' bytes lie in mapped files,
-  // until drop_resumed().
+  // until drop_resumed(): before `keep` more snapshots are there, which remove them.
   const std::optional<resumed_snapshot>& resumed() const { return resumed_; }
   void drop_resumed();
 
@@ -85,6 +87,9 @@ class snapshots {
   error_code progress(std::uint64_t step);
   // The job has come to its end, in order: waits, and trusts what was resumed.
   error_code close();
+
+  // No later save can succeed: end the program, so that the launcher starts the next round.
+  bool is_over() const { return is_over_; }
 
   std::uint64_t tenure() const;
   // Of the last one that is there for all; none yet.
@@ -100,6 +105,7 @@ class snapshots {
   std::unique_ptr<parts> parts_;
   std::optional<resumed_snapshot> resumed_;
   std::string problem_;
+  bool is_over_ = false;
 };
 
 }  // namespace ddprun::worker

@@ -15,7 +15,9 @@ json json_of(const failure& told) {
   const bool is_ours = told.code.category() == ddprun_category();
   return {{"failure", told.text},
           {"category", is_ours ? "ddprun" : "system"},
-          {"value", told.code.value()}};
+          {"value", told.code.value()},
+          {"final", told.is_final},
+          {"may_be_there", told.may_be_there}};
 }
 
 failure strange(std::string_view text) {
@@ -27,9 +29,11 @@ std::optional<failure> failure_in(const json& word) {
   if (!word.is_object() || !word.contains("failure")) return std::nullopt;
   const int value = word.value("value", 0);
   const bool is_ours = word.value("category", "") == "ddprun";
-  return failure{is_ours ? make_error_code(static_cast<errc>(value))
-                         : error_code(value, boost::system::system_category()),
-                 word.value("failure", "")};
+  error_code code = is_ours ? make_error_code(static_cast<errc>(value))
+                            : error_code(value, boost::system::system_category());
+  if (value == 0) code = errc::malformed_message;  // a failure is never success
+  return failure{code, word.value("failure", ""), word.value("final", false),
+                 word.value("may_be_there", false)};
 }
 
 // Runs `read` on the parsed text; what does not fit is strange.

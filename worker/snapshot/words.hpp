@@ -20,6 +20,10 @@ namespace ddprun::worker {
 struct failure {
   error_code code;
   std::string text;  // one line for a person
+  // The ranks have lost each other, or a newer round has the folder: no later save can succeed.
+  bool is_final = false;
+  // It may be a snapshot all the same: its files must stay.
+  bool may_be_there = false;
 };
 
 // A rank has written its file.

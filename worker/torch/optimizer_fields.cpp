@@ -62,11 +62,13 @@ bool any_kind(Use use) {
 std::vector<field_name> fields_of(const optim::Optimizer& optimizer) {
   std::vector<field_name> fields;
   field_visitor visitor;
-  visitor.on_number = [&](std::string_view name, std::int64_t&) { fields.push_back({name, true}); };
+  visitor.on_number = [&](std::string_view name, std::int64_t&) {
+    fields.push_back({name, true, true});
+  };
   visitor.on_tensor = [&](std::string_view name, at::Tensor&) {
     const bool is_optional =
         name == "max_exp_avg_sq" || name == "momentum_buffer" || name == "grad_avg";
-    fields.push_back({name, !is_optional});
+    fields.push_back({name, !is_optional, false});
   };
   any_kind([&]<typename Kind>(Kind) {
     if (dynamic_cast<const typename Kind::optimizer_type*>(&optimizer) == nullptr) return false;

@@ -20,6 +20,7 @@ struct field_visitor {
 struct field_name {
   std::string_view name;
   bool is_required;  // wherever there is a state at all
+  bool is_number;
 };
 
 // What this optimizer keeps; nothing: it is not one of those that are known here.

@@ -48,7 +48,7 @@ tensor_view view_of(std::string name, const at::Tensor& tensor) {
   view.name = std::move(name);
   for (const std::int64_t length : tensor.sizes())
     view.shape.push_back(static_cast<std::uint64_t>(length));
-  if (tensor.is_cpu() && tensor.is_contiguous()) {
+  if (tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg()) {
     view.bytes = {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
   } else {
     view.copy = [tensor](char* to) {

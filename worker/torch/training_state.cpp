@@ -86,7 +86,7 @@ class comparison {
     }
     left_.erase(found);
   }
-  // What an optimizer keeps of a parameter, if anything, has its shape, or is one number.
+  // What an optimizer keeps of a parameter, if anything, has its shape and type, or is one number.
   void expect_state(const std::string& prefix, const at::Tensor& parameter,
                     const std::vector<field_name>& fields) {
     const auto first = left_.lower_bound(prefix);
@@ -94,9 +94,14 @@ class comparison {
     for (const auto& field : fields) {
       tensor_view here = view_of(prefix + std::string(field.name), parameter);
       const auto found = left_.find(here.name);
-      if (found != left_.end() && found->second->shape.empty()) here.shape.clear();
-      if (found != left_.end()) here.type = found->second->type;
-      if (found != left_.end() || field.is_required) expect(here);
+      if (found == left_.end() && !field.is_required) continue;
+      if (field.is_number) {
+        here.shape.clear();
+        here.type = element_type::f32;
+        const bool is_whole = found != left_.end() && found->second->type == element_type::i64;
+        if (is_whole) here.type = element_type::i64;
+      }
+      expect(here);
     }
   }
   // Of these names the snapshot may have more only where they are the program's own.

@@ -63,4 +63,39 @@ TEST_CASE("where all snapshots are distrusted the newest is taken again", "[snap
   CHECK(test.messages.last() == "no other snapshot in f: f/snapshot-000001-000010 is taken again");
 }
 
+TEST_CASE("a round that ended for a node's sake says nothing against a snapshot", "[snapshot]") {
+  folder_under_test test;
+  REQUIRE_FALSE(save(test.open(1), 10));
+  REQUIRE_FALSE(save(test.open(2), 20));
+  const auto resumed_step = [&](round_number round, std::uint32_t restarts) {
+    test.restart_count = restarts;
+    return test.open(round)->resumed()->info.step;
+  };
+  for (const round_number round : {3, 4, 5, 6})
+    CHECK(resumed_step(round, 2) == 20);
+  CHECK(resumed_step(7, 3) == 20);  // the first that has failed
+  CHECK(resumed_step(8, 3) == 20);
+  CHECK(resumed_step(9, 4) == 10);  // the second
+}
+
+TEST_CASE("snapshots that no job goes on from do not take the place of others", "[snapshot]") {
+  folder_under_test test;
+  test.keep = 2;
+  {
+    auto first = test.open(1);
+    REQUIRE_FALSE(save(first, 10));
+    REQUIRE_FALSE(save(first, 20));
+  }
+  test.files.bytes("f/snapshot-000001-000020/rank-00000.safetensors").back() ^= 1;
+  auto second = test.open(2);
+  CHECK(second->resumed()->info.step == 10);
+  REQUIRE_FALSE(save(second, 30));
+  CHECK(test.files.exists("f/snapshot-000001-000010/manifest.json"));
+  CHECK(test.files.exists("f/snapshot-000001-000020/manifest.json"));
+  REQUIRE_FALSE(save(second, 40));
+  CHECK(!test.files.exists("f/snapshot-000001-000010"));
+  CHECK(!test.files.exists("f/snapshot-000001-000020"));
+  CHECK(test.files.exists("f/snapshot-000002-000030/manifest.json"));
+}
+
 }  // namespace ddprun::tests

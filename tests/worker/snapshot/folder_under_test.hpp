@@ -6,6 +6,7 @@
 #include "tests/worker/snapshot/small_job.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,7 @@ struct folder_under_test {
   std::string problem;
   std::size_t keep = 3;
   bool is_asynchronous = true;
+  std::optional<std::uint32_t> restart_count;  // none: one less than the round
 
   result<open_snapshots> try_open(round_number round, instance_id instance = 77) {
     worker::snapshots_options options;
@@ -26,7 +28,9 @@ struct folder_under_test {
     options.on_message = messages.handler();
     options.files = &files;
     problem.clear();
-    return worker::snapshots::open(lone_rank(round, instance), options, problem);
+    auto here = lone_rank(round, instance);
+    here.restart_count = restart_count.value_or(here.restart_count);
+    return worker::snapshots::open(here, options, problem);
   }
   open_snapshots open(round_number round, instance_id instance = 77) {
     auto opened = try_open(round, instance);

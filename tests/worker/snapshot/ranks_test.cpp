@@ -1,9 +1,7 @@
 // Several ranks, each on a thread of its own with its own connection to one store, and one folder.
 // What they find is checked when they have ended: Catch2 belongs to the test's own thread.
 #include "tests/support/catch.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include "tests/worker/client_of.hpp"
-#include "tests/worker/snapshot/small_job.hpp"
+#include "tests/worker/snapshot/ranks_on_threads.hpp"
 
 #include <atomic>
 #include <cerrno>
@@ -15,122 +13,6 @@ namespace ddprun::tests {
 namespace {
 
 using namespace ddprun::worker;
-using test::temporary_folder;
-
-// The real disk, on which one thing does not work.
-class limited_disk : public file_system {
- public:
-  std::string refuses_to_create;  // what ends so
-  std::atomic<int> fails_with{0};
-
-  error_code make_folder(const std::string& path, bool& made) override {
-    return real_.make_folder(path, made);
-  }
-  result<std::unique_ptr<output_file>> create(const std::string& path) override {
-    if (fails_with != 0 && path.ends_with(refuses_to_create)) {
-      return error_code(fails_with, boost::system::system_category());
-    }
-    return real_.create(path);
-  }
-  error_code rename(const std::string& from, const std::string& to) override {
-    return real_.rename(from, to);
-  }
-  error_code remove(const std::string& path) override { return real_.remove(path); }
-  error_code remove_folder(const std::string& path) override { return real_.remove_folder(path); }
-  error_code sync_folder(const std::string&) override { return {}; }  // no power is cut here
-  result<std::vector<std::string>> list(const std::string& path) override {
-    return real_.list(path);
-  }
-  result<std::string> read(const std::string& path, std::size_t bytes_max) override {
-    return real_.read(path, bytes_max);
-  }
-  error_code scan(const std::string& path, const piece_handler& on_piece) override {
-    return real_.scan(path, on_piece);
-  }
-  result<std::unique_ptr<mapped_file>> map(const std::string& path) override {
-    return real_.map(path);
-  }
-  result<std::uint64_t> size(const std::string& path) override { return real_.size(path); }
-
- private:
-  file_system& real_ = posix_file_system();
-};
-
-struct rank_result {
-  open_snapshots job;  // none: it could not be opened
-  error_code error;
-  std::string problem;
-};
-
-// A round: one rank a thread.
-struct job_under_test {
-  temporary_folder place;
-  served_store store;
-  limited_disk disk;
-  message_list messages;
-  std::string folder = place.path + "/f";
-  std::chrono::milliseconds rank_timeout = patience;
-  bool is_asynchronous = true;
-
-  snapshots_options options() {
-    snapshots_options made;
-    made.folder = folder;
-    made.is_asynchronous = is_asynchronous;
-    made.rank_timeout = rank_timeout;
-    made.on_message = messages.handler();
-    made.files = &disk;
-    return made;
-  }
-  rank_result open_rank(round_number round, std::uint32_t rank, std::uint32_t world_size,
-                        snapshots_options with) {
-    environment here = lone_rank(round);
-    here.rank = rank;
-    here.world_size = world_size;
-    here.master_address = "127.0.0.1";
-    here.master_port = store.port();
-    rank_result found;
-    auto opened = snapshots::open(here, std::move(with), found.problem);
-    if (opened) found.job = std::move(*opened);
-    if (!opened) found.error = opened.error();
-    return found;
-  }
-  template <typename Work>
-  static void on_all(std::uint32_t world_size, Work work) {
-    std::vector<std::thread> threads;
-    for (std::uint32_t rank = 0; rank < world_size; ++rank)
-      threads.emplace_back([=] { work(rank); });
-    for (auto& thread : threads)
-      thread.join();
-  }
-  std::vector<rank_result> open(round_number round, std::uint32_t world_size) {
-    std::vector<rank_result> ranks(world_size);
-    on_all(world_size, [&](std::uint32_t rank) {
-      ranks[rank] = open_rank(round, rank, world_size, options());
-    });
-    return ranks;
-  }
-};
-
-void require_open(const std::vector<rank_result>& ranks) {
-  for (const auto& each : ranks) {
-    INFO(each.problem);
-    REQUIRE(each.job != nullptr);
-  }
-}
-
-// On all ranks; the error of each.
-std::vector<error_code> save(std::vector<rank_result>& ranks, std::uint64_t step) {
-  std::vector<error_code> errors(ranks.size());
-  job_under_test::on_all(static_cast<std::uint32_t>(ranks.size()), [&](std::uint32_t rank) {
-    errors[rank] = ranks[rank].job->save(step, 0, small_state(step, rank).view());
-    if (!errors[rank]) errors[rank] = ranks[rank].job->wait();
-  });
-  return errors;
-}
-
-std::vector<error_code> all(std::size_t count, error_code error = {}) {
-  return std::vector<error_code>(count, error);
-}
 
 }  // namespace
 
@@ -333,7 +215,7 @@ TEST_CASE("who gives up does not wait for the others", "[snapshot]") {
 
 TEST_CASE("a store that is gone ends a save", "[snapshot]") {
   auto store = std::make_unique<served_store>();
-  temporary_folder place;
+  test::temporary_folder place;
   message_list messages;
   std::vector<open_snapshots> ranks(2);
   job_under_test::on_all(2, [&](std::uint32_t rank) {

@@ -62,6 +62,7 @@ inline worker::environment lone_rank(round_number round, instance_id instance = 
   worker::environment here;
   here.instance = instance;
   here.round = round;
+  here.restart_count = static_cast<std::uint32_t>(round - 1);  // each ends by a failure
   return here;
 }
 

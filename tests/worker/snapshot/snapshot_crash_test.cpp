@@ -132,6 +132,20 @@ TEST_CASE("an error of any step leaves the earlier snapshots as they are", "[sna
   }
 }
 
+TEST_CASE("a first save that fails leaves nothing that stops the next job", "[snapshot]") {
+  for (std::size_t failing = 0;; ++failing) {
+    INFO("step " << failing);
+    fault_file_system files;
+    const auto job = open(files, 1);
+    REQUIRE(job.has_value());
+    const std::size_t before = files.steps();
+    files.fail(before + failing, EIO, true);
+    const auto error = save(*job, 10);
+    if (files.steps() <= before + failing) break;  // it was over before
+    REQUIRE(check(files, error ? saved{} : saved{1, 10}) == "");
+  }
+}
+
 TEST_CASE("a full disk is named, and the next save works when there is room", "[snapshot]") {
   fault_file_system files;
   message_list messages;

@@ -1,0 +1,57 @@
+// The real disk, on which one thing does not work, or happens at a bad moment.
+#pragma once
+
+#include "worker/snapshot/file_system.hpp"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddprun::tests {
+
+// Something may happen before one of these is done, on the thread that does it.
+class hooked_disk : public worker::file_system {
+ public:
+  std::string refuses_to_create;  // what ends so
+  std::atomic<int> fails_with{0};
+  std::function<void(const std::string& path)> before_create;
+  std::function<void(const std::string& to)> before_rename;
+
+  error_code make_folder(const std::string& path, bool& made) override {
+    return real_.make_folder(path, made);
+  }
+  result<std::unique_ptr<worker::output_file>> create(const std::string& path) override {
+    if (before_create) before_create(path);
+    if (fails_with != 0 && path.ends_with(refuses_to_create)) {
+      return error_code(fails_with, boost::system::system_category());
+    }
+    return real_.create(path);
+  }
+  error_code rename(const std::string& from, const std::string& to) override {
+    if (before_rename) before_rename(to);
+    return real_.rename(from, to);
+  }
+  error_code remove(const std::string& path) override { return real_.remove(path); }
+  error_code remove_folder(const std::string& path) override { return real_.remove_folder(path); }
+  error_code sync_folder(const std::string&) override { return {}; }  // no power is cut here
+  result<std::vector<std::string>> list(const std::string& path) override {
+    return real_.list(path);
+  }
+  result<std::string> read(const std::string& path, std::size_t bytes_max) override {
+    return real_.read(path, bytes_max);
+  }
+  error_code scan(const std::string& path, const piece_handler& on_piece) override {
+    return real_.scan(path, on_piece);
+  }
+  result<std::unique_ptr<worker::mapped_file>> map(const std::string& path) override {
+    return real_.map(path);
+  }
+  result<std::uint64_t> size(const std::string& path) override { return real_.size(path); }
+
+ private:
+  worker::file_system& real_ = worker::posix_file_system();
+};
+
+}  // namespace ddprun::tests

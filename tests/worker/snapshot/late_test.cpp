@@ -1,0 +1,141 @@
+// Ranks that are late, or gone, at the worst moment.
+#include "tests/support/catch.hpp"
+#include "tests/worker/snapshot/ranks_on_threads.hpp"
+
+#include <filesystem>
+#include <future>
+
+namespace ddprun::tests {
+namespace {
+
+using namespace ddprun::worker;
+
+error_code save_alone(const open_snapshots& to, std::uint64_t step) {
+  if (auto error = to->save(step, 0, small_state(step).view())) return error;
+  return to->wait();
+}
+
+open_snapshots open_alone(job_under_test& test, round_number round, file_system* files,
+                          std::size_t keep = 1) {
+  auto options = test.options();
+  options.files = files;
+  options.keep = keep;
+  std::string problem;
+  auto opened = snapshots::open(lone_rank(round), options, problem);
+  return opened ? std::move(*opened) : nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("a rank that gives up before rank 0's word leaves its file", "[snapshot]") {
+  job_under_test test;
+  auto ranks = test.open(1, 2);
+  require_open(ranks);
+  std::promise<void> is_writing, may_write;
+  test.disk.before_create = [&](const std::string& path) {
+    if (!path.ends_with("manifest.json.tmp")) return;
+    is_writing.set_value();
+    may_write.get_future().wait();
+  };
+  for (std::uint32_t rank = 0; rank < 2; ++rank)
+    CHECK_FALSE(ranks[rank].job->save(10, 0, small_state(10, rank).view()));
+  is_writing.get_future().wait();
+  ranks[1].job.reset();  // as after an exception
+  may_write.set_value();
+  CHECK_FALSE(ranks[0].job->wait());
+  ranks.clear();
+  test.disk.before_create = nullptr;
+  const auto next = test.open(2, 2);
+  require_open(next);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    REQUIRE(next[rank].job->resumed().has_value());
+    CHECK(small_state(10, rank).compare(*next[rank].job->resumed()) == "");
+  }
+}
+
+TEST_CASE("an old round that is overtaken in its commit removes nothing", "[snapshot]") {
+  job_under_test test;
+  auto old_round = open_alone(test, 1, &test.disk);
+  REQUIRE(old_round != nullptr);
+  REQUIRE_FALSE(save_alone(old_round, 40));
+  open_snapshots new_round;
+  test.disk.before_rename = [&](const std::string&) {
+    if (!new_round) new_round = open_alone(test, 2, &posix_file_system());
+  };
+  CHECK(save_alone(old_round, 50) == errc::refused);
+  CHECK(old_round->is_over());
+  CHECK(save_alone(old_round, 60) == errc::refused);
+  REQUIRE(new_round != nullptr);
+  REQUIRE(new_round->resumed().has_value());
+  CHECK(new_round->resumed()->info.step == 40);
+  old_round.reset();
+  new_round.reset();
+  const auto next = open_alone(test, 3, &posix_file_system());
+  REQUIRE(next != nullptr);
+  REQUIRE(next->resumed().has_value());
+  CHECK(next->resumed()->info.step == 40);
+}
+
+TEST_CASE("a tenure is drawn once, however long one sleeps before it", "[snapshot]") {
+  job_under_test test;
+  open_alone(test, 1, &posix_file_system());
+  open_snapshots second, third;
+  test.disk.before_create = [&](const std::string& path) {
+    if (!path.ends_with("claim-000002") || second) return;
+    second = open_alone(test, 2, &posix_file_system());
+    REQUIRE_FALSE(save_alone(second, 60));
+    third = open_alone(test, 3, &posix_file_system());  // which removes the second's claim
+  };
+  auto options = test.options();
+  options.files = &test.disk;
+  std::string problem;
+  const auto sleeper = snapshots::open(lone_rank(1), options, problem);
+  CHECK(sleeper.error() == errc::refused);
+  CHECK(problem.find("round 3 has it, this is round 1") != std::string::npos);
+  CHECK(third->resumed()->info.step == 60);
+  CHECK_FALSE(save_alone(third, 70));
+}
+
+TEST_CASE("what was said at one opening is no word on the next in the same round", "[snapshot]") {
+  job_under_test test;
+  {
+    auto ranks = test.open(1, 2);
+    require_open(ranks);
+    CHECK(save(ranks, 10) == all(2));
+    ranks.clear();
+    ranks = test.open(1, 2);
+    require_open(ranks);
+    CHECK(save(ranks, 20) == all(2));
+  }
+  const auto ranks = test.open(1, 2);
+  require_open(ranks);
+  for (const auto& each : ranks) {
+    REQUIRE(each.job->resumed().has_value());
+    CHECK(each.job->resumed()->info.step == 20);
+    CHECK(each.job->tenure() == 3);
+  }
+}
+
+TEST_CASE("a tensor that cannot be fetched is a failure on all ranks", "[snapshot]") {
+  job_under_test test;
+  test.is_asynchronous = GENERATE(true, false);
+  auto ranks = test.open(1, 2);
+  require_open(ranks);
+  std::vector<error_code> errors(2);
+  job_under_test::on_all(2, [&](std::uint32_t rank) {
+    const small_state whole(10, rank);
+    auto state = whole.view();
+    if (rank == 1) {
+      state.own.tensors[0].copy = [](char*) { throw std::runtime_error("CUDA error: lost"); };
+    }
+    errors[rank] = ranks[rank].job->save(10, 0, state);
+    if (!errors[rank]) errors[rank] = ranks[rank].job->wait();
+  });
+  CHECK(errors == all(2, errc::invalid_argument));
+  CHECK(ranks[0].job->problem().find("rank 1: cannot fetch the state: CUDA error: lost") !=
+        std::string::npos);
+  CHECK_FALSE(ranks[0].job->is_over());
+  CHECK(save(ranks, 20) == all(2));
+}
+
+}  // namespace ddprun::tests
