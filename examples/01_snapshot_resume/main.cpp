@@ -239,7 +239,8 @@ int run(const arguments& options) {
   const place here = resume(job);
   open_metrics(job, here.step);
   const bool is_done = train(job, data.train, here);
-  check(job, job.snapshots.close());
+  // Without the last one the job has not done what it was started for.
+  if (job.snapshots.close()) throw std::runtime_error(job.snapshots.problem());
   tell_saved(job);
   if (is_done) test(job, data.test);
   group.close();

@@ -150,6 +150,30 @@ def test_a_damaged_snapshot_is_skipped(cluster, tmp_path, kind):
     assert f"at epoch {EPOCHS - INTERVAL + 1}" in text
 
 
+def test_a_full_disk_is_named_and_costs_no_earlier_snapshot(cluster, tmp_path):
+    daemon = cluster.daemon()
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "none", small]).returncode != 0:
+        pytest.skip("needs the right to mount a file system")
+    try:
+        command = job("program", small / "s")
+        command[command.index(INTERVAL)] = 1
+        agent = cluster.agent("a", workers=2, endpoint=f"127.0.0.1:{daemon.port}", command=command,
+                              environment={"DDPRUN_DIGITS": str(DIGITS)})
+        assert agent.wait(LIMIT) == 1
+        kept = sorted(path.name for path in (small / "s").glob("snapshot-*"))
+        assert kept == ["snapshot-000001-000012", "snapshot-000001-000024"]
+        # Said at once, and training goes on; but for the last one, which is what it was for.
+        said = agent.out() + agent.err()
+        assert re.search(r"cannot save snapshot \S+/snapshot-000001-000036: rank [01]: cannot write "
+                         r"rank-0000[01].safetensors \(\d+ bytes\): No space left on device", said)
+        assert f"[rank 0] epoch {EPOCHS} |" in said
+        assert re.search(r"exit code 1: .*exited with code 1", said)
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
 def test_snapshots_are_carried_between_the_two_programs(cluster, tmp_path):
     pytest.importorskip("torch", reason="PyTorch is not installed here")
     daemon = cluster.daemon()
