@@ -6,8 +6,8 @@
 // samples depends on seed and epoch alone, each rank computes on one thread, and gradients are
 // summed in the same order from the first step of a process on (`warm_up`).
 #include "examples/01_snapshot_resume/arguments.hpp"
-#include "examples/01_snapshot_resume/digits.hpp"
-#include "examples/01_snapshot_resume/network.hpp"
+#include "examples/common/digits.hpp"
+#include "examples/common/digits_network.hpp"
 #include "worker/distributed_sampler.hpp"
 #include "worker/environment.hpp"
 #include "worker/metrics/metrics_file.hpp"
@@ -33,6 +33,11 @@
 
 namespace snapshot_resume {
 namespace {
+
+using examples::digits;
+using examples::images_of;
+using examples::labels_of;
+using examples::Network;
 
 namespace worker = ddprun::worker;
 namespace functional = torch::nn::functional;
@@ -216,7 +221,7 @@ void test(job& job, digits& pictures) {
   job.group.all_reduce_sum(right);
   if (job.environment.rank != 0) return;
   const auto right_count = right.item<std::int64_t>();
-  std::printf("model checksum %s\n", checksum(*job.network).c_str());
+  std::printf("model checksum %s\n", examples::checksum(*job.network).c_str());
   std::printf("accuracy %.4f (%" PRId64 " of %" PRId64 " test pictures)\n",
               static_cast<double>(right_count) / static_cast<double>(count), right_count, count);
 }
@@ -224,7 +229,7 @@ void test(job& job, digits& pictures) {
 int run(const arguments& options) {
   const worker::stop_request stop;
   const auto environment = worker::read_environment();
-  auto data = read_digits(options.data);
+  auto data = examples::read_digits(options.data);
   torch::set_num_threads(1);
   torch::manual_seed(options.seed);
   auto group = worker::process_group::join(environment);

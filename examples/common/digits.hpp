@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace snapshot_resume {
+namespace examples {
 
 constexpr std::size_t pixels = 64;
 
@@ -26,4 +26,4 @@ struct data_set {
 // Throws std::runtime_error, naming the file and what to do.
 data_set read_digits(const std::string& path);
 
-}  // namespace snapshot_resume
+}  // namespace examples

@@ -1,7 +1,7 @@
 // A small convolutional network for pictures of 8x8 pixels: 9,658 parameters.
 #pragma once
 
-#include "examples/01_snapshot_resume/digits.hpp"
+#include "examples/common/digits.hpp"
 
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
@@ -9,7 +9,7 @@
 
 #include <string>
 
-namespace snapshot_resume {
+namespace examples {
 
 struct NetworkImpl : torch::nn::Module {
   NetworkImpl();
@@ -28,4 +28,4 @@ torch::Tensor labels_of(digits& pictures);
 // Of all parameters, bit by bit: two runs that end with the same one have done the same.
 std::string checksum(torch::nn::Module& model);
 
-}  // namespace snapshot_resume
+}  // namespace examples

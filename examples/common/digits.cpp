@@ -1,4 +1,4 @@
-#include "examples/01_snapshot_resume/digits.hpp"
+#include "examples/common/digits.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <sstream>
 #include <stdexcept>
 
-namespace snapshot_resume {
+namespace examples {
 namespace {
 
 constexpr std::size_t test_every = 5;
@@ -57,4 +57,4 @@ data_set read_digits(const std::string& path) {
   return result;
 }
 
-}  // namespace snapshot_resume
+}  // namespace examples

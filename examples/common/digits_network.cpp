@@ -1,11 +1,11 @@
-#include "examples/01_snapshot_resume/network.hpp"
+#include "examples/common/digits_network.hpp"
 
 #include "worker/snapshot/checksum.hpp"
 
 #include <torch/nn/functional/activation.h>
 #include <torch/nn/functional/pooling.h>
 
-namespace snapshot_resume {
+namespace examples {
 
 namespace functional = torch::nn::functional;
 
@@ -43,4 +43,4 @@ std::string checksum(torch::nn::Module& model) {
   return ddprun::worker::checksum_text(sum.value());
 }
 
-}  // namespace snapshot_resume
+}  // namespace examples

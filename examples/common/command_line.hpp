@@ -1,0 +1,49 @@
+// The command line of the examples: the options of one program, with CLI11 behind them.
+//
+//   examples::command_line line("toy", "Sums small tensors over all ranks.");
+//   line.number("--batch-size", options.batch_size, "samples of each rank in a step", 1);
+//   line.parse(count, values);
+//
+// What an option is not given keeps the value that it has, which --help shows as its default.
+#pragma once
+
+#include "worker/environment.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace examples {
+
+class command_line {
+ public:
+  command_line(std::string program, const std::string& about);
+  ~command_line();
+
+  // A name without dashes stands for an argument by its place. The values must live until parse().
+  void number(const std::string& name, std::uint64_t& value, const std::string& about,
+              std::uint64_t least = 0);
+  void fraction(const std::string& name, double& value, const std::string& about);
+  void text(const std::string& name, std::string& value, const std::string& about);
+  void one_of(const std::string& name, std::string& value, const std::vector<std::string>& choices,
+              const std::string& about);
+  void flag(const std::string& name, bool& value, const std::string& about);
+  // For a program that is started without a launcher: the first two, or all three.
+  void rank_and_world_size(ddprun::worker::place_by_hand& place);
+  void place(ddprun::worker::place_by_hand& place);
+
+  // Ends the program with one line where something is wrong, and after --help.
+  void parse(int count, char** values);
+  [[noreturn]] void refuse(const std::string& why) const;
+
+ private:
+  std::string program_;
+  std::unique_ptr<CLI::App> parser_;
+};
+
+}  // namespace examples

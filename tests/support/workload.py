@@ -1,0 +1,55 @@
+"""One example as people start it: the C++ program or the PyTorch script, on so many nodes."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import BIN, ROOT
+
+DIGITS = Path(os.environ.get("DDPRUN_DIGITS", ROOT / ".cache" / "digits.csv"))
+LIMIT = 240
+PLACE = ["--init-method", "{master_url}", "--rank", "{rank}",
+         "--world-size", "{world_size}"]
+
+
+class Workload:
+    def __init__(self, name, folder, script):
+        self.program = BIN / name
+        self.script = ROOT / "examples" / folder / script
+
+    def command(self, kind, *arguments):
+        """After the launcher's options."""
+        if kind == "python":
+            pytest.importorskip("torch", reason="PyTorch is not installed here")
+            return [self.script, *arguments]
+        if not self.program.exists():
+            pytest.skip(f"{self.program.name} is not built: no LibTorch")
+        return ["--no-python", self.program, *arguments]
+
+    def by_hand(self, kind, *arguments):
+        """Without a launcher."""
+        return [*([sys.executable] if kind == "python" else []),
+                *self.command(kind, *arguments)[-len(arguments) - 1:]]
+
+    def run(self, cluster, kind, nodes, *arguments):
+        """The lines of all nodes, sorted. `nodes` are their numbers of workers."""
+        command = self.command(kind, *arguments)
+        run = f"{self.program.name}-{kind}-{'-'.join(map(str, nodes))}"
+        endpoint = f"127.0.0.1:{cluster.daemon().port}" if len(nodes) > 1 else None
+        agents = [cluster.agent(f"{run}-{node}", nnodes=len(nodes), workers=workers, run=run,
+                                endpoint=endpoint, command=command,
+                                environment={"PYTHON_EXEC": sys.executable,
+                                             "DDPRUN_DIGITS": str(DIGITS)})
+                  for node, workers in enumerate(nodes)]
+        return lines_of(agents)
+
+
+def lines_of(programs):
+    """What they have written, without the launcher's prefixes, once all have succeeded."""
+    codes = [program.wait(LIMIT) for program in programs]
+    text = "".join(program.out() for program in programs)
+    assert codes == [0] * len(codes), text + "".join(program.err() for program in programs)
+    return sorted(re.sub(r"^\[[^ ]+:\d+\] ", "", line) for line in text.splitlines())
