@@ -8,6 +8,7 @@
 #include "examples/01_snapshot_resume/arguments.hpp"
 #include "examples/common/digits.hpp"
 #include "examples/common/digits_network.hpp"
+#include "examples/common/program.hpp"
 #include "worker/distributed_sampler.hpp"
 #include "worker/environment.hpp"
 #include "worker/metrics/metrics_file.hpp"
@@ -24,7 +25,6 @@
 
 #include <cinttypes>
 #include <cstdio>
-#include <exception>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -256,12 +256,6 @@ int run(const arguments& options) {
 }  // namespace snapshot_resume
 
 int main(int count, char** values) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const auto options = snapshot_resume::parse_arguments(count, values);
-  try {
-    return snapshot_resume::run(options);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "snapshot_resume: %s\n", error.what());
-    return 1;
-  }
+  return examples::run_program("snapshot_resume", [&] { return snapshot_resume::run(options); });
 }

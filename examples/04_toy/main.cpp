@@ -1,13 +1,13 @@
 // Collectives on small tensors: what each rank had, and what all have afterwards. The first thing
 // to start on a new cluster: it says whether the ranks reach each other, and needs no data.
 #include "examples/common/command_line.hpp"
+#include "examples/common/program.hpp"
 #include "worker/torch/process_group.hpp"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 
 #include <cstdio>
-#include <exception>
 #include <string>
 
 namespace {
@@ -40,7 +40,7 @@ std::string to_text(const at::Tensor& tensor) {
   return text + "]";
 }
 
-void run(const worker::place_by_hand& place) {
+int run(const worker::place_by_hand& place) {
   const auto here = worker::read_environment(place);
   auto group = worker::process_group::join(here);
   const auto tell = [&](const char* what, const std::string& before, const at::Tensor& after) {
@@ -57,16 +57,12 @@ void run(const worker::place_by_hand& place) {
   group.broadcast(sent, here.world_size - 1);
   tell("broadcast from the last", before, sent);
   group.close();
+  return 0;
 }
 
 }  // namespace
 
 int main(int count, char** values) {
-  try {
-    run(parse(count, values));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "toy: %s\n", error.what());
-    return 1;
-  }
-  return 0;
+  const auto options = parse(count, values);
+  return examples::run_program("toy", [&] { return run(options); });
 }

@@ -3,6 +3,7 @@
 #include "examples/common/command_line.hpp"
 #include "examples/common/digits.hpp"
 #include "examples/common/digits_network.hpp"
+#include "examples/common/program.hpp"
 #include "worker/distributed_sampler.hpp"
 #include "worker/torch/distributed_data_parallel.hpp"
 #include "worker/torch/metrics.hpp"
@@ -13,7 +14,6 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <string>
 #include <vector>
 
@@ -72,7 +72,7 @@ worker::meter test(const worker::environment& here, worker::process_group& group
   return accuracy;
 }
 
-void run(const arguments& options) {
+int run(const arguments& options) {
   const auto here = worker::read_environment(options.place);
   auto data = examples::read_digits(options.data);
   const auto images = images_of(data.train);
@@ -117,18 +117,12 @@ void run(const arguments& options) {
     group.barrier();
   }
   group.close();
+  return 0;
 }
 
 }  // namespace
 
 int main(int count, char** values) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const auto options = parse(count, values);
-  try {
-    run(options);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "digits: %s\n", error.what());
-    return 1;
-  }
-  return 0;
+  return examples::run_program("digits", [&] { return run(options); });
 }

@@ -49,6 +49,8 @@ std::string joined(const std::vector<std::string>& words) {
 command_line::command_line(std::string program, const std::string& about)
     : program_(std::move(program)), parser_(std::make_unique<CLI::App>(about, program_)) {
   parser_->get_formatter()->column_width(30);
+  // As Python's argparse, so that a command can be taken from somewhere and changed at its end.
+  parser_->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
 command_line::~command_line() = default;

@@ -147,9 +147,15 @@ void distributed_data_parallel::backward(const torch::Tensor& loss) {
 }
 
 void distributed_data_parallel::zero_grad() {
-  torch::NoGradGuard no_grad;
   for (auto& parameter : parameters_) {
-    if (parameter.grad().defined()) parameter.mutable_grad().zero_();
+    auto& gradient = parameter.mutable_grad();
+    if (!gradient.defined()) continue;
+    if (options_.gradient_as_bucket_view) {
+      torch::NoGradGuard no_grad;
+      gradient.zero_();
+    } else {
+      gradient.reset();  // the backward pass leaves a new one, where it would add to an old one
+    }
   }
 }
 

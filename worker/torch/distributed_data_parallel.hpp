@@ -99,8 +99,7 @@ class distributed_data_parallel {
   // all ranks, else by that of those which still train.
   void with_uneven_inputs(const std::function<void()>& train, bool by_all = true);
 
-  // Zeroes the gradients where they are, and leaves the tensors: those of an optimizer would free
-  // them, and the reducer's next pass would allocate them again.
+  // Drops the gradients; with gradient_as_bucket_view zeroes them where they are.
   void zero_grad();
 
   // One pass that leaves no trace but the order of the gradients. `pass` returns a loss.

@@ -1,0 +1,58 @@
+#include "worker/freed_memory.hpp"
+
+#include "tests/support/catch.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace ddprun::worker {
+namespace {
+
+constexpr std::size_t block_bytes = std::size_t{64} << 20;
+constexpr int rounds = 8;
+
+// The pages that the kernel had to bring while a block was allocated, filled and freed in turn.
+long faults_of_rounds() {
+  rusage before{}, after{};
+  getrusage(RUSAGE_SELF, &before);
+  for (int round = 0; round < rounds; ++round) {
+    const std::unique_ptr<char[]> block(new char[block_bytes]);
+    std::memset(block.get(), round + 1, block_bytes);
+    asm volatile("" : : "r"(block.get()) : "memory");  // nothing of this is left out
+  }
+  getrusage(RUSAGE_SELF, &after);
+  return after.ru_minflt - before.ru_minflt;
+}
+
+// In a process of its own, as the setting is the whole process's.
+bool brings_the_pages_once(const char* variable) {
+  const pid_t child = fork();
+  if (child == 0) {
+    for (const char* name : {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"})
+      unsetenv(name);
+    if (variable != nullptr) setenv(variable, "1", 1);
+    keep_freed_memory();
+    const long once = static_cast<long>(block_bytes) / sysconf(_SC_PAGESIZE);
+    _exit(faults_of_rounds() < 2 * once ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  return WEXITSTATUS(status) == 0;
+}
+
+TEST_CASE("freed memory stays with the process, unless the user has said otherwise") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+  SKIP("the allocator is not glibc's");
+#endif
+  CHECK(brings_the_pages_once(nullptr));
+  CHECK_FALSE(brings_the_pages_once("MALLOC_TRIM_THRESHOLD_"));
+  CHECK_FALSE(brings_the_pages_once("GLIBC_TUNABLES"));
+}
+
+}  // namespace
+}  // namespace ddprun::worker

@@ -1,0 +1,23 @@
+#include "worker/freed_memory.hpp"
+
+#include <cstdlib>
+#include <initializer_list>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+namespace ddprun::worker {
+
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  for (const char* name : {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"}) {
+    if (std::getenv(name) != nullptr) return;
+  }
+  mallopt(M_TRIM_THRESHOLD, -1);  // never
+  // No block gets a mapping of its own, whose end would be a return to the kernel.
+  mallopt(M_MMAP_MAX, 0);
+#endif
+}
+
+}  // namespace ddprun::worker
