@@ -11,6 +11,7 @@ from tests.support.cluster import BIN, ROOT
 
 DIGITS = Path(os.environ.get("DDPRUN_DIGITS", ROOT / ".cache" / "digits.csv"))
 LIMIT = 240
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # more would spin on cores that others need
 PLACE = ["--init-method", "{master_url}", "--rank", "{rank}",
          "--world-size", "{world_size}"]
 
@@ -31,7 +32,8 @@ class Workload:
 
     def by_hand(self, kind, *arguments):
         """Without a launcher."""
-        return [*([sys.executable] if kind == "python" else []),
+        threads = [f"{name}={value}" for name, value in ONE_THREAD.items()]
+        return ["env", *threads, *([sys.executable] if kind == "python" else []),
                 *self.command(kind, *arguments)[-len(arguments) - 1:]]
 
     def run(self, cluster, kind, nodes, *arguments):
@@ -42,6 +44,7 @@ class Workload:
         agents = [cluster.agent(f"{run}-{node}", nnodes=len(nodes), workers=workers, run=run,
                                 endpoint=endpoint, command=command,
                                 environment={"PYTHON_EXEC": sys.executable,
+                                             **ONE_THREAD,
                                              "DDPRUN_DIGITS": str(DIGITS)})
                   for node, workers in enumerate(nodes)]
         return lines_of(agents)

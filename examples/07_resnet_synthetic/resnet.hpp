@@ -1,0 +1,42 @@
+// ResNet, for images of 3 channels: "Deep Residual Learning for Image Recognition" (He et al.
+// 2015), with the names of torchvision's parameters, so that its state_dict fits, and its initial
+// weights.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace resnet_synthetic {
+
+extern const std::vector<std::string> architectures;  // resnet18, resnet50, resnet101
+
+struct ResNetImpl : torch::nn::Module {
+  // An architecture of the list above.
+  ResNetImpl(const std::string& architecture, std::int64_t classes);
+  // [N, 3, H, W], at least 32 x 32; returns [N, classes], before the softmax.
+  torch::Tensor forward(torch::Tensor images);
+
+  torch::nn::Conv2d conv1{nullptr};
+  torch::nn::BatchNorm2d bn1{nullptr};
+  torch::nn::Sequential layer1, layer2, layer3, layer4;
+  torch::nn::Linear fc{nullptr};
+
+ private:
+  // `width` is the channels of the block's own convolutions.
+  torch::nn::Sequential make_layer(bool is_bottleneck, std::int64_t width, std::int64_t blocks,
+                                   std::int64_t stride);
+  void initialize();
+
+  std::int64_t channels_ = 64;  // that come into the next block
+};
+TORCH_MODULE(ResNet);
+
+}  // namespace resnet_synthetic

@@ -1,0 +1,88 @@
+"""examples/07_resnet_synthetic in each form in which people launch it, and its --resume: the C++
+program and the PyTorch script find the same, digit by digit."""
+
+import re
+
+import pytest
+
+from tests.support.cluster import Program, free_port
+from tests.support.workload import PLACE, Workload, lines_of
+
+EXAMPLE = Workload("resnet_synthetic", "07_resnet_synthetic", "resnet.py")
+SMALL = ["--images", 64, "--test-images", 16, "--batch-size", 8, "--print-freq", 2]
+FOUND = re.compile(r"Epoch: \[(\d+)\]\[\d+/\d+\] .* Loss ([\d.]+) \([\d.]+\)")
+
+
+def without_times(lines):
+    """What two runs of the same must both say."""
+    return [re.sub(r"  (Time|Data) [\d.]+ \([\d.]+\)", "", line)
+            for line in lines if "took" not in line]
+
+
+def losses(lines):
+    """After each epoch, of all ranks."""
+    return {int(match[1]): float(match[2]) for match in map(FOUND.match, lines) if match}
+
+
+@pytest.mark.parametrize("nodes", [[1], [2], [1, 1], [2, 3]])
+def test_on_one_node_and_on_more(cluster, nodes):
+    lines = EXAMPLE.run(cluster, "program", nodes, *SMALL, "--epochs", 2, "--images", 120)
+    found = losses(lines)
+    assert sorted(found) == [1, 2] and found[2] < found[1]
+    assert sum("images/s" in line for line in lines) == 2
+
+
+def test_the_script_finds_the_same_with_ranks_told_by_arguments(cluster):
+    ours = EXAMPLE.run(cluster, "program", [1, 1], *SMALL, "--epochs", 2, *PLACE)
+    theirs = EXAMPLE.run(cluster, "python", [1, 1], *SMALL, "--epochs", 2, *PLACE)
+    assert without_times(theirs) == without_times(ours)
+
+
+def test_a_deep_one(cluster):
+    few = ["--arch", "resnet50", "--images", 16, "--test-images", 5, "--batch-size", 8,
+           "--epochs", 1, "--print-freq", 1, "--lr", 0.01]
+    ours = EXAMPLE.run(cluster, "program", [1], *few)
+    assert without_times(EXAMPLE.run(cluster, "python", [1], *few)) == without_times(ours)
+
+
+def test_a_script_that_spawns_its_workers_by_itself(cluster):
+    usual = EXAMPLE.run(cluster, "python", [2, 2], *SMALL, "--epochs", 1)
+    spawned = EXAMPLE.run(cluster, "python", [1, 1], *SMALL, "--epochs", 1,
+                          "--multiprocessing-distributed", "--workers-per-node", 2,
+                          "--dist-url", "{master_url}", "--world-size", "{nnodes}",
+                          "--rank", "{group_rank}")
+    assert without_times(spawned) == without_times(usual)
+
+
+def test_by_hand(cluster):
+    address = f"tcp://127.0.0.1:{free_port()}"
+    lines = lines_of([Program(cluster, f"rank{rank}", EXAMPLE.by_hand(
+        "program", *SMALL, "--epochs", 1, "--init-method", address, "--rank", rank,
+        "--world-size", 2)) for rank in (1, 0)])
+    assert list(losses(lines)) == [1]
+
+
+@pytest.mark.parametrize("kind", ["program", "python"])
+def test_goes_on_where_it_was(cluster, tmp_path, kind):
+    whole = EXAMPLE.run(cluster, kind, [2], *SMALL, "--epochs", 3)
+    kept = [*SMALL, "--resume", tmp_path / "kept"]
+    EXAMPLE.run(cluster, kind, [2], *kept, "--epochs", 2)
+    rest = EXAMPLE.run(cluster, kind, [2], *kept, "--epochs", 3)
+    assert sum("resuming from" in line and "at epoch 3" in line for line in rest) == 1
+    assert losses(rest) == {3: losses(whole)[3]}
+
+
+def test_a_snapshot_of_another_network_is_refused(cluster, tmp_path):
+    kept = [*SMALL, "--images", 16, "--epochs", 1, "--resume", tmp_path / "kept"]
+    EXAMPLE.run(cluster, "program", [1], *kept)
+    other = cluster.agent("other", workers=1, nnodes=1, command=EXAMPLE.command(
+        "program", *kept, "--arch", "resnet50"))
+    assert other.wait(60) == 1
+    assert "is of another model or optimizer" in other.err()
+
+
+def test_an_image_that_is_too_small(cluster):
+    one = Program(cluster, "alone", EXAMPLE.by_hand("program", "--image-size", 16))
+    assert one.wait(60) == 2
+    assert one.err() == ("resnet_synthetic: --image-size is '16': it must be a whole number of "
+                         "at least 32; --help lists the options\n")
