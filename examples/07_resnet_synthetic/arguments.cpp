@@ -1,6 +1,5 @@
 #include "examples/07_resnet_synthetic/arguments.hpp"
 
-#include "examples/07_resnet_synthetic/resnet.hpp"
 #include "examples/common/command_line.hpp"
 
 namespace resnet_synthetic {
@@ -9,7 +8,7 @@ arguments parse_arguments(int count, char** values) {
   arguments made;
   examples::command_line line("resnet_synthetic",
                               "Trains a ResNet on images that it makes itself, on all ranks.");
-  line.one_of("--arch", made.architecture, architectures, "which one");
+  line.one_of("--arch", made.built, architectures, "which one");
   line.number("--epochs", made.epochs, "how often each image is seen", 1);
   line.number("--batch-size", made.batch_size, "images of each rank in a step", 1);
   line.number("--images", made.images, "in an epoch, on all ranks", 1);

@@ -1,6 +1,7 @@
 // The command line of resnet_synthetic.
 #pragma once
 
+#include "examples/07_resnet_synthetic/architectures.hpp"
 #include "worker/environment.hpp"
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 namespace resnet_synthetic {
 
 struct arguments {
-  std::string architecture = "resnet18";
+  architecture built = architectures.front();
   std::uint64_t epochs = 3;
   std::uint64_t batch_size = 16;  // of each rank
   std::uint64_t images = 512;     // of an epoch, on all ranks

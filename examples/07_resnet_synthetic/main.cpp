@@ -208,7 +208,7 @@ int run(const arguments& options) {
     if (!opened) throw std::runtime_error(problem);
     snapshots = std::move(*opened);
   }
-  ResNet network(options.architecture, static_cast<std::int64_t>(options.classes));
+  ResNet network(options.built, static_cast<std::int64_t>(options.classes));
   network->to(device);
   torch::optim::SGD optimizer(network->parameters(), torch::optim::SGDOptions(options.learning_rate)
                                                          .momentum(options.momentum)

@@ -4,7 +4,6 @@
 #include <torch/nn/functional/pooling.h>
 #include <torch/nn/init.h>
 
-#include <map>
 #include <utility>
 
 namespace resnet_synthetic {
@@ -12,14 +11,6 @@ namespace {
 
 namespace nn = torch::nn;
 namespace functional = torch::nn::functional;
-
-struct shape {
-  bool is_bottleneck;
-  std::int64_t blocks[4];
-};
-const std::map<std::string, shape> shapes = {{"resnet18", {false, {2, 2, 2, 2}}},
-                                             {"resnet50", {true, {3, 4, 6, 3}}},
-                                             {"resnet101", {true, {3, 4, 23, 3}}}};
 
 nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel,
                        std::int64_t stride = 1) {
@@ -92,10 +83,8 @@ TORCH_MODULE(Bottleneck);
 
 }  // namespace
 
-const std::vector<std::string> architectures = {"resnet18", "resnet50", "resnet101"};
-
-ResNetImpl::ResNetImpl(const std::string& architecture, std::int64_t classes) {
-  const auto& [is_bottleneck, blocks] = shapes.at(architecture);
+ResNetImpl::ResNetImpl(const architecture& built, std::int64_t classes) {
+  const auto& [name, is_bottleneck, blocks] = built;
   conv1 = register_module("conv1",
                           nn::Conv2d(nn::Conv2dOptions(3, 64, 7).stride(2).padding(3).bias(false)));
   bn1 = register_module("bn1", nn::BatchNorm2d(64));

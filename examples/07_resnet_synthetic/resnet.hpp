@@ -3,6 +3,8 @@
 // weights.
 #pragma once
 
+#include "examples/07_resnet_synthetic/architectures.hpp"
+
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -11,16 +13,11 @@
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 namespace resnet_synthetic {
 
-extern const std::vector<std::string> architectures;  // resnet18, resnet50, resnet101
-
 struct ResNetImpl : torch::nn::Module {
-  // An architecture of the list above.
-  ResNetImpl(const std::string& architecture, std::int64_t classes);
+  ResNetImpl(const architecture& built, std::int64_t classes);
   // [N, 3, H, W], at least 32 x 32; returns [N, classes], before the softmax.
   torch::Tensor forward(torch::Tensor images);
 

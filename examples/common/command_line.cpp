@@ -82,18 +82,18 @@ void command_line::text(const std::string& name, std::string& value, const std::
   parser_->add_option(name, take, about)->type_name("TEXT")->default_str(value);
 }
 
-void command_line::one_of(const std::string& name, std::string& value,
-                          const std::vector<std::string>& choices, const std::string& about) {
-  const auto take = [&value, name, choices](const CLI::results_t& words) {
-    if (std::find(choices.begin(), choices.end(), words[0]) == choices.end()) {
-      refuse_value(name, words[0], "one of " + joined(choices));
-    }
-    value = words[0];
+void command_line::one_of_names(const std::string& name, const std::string& usual,
+                                const std::vector<std::string>& choices, const std::string& about,
+                                const std::function<void(std::size_t)>& take) {
+  const auto choose = [name, choices, take](const CLI::results_t& words) {
+    const auto found = std::find(choices.begin(), choices.end(), words[0]);
+    if (found == choices.end()) refuse_value(name, words[0], "one of " + joined(choices));
+    take(static_cast<std::size_t>(found - choices.begin()));
     return true;
   };
-  parser_->add_option(name, take, about + ": " + joined(choices))
+  parser_->add_option(name, choose, about + ": " + joined(choices))
       ->type_name("TEXT")
-      ->default_str(value);
+      ->default_str(usual);
 }
 
 void command_line::flag(const std::string& name, bool& value, const std::string& about) {

@@ -9,7 +9,9 @@
 
 #include "worker/environment.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,8 +32,16 @@ class command_line {
               std::uint64_t least = 0);
   void fraction(const std::string& name, double& value, const std::string& about);
   void text(const std::string& name, std::string& value, const std::string& about);
-  void one_of(const std::string& name, std::string& value, const std::vector<std::string>& choices,
-              const std::string& about);
+  // A choice has a `name`; that of `value` is the default.
+  template <typename Choice>
+  void one_of(const std::string& name, Choice& value, const std::vector<Choice>& choices,
+              const std::string& about) {
+    std::vector<std::string> names;
+    for (const auto& choice : choices)
+      names.push_back(choice.name);
+    one_of_names(name, value.name, names, about,
+                 [&value, choices](std::size_t chosen) { value = choices[chosen]; });
+  }
   void flag(const std::string& name, bool& value, const std::string& about);
   // For a program that is started without a launcher: the first two, or all three.
   void rank_and_world_size(ddprun::worker::place_by_hand& place);
@@ -42,6 +52,10 @@ class command_line {
   [[noreturn]] void refuse(const std::string& why) const;
 
  private:
+  void one_of_names(const std::string& name, const std::string& usual,
+                    const std::vector<std::string>& choices, const std::string& about,
+                    const std::function<void(std::size_t)>& take);
+
   std::string program_;
   std::unique_ptr<CLI::App> parser_;
 };

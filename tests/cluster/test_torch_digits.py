@@ -1,12 +1,10 @@
 """examples/06_digits in each form in which people launch it: losses differ between the ranks,
 gradients do not, and the C++ program and the PyTorch script find the same."""
 
-import re
-
 import pytest
 
 from tests.support.cluster import Program, free_port
-from tests.support.workload import DIGITS, PLACE, Workload, lines_of
+from tests.support.workload import DIGITS, PLACE, Workload, check_training, lines_of
 
 EXAMPLE = Workload("digits", "06_digits", "digits.py")
 EPOCHS = 3
@@ -14,37 +12,25 @@ EPOCHS = 3
 pytestmark = pytest.mark.skipif(not DIGITS.exists(), reason=f"no {DIGITS}: ./tests/setup makes it")
 
 
-def check(lines, world_size):
-    assert len(lines) == EPOCHS * (world_size + 1)
-    losses, norms = {}, {}
-    for line in lines:
-        if match := re.fullmatch(r"rank \d+ \| epoch (\d+) \| loss ([\d.]+) \| gradient norm "
-                                 r"([\d.]+)", line):
-            losses.setdefault(match[1], set()).add(match[2])
-            norms.setdefault(match[1], set()).add(match[3])
-    assert [len(each) for each in norms.values()] == [1] * EPOCHS
-    assert all(len(each) > 1 for each in losses.values())
-    over_all = [float(line.split("loss ")[1].split()[0]) for line in lines if "all " in line]
-    assert over_all == sorted(over_all, reverse=True)
-
-
 @pytest.mark.parametrize("nodes", [[2], [1, 1], [2, 3]])
 def test_on_one_node_and_on_more(cluster, nodes):
-    check(EXAMPLE.run(cluster, "program", nodes, "--epochs", EPOCHS), sum(nodes))
+    lines = EXAMPLE.run(cluster, "program", nodes, "--epochs", EPOCHS)
+    check_training(lines, EPOCHS, sum(nodes))
+    assert len(lines) == EPOCHS * (sum(nodes) + 1)
 
 
 def test_the_script_finds_the_same_with_ranks_told_by_arguments(cluster):
     ours = EXAMPLE.run(cluster, "program", [1, 1], "--epochs", EPOCHS, *PLACE)
-    check(ours, 2)
+    check_training(ours, EPOCHS, 2)
     assert EXAMPLE.run(cluster, "python", [1, 1], "--epochs", EPOCHS, *PLACE) == ours
 
 
 def test_by_hand(cluster):
     address = f"tcp://127.0.0.1:{free_port()}"
-    check(lines_of([
-        Program(cluster, f"rank{rank}", EXAMPLE.by_hand(
-            "program", "--epochs", EPOCHS, "--data", DIGITS, "--init-method", address,
-            "--rank", rank, "--world-size", 2)) for rank in (1, 0)]), 2)
+    lines = lines_of([Program(cluster, f"rank{rank}", EXAMPLE.by_hand(
+        "program", "--epochs", EPOCHS, "--data", DIGITS, "--init-method", address,
+        "--rank", rank, "--world-size", 2)) for rank in (1, 0)])
+    check_training(lines, EPOCHS, 2)
 
 
 def test_a_learning_rate_below_zero(cluster):

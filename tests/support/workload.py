@@ -56,3 +56,25 @@ def lines_of(programs):
     text = "".join(program.out() for program in programs)
     assert codes == [0] * len(codes), text + "".join(program.err() for program in programs)
     return sorted(re.sub(r"^\[[^ ]+:\d+\] ", "", line) for line in text.splitlines())
+
+
+def check_training(lines, epochs, world_size):
+    """Losses differ between the ranks, gradients do not, and the loss of all falls. Returns what
+    each epoch came to, as numbers that another run may be compared with."""
+    told = r"rank \d+ \| epoch (\d+) \| loss ([\d.]+) \| gradient norm ([\d.]+)"
+    over_all = r"all    \| epoch (\d+) \| loss ([\d.]+) .*test accuracy ([\d.]+)"
+    found = {epoch: {"losses": [], "norms": []} for epoch in range(1, epochs + 1)}
+    for line in lines:
+        if match := re.fullmatch(told, line):
+            found[int(match[1])]["losses"].append(float(match[2]))
+            found[int(match[1])]["norms"].append(float(match[3]))
+        elif match := re.fullmatch(over_all, line):
+            found[int(match[1])].update(loss=float(match[2]), accuracy=float(match[3]))
+    for epoch in found.values():
+        assert len(epoch["losses"]) == world_size
+        assert len(set(epoch["norms"])) == 1
+        assert world_size == 1 or len(set(epoch["losses"])) > 1
+        epoch["losses"].sort()
+    falling = [epoch["loss"] for epoch in found.values()]
+    assert falling == sorted(falling, reverse=True)
+    return found
