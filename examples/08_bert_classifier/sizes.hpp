@@ -1,0 +1,19 @@
+// The sizes of BERT that Google published: of the paper, and of its smaller models for research.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace bert_classifier {
+
+struct encoder_size {
+  std::string name;
+  std::int64_t layers;
+  std::int64_t width;  // of a token's vector; 64 of it for each head, four times in the inner layer
+};
+
+inline const std::vector<encoder_size> sizes = {
+    {"tiny", 2, 128}, {"mini", 4, 256}, {"small", 4, 512}, {"medium", 8, 512}, {"base", 12, 768}};
+
+}  // namespace bert_classifier
