@@ -123,6 +123,15 @@ std::uint64_t train(job& job, const synthetic_images& images,
   return batches.size();
 }
 
+std::string tell_all_reduce(job& job, const worker::distributed_data_parallel& parallel) {
+  const auto times = parallel.average_times();
+  if (job.here.world_size == 1 || times.all_reduce <= 0) return "";
+  char text[96];
+  std::snprintf(text, sizeof text, "; all_reduce %.3f s a step, %.0f %% of it hidden",
+                times.all_reduce, 100 * times.hidden / times.all_reduce);
+  return text;
+}
+
 // Every rank looks at its share of the images; none is looked at twice.
 void test(job& job, const synthetic_images& images) {
   const torch::NoGradGuard no_grad;
@@ -188,8 +197,8 @@ void run_epochs(job& job) {
     test(job, test_images);
     if (job.here.rank == 0) {
       const auto seen = static_cast<double>(sampler.size() * job.here.world_size);
-      std::printf("Epoch: [%" PRIu64 "] took %.2f s, %.1f images/s\n", epoch, seconds,
-                  seen / seconds);
+      std::printf("Epoch: [%" PRIu64 "] took %.2f s, %.1f images/s%s\n", epoch, seconds,
+                  seen / seconds, tell_all_reduce(job, parallel).c_str());
     }
     save(job, step, epoch + 1);
   }

@@ -1,5 +1,6 @@
-"""The digits example in C++ against its script in Python on the installed PyTorch: the same
-network, batches, threads and collectives (gloo, two ranks), both under ddprun, alternating.
+"""The examples that train, in C++ against their scripts in Python on the installed PyTorch: the
+same networks, batches, threads and collectives (gloo, two ranks), both under ddprun, alternating.
+Then two ranks against one on the same two cores, in C++.
 
 Each figure is the median of the rounds; the spread in brackets is the interquartile range. Run it
 by `tests/benchmark/run`, never beside tests.
@@ -14,15 +15,40 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("DDPRUN_BUILD", ROOT / "build")).resolve() / "bin"
-EXAMPLE = ROOT / "examples" / "01_snapshot_resume"
 DIGITS = Path(os.environ.get("DDPRUN_DIGITS", ROOT / ".cache" / "digits.csv"))
-RANKS, EPOCHS, STEPS_OF_AN_EPOCH = 2, 40, 12
-KINDS = {"C++": ["--no-python", BIN / "snapshot_resume"], "Python": [EXAMPLE / "train.py"]}
-EPOCH = re.compile(r"\[rank 0\] epoch (\d+) \|")
+KINDS = ["C++", "Python"]
+
+
+@dataclass
+class Workload:
+    name: str
+    program: str
+    script: str
+    batch_size: int
+    steps: int  # of an epoch of two ranks
+    epochs: int
+    epoch: str  # the line that ends one, once a job
+    arguments: tuple = ()
+
+    def command(self, kind, batch_size):
+        started = (["--no-python", BIN / self.program] if kind == "C++"
+                   else [ROOT / "examples" / self.script])
+        return [*started, *self.arguments, "--epochs", self.epochs, "--batch-size", batch_size]
+
+
+WORKLOADS = [
+    Workload("digits", "digits", "06_digits/digits.py", 64, 12, 40, r"all    \| epoch (\d+) \|"),
+    Workload("ResNet-18, images of 32x32", "resnet_synthetic", "07_resnet_synthetic/resnet.py",
+             16, 16, 5, r"Epoch: \[(\d+)\] took",
+             ("--test-images", 2, "--print-freq", 1000)),
+    Workload("BERT tiny, 32 tokens", "bert_classifier", "08_bert_classifier/bert.py", 16, 34, 6,
+             r"epoch (\d+) took"),
+]
 
 
 def summary(values, unit):
@@ -47,51 +73,90 @@ def peak_mib(process):
     return int(re.search(r"VmHWM:\s+(\d+)", (process / "status").read_text())[1]) / 1024
 
 
-def train(kind, number):
-    """(seconds to the end of the first epoch, steps per second after it, peak MiB of rank 0)."""
-    run = f"benchmark-{os.getpid()}-{number}"
+@dataclass
+class Found:
+    start: float  # seconds from the command to the first epoch's end, less an epoch: to train
+    rate: float  # steps per second after the first epoch
+    peak: float  # MiB of rank 0
+    hidden: float  # the per cent of all_reduce behind the backward pass, where the program says it
+
+
+jobs = 0
+
+
+def train(workload, kind, ranks=2, threads=1, batch_size=None):
+    global jobs
+    jobs += 1
+    run = f"benchmark-{os.getpid()}-{jobs}"
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
         job = subprocess.Popen(
-            [BIN / "ddprun", "--nproc-per-node", str(RANKS), "--rdzv-id", run, *KINDS[kind],
-             str(EPOCHS), str(EPOCHS), "--snapshot-dir", Path(folder) / "snapshots"],
-            env={**os.environ, "DDPRUN_DIGITS": str(DIGITS), "OMP_NUM_THREADS": "1",
+            list(map(str, [BIN / "ddprun", "--nproc-per-node", ranks, "--rdzv-id", run,
+                           *workload.command(kind, batch_size or workload.batch_size)])),
+            env={**os.environ, "DDPRUN_DIGITS": str(DIGITS), "OMP_NUM_THREADS": str(threads),
                  "PYTHON_EXEC": sys.executable, "XDG_STATE_HOME": folder},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         times, lines, peak = {}, [], 0.0
         for line in job.stdout:
             lines.append(line)
-            if match := EPOCH.search(line):
+            if match := re.search(workload.epoch, line):
                 times[int(match[1])] = time.perf_counter()
-                if int(match[1]) == EPOCHS - 2:
+                if int(match[1]) == workload.epochs - 2:
                     peak = peak_mib(process_of_rank_0(run))
         if job.wait() != 0:
             raise SystemExit("training_benchmark: the job has failed:\n" + "".join(lines))
-    steps = STEPS_OF_AN_EPOCH * (EPOCHS - 1)
-    return times[1] - begin, steps / (times[EPOCHS] - times[1]), peak
+    an_epoch = (times[workload.epochs] - times[1]) / (workload.epochs - 1)
+    hidden = re.search(r"(\d+) % of it hidden", lines[-2])
+    return Found(times[1] - begin - an_epoch, workload.steps / an_epoch, peak,
+                 float(hidden[1]) if hidden else 0.0)
+
+
+def compare_kinds(workload, rounds):
+    found = {kind: [] for kind in KINDS}
+    for _ in range(rounds):
+        for kind in KINDS:
+            found[kind].append(train(workload, kind))
+    print(f"\n{workload.name}: 2 ranks, gloo, one thread each, {workload.epochs} epochs of "
+          f"{workload.steps} steps", flush=True)
+    for name, what, unit, is_more_better in [
+            ("start", "start until it trains", "s", False),
+            ("rate", "after the first epoch", "steps/s", True),
+            ("peak", "memory of rank 0, peak", "MiB", False)]:
+        values = {kind: [getattr(each, name) for each in all_of] for kind, all_of in found.items()}
+        print(what)
+        for kind in KINDS:
+            print(f"  {kind:<8}{summary(values[kind], unit)}")
+        ratio = statistics.median(values["C++"]) / statistics.median(values["Python"])
+        print(f"  C++: {ratio:.2f} times as fast" if is_more_better
+              else f"  C++: {1 / ratio:.1f} times less", flush=True)
+
+
+def compare_ranks(workload, rounds):
+    """The same batches on the same cores: what the processes and all_reduce cost."""
+    one, two = [], []
+    for _ in range(rounds):
+        one.append(train(workload, "C++", ranks=1, threads=2, batch_size=2 * workload.batch_size))
+        two.append(train(workload, "C++"))
+    print(f"\n{workload.name}: two ranks of one thread against one rank of two, C++")
+    for ranks, all_of in (("one rank", one), ("two ranks", two)):
+        print(f"  {ranks:<10}{summary([each.rate for each in all_of], 'steps/s')}")
+    ratio = (statistics.median(each.rate for each in two)
+             / statistics.median(each.rate for each in one))
+    print(f"  DDP efficiency: {ratio:.2f}")
+    if two[0].hidden:
+        print(f"  all_reduce behind the backward pass: "
+              f"{summary([each.hidden for each in two], '%')}", flush=True)
 
 
 def main():
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    if not KINDS["C++"][1].exists():
-        raise SystemExit("training_benchmark: snapshot_resume is not built: no LibTorch")
-    found = {kind: [] for kind in KINDS}
-    for number in range(rounds):
-        for kind in KINDS:
-            found[kind].append(train(kind, f"{kind[0]}{number}"))
-    print(f"digits, {RANKS} ranks, gloo, one thread each, {EPOCHS} epochs of {STEPS_OF_AN_EPOCH} "
-          "steps")
-    for index, (what, unit, is_more_better) in enumerate(
-            [("start to the end of the first epoch", "s", False), ("after it", "steps/s", True),
-             ("memory of rank 0, peak", "MiB", False)]):
-        values = {kind: [each[index] for each in all_of] for kind, all_of in found.items()}
-        middle = {kind: statistics.median(each) for kind, each in values.items()}
-        print(what)
-        for kind in KINDS:
-            print(f"  {kind:<8}{summary(values[kind], unit)}")
-        ratio = middle["C++"] / middle["Python"]
-        print(f"  C++ is {ratio if is_more_better else 1 / ratio:.1f} times "
-              f"{'as fast' if is_more_better else 'less'}")
+    missing = [each.program for each in WORKLOADS if not (BIN / each.program).exists()]
+    if missing:
+        raise SystemExit(f"training_benchmark: {', '.join(missing)} not built: no LibTorch")
+    for workload in WORKLOADS:
+        compare_kinds(workload, rounds)
+    for workload in WORKLOADS[1:]:
+        compare_ranks(workload, rounds)
 
 
 if __name__ == "__main__":

@@ -159,6 +159,16 @@ void distributed_data_parallel::zero_grad() {
   }
 }
 
+step_times distributed_data_parallel::average_times() const {
+  const auto found = logger_->get_ddp_logging_data().ints_map;
+  const auto seconds = [&](const char* name) {
+    const auto at = found.find(name);  // nanoseconds
+    return at == found.end() ? 0 : static_cast<double>(at->second) * 1e-9;
+  };
+  return {seconds("avg_forward_compute_time"), seconds("avg_backward_compute_time"),
+          seconds("avg_backward_comm_time"), seconds("avg_backward_compute_comm_overlap_time")};
+}
+
 void distributed_data_parallel::warm_up(const std::function<torch::Tensor()>& pass) {
   zero_grad();
   backward(pass());

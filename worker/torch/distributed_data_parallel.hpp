@@ -55,6 +55,15 @@ struct distributed_data_parallel_options {
   gradient_compression compression = gradient_compression::none;
 };
 
+// Where the time of a step goes on this rank: averages of the steps that LibTorch samples, which
+// are the first ten and then each hundredth. All 0 before the second step.
+struct step_times {
+  double forward = 0;     // seconds
+  double backward = 0;    // seconds, of this rank's own gradients
+  double all_reduce = 0;  // seconds from the first bucket's start to the last one's end
+  double hidden = 0;      // the seconds of that in which the backward pass still ran
+};
+
 class distributed_data_parallel {
  public:
   // Checks that the module has the same parameters on all ranks, and makes them rank 0's.
@@ -101,6 +110,8 @@ class distributed_data_parallel {
 
   // Drops the gradients; with gradient_as_bucket_view zeroes them where they are.
   void zero_grad();
+
+  step_times average_times() const;
 
   // One pass that leaves no trace but the order of the gradients. `pass` returns a loss.
   void warm_up(const std::function<torch::Tensor()>& pass);

@@ -133,6 +133,31 @@ TEST_CASE("two ranks: losses differ, gradients and weights are equal", "[torch]"
   REQUIRE(first[5] == second[5]);
 }
 
+TEST_CASE("where the time of a step goes", "[torch]") {
+  const auto said = run_ranks(2, [](const environment& environment) -> std::string {
+    auto group = process_group::join(environment);
+    Net net;
+    distributed_data_parallel parallel(group, *net);
+    const auto step = [&] {
+      parallel.zero_grad();
+      parallel.backward(parallel.forward(net, images_of(environment.rank, 0)).sum());
+    };
+    step();
+    const auto before = parallel.average_times();
+    for (int more = 0; more < 5; ++more)
+      step();
+    const auto after = parallel.average_times();
+    group.close();
+    const bool none = before.forward == 0 && before.all_reduce == 0;
+    const bool all = after.forward > 0 && after.backward > 0 && after.all_reduce > 0;
+    // Both begin with the first bucket, and one of them ends first.
+    const bool fits = after.hidden >= 0 && after.hidden <= after.backward;
+    return std::string(yes_no(none)) + " " + yes_no(all) + " " + yes_no(fits);
+  });
+  CHECK(said[0] == "yes yes yes");
+  CHECK(said[1] == "yes yes yes");
+}
+
 TEST_CASE("a rank that does not come to a collective is named", "[torch]") {
   const auto said = run_ranks(3, [](const environment& environment) -> std::string {
     process_group_options options;
