@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import Program, free_port
+from tests.support.gpus import visible_gpus
 from tests.support.workload import PLACE, Workload, check_training, lines_of
 
+GPUS = visible_gpus()
 EXAMPLE = Workload("bert_classifier", "08_bert_classifier", "bert.py")
 TEXTS = Path("/usr/share/common-licenses")
 EPOCHS = 2
@@ -79,3 +81,18 @@ def test_bad_input(cluster, tmp_path):
     assert refused(cluster, "--data", tmp_path, *alone) == (
         1, f"bert_classifier: {tmp_path} has 0 kinds of texts with a thousand words or more, and "
            "it takes two to tell apart; --data names another folder\n")
+
+
+@pytest.mark.skipif(GPUS == 0, reason="no NVIDIA GPU is visible")
+@pytest.mark.parametrize("kind", ["cuda", "python"])
+def test_on_the_gpus_of_this_node(cluster, kind):
+    lines = EXAMPLE.run(cluster, kind, [GPUS], "--epochs", EPOCHS, on_gpus=True)
+    check_training(lines, EPOCHS, GPUS)
+
+
+@pytest.mark.skipif(GPUS > 0, reason="there is a GPU here")
+def test_the_one_for_gpus_says_that_there_is_none(cluster):
+    agent = cluster.agent("node", workers=1, nnodes=1,
+                          command=EXAMPLE.command("cuda"))
+    assert agent.wait(60) == 1
+    assert "bert_classifier: rank 0 of 1: no GPU is visible" in agent.err()

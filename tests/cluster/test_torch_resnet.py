@@ -6,8 +6,10 @@ import re
 import pytest
 
 from tests.support.cluster import Program, free_port
+from tests.support.gpus import visible_gpus
 from tests.support.workload import PLACE, Workload, lines_of
 
+GPUS = visible_gpus()
 EXAMPLE = Workload("resnet_synthetic", "07_resnet_synthetic", "resnet.py")
 SMALL = ["--images", 64, "--test-images", 16, "--batch-size", 8, "--print-freq", 2]
 FOUND = re.compile(r"Epoch: \[(\d+)\]\[\d+/\d+\] .* Loss ([\d.]+) \([\d.]+\)")
@@ -86,3 +88,19 @@ def test_an_image_that_is_too_small(cluster):
     assert one.wait(60) == 2
     assert one.err() == ("resnet_synthetic: --image-size is '16': it must be a whole number of "
                          "at least 32; --help lists the options\n")
+
+
+@pytest.mark.skipif(GPUS == 0, reason="no NVIDIA GPU is visible")
+@pytest.mark.parametrize("kind", ["cuda", "python"])
+def test_on_the_gpus_of_this_node(cluster, kind):
+    lines = EXAMPLE.run(cluster, kind, [GPUS], *SMALL, "--epochs", 2, on_gpus=True)
+    found = losses(lines)
+    assert found[2] < found[1]
+
+
+@pytest.mark.skipif(GPUS > 0, reason="there is a GPU here")
+def test_the_one_for_gpus_says_that_there_is_none(cluster):
+    agent = cluster.agent("node", workers=1, nnodes=1,
+                          command=EXAMPLE.command("cuda"))
+    assert agent.wait(60) == 1
+    assert "resnet_synthetic: rank 0 of 1: no GPU is visible" in agent.err()

@@ -1,4 +1,5 @@
-"""One example as people start it: the C++ program or the PyTorch script, on so many nodes."""
+"""One example as people start it, on so many nodes: the C++ program, its twin for GPUs, or the
+PyTorch script. GPUs are hidden unless a test asks for them, so that a rank has no other's."""
 
 import os
 import re
@@ -26,9 +27,12 @@ class Workload:
         if kind == "python":
             pytest.importorskip("torch", reason="PyTorch is not installed here")
             return [self.script, *arguments]
-        if not self.program.exists():
-            pytest.skip(f"{self.program.name} is not built: no LibTorch")
-        return ["--no-python", self.program, *arguments]
+        program = self.program
+        if kind == "cuda":
+            program = program.with_name(f"{program.name}_cuda")
+        if not program.exists():
+            pytest.skip(f"{program.name} is not built: LibTorch is not here, or has no CUDA")
+        return ["--no-python", program, *arguments]
 
     def by_hand(self, kind, *arguments):
         """Without a launcher."""
@@ -36,14 +40,15 @@ class Workload:
         return ["env", *threads, *([sys.executable] if kind == "python" else []),
                 *self.command(kind, *arguments)[-len(arguments) - 1:]]
 
-    def run(self, cluster, kind, nodes, *arguments):
+    def run(self, cluster, kind, nodes, *arguments, on_gpus=False):
         """The lines of all nodes, sorted. `nodes` are their numbers of workers."""
         command = self.command(kind, *arguments)
         run = f"{self.program.name}-{kind}-{'-'.join(map(str, nodes))}"
         endpoint = f"127.0.0.1:{cluster.daemon().port}" if len(nodes) > 1 else None
         agents = [cluster.agent(f"{run}-{node}", nnodes=len(nodes), workers=workers, run=run,
                                 endpoint=endpoint, command=command,
-                                environment={"PYTHON_EXEC": sys.executable,
+                                environment={**({} if on_gpus else {"CUDA_VISIBLE_DEVICES": ""}),
+                                             "PYTHON_EXEC": sys.executable,
                                              **ONE_THREAD,
                                              "DDPRUN_DIGITS": str(DIGITS)})
                   for node, workers in enumerate(nodes)]
