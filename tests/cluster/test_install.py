@@ -67,6 +67,11 @@ def test_a_program_of_another_tree_uses_the_worker_library(cluster, tmp_path, pr
     assert "rank 1 of 2" in job.out()
 
 
+def without_numbers(lines):
+    """What is printed, but for how small the loss became."""
+    return sorted(re.sub(r"\d\.\de-\d+", "", lines).splitlines())
+
+
 def configure_with(component, tmp_path, prefix, main="int main() {}\n"):
     return configure_outside(tmp_path, prefix, main, f"COMPONENTS {component}",
                              f"ddprun::worker_{component}", f"-DDDPRUN_PYTHON={sys.executable}")
@@ -115,13 +120,19 @@ def test_a_component_that_was_not_built_is_named(tmp_path, prefix):
     assert "built without its component nccl" in " ".join(words.split()), words
 
 
-def test_the_part_with_libtorch_is_for_the_version_that_it_was_built_with(tmp_path, prefix):
+def test_the_readme_program_trains_with_the_libtorch_that_it_was_built_with(cluster, tmp_path,
+                                                                            prefix):
     if not (prefix / "lib/libddprun_worker_torch.a").exists():
         pytest.skip("built without LibTorch")
-    build, status, words = configure_with("torch", tmp_path, prefix)
+    shown = re.search(r"\$ cat main.cpp\n(.*?)\n\$ cmake .*?\n"
+                      r"\$ ddprun (.*?) build/train\n(.*?)```",
+                      (ROOT / "README.md").read_text(), re.S)
+    build, status, words = configure_with("torch", tmp_path, prefix, shown[1])
     assert status == 0, words
     run("cmake", "--build", build)
-    run(build / "outside")
+    job = Program(cluster, "job", [prefix / "bin/ddprun", *shown[2].split(), build / "outside"])
+    assert job.wait() == 0, job.err()
+    assert without_numbers(job.out()) == without_numbers(shown[3])
     change_config(prefix, "built_with", "2.0.1")
     _, status, words = configure_with("torch", tmp_path, prefix)
     assert status != 0
