@@ -268,8 +268,9 @@ def main():
 
 if __name__ == "__main__":
     status = main()
-    # DistributedDataParallel of PyTorch 2.11 keeps Gloo's threads alive, and one worker in sixty is
-    # aborted by them while Python winds down ("terminate called without an active exception").
+    # PyTorch's DistributedDataParallel (2.11, 2.15) keeps Gloo's threads alive, and one worker in
+    # sixty is aborted by them while Python winds down ("terminate called without an active
+    # exception").
     # All is written and synced by now, so leave without that.
     sys.stdout.flush()
     os._exit(status)
