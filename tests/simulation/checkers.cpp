@@ -60,6 +60,9 @@ void checkers::check_ranks(const worker_group& group, round_record& round, bool 
     return violated(group, "ranks: workers of one round started twice on one node");
   if (place.slot >= place.group_world_size || !round.slots.insert(place.slot).second)
     return violated(group, "ranks: a group rank twice, or not below the group's size");
+  const hello& greeting = group.owner->greeting();
+  if (is_exact(greeting) && place.slot != greeting.node_rank)
+    return violated(group, "ranks: a group rank is not the node rank that is exact");
   if (!round.ranks.add(place.rank_first, count))
     return violated(group, "ranks: a rank was given twice");
   if (place.rank_first + count > common.world_size)

@@ -48,6 +48,11 @@ agent& world::start_agent(host& on, agent_wish wish) {
   options.greeting.host = on.name;
   options.greeting.worker_count = wish.worker_count;
   options.greeting.settings = wish.settings.value_or(options_.settings);
+  // As somebody numbers hosts: the first is 0, and one that takes another's place has its number.
+  if (is_exact(options.greeting)) {
+    const std::uint32_t nodes = options.greeting.settings.nodes_max;
+    options.greeting.node_rank = (on.id + nodes - 1) % nodes;
+  }
   options.endpoints = {"endpoint:29400"};
   options.seed = random_.next();
   // As launcher/agent/embedded_daemon does: where the endpoint is this host and nobody listens.
@@ -143,11 +148,17 @@ std::uint64_t world::folders_tampered() const {
 }
 
 std::size_t world::agents_here(const std::string& run_id) const {
-  return static_cast<std::size_t>(
-      std::count_if(agents_.begin(), agents_.end(), [&](const auto& each) {
-        return each->alive() && !each->left() && !each->asked_to_leave && !each->deaf &&
-               !each->is_stuck && each->greeting().run_id == run_id;
-      }));
+  std::size_t count = 0;
+  std::set<std::uint32_t> ranks;
+  for (const auto& each : agents_) {
+    const bool counts = each->alive() && !each->left() && !each->asked_to_leave && !each->deaf &&
+                        !each->is_stuck && each->greeting().run_id == run_id;
+    if (!counts) continue;
+    // Two of one rank cannot both be in a round.
+    const hello& greeting = each->greeting();
+    if (!is_exact(greeting) || ranks.insert(*greeting.node_rank).second) ++count;
+  }
+  return count;
 }
 
 // ---- time --------------------------------------------------------------------------------------

@@ -84,6 +84,7 @@ inline hello full_hello() {
   value.settings.node_losses_max = 7;
   value.settings.store = store_mode::worker;
   value.settings.on_join = join_policy::restart;
+  value.settings.ranks = rank_policy::exact;
   value.settings.timing = timers_for(3s);
   value.settings.timing.linger = 1us;
   value.state = full_status();

@@ -120,7 +120,7 @@ struct hello {
   bool node_is_explicit = false;  // two explicit equal labels are an error
   std::string host;
   std::uint32_t worker_count = 1;          // workers it starts
-  std::optional<std::uint32_t> node_rank;  // hint for the order of ranks
+  std::optional<std::uint32_t> node_rank;  // by hand: see rank_policy
   std::string role = "default";            // of its workers
   std::string address;                     // --local-addr; empty: not given
   std::string own_address;                 // of its socket towards the daemon
@@ -129,6 +129,11 @@ struct hello {
   status state;
   bool operator==(const hello&) const = default;
 };
+
+// Its node rank, which it then has, is to be its group rank.
+inline bool is_exact(const hello& greeting) {
+  return greeting.settings.ranks == rank_policy::exact;
+}
 
 // The last word of an agent: no worker of it lives. It is proof of death.
 struct goodbye {

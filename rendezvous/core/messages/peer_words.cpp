@@ -43,7 +43,15 @@ std::string problem_of(const hello& greeting) {
            std::to_string(workers_per_node_max);
   }
   const std::string problem = problem_of(greeting.settings);
-  return problem.empty() ? problem_of(greeting.state, greeting) : problem;
+  if (!problem.empty()) return problem;
+  const std::uint32_t nodes = greeting.settings.nodes_max;
+  if (is_exact(greeting) && (!greeting.node_rank || *greeting.node_rank >= nodes)) {
+    return (greeting.node_rank ? "node rank " + std::to_string(*greeting.node_rank)
+                               : std::string("no node rank")) +
+           " among " + std::to_string(nodes) + (nodes == 1 ? " node" : " nodes") +
+           ": give each node its own --node-rank, from 0 to " + std::to_string(nodes - 1);
+  }
+  return problem_of(greeting.state, greeting);
 }
 
 std::string problem_of(const status& said, const hello& greeting) {

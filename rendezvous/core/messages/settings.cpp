@@ -17,8 +17,10 @@ constexpr std::size_t fields_with_rows() {
 
 constexpr std::size_t fields_named() {
   const run_settings settings;
-  const auto& [nodes_min, nodes_max, spares, restarts, losses, store, on_join, timing] = settings;
-  const auto named = std::tie(nodes_min, nodes_max, spares, restarts, losses, store, on_join);
+  const auto& [nodes_min, nodes_max, spares, restarts, losses, store, on_join, ranks, timing] =
+      settings;
+  const auto named =
+      std::tie(nodes_min, nodes_max, spares, restarts, losses, store, on_join, ranks);
   return timing == timers() ? std::tuple_size_v<decltype(named)> : 0;
 }
 static_assert(fields_with_rows() == fields_named());
@@ -137,6 +139,12 @@ std::string problem_of(const run_settings& settings) {
   for_each_setting([&](const auto& row) {
     if (text.empty()) text = problem_in(row, settings);
   });
+  if (text.empty() && settings.ranks == rank_policy::exact &&
+      settings.nodes_min != settings.nodes_max) {
+    text = "nnodes is " + std::to_string(settings.nodes_min) + ":" +
+           std::to_string(settings.nodes_max) +
+           ": where --node-rank is the group rank, their number is fixed";
+  }
   return text.empty() ? problem_of(settings.timing) : text;
 }
 

@@ -228,6 +228,17 @@ inline constexpr std::tuple setting_table = {
         .typed = "wait | restart",
         .what = "join policy",
         .choices = "wait (new nodes wait for the next round) or restart"},
+    word_row<rank_policy>{
+        .words = {.name = "rank-policy",
+                  .heading = "Rendezvous",
+                  .help = "--node-rank is a wish, and who stays keeps its ranks; or exact: it is\n"
+                          "the group rank, as with --master-addr ({})"},
+        .wire_name = "rank_policy",
+        .field = &run_settings::ranks,
+        .last = rank_policy::exact,
+        .typed = "wish | exact",
+        .what = "rank policy",
+        .choices = "wish (--node-rank is one) or exact (--node-rank is the group rank)"},
 };
 
 // Calls `visit` with each row of setting_table, in order.

@@ -98,6 +98,10 @@ std::string_view to_string(join_policy policy) {
   return policy == join_policy::wait ? "wait" : "restart";
 }
 
+std::string_view to_string(rank_policy policy) {
+  return policy == rank_policy::wish ? "wish" : "exact";
+}
+
 std::string to_string(session_id session) {
   std::array<char, 33> text{};
   std::snprintf(text.data(), text.size(), "%016llx%016llx",

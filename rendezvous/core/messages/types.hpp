@@ -65,12 +65,16 @@ enum class store_mode { agent, worker };
 // What a join does to a run that is under way.
 enum class join_policy { wait, restart };
 
+// What a node's rank, as a person has numbered the nodes, is to its group rank.
+enum class rank_policy { wish, exact };
+
 std::string_view to_string(member_phase phase);
 std::string_view to_string(run_phase phase);
 std::string_view to_string(desired_phase phase);
 std::string_view to_string(cause_class value);
 std::string_view to_string(store_mode mode);
 std::string_view to_string(join_policy policy);
+std::string_view to_string(rank_policy policy);
 
 // 32 lower-case hexadecimal digits.
 std::string to_string(session_id session);

@@ -145,23 +145,56 @@ std::string run::state::difference(const hello& greeting) const {
   return text + ": start all nodes of run " + options.run_id + " with the same options";
 }
 
+// It is the one that its node rank stands for, where each node has to have its own: a member of the
+// round, else who is among the candidates already, else who came first.
+bool run::state::holds_its_rank(const node& who) const {
+  if (!is_exact(who.greeting)) return true;
+  const auto weight = [](const node& one) { return 2 * (one.seat != nullptr) + one.counted; };
+  for (const auto& [order, other] : nodes.of_rank(*who.greeting.node_rank)) {
+    const bool competes =
+        other != &who && other->group == who.group && other->connection != 0 && is_fit(*other);
+    if (!competes || weight(*other) < weight(who)) continue;
+    if (weight(*other) > weight(who) || order < who.order) return false;
+  }
+  return true;
+}
+
+// That its node rank is another's, who is not away.
+std::string run::state::rank_problem(const hello& greeting) const {
+  if (!is_exact(greeting)) return {};
+  for (const auto& [order, other] : nodes.of_rank(*greeting.node_rank)) {
+    const bool is_here = other->standing == standing::here && is_audible(*other);
+    if (!is_here || other->greeting.session == greeting.session) continue;
+    return "node rank " + std::to_string(*greeting.node_rank) + " is already used by " +
+           other->label() + " at " + other->peer_address +
+           ": give each node its own --node-rank, from 0 to " +
+           std::to_string(greeting.settings.nodes_max - 1);
+  }
+  return {};
+}
+
+// One that has been silent is more likely the earlier life of somebody on a host that lost power.
+bool run::state::is_audible(const node& who) const {
+  return who.connection != 0 && now - who.heard < 3 * timing_of(who).heartbeat_interval;
+}
+
 // Why a new session cannot be here at all; empty when it can.
 std::string run::state::refusal(const agent_joined& event) const {
   const hello& greeting = event.hello;
   const node* const other = nodes.named(greeting.node);
   if (greeting.node_is_explicit && other != nullptr) {
-    // One that has been silent is more likely this node's earlier life on a host that lost power.
-    const bool alive =
-        other->connection != 0 && now - other->heard < 3 * timing_of(*other).heartbeat_interval;
-    if (alive && other->standing != standing::closing) {
+    if (is_audible(*other) && other->standing != standing::closing) {
       return "node id " + greeting.node + " is already used by a node at " + other->peer_address +
              ": give each node its own --node-id";
     }
   }
+  const bool comes_to_be_fenced = greeting.state.instance != 0 && may_have_workers(greeting.state);
+  if (std::string text = rank_problem(greeting); !text.empty() && !comes_to_be_fenced) return text;
   if (!current.settings || phase == run_phase::closed) return {};
   if (std::string text = difference(greeting); !text.empty()) return text;
-  const bool comes_to_be_fenced = greeting.state.instance != 0 && may_have_workers(greeting.state);
-  const bool has_room = groups.here() < current.settings->nodes_max + current.settings->spares_max;
+  // Nobody who is heard of has its rank: it comes in place of one that is silent.
+  const bool has_room = is_exact(greeting) ||
+                        groups.here() < current.settings->nodes_max + current.settings->spares_max;
   if (!comes_to_be_fenced && !has_room && !hosts_us(event)) {
     return "run " + options.run_id + " is full: " + std::to_string(current.settings->nodes_max) +
            " nodes and " + std::to_string(current.settings->spares_max) +
@@ -192,7 +225,7 @@ bool run::state::is_fit(const node& who) const {
 }
 
 bool run::state::is_candidate(const node& who) const {
-  return who.connection != 0 && is_fit(who);
+  return who.connection != 0 && is_fit(who) && holds_its_rank(who);
 }
 
 // An answer vouches for its receiver. Who is to have no workers, and may have some, gets none.
@@ -212,7 +245,17 @@ void run::state::recount(node& who) {
     stuck.erase(who.order);
   }
   watch_ending(who);
-  if (groups.count(who, is_candidate(who)) && phase == run_phase::gathering) notice.change();
+  count(who);
+}
+
+// Among the candidates, or not; and so whoever has the same rank and steps in, or back.
+void run::state::count(node& who) {
+  bool has_changed = groups.count(who, is_candidate(who));
+  if (has_changed && is_exact(who.greeting)) {
+    for (const auto& [order, other] : nodes.of_rank(*who.greeting.node_rank))
+      has_changed = groups.count(*other, is_candidate(*other)) || has_changed;
+  }
+  if (has_changed && phase == run_phase::gathering) notice.change();
 }
 
 void run::state::watch_over(node& who) {
@@ -285,6 +328,9 @@ void run::state::queue_for_round(node& who) {
   }
   groups.join(who);
   recount(who);
+  if (const std::string text = rank_problem(who.greeting); !text.empty() && !is_member) {
+    return refuse(who, text);
+  }
   const bool may_be_refused = current.settings && who.counted && !who.hosts_us && !is_member;
   if (may_be_refused &&
       groups.here() > current.settings->nodes_max + current.settings->spares_max) {

@@ -91,7 +91,8 @@ std::vector<rank_candidate> rank_candidates(const std::vector<node*>& from) {
   std::vector<rank_candidate> candidates;
   candidates.reserve(from.size());
   for (const node* const who : from) {
-    candidates.push_back({who->greeting.host, who->greeting.node_rank, who->last_slot, who->order,
+    const auto slot = is_exact(who->greeting) ? who->greeting.node_rank : who->last_slot;
+    candidates.push_back({who->greeting.host, who->greeting.node_rank, slot, who->order,
                           who->greeting.worker_count, who->greeting.role});
   }
   return candidates;

@@ -13,6 +13,7 @@ node& roster::admit(const hello& greeting) {
   const bool is_new = by_session_.emplace(greeting.session, &who).second;
   DDPRUN_ASSERT(is_new);
   if (greeting.node_is_explicit) by_given_id_[greeting.node] = &who;
+  if (greeting.node_rank) by_given_rank_[*greeting.node_rank].emplace(who.order, &who);
   return who;
 }
 
@@ -21,6 +22,11 @@ void roster::remove(node& who) {
   unwatch(who);
   by_session_.erase(who.greeting.session);
   if (named(who.greeting.node) == &who) by_given_id_.erase(who.greeting.node);
+  if (const auto rank = who.greeting.node_rank) {
+    auto& same = by_given_rank_.at(*rank);
+    same.erase(who.order);
+    if (same.empty()) by_given_rank_.erase(*rank);
+  }
   nodes_.erase(who.order);
   DDPRUN_ASSERT(by_session_.size() == nodes_.size() && watch_.size() <= nodes_.size());
 }
@@ -38,6 +44,12 @@ node* roster::find(const session_id& session) const {
 node* roster::named(const std::string& id) const {
   const auto found = by_given_id_.find(id);
   return found == by_given_id_.end() ? nullptr : found->second;
+}
+
+const std::map<std::uint64_t, node*>& roster::of_rank(std::uint32_t node_rank) const {
+  static const std::map<std::uint64_t, node*> nobody;
+  const auto found = by_given_rank_.find(node_rank);
+  return found == by_given_rank_.end() ? nobody : found->second;
 }
 
 node& roster::some_connected() const {

@@ -1,6 +1,6 @@
 // The nodes of a run: each session that is connected, may come back, or has a seat in the round; by
-// join order, session, connection, and the id that a person gave it; and when to look whether it is
-// still heard of.
+// join order, session, connection, and the id and rank that a person gave it; and when to look
+// whether it is still heard of.
 //
 // Always: a node is known by its session, and by its connection while it has one; it is looked for
 // at one moment at most. Entries are checked when they fire and moved then, so that a heartbeat
@@ -34,6 +34,8 @@ class roster {
   node* find(const session_id& session) const;
   // Who came last with this id, if it was given by hand.
   node* named(const std::string& id) const;
+  // Of those with this rank given by hand, one behind the other, by join order.
+  const std::map<std::uint64_t, node*>& of_rank(std::uint32_t node_rank) const;
   node& at(std::uint64_t order) const { return *nodes_.at(order); }
 
   bool empty() const { return nodes_.empty(); }
@@ -62,6 +64,7 @@ class roster {
   std::map<session_id, node*> by_session_;
   std::unordered_map<connection_id, node*> by_connection_;
   std::unordered_map<std::string, node*> by_given_id_;
+  std::unordered_map<std::uint32_t, std::map<std::uint64_t, node*>> by_given_rank_;
   std::map<std::pair<time_point, std::uint64_t>, node*> watch_;
   std::uint64_t next_order_ = 1;
 };

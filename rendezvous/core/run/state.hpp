@@ -135,7 +135,11 @@ struct run::state {
   bool is_fit(const node& who) const;
   bool is_candidate(const node& who) const;
   bool is_answered(const node& who) const;
+  bool is_audible(const node& who) const;
+  bool holds_its_rank(const node& who) const;
+  std::string rank_problem(const hello& greeting) const;
   void recount(node& who);
+  void count(node& who);
   void watch_over(node& who);
   void recognise(node& who);
   void queue_for_round(node& who);
@@ -256,6 +260,7 @@ struct run::state {
   // view.cpp.
   std::string reason() const;
   std::string here_text() const;
+  std::string missing_ranks(const settings_group& group) const;
   std::string gathering_reason() const;
   std::string stopping_reason() const;
   member_view member_seen(const node& who, time_point at) const;

@@ -34,6 +34,37 @@ std::string run::state::here_text() const {
   return text;
 }
 
+// " (node ranks 1 and 3 to 5)"; empty where ranks are wishes. Looks no further than it tells.
+std::string run::state::missing_ranks(const settings_group& group) const {
+  if (group.settings().ranks != rank_policy::exact) return {};
+  const auto is_missing = [&](std::uint32_t rank) {
+    const auto& same = nodes.of_rank(rank);
+    return std::none_of(same.begin(), same.end(), [&](const auto& entry) {
+      return entry.second->counted && entry.second->group == &group;
+    });
+  };
+  const std::uint32_t count = group.settings().nodes_max;
+  std::vector<std::string> ranges;
+  bool is_one = true;
+  for (std::uint32_t rank = 0; rank < count && ranges.size() <= names_max; ++rank) {
+    if (!is_missing(rank)) continue;
+    const std::uint32_t first = rank;
+    while (rank + 1 < count && is_missing(rank + 1))
+      ++rank;
+    is_one = is_one && ranges.empty() && first == rank;
+    ranges.push_back(std::to_string(first) + (first == rank ? "" : " to " + std::to_string(rank)));
+  }
+  if (ranges.empty()) return {};
+  const bool has_more = ranges.size() > names_max;
+  if (has_more) ranges.back() = "more";
+  std::string text = is_one ? " (node rank " : " (node ranks ";
+  for (std::size_t index = 0; index < ranges.size(); ++index) {
+    const bool is_last = index + 1 == ranges.size();
+    text += (index == 0 ? "" : is_last ? " and " : ", ") + ranges[index];
+  }
+  return text + ")";
+}
+
 std::string run::state::gathering_reason() const {
   if (has_claims) {
     return "nodes that run a round have come, and this daemon does not know it: waiting for the "
@@ -57,7 +88,8 @@ std::string run::state::gathering_reason() const {
   std::string text;
   if (!group.has_enough()) {
     const std::uint32_t missing = wanted.nodes_min - group.here();
-    text = "waiting for " + std::to_string(missing) + " of " + nodes_text(wanted);
+    text = "waiting for " + std::to_string(missing) + " of " + nodes_text(wanted) +
+           missing_ranks(group);
   } else if (group.is_full()) {
     text = "all of " + nodes_text(wanted) + " are here";
   } else {
