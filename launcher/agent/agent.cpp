@@ -59,8 +59,10 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
       }),
       service_(std::make_unique<round_service>(
           context_.get_executor(), socket_thread_,
-          round_service_options{options_.settings.store, options_.master_port, identity_.seed,
-                                identity_.worker_count, options_.settings.timing.node_timeout},
+          round_service_options{options_.settings.store, options_.master_port,
+                                options_.is_static && options_.settings.store == store_mode::agent,
+                                identity_.seed, identity_.worker_count,
+                                options_.settings.timing.node_timeout},
           [this](const core::agent_event& event) { hear_service(event); },
           [this](note_level level, const std::string& text) { say(level, text); })),
       session_(context_.get_executor(),
@@ -128,6 +130,7 @@ void agent::find_daemon() {
   search.embed = options_.embed;
   search.nodes_max = options_.settings.nodes_max + options_.settings.spares_max;
   search.own_workers = identity_.worker_count;
+  if (options_.is_static) search.job_store = service_->take_in();
   embedded_->find(search, [this](daemon_place place) {
     if (exit_code_) return;  // a signal came first
     if (!place.problem.empty()) {

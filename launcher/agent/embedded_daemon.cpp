@@ -19,6 +19,10 @@ namespace {
 
 using boost::asio::ip::address;
 
+// A port in use is tried again for so long: the job before this one may be about to end.
+constexpr std::chrono::seconds busy_limit{3};
+constexpr std::chrono::milliseconds pause_between_tries{100};
+
 // Only for this host where the endpoint says so; else for all that can reach the port.
 std::string bind_address(const daemon_search& search) {
   if (search.standalone) return "127.0.0.1";
@@ -30,7 +34,7 @@ std::string bind_address(const daemon_search& search) {
 
 embedded_daemon::embedded_daemon(boost::asio::any_io_executor main, socket_thread& thread,
                                  log_handler log)
-    : main_(main), thread_(thread), log_(std::move(log)), resolver_(main) {}
+    : main_(main), thread_(thread), log_(std::move(log)), resolver_(main), retry_(main) {}
 
 embedded_daemon::~embedded_daemon() {
   // The server belongs to the socket thread, or to nobody once that has ended.
@@ -61,7 +65,23 @@ void embedded_daemon::decide(const daemon_search& search, bool is_own, place_han
   const bool wanted = search.standalone || search.embed == embed_policy::always ||
                       (search.embed == embed_policy::automatic && is_own);
   if (!wanted) return found({search.endpoint.host, search.endpoint.port, {}});
+  tries_left_ = busy_limit / pause_between_tries;
   open(search, std::move(found));
+}
+
+// False: not any more.
+bool embedded_daemon::try_again(const daemon_search& search, place_handler found,
+                                const std::string& problem) {
+  if (tries_left_ == 0) return false;
+  if (tries_left_ == busy_limit / pause_between_tries) {
+    log_(note_level::warning, problem + "; trying for " + to_text(busy_limit));
+  }
+  --tries_left_;
+  retry_.expires_after(pause_between_tries);
+  retry_.async_wait([this, search, found = std::move(found)](error_code cancelled) {
+    if (!cancelled) open(search, found);
+  });
+  return true;
 }
 
 void embedded_daemon::open(const daemon_search& search, place_handler found) {
@@ -85,6 +105,7 @@ void embedded_daemon::open(const daemon_search& search, place_handler found) {
         options.bind_address = bind_address(search);
         options.port = search.standalone ? std::uint16_t{0} : search.endpoint.port;
         options.connections_max = most;
+        options.tcpstore = search.job_store;
         if (!folder.empty()) options.daemon.open_journal = journal::in_folder(folder);
         options.daemon.window_without_journal = duration::zero();
         // The agent tells the person what matters of it; the daemon's own lines are for looking
@@ -112,6 +133,7 @@ void embedded_daemon::open(const daemon_search& search, place_handler found) {
           if (taken && search.embed != embed_policy::always) {
             return found({search.endpoint.host, search.endpoint.port, {}});
           }
+          if (taken && try_again(search, found, problem)) return;
           found({{}, 0, problem});
         });
       });
@@ -119,6 +141,7 @@ void embedded_daemon::open(const daemon_search& search, place_handler found) {
 
 void embedded_daemon::close(duration linger, std::function<void()> done) {
   resolver_.cancel();
+  retry_.cancel();
   if (!hosts_) {
     boost::asio::post(main_, std::move(done));
     return;

@@ -15,6 +15,7 @@
 #include "rendezvous/server/server.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +31,8 @@ struct daemon_search {
   embed_policy embed = embed_policy::automatic;
   std::uint32_t nodes_max = 1;    // that may connect, spares among them
   std::uint32_t own_workers = 1;  // for which descriptors are kept back
+  // Of the static rendezvous: takes the clients of TCPStore, on the socket thread.
+  std::function<void(net::tcp::socket socket)> job_store;
 };
 
 // Where the agent is to connect. `problem`: nowhere, and why.
@@ -64,11 +67,14 @@ class embedded_daemon {
  private:
   void decide(const daemon_search& search, bool is_own, place_handler found);
   void open(const daemon_search& search, place_handler found);
+  bool try_again(const daemon_search& search, place_handler found, const std::string& problem);
 
   boost::asio::any_io_executor main_;
   socket_thread& thread_;
   log_handler log_;
   net::resolver resolver_;
+  boost::asio::steady_timer retry_;
+  std::int64_t tries_left_ = 0;
   std::unique_ptr<server::server> server_;  // used on the socket thread only, once it is open
   bool hosts_ = false;
   std::size_t connections_max_ = 0;

@@ -20,4 +20,18 @@ std::vector<std::string> listen_addresses(const std::vector<boost::asio::ip::add
   return addresses;
 }
 
+void find_listen_addresses(net::resolver& resolver, const std::string& told, bool has_other_nodes,
+                           const std::function<void(std::vector<std::string> addresses)>& found) {
+  if (const auto numeric = net::numeric_address(told)) return found(listen_addresses({*numeric}));
+  if (told.empty() || has_other_nodes) return found({});
+  // Of one node, the workers resolve a name as we do here.
+  resolver.start(told, 0, [found](error_code error, const net::endpoints& resolved) {
+    std::vector<boost::asio::ip::address> addresses;
+    for (const net::tcp::endpoint& each : resolved)
+      addresses.push_back(each.address());
+    if (error) addresses.clear();
+    found(listen_addresses(addresses));
+  });
+}
+
 }  // namespace ddprun::launcher

@@ -52,7 +52,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
         log(std::move(text)),
         resolver(here),
         retry(here),
-        port(here, options.store == store_mode::agent ? options.master_port : 0,
+        port(here, options.has_port_of_its_own() ? options.master_port : 0,
              net::keep_alive_for(options.node_timeout),
              {[this](std::uint16_t number, const std::string& problem) {
                 port_opened(number, problem);
@@ -91,26 +91,18 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
         }));
   }
 
-  // Of one node, the workers resolve a name as we do here.
   void find_addresses() {
-    const std::string& told = wanted.master_address;
-    if (const auto numeric = net::numeric_address(told)) {
-      return port.open(listen_addresses({*numeric}));
-    }
-    if (told.empty() || wanted.group_world_size > 1) return port.open({});
-    resolver.start(told, 0, [this](error_code error, const net::endpoints& found) {
-      std::vector<boost::asio::ip::address> addresses;
-      for (const tcp::endpoint& each : found)
-        addresses.push_back(each.address());
-      if (error) addresses.clear();
-      port.open(listen_addresses(addresses));
-    });
+    find_listen_addresses(
+        resolver, wanted.master_address, wanted.group_world_size > 1,
+        [this](std::vector<std::string> addresses) { port.open(std::move(addresses)); });
   }
 
   void port_opened(std::uint16_t number, const std::string& problem) {
     if (number == 0) return fail(problem);
     std::uint16_t master_port = number;
-    if (options.store == store_mode::worker) {
+    if (options.has_daemons_port) {
+      master_port = options.master_port;
+    } else if (options.store == store_mode::worker) {
       master_port =
           options.master_port != 0 ? options.master_port : unused_static_port(options.seed + round);
       if (master_port == 0) return fail("no free port for the workers' store");
@@ -340,6 +332,13 @@ void round_service::open(const core::open_service& wanted, std::size_t of_daemon
   }
   boost::asio::post(state_->here,
                     [state = state_, wanted, of_daemon] { state->open(wanted, of_daemon); });
+}
+
+std::function<void(net::tcp::socket)> round_service::take_in() const {
+  return [weak = std::weak_ptr(state_)](net::tcp::socket socket) {
+    const auto held = weak.lock();
+    if (held && held->door) held->accept(std::move(socket));
+  };
 }
 
 // TCPStore's clients put a slash before every key.

@@ -42,19 +42,15 @@ cli::checked apply_rdzv_id(options_draft& draft, const cli::given_option& option
   return cli::keep(draft.options.run_id, cli::read_name(option.given, option.value, "run id"));
 }
 
-cli::checked check_backend(options_draft&, const cli::given_option& option) {
-  if (option.value == "c10d") return {};
-  if (option.value == "static") {
-    return cli::wrong(option,
-                      "the static rendezvous is not there yet; use --rdzv-backend=c10d with "
-                      "--rdzv-endpoint=HOST[:PORT], the same on all nodes");
-  }
+cli::checked apply_backend(options_draft& draft, const cli::given_option& option) {
+  draft.backend = option.value;
+  if (option.value == "c10d" || option.value == "static") return {};
   if (option.value == "etcd" || option.value == "etcd-v2") {
     return cli::wrong(option,
                       "etcd is not there yet; use --rdzv-backend=c10d with --rdzv-endpoint of "
                       "a ddprun-rendezvous daemon, or of the first node");
   }
-  return cli::wrong(option, "unknown rendezvous backend; use c10d");
+  return cli::wrong(option, "unknown rendezvous backend; use c10d or static");
 }
 
 cli::checked apply_conf(options_draft& draft, const cli::given_option& option) {
@@ -177,7 +173,12 @@ constexpr std::array own_options = {
         apply_endpoint},
     row{{"rdzv-id", "ID", "Rendezvous", "name of the run, the same on all nodes (none)", torchrun},
         apply_rdzv_id},
-    row{{"rdzv-backend", "c10d", "Rendezvous", "the only one so far", torchrun}, check_backend},
+    row{{"rdzv-backend", "c10d | static", "Rendezvous",
+         "c10d: nodes meet at --rdzv-endpoint; static: at --master-addr,\n"
+         "which is also what --master-addr or --node-rank without an\n"
+         "endpoint mean",
+         torchrun},
+        apply_backend},
     row{{"rdzv-conf", "KEY=VALUE,...", "Rendezvous",
          "the timers below; and torchrun's is_host, keep_alive_interval,\n"
          "keep_alive_max_attempt",
@@ -194,11 +195,17 @@ constexpr std::array own_options = {
         apply_embed},
     row{{"node-id", "NAME", "This node", "how messages call it (host name and a suffix)"},
         apply_node_id},
-    row{{"node-rank", "N", "This node", "hint for the order of ranks", torchrun}, apply_node_rank},
+    row{{"node-rank", "N", "This node",
+         "with --master-addr its group rank, from 0; else a hint for the\n"
+         "order of ranks",
+         torchrun},
+        apply_node_rank},
     row{{"local-addr", "ADDRESS", "This node",
          "the address under which other nodes reach it (found out)", torchrun},
         apply_local_addr},
-    row{{"master-port", "PORT", "This node", "fixed MASTER_PORT (a new one each round)", torchrun},
+    row{{"master-port", "PORT", "This node",
+         "fixed MASTER_PORT (a new one each round; with --master-addr {})", torchrun, value, 0,
+         [] { return std::to_string(default_master_port); }},
         apply_master_port},
     row{{"shutdown-timeout", "SECONDS", "Failures",
          "from SIGTERM to SIGKILL after a failure, as stop_grace", torchrun},
@@ -220,7 +227,10 @@ constexpr std::array own_options = {
     row{{"log-level", "debug | info | warning | error", "Others",
          "ddprun's own lines on standard error (info)"},
         apply_log_level},
-    row{{"master-addr", "ADDRESS", "Others", "with one node the same as --local-addr, else ignored",
+    row{{"master-addr", "ADDRESS", "Rendezvous",
+         "several nodes meet there, at --master-port, without an endpoint:\n"
+         "the address of the one with --node-rank 0, which has the daemon;\n"
+         "one node: as --local-addr",
          torchrun},
         apply_master_addr},
     row{{"monitor-interval", "SECONDS", "Others", "ignored: ddprun does not poll its workers",

@@ -22,6 +22,7 @@ namespace ddprun::launcher {
 struct options_draft {
   launch_options options;
   std::string master_address;                // the value of --master-addr
+  std::string backend;                       // of --rdzv-backend; empty: not given
   std::optional<bool> is_host;               // of --rdzv-conf
   std::optional<duration> shutdown_timeout;  // becomes stop_grace
   std::string answer;                        // to --help or --version

@@ -1,6 +1,7 @@
 #include "launcher/cli/options.hpp"
 
 #include "launcher/cli/option_table.hpp"
+#include "launcher/cli/static_rendezvous.hpp"
 
 #include <charconv>
 #include <utility>
@@ -23,20 +24,15 @@ cli::checked check_program(const options_draft& draft) {
 
 // Several nodes have to know where to meet.
 cli::usage_error no_endpoint(const options_draft& draft) {
-  const std::string port = std::to_string(cli::default_endpoint_port);
-  const std::string needs = draft.words_of("nnodes") + " needs --rdzv-endpoint=";
-  if (const std::string master = draft.words_of("master-addr"); !master.empty()) {
-    return {needs + draft.master_address + ":" + port + ", the same on all nodes, in place of " +
-            master + ": the static rendezvous is not there yet"};
-  }
-  return {needs +
-          "HOST[:PORT], the same on all nodes: a ddprun-rendezvous daemon, or one of the nodes, "
-          "which then runs it"};
+  return {draft.words_of("nnodes") +
+          " needs --rdzv-endpoint=HOST[:PORT], the same on all nodes: a ddprun-rendezvous daemon, "
+          "or one of the nodes, which then runs it; or --master-addr=HOST, with --node-rank"};
 }
 
 // One node that names no endpoint has its daemon in this process, as with --standalone.
 cli::checked settle_endpoint(options_draft& draft) {
   launch_options& options = draft.options;
+  if (options.is_static) return {};
   const bool one_node = options.settings.nodes_max == 1;
   const std::string standalone = draft.words_of("standalone");
   std::string endpoint = draft.words_of("rdzv-endpoint");
@@ -66,6 +62,7 @@ cli::checked settle_endpoint(options_draft& draft) {
 
 cli::checked settle_embedding(options_draft& draft) {
   launch_options& options = draft.options;
+  if (options.is_static) return {};
   const std::string embed = draft.words_of("embed-daemon");
   if (draft.is_host) {
     const embed_policy asked = *draft.is_host ? embed_policy::always : embed_policy::never;
@@ -87,7 +84,7 @@ cli::checked settle_embedding(options_draft& draft) {
 }
 
 void settle_master_address(options_draft& draft) {
-  if (draft.master_address.empty()) return;
+  if (draft.master_address.empty() || draft.options.is_static) return;
   launch_options& options = draft.options;
   if (options.settings.nodes_max == 1) {
     if (options.local_address.empty()) options.local_address = draft.master_address;
@@ -178,11 +175,15 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
   draft.options.arguments = std::move(line->arguments);
 
   if (const cli::checked wrong = check_program(draft)) return *wrong;
+  if (const cli::checked wrong = settle_static(draft)) return *wrong;
   if (const cli::checked wrong = settle_endpoint(draft)) return *wrong;
   if (const cli::checked wrong = settle_embedding(draft)) return *wrong;
   if (draft.shutdown_timeout) draft.options.settings.timing.stop_grace = *draft.shutdown_timeout;
   settle_master_address(draft);
   settle_store(draft, environment, installed_torch);
+  // Rank 0 cannot open the port that the daemon has.
+  const bool is_workers = draft.options.settings.store == store_mode::worker;
+  if (draft.options.is_static && is_workers) draft.options.master_port = 0;
   return std::move(draft.options);
 }
 

@@ -24,6 +24,8 @@
 
 namespace ddprun::launcher {
 
+inline constexpr std::uint16_t default_master_port = 29500;  // torchrun's
+
 enum class worker_count_kind { number, automatic, cpu, gpu };
 
 // How many workers this node starts, as asked for; `count_workers` makes a number of it.
@@ -57,9 +59,12 @@ struct launch_options {
   cli::endpoint_address endpoint;  // standalone: 127.0.0.1 with port 0
   bool standalone = false;  // one node: the daemon lives in this process, on a port of its own
   embed_policy embed = embed_policy::automatic;
+  // torchrun's static rendezvous: a fixed number of nodes, each with its rank, which meet at
+  // MASTER_ADDR:MASTER_PORT. The daemon is there, in the agent of the node with rank 0.
+  bool is_static = false;
 
   std::string node_id;                     // empty: the host name and a suffix
-  std::optional<std::uint32_t> node_rank;  // hint for the order of ranks
+  std::optional<std::uint32_t> node_rank;  // see rank_policy
   std::string local_address;               // published for this node; empty: found out
   std::uint16_t master_port = 0;           // of the workers' store; 0: a new one each round
   std::string role = "default";

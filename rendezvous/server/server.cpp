@@ -32,7 +32,9 @@ server::server(net::executor where, server_options options)
       shares_(connections_of(options_)),
       listener_(where, options_.keep_alive),
       door_({.agent = [this](net::tcp::socket socket) { shell_->accept(std::move(socket)); },
-             .tcpstore = [this](net::tcp::socket socket) { accept_store(std::move(socket)); },
+             .tcpstore = options_.tcpstore
+                             ? options_.tcpstore
+                             : [this](net::tcp::socket socket) { accept_store(std::move(socket)); },
              .http = [this](net::tcp::socket socket) { accept_http(std::move(socket)); },
              .log = options_.daemon.log},
             options_.daemon.hello_limit, newcomers_) {

@@ -43,6 +43,8 @@ struct server_options {
   // Of the keyspace that all TCPStore clients share; its bytes are for requests and replies that
   // are under way, too.
   core::store_limits store_limits;
+  // Takes the clients of TCPStore in place of that keyspace; it counts and limits them, too.
+  front_door_handlers::take tcpstore;
   net::keep_alive keep_alive;
 };
 

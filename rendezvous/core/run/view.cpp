@@ -7,6 +7,8 @@ namespace ddprun::core {
 namespace {
 
 constexpr std::size_t names_max = 8;  // in one sentence
+// Looking for those who are missing takes a step for each node; it is worth that when they are few.
+constexpr std::uint32_t missing_max = 64;
 
 std::string counted(std::size_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
@@ -34,16 +36,17 @@ std::string run::state::here_text() const {
   return text;
 }
 
-// " (node ranks 1 and 3 to 5)"; empty where ranks are wishes. Looks no further than it tells.
+// " (node ranks 1 and 3 to 5)"; empty where ranks are wishes, or too many are missing.
 std::string run::state::missing_ranks(const settings_group& group) const {
-  if (group.settings().ranks != rank_policy::exact) return {};
+  const std::uint32_t count = group.settings().nodes_max;
+  const bool are_exact = group.settings().ranks == rank_policy::exact;
+  if (!are_exact || count - group.here() > missing_max) return {};
   const auto is_missing = [&](std::uint32_t rank) {
     const auto& same = nodes.of_rank(rank);
     return std::none_of(same.begin(), same.end(), [&](const auto& entry) {
       return entry.second->counted && entry.second->group == &group;
     });
   };
-  const std::uint32_t count = group.settings().nodes_max;
   std::vector<std::string> ranges;
   bool is_one = true;
   for (std::uint32_t rank = 0; rank < count && ranges.size() <= names_max; ++rank) {
@@ -52,11 +55,15 @@ std::string run::state::missing_ranks(const settings_group& group) const {
     while (rank + 1 < count && is_missing(rank + 1))
       ++rank;
     is_one = is_one && ranges.empty() && first == rank;
-    ranges.push_back(std::to_string(first) + (first == rank ? "" : " to " + std::to_string(rank)));
+    ranges.push_back(std::to_string(first));
+    if (rank == first + 1) ranges.push_back(std::to_string(rank));
+    if (rank > first + 1) ranges.back() += " to " + std::to_string(rank);
   }
   if (ranges.empty()) return {};
-  const bool has_more = ranges.size() > names_max;
-  if (has_more) ranges.back() = "more";
+  if (ranges.size() > names_max) {
+    ranges.resize(names_max);
+    ranges.emplace_back("more");
+  }
   std::string text = is_one ? " (node rank " : " (node ranks ";
   for (std::size_t index = 0; index < ranges.size(); ++index) {
     const bool is_last = index + 1 == ranges.size();

@@ -198,10 +198,28 @@ TEST_CASE("mistakes are answered with what, where and what to do") {
       {"--standalone=1 a.py", "--standalone=1: --standalone takes no value"},
       {"--nnodes=2 a.py",
        "--nnodes=2 needs --rdzv-endpoint=HOST[:PORT], the same on all nodes: a ddprun-rendezvous "
-       "daemon, or one of the nodes, which then runs it"},
-      {"--nnodes=2 --node-rank=0 --master-addr=10.0.0.1 a.py",
-       "--nnodes=2 needs --rdzv-endpoint=10.0.0.1:29400, the same on all nodes, in place of "
-       "--master-addr=10.0.0.1: the static rendezvous is not there yet"},
+       "daemon, or one of the nodes, which then runs it; or --master-addr=HOST, with --node-rank"},
+      {"--nnodes=1:2 --node-rank=0 --master-addr=10.0.0.1 a.py",
+       "--nnodes=1:2: nodes that meet at --master-addr have ranks by hand, so their number is "
+       "fixed; write it, or --rdzv-endpoint=HOST[:PORT] for a number that may change"},
+      {"--nnodes=2 --node-rank=2 --master-addr=10.0.0.1 a.py",
+       "--node-rank=2: with --nnodes=2 the nodes have the ranks 0 to 1"},
+      {"--nnodes=2 --spares=1 --master-addr=10.0.0.1 a.py",
+       "--spares=1: nodes that meet at --master-addr have ranks by hand, and a spare has none; "
+       "leave it out, or write --rdzv-endpoint=HOST[:PORT]"},
+      {"--nnodes=2 --embed-daemon=never --master-addr=10.0.0.1 a.py",
+       "--embed-daemon=never: of nodes that meet at --master-addr the one with --node-rank=0 has "
+       "the daemon; leave it out"},
+      {"--nnodes=2 --rdzv-conf=is_host=1 --master-addr=10.0.0.1 a.py",
+       "is_host of --rdzv-conf: of nodes that meet at --master-addr the one with --node-rank=0 "
+       "has the daemon; leave it out"},
+      {"--nnodes=2 --master-port=0 --node-rank=0 a.py",
+       "--master-port=0: all nodes must know the port, so it cannot be 0 (29500 when left out)"},
+      {"--standalone --nnodes=2 --rdzv-backend=static a.py",
+       "--standalone is for one node, and there is --nnodes=2; leave one of the two out"},
+      {"--nnodes=2 --rdzv-backend=c10d --master-addr=10.0.0.1 a.py",
+       "--nnodes=2 needs --rdzv-endpoint=HOST[:PORT], the same on all nodes: a ddprun-rendezvous "
+       "daemon, or one of the nodes, which then runs it; or --master-addr=HOST, with --node-rank"},
       {"--standalone --nnodes=2 a.py",
        "--standalone is for one node, and there is --nnodes=2; leave one of the two out"},
       {"--nnodes=2 --rdzv-endpoint=h:0 a.py",
@@ -220,13 +238,11 @@ TEST_CASE("mistakes are answered with what, where and what to do") {
       {"--nnodes=2 --rdzv-endpoint=[::1 a.py", "--rdzv-endpoint=[::1: the bracket is not closed"},
       {"--nnodes=2 --rdzv-endpoint=tcp://h:5 a.py",
        "--rdzv-endpoint=tcp://h:5: write the endpoint as HOST:PORT, without a scheme"},
-      {"--rdzv-backend=static a.py",
-       "--rdzv-backend=static: the static rendezvous is not there yet; use --rdzv-backend=c10d "
-       "with --rdzv-endpoint=HOST[:PORT], the same on all nodes"},
       {"--rdzv-backend=etcd-v2 a.py",
        "--rdzv-backend=etcd-v2: etcd is not there yet; use --rdzv-backend=c10d with "
        "--rdzv-endpoint of a ddprun-rendezvous daemon, or of the first node"},
-      {"--rdzv-backend=zeus a.py", "--rdzv-backend=zeus: unknown rendezvous backend; use c10d"},
+      {"--rdzv-backend=zeus a.py",
+       "--rdzv-backend=zeus: unknown rendezvous backend; use c10d or static"},
       {"--max-restarts=-1 a.py",
        "--max-restarts=-1: the number of restarts is a whole number from 0 to 1000000000"},
       {"--max-restarts -1 a.py",

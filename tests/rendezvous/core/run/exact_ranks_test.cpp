@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -48,6 +49,25 @@ TEST_CASE("exact node ranks are the group ranks, in whatever order nodes come an
   CHECK(slot_of(zero) == 0);
   CHECK(slot_of(one) == 1);
   CHECK(slot_of(two) == 2);
+}
+
+TEST_CASE("missing node ranks are named, up to eight") {
+  const auto missing = [](std::uint32_t nodes, const std::vector<std::uint32_t>& here) {
+    ranks_story story;
+    for (const std::uint32_t rank : here)
+      story.come("host", nodes, rank);
+    const std::string why = story.why();
+    const std::size_t first = why.find(" nodes") + 6;
+    return why.substr(first, why.find(';') - first);
+  };
+  CHECK(missing(2, {0}) == " (node rank 1)");
+  CHECK(missing(3, {0}) == " (node ranks 1 and 2)");
+  CHECK(missing(9, {0, 4, 6}) == " (node ranks 1 to 3, 5, 7 and 8)");
+  CHECK(missing(60, {0, 30}) == " (node ranks 1 to 29 and 31 to 59)");
+  CHECK(missing(65, {0}) == " (node ranks 1 to 64)");
+  CHECK(missing(66, {0}).empty());
+  CHECK(missing(40, {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20}) ==
+        " (node ranks 1, 3, 5, 7, 9, 11, 13, 15 and more)");
 }
 
 TEST_CASE("who comes in place of a dead node gets its rank, and no survivor moves") {

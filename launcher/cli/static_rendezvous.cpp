@@ -1,0 +1,101 @@
+#include "launcher/cli/static_rendezvous.hpp"
+
+#include <utility>
+
+namespace ddprun::launcher {
+namespace {
+
+// torchrun means it wherever nothing else is said; here a number of nodes alone is no place to
+// meet.
+bool asks_for_it(const options_draft& draft) {
+  if (!draft.backend.empty()) return draft.backend == "static";
+  const bool meets_elsewhere =
+      !draft.words_of("rdzv-endpoint").empty() || !draft.words_of("standalone").empty();
+  return !meets_elsewhere && (!draft.master_address.empty() ||
+                              !draft.words_of("master-port").empty() || draft.options.node_rank);
+}
+
+// As torchrun: with this backend it is another way to say --master-addr and --master-port.
+void take_endpoint(options_draft& draft) {
+  const std::string endpoint = draft.words_of("rdzv-endpoint");
+  if (endpoint.empty()) return;
+  launch_options& options = draft.options;
+  const bool are_both = !draft.master_address.empty() || !draft.words_of("master-port").empty();
+  if (are_both) {
+    options.notes.push_back("--master-addr and --master-port are ignored: " + endpoint +
+                            " says where the nodes meet");
+  }
+  draft.master_address = options.endpoint.host;
+  options.master_port = options.endpoint.port;
+  draft.given.emplace("master-port", endpoint);
+  draft.given.erase("rdzv-endpoint");
+}
+
+cli::checked check_size(const options_draft& draft) {
+  const launch_options& options = draft.options;
+  const run_settings& settings = options.settings;
+  const std::string nodes = draft.words_of("nnodes");
+  if (settings.nodes_min != settings.nodes_max) {
+    return cli::usage_error{nodes +
+                            ": nodes that meet at --master-addr have ranks by hand, so their "
+                            "number is fixed; write it, or --rdzv-endpoint=HOST[:PORT] for a "
+                            "number that may change"};
+  }
+  if (settings.spares_max != 0) {
+    return cli::usage_error{draft.words_of("spares") +
+                            ": nodes that meet at --master-addr have ranks by hand, and a spare "
+                            "has none; leave it out, or write --rdzv-endpoint=HOST[:PORT]"};
+  }
+  if (options.node_rank.value_or(0) >= settings.nodes_max) {
+    return cli::usage_error{draft.words_of("node-rank") + ": with " + nodes +
+                            " the nodes have the ranks 0 to " +
+                            std::to_string(settings.nodes_max - 1)};
+  }
+  return {};
+}
+
+}  // namespace
+
+cli::checked settle_static(options_draft& draft) {
+  if (!asks_for_it(draft)) return {};
+  launch_options& options = draft.options;
+  take_endpoint(draft);
+  if (options.settings.nodes_max == 1) return {};
+  if (const std::string alone = draft.words_of("standalone"); !alone.empty()) {
+    return cli::usage_error{alone + " is for one node, and there is " + draft.words_of("nnodes") +
+                            "; leave one of the two out"};
+  }
+  if (const cli::checked wrong = check_size(draft)) return wrong;
+  if (options.embed != embed_policy::automatic || draft.is_host) {
+    const std::string words = draft.words_of("embed-daemon");
+    return cli::usage_error{(words.empty() ? "is_host of --rdzv-conf" : words) +
+                            ": of nodes that meet at --master-addr the one with --node-rank=0 has "
+                            "the daemon; leave it out"};
+  }
+  if (draft.words_of("master-port").empty()) options.master_port = default_master_port;
+  if (options.master_port == 0) {
+    return cli::usage_error{draft.words_of("master-port") +
+                            ": all nodes must know the port, so it cannot be 0 (" +
+                            std::to_string(default_master_port) + " when left out)"};
+  }
+  if (draft.master_address.empty()) draft.master_address = "127.0.0.1";
+  options.is_static = true;
+  options.endpoint = {draft.master_address, options.master_port};
+  options.settings.ranks = rank_policy::exact;
+  if (draft.words_of("rdzv-id").empty()) options.run_id = "none";
+  // Who leaves the rank out has 0, and the daemon if the address is its own.
+  if (options.node_rank) {
+    options.embed = *options.node_rank == 0 ? embed_policy::always : embed_policy::never;
+  }
+  options.node_rank = options.node_rank.value_or(0);
+  if (*options.node_rank != 0) return {};
+  // Workers are told what was typed.
+  if (const std::string local = draft.words_of("local-addr"); !local.empty()) {
+    options.notes.push_back(local + " is ignored: workers are told " + draft.master_address +
+                            ", the --master-addr");
+  }
+  options.local_address = draft.master_address;
+  return {};
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,189 @@
+"""torchrun's static form: --nnodes=2 --node-rank=R --master-addr=A --master-port=P, and no daemon
+that anybody starts."""
+
+import socket
+import sys
+import textwrap
+
+import pytest
+
+from tests.support.cluster import Program, free_port, get, wait_for
+
+CONF = "node_timeout=3"
+
+
+def node(cluster, rank, port, *arguments, address="127.0.0.1", nodes=2, **options):
+    placed = [f"--node-rank={rank}"] if rank is not None else []
+    return cluster.agent(f"node-{'x' if rank is None else rank}", *placed,
+                         f"--master-addr={address}", f"--master-port={port}", *arguments,
+                         nnodes=nodes, **options)
+
+
+def ranks_of(workers):
+    """Nodes by rank."""
+    return [worker.node for worker in workers]
+
+
+def test_ranks_are_those_of_the_nodes_and_the_master_is_as_typed(cluster):
+    port = free_port()
+    agents = [node(cluster, rank, port, address="localhost", nodes=3, workers=workers)
+              for rank, workers in ((2, 1), (1, 2))]
+    agents.append(node(cluster, 0, port, address="localhost", nodes=3, workers=1))
+    workers = cluster.started(1, 4)
+    assert ranks_of(workers) == ["node-0", "node-1", "node-1", "node-2"]
+    assert [worker.group_rank for worker in workers] == ["0", "1", "1", "2"]
+    assert {worker.master for worker in workers} == {f"localhost:{port}"}
+    assert get(port, "/healthz") == (200, "ok\n")  # the daemon has the same port
+    cluster.finish(4)
+    assert [agent.wait() for agent in agents] == [0, 0, 0]
+    cluster.nothing_left()
+
+
+def test_the_form_of_kubeflow_is_read_from_the_environment(cluster):
+    port = free_port()
+    agents = []
+    for rank in (0, 1):
+        variables = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "1", "PET_NODE_RANK": str(rank),
+                     "PET_MASTER_ADDR": "127.0.0.1", "PET_MASTER_PORT": str(port)}
+        agents.append(Program(cluster, f"pod-{rank}",
+                              [*cluster.agent_line("")[:1], "--no-python", "sh", "-c",
+                               "echo $RANK at $MASTER_ADDR:$MASTER_PORT"], environment=variables))
+    assert [agent.wait() for agent in agents] == [0, 0]
+    assert [agent.out() for agent in agents] == [f"{rank} at 127.0.0.1:{port}\n"
+                                                 for rank in (0, 1)]
+
+
+TRAINING = textwrap.dedent("""
+    import os, torch, torch.distributed as dist
+    first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    dist.init_process_group("gloo")
+    value = torch.ones(1) * dist.get_rank()
+    dist.all_reduce(value)
+    if first and dist.get_rank() == 1:
+        os._exit(7)
+    dist.barrier()
+    print(f"{dist.get_rank()} of {dist.get_world_size()}: {value.item():.0f}", flush=True)
+    dist.destroy_process_group()
+    os._exit(0)
+""")
+
+
+def test_a_restart_has_a_fresh_store_at_the_same_port(cluster, tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is not installed here")
+    script = tmp_path / "train.py"
+    script.write_text(TRAINING)
+    port = free_port()
+    agents = [node(cluster, rank, port, "--max-restarts=1", command=[script],
+                   environment={"PYTHON_EXEC": sys.executable}) for rank in (0, 1)]
+    assert [agent.wait(180) for agent in agents] == [0, 0], agents[0].err()
+    assert "0 of 2: 1" in agents[0].out() and "1 of 2: 1" in agents[1].out()
+    assert "restart 1 of 1" in agents[0].err()
+    cluster.nothing_left()
+
+
+def test_a_rank_that_is_missing_and_one_that_is_there_twice_are_named(cluster):
+    port = free_port()
+    first = node(cluster, 0, port, nodes=3)
+    first.says(r"waiting for 2 of 3 nodes \(node ranks 1 and 2\); here: node-0")
+    second = node(cluster, 1, port, nodes=3)
+    second.says(r"waiting for 1 of 3 nodes \(node rank 2\)")
+    again = cluster.agent("other", "--node-rank=1", "--master-addr=127.0.0.1",
+                          f"--master-port={port}", nnodes=3)
+    assert again.wait() == 64
+    assert "node rank 1 is already used by node-1 at 127.0.0.1: give each node its own " \
+           "--node-rank, from 0 to 2" in again.err(), again.err()
+    third = node(cluster, 2, port, nodes=3)
+    cluster.started(1, 3)
+    cluster.finish(3)
+    assert [each.wait() for each in (first, second, third)] == [0, 0, 0]
+
+
+def test_nodes_without_a_rank_are_told_of_each_other(cluster):
+    port = free_port()
+    first = node(cluster, None, port)
+    first.says(r"waiting for 1 of 2 nodes \(node rank 1\)")
+    second = cluster.agent("second", "--master-addr=127.0.0.1", f"--master-port={port}", nnodes=2)
+    assert second.wait() == 64
+    assert "node rank 0 is already used by node-x" in second.err(), second.err()
+    other = node(cluster, 1, port)
+    cluster.finish(2)
+    assert (first.wait(), other.wait()) == (0, 0)
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_node_that_is_started_again_has_its_rank_again(cluster, lost):
+    port = free_port()
+    agents = [node(cluster, rank, port, conf=CONF) for rank in (0, 1)]
+    cluster.started(1, 2)
+    agents[lost].kill()
+    agents[1 - lost].says("node rank 1" if lost == 1 else "lost|connection|Connection")
+    again = node(cluster, lost, port, conf=CONF)
+    wait_for("both to run again", lambda: {e.node for e in cluster.events("start")
+                                           if e.round != "1"} == {"node-0", "node-1"})
+    later = [e for e in cluster.events("start") if e.round != "1"]
+    assert all(e.node == f"node-{e.rank}" for e in later), later
+    assert {e.master for e in later} == {f"127.0.0.1:{port}"}
+    cluster.finish(2)
+    assert (again.wait(), agents[1 - lost].wait()) == (0, 0)
+    cluster.nothing_left()
+
+
+def test_a_port_that_is_about_to_be_free_is_waited_for(cluster):
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        first = node(cluster, 0, port)
+        first.says("Address already in use; trying for 3 s")
+    second = node(cluster, 1, port)
+    cluster.finish(2)
+    assert (first.wait(), second.wait()) == (0, 0)
+
+
+def test_a_port_that_is_never_free_is_an_error(cluster):
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        first = node(cluster, 0, port)
+        assert first.wait() == 1
+    last = first.err().splitlines()[-1]
+    assert f":{port}" in last and "Address already in use" in last, last
+
+
+def test_whoever_asks_the_store_when_no_round_is_on_is_turned_away(cluster):
+    port = free_port()
+    first = node(cluster, 0, port)
+    first.says("waiting for 1 of 2 nodes")
+    with socket.create_connection(("127.0.0.1", port)) as stranger:
+        stranger.sendall(b"\0" + (0x3C85F7CE).to_bytes(4, "little"))
+        stranger.settimeout(60)
+        try:
+            assert stranger.recv(1) == b""
+        except ConnectionResetError:
+            pass
+    second = node(cluster, 1, port)
+    cluster.finish(2)
+    assert (first.wait(), second.wait()) == (0, 0)
+
+
+def test_two_hosts(cluster, make_hosts):
+    hosts = make_hosts(2)
+    address = hosts[0].address
+    late = node(cluster, 1, 29500, address=address, host=hosts[1], conf=CONF)
+    late.says("refused|unreachable|waiting")
+    first = node(cluster, 0, 29500, address=address, host=hosts[0], conf=CONF)
+    workers = cluster.started(1, 2)
+    assert ranks_of(workers) == ["node-0", "node-1"]
+    assert {worker.master for worker in workers} == {f"{address}:29500"}
+    cluster.finish(2)
+    assert (first.wait(), late.wait()) == (0, 0)
+    cluster.nothing_left()
+
+
+def test_an_interrupt_before_the_others_come_ends_it(cluster):
+    first = node(cluster, 0, free_port())
+    first.says("waiting for 1 of 2 nodes")
+    first.kill(2)
+    assert first.wait() == 130
+    cluster.nothing_left()
