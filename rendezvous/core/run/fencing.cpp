@@ -71,6 +71,8 @@ void run::state::lose(node& who, bool proof, const std::string& how) {
 void run::state::mark_ended(seat& of) {
   if (of.is_unreachable()) mark_reached(of);
   seats.mark_ended(of);
+  // The last one that could be reached: from now on the others are waited for.
+  if (seats.unreachable() != 0 && seats.are_all_ended_or_unreachable()) notice.change();
 }
 
 void run::state::mark_unreachable(seat& of) {
@@ -86,7 +88,10 @@ void run::state::mark_reached(seat& of) {
 }
 
 void run::state::acknowledge(seat& of) {
-  if (seats.acknowledge(of)) stop.acknowledge(now, of.slot() == 0);
+  if (!seats.acknowledge(of)) return;
+  const bool had_let_go = stop.has_let_go();
+  stop.acknowledge(now, of.slot() == 0);
+  if (stop.has_let_go() != had_let_go) notice.change();
 }
 
 // Whatever it runs belongs to a round or an instance that is over: no grace, a polite stop could

@@ -123,3 +123,27 @@ TEST_CASE("who cannot be chosen and waits is told when the reason changes, from 
   story.say(stuck);
   CHECK(stuck.wanted.text.find("; here: b (2 workers)") != std::string::npos);
 }
+
+TEST_CASE("who waits behind a stop is told for whom, also when that changes") {
+  run_settings settings = nodes_of(1, 3);
+  settings.spares_max = 1;
+  run_story story;
+  fake_node& a = story.joined("a", settings);
+  fake_node& b = story.joined("b", settings);
+  fake_node& c = story.joined("c", settings);
+  story.start_round();
+  fake_node& spare = story.joined("spare", settings);
+  story.disconnect(c);
+  story.pass(3s);  // it is lost
+  const auto told = [&](const std::string& words) {
+    story.say(spare);
+    INFO(spare.wanted.text);
+    CHECK(spare.wanted.text.find(words) != std::string::npos);
+  };
+  REQUIRE(story.view().phase == run_phase::stopping);
+  told("waiting for a, b");
+  story.say(a, member_phase::stopped);
+  story.say(b, member_phase::stopped);
+  REQUIRE(story.view().phase == run_phase::stopping);
+  told("c cannot be reached: waiting until its workers must be gone");
+}
