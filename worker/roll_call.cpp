@@ -1,8 +1,9 @@
 #include "worker/roll_call.hpp"
 
+#include "rendezvous/base/rank_text.hpp"
+
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 #include <thread>
 
 namespace ddprun::worker {
@@ -13,29 +14,7 @@ constexpr std::string_view count = "count";
 constexpr std::string_view asked = "asked";
 // How far ranks may be apart whose deadlines end in the same wait.
 constexpr std::chrono::seconds grace{1};
-constexpr std::int64_t lists_max = 8;      // who asks later gets the number alone
-constexpr std::size_t stretches_max = 10;  // of ranks, named in one text
-
-struct stretch {
-  std::uint32_t first, last;
-};
-
-std::vector<stretch> stretches_of(const std::vector<std::uint32_t>& ranks) {
-  std::vector<stretch> found;
-  for (const std::uint32_t rank : ranks) {
-    if (!found.empty() && found.back().last + 1 == rank) {
-      found.back().last = rank;
-    } else {
-      found.push_back({rank, rank});
-    }
-  }
-  return found;
-}
-
-std::string to_text(const stretch& one) {
-  const std::string first = std::to_string(one.first);
-  return one.first == one.last ? first : first + " to " + std::to_string(one.last);
-}
+constexpr std::int64_t lists_max = 8;  // who asks later gets the number alone
 
 }  // namespace
 
@@ -78,25 +57,6 @@ std::optional<std::string> roll_call::who_is_late() {
   if (!answer(question_limit)) return std::nullopt;
   std::this_thread::sleep_for(grace);
   return missing(question_limit);
-}
-
-std::string text_of_ranks(const std::vector<std::uint32_t>& ranks) {
-  std::vector<stretch> all = stretches_of(ranks);
-  std::string end;
-  if (all.size() > stretches_max) {
-    const auto left_out = std::accumulate(
-        all.begin() + stretches_max, all.end(), std::uint32_t{0},
-        [](std::uint32_t sum, const stretch& one) { return sum + one.last - one.first + 1; });
-    all.resize(stretches_max);
-    end = std::to_string(left_out) + " more";
-  } else if (all.size() > 1) {
-    end = to_text(all.back());
-    all.pop_back();
-  }
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t index = 0; index < all.size(); ++index)
-    text += (index == 0 ? "" : ", ") + to_text(all[index]);
-  return end.empty() ? text : text + " and " + end;
 }
 
 }  // namespace ddprun::worker

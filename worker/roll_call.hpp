@@ -48,8 +48,4 @@ class roll_call {
   std::uint32_t world_size_;
 };
 
-// "rank 3", "ranks 1, 4 to 7 and 9"; in a long list the end is a number, "ranks 1, 3, 5 and 40
-// more". In ascending order, at least one.
-std::string text_of_ranks(const std::vector<std::uint32_t>& ranks);
-
 }  // namespace ddprun::worker

@@ -1,6 +1,6 @@
 #include "worker/snapshot/rank_exchange.hpp"
 
-#include "worker/roll_call.hpp"
+#include "rendezvous/base/rank_text.hpp"
 
 #include <algorithm>
 #include <charconv>

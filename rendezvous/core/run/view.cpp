@@ -1,7 +1,9 @@
 // What people are told about a run: why it waits, and the whole of it as values.
+#include "rendezvous/base/rank_text.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>
+#include <vector>
 
 namespace ddprun::core {
 namespace {
@@ -41,35 +43,15 @@ std::string run::state::missing_ranks(const settings_group& group) const {
   const std::uint32_t count = group.settings().nodes_max;
   const bool are_exact = group.settings().ranks == rank_policy::exact;
   if (!are_exact || count - group.here() > missing_max) return {};
-  const auto is_missing = [&](std::uint32_t rank) {
+  std::vector<std::uint32_t> missing;
+  for (std::uint32_t rank = 0; rank < count; ++rank) {
     const auto& same = nodes.of_rank(rank);
-    return std::none_of(same.begin(), same.end(), [&](const auto& entry) {
+    const bool is_here = std::any_of(same.begin(), same.end(), [&](const auto& entry) {
       return entry.second->counted && entry.second->group == &group;
     });
-  };
-  std::vector<std::string> ranges;
-  bool is_one = true;
-  for (std::uint32_t rank = 0; rank < count && ranges.size() <= names_max; ++rank) {
-    if (!is_missing(rank)) continue;
-    const std::uint32_t first = rank;
-    while (rank + 1 < count && is_missing(rank + 1))
-      ++rank;
-    is_one = is_one && ranges.empty() && first == rank;
-    ranges.push_back(std::to_string(first));
-    if (rank == first + 1) ranges.push_back(std::to_string(rank));
-    if (rank > first + 1) ranges.back() += " to " + std::to_string(rank);
+    if (!is_here) missing.push_back(rank);
   }
-  if (ranges.empty()) return {};
-  if (ranges.size() > names_max) {
-    ranges.resize(names_max);
-    ranges.emplace_back("more");
-  }
-  std::string text = is_one ? " (node rank " : " (node ranks ";
-  for (std::size_t index = 0; index < ranges.size(); ++index) {
-    const bool is_last = index + 1 == ranges.size();
-    text += (index == 0 ? "" : is_last ? " and " : ", ") + ranges[index];
-  }
-  return text + ")";
+  return missing.empty() ? "" : " (node " + text_of_ranks(missing) + ")";
 }
 
 std::string run::state::gathering_reason() const {

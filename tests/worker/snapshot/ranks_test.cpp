@@ -198,7 +198,7 @@ TEST_CASE("a rank that does not come to a snapshot is named", "[snapshot]") {
   std::vector<error_code> errors(2);
   job_under_test::on_all(2, [&](std::uint32_t rank) { errors[rank] = save_on(rank); });
   CHECK(errors == all(2, errc::timed_out));
-  CHECK(ranks[0].job->problem().find("no word from ranks 2 to 3") != std::string::npos);
+  CHECK(ranks[0].job->problem().find("no word from ranks 2 and 3") != std::string::npos);
   CHECK(ranks[1].job->problem() == ranks[0].job->problem());
 }
 

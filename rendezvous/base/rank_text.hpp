@@ -1,0 +1,16 @@
+// How ranks are named in a sentence.
+//
+// Thread rule: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+// "rank 3", "ranks 1, 4 to 7 and 9"; in a long list the end is a number, "ranks 1, 3, 5 and 40
+// more". In ascending order, at least one.
+std::string text_of_ranks(const std::vector<std::uint32_t>& ranks);
+
+}  // namespace ddprun
