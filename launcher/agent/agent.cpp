@@ -1,6 +1,7 @@
 #include "launcher/agent/agent.hpp"
 
 #include "launcher/cli/help.hpp"
+#include "rendezvous/base/rank_text.hpp"
 #include "rendezvous/base/signals.hpp"
 #include "rendezvous/cli/values.hpp"
 #include "rendezvous/net/descriptor_limit.hpp"
@@ -197,6 +198,9 @@ void agent::watch_signals() {
     if (number == SIGHUP && is_ignored(number)) continue;
     signals_.add(number);
   }
+  for (const int number : {SIGUSR1, SIGUSR2}) {
+    if (!is_ignored(number)) signals_.add(number);
+  }
   await_signal();
 }
 
@@ -204,6 +208,7 @@ void agent::await_signal() {
   signals_.async_wait([this](boost::system::error_code error, int number) {
     if (error) return;
     await_signal();
+    if (number == SIGUSR1 || number == SIGUSR2) return pass_on(number);
     was_signalled_ = true;
     // On the way out only others are waited for.
     if (goodbye_said_) return context_.stop();
@@ -211,6 +216,25 @@ void agent::await_signal() {
     exit_code_ = exit_code_of_signal(number);  // before there is a member: nothing to take down
     after_goodbye();
   });
+}
+
+// A batch system's word to the program ("the time is nearly over"), which means nothing to us.
+// Whoever has no handler would die of it, and the job with it.
+void agent::pass_on(int signal) {
+  std::vector<std::uint32_t> reached, spared;
+  if (workers_) {
+    for (const worker_group::live_worker& one : workers_->live())
+      (workers_->pass_on(one.pid, signal) ? reached : spared).push_back(one.rank);
+  }
+  const std::string name = signal_name(signal);
+  if (reached.empty() && spared.empty()) {
+    return say(note_level::warning, name + ": no worker runs here that it could be passed on to");
+  }
+  if (!reached.empty()) say(note_level::info, name + " goes on to " + text_of_ranks(reached));
+  if (!spared.empty()) {
+    say(note_level::warning, name + " is not passed on to " + text_of_ranks(spared) +
+                                 ": without a handler for it a worker would die");
+  }
 }
 
 void agent::feed(const core::agent_event& event) {

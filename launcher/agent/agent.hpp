@@ -67,6 +67,7 @@ class agent {
   void report_progress(duration after);
   void watch_signals();
   void await_signal();
+  void pass_on(int signal);
   void feed(const core::agent_event& event);
   void notice_lateness();
   void step(const core::agent_event& event);

@@ -83,6 +83,14 @@ std::string process_name(pid_t pid) {
   return name;
 }
 
+bool has_handler(pid_t pid, int signal) {
+  const std::string text = read_file(pid, "status");
+  const auto at = text.find("\nSigCgt:");
+  if (at == std::string::npos) return false;
+  const unsigned long long caught = std::strtoull(text.c_str() + at + 8, nullptr, 16);
+  return (caught >> (signal - 1) & 1) != 0;
+}
+
 bool has_variable(pid_t pid, const std::string& entry) {
   // Entries end with a zero byte: with one before, the first is like the others.
   const std::string all = '\0' + read_file(pid, "environ") + '\0';

@@ -33,6 +33,9 @@ std::vector<pid_t> list_children();
 // Whether it has run its last instruction: a zombie, or no process any more. Does not block.
 bool is_dead(pid_t pid);
 
+// Whether it has a handler of its own for a signal. False, too, where there is no such process.
+bool has_handler(pid_t pid, int signal);
+
 // Who was started with `entry` ("NAME=VALUE") in its environment, as far as this process may look;
 // zombies have none. A process that writes over its own environment is not found. Blocks while the
 // memory of one of them cannot be looked at: never on the main thread.

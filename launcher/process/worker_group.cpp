@@ -1,10 +1,12 @@
 #include "launcher/process/worker_group.hpp"
 
+#include "launcher/process/process_table.hpp"
 #include "launcher/process/worker_group_state.hpp"
 #include "rendezvous/base/lifetime.hpp"
 
 #include <boost/asio/post.hpp>
 
+#include <algorithm>
 #include <csignal>
 
 namespace asio = boost::asio;
@@ -96,6 +98,20 @@ void worker_group::signal(int signal) {
   if (!state_->rules) return;
   state_->step(workers::stop_asked{signal});
   state_->deliver_later();
+}
+
+bool worker_group::pass_on(pid_t to, int signal) const {
+  // One that was reaped meanwhile, though something of its group lives: the number may be
+  // another's.
+  const auto children = list_children();
+  if (std::find(children.begin(), children.end(), to) == children.end()) return false;
+  if (has_handler(to, signal)) return ::kill(to, signal) == 0;
+  bool is_passed_on = false;
+  for (const process_entry& one : list_processes()) {
+    if (one.group != to || !has_handler(one.pid, signal)) continue;
+    is_passed_on = ::kill(one.pid, signal) == 0 || is_passed_on;
+  }
+  return is_passed_on;
 }
 
 void worker_group::kill() {

@@ -106,6 +106,10 @@ class worker_group {
 
   // To the process group of every worker that is not done.
   void signal(int signal);
+  // To this one of live(), and nothing follows from it; where the worker has no handler for it (a
+  // shell that started the program), to those processes of its group that have one. False: none
+  // has.
+  bool pass_on(pid_t to, int signal) const;
   void kill();  // SIGKILL, to strays too, until none is left
 
   // Those that have a process and are not done: after kill() and a wait, the ones that cannot be

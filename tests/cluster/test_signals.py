@@ -1,8 +1,10 @@
 """Ctrl-C and SIGTERM at every stage: workers end, agents leave with 128 + signal, nothing stays."""
 
+import re
 import signal
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -132,3 +134,58 @@ def test_sigterm_to_all_nodes_ends_the_run(cluster):
     codes = [agent.wait() for agent in agents]
     assert 143 in codes and set(codes) <= {0, 143}, codes
     cluster.nothing_left(but=[daemon])
+
+
+LISTENER = """
+[ $RANK = 1 ] || trap 'echo rank $RANK hears' USR1
+if [ $RANK = 2 ]; then
+  trap - USR1
+  sh -c "trap 'echo a child hears' USR1; while :; do sleep 0.1; done" &
+fi
+echo rank $RANK is there
+while :; do sleep 0.1; done
+"""
+
+
+def test_usr1_goes_on_to_workers_that_know_it_and_ends_nothing(cluster):
+    agent = cluster.agent("node-a", workers=3, command=["--no-python", "sh", "-c", LISTENER])
+    for rank in range(3):
+        agent.says(f"rank {rank} is there")
+    wait_for("the child to have its handler", lambda: any(
+        catches_usr1(pid) for pid in cluster.marked() if b"RANK=2" in variables_of(pid)))
+    agent.kill(signal.SIGUSR1)
+    agent.says("rank 0 hears")
+    agent.says("a child hears")
+    agent.says("SIGUSR1 goes on to ranks 0 and 2")
+    agent.says("SIGUSR1 is not passed on to rank 1: without a handler for it a worker would die")
+    agent.kill(signal.SIGTERM)
+    assert agent.wait() == 143
+    cluster.nothing_left()
+
+
+def variables_of(pid):
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def catches_usr1(pid):
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    return int(re.search(r"SigCgt:\s+(\w+)", status)[1], 16) >> (signal.SIGUSR1 - 1) & 1
+
+
+def test_usr1_while_no_worker_runs_ends_nothing(cluster):
+    daemon = cluster.daemon()
+    agent = cluster.agent("node-a", endpoint=f"127.0.0.1:{daemon.port}", nnodes=2)
+    agent.says("1 of 2 nodes")
+    agent.kill(signal.SIGUSR1)
+    agent.says("SIGUSR1: no worker runs here that it could be passed on to")
+    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        daemon.kill(number)
+    other = cluster.agent("node-b", endpoint=f"127.0.0.1:{daemon.port}", nnodes=2)
+    cluster.finish(2)
+    assert (agent.wait(), other.wait()) == (0, 0)
