@@ -5,6 +5,7 @@
 #include "launcher/cli/check_files.hpp"
 #include "launcher/cli/help.hpp"
 #include "launcher/cli/options.hpp"
+#include "launcher/cli/virtual_local_rank.hpp"
 #include "launcher/cli/worker_count.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/guardian_process.hpp"
@@ -69,6 +70,10 @@ int run(int argc, char** argv) {
   const auto processors = ddprun::launcher::count_processors(environment);
   const auto workers = ddprun::launcher::count_workers(options.workers, processors);
   if (!workers) return usage(workers.error());
+  if (options.virtual_local_rank) {
+    const auto wrong = ddprun::launcher::check_own_gpus(*workers, environment);
+    if (wrong) return usage(*wrong);
+  }
   ddprun::launcher::agent_identity identity = make_identity(options, *workers);
   identity.visible_gpus = processors.gpus;
   if (options.run_id.empty()) options.run_id = ddprun::to_string(identity.session);

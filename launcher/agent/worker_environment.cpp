@@ -2,6 +2,7 @@
 
 #include "launcher/cli/check_files.hpp"
 #include "launcher/cli/placeholders.hpp"
+#include "launcher/cli/virtual_local_rank.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -86,6 +87,7 @@ environment_map worker_environment(const launch_options& options, const worker_r
   // Gloo asks for all addresses at once: 6 requests a rank in place of 4 + 3 * world size.
   variables.try_emplace("GLOO_ENABLE_STORE_V2_API", "1");
   if (chooses_threads(round.worker_count, inherited)) set("OMP_NUM_THREADS", "1");
+  if (options.virtual_local_rank) set_own_gpu(variables, local_rank);
   return variables;
 }
 

@@ -110,6 +110,41 @@ cli::checked check_monitor_interval(options_draft&, const cli::given_option& opt
   return seconds ? cli::checked() : seconds.error();
 }
 
+// torchrun's, which have no meaning here: a line for those who ask for something by them.
+cli::checked note_ignored(options_draft& draft, const cli::given_option& option,
+                          std::string_view harmless, std::string_view why) {
+  if (option.value == harmless) return {};
+  draft.options.notes.push_back(option.given + " is ignored: " + std::string(why));
+  return {};
+}
+
+cli::checked note_start_method(options_draft& draft, const cli::given_option& option) {
+  if (option.value != "spawn" && option.value != "fork" && option.value != "forkserver") {
+    return cli::wrong(option, "write spawn, fork or forkserver");
+  }
+  return note_ignored(draft, option, "spawn", "ddprun starts programs, not Python functions");
+}
+
+cli::checked note_event_log_handler(options_draft& draft, const cli::given_option& option) {
+  return note_ignored(draft, option, "null", "ddprun has no handlers of Python events");
+}
+
+cli::checked note_signals_to_handle(options_draft& draft, const cli::given_option& option) {
+  return note_ignored(draft, option, "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+                      "SIGTERM, SIGINT, SIGHUP and SIGQUIT end this node's part in order, SIGUSR1 "
+                      "and SIGUSR2 go on to the workers");
+}
+
+cli::checked note_exit_barrier(options_draft& draft, const cli::given_option& option) {
+  return note_ignored(draft, option, "",
+                      "ddprun waits for the other nodes without a limit, and says for whom");
+}
+
+cli::checked apply_virtual_local_rank(options_draft& draft, const cli::given_option&) {
+  draft.options.virtual_local_rank = true;
+  return {};
+}
+
 cli::checked apply_module(options_draft& draft, const cli::given_option&) {
   draft.options.module = true;
   return {};
@@ -210,6 +245,11 @@ constexpr std::array own_options = {
     row{{"shutdown-timeout", "SECONDS", "Failures",
          "from SIGTERM to SIGKILL after a failure, as stop_grace", torchrun},
         apply_shutdown_timeout},
+    row{{"virtual-local-rank", "", "Workers",
+         "each worker has LOCAL_RANK 0 and sees one GPU, that of its local\n"
+         "rank, by CUDA_VISIBLE_DEVICES",
+         torchrun, flag},
+        apply_virtual_local_rank},
     row{{"module", "", "Workers", "SCRIPT is a Python module, as with python -m", torchrun, flag,
          'm'},
         apply_module},
@@ -236,6 +276,18 @@ constexpr std::array own_options = {
     row{{"monitor-interval", "SECONDS", "Others", "ignored: ddprun does not poll its workers",
          torchrun},
         check_monitor_interval},
+    row{{"start-method", "METHOD", "Others", "ignored: ddprun starts programs", torchrun},
+        note_start_method},
+    row{{"event-log-handler", "NAME", "Others", "ignored: for events of Python", torchrun},
+        note_event_log_handler},
+    row{{"signals-to-handle", "NAMES", "Others", "ignored: all that matter are handled", torchrun},
+        note_signals_to_handle},
+    row{{"exit-barrier-timeout", "SECONDS", "Others", "ignored: nodes wait for each other",
+         torchrun},
+        note_exit_barrier},
+    row{{"use-env", "", "Others", "ignored: LOCAL_RANK is always in the environment", torchrun,
+         flag},
+        remember},
     row{{"help", "", "Others", "this text", torchrun, question, 'h'}, show_help},
     row{{"version", "", "Others", "the version", ours, question}, show_version},
 };

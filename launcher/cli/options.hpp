@@ -70,6 +70,9 @@ struct launch_options {
   std::string role = "default";
   nccl_id_mode nccl_ids = nccl_id_mode::automatic;
 
+  // Each worker has LOCAL_RANK 0 and sees one GPU: that of its local rank.
+  bool virtual_local_rank = false;
+
   bool module = false;     // `program` is a Python module
   bool no_python = false;  // `program` is executed as it is
   std::string program;     // script, module or program

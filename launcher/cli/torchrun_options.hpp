@@ -33,15 +33,6 @@ inline constexpr std::array torchruns_only = {
         torchruns("run-path", cli::option_kind::flag),
         cli::refusal{"ddprun starts every worker as a program of its own; leave the option "
                      "out"}},
-    cli::option<Draft>{
-        torchruns("start-method"),
-        cli::refusal{"it chooses how Python functions are started, and ddprun starts "
-                     "programs; leave the option out",
-                     "spawn"}},
-    cli::option<Draft>{
-        torchruns("signals-to-handle"),
-        cli::refusal{"SIGTERM, SIGINT, SIGHUP and SIGQUIT are handled; leave the option out",
-                     "SIGTERM,SIGINT,SIGHUP,SIGQUIT"}},
     cli::option<Draft>{torchruns("log-dir"), cli::refusal{no_logs}},
     cli::option<Draft>{torchruns("redirects", cli::option_kind::value, 'r'),
                        cli::refusal{no_logs, "0"}},
@@ -54,21 +45,10 @@ inline constexpr std::array torchruns_only = {
         cli::refusal{"every worker's line has the prefix [node:rank]; leave the option out"}},
     cli::option<Draft>{torchruns_on_the_line("print-completion"),
                        cli::refusal{"ddprun has no completion for shells; leave the option out"}},
-    cli::option<Draft>{
-        torchruns("event-log-handler"),
-        cli::refusal{"ddprun has no handlers of Python events; leave the option out", "null"}},
     cli::option<Draft>{torchruns_on_the_line("logs-specs"),
                        cli::refusal{"ddprun loads no Python entry points; leave the option out"}},
     cli::option<Draft>{torchruns("numa-binding"),
                        cli::refusal{"start the workers through numactl, with --no-python"}},
-    cli::option<Draft>{
-        torchruns("virtual-local-rank", cli::option_kind::flag),
-        cli::refusal{"set CUDA_VISIBLE_DEVICES in the script from LOCAL_RANK instead"}},
-    cli::option<Draft>{
-        torchruns("exit-barrier-timeout"),
-        cli::refusal{"ddprun waits for the other nodes without a limit and says for whom"}},
-    cli::option<Draft>{torchruns_on_the_line("use-env", cli::option_kind::flag),
-                       cli::refusal{"LOCAL_RANK is always in the environment; leave it out"}},
 };
 
 }  // namespace ddprun::launcher

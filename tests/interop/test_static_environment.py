@@ -15,7 +15,7 @@ SCRIPT = textwrap.dedent("""
              "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE", "MASTER_ADDR",
              "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS",
              "TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE",
-             "TORCH_NCCL_ASYNC_ERROR_HANDLING", "OMP_NUM_THREADS"]
+             "TORCH_NCCL_ASYNC_ERROR_HANDLING", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"]
     facts = {name: os.environ.get(name) for name in names}
     facts["arguments"] = sys.argv[1:]
     with open(os.path.join(sys.argv[1], os.environ["RANK"]), "w") as to:
@@ -23,7 +23,7 @@ SCRIPT = textwrap.dedent("""
 """)
 
 
-def facts_of(cluster, launcher, name):
+def facts_of(cluster, launcher, name, *options, **variables):
     folder = cluster.folder / name
     folder.mkdir()
     script = folder / "facts.py"
@@ -33,8 +33,8 @@ def facts_of(cluster, launcher, name):
         Program(cluster, f"{name}-{rank}",
                 [*launcher, "--nnodes=2", f"--node_rank={rank}", f"--nproc_per_node={workers}",
                  "--master_addr=localhost", f"--master_port={port}", "--max-restarts=2",
-                 "--role=trainer", script, folder, "local=${local_rank}"],
-                environment={"PYTHON_EXEC": sys.executable})
+                 "--role=trainer", *options, script, folder, "local=${local_rank}"],
+                environment={"PYTHON_EXEC": sys.executable, **variables})
         for rank, workers in ((0, 2), (1, 1))]
     assert [agent.wait(LIMIT) for agent in agents] == [0, 0], agents[0].err() + agents[1].err()
     found = [json.loads((folder / str(rank)).read_text()) for rank in range(3)]
@@ -48,4 +48,15 @@ def facts_of(cluster, launcher, name):
 def test_workers_are_given_what_torchrun_gives(cluster):
     ours = facts_of(cluster, [BIN / "ddprun"], "ddprun")
     theirs = facts_of(cluster, [sys.executable, "-m", "torch.distributed.run"], "torchrun")
+    assert ours == theirs
+
+
+def test_each_worker_sees_the_gpu_that_torchrun_shows_it(cluster):
+    options = ["--virtual-local-rank"]
+    variables = {"CUDA_VISIBLE_DEVICES": "4, 7,GPU-0a"}
+    ours = facts_of(cluster, [BIN / "ddprun"], "ddprun", *options, **variables)
+    theirs = facts_of(cluster, [sys.executable, "-m", "torch.distributed.run"], "torchrun",
+                      *options, **variables)
+    assert [facts["CUDA_VISIBLE_DEVICES"] for facts in ours] == ["4", "7", "4"]
+    assert [facts["arguments"] for facts in ours] == [["local=0"], ["local=1"], ["local=0"]]
     assert ours == theirs

@@ -276,10 +276,8 @@ TEST_CASE("options of torchrun that are not there yet are known names") {
   for (const char* line :
        {"--tee 3 a.py", "-t 3 a.py", "-t3 a.py", "--redirects=0:1,1:2 a.py", "-r 3 a.py",
         "--log-dir=x a.py", "--log_dir x a.py", "--local-ranks-filter=0 a.py",
-        "--duplicate-stdout-filters=x a.py", "--signals-to-handle=SIGUSR1 a.py",
-        "--start-method=fork a.py", "--run-path a.py", "--virtual-local-rank a.py",
-        "--print-completion=bash", "--log-line-prefix-template=x a.py", "--numa-binding=node a.py",
-        "--logs-specs=x a.py", "--event-log-handler=console a.py"}) {
+        "--duplicate-stdout-filters=x a.py", "--run-path a.py", "--print-completion=bash",
+        "--log-line-prefix-template=x a.py", "--numa-binding=node a.py", "--logs-specs=x a.py"}) {
     INFO("ddprun " << line);
     CHECK(error_of(line).find(" is not supported yet: ") != std::string::npos);
   }
@@ -287,7 +285,26 @@ TEST_CASE("options of torchrun that are not there yet are known names") {
         "--tee=3 is not supported yet: ddprun writes no log files yet; send its own output to a "
         "file instead");
   // Their defaults ask for nothing.
-  CHECK(error_of("-r 0 --tee=0 --start-method=spawn --event-log-handler=null a.py").empty());
+  CHECK(error_of("-r 0 --tee=0 a.py").empty());
+}
+
+TEST_CASE("options of torchrun that mean nothing here are taken, with a calm word") {
+  const auto notes = [](const std::string& line) { return read(line).notes; };
+  CHECK(notes("--start-method=spawn --event-log-handler=null --use-env a.py").empty());
+  CHECK(notes("--signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT a.py").empty());
+  CHECK(notes("--start-method=fork a.py") ==
+        std::vector<std::string>{
+            "--start-method=fork is ignored: ddprun starts programs, not Python functions"});
+  CHECK(notes("--event-log-handler=console a.py").size() == 1);
+  CHECK(notes("--exit-barrier-timeout=60 a.py").size() == 1);
+  CHECK(notes("--signals-to-handle=SIGTERM,SIGUSR1 a.py") ==
+        std::vector<std::string>{
+            "--signals-to-handle=SIGTERM,SIGUSR1 is ignored: SIGTERM, SIGINT, SIGHUP and SIGQUIT "
+            "end this node's part in order, SIGUSR1 and SIGUSR2 go on to the workers"});
+  CHECK(error_of("--start-method=thread a.py") ==
+        "--start-method=thread: write spawn, fork or forkserver");
+  CHECK(read("--virtual-local-rank a.py").virtual_local_rank);
+  CHECK(read("a.py", {{"PET_VIRTUAL_LOCAL_RANK", "1"}}).virtual_local_rank);
 }
 
 TEST_CASE("help and version answer whatever else is written") {
