@@ -2,6 +2,7 @@
 
 #include "launcher/agent/descriptor_needs.hpp"
 #include "launcher/agent/own_addresses.hpp"
+#include "launcher/agent/round_port.hpp"
 #include "rendezvous/journal/sqlite_journal.hpp"
 #include "rendezvous/journal/state_folder.hpp"
 #include "rendezvous/net/host_name.hpp"
@@ -19,9 +20,8 @@ namespace {
 
 using boost::asio::ip::address;
 
-// A port in use is tried again for so long: the job before this one may be about to end.
-constexpr std::chrono::seconds busy_limit{3};
-constexpr std::chrono::milliseconds pause_between_tries{100};
+// A port in use is tried again as a round's is: the job before this one may be about to end.
+constexpr std::int64_t tries_max = round_port::busy_limit / round_port::pause_between_tries;
 
 // Only for this host where the endpoint says so; else for all that can reach the port.
 std::string bind_address(const daemon_search& search) {
@@ -65,7 +65,7 @@ void embedded_daemon::decide(const daemon_search& search, bool is_own, place_han
   const bool wanted = search.standalone || search.embed == embed_policy::always ||
                       (search.embed == embed_policy::automatic && is_own);
   if (!wanted) return found({search.endpoint.host, search.endpoint.port, {}});
-  tries_left_ = busy_limit / pause_between_tries;
+  tries_left_ = tries_max;
   open(search, std::move(found));
 }
 
@@ -73,11 +73,11 @@ void embedded_daemon::decide(const daemon_search& search, bool is_own, place_han
 bool embedded_daemon::try_again(const daemon_search& search, place_handler found,
                                 const std::string& problem) {
   if (tries_left_ == 0) return false;
-  if (tries_left_ == busy_limit / pause_between_tries) {
-    log_(note_level::warning, problem + "; trying for " + to_text(busy_limit));
+  if (tries_left_ == tries_max) {
+    log_(note_level::warning, problem + "; trying for " + to_text(round_port::busy_limit));
   }
   --tries_left_;
-  retry_.expires_after(pause_between_tries);
+  retry_.expires_after(round_port::pause_between_tries);
   retry_.async_wait([this, search, found = std::move(found)](error_code cancelled) {
     if (!cancelled) open(search, found);
   });
@@ -142,6 +142,7 @@ void embedded_daemon::open(const daemon_search& search, place_handler found) {
 void embedded_daemon::close(duration linger, std::function<void()> done) {
   resolver_.cancel();
   retry_.cancel();
+  tries_left_ = 0;  // for the one that may be under way
   if (!hosts_) {
     boost::asio::post(main_, std::move(done));
     return;

@@ -22,6 +22,13 @@ cli::checked check_program(const options_draft& draft) {
   return {};
 }
 
+cli::checked check_standalone(const options_draft& draft) {
+  const std::string standalone = draft.words_of("standalone");
+  if (standalone.empty() || draft.options.settings.nodes_max == 1) return {};
+  return cli::usage_error{standalone + " is for one node, and there is " +
+                          draft.words_of("nnodes") + "; leave one of the two out"};
+}
+
 // Several nodes have to know where to meet.
 cli::usage_error no_endpoint(const options_draft& draft) {
   return {draft.words_of("nnodes") +
@@ -32,15 +39,10 @@ cli::usage_error no_endpoint(const options_draft& draft) {
 // One node that names no endpoint has its daemon in this process, as with --standalone.
 cli::checked settle_endpoint(options_draft& draft) {
   launch_options& options = draft.options;
-  if (options.is_static) return {};
   const bool one_node = options.settings.nodes_max == 1;
   const std::string standalone = draft.words_of("standalone");
   std::string endpoint = draft.words_of("rdzv-endpoint");
   if (!standalone.empty()) {
-    if (!one_node) {
-      return cli::usage_error{standalone + " is for one node, and there is " +
-                              draft.words_of("nnodes") + "; leave one of the two out"};
-    }
     if (!endpoint.empty()) options.notes.push_back(endpoint + " is ignored with --standalone");
     endpoint.clear();
   } else if (endpoint.empty() && !one_node) {
@@ -62,7 +64,6 @@ cli::checked settle_endpoint(options_draft& draft) {
 
 cli::checked settle_embedding(options_draft& draft) {
   launch_options& options = draft.options;
-  if (options.is_static) return {};
   const std::string embed = draft.words_of("embed-daemon");
   if (draft.is_host) {
     const embed_policy asked = *draft.is_host ? embed_policy::always : embed_policy::never;
@@ -84,7 +85,7 @@ cli::checked settle_embedding(options_draft& draft) {
 }
 
 void settle_master_address(options_draft& draft) {
-  if (draft.master_address.empty() || draft.options.is_static) return;
+  if (draft.master_address.empty()) return;
   launch_options& options = draft.options;
   if (options.settings.nodes_max == 1) {
     if (options.local_address.empty()) options.local_address = draft.master_address;
@@ -175,11 +176,14 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
   draft.options.arguments = std::move(line->arguments);
 
   if (const cli::checked wrong = check_program(draft)) return *wrong;
+  if (const cli::checked wrong = check_standalone(draft)) return *wrong;
   if (const cli::checked wrong = settle_static(draft)) return *wrong;
-  if (const cli::checked wrong = settle_endpoint(draft)) return *wrong;
-  if (const cli::checked wrong = settle_embedding(draft)) return *wrong;
+  if (!draft.options.is_static) {
+    if (const cli::checked wrong = settle_endpoint(draft)) return *wrong;
+    if (const cli::checked wrong = settle_embedding(draft)) return *wrong;
+    settle_master_address(draft);
+  }
   if (draft.shutdown_timeout) draft.options.settings.timing.stop_grace = *draft.shutdown_timeout;
-  settle_master_address(draft);
   settle_store(draft, environment, installed_torch);
   // Rank 0 cannot open the port that the daemon has.
   const bool is_workers = draft.options.settings.store == store_mode::worker;

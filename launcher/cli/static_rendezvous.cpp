@@ -61,10 +61,6 @@ cli::checked settle_static(options_draft& draft) {
   launch_options& options = draft.options;
   take_endpoint(draft);
   if (options.settings.nodes_max == 1) return {};
-  if (const std::string alone = draft.words_of("standalone"); !alone.empty()) {
-    return cli::usage_error{alone + " is for one node, and there is " + draft.words_of("nnodes") +
-                            "; leave one of the two out"};
-  }
   if (const cli::checked wrong = check_size(draft)) return wrong;
   if (options.embed != embed_policy::automatic || draft.is_host) {
     const std::string words = draft.words_of("embed-daemon");

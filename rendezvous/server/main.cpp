@@ -120,10 +120,11 @@ int serve(const daemon_options& options, log::writer& out) {
     spdlog::log(to_spdlog(level), text);
   };
   server::server daemon(io.get_executor(), std::move(wanted));
-  // Before the port is known to anybody: who reads it may stop us at once.
-  // Others end a process that does not know them: a terminal that is closed, a batch system's word.
+  // They would end a process that does not know them: a terminal that is closed, a batch system's
+  // word.
   for (const int number : {SIGHUP, SIGUSR1, SIGUSR2})
     std::signal(number, SIG_IGN);
+  // Before the port is known to anybody: who reads it may stop us at once.
   boost::asio::signal_set signals(io, SIGINT, SIGTERM);
   signals.async_wait([&](const error_code& error, int number) {
     if (error) return;

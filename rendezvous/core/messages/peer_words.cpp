@@ -36,6 +36,10 @@ bool has_ranks_for(const assignment& place, std::uint32_t worker_count) {
                              place.in_role->world_size <= place.world_size));
 }
 
+std::string node_rank_advice(std::uint32_t nodes) {
+  return ": give each node its own --node-rank, from 0 to " + std::to_string(nodes - 1);
+}
+
 std::string problem_of(const hello& greeting) {
   if (!greeting.session) return "the session is missing";
   if (greeting.worker_count == 0 || greeting.worker_count > workers_per_node_max) {
@@ -49,7 +53,7 @@ std::string problem_of(const hello& greeting) {
     return (greeting.node_rank ? "node rank " + std::to_string(*greeting.node_rank)
                                : std::string("no node rank")) +
            " among " + std::to_string(nodes) + (nodes == 1 ? " node" : " nodes") +
-           ": give each node its own --node-rank, from 0 to " + std::to_string(nodes - 1);
+           node_rank_advice(nodes);
   }
   return problem_of(greeting.state, greeting);
 }

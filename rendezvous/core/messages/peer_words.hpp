@@ -19,6 +19,9 @@ inline constexpr int cause_code_max = 65536;
 // A hello's fixed part and settings, and what its state says in the light of these.
 std::string problem_of(const hello& greeting);
 
+// What to do about a node rank that cannot be exact: ": give each node its own ...".
+std::string node_rank_advice(std::uint32_t nodes);
+
 // Whether ranks for `worker_count` workers are in it, over all and within their role.
 bool has_ranks_for(const assignment& place, std::uint32_t worker_count);
 

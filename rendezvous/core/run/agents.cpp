@@ -167,8 +167,7 @@ std::string run::state::rank_problem(const hello& greeting) const {
     if (!is_here || other->greeting.session == greeting.session) continue;
     return "node rank " + std::to_string(*greeting.node_rank) + " is already used by " +
            other->label() + " at " + other->peer_address +
-           ": give each node its own --node-rank, from 0 to " +
-           std::to_string(greeting.settings.nodes_max - 1);
+           node_rank_advice(greeting.settings.nodes_max);
   }
   return {};
 }
