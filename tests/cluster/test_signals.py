@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import Program, wait_for
+from tests.support.cluster import Program, variables_of, wait_for
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -161,13 +161,6 @@ def test_usr1_goes_on_to_workers_that_know_it_and_ends_nothing(cluster):
     agent.kill(signal.SIGTERM)
     assert agent.wait() == 143
     cluster.nothing_left()
-
-
-def variables_of(pid):
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
 
 
 def catches_usr1(pid):

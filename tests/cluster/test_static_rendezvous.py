@@ -1,6 +1,7 @@
 """torchrun's static form: --nnodes=2 --node-rank=R --master-addr=A --master-port=P, and no daemon
 that anybody starts."""
 
+import contextlib
 import socket
 import sys
 import textwrap
@@ -22,6 +23,14 @@ def node(cluster, rank, port, *arguments, address="127.0.0.1", nodes=2, **option
 def ranks_of(workers):
     """Nodes by rank."""
     return [worker.node for worker in workers]
+
+
+@contextlib.contextmanager
+def busy_port():
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", 0))
+        other.listen()
+        yield other.getsockname()[1]
 
 
 def test_ranks_are_those_of_the_nodes_and_the_master_is_as_typed(cluster):
@@ -129,10 +138,7 @@ def test_a_node_that_is_started_again_has_its_rank_again(cluster, lost):
 
 
 def test_a_port_that_is_about_to_be_free_is_waited_for(cluster):
-    with socket.socket() as other:
-        other.bind(("0.0.0.0", 0))
-        other.listen()
-        port = other.getsockname()[1]
+    with busy_port() as port:
         first = node(cluster, 0, port)
         first.says("Address already in use; trying for 3 s")
     second = node(cluster, 1, port)
@@ -141,10 +147,7 @@ def test_a_port_that_is_about_to_be_free_is_waited_for(cluster):
 
 
 def test_a_port_that_is_never_free_is_an_error(cluster):
-    with socket.socket() as other:
-        other.bind(("0.0.0.0", 0))
-        other.listen()
-        port = other.getsockname()[1]
+    with busy_port() as port:
         first = node(cluster, 0, port)
         assert first.wait() == 1
     last = first.err().splitlines()[-1]
@@ -186,4 +189,13 @@ def test_an_interrupt_before_the_others_come_ends_it(cluster):
     first.says("waiting for 1 of 2 nodes")
     first.kill(2)
     assert first.wait() == 130
+    cluster.nothing_left()
+
+
+def test_an_interrupt_while_the_port_is_busy_ends_it(cluster):
+    with busy_port() as port:
+        first = node(cluster, 0, port)
+        first.says("trying for 3 s")
+        first.kill(2)
+        assert first.wait() == 130
     cluster.nothing_left()

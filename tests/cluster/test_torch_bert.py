@@ -92,7 +92,4 @@ def test_on_the_gpus_of_this_node(cluster, kind):
 
 @pytest.mark.skipif(GPUS > 0, reason="there is a GPU here")
 def test_the_one_for_gpus_says_that_there_is_none(cluster):
-    agent = cluster.agent("node", workers=1, nnodes=1,
-                          command=EXAMPLE.command("cuda"))
-    assert agent.wait(60) == 1
-    assert "bert_classifier: rank 0 of 1: no GPU is visible" in agent.err()
+    EXAMPLE.check_no_gpu(cluster)

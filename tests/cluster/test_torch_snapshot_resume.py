@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import BIN, ROOT, wait_for
+from tests.support.cluster import BIN, ROOT, variables_of, wait_for
 
 DIGITS = Path(os.environ.get("DDPRUN_DIGITS", ROOT / ".cache" / "digits.csv"))
 PROGRAM = BIN / "snapshot_resume"
@@ -58,11 +58,7 @@ def finish(agents):
 
 def process_of(cluster, rank):
     for pid in cluster.marked():
-        try:
-            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if f"RANK={rank}".encode() in variables:
+        if f"RANK={rank}".encode() in variables_of(pid):
             return pid
     raise AssertionError(f"rank {rank} has no process: {cluster.marked()}")
 

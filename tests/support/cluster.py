@@ -52,6 +52,14 @@ def get(port, path):
         return answer.status, answer.read().decode()
 
 
+def variables_of(pid):
+    """The environment that a process was started with, as bytes; nothing when it has gone."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
 def resident_kb(pid):
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1))
@@ -252,7 +260,7 @@ class Cluster:
             if not entry.name.isdigit():
                 continue
             try:
-                if needle not in (entry / "environ").read_bytes().split(b"\0"):
+                if needle not in variables_of(entry.name):
                     continue
                 if (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
                     continue

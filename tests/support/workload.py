@@ -55,6 +55,13 @@ class Workload:
         return lines_of(agents)
 
 
+    def check_no_gpu(self, cluster):
+        """The one for GPUs says that there is none, and ends."""
+        agent = cluster.agent("node", workers=1, nnodes=1, command=self.command("cuda"))
+        assert agent.wait(60) == 1
+        assert f"{self.program.name}: rank 0 of 1: no GPU is visible" in agent.err()
+
+
 def lines_of(programs):
     """What they have written, without the launcher's prefixes, once all have succeeded."""
     codes = [program.wait(LIMIT) for program in programs]
