@@ -78,10 +78,14 @@ int run(int argc, char** argv) {
   identity.visible_gpus = processors.gpus;
   if (options.run_id.empty()) options.run_id = ddprun::to_string(identity.session);
 
+  auto logs = ddprun::launcher::log_folder::make(options.output, options.run_id, identity.node,
+                                                 ddprun::to_string(identity.session), environment);
+  if (!logs) return usage(logs.error());
+
   // Forked before any thread or socket exists.
   ddprun::launcher::guardian_process guard = ddprun::launcher::start_guardian();
   ddprun::launcher::agent agent(std::move(options), std::move(identity), environment,
-                                std::move(guard));
+                                std::move(*logs), std::move(guard));
   return agent.run();
 }
 

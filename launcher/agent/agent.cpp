@@ -37,17 +37,18 @@ bool is_ignored(int signal) {
 }  // namespace
 
 agent::agent(launch_options options, agent_identity identity, environment_map environment,
-             guardian_process guard)
+             log_folder logs, guardian_process guard)
     : options_(std::move(options)),
       identity_(std::move(identity)),
       environment_(std::move(environment)),
+      log_folder_(std::move(logs)),
       console_(identity_.node, options_.log_level,
                [this](const std::string& line) {
                  // The last words are few, and never left out.
                  exit_code_ ? void(writer_.push(log::output_stream::errors, line))
                             : void(writer_.say(line));
                }),
-      mux_(context_.get_executor(), writer_),
+      mux_(context_.get_executor(), writer_, log_files_),
       spawner_(context_.get_executor()),
       guardian_(context_.get_executor(), spawner_, std::move(guard),
                 [this](const std::string& line) { say(note_level::warning, line); }),
@@ -83,6 +84,9 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                }}) {
   // The spawner has seen the limit as it was: the workers get that one.
   net::raise_descriptor_limit();
+  log_files_.on_word([this](const std::string& text) {
+    boost::asio::post(context_, [this, text] { say(note_level::warning, text); });
+  });
 }
 
 agent::~agent() = default;
@@ -90,6 +94,7 @@ agent::~agent() = default;
 int agent::run() {
   // Reads /etc/localtime now; at the first line it could hold up the loop.
   ::tzset();
+  if (options_.output.writes_files()) say(note_level::info, "log files: " + log_folder_.path());
   for (const std::string& note : options_.notes)
     say(note_level::info, note);
   watch_signals();
@@ -110,9 +115,18 @@ int agent::run() {
   guardian_.farewell([this] {
     // A loss is said, and changes no exit code: a scheduler would start a finished job again
     // because the reader of its log hung.
-    writer_.finish(was_signalled_ ? output_limit_after_signal : output_limit);
+    finish_output();
   });
   return exit_code_.value_or(1);
+}
+
+void agent::finish_output() {
+  const auto limit = was_signalled_ ? output_limit_after_signal : output_limit;
+  const log::output_loss lost = log_files_.finish(limit);
+  if (!lost.none()) {
+    say(note_level::warning, lost.is_lost("log files") + ": they could not be written in time");
+  }
+  writer_.finish(limit);
 }
 
 void agent::say(note_level level, const std::string& text) {
@@ -187,7 +201,15 @@ void agent::brief_guardian() {
 void agent::hear(std::shared_ptr<const daemon_message> message) {
   const auto* wanted = std::get_if<desired>(message.get());
   feed(core::daemon_said{message});
-  if (wanted != nullptr && wanted->first_cause) console_.show_tail(*wanted->first_cause);
+  if (wanted != nullptr && wanted->first_cause) show_cause(*wanted->first_cause);
+}
+
+void agent::show_cause(const cause& first_cause) {
+  if (!console_.show_tail(first_cause)) return;
+  const bool is_here = first_cause.node == identity_.node && first_cause.round == workers_round_;
+  if (!is_here || !options_.output.writes_files()) return;
+  say(note_level::info, "all of it is in " + log_folder_.attempt() + "/" +
+                            std::to_string(first_cause.local_rank.value_or(0)));
 }
 
 // ---- events ----------------------------------------------------------------------------------
@@ -300,7 +322,7 @@ void agent::report_progress(duration after) {
 
 void agent::leave_in_order(const core::leave& effect) {
   exit_code_ = effect.exit_code;
-  if (effect.first_cause) console_.show_tail(*effect.first_cause);
+  if (effect.first_cause) show_cause(*effect.first_cause);
   if (effect.exit_code != 0) {
     say(note_level::error, "exit code " + std::to_string(effect.exit_code) +
                                (effect.text.empty() ? "" : ": " + effect.text));

@@ -10,6 +10,7 @@
 
 #include "launcher/agent/console.hpp"
 #include "launcher/agent/embedded_daemon.hpp"
+#include "launcher/agent/log_folder.hpp"
 #include "launcher/agent/nccl_helper.hpp"
 #include "launcher/agent/own_addresses.hpp"
 #include "launcher/agent/round_service.hpp"
@@ -49,7 +50,7 @@ struct agent_identity {
 class agent {
  public:
   agent(launch_options options, agent_identity identity, environment_map environment,
-        guardian_process guard);
+        log_folder logs, guardian_process guard);
   ~agent();
   agent(const agent&) = delete;
   agent& operator=(const agent&) = delete;
@@ -75,6 +76,8 @@ class agent {
   void leave_in_order(const core::leave& effect);
   void after_goodbye();
   void say(note_level level, const std::string& text);
+  void show_cause(const cause& first_cause);
+  void finish_output();
 
   // ---- agent_nccl.cpp: the unique ids of a round that this node leads ----
   void start_nccl_helper();
@@ -112,10 +115,12 @@ class agent {
   launch_options options_;
   agent_identity identity_;
   environment_map environment_;
+  log_folder log_folder_;
 
   boost::asio::io_context context_{1};
   log::writer writer_;
   console console_;
+  log_files log_files_;
   log_mux mux_;
   boost_spawner spawner_;
   guardian guardian_;

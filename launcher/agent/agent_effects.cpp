@@ -3,6 +3,7 @@
 #include "launcher/agent/free_port.hpp"
 #include "launcher/agent/worker_environment.hpp"
 #include "rendezvous/core/messages/cause.hpp"
+#include "rendezvous/net/host_name.hpp"
 #include "rendezvous/protocol/agent.hpp"
 
 #include <utility>
@@ -78,6 +79,11 @@ void agent::apply(const core::start_workers& effect) {
   guardian_.mark(mark);
   reaper_.mark(mark);
 
+  log_folder_.begin_round(effect.round, effect.restarts_used);
+  const auto folders = log_folder_.worker_folders(facts.worker_count);
+  if (!folders.empty()) log_files_.make_folders(folders);
+  facts.error_files = log_folder_.error_files(facts.worker_count);
+  const std::string host_name = net::full_host_name();
   const std::vector<std::uint16_t> free_ports =
       unused_kernel_ports(wants_free_port(options_) ? facts.worker_count : 0);
   std::vector<worker_command> commands;
@@ -89,10 +95,12 @@ void agent::apply(const core::start_workers& effect) {
     command.environment = to_entries(worker_environment(options_, facts, local_rank, environment_));
     command.local_rank = local_rank;
     command.rank = effect.place.rank_first + local_rank;
-    // One worker alone looks as it would without ddprun: no prefix, partial lines at once.
-    if (facts.worker_count > 1) {
-      command.prefix = "[" + identity_.node + ":" + std::to_string(command.rank) + "] ";
-    }
+    const std::string prefix = worker_line_prefix(options_, facts, local_rank, host_name);
+    const auto route = [&](log::output_stream stream) {
+      return log_folder_.route(options_.output, local_rank, stream, prefix);
+    };
+    command.output = route(log::output_stream::output);
+    command.errors = route(log::output_stream::errors);
     commands.push_back(std::move(command));
   }
   if (effect.round > 1) {

@@ -45,13 +45,14 @@ void console::say(note_level level, const std::string& text) {
   sink_(line + text + "\n");
 }
 
-void console::show_tail(const cause& first_cause) {
-  if (first_cause.tail.empty()) return;
-  if (tail_round_ == first_cause.round && tail_rank_ == first_cause.rank) return;
+bool console::show_tail(const cause& first_cause) {
+  if (first_cause.tail.empty()) return false;
+  if (tail_round_ == first_cause.round && tail_rank_ == first_cause.rank) return false;
   tail_round_ = first_cause.round;
   tail_rank_ = first_cause.rank;
   for (const std::string& line : failure_lines(first_cause))
     say(note_level::info, line);
+  return true;
 }
 
 }  // namespace ddprun::launcher

@@ -28,7 +28,8 @@ class console {
 
   // The tail of a failed worker, once for each round and slot: the same cause comes with the stop
   // and with the close.
-  void show_tail(const cause& first_cause);
+  // False: it was shown before, or there is none.
+  bool show_tail(const cause& first_cause);
 
  private:
   std::string node_;

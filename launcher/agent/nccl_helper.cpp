@@ -171,7 +171,7 @@ std::shared_ptr<nccl_helper::process> nccl_helper::start() {
   started->output.release();
   log_mux::source errors;
   errors.pipe = std::move(started->errors);
-  errors.prefix = options_.prefix;
+  errors.route.prefix = options_.prefix;
   errors.to = log::output_stream::errors;
   mux_.add(std::move(errors));
   listen(made);

@@ -73,7 +73,7 @@ environment_map worker_environment(const launch_options& options, const worker_r
   const bool agent_store = options.settings.store == store_mode::agent;
   set("TORCHELASTIC_USE_AGENT_STORE", agent_store ? "True" : "False");
   // Empty as with torchrun's --log-dir=/dev/null. Never the inherited one: that is of another run.
-  set("TORCHELASTIC_ERROR_FILE", "");
+  set("TORCHELASTIC_ERROR_FILE", round.error_files.empty() ? "" : round.error_files.at(local_rank));
 
   set("DDPRUN_RUN_ID", round.run_id);
   set("DDPRUN_INSTANCE", to_hex(round.instance));
@@ -125,6 +125,23 @@ std::vector<std::string> worker_command_line(const launch_options& options,
   for (const std::string& argument : options.arguments)
     command.push_back(fill_in(argument, values, number));
   return command;
+}
+
+std::string worker_line_prefix(const launch_options& options, const worker_round& round,
+                               std::uint32_t local_rank, const std::string& host_name) {
+  const assignment& place = round.place;
+  const std::string rank = std::to_string(place.rank_first + local_rank);
+  const std::string& chosen = options.output.prefix_template;
+  if (chosen.empty() && place.world_size == 1) return {};
+  if (chosen.empty()) return "[" + round.node + ":" + rank + "] ";
+  return fill_template(chosen, {{"role_name", options.role},
+                                {"local_rank", std::to_string(local_rank)},
+                                {"rank", rank},
+                                {"hostname", host_name},
+                                {"node", round.node},
+                                {"group_rank", std::to_string(place.slot)},
+                                {"world_size", std::to_string(place.world_size)},
+                                {"round", std::to_string(round.round)}});
 }
 
 bool wants_free_port(const launch_options& options) {

@@ -28,6 +28,8 @@ struct worker_round {
   std::string node;                // this node's label
   std::string run_id;              // never empty
   std::string session;             // this agent process, in hexadecimal
+  // Where torch's @record writes, by local rank; none: nowhere.
+  std::vector<std::string> error_files;
 };
 
 // Whatever a worker starts inherits it: the guardian finds by it what has left the worker's group.
@@ -55,6 +57,11 @@ std::vector<std::string> worker_command_line(const launch_options& options,
                                              const worker_round& round, std::uint32_t local_rank,
                                              const environment_map& inherited,
                                              std::uint16_t free_port = 0);
+
+// What begins each of its lines on our own output. Empty in a world of one, unless the person has
+// chosen it.
+std::string worker_line_prefix(const launch_options& options, const worker_round& round,
+                               std::uint32_t local_rank, const std::string& host_name);
 
 bool wants_free_port(const launch_options& options);
 

@@ -48,7 +48,8 @@ std::string timers_help() {
 
 std::string help_text() {
   std::string text(usage);
-  for (const char* const heading : {"Size", "Rendezvous", "This node", "Failures", "Workers"})
+  for (const char* const heading :
+       {"Size", "Rendezvous", "This node", "Failures", "Workers", "Output of workers"})
     text += options_under(heading);
   text += std::string(of_arguments) + timers_help() + options_under("Others");
   return text + std::string(exit_codes);

@@ -145,6 +145,38 @@ cli::checked apply_virtual_local_rank(options_draft& draft, const cli::given_opt
   return {};
 }
 
+cli::checked apply_log_dir(options_draft& draft, const cli::given_option& option) {
+  draft.options.output.log_dir = option.value;
+  return {};
+}
+
+cli::checked apply_redirects(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.output.redirects, read_streams(option.given, option.value));
+}
+
+cli::checked apply_tee(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.output.tee, read_streams(option.given, option.value));
+}
+
+cli::checked apply_local_ranks_filter(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.output.shown, read_local_ranks(option.given, option.value));
+}
+
+cli::checked apply_stdout_filters(options_draft& draft, const cli::given_option& option) {
+  draft.options.output.stdout_filters = read_filters(option.value);
+  return {};
+}
+
+cli::checked apply_stderr_filters(options_draft& draft, const cli::given_option& option) {
+  draft.options.output.stderr_filters = read_filters(option.value);
+  return {};
+}
+
+cli::checked apply_prefix_template(options_draft& draft, const cli::given_option& option) {
+  draft.options.output.prefix_template = option.value;
+  return {};
+}
+
 cli::checked apply_module(options_draft& draft, const cli::given_option&) {
   draft.options.module = true;
   return {};
@@ -264,6 +296,37 @@ constexpr std::array own_options = {
          "what is replaced in ARGUMENTS: all of those below, or only\n"
          "torchrun's ${local_rank} (on)"},
         apply_placeholders},
+    row{{"log-dir", "DIR", "Output of workers",
+         "where --redirects, --tee and torch's @record write:\n"
+         "DIR/RUN_NODE_RANDOM/attempt_N/LOCAL_RANK/stdout.log, stderr.log\n"
+         "and error.json; /dev/null: nowhere (a new folder in $TMPDIR)",
+         torchrun},
+        apply_log_dir},
+    row{{"redirects", "0 | 1 | 2 | 3 | RANK:N,...", "Output of workers",
+         "1: stdout, 2: stderr, 3: both go to files only; also by local\n"
+         "rank: 0:3,12:1 (0)",
+         torchrun, value, 'r'},
+        apply_redirects},
+    row{{"tee", "0 | 1 | 2 | 3 | RANK:N,...", "Output of workers",
+         "likewise, to files and to ddprun's own (0)", torchrun, value, 't'},
+        apply_tee},
+    row{{"local-ranks-filter", "RANK,...", "Output of workers",
+         "only these local ranks are shown; files have all", torchrun},
+        apply_local_ranks_filter},
+    row{{"duplicate-stdout-filters", "TEXT,...", "Output of workers",
+         "lines of teed stdouts with one of these in them go once more to\n"
+         "attempt_N/filtered_stdout.log; ,, is a comma",
+         torchrun},
+        apply_stdout_filters},
+    row{{"duplicate-stderr-filters", "TEXT,...", "Output of workers", "the same for stderrs",
+         torchrun},
+        apply_stderr_filters},
+    row{{"log-line-prefix-template", "TEXT", "Output of workers",
+         "what begins each line: ${rank} ${local_rank} ${role_name}\n"
+         "${hostname} ${node} ${group_rank} ${world_size} ${round}\n"
+         "([${node}:${rank}] with a blank; nothing in a world of one)",
+         torchrun},
+        apply_prefix_template},
     row{{"log-level", "debug | info | warning | error", "Others",
          "ddprun's own lines on standard error (info)"},
         apply_log_level},

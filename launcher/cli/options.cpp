@@ -151,6 +151,28 @@ void settle_store(options_draft& draft, const environment_map& environment,
   }
 }
 
+// torchrun's other name for --log-line-prefix-template; and what would be asked for in vain.
+void settle_output(options_draft& draft, const environment_map& environment) {
+  output_options& output = draft.options.output;
+  const std::string* const prefix =
+      find_variable(environment, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+  if (output.prefix_template.empty() && prefix != nullptr) output.prefix_template = *prefix;
+  const auto note = [&](std::string_view option, std::string_view text) {
+    draft.options.notes.push_back(draft.words_of(option) + std::string(text));
+  };
+  for (const std::string_view option : {"redirects", "tee"}) {
+    const stream_choice& choice = option == "tee" ? output.tee : output.redirects;
+    if (output.is_off() && !choice.none()) note(option, " is ignored with --log-dir=/dev/null");
+  }
+  if (!output.tee.none()) return;
+  if (!output.stdout_filters.empty()) {
+    note("duplicate-stdout-filters", " is ignored: it is for streams of --tee");
+  }
+  if (!output.stderr_filters.empty()) {
+    note("duplicate-stderr-filters", " is ignored: it is for streams of --tee");
+  }
+}
+
 // LOGLEVEL is torchrun's name for it; our option and PET_LOG_LEVEL win. Others read the variable
 // too, so a word that is none of ours is no error.
 void apply_log_level_variable(options_draft& draft, const environment_map& environment) {
@@ -184,6 +206,7 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
     settle_master_address(draft);
   }
   if (draft.shutdown_timeout) draft.options.settings.timing.stop_grace = *draft.shutdown_timeout;
+  settle_output(draft, environment);
   settle_store(draft, environment, installed_torch);
   // Rank 0 cannot open the port that the daemon has.
   const bool is_workers = draft.options.settings.store == store_mode::worker;

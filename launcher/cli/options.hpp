@@ -8,6 +8,7 @@
 // Errors: one usage_error line, in the order in which the person wrote the options.
 #pragma once
 
+#include "launcher/cli/output_options.hpp"
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/cli/command_line.hpp"
 #include "rendezvous/cli/usage_error.hpp"
@@ -79,6 +80,7 @@ struct launch_options {
   std::vector<std::string> arguments;
   placeholder_mode placeholders = placeholder_mode::on;
 
+  output_options output;
   note_level log_level = note_level::info;
 
   // What the person should know of how the options were read; a line each, for standard error.

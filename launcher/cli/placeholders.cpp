@@ -17,13 +17,16 @@ std::size_t run_of(char c, std::string_view text) {
 
 // Returns what stands for the $ that `text` begins with, and takes that off; also braces that
 // follow and so are not ours.
-std::string take_dollar(std::string_view& text, const std::string& local_rank) {
-  for (const std::string_view macro : {"${local_rank}", "$local_rank"}) {
-    if (!text.starts_with(macro)) continue;
-    const bool whole_name = macro.back() == '}' || !continues_name(text.substr(macro.size()));
-    if (!whole_name) continue;
-    text.remove_prefix(macro.size());
-    return local_rank;
+std::string take_dollar(std::string_view& text, const std::vector<placeholder>& values) {
+  for (const placeholder& one : values) {
+    const std::string name(one.name);
+    for (const std::string& macro : {"${" + name + "}", "$" + name}) {
+      if (!text.starts_with(macro)) continue;
+      const bool whole_name = macro.back() == '}' || !continues_name(text.substr(macro.size()));
+      if (!whole_name) continue;
+      text.remove_prefix(macro.size());
+      return one.value;
+    }
   }
   text.remove_prefix(text.starts_with("$$") ? 2 : 1);
   const std::size_t braces = run_of('{', text);
@@ -55,13 +58,26 @@ std::string take_braces(std::string_view& text, const std::vector<placeholder>& 
 
 std::string fill_in(std::string_view text, const std::vector<placeholder>& values,
                     const std::string& local_rank) {
+  const std::vector<placeholder> macros = {{"local_rank", local_rank}};
   std::string filled;
   while (!text.empty()) {
     const std::size_t next = text.find_first_of("${");
     filled += text.substr(0, next);
     if (next == std::string_view::npos) break;
     text.remove_prefix(next);
-    filled += text.front() == '$' ? take_dollar(text, local_rank) : take_braces(text, values);
+    filled += text.front() == '$' ? take_dollar(text, macros) : take_braces(text, values);
+  }
+  return filled;
+}
+
+std::string fill_template(std::string_view text, const std::vector<placeholder>& values) {
+  std::string filled;
+  while (!text.empty()) {
+    const std::size_t next = text.find('$');
+    filled += text.substr(0, next);
+    if (next == std::string_view::npos) break;
+    text.remove_prefix(next);
+    filled += take_dollar(text, values);
   }
   return filled;
 }

@@ -26,4 +26,7 @@ struct placeholder {
 std::string fill_in(std::string_view text, const std::vector<placeholder>& values,
                     const std::string& local_rank);
 
+// string.Template(text).safe_substitute of these.
+std::string fill_template(std::string_view text, const std::vector<placeholder>& values);
+
 }  // namespace ddprun::launcher

@@ -9,11 +9,6 @@
 
 namespace ddprun::launcher {
 
-inline constexpr std::string_view no_logs =
-    "ddprun writes no log files yet; send its own output to a file instead";
-inline constexpr std::string_view no_filter =
-    "every worker's output is shown, with a prefix [node:rank]";
-
 constexpr cli::option_spec torchruns(std::string_view name,
                                      cli::option_kind kind = cli::option_kind::value,
                                      char letter = 0) {
@@ -33,16 +28,6 @@ inline constexpr std::array torchruns_only = {
         torchruns("run-path", cli::option_kind::flag),
         cli::refusal{"ddprun starts every worker as a program of its own; leave the option "
                      "out"}},
-    cli::option<Draft>{torchruns("log-dir"), cli::refusal{no_logs}},
-    cli::option<Draft>{torchruns("redirects", cli::option_kind::value, 'r'),
-                       cli::refusal{no_logs, "0"}},
-    cli::option<Draft>{torchruns("tee", cli::option_kind::value, 't'), cli::refusal{no_logs, "0"}},
-    cli::option<Draft>{torchruns("local-ranks-filter"), cli::refusal{no_filter}},
-    cli::option<Draft>{torchruns("duplicate-stdout-filters"), cli::refusal{no_filter}},
-    cli::option<Draft>{torchruns("duplicate-stderr-filters"), cli::refusal{no_filter}},
-    cli::option<Draft>{
-        torchruns("log-line-prefix-template"),
-        cli::refusal{"every worker's line has the prefix [node:rank]; leave the option out"}},
     cli::option<Draft>{torchruns_on_the_line("print-completion"),
                        cli::refusal{"ddprun has no completion for shells; leave the option out"}},
     cli::option<Draft>{torchruns_on_the_line("logs-specs"),

@@ -23,17 +23,23 @@ struct log_mux::entry : std::enable_shared_from_this<log_mux::entry> {
   asio::posix::stream_descriptor pipe;
   source from;
   std::unique_ptr<line_splitter> splitter;  // none: pass through
+  log_files::file_id file = 0;
+  log_files::file_id matches = 0;
   bool hurried = false;
+  bool waits_for_file = false;
   log::output_loss lost;
-  std::optional<clock::time_point> waiting_since;  // for the writer
+  std::optional<clock::time_point> waiting_since;  // for the writer, or the file
   clock::duration waited{};                        // before that
 };
 
-log_mux::log_mux(asio::any_io_executor executor, log::writer& out)
-    : executor_(std::move(executor)), writer_(out), buffer_(64 * 1024) {
+log_mux::log_mux(asio::any_io_executor executor, log::writer& out, log_files& files)
+    : executor_(std::move(executor)), writer_(out), files_(files), buffer_(64 * 1024) {
   // Called on the writer's thread.
   writer_.on_room([executor = executor_, alive = alive_.watch(), this](log::output_stream stream) {
     asio::post(executor, while_alive(alive, [this, stream] { resume(stream); }));
+  });
+  files_.on_room([executor = executor_, alive = alive_.watch(), this](log_files::file_id file) {
+    asio::post(executor, while_alive(alive, [this, file] { resume(file); }));
   });
 }
 
@@ -43,16 +49,27 @@ log_mux::source_id log_mux::add(source values) {
   // The worker holds the other end only: it does not see O_NONBLOCK.
   set_nonblocking(values.pipe.get());
   const auto from = std::make_shared<entry>(executor_, ++last_id_, std::move(values));
-  if (!from->from.prefix.empty()) {
-    from->splitter =
-        std::make_unique<line_splitter>(output_line_bytes_max, [this, raw = from.get()](auto line) {
-          batch_ += raw->from.prefix;
-          batch_ += line;
-        });
+  const log_route& route = from->from.route;
+  if (!route.file.empty()) from->file = files_.open(route.file);
+  if (!route.needles.empty()) from->matches = files_.open(route.matches_file);
+  if ((route.is_shown && !route.prefix.empty()) || from->matches != 0) {
+    from->splitter = std::make_unique<line_splitter>(
+        output_line_bytes_max,
+        [this, raw = from.get()](std::string_view line) { take_line(*raw, line); });
   }
   entries_.emplace(from->id, from);
   arm(from);
   return from->id;
+}
+
+void log_mux::take_line(const entry& from, std::string_view line) {
+  const log_route& route = from.from.route;
+  if (route.is_shown && !route.prefix.empty()) batch_.append(route.prefix).append(line);
+  if (from.matches == 0) return;
+  const bool is_match = std::any_of(
+      route.needles.begin(), route.needles.end(),
+      [&](const std::string& needle) { return line.find(needle) != std::string_view::npos; });
+  if (is_match) matches_.append(route.prefix).append(line);
 }
 
 std::deque<log_mux::shared_entry>& log_mux::line_of(const entry& from) {
@@ -74,9 +91,19 @@ void log_mux::arm(const shared_entry& from) {
 
 void log_mux::on_readable(const shared_entry& from) {
   auto& line = line_of(*from);
-  if (from->hurried || (line.empty() && writer_.has_room(from->from.to))) return take_turn(from);
+  const bool is_shown = from->from.route.is_shown;
+  if (from->hurried || !is_shown || (line.empty() && writer_.has_room(from->from.to))) {
+    return go_on(from);
+  }
   from->waiting_since = clock::now();
   line.push_back(from);
+}
+
+// The writer has room for it, or need not have.
+void log_mux::go_on(const shared_entry& from) {
+  if (from->hurried || from->file == 0 || files_.has_room(from->file)) return take_turn(from);
+  from->waiting_since = clock::now();
+  from->waits_for_file = true;
 }
 
 void log_mux::take_turn(const shared_entry& from) {
@@ -90,7 +117,7 @@ void log_mux::leave_line(const shared_entry& from) {
   if (!from->waiting_since) return;
   from->waited += clock::now() - *from->waiting_since;
   from->waiting_since.reset();
-  std::erase(line_of(*from), from);
+  if (!std::exchange(from->waits_for_file, false)) std::erase(line_of(*from), from);
 }
 
 // 0: the pipe is at its end; below 0: nothing was there.
@@ -102,12 +129,13 @@ ssize_t log_mux::read(entry& from, std::size_t bytes_max) {
 
 void log_mux::hand_on(entry& from, std::string_view bytes) {
   if (from.from.tap) from.from.tap(bytes);
+  if (from.file != 0 && !from.hurried) files_.push(from.file, bytes);
+  if (from.file != 0 && from.hurried) files_.push_late(from.file, bytes);
   if (from.splitter) {
     from.splitter->feed(bytes);
-    push_batch(from);
-  } else {
-    push(from, bytes);
+    push_lines(from);
   }
+  if (from.from.route.is_shown && from.from.route.prefix.empty()) push(from, bytes);
 }
 
 void log_mux::push(entry& from, std::string_view bytes) {
@@ -119,16 +147,20 @@ void log_mux::push(entry& from, std::string_view bytes) {
 }
 
 // All lines of one read go to the writer in one piece.
-void log_mux::push_batch(entry& from) {
+void log_mux::push_lines(entry& from) {
   if (!batch_.empty()) push(from, batch_);
+  if (!matches_.empty()) files_.push_late(from.matches, matches_);
   batch_.clear();
+  matches_.clear();
 }
 
 void log_mux::close(entry& from) {
   if (from.splitter) {
     from.splitter->finish();
-    push_batch(from);
+    push_lines(from);
   }
+  files_.close(from.file);
+  files_.close(from.matches);
   from.pipe.close();
   entries_.erase(from.id);
 }
@@ -174,8 +206,17 @@ void log_mux::resume(log::output_stream stream) {
   while (!line.empty() && writer_.has_room(stream)) {
     const auto from = line.front();
     leave_line(from);
-    take_turn(from);
+    go_on(from);
     if (alive.expired()) return;  // a handler of `ended` has destroyed us
+  }
+}
+
+void log_mux::resume(log_files::file_id file) {
+  for (const auto& [id, from] : entries_) {
+    if (from->file != file || !from->waits_for_file) continue;
+    const shared_entry next = from;
+    leave_line(next);
+    return on_readable(next);
   }
 }
 

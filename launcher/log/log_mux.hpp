@@ -1,8 +1,10 @@
-// A log_mux reads the output pipes of all workers and hands whole, prefixed lines to the writer.
+// A log_mux reads the output pipes of all workers and hands whole, prefixed lines to the writer,
+// and bytes to the log files, as the route of each says.
 //
 // A source without a prefix (one worker alone) is passed through as it comes, partial lines too: a
 // prompt or a progress bar looks as without ddprun. Where the writer's queue of a stream is full,
-// the pipes that lead to it are not read: the workers wait in write(), as they would on a terminal.
+// or that of a log file, the pipes that lead to it are not read: the workers wait in write(), as
+// they would on a terminal.
 //
 // Those that wait are served in turn, one buffer each: a worker that floods holds up the others no
 // longer than its turn takes.
@@ -16,6 +18,8 @@
 #pragma once
 
 #include "launcher/log/line_splitter.hpp"
+#include "launcher/log/log_files.hpp"
+#include "launcher/log/log_route.hpp"
 #include "rendezvous/base/lifetime.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 #include "rendezvous/log/output_loss.hpp"
@@ -41,8 +45,8 @@ inline constexpr std::size_t output_line_bytes_max = 64 * 1024;
 class log_mux {
  public:
   struct source {
-    unique_fd pipe;      // read end
-    std::string prefix;  // "[node-a:0] "; empty: pass through
+    unique_fd pipe;  // read end
+    log_route route;
     log::output_stream to = log::output_stream::output;
     std::function<void(std::string_view)> tap;  // sees the raw bytes; may be empty
     // The pipe is at its end, and everything handed on but for what is lost.
@@ -50,8 +54,8 @@ class log_mux {
   };
   using source_id = std::uint64_t;
 
-  // `out` must outlive it; its room_handler is taken.
-  log_mux(boost::asio::any_io_executor executor, log::writer& out);
+  // Both must outlive it; their room_handlers are taken.
+  log_mux(boost::asio::any_io_executor executor, log::writer& out, log_files& files);
   ~log_mux();
   log_mux(const log_mux&) = delete;
   log_mux& operator=(const log_mux&) = delete;
@@ -65,7 +69,7 @@ class log_mux {
   // and it is closed, whoever else holds the other end. `ended` is not called.
   log::output_loss release(source_id id);
 
-  // True while the source waits for the writer.
+  // True while the source waits for the writer, or its file.
   bool waits(source_id id) const;
   // For how long it has waited so far, all in all.
   std::chrono::steady_clock::duration waited(source_id id) const;
@@ -81,22 +85,27 @@ class log_mux {
   shared_entry find(source_id id) const;
   void arm(const shared_entry& from);
   void on_readable(const shared_entry& from);
+  void go_on(const shared_entry& from);
+  void take_line(const entry& from, std::string_view line);
   void take_turn(const shared_entry& from);
   void leave_line(const shared_entry& from);
   ssize_t read(entry& from, std::size_t bytes_max);
   void hand_on(entry& from, std::string_view bytes);
   void push(entry& from, std::string_view bytes);
-  void push_batch(entry& from);
+  void push_lines(entry& from);
   void close(entry& from);
   void resume(log::output_stream stream);
+  void resume(log_files::file_id file);
 
   boost::asio::any_io_executor executor_;
   log::writer& writer_;
+  log_files& files_;
   std::vector<char> buffer_;
-  std::string batch_;  // the prefixed lines of one read
+  std::string batch_;    // the prefixed lines of one read
+  std::string matches_;  // those of them that are written once more
   source_id last_id_ = 0;
   std::unordered_map<source_id, shared_entry> entries_;
-  std::deque<shared_entry> lines_[2];  // per stream: those that wait, the first in front
+  std::deque<shared_entry> lines_[2];  // per stream: those that wait for it, the first in front
   lifetime alive_;
 };
 

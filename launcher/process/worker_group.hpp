@@ -50,7 +50,8 @@ struct worker_command {
   std::vector<std::string> environment;  // all of it, as NAME=value
   std::uint32_t local_rank = 0;
   std::uint32_t rank = 0;
-  std::string prefix;  // of its output lines, "[node-a:0] "; empty: pass through
+  log_route output;
+  log_route errors;
 };
 
 // How one worker ended that was started.

@@ -92,7 +92,7 @@ void worker_group::state::attach(workers::place place, workers::output_pipe whic
   const bool is_errors = which == workers::output_pipe::errors;
   log_mux::source from;
   from.pipe = std::move(pipe);
-  from.prefix = one.command.prefix;
+  from.route = is_errors ? one.command.errors : one.command.output;
   from.to = is_errors ? log::output_stream::errors : log::output_stream::output;
   if (is_errors) {
     from.tap = while_alive(weak_from_this(), [this, place](std::string_view bytes) {

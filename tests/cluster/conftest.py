@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.cluster import Cluster  # noqa: E402
 from tests.support.hosts import Switch, available  # noqa: E402
+from tests.support.small_disk import mounted  # noqa: E402
 
 
 def pytest_addoption(parser):
@@ -42,6 +43,12 @@ def cluster(tmp_path, request):
 
 
 passed_key = pytest.StashKey()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    with mounted(tmp_path / "disk") as folder:
+        yield folder
 
 
 @pytest.fixture

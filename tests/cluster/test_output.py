@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.support.cluster import BIN, LIMIT, Program, wait_for
+from tests.support.small_disk import fill
 
 slow = pytest.mark.skipif("DDPRUN_TEST_SLOW" not in os.environ,
                           reason="takes half a minute; set DDPRUN_TEST_SLOW to run it")
@@ -134,28 +135,6 @@ def test_a_second_signal_ends_the_wait_for_a_reader():
 
 
 # ---- a full disk ---------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 2 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder],
-                          capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"this machine does not let us mount a tmpfs (needs root): {done.stderr}")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
-
-
-def fill(disk):
-    with open(disk / "filler", "wb", buffering=0) as file:
-        try:
-            while file.write(b"x" * 4096):
-                pass
-        except OSError:
-            pass
 
 
 @pytest.mark.parametrize("workers", [1, 8])

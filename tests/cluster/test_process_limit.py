@@ -103,9 +103,9 @@ def test_a_worker_starts_once_there_is_room_for_it(programs):
     agent = start([programs / "ddprun", "--standalone", "--max-restarts", 0, "--no-python",
                    "/bin/bash", "-c", WORKER], 6, user)
     errors = agent.stderr.readline()
-    assert re.search(r"cannot start /bin/bash[^\n]*; trying again for 5 s", errors), errors
     other.kill()
     other.wait()
+    assert re.search(r"cannot start /bin/bash[^\n]*; trying again for 5 s", errors), errors
     _, rest = agent.communicate(timeout=LIMIT)
     none_left(user)
     assert agent.returncode == 0, errors + rest

@@ -136,7 +136,7 @@ TEST_CASE("the last words of a failed worker are kept, whatever the reader does"
   fixture.mux.reset();
   fixture.out = std::make_unique<log::writer>(
       log::writer::options{unread.write.get(), unread.write.get(), 1000});
-  fixture.mux = std::make_unique<log_mux>(fixture.io.get_executor(), *fixture.out);
+  fixture.mux = std::make_unique<log_mux>(fixture.io.get_executor(), *fixture.out, fixture.files);
   std::vector<worker_command> commands;
   const std::uint32_t workers = GENERATE(1, 8);
   for (std::uint32_t rank = 0; rank < workers; ++rank) {

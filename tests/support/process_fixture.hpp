@@ -52,7 +52,7 @@ struct process_fixture {
         spawn(io.get_executor()),
         out(std::make_unique<log::writer>(
             log::writer::options{output_file.get(), errors_file.get()})),
-        mux(std::make_unique<log_mux>(io.get_executor(), *out)) {}
+        mux(std::make_unique<log_mux>(io.get_executor(), *out, files)) {}
 
   static std::vector<std::string> environment() {
     return {std::string("PATH=") + std::getenv("PATH")};
@@ -65,7 +65,7 @@ struct process_fixture {
     command.environment = environment();
     command.local_rank = local_rank;
     command.rank = local_rank;
-    command.prefix = prefix;
+    command.output.prefix = command.errors.prefix = prefix;
     return command;
   }
 
@@ -122,6 +122,7 @@ struct process_fixture {
   unique_fd errors_file;
   boost_spawner spawn;
   std::unique_ptr<log::writer> out;
+  log_files files;
   std::unique_ptr<log_mux> mux;
   guardian* guard = nullptr;
   stray_reaper* strays = nullptr;

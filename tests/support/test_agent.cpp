@@ -72,7 +72,10 @@ std::vector<ddprun::launcher::worker_command> to_commands(const arguments& given
     command.argv = {"sh", "-c", script};
     command.environment = {std::string("PATH=") + std::getenv("PATH"), session_mark()};
     command.local_rank = command.rank = static_cast<std::uint32_t>(commands.size());
-    if (given.prefixed) command.prefix = "[node:" + std::to_string(commands.size()) + "] ";
+    if (given.prefixed) {
+      command.output.prefix = "[node:" + std::to_string(commands.size()) + "] ";
+      command.errors.prefix = command.output.prefix;
+    }
     commands.push_back(std::move(command));
   }
   return commands;
@@ -92,7 +95,8 @@ int main(int argc, char** argv) {
   boost::asio::io_context io(1);
   boost_spawner spawn(io.get_executor());
   log::writer out(given.streams);
-  log_mux mux(io.get_executor(), out);
+  log_files files;
+  log_mux mux(io.get_executor(), out, files);
   stray_reaper strays(io.get_executor(), spawn);
   std::unique_ptr<guardian> guard;
   if (given.guarded) {

@@ -74,6 +74,29 @@ TEST_CASE("a worker gets every variable of torchrun and ours") {
   CHECK(worker_environment(options, second_node(), 1, {}) == expected);
 }
 
+TEST_CASE("a worker is told where torch's error file goes") {
+  ddprun::launcher::worker_round round = second_node();
+  round.error_files = {"/logs/0/error.json", "/logs/1/error.json", "/logs/2/error.json"};
+  const environment_map worker = worker_environment({}, round, 1, {});
+  CHECK(worker.at("TORCHELASTIC_ERROR_FILE") == "/logs/1/error.json");
+}
+
+TEST_CASE("lines begin with node and rank where there are several workers, or as chosen") {
+  ddprun::launcher::launch_options options;
+  ddprun::launcher::worker_round round = second_node();
+  const auto prefix = [&] { return worker_line_prefix(options, round, 1, "host.example"); };
+  CHECK(prefix() == "[node-b:3] ");
+  round.worker_count = 1;
+  CHECK(prefix() == "[node-b:3] ");
+  round.place.world_size = 1;
+  CHECK(prefix().empty());
+  options.output.prefix_template = "${hostname} $rank/${world_size} ${other} $$:";
+  CHECK(prefix() == "host.example 3/1 ${other} $:");
+  options.role = "trainer";
+  options.output.prefix_template = "[${role_name}${local_rank}]:${node}.${group_rank}.${round}";
+  CHECK(prefix() == "[trainer1]:node-b.1.4");
+}
+
 TEST_CASE("a worker knows its rank among those of its role") {
   ddprun::launcher::worker_round round = second_node();
   round.place.in_role = {1, 4};

@@ -1,28 +1,39 @@
 #include "launcher/log/log_mux.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <boost/asio/io_context.hpp>
 
 #include <fcntl.h>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
 #include <poll.h>
+#include <sstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace ddprun;
 using namespace ddprun::launcher;
+using ddprun::test::temporary_folder;
 
 namespace {
 
 constexpr std::chrono::seconds generous{60};
 
+std::string content_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
 // A mux over a writer into a pipe that only the test reads.
 struct fixture {
   explicit fixture(std::size_t late_bytes = 8 * 1024 * 1024)
       : out({reader.write.get(), reader.write.get(), 1000, late_bytes}),
-        mux(io.get_executor(), out) {
+        mux(io.get_executor(), out, files) {
     ::fcntl(reader.read.get(), F_SETFL, O_NONBLOCK);
   }
 
@@ -35,12 +46,13 @@ struct fixture {
     log_mux::source_id id = 0;
   };
 
-  std::shared_ptr<feed> add(const std::string& prefix) {
+  std::shared_ptr<feed> add(const std::string& prefix) { return add(log_route{.prefix = prefix}); }
+  std::shared_ptr<feed> add(const log_route& route) {
     auto ends = std::move(*make_pipe());
     const auto made = std::make_shared<feed>();
     made->pipe = std::move(ends.write);
     ::fcntl(made->pipe.get(), F_SETFL, O_NONBLOCK);
-    made->id = mux.add({std::move(ends.read), prefix, log::output_stream::output,
+    made->id = mux.add({std::move(ends.read), route, log::output_stream::output,
                         [made](std::string_view bytes) {
                           if (made->floods) return fill(*made);
                           made->tapped += bytes;
@@ -89,6 +101,7 @@ struct fixture {
   boost::asio::io_context io{1};
   pipe_ends reader = std::move(*make_pipe());
   log::writer out;
+  log_files files;
   log_mux mux;
 };
 
@@ -170,4 +183,67 @@ TEST_CASE("lines beyond the reserve are counted, and their tap sees them") {
   at.run_until([&] { return failed->ended; });
   CHECK(failed->tapped == "one\ntwo\nthree");
   CHECK(failed->lost.describe() == "3 lines (26 bytes)");
+}
+
+TEST_CASE("a route leads bytes to a file, lines to ours, and some lines to a second file") {
+  fixture at;
+  const temporary_folder folder;
+  const auto name = [&](const char* of) { return folder.path + "/" + of; };
+  log_route route{.prefix = "[a:0] "};
+  SECTION("shown") {}
+  SECTION("in files only") {
+    route.is_shown = false;
+  }
+  route.file = name("stdout.log");
+  route.matches_file = name("filtered.log");
+  route.needles = {"apple", "pear"};
+  const auto from = at.add(route);
+  const std::string text = "an apple\nno fruit\r\nlast pear";
+  REQUIRE(::write(from->pipe.get(), text.data(), text.size()) > 0);
+  from->pipe.reset();
+  at.run_until([&] { return from->ended; });
+  CHECK(from->tapped == text);
+  CHECK(at.files.finish(generous).none());
+  CHECK(at.out.finish(generous));
+  CHECK(content_of(name("stdout.log")) == text);
+  CHECK(content_of(name("filtered.log")) == "[a:0] an apple\n[a:0] last pear\n");
+  CHECK(at.read() == (route.is_shown ? "[a:0] an apple\n[a:0] no fruit\r\n[a:0] last pear\n" : ""));
+}
+
+// A pipe without a reader stands for a disk that hangs.
+TEST_CASE("a source waits for its file, and the others do not wait with it") {
+  fixture at;
+  const temporary_folder folder;
+  const std::string path = folder.path + "/hangs";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  log_route route{.prefix = "[hangs] "};
+  route.file = path;
+  SECTION("shown") {}
+  SECTION("in the file only") {
+    route.is_shown = false;
+  }
+  const auto hangs = at.add(route);
+  at.run_until([&] {
+    at.fill(*hangs);
+    at.read();
+    return at.mux.waits(hangs->id);
+  });
+  const auto other = at.add("[other] ");
+  REQUIRE(::write(other->pipe.get(), "word\n", 5) == 5);
+  std::string text;
+  at.run_until([&] {
+    text += at.read();
+    return text.ends_with("[other] word\n");
+  });
+  CHECK(at.mux.waits(hangs->id));
+  const unique_fd disk(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  hangs->pipe.reset();
+  at.run_until([&] {
+    std::string bytes(65536, '\0');
+    [[maybe_unused]] const auto count = ::read(disk.get(), bytes.data(), bytes.size());
+    at.read();
+    return hangs->ended;
+  });
+  CHECK(at.mux.waited(hangs->id).count() == 0);  // it is known no more
+  CHECK(at.files.finish(std::chrono::milliseconds(0)).bytes <= hangs->tapped.size());
 }

@@ -24,7 +24,7 @@ struct group_fixture {
   group_fixture()
       : file(::memfd_create("output", MFD_CLOEXEC)),
         out(log::writer::options{file.get(), file.get()}),
-        mux(io.get_executor(), out) {
+        mux(io.get_executor(), out, files) {
     system.makes_pipes = true;
     group = std::make_unique<worker_group>(io.get_executor(), system, mux, nullptr, nullptr,
                                            worker_group::options{});
@@ -82,6 +82,7 @@ struct group_fixture {
   boost::asio::io_context io{1};
   unique_fd file;
   log::writer out;
+  log_files files;
   log_mux mux;
   fake_spawner system;
   std::unique_ptr<worker_group> group;

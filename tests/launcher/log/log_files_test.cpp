@@ -1,0 +1,173 @@
+#include "launcher/log/log_files.hpp"
+
+#include "rendezvous/base/unique_fd.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <poll.h>
+#include <sstream>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace ddprun;
+using namespace ddprun::launcher;
+using ddprun::test::temporary_folder;
+
+namespace {
+
+constexpr std::chrono::seconds generous{60};
+
+std::string content_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+struct fixture {
+  fixture() {
+    files.on_word([this](const std::string& text) {
+      const std::lock_guard lock(mutex);
+      words.push_back(text);
+    });
+    files.on_room([this](log_files::file_id file) {
+      const std::lock_guard lock(mutex);
+      rooms.push_back(file);
+    });
+  }
+
+  template <typename Condition>
+  void wait_for(Condition is_met) {
+    const auto until = std::chrono::steady_clock::now() + generous;
+    while (true) {
+      {
+        const std::lock_guard lock(mutex);
+        if (is_met()) return;
+      }
+      REQUIRE(std::chrono::steady_clock::now() < until);
+      std::this_thread::yield();
+    }
+  }
+
+  std::string path(const std::string& name) const { return folder.path + "/" + name; }
+
+  temporary_folder folder;
+  std::mutex mutex;
+  std::vector<std::string> words;
+  std::vector<log_files::file_id> rooms;
+  log_files files{{.queue_bytes = 1000, .late_bytes = 5000}};
+};
+
+}  // namespace
+
+TEST_CASE("a log file has what was pushed, in folders that were not there") {
+  fixture at;
+  const std::string path = at.path("a/b/stdout.log");
+  const auto file = at.files.open(path);
+  at.files.push(file, "first\n");
+  at.files.push(file, std::string("bytes \0 \xff\r", 9));
+  at.files.close(file);
+  CHECK(at.files.finish(generous).none());
+  CHECK(content_of(path) == std::string("first\nbytes \0 \xff\r", 15));
+  CHECK(at.words.empty());
+}
+
+TEST_CASE("a log file that nothing was written to is there, and empty") {
+  fixture at;
+  at.files.close(at.files.open(at.path("stderr.log")));
+  at.files.make_folders({at.path("0"), at.path("1/2")});
+  CHECK(at.files.finish(generous).none());
+  CHECK(std::filesystem::file_size(at.path("stderr.log")) == 0);
+  CHECK(std::filesystem::is_directory(at.path("1/2")));
+}
+
+TEST_CASE("who opens the same path writes to the same log file, until the last has closed it") {
+  fixture at;
+  const auto one = at.files.open(at.path("both"));
+  const auto other = at.files.open(at.path("both"));
+  CHECK(one == other);
+  at.files.push(one, "one\n");
+  at.files.close(one);
+  at.files.push(other, "other\n");
+  at.files.close(other);
+  at.files.push(other, "nobody has it open\n");
+  CHECK(at.files.finish(generous).none());
+  CHECK(content_of(at.path("both")) == "one\nother\n");
+}
+
+TEST_CASE("a file that cannot be opened is tried again, and its loss is said at its place") {
+  fixture at;
+  std::ofstream(at.path("taken")) << "a file where a folder should be";
+  const auto file = at.files.open(at.path("taken/stdout.log"));
+  at.wait_for([&] { return at.words.size() == 1; });
+  CHECK(at.words.front() ==
+        at.path("taken/stdout.log") +
+            " cannot be written: Not a directory; the workers go on, and what of their log files "
+            "does not fit in memory is lost");
+  // It holds up nobody.
+  CHECK(at.files.push(file, std::string(1500, 'x') + "\n"));
+  CHECK(at.files.push(file, "lost\nlost too\n"));
+  CHECK(at.files.has_room(file));
+  std::filesystem::remove(at.path("taken"));
+  at.wait_for([&] { return at.words.size() == 2; });
+  CHECK(at.words.back() ==
+        "the log files can be written again; 2 lines (14 bytes) are lost, and the files say where");
+  at.files.push(file, "after\n");
+  at.files.close(file);
+  CHECK(at.files.finish(generous).none());
+  CHECK(content_of(at.path("taken/stdout.log")) ==
+        std::string(1500, 'x') + "\nddprun: 2 lines (14 bytes) are lost here: " +
+            at.path("taken/stdout.log") + " could not be written (Not a directory)\nafter\n");
+}
+
+TEST_CASE("a folder for errors that cannot be made is said once") {
+  fixture at;
+  std::ofstream(at.path("taken")) << "x";
+  at.files.make_folders({at.path("taken/0"), at.path("taken/1")});
+  at.wait_for([&] { return at.words.size() == 1; });
+  at.files.make_folders({at.path("taken/0")});
+  CHECK(at.files.finish(generous).none());
+  CHECK(at.words == std::vector<std::string>{"the folder " + at.path("taken/0") +
+                                             " for workers' errors cannot be made: Not a "
+                                             "directory"});
+}
+
+// A pipe without a reader stands for a disk that hangs: open() does not return.
+TEST_CASE("a disk that hangs holds up who pushes, has a reserve, and is not waited for") {
+  fixture at;
+  REQUIRE(::mkfifo(at.path("hangs").c_str(), 0600) == 0);
+  const auto file = at.files.open(at.path("hangs"));
+  CHECK(at.files.push(file, std::string(999, 'x')));
+  CHECK_FALSE(at.files.push(file, "x"));
+  CHECK_FALSE(at.files.has_room(file));
+  CHECK(at.files.push_late(file, std::string(4000, 'y')));
+  CHECK_FALSE(at.files.push_late(file, std::string(2000, 'z')));
+  SECTION("it goes on") {
+    const unique_fd reader(::open(at.path("hangs").c_str(), O_RDONLY | O_CLOEXEC));
+    at.wait_for([&] { return at.rooms == std::vector<log_files::file_id>{file}; });
+    CHECK(at.files.has_room(file));
+    at.files.close(file);
+    CHECK(at.files.finish(generous).bytes == 2000);
+    std::string text(6000, '\0');
+    CHECK(::read(reader.get(), text.data(), text.size()) == 5000);
+  }
+  SECTION("it hangs for good") {
+    CHECK(at.files.finish(std::chrono::milliseconds(10)).bytes == 7000);
+    // The thread is left behind; it ends now.
+    const unique_fd reader(::open(at.path("hangs").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  }
+}
+
+TEST_CASE("a file that cannot be written is given up when nobody writes to it any more") {
+  fixture at;
+  log_files files({.queue_bytes = 1000, .patience = std::chrono::milliseconds(0)});
+  std::ofstream(at.path("taken")) << "x";
+  const auto file = files.open(at.path("taken/0"));
+  files.push(file, "a line\n");
+  files.close(file);
+  CHECK(files.finish(generous).lines == 1);
+}
