@@ -205,7 +205,7 @@ void agent::hear(std::shared_ptr<const daemon_message> message) {
 }
 
 void agent::show_cause(const cause& first_cause) {
-  if (!console_.show_tail(first_cause)) return;
+  if (!console_.show_failure(first_cause)) return;
   const bool is_here = first_cause.node == identity_.node && first_cause.round == workers_round_;
   if (!is_here || !options_.output.writes_files()) return;
   say(note_level::info, "all of it is in " + log_folder_.attempt() + "/" +

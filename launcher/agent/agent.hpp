@@ -152,6 +152,7 @@ class agent {
   round_number tether_round_ = 0;
   std::unique_ptr<worker_group> workers_;
   round_number workers_round_ = 0;
+  std::optional<std::uint64_t> oom_kills_at_start_;  // of those
   std::string last_note_;
   std::optional<int> exit_code_;  // the member has left, or there was none
   bool goodbye_said_ = false;     // only others are waited for

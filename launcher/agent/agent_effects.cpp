@@ -2,10 +2,13 @@
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/free_port.hpp"
 #include "launcher/agent/worker_environment.hpp"
+#include "launcher/process/oom_kills.hpp"
+#include "launcher/report/failure_words.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/net/host_name.hpp"
 #include "rendezvous/protocol/agent.hpp"
 
+#include <csignal>
 #include <utility>
 #include <vector>
 
@@ -115,6 +118,7 @@ void agent::apply(const core::start_workers& effect) {
     }
   }
   workers_round_ = effect.round;
+  oom_kills_at_start_ = count_oom_kills();
   workers_ = std::make_unique<worker_group>(context_.get_executor(), spawner_, mux_, &guardian_,
                                             &reaper_, worker_group::options{});
   workers_->start(std::move(commands), worker_events(effect.round));
@@ -168,7 +172,16 @@ void agent::worker_is_over(round_number round, const worker_end& end) {
   why.code = end.status.signal != 0 ? end.status.signal : end.status.code;
   why.age = std::chrono::steady_clock::now() - end.ended_at;
   if (end.status.core_dumped) why.text = "core dumped";
-  if (!event.success) why.tail = end.tail;
+  if (!event.success) {
+    why.tail = end.tail;
+    const failure_words words = read_failure(why);
+    why.is_effect = words.is_effect;
+    if (why.text.empty()) why.text = words.error;
+    const bool is_out_of_memory = oom_kills_at_start_ && count_oom_kills() > oom_kills_at_start_;
+    if (is_out_of_memory && end.status.signal == SIGKILL) {
+      why.text = "out of memory: the kernel has just ended a process of this host for want of it";
+    }
+  }
   if (!end.lost.none()) {
     say(note_level::warning, end.lost.is_lost("rank " + std::to_string(end.rank) + "'s output") +
                                  ": nobody read ours in time");

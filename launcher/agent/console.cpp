@@ -1,8 +1,9 @@
 #include "launcher/agent/console.hpp"
 
+#include "launcher/report/failure_words.hpp"
+
 #include <array>
 #include <cstdio>
-#include <sstream>
 #include <sys/time.h>
 #include <time.h>
 #include <utility>
@@ -24,16 +25,6 @@ std::string clock_text() {
 
 }  // namespace
 
-std::vector<std::string> failure_lines(const cause& first_cause) {
-  std::vector<std::string> lines;
-  if (first_cause.tail.empty()) return lines;
-  lines.push_back("the last lines that it wrote to stderr:");
-  std::istringstream stream(first_cause.tail);
-  for (std::string line; std::getline(stream, line);)
-    lines.push_back("  | " + line);
-  return lines;
-}
-
 console::console(std::string node, note_level least, std::function<void(std::string)> sink)
     : node_(std::move(node)), least_(least), sink_(std::move(sink)) {}
 
@@ -45,13 +36,25 @@ void console::say(note_level level, const std::string& text) {
   sink_(line + text + "\n");
 }
 
-bool console::show_tail(const cause& first_cause) {
-  if (first_cause.tail.empty()) return false;
+bool console::show_failure(const cause& first_cause) {
+  const bool is_workers = first_cause.rank.has_value();
+  if (!is_workers || (first_cause.tail.empty() && first_cause.kind != cause_class::signal)) {
+    return false;
+  }
   if (tail_round_ == first_cause.round && tail_rank_ == first_cause.rank) return false;
   tail_round_ = first_cause.round;
   tail_rank_ = first_cause.rank;
-  for (const std::string& line : failure_lines(first_cause))
-    say(note_level::info, line);
+  // One piece, with the node and the time once for each part: a merged log stays readable.
+  std::string text;
+  for (const std::string& line : failure_lines(first_cause)) {
+    if (line.starts_with(' ')) {
+      text += "\n" + line;
+    } else {
+      if (!text.empty()) say(note_level::info, text);
+      text = line;
+    }
+  }
+  if (!text.empty()) say(note_level::info, text);
   return true;
 }
 

@@ -15,10 +15,6 @@
 
 namespace ddprun::launcher {
 
-// The lines with which a person is told why a run failed: what happened, and the last lines that
-// the failed worker wrote to standard error, each behind "| ".
-std::vector<std::string> failure_lines(const cause& first_cause);
-
 class console {
  public:
   // `sink` takes whole lines with their newline. `node` stands in front of each.
@@ -26,10 +22,9 @@ class console {
 
   void say(note_level level, const std::string& text);
 
-  // The tail of a failed worker, once for each round and slot: the same cause comes with the stop
-  // and with the close.
-  // False: it was shown before, or there is none.
-  bool show_tail(const cause& first_cause);
+  // Why a worker failed, by its own last words, once for each round and slot: the same cause comes
+  // with the stop and with the close. False: it was shown before, or there is none.
+  bool show_failure(const cause& first_cause);
 
  private:
   std::string node_;

@@ -104,6 +104,10 @@ cli::checked apply_shutdown_timeout(options_draft& draft, const cli::given_optio
   return cli::keep(draft.shutdown_timeout, cli::read_seconds(option.given, option.value, false));
 }
 
+cli::checked apply_failure_grace(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.failure_grace, cli::read_seconds(option.given, option.value, true));
+}
+
 // torchrun polls its workers in this interval; ddprun is told by the kernel.
 cli::checked check_monitor_interval(options_draft&, const cli::given_option& option) {
   const auto seconds = cli::read_seconds(option.given, option.value, true);
@@ -277,6 +281,10 @@ constexpr std::array own_options = {
     row{{"shutdown-timeout", "SECONDS", "Failures",
          "from SIGTERM to SIGKILL after a failure, as stop_grace", torchrun},
         apply_shutdown_timeout},
+    row{{"failure-grace", "SECONDS", "Failures",
+         "when a worker fails because a peer is gone, how long the others\n"
+         "may tell the cause before all are stopped; 0: not at all (2)"},
+        apply_failure_grace},
     row{{"virtual-local-rank", "", "Workers",
          "each worker has LOCAL_RANK 0 and sees one GPU, that of its local\n"
          "rank, by CUDA_VISIBLE_DEVICES",

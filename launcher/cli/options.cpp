@@ -206,6 +206,7 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
     settle_master_address(draft);
   }
   if (draft.shutdown_timeout) draft.options.settings.timing.stop_grace = *draft.shutdown_timeout;
+  if (draft.failure_grace) draft.options.settings.timing.failure_grace = *draft.failure_grace;
   settle_output(draft, environment);
   settle_store(draft, environment, installed_torch);
   // Rank 0 cannot open the port that the daemon has.

@@ -78,6 +78,7 @@ void fields_of(auto& on, some<cause> auto& value) {
   on.number("process", value.process, 0, count_max);
   on.number("code", value.code, -core::cause_code_max, core::cause_code_max);
   on.flag("by_our_stop", value.by_our_stop);
+  on.flag("is_effect", value.is_effect);
   on.age("age_us", value.age, age_max);
   on.sentence("text", value.text);
   on.tail("tail", value.tail, tail_bytes_max);

@@ -116,6 +116,36 @@ TEST_CASE("one root cause costs one restart, in whatever order its effects are r
   }
 }
 
+TEST_CASE("the cause is told though it ends after its effects, and they cost it no restart") {
+  for (std::uint64_t seed = seed_first(); seed < seed_end(300); ++seed) {
+    schedule plan = quiet_schedule(seed, 4);
+    plan.options.double_percent = 50;
+    plan.options.habits.collateral_percent = 0;
+    running_world story(plan);
+    INFO("seed " << seed);
+    REQUIRE(story.runs);
+    story.in.run_for(1s);
+    random_source random = random_source(seed).fork(5);
+    auto& agents = story.in.agents();
+    // It is the last of its own node to end, too.
+    const agent& guilty = *agents[random.below(agents.size())];
+    for (const auto& victim : agents) {
+      story.in.fail_worker(*victim->group, 0, cause_class::exit, 1, true);
+      story.in.run_for(random.between(0ms, 350ms));
+    }
+    story.in.fail_worker(*guilty.group, 1, cause_class::exit, 3);
+    REQUIRE(story.in.run_until_true(
+        [&] { return guilty.group->round == 2 && story.in.checks().any_full(4); }, 30s));
+    REQUIRE(story.in.violation() == "");
+    REQUIRE(guilty.group->restarts_used == 1);
+    const auto view = story.in.current_daemon()->run()->view({});
+    REQUIRE(view.first_cause);
+    REQUIRE_FALSE(view.first_cause->is_effect);
+    REQUIRE(view.first_cause->code == 3);
+    REQUIRE(view.first_cause->node == guilty.greeting().node);
+  }
+}
+
 // Design section 11, invariant 7: everything but heartbeats and their answers, which are
 // not of the round.
 TEST_CASE("a restart costs each member at most 1 KiB each way") {

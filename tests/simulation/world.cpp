@@ -13,6 +13,7 @@ using namespace std::chrono_literals;
 world::world(world_options options)
     : options_(std::move(options)),
       random_(options_.seed),
+      effects_(random_.fork(3)),
       network_(*this, random_.fork(1)),
       checkers_(*this),
       journal_random_(random_.fork(2)) {}

@@ -41,6 +41,7 @@ struct mutant {
 // How workers behave; drawn from the seed by most scenarios.
 struct worker_habits {
   unsigned collateral_percent = 100;  // of the others fail too when one worker of a round fails
+  unsigned effect_percent = 50;       // of those say that it is only an effect
   duration collateral_least{};
   duration collateral_most = std::chrono::seconds(2);
   unsigned ignores_term_percent = 0;
@@ -111,7 +112,8 @@ class world {
   void give_power(host& which);
   void stand_still(host& which, bool clock_too);
   void go_on(host& which);
-  void fail_worker(worker_group& group, std::size_t index, cause_class kind, int code);
+  void fail_worker(worker_group& group, std::size_t index, cause_class kind, int code,
+                   bool is_effect = false);
   void succeed_node(worker_group& group);
   void make_unkillable(worker_group& group, duration time);
   void fail_next_service(host& which) { services_to_fail_.insert(which.id); }
@@ -202,13 +204,15 @@ class world {
   void note_order(const connection& over, const payload& message);
   void note_answer(const connection& over, const payload& message);
   void on_host(host& which, duration delay, std::function<void()> what);
-  void end_worker(worker_group& group, std::size_t index, bool success, cause_class kind, int code);
+  void end_worker(worker_group& group, std::size_t index, bool success, cause_class kind, int code,
+                  bool is_effect = false);
   void kill_one(const std::shared_ptr<worker_group>& group, std::size_t index);
   void others_fail_too(const worker_group& group);
   void succeed_if_complete(instance_id instance, round_number round);
 
   world_options options_;
   random_source random_;
+  random_source effects_;  // of its own, so that they change no other choice
   timeline time_;
   network network_;
   checkers checkers_;

@@ -43,6 +43,7 @@ LAYERS = [
     ("rendezvous/client/", CLIENT),
     ("launcher/cli/", PURE_LAUNCHER),
     ("launcher/agent/worker_environment", PURE_LAUNCHER),
+    ("launcher/report/", (*MESSAGES, "launcher/report/")),
     *((rules, (*BASE, *WORKER_RULES, "launcher/process/start_failure")) for rules in WORKER_RULES),
     ("launcher/process/", (*NET, *OUTPUT)),
     ("launcher/log/", (*NET, *OUTPUT)),

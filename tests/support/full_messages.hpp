@@ -20,6 +20,7 @@ inline cause full_cause() {
   value.process = 4242;
   value.code = 9;
   value.by_our_stop = true;
+  value.is_effect = true;
   value.age = 1500us;
   value.text = "killed by SIGKILL";
   value.tail = "Traceback:\n\x1b[31m\"quoted\" \\ \xE2\x82\xAC\x01\n";

@@ -13,7 +13,8 @@ namespace {
 // What can hardly be the consequence of something else on another node comes first.
 int weight(const cause& value) {
   // A node that nobody vouched for stopped by itself: that has a cause, an obeyed stop has none.
-  if (value.by_our_stop) return value.kind == cause_class::node_lost ? 2 : 3;
+  if (value.by_our_stop) return value.kind == cause_class::node_lost ? 2 : 4;
+  if (value.is_effect) return 3;
   switch (value.kind) {
     case cause_class::signal:
       // SIGABRT is how NCCL's watchdog and failed assertions end a worker whose peer went away: it
@@ -30,7 +31,7 @@ int weight(const cause& value) {
     case cause_class::operator_stop:
       return 1;
   }
-  return 3;
+  return 4;
 }
 
 bool is_planned(cause_class kind) {

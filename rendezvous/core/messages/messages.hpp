@@ -46,6 +46,7 @@ struct cause {
   std::int64_t process = 0;  // pid on its host; 0: none
   int code = 0;              // exit: the status; signal: the number; start: errno; else 0
   bool by_our_stop = false;  // the worker ended after we had asked it to
+  bool is_effect = false;    // by its own words it ended because another one was gone
   duration age{};            // at the moment of sending
   std::string text;          // "cannot execute train.py: Permission denied"
   std::string tail;          // last lines of stderr, valid UTF-8

@@ -22,6 +22,7 @@ struct timers {
   duration heartbeat_interval = std::chrono::seconds(1);
   duration reconnect_grace = std::chrono::seconds(2);
   duration isolation_limit = std::chrono::seconds(8);
+  duration failure_grace = std::chrono::seconds(2);
   duration stop_grace = std::chrono::seconds(5);
   duration drain_grace = std::chrono::seconds(30);
   duration kill_wait = std::chrono::seconds(5);

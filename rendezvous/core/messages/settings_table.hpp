@@ -75,6 +75,10 @@ inline constexpr std::array timer_table = {
                     return timing.node_timeout - 2 * timing.heartbeat_interval;
                   },
               .contradiction = useless_isolation},
+    timer_row{.name = "failure_grace",
+              .field = &timers::failure_grace,
+              .help = "when a worker fails as a peer is gone: for the cause to be told",
+              .may_be_zero = true},
     timer_row{.name = "stop_grace",
               .field = &timers::stop_grace,
               .help = "from SIGTERM to SIGKILL after a failure"},

@@ -127,6 +127,27 @@ void run::state::on_unasked_end(node& who) {
     causes.add(why, now);
   }
   if (causes.get()->kind == cause_class::node_lost) remember_loss();
+  if (waits_for_cause()) return;
+  end_round(&*causes.get(), timing().stop_grace, describe(*causes.get()));
+}
+
+// A stop would silence whoever failed first, and is still on its way out.
+bool run::state::waits_for_cause() {
+  const duration limit = timing().failure_grace;
+  if (!causes.get()->is_effect || phase != run_phase::running || limit <= duration::zero()) {
+    return false;
+  }
+  if (cause_grace.is_over(now)) return false;
+  if (!cause_grace.has_begun()) {
+    note(note_level::info, describe(*causes.get()) + ": that follows from another failure, which " +
+                               to_text(limit) + " are left to be told");
+    notice.change();
+  }
+  cause_grace.begin(now, limit);
+  return true;
+}
+
+void run::state::on_failure_grace_over() {
   end_round(&*causes.get(), timing().stop_grace, describe(*causes.get()));
 }
 

@@ -58,6 +58,7 @@ std::optional<time_point> run::next_deadline() const {
     case run_phase::preparing:
     case run_phase::running:
       also(self.seats.start_deadline());
+      also(self.cause_grace.until());
       break;
     case run_phase::stopping:
       also(self.fence_until());
@@ -227,6 +228,7 @@ void run::state::apply(const time_passed&) {
   claims.end_wait_if_over(now);
   check_liveness();
   if (const auto due = seats.start_deadline(); due && now >= *due) on_start_timeout();
+  if (cause_grace.is_over(now)) on_failure_grace_over();
   if (const auto overdue = stop_overdue_at(); overdue && now >= *overdue) on_stop_overdue();
   if (const auto lost = lost_instance_at(); lost && now >= *lost) end_lost_instance();
   closed.forget_old(now);
@@ -243,6 +245,7 @@ void run::state::apply(const loop_was_late& event) {
   older.move_by(by);
   earlier.move_by(by);
   phase.move_by(by);
+  cause_grace.move_by(by);
 }
 
 // Moves the run on as far as what is known now allows.
@@ -272,6 +275,7 @@ void run::state::progress() {
 }
 
 void run::state::enter(run_phase next) {
+  cause_grace.end();
   phase.enter(next, now);
   notice.change();
 }

@@ -19,6 +19,7 @@
 #include "rendezvous/core/run/claims_heard.hpp"
 #include "rendezvous/core/run/closed_instances.hpp"
 #include "rendezvous/core/run/entered_phase.hpp"
+#include "rendezvous/core/run/failure_grace.hpp"
 #include "rendezvous/core/run/gathering.hpp"
 #include "rendezvous/core/run/instance_here.hpp"
 #include "rendezvous/core/run/kept_record.hpp"
@@ -94,6 +95,7 @@ struct run::state {
   // The round.
   round_seats seats;
   first_cause causes;
+  failure_grace cause_grace;  // only while it runs
 
   // From its end to the next.
   round_stop stop;  // the last
@@ -168,6 +170,8 @@ struct run::state {
   void join_restarts(const node& who);
   void on_start_timeout();
   void on_unasked_end(node& who);
+  bool waits_for_cause();
+  void on_failure_grace_over();
   void remember_loss();
 
   // stop.cpp: rules 4 and 6.

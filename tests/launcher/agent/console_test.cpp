@@ -34,13 +34,18 @@ TEST_CASE("a failure's last lines are shown once, though stop and close both car
   ddprun::cause cause;
   cause.round = 2;
   cause.rank = 3;
-  cause.tail = "Traceback:\nRuntimeError: no\n";
-  out.console.show_tail(cause);
-  REQUIRE(out.lines.size() == 3);
-  CHECK(out.lines[2].ends_with("  | RuntimeError: no\n"));
-  out.console.show_tail(cause);
-  CHECK(out.lines.size() == 3);
+  cause.tail = "loading\nno\n";
+  CHECK(out.console.show_failure(cause));
+  REQUIRE(out.lines.size() == 1);
+  CHECK(out.lines[0].ends_with(": the last lines that it wrote to stderr:\n  | loading\n  | no\n"));
+  CHECK_FALSE(out.console.show_failure(cause));
+  CHECK(out.lines.size() == 1);
   cause.round = 3;
-  out.console.show_tail(cause);
-  CHECK(out.lines.size() == 6);
+  cause.tail = "OSError: [Errno 28] No space left on device\n";
+  CHECK(out.console.show_failure(cause));
+  REQUIRE(out.lines.size() == 3);
+  CHECK(out.lines[2].ends_with(": that means: a disk is full; check: df, and df -i\n"));
+  cause.rank.reset();
+  cause.round = 4;
+  CHECK_FALSE(out.console.show_failure(cause));
 }

@@ -50,6 +50,19 @@ cause first_of(std::vector<arrival> arrivals) {
 
 }  // namespace
 
+TEST_CASE("what is an effect by its own words comes after what is none, whenever that came") {
+  cause effect = report(cause_class::signal, SIGABRT, 5s);
+  effect.is_effect = true;
+  cause isolated = report(cause_class::node_lost, 0, 1s);
+  isolated.by_our_stop = true;
+  cause stopped = report(cause_class::signal, SIGTERM, 9s);
+  stopped.by_our_stop = true;
+  const cause exited = report(cause_class::exit, 3);
+  CHECK(first_of({{effect, 0s}, {exited, 3s}, {stopped, 0s}}).code == 3);
+  CHECK(first_of({{effect, 0s}, {isolated, 3s}}).kind == cause_class::node_lost);
+  CHECK(first_of({{effect, 0s}, {stopped, 0s}}).is_effect);
+}
+
 TEST_CASE("killed, lost or hung beats a plain exit, which beats killed by our stop") {
   cause stopped = report(cause_class::signal, SIGTERM, 5s);
   stopped.by_our_stop = true;

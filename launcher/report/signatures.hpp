@@ -1,0 +1,32 @@
+// What usual messages of PyTorch, Gloo, NCCL, CUDA and the system mean, in plain words, and what to
+// look at. One row each; a row that is more special stands before a more general one.
+//
+// The sentences go on from "that means: ".
+//
+// Thread rule: constants and pure functions.
+#pragma once
+
+#include <string_view>
+
+namespace ddprun::launcher {
+
+struct signature {
+  std::string_view name;    // of the row: "gloo-peer-gone"
+  std::string_view first;   // the line has this in it
+  std::string_view second;  // and this, anywhere; empty: nothing more
+  bool is_effect;           // it follows from the end, or the silence, of another rank
+  std::string_view meaning;
+  std::string_view advice;  // what to check, or do
+};
+
+// The first row that fits the line; null: none.
+const signature* find_signature(std::string_view line);
+
+// Of a worker that a signal ended without a word that is known; null: nothing is known of it.
+const signature* signature_of_signal(int signal);
+
+// All rows, for tests.
+const signature* begin_signatures();
+const signature* end_signatures();
+
+}  // namespace ddprun::launcher

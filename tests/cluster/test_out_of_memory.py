@@ -1,0 +1,58 @@
+"""A worker that the kernel ends for want of memory is told from one that somebody has killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import BIN, Program, wait_for
+
+
+@pytest.fixture
+def small_memory():
+    """The file of a control group with 60 MB of memory that takes processes."""
+    folder = Path("/sys/fs/cgroup/memory") / f"ddprun-test-{os.getpid()}"
+    limit = "memory.limit_in_bytes"
+    if not folder.parent.is_dir():  # version 2
+        folder = Path("/sys/fs/cgroup") / folder.name
+        limit = "memory.max"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group may be made here: {error}")
+    try:
+        try:
+            (folder / limit).write_text("60000000")
+        except OSError as error:
+            pytest.skip(f"no control group of memory may be made here: {error}")
+        yield folder / "cgroup.procs"
+    finally:
+        wait_for("the group to be empty", lambda: not (folder / "cgroup.procs").read_text())
+        folder.rmdir()
+
+
+def counts_oom_kills():
+    return "oom_kill " in Path("/proc/vmstat").read_text()
+
+
+@pytest.mark.skipif(not counts_oom_kills(), reason="this kernel does not count them")
+def test_the_kernels_kill_is_named(cluster, small_memory):
+    # Of $$ torchrun makes one $.
+    eat = f"echo $$$$ > {small_memory}; exec {sys.executable} -c 'bytearray(400_000_000)'"
+    job = Program(cluster, "a", [BIN / "ddprun", "--no-python", "/bin/bash", "-c", eat])
+    assert job.wait() == 128 + signal.SIGKILL
+    assert "killed by SIGKILL: out of memory: the kernel has just ended a process" in job.err()
+
+
+def test_a_kill_by_hand_is_not_called_that(cluster, tmp_path):
+    job = Program(cluster, "a", [BIN / "ddprun", "--no-python", "/bin/sh", "-c",
+                                 f"echo $$$$ > {tmp_path}/pid; exec sleep 1000"])
+    pid = wait_for("the worker",
+                   lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    subprocess.run(["kill", "-9", pid.strip()], check=True)
+    assert job.wait() == 128 + signal.SIGKILL
+    assert "killed by SIGKILL" in job.err()
+    assert "memory" not in job.err()

@@ -1,0 +1,65 @@
+"""The first cause of a failure, with what PyTorch prints when a peer goes away."""
+
+import re
+import sys
+import textwrap
+
+import pytest
+
+from tests.support.cluster import BIN, Program, free_port
+
+LIMIT = 240  # PyTorch is imported
+# Rank 2 fails, and cleans up before it ends: the others see its connections close before.
+SCRIPT = textwrap.dedent("""
+    import os, sys, time
+    import torch, torch.distributed as dist
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    def step(number):
+        if rank == 2 and number == 3:
+            raise ValueError("loss is NaN")
+        dist.all_reduce(torch.ones(1))
+    try:
+        for number in range(100000):
+            step(number)
+    finally:
+        dist.destroy_process_group()
+        if rank == 2:
+            time.sleep(float(sys.argv[1]))
+""")
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def run(cluster, script, pause, *options):
+    port = free_port()
+    agents = [Program(cluster, node,
+                      [BIN / "ddprun", "--nnodes=2", f"--nproc-per-node={workers}",
+                       f"--rdzv-endpoint=127.0.0.1:{port}", "--node-id", node, "--node-rank",
+                       str(rank), *options, script, str(pause)],
+                      environment={"PYTHON_EXEC": sys.executable})
+              for rank, (node, workers) in enumerate((("a", 1), ("b", 2)))]
+    assert [agent.wait(LIMIT) for agent in agents] == [1, 1]
+    return [agent.err() for agent in agents]
+
+
+def test_the_rank_that_failed_is_named_though_it_ends_last(cluster, script):
+    for words in run(cluster, script, 1):
+        assert "b: rank 2 (local rank 1) exited with code 1: ValueError: loss is NaN" in words
+        shown = words.partition("where it failed, the innermost last:\n")[2].splitlines()
+        assert re.match(r"  \| \S+train.py:\d+ in <module>: step\(number\)$", shown[0])
+        assert re.match(r'  \| \S+train.py:\d+ in step: raise ValueError\("loss is NaN"\)$',
+                        shown[1])
+        assert "that means" not in words
+
+
+def test_without_a_grace_the_effect_is_all_that_is_known(cluster, script):
+    for words in run(cluster, script, 1000, "--failure-grace=0"):
+        assert re.search(r": rank [01] \(local rank 0\) exited with code 1: RuntimeError: .*"
+                         r"Connection closed by peer", words)
+        assert "that means: another rank ended, or closed its connections; check: " in words
