@@ -12,6 +12,10 @@ namespace {
 
 constexpr std::string_view free_port_name = "free_port";
 
+// The script's own name is its first argument, as with torchrun.
+constexpr std::string_view run_path_program =
+    "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name=\"__main__\")";
+
 std::vector<placeholder> placeholders(const worker_round& round, std::uint32_t local_rank,
                                       std::uint16_t free_port) {
   const assignment& place = round.place;
@@ -110,7 +114,10 @@ std::vector<std::string> worker_command_line(const launch_options& options,
                                              std::uint16_t free_port) {
   std::vector<std::string> command;
   const std::string number = std::to_string(local_rank);
-  if (options.no_python) {
+  if (options.run_path) {
+    command = {python_program(inherited), "-u", "-c", std::string(run_path_program),
+               fill_in(options.program, {}, number)};
+  } else if (options.no_python) {
     command.push_back(options.program);
   } else {
     command = {python_program(inherited), "-u"};
@@ -122,6 +129,7 @@ std::vector<std::string> worker_command_line(const launch_options& options,
   if (options.placeholders == placeholder_mode::on) {
     values = placeholders(round, local_rank, free_port);
   }
+  if (options.pass_local_rank) command.push_back("--local-rank=" + number);
   for (const std::string& argument : options.arguments)
     command.push_back(fill_in(argument, values, number));
   return command;

@@ -111,8 +111,8 @@ cli::checked check_files(const launch_options& options, const environment_map& e
                               "; install it beside ddprun, or use --nccl-ids=off"};
     }
   }
-  if (options.no_python) return check_program(options.program, environment);
-  if (!options.module) {
+  if (options.no_python && !options.run_path) return check_program(options.program, environment);
+  if (!options.module || options.run_path) {
     if (const cli::checked wrong = check_script(options.program)) return wrong;
   }
   const std::string python = python_program(environment);

@@ -1,10 +1,13 @@
 #include "launcher/cli/option_table.hpp"
 
+#include "launcher/cli/completion.hpp"
 #include "launcher/cli/help.hpp"
+#include "launcher/cli/output_rows.hpp"
 #include "launcher/cli/rendezvous_conf.hpp"
 #include "launcher/cli/setting_options.hpp"
 #include "launcher/cli/torchrun_options.hpp"
 
+#include <algorithm>
 #include <array>
 #include <tuple>
 
@@ -149,38 +152,6 @@ cli::checked apply_virtual_local_rank(options_draft& draft, const cli::given_opt
   return {};
 }
 
-cli::checked apply_log_dir(options_draft& draft, const cli::given_option& option) {
-  draft.options.output.log_dir = option.value;
-  return {};
-}
-
-cli::checked apply_redirects(options_draft& draft, const cli::given_option& option) {
-  return cli::keep(draft.options.output.redirects, read_streams(option.given, option.value));
-}
-
-cli::checked apply_tee(options_draft& draft, const cli::given_option& option) {
-  return cli::keep(draft.options.output.tee, read_streams(option.given, option.value));
-}
-
-cli::checked apply_local_ranks_filter(options_draft& draft, const cli::given_option& option) {
-  return cli::keep(draft.options.output.shown, read_local_ranks(option.given, option.value));
-}
-
-cli::checked apply_stdout_filters(options_draft& draft, const cli::given_option& option) {
-  draft.options.output.stdout_filters = read_filters(option.value);
-  return {};
-}
-
-cli::checked apply_stderr_filters(options_draft& draft, const cli::given_option& option) {
-  draft.options.output.stderr_filters = read_filters(option.value);
-  return {};
-}
-
-cli::checked apply_prefix_template(options_draft& draft, const cli::given_option& option) {
-  draft.options.output.prefix_template = option.value;
-  return {};
-}
-
 cli::checked apply_module(options_draft& draft, const cli::given_option&) {
   draft.options.module = true;
   return {};
@@ -188,6 +159,32 @@ cli::checked apply_module(options_draft& draft, const cli::given_option&) {
 
 cli::checked apply_no_python(options_draft& draft, const cli::given_option&) {
   draft.options.no_python = true;
+  return {};
+}
+
+cli::checked apply_run_path(options_draft& draft, const cli::given_option&) {
+  draft.options.run_path = true;
+  return {};
+}
+
+cli::checked apply_pass_local_rank(options_draft& draft, const cli::given_option&) {
+  draft.options.pass_local_rank = true;
+  return {};
+}
+
+// What torch.distributed.launch gives to scripts; typed by mistake before one.
+cli::checked refuse_local_rank(options_draft&, const cli::given_option& option) {
+  return cli::wrong(option,
+                    "that is an argument of scripts; ddprun --pass-local-rank gives each worker "
+                    "its own, and LOCAL_RANK is in the environment");
+}
+
+cli::checked print_completion(options_draft& draft, const cli::given_option& option) {
+  if (option.value != "bash" && option.value != "zsh") {
+    return cli::wrong(option, "write bash or zsh");
+  }
+  const cli::command& command = launcher_command();
+  draft.answer = option.value == "bash" ? bash_completion(command) : zsh_completion(command);
   return {};
 }
 
@@ -295,6 +292,14 @@ constexpr std::array own_options = {
         apply_module},
     row{{"no-python", "", "Workers", "SCRIPT is a program, executed as it is", torchrun, flag},
         apply_no_python},
+    row{{"run-path", "", "Workers", "SCRIPT is run by Python's runpy.run_path", torchrun, flag},
+        apply_run_path},
+    row{{"pass-local-rank", "", "Workers",
+         "--local-rank=N is the script's first argument, as with\n"
+         "torch.distributed.launch",
+         ours, flag},
+        apply_pass_local_rank},
+    row{{.name = "local-rank", .whose = ours, .in_environment = false}, refuse_local_rank},
     row{{"nccl-ids", "auto | on | off", "Workers",
          "give workers unique ids of NCCL in DDPRUN_NCCL_IDS, new ones each\n"
          "round; auto: where a GPU is visible (auto)"},
@@ -304,37 +309,6 @@ constexpr std::array own_options = {
          "what is replaced in ARGUMENTS: all of those below, or only\n"
          "torchrun's ${local_rank} (on)"},
         apply_placeholders},
-    row{{"log-dir", "DIR", "Output of workers",
-         "where --redirects, --tee and torch's @record write:\n"
-         "DIR/RUN_NODE_RANDOM/attempt_N/LOCAL_RANK/stdout.log, stderr.log\n"
-         "and error.json; /dev/null: nowhere (a new folder in $TMPDIR)",
-         torchrun},
-        apply_log_dir},
-    row{{"redirects", "0 | 1 | 2 | 3 | RANK:N,...", "Output of workers",
-         "1: stdout, 2: stderr, 3: both go to files only; also by local\n"
-         "rank: 0:3,12:1 (0)",
-         torchrun, value, 'r'},
-        apply_redirects},
-    row{{"tee", "0 | 1 | 2 | 3 | RANK:N,...", "Output of workers",
-         "likewise, to files and to ddprun's own (0)", torchrun, value, 't'},
-        apply_tee},
-    row{{"local-ranks-filter", "RANK,...", "Output of workers",
-         "only these local ranks are shown; files have all", torchrun},
-        apply_local_ranks_filter},
-    row{{"duplicate-stdout-filters", "TEXT,...", "Output of workers",
-         "lines of teed stdouts with one of these in them go once more to\n"
-         "attempt_N/filtered_stdout.log; ,, is a comma",
-         torchrun},
-        apply_stdout_filters},
-    row{{"duplicate-stderr-filters", "TEXT,...", "Output of workers", "the same for stderrs",
-         torchrun},
-        apply_stderr_filters},
-    row{{"log-line-prefix-template", "TEXT", "Output of workers",
-         "what begins each line: ${rank} ${local_rank} ${role_name}\n"
-         "${hostname} ${node} ${group_rank} ${world_size} ${round}\n"
-         "([${node}:${rank}] with a blank; nothing in a world of one)",
-         torchrun},
-        apply_prefix_template},
     row{{"log-level", "debug | info | warning | error", "Others",
          "ddprun's own lines on standard error (info)"},
         apply_log_level},
@@ -359,13 +333,30 @@ constexpr std::array own_options = {
     row{{"use-env", "", "Others", "ignored: LOCAL_RANK is always in the environment", torchrun,
          flag},
         remember},
+    row{{.name = "print-completion",
+         .value = "bash | zsh",
+         .heading = "Others",
+         .help = "a script for the shell that completes these options",
+         .whose = torchrun,
+         .in_environment = false},
+        print_completion},
     row{{"help", "", "Others", "this text", torchrun, question, 'h'}, show_help},
     row{{"version", "", "Others", "the version", ours, question}, show_version},
 };
 
-constexpr std::array options = std::apply(
-    [](const auto&... rows) { return std::array{rows...}; },
-    std::tuple_cat(setting_options<options_draft>, own_options, torchruns_only<options_draft>));
+constexpr std::array options =
+    std::apply([](const auto&... rows) { return std::array{rows...}; },
+               std::tuple_cat(setting_options<options_draft>, own_options, output_rows,
+                              torchruns_only<options_draft>));
+
+// One that was meant for another program may be the beginning of one of ours.
+void note_abbreviation(options_draft& draft, const cli::given_option& option) {
+  const std::string_view given = option.given;
+  if (!given.starts_with("--")) return;
+  const std::size_t length = std::min(given.find('='), given.size()) - 2;
+  if (length >= option.spec->name.size()) return;
+  draft.options.notes.push_back(option.given + " is taken for --" + std::string(option.spec->name));
+}
 
 }  // namespace
 
@@ -376,6 +367,7 @@ const cli::command& launcher_command() {
 
 cli::checked apply_option(options_draft& draft, const cli::given_option& option) {
   draft.given[option.spec->name] = option.given;
+  note_abbreviation(draft, option);
   return cli::apply_option(options, draft, option);
 }
 

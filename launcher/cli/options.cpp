@@ -15,7 +15,7 @@ cli::checked check_program(const options_draft& draft) {
     return cli::usage_error{
         "no script given; usage: ddprun [OPTIONS] SCRIPT [ARGUMENTS], and ddprun --help"};
   }
-  if (options.module && options.no_python) {
+  if (options.module && options.no_python && !options.run_path) {
     return cli::usage_error{draft.words_of("no-python") + " and " + draft.words_of("module") +
                             ": a module is run by Python; leave one of the two out"};
   }

@@ -74,9 +74,11 @@ struct launch_options {
   // Each worker has LOCAL_RANK 0 and sees one GPU: that of its local rank.
   bool virtual_local_rank = false;
 
-  bool module = false;     // `program` is a Python module
-  bool no_python = false;  // `program` is executed as it is
-  std::string program;     // script, module or program
+  bool module = false;           // `program` is a Python module
+  bool no_python = false;        // `program` is executed as it is
+  bool run_path = false;         // `program` is run by runpy in a Python; wins over both
+  bool pass_local_rank = false;  // --local-rank=N is the first argument
+  std::string program;           // script, module or program
   std::vector<std::string> arguments;
   placeholder_mode placeholders = placeholder_mode::on;
 

@@ -24,12 +24,6 @@ constexpr cli::option_spec torchruns_on_the_line(std::string_view name,
 
 template <typename Draft>
 inline constexpr std::array torchruns_only = {
-    cli::option<Draft>{
-        torchruns("run-path", cli::option_kind::flag),
-        cli::refusal{"ddprun starts every worker as a program of its own; leave the option "
-                     "out"}},
-    cli::option<Draft>{torchruns_on_the_line("print-completion"),
-                       cli::refusal{"ddprun has no completion for shells; leave the option out"}},
     cli::option<Draft>{torchruns_on_the_line("logs-specs"),
                        cli::refusal{"ddprun loads no Python entry points; leave the option out"}},
     cli::option<Draft>{torchruns("numa-binding"),

@@ -51,7 +51,9 @@ class splitter {
     }
     const auto begin = words_.begin() + static_cast<std::ptrdiff_t>(first);
     line_.program = *begin;
-    line_.arguments.assign(begin + 1, words_.end());
+    auto arguments = begin + 1;
+    if (arguments != words_.end() && *arguments == "--") ++arguments;  // as argparse does
+    line_.arguments.assign(arguments, words_.end());
     return {};
   }
 

@@ -4,9 +4,12 @@ import itertools
 import json
 import re
 import string
+import subprocess
 import sys
 
 import pytest
+
+from tests.support.cluster import BIN
 
 WORDS = ["$", "{", "}", "rank", "local_rank", "_", "=1"]
 LENGTH = 5
@@ -60,3 +63,37 @@ def test_what_names_no_placeholder_of_ours_is_pythons_template(cluster):
 ])
 def test_placeholders_of_ours_are_braces_without_a_dollar(cluster, given, expected):
     assert seen_by_a_worker(cluster, [given]) == {given: expected}
+
+
+def completed(tmp_path, *words):
+    """What bash offers for the last of the words."""
+    script = subprocess.run([BIN / "ddprun", "--print-completion", "bash"], capture_output=True,
+                            text=True, check=True).stdout
+    (tmp_path / "completion").write_text(script)
+    ask = ('source ./completion; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _ddprun; '
+           'printf "%s\\n" "${COMPREPLY[@]}"')
+    done = subprocess.run(["bash", "-c", ask, "bash", *words], capture_output=True, text=True,
+                          check=True, cwd=tmp_path)
+    assert done.stderr == ""
+    return set(done.stdout.split())
+
+
+def test_bash_completes_options_their_words_and_files(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "train.py").touch()
+    assert completed(tmp_path, "ddprun", "--nproc") == {"--nproc-per-node"}
+    assert completed(tmp_path, "ddprun", "--rdzv-backend", "") == {"c10d", "static"}
+    assert completed(tmp_path, "ddprun", "--on-join", "=", "r") == {"restart"}
+    assert completed(tmp_path, "ddprun", "--log-dir", "=") == {"logs"}
+    assert completed(tmp_path, "ddprun", "tr") == {"train.py"}
+
+
+@pytest.mark.parametrize("how", [["--run-path"], ["--pass-local-rank"], []])
+def test_the_script_sees_its_own_name_and_its_arguments(cluster, tmp_path, how):
+    script = tmp_path / "train.py"
+    script.write_text("import json, sys; print(json.dumps([__name__, *sys.argv]))")
+    agent = cluster.agent("", *how, command=[script, "--", "-x", "--local-rank=7"])
+    assert agent.wait() == 0, agent.err()
+    local_rank = ["--local-rank=0"] if how == ["--pass-local-rank"] else []
+    assert json.loads(agent.out()) == ["__main__", str(script), *local_rank, "-x",
+                                       "--local-rank=7"]

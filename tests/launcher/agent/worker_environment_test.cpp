@@ -254,3 +254,20 @@ TEST_CASE("an environment goes to a map and back") {
   CHECK(variables == environment_map{{"A", "1"}, {"B", "2=x"}});
   CHECK(ddprun::to_entries(variables) == std::vector<std::string>{"A=1", "B=2=x"});
 }
+
+TEST_CASE("a script is run by runpy, or given its local rank, where that is asked for") {
+  ddprun::launcher::launch_options options;
+  options.program = "/data/train.py";
+  options.arguments = {"--epochs", "3"};
+  const environment_map environment = {{"PYTHON_EXEC", "python"}};
+  const auto command = [&] { return worker_command_line(options, second_node(), 1, environment); };
+  using words = std::vector<std::string>;
+  options.pass_local_rank = true;
+  CHECK(command() == words{"python", "-u", "/data/train.py", "--local-rank=1", "--epochs", "3"});
+  options.pass_local_rank = false;
+  options.run_path = options.no_python = true;
+  CHECK(command() == words{"python", "-u", "-c",
+                           "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], "
+                           "run_name=\"__main__\")",
+                           "/data/train.py", "--epochs", "3"});
+}

@@ -117,6 +117,9 @@ TEST_CASE("everything after the script is the script's") {
   CHECK(options.settings.nodes_max == 1);
   CHECK(options.arguments == words("--nnodes 3:2 -- --help -m"));
   CHECK(read("-- --odd-name.py x").program == "--odd-name.py");
+  // argparse, and so torchrun, drops the first one.
+  CHECK(read("a.py -- x -- y").arguments == words("x -- y"));
+  CHECK(read("a.py -- --").arguments == words("--"));
 }
 
 TEST_CASE("workers are a number, auto, cpu or gpu") {
@@ -273,11 +276,28 @@ TEST_CASE("mistakes are answered with what, where and what to do") {
 }
 
 TEST_CASE("options of torchrun that are not there yet are known names") {
-  for (const char* line : {"--run-path a.py", "--print-completion=bash", "--numa-binding=node a.py",
-                           "--logs-specs=x a.py"}) {
+  for (const char* line : {"--numa-binding=node a.py", "--logs-specs=x a.py"}) {
     INFO("ddprun " << line);
     CHECK(error_of(line).find(" is not supported yet: ") != std::string::npos);
   }
+}
+
+TEST_CASE("the beginning of an option's name is taken for it, and that is said") {
+  CHECK(read("--nproc_per_node=2 --max-restarts 1 a.py").notes.empty());
+  CHECK(read("--local_ranks 0 a.py").notes ==
+        std::vector<std::string>{"--local_ranks=0 is taken for --local-ranks-filter"});
+  CHECK(error_of("--local_rank=0 a.py") ==
+        "--local_rank=0: that is an argument of scripts; ddprun --pass-local-rank gives each "
+        "worker its own, and LOCAL_RANK is in the environment");
+}
+
+TEST_CASE("scripts for shells are printed, whatever else is missing") {
+  const auto answer = [](const std::string& line) {
+    return std::get<ddprun::cli::show_text>(ddprun::launcher::parse_options(words(line), {})).text;
+  };
+  CHECK(answer("--print-completion bash").starts_with("# ddprun --print-completion bash"));
+  CHECK(answer("--print-completion=zsh").starts_with("#compdef ddprun"));
+  CHECK(error_of("--print-completion=fish") == "--print-completion=fish: write bash or zsh");
 }
 
 TEST_CASE("options of torchrun that mean nothing here are taken, with a calm word") {

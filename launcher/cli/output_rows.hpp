@@ -1,0 +1,81 @@
+// The rows of the option table that say where the output of workers goes; see output_options.hpp.
+//
+// Thread rule: constants and pure functions.
+#pragma once
+
+#include "launcher/cli/option_table.hpp"
+
+#include <array>
+
+namespace ddprun::launcher {
+
+inline cli::checked apply_log_dir(options_draft& draft, const cli::given_option& option) {
+  draft.options.output.log_dir = option.value;
+  return {};
+}
+
+inline cli::checked apply_redirects(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.output.redirects, read_streams(option.given, option.value));
+}
+
+inline cli::checked apply_tee(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.output.tee, read_streams(option.given, option.value));
+}
+
+inline cli::checked apply_local_ranks_filter(options_draft& draft,
+                                             const cli::given_option& option) {
+  return cli::keep(draft.options.output.shown, read_local_ranks(option.given, option.value));
+}
+
+inline cli::checked apply_stdout_filters(options_draft& draft, const cli::given_option& option) {
+  draft.options.output.stdout_filters = read_filters(option.value);
+  return {};
+}
+
+inline cli::checked apply_stderr_filters(options_draft& draft, const cli::given_option& option) {
+  draft.options.output.stderr_filters = read_filters(option.value);
+  return {};
+}
+
+inline cli::checked apply_prefix_template(options_draft& draft, const cli::given_option& option) {
+  draft.options.output.prefix_template = option.value;
+  return {};
+}
+
+inline constexpr std::array output_rows = {
+    cli::option<options_draft>{{"log-dir", "DIR", "Output of workers",
+                                "where --redirects, --tee and torch's @record write:\n"
+                                "DIR/RUN_NODE_RANDOM/attempt_N/LOCAL_RANK/stdout.log, stderr.log\n"
+                                "and error.json; /dev/null: nowhere (a new folder in $TMPDIR)",
+                                cli::option_owner::torchrun},
+                               apply_log_dir},
+    cli::option<options_draft>{{"redirects", "0 | 1 | 2 | 3 | RANK:N,...", "Output of workers",
+                                "1: stdout, 2: stderr, 3: both go to files only; also by local\n"
+                                "rank: 0:3,12:1 (0)",
+                                cli::option_owner::torchrun, cli::option_kind::value, 'r'},
+                               apply_redirects},
+    cli::option<options_draft>{{"tee", "0 | 1 | 2 | 3 | RANK:N,...", "Output of workers",
+                                "likewise, to files and to ddprun's own (0)",
+                                cli::option_owner::torchrun, cli::option_kind::value, 't'},
+                               apply_tee},
+    cli::option<options_draft>{
+        {"local-ranks-filter", "RANK,...", "Output of workers",
+         "only these local ranks are shown; files have all", cli::option_owner::torchrun},
+        apply_local_ranks_filter},
+    cli::option<options_draft>{{"duplicate-stdout-filters", "TEXT,...", "Output of workers",
+                                "lines of teed stdouts with one of these in them go once more to\n"
+                                "attempt_N/filtered_stdout.log; ,, is a comma",
+                                cli::option_owner::torchrun},
+                               apply_stdout_filters},
+    cli::option<options_draft>{{"duplicate-stderr-filters", "TEXT,...", "Output of workers",
+                                "the same for stderrs", cli::option_owner::torchrun},
+                               apply_stderr_filters},
+    cli::option<options_draft>{{"log-line-prefix-template", "TEXT", "Output of workers",
+                                "what begins each line: ${rank} ${local_rank} ${role_name}\n"
+                                "${hostname} ${node} ${group_rank} ${world_size} ${round}\n"
+                                "([${node}:${rank}] with a blank; nothing in a world of one)",
+                                cli::option_owner::torchrun},
+                               apply_prefix_template},
+};
+
+}  // namespace ddprun::launcher
