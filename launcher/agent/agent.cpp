@@ -70,6 +70,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
       session_(context_.get_executor(),
                {[this](std::string own_address) {
                   brief_guardian();
+                  own_address_ = own_address;
                   feed(core::daemon_connected{std::move(own_address)});
                 },
                 [this](std::shared_ptr<const daemon_message> message) { hear(std::move(message)); },
@@ -81,7 +82,8 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                },
                [this](std::string text) {
                  feed(core::tether_disconnected{tether_round_, std::move(text)});
-               }}) {
+               }}),
+      gloo_(context_.get_executor()) {
   // The spawner has seen the limit as it was: the workers get that one.
   net::raise_descriptor_limit();
   log_files_.on_word([this](const std::string& text) {
@@ -98,6 +100,7 @@ int agent::run() {
   for (const std::string& note : options_.notes)
     say(note_level::info, note);
   watch_signals();
+  if (options_.settings.nodes_max > 1) gloo_.look_up();
   find_daemon();
   // After that, so that both are made while the daemon opens its port.
   boost::asio::post(context_, [this] {

@@ -10,6 +10,7 @@
 
 #include "launcher/agent/console.hpp"
 #include "launcher/agent/embedded_daemon.hpp"
+#include "launcher/agent/gloo_interface.hpp"
 #include "launcher/agent/log_folder.hpp"
 #include "launcher/agent/nccl_helper.hpp"
 #include "launcher/agent/own_addresses.hpp"
@@ -104,6 +105,7 @@ class agent {
   void apply(const core::agent_note& effect);
   void apply(const core::leave& effect);
   worker_group::events worker_events(round_number round);
+  std::string choose_gloo_interface(const assignment& place);
   void name_processes();
   void worker_is_over(round_number round, const worker_end& end);
   core::worker_ended no_start(round_number round, std::uint32_t local_rank) const;
@@ -144,6 +146,8 @@ class agent {
   };
   std::optional<round_opening> opening_;
 
+  gloo_interface gloo_;
+  std::string own_address_;  // towards the daemon
   std::string daemon_host_;
   std::uint16_t daemon_port_ = 0;
   std::optional<core::agent> machine_;

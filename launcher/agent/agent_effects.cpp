@@ -85,6 +85,7 @@ void agent::apply(const core::start_workers& effect) {
   log_folder_.begin_round(effect.round, effect.restarts_used);
   const auto folders = log_folder_.worker_folders(facts.worker_count);
   if (!folders.empty()) log_files_.make_folders(folders);
+  facts.gloo_interface = choose_gloo_interface(effect.place);
   facts.error_files = log_folder_.error_files(facts.worker_count);
   const std::string host_name = net::full_host_name();
   const std::vector<std::uint16_t> free_ports =
@@ -122,6 +123,20 @@ void agent::apply(const core::start_workers& effect) {
   workers_ = std::make_unique<worker_group>(context_.get_executor(), spawner_, mux_, &guardian_,
                                             &reaper_, worker_group::options{});
   workers_->start(std::move(commands), worker_events(effect.round));
+}
+
+std::string agent::choose_gloo_interface(const assignment& place) {
+  if (place.group_world_size == 1) return {};
+  if (find_variable(environment_, gloo_interface_variable) != nullptr) return {};
+  std::vector<std::string> own = {options_.local_address, own_address_, place.master_address};
+  // Beside the daemon this node sees it on loopback.
+  if (const auto leader = net::numeric_address(place.master_address)) {
+    if (const auto from = own_address_towards(*leader)) own.push_back(from->to_string());
+  }
+  const auto choice = gloo_.choose(own);
+  if (!choice) return {};
+  if (workers_round_ == 0) say(note_level::info, choice->why);
+  return choice->name;
 }
 
 worker_group::events agent::worker_events(round_number round) {

@@ -5,6 +5,7 @@
 
 #include <boost/asio/ip/address.hpp>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,13 @@ namespace ddprun::launcher {
 
 // All addresses of all interfaces, loopback among them; IPv4 ones as IPv4.
 std::vector<boost::asio::ip::address> own_addresses();
+
+// The own address from which this host would send to `other`, by its routes; none: there is no
+// route. Nothing is sent.
+std::optional<boost::asio::ip::address> own_address_towards(const boost::asio::ip::address& other);
+
+// The name of the interface that has this address; empty: none has.
+std::string interface_with(const boost::asio::ip::address& address);
 
 // True for a loopback address, for the one that stands for all of this host's (0.0.0.0, ::), and
 // for each of `own_addresses`, an IPv4 one mapped to IPv6 too.

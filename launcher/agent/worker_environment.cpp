@@ -88,6 +88,9 @@ environment_map worker_environment(const launch_options& options, const worker_r
 
   // What the person may have set to something else.
   variables.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+  if (!round.gloo_interface.empty()) {
+    variables.try_emplace(std::string(gloo_interface_variable), round.gloo_interface);
+  }
   // Gloo asks for all addresses at once: 6 requests a rank in place of 4 + 3 * world size.
   variables.try_emplace("GLOO_ENABLE_STORE_V2_API", "1");
   if (chooses_threads(round.worker_count, inherited)) set("OMP_NUM_THREADS", "1");

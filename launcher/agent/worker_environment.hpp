@@ -28,12 +28,15 @@ struct worker_round {
   std::string node;                // this node's label
   std::string run_id;              // never empty
   std::string session;             // this agent process, in hexadecimal
+  std::string gloo_interface;      // for Gloo where the person has chosen none; empty: none
   // Where torch's @record writes, by local rank; none: nowhere.
   std::vector<std::string> error_files;
 };
 
 // Whatever a worker starts inherits it: the guardian finds by it what has left the worker's group.
 inline constexpr std::string_view session_variable = "DDPRUN_SESSION";
+
+inline constexpr std::string_view gloo_interface_variable = "GLOO_SOCKET_IFNAME";
 
 // Where the job store has all ids of NCCL, with commas between, when they are more than a place has
 // room for; DDPRUN_NCCL_IDS is then "store:" and this.

@@ -25,3 +25,18 @@ TEST_CASE("this host's name is its own, whatever the case") {
   CHECK(ddprun::launcher::is_own_name("LocalHost"));
   CHECK_FALSE(ddprun::launcher::is_own_name("no-such-host-" + name));
 }
+
+TEST_CASE("the own address towards another is that of the route") {
+  CHECK(ddprun::launcher::own_address_towards(make_address("127.0.0.1"))->is_loopback());
+  const auto towards = ddprun::launcher::own_address_towards(make_address("::1"));
+  CHECK((!towards || towards->is_loopback()));  // there may be no IPv6
+  for (const auto& own : ddprun::launcher::own_addresses()) {
+    if (own.is_v4()) CHECK(ddprun::launcher::own_address_towards(own) == own);
+  }
+}
+
+TEST_CASE("the interface of an address is found by it") {
+  CHECK(ddprun::launcher::interface_with(make_address("127.0.0.1")) == "lo");
+  CHECK(ddprun::launcher::interface_with(make_address("::ffff:127.0.0.1")) == "lo");
+  CHECK(ddprun::launcher::interface_with(make_address("192.0.2.1")).empty());
+}

@@ -74,6 +74,15 @@ TEST_CASE("a worker gets every variable of torchrun and ours") {
   CHECK(worker_environment(options, second_node(), 1, {}) == expected);
 }
 
+TEST_CASE("Gloo is told its interface, unless the person has chosen one") {
+  ddprun::launcher::worker_round round = second_node();
+  CHECK_FALSE(worker_environment({}, round, 0, {}).contains("GLOO_SOCKET_IFNAME"));
+  round.gloo_interface = "eth1";
+  CHECK(worker_environment({}, round, 0, {}).at("GLOO_SOCKET_IFNAME") == "eth1");
+  const environment_map chosen = {{"GLOO_SOCKET_IFNAME", "ib0"}};
+  CHECK(worker_environment({}, round, 0, chosen).at("GLOO_SOCKET_IFNAME") == "ib0");
+}
+
 TEST_CASE("a worker is told where torch's error file goes") {
   ddprun::launcher::worker_round round = second_node();
   round.error_files = {"/logs/0/error.json", "/logs/1/error.json", "/logs/2/error.json"};
