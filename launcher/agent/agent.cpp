@@ -211,7 +211,7 @@ void agent::show_cause(const cause& first_cause) {
   if (!console_.show_failure(first_cause)) return;
   const bool is_here = first_cause.node == identity_.node && first_cause.round == workers_round_;
   if (!is_here || !options_.output.writes_files()) return;
-  say(note_level::info, "all of it is in " + log_folder_.attempt() + "/" +
+  say(note_level::info, "its whole output is in " + log_folder_.attempt() + "/" +
                             std::to_string(first_cause.local_rank.value_or(0)));
 }
 
