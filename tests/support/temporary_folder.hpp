@@ -6,10 +6,18 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <sys/stat.h>
 
 namespace ddprun::test {
+
+// Empty where there is no such file.
+inline std::string content_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
 
 struct temporary_folder {
   temporary_folder() {

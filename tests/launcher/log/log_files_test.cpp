@@ -9,24 +9,18 @@
 #include <fstream>
 #include <mutex>
 #include <poll.h>
-#include <sstream>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 
 using namespace ddprun;
 using namespace ddprun::launcher;
+using ddprun::test::content_of;
 using ddprun::test::temporary_folder;
 
 namespace {
 
 constexpr std::chrono::seconds generous{60};
-
-std::string content_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 struct fixture {
   fixture() {

@@ -6,28 +6,21 @@
 #include <boost/asio/io_context.hpp>
 
 #include <fcntl.h>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
 #include <poll.h>
-#include <sstream>
 #include <sys/stat.h>
 #include <unistd.h>
 
 using namespace ddprun;
 using namespace ddprun::launcher;
+using ddprun::test::content_of;
 using ddprun::test::temporary_folder;
 
 namespace {
 
 constexpr std::chrono::seconds generous{60};
-
-std::string content_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 // A mux over a writer into a pipe that only the test reads.
 struct fixture {
