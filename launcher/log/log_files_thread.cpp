@@ -96,6 +96,10 @@ void log_files::shared::make(const std::vector<std::string>& paths) {
 }
 
 void log_files::shared::serve(const shared_file& one) {
+  {
+    const std::lock_guard lock(mutex);
+    if (!files.contains(one->id)) return;
+  }
   if (!open_now(*one)) return break_off(one);
   while (true) {
     bool room = false;
@@ -118,6 +122,7 @@ void log_files::shared::serve(const shared_file& one) {
     if (write_all(*one) != output_channel::outcome::taken) return break_off(one);
     const std::lock_guard lock(mutex);
     if (abandoned) return;
+    if (!ready.empty()) return make_ready(one);  // one that floods is not the only one
   }
 }
 
@@ -193,8 +198,8 @@ std::string log_files::shared::mend(file& one) {
 }
 
 void log_files::shared::forget(const shared_file& one) {
+  if (files.erase(one->id) == 0) return;  // its path may be a newer file's by now
   by_path.erase(one->path);
-  files.erase(one->id);
 }
 
 }  // namespace ddprun::launcher

@@ -156,6 +156,31 @@ TEST_CASE("a disk that hangs holds up who pushes, has a reserve, and is not wait
   }
 }
 
+// A pipe is never written faster than it is read here, and each read follows a push.
+TEST_CASE("a file that floods holds up no other") {
+  fixture at;
+  REQUIRE(::mkfifo(at.path("flood").c_str(), 0600) == 0);
+  const unique_fd reader(::open(at.path("flood").c_str(), O_RDWR | O_CLOEXEC));
+  const auto flood = at.files.open(at.path("flood"));
+  std::string chunk(256 * 1024, 'x');
+  at.files.push(flood, chunk);
+  const auto quiet = at.files.open(at.path("quiet"));
+  at.files.push(quiet, "word\n");
+  int reads = 0;
+  for (; reads < 1000 && content_of(at.path("quiet")).empty(); ++reads) {
+    at.files.push(flood, chunk);
+    for (std::size_t left = chunk.size(); left > 0;) {
+      const auto count = ::read(reader.get(), chunk.data(), left);
+      REQUIRE(count > 0);
+      left -= static_cast<std::size_t>(count);
+    }
+  }
+  CHECK(reads < 1000);
+  at.files.close(flood);
+  // Nobody is left to read what is not written yet.
+  at.files.finish(std::chrono::milliseconds(0));
+}
+
 TEST_CASE("a file that cannot be written is given up when nobody writes to it any more") {
   fixture at;
   log_files files({.queue_bytes = 1000, .patience = std::chrono::milliseconds(0)});
