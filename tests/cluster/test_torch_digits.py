@@ -4,7 +4,8 @@ gradients do not, and the C++ program and the PyTorch script find the same."""
 import pytest
 
 from tests.support.cluster import Program, free_port
-from tests.support.workload import DIGITS, PLACE, Workload, check_training, lines_of
+from tests.support.workload import (DIGITS, PLACE, Workload, check_training, lines_of, nearly,
+                                    split)
 
 EXAMPLE = Workload("digits", "06_digits", "digits.py")
 EPOCHS = 3
@@ -22,7 +23,8 @@ def test_on_one_node_and_on_more(cluster, nodes):
 def test_the_script_finds_the_same_with_ranks_told_by_arguments(cluster):
     ours = EXAMPLE.run(cluster, "program", [1, 1], "--epochs", EPOCHS, *PLACE)
     check_training(ours, EPOCHS, 2)
-    assert EXAMPLE.run(cluster, "python", [1, 1], "--epochs", EPOCHS, *PLACE) == ours
+    theirs = EXAMPLE.run(cluster, "python", [1, 1], "--epochs", EPOCHS, *PLACE)
+    assert split(theirs) == nearly(ours)
 
 
 def test_by_hand(cluster):

