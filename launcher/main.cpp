@@ -29,7 +29,7 @@ namespace {
 
 int usage(const ddprun::cli::usage_error& error) {
   std::fprintf(stderr, "ddprun: %s\n", error.text.c_str());
-  return ddprun::cli::usage_exit_code;
+  return ddprun::usage_exit_code;
 }
 
 std::uint64_t random_number() {

@@ -1,5 +1,6 @@
 #include "launcher/agent/descriptor_needs.hpp"
 
+#include "rendezvous/base/counted.hpp"
 #include "rendezvous/net/descriptor_limit.hpp"
 #include "rendezvous/server/port_shares.hpp"
 
@@ -58,8 +59,8 @@ std::string descriptor_problem(const core::open_service& wanted, std::uint64_t o
                                std::size_t of_daemon) {
   const std::size_t needed = needed_connections(wanted);
   if (needed <= round_connections(own_workers, of_daemon)) return {};
-  return "too few file descriptors: the job store of " + std::to_string(wanted.world_size) +
-         " workers needs " + std::to_string(kept_back(own_workers) + of_daemon + needed) +
+  return "too few file descriptors: the job store of " + counted(wanted.world_size, "worker") +
+         " needs " + std::to_string(kept_back(own_workers) + of_daemon + needed) +
          " descriptors and this process may open " + std::to_string(net::descriptor_limit()) +
          "; raise the hard limit (ulimit -Hn) and start again";
 }

@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   auto outcome = launcher::parse_nccl_id_options({argv + 1, argv + argc}, environment);
   if (const auto* const error = std::get_if<cli::usage_error>(&outcome)) {
     std::fprintf(stderr, "ddprun-nccl-id: %s\n", error->text.c_str());
-    return cli::usage_exit_code;
+    return usage_exit_code;
   }
   if (const auto* const answer = std::get_if<cli::show_text>(&outcome)) {
     std::fputs(answer->text.c_str(), stdout);

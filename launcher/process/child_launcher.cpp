@@ -66,7 +66,7 @@ error_code child_launcher::operator()(child_plan& plan) {
   if (child.pid == 0) run_child(plan);
   pid = child.pid;
   handle.reset(child.handle);
-  return {child.error, boost::system::system_category()};
+  return system_error(child.error);
 }
 
 }  // namespace ddprun::launcher

@@ -42,4 +42,16 @@ inline const std::string* find_variable(const environment_map& variables, std::s
   return found == variables.end() ? nullptr : &found->second;
 }
 
+// Empty: it is not set, or to nothing.
+inline std::string variable_or_empty(const environment_map& variables, std::string_view name) {
+  const std::string* const value = find_variable(variables, name);
+  return value == nullptr ? "" : *value;
+}
+
+// Where files of the moment belong, as mktemp has it.
+inline std::string folder_for_temporaries(const environment_map& variables) {
+  const std::string chosen = variable_or_empty(variables, "TMPDIR");
+  return chosen.empty() ? "/tmp" : chosen;
+}
+
 }  // namespace ddprun

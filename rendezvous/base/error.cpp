@@ -1,5 +1,6 @@
 #include "rendezvous/base/error.hpp"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 
@@ -56,6 +57,18 @@ const boost::system::error_category& ddprun_category() noexcept {
 
 boost::system::error_code make_error_code(errc value) noexcept {
   return {static_cast<int>(value), ddprun_category()};
+}
+
+error_code system_error(int number) noexcept {
+  return {number, boost::system::system_category()};
+}
+
+error_code last_system_error() noexcept {
+  return system_error(errno);
+}
+
+bool is_system_error(const error_code& error, int number) noexcept {
+  return error == system_error(number);
 }
 
 void assertion_failed(const char* expression, const char* file, int line) noexcept {

@@ -40,6 +40,11 @@ using error_code = boost::system::error_code;
 template <typename T>
 using result = boost::system::result<T>;
 
+// One of errno's numbers as an error: a given one, and that of the last system call.
+error_code system_error(int number) noexcept;
+error_code last_system_error() noexcept;
+bool is_system_error(const error_code& error, int number) noexcept;
+
 // Ends the process with one line naming the broken rule. For mistakes of this program only, in
 // release builds too; bytes of a peer or a person's input never end here.
 [[noreturn]] void assertion_failed(const char* expression, const char* file, int line) noexcept;

@@ -11,10 +11,6 @@ void unique_fd::reset(int fd) {
   fd_ = fd;
 }
 
-error_code last_system_error() {
-  return {errno, boost::system::system_category()};
-}
-
 result<pipe_ends> make_pipe() {
   int fds[2];
   if (::pipe2(fds, O_CLOEXEC) != 0) return last_system_error();

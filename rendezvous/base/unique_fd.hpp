@@ -31,9 +31,6 @@ class unique_fd {
   int fd_ = -1;
 };
 
-// What errno says now.
-error_code last_system_error();
-
 struct pipe_ends {
   unique_fd read;
   unique_fd write;

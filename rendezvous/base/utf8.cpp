@@ -54,6 +54,16 @@ std::string to_valid_utf8(std::string_view bytes) {
   return text;
 }
 
+std::string_view without_begun(std::string_view bytes) {
+  for (std::size_t back = 1; back <= 3 && back <= bytes.size(); ++back) {
+    const auto byte = static_cast<std::uint8_t>(bytes[bytes.size() - back]);
+    if ((byte & 0xC0) == 0x80) continue;
+    const std::size_t size = byte < 0xC2 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+    return size > back && byte <= 0xF4 ? bytes.substr(0, bytes.size() - back) : bytes;
+  }
+  return bytes;
+}
+
 std::string_view first_of(std::string_view text, std::size_t bytes_max) {
   if (text.size() <= bytes_max) return text;
   std::size_t end = bytes_max;

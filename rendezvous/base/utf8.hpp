@@ -20,4 +20,7 @@ std::string to_valid_utf8(std::string_view bytes);
 std::string_view first_of(std::string_view text, std::size_t bytes_max);
 std::string_view last_of(std::string_view text, std::size_t bytes_max);
 
+// All but the beginning of a character at the end, of which more may come. Any bytes.
+std::string_view without_begun(std::string_view bytes);
+
 }  // namespace ddprun

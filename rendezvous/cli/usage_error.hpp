@@ -4,6 +4,8 @@
 // Thread rule: plain values.
 #pragma once
 
+#include "rendezvous/base/exit_codes.hpp"
+
 #include <boost/system/result.hpp>
 
 #include <optional>
@@ -11,8 +13,6 @@
 #include <string_view>
 
 namespace ddprun::cli {
-
-inline constexpr int usage_exit_code = 2;
 
 struct usage_error {
   std::string text;

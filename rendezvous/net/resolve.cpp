@@ -22,9 +22,9 @@ error_code look_up_error(int code, int system_error) {
     case EAI_AGAIN:
       return asio::error::host_not_found_try_again;
     case EAI_MEMORY:
-      return {ENOMEM, boost::system::system_category()};
+      return ddprun::system_error(ENOMEM);
     case EAI_SYSTEM:
-      return {system_error, boost::system::system_category()};
+      return ddprun::system_error(system_error);
     default:
       return asio::error::no_recovery;
   }

@@ -18,7 +18,7 @@ error_code start_thread(std::thread& thread, const char* name, std::function<voi
     });
     return {};
   } catch (const std::system_error& error) {
-    return {error.code().value(), boost::system::system_category()};
+    return system_error(error.code().value());
   }
 }
 

@@ -176,7 +176,7 @@ int main(int argc, char** argv) {
     const daemon_outcome outcome =
         parse_daemon_options(std::vector<std::string>(argv + 1, argv + argc));
     if (const auto* const error = std::get_if<cli::usage_error>(&outcome)) {
-      return fail(cli::usage_exit_code, error->text);
+      return fail(usage_exit_code, error->text);
     }
     if (const auto* const shown = std::get_if<cli::show_text>(&outcome)) {
       std::fputs(shown->text.c_str(), stdout);

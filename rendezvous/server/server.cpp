@@ -61,7 +61,7 @@ result<std::uint16_t> server::start(std::string& problem) {
   if (failure.is_taken && options_.journal_is_ours) {
     problem = failure.problem;
     stop();
-    return error_code(EBUSY, boost::system::system_category());
+    return system_error(EBUSY);
   }
   if (!failure.problem.empty()) shell_->go_on_without_journal(failure.problem);
   net::listener_handlers handlers;

@@ -38,7 +38,7 @@ error_code store_thread::start() {
   try {
     reactor_ = std::make_unique<reactor>();
   } catch (const std::system_error& error) {
-    return {error.code().value(), boost::system::system_category()};
+    return system_error(error.code().value());
   } catch (const std::bad_alloc&) {
     return boost::asio::error::no_memory;
   }

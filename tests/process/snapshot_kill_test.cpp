@@ -14,7 +14,7 @@
 #include <random>
 #include <signal.h>
 
-namespace ddprun::tests {
+namespace ddprun::test {
 namespace {
 
 using launcher::child_program;
@@ -96,9 +96,9 @@ TEST_CASE("what the kernel says of a folder that cannot be written is told", "[p
   std::string problem;
   const auto opened = worker::snapshots::open(worker::environment(), options, problem);
   REQUIRE(!opened);
-  CHECK(opened.error() == error_code(ENOENT, boost::system::system_category()));
+  CHECK(opened.error() == system_error(ENOENT));
   CHECK(problem ==
         "cannot make the snapshot folder /proc/ddprun-snapshots: No such file or directory");
 }
 
-}  // namespace ddprun::tests
+}  // namespace ddprun::test

@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 #include <thread>
 
-namespace ddprun::tests {
+namespace ddprun::test {
 
 class fake_store {
  public:
@@ -101,4 +101,4 @@ class fake_store {
   std::thread thread_;
 };
 
-}  // namespace ddprun::tests
+}  // namespace ddprun::test

@@ -12,9 +12,9 @@
 using namespace std::chrono_literals;
 using ddprun::errc;
 using ddprun::error_code;
-using ddprun::tests::client_of;
-using ddprun::tests::fake_store;
-using ddprun::tests::hex;
+using ddprun::test::client_of;
+using ddprun::test::fake_store;
+using ddprun::test::hex;
 using ddprun::worker::deadline;
 using ddprun::worker::store_client;
 using ddprun::worker::store_connection;

@@ -13,10 +13,6 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-error_code last_error() {
-  return {errno, boost::system::system_category()};
-}
-
 // Seconds since 1970, to the millisecond.
 double wall_time() {
   const auto since = std::chrono::system_clock::now().time_since_epoch();
@@ -29,7 +25,7 @@ double wall_time() {
 error_code metrics_file::append(std::string_view line) const {
   while (!line.empty()) {
     const ssize_t count = ::write(file_.get(), line.data(), line.size());
-    if (count < 0 && errno != EINTR) return last_error();
+    if (count < 0 && errno != EINTR) return last_system_error();
     if (count > 0) line.remove_prefix(static_cast<std::size_t>(count));
   }
   return {};
@@ -38,10 +34,10 @@ error_code metrics_file::append(std::string_view line) const {
 result<metrics_file> metrics_file::open(const std::string& path, const environment& here,
                                         std::uint64_t step) {
   unique_fd opened(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!opened) return last_error();
+  if (!opened) return last_system_error();
   const off_t end = ::lseek(opened.get(), 0, SEEK_END);
   char last = '\n';
-  if (end > 0 && ::pread(opened.get(), &last, 1, end - 1) != 1) return last_error();
+  if (end > 0 && ::pread(opened.get(), &last, 1, end - 1) != 1) return last_system_error();
   metrics_file made(std::move(opened), path);
   const json line{{"event", "start"},
                   {"time", wall_time()},

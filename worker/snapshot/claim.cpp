@@ -14,10 +14,6 @@ namespace {
 constexpr std::size_t claim_bytes_max = 4096;
 constexpr int attempts_max = 100;  // against others that claim at the same moment
 
-bool is(const error_code& error, int number) {
-  return error == error_code(number, boost::system::system_category());
-}
-
 // A claim that a power cut has torn says nothing: whoever wrote it is dead.
 claimant parse_claim(std::string_view text) {
   claimant found;
@@ -104,7 +100,7 @@ struct claiming {
     const std::string claim = path(claim_name(tenure_max + 1));
     auto error = write_whole(files, claim,
                              std::to_string(who.instance) + " " + std::to_string(who.round) + "\n");
-    if (is(error, EEXIST)) return error;
+    if (is_system_error(error, EEXIST)) return error;
     if (!error) error = files.sync_folder(folder);
     if (error) {
       (void)files.remove(claim);
@@ -119,7 +115,7 @@ struct claiming {
       const bool is_ours = !order && tenure == tenure_max + 1;
       if (tenure <= tenure_max || is_ours) continue;
       (void)files.remove(claim);
-      return error_code(EEXIST, boost::system::system_category());
+      return system_error(EEXIST);
     }
     for (const auto& name : *names) {  // what cannot be removed does no harm
       if (parse_claim_name(name)) (void)files.remove(path(name));
@@ -135,7 +131,7 @@ void write_to_stderr(const std::string& line) {
 }
 
 bool has_vanished(const error_code& error) {
-  return is(error, ENOENT) || is(error, ESTALE);
+  return is_system_error(error, ENOENT) || is_system_error(error, ESTALE);
 }
 
 result<std::uint64_t> claim_folder(file_system& files, const std::string& folder,
@@ -146,7 +142,7 @@ result<std::uint64_t> claim_folder(file_system& files, const std::string& folder
   }
   for (int count = 0; count < attempts_max; ++count) {
     const auto tenure = attempt.draw();
-    if (tenure || !is(tenure.error(), EEXIST)) return tenure;
+    if (tenure || !is_system_error(tenure.error(), EEXIST)) return tenure;
   }
   return attempt.say(errc::timed_out, "cannot claim the snapshot folder " + folder);
 }

@@ -21,10 +21,6 @@ namespace {
 constexpr std::size_t write_bytes_max = std::size_t{8} << 20;
 constexpr std::size_t scan_bytes = std::size_t{1} << 20;
 
-error_code last_error() {
-  return {errno, boost::system::system_category()};
-}
-
 class descriptor {
  public:
   explicit descriptor(int number) : number_(number) {}
@@ -40,7 +36,7 @@ class descriptor {
   error_code close() {
     const int status = ::close(number_);
     number_ = -1;
-    return status == 0 ? error_code{} : last_error();
+    return status == 0 ? error_code{} : last_system_error();
   }
 
  private:
@@ -63,7 +59,7 @@ class posix_output final : public output_file {
     while (!bytes.empty()) {
       const ssize_t count =
           ::write(file_.number(), bytes.data(), std::min(bytes.size(), write_bytes_max));
-      if (count < 0 && errno != EINTR) return last_error();
+      if (count < 0 && errno != EINTR) return last_system_error();
       if (count <= 0) continue;
       bytes.remove_prefix(static_cast<std::size_t>(count));
       unsynced_ += count;
@@ -77,7 +73,7 @@ class posix_output final : public output_file {
   }
 
   error_code finish() override {
-    if (::fsync(file_.number()) != 0) return last_error();
+    if (::fsync(file_.number()) != 0) return last_system_error();
     return file_.close();
   }
 
@@ -107,13 +103,13 @@ result<std::string> read_bytes(int file, std::size_t size) {
   try {
     bytes.resize(size);
   } catch (const std::bad_alloc&) {
-    return error_code(ENOMEM, boost::system::system_category());
+    return system_error(ENOMEM);
   }
   std::size_t have = 0;
   while (have < size) {
     const ssize_t count = ::read(file, bytes.data() + have, size - have);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return last_error();
+    if (count < 0) return last_system_error();
     if (count == 0) break;
     have += static_cast<std::size_t>(count);
   }
@@ -124,9 +120,9 @@ result<std::string> read_bytes(int file, std::size_t size) {
 // Opens it, and says how long it is. A pipe of that name must not keep us waiting for a writer.
 error_code open_file(const std::string& path, std::optional<descriptor>& file, std::size_t& size) {
   file.emplace(open_retrying(path, O_RDONLY | O_NONBLOCK));
-  if (!*file) return last_error();
+  if (!*file) return last_system_error();
   struct stat status {};
-  if (::fstat(file->number(), &status) != 0) return last_error();
+  if (::fstat(file->number(), &status) != 0) return last_system_error();
   if (!S_ISREG(status.st_mode)) return errc::not_found;
   size = static_cast<std::size_t>(status.st_size);
   return {};
@@ -137,44 +133,44 @@ class posix final : public file_system {
   error_code make_folder(const std::string& path, bool& made) override {
     made = ::mkdir(path.c_str(), 0777) == 0;
     if (made) return {};
-    const error_code error = last_error();
+    const error_code error = last_system_error();
     struct stat status {};
     // What is there already is fine, whatever mkdir says of it (a read-only file system says EROFS
     // for some, an automounter EACCES).
     if (::stat(path.c_str(), &status) != 0) return error;
-    if (!S_ISDIR(status.st_mode)) return {ENOTDIR, boost::system::system_category()};
+    if (!S_ISDIR(status.st_mode)) return system_error(ENOTDIR);
     return {};
   }
 
   result<std::unique_ptr<output_file>> create(const std::string& path) override {
     const int number = open_retrying(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
-    if (number < 0) return last_error();
+    if (number < 0) return last_system_error();
     return std::unique_ptr<output_file>(std::make_unique<posix_output>(number));
   }
 
   error_code rename(const std::string& from, const std::string& to) override {
-    return ::rename(from.c_str(), to.c_str()) == 0 ? error_code{} : last_error();
+    return ::rename(from.c_str(), to.c_str()) == 0 ? error_code{} : last_system_error();
   }
 
   error_code remove(const std::string& path) override {
-    return ::unlink(path.c_str()) == 0 ? error_code{} : last_error();
+    return ::unlink(path.c_str()) == 0 ? error_code{} : last_system_error();
   }
 
   error_code remove_folder(const std::string& path) override {
-    return ::rmdir(path.c_str()) == 0 ? error_code{} : last_error();
+    return ::rmdir(path.c_str()) == 0 ? error_code{} : last_system_error();
   }
 
   error_code sync_folder(const std::string& path) override {
     descriptor folder(open_retrying(path, O_RDONLY | O_DIRECTORY));
-    if (!folder) return last_error();
+    if (!folder) return last_system_error();
     // Some network file systems cannot sync a folder and say EINVAL; their rename is durable.
-    if (::fsync(folder.number()) != 0 && errno != EINVAL) return last_error();
+    if (::fsync(folder.number()) != 0 && errno != EINVAL) return last_system_error();
     return {};
   }
 
   result<std::vector<std::string>> list(const std::string& path) override {
     const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
-    if (!folder) return last_error();
+    if (!folder) return last_system_error();
     std::vector<std::string> names;
     for (;;) {
       errno = 0;
@@ -183,7 +179,7 @@ class posix final : public file_system {
       const std::string_view name = entry->d_name;
       if (name != "." && name != "..") names.emplace_back(name);
     }
-    if (errno != 0) return last_error();
+    if (errno != 0) return last_system_error();
     return names;
   }
 
@@ -215,14 +211,14 @@ class posix final : public file_system {
     void* address = nullptr;
     if (size != 0) {
       address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file->number(), 0);
-      if (address == MAP_FAILED) return last_error();
+      if (address == MAP_FAILED) return last_system_error();
     }
     return std::unique_ptr<mapped_file>(std::make_unique<posix_mapping>(address, size));
   }
 
   result<std::uint64_t> size(const std::string& path) override {
     struct stat status {};
-    if (::stat(path.c_str(), &status) != 0) return last_error();
+    if (::stat(path.c_str(), &status) != 0) return last_system_error();
     if (!S_ISREG(status.st_mode)) return make_error_code(errc::not_found);
     return static_cast<std::uint64_t>(status.st_size);
   }

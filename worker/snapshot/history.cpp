@@ -14,10 +14,6 @@
 namespace ddprun::worker {
 namespace {
 
-bool is(const error_code& error, int number) {
-  return error == error_code(number, boost::system::system_category());
-}
-
 std::vector<snapshot_order> newest_first(const std::vector<std::string>& names) {
   std::vector<snapshot_order> orders;
   for (const auto& name : names) {
@@ -46,7 +42,8 @@ result<manifest> snapshot_history::look_at(snapshot_order order, std::string& wh
   const auto text = files_->read(place + std::string(manifest_name), manifest_bytes_max);
   if (!text) {
     why = text.error().message();
-    const bool is_none = is(text.error(), ENOENT) || is(text.error(), ENOTDIR);
+    const bool is_none =
+        is_system_error(text.error(), ENOENT) || is_system_error(text.error(), ENOTDIR);
     return is_none ? make_error_code(errc::not_found) : text.error();
   }
   auto content = parse_manifest(*text);
@@ -73,7 +70,8 @@ error_code snapshot_history::check_lengths(const manifest& content, std::string&
     if (!size) {
       const bool is_none = size.error() == errc::not_found;
       why += is_none ? "it is no file" : size.error().message();
-      return is_none || is(size.error(), ENOENT) ? make_error_code(errc::damaged) : size.error();
+      return is_none || is_system_error(size.error(), ENOENT) ? make_error_code(errc::damaged)
+                                                              : size.error();
     }
     why += "it has " + std::to_string(*size) + " bytes and not " +
            std::to_string(content.files[rank].bytes);
@@ -241,7 +239,7 @@ std::optional<failure> snapshot_history::commit(const manifest& content) {
   }
   (void)files_->remove(temporary);
   const auto removed = files_->remove(final_path);
-  const bool is_gone = !removed || is(removed, ENOENT);
+  const bool is_gone = !removed || is_system_error(removed, ENOENT);
   if (!is_gone || files_->sync_folder(place)) wrong->may_be_there = true;
   return wrong;
 }
@@ -251,7 +249,8 @@ void snapshot_history::remove_or_tell(snapshot_order order, std::set<snapshot_or
   if (error && !has_vanished(error)) {
     on_message_("cannot remove the old snapshot " + path(snapshot_name(order)) + ": " +
                 error.message());
-    if (!is(error, ENOTEMPTY)) return;  // a stranger's file: it is no snapshot any more
+    if (!is_system_error(error, ENOTEMPTY))
+      return;  // a stranger's file: it is no snapshot any more
   }
   from.erase(order);
 }

@@ -38,7 +38,7 @@ class summed_output {
     try {
       buffer.resize(bytes_of(tensor).value());
     } catch (const std::bad_alloc&) {
-      return {ENOMEM, boost::system::system_category()};
+      return system_error(ENOMEM);
     }
     tensor.copy(buffer.data());
     return write(buffer);
@@ -142,7 +142,7 @@ result<rank_file> read_rank_file(file_system& files, const std::string& path,
   }
   if (error) {
     problem = error.message();
-    const bool is_gone = error == error_code(ENOENT, boost::system::system_category());
+    const bool is_gone = is_system_error(error, ENOENT);
     return is_gone ? make_error_code(errc::damaged) : error;
   }
   const std::string_view bytes = read.mapping->bytes();

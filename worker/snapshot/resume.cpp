@@ -144,7 +144,7 @@ class meeting {
     const std::string place = path(order) + "/";
     const auto text = here_.files.read(place + std::string(manifest_name), manifest_bytes_max);
     if (!text) {
-      const bool is_gone = text.error() == error_code(ENOENT, boost::system::system_category());
+      const bool is_gone = is_system_error(text.error(), ENOENT);
       return failure{is_gone ? make_error_code(errc::not_found) : text.error(),
                      place + std::string(manifest_name) + ": " + text.error().message() +
                          (is_gone ? "; the folder must be one that all nodes share" : "")};

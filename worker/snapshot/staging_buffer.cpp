@@ -22,7 +22,7 @@ error_code staging_buffer::grow(std::size_t size) {
   release();
   void* const made =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (made == MAP_FAILED) return {errno, boost::system::system_category()};
+  if (made == MAP_FAILED) return last_system_error();
   // Fewer page faults; where there are no huge pages it goes without.
   (void)::madvise(made, size, MADV_HUGEPAGE);
   bytes_ = static_cast<char*>(made);

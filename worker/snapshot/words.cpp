@@ -29,8 +29,7 @@ std::optional<failure> failure_in(const json& word) {
   if (!word.is_object() || !word.contains("failure")) return std::nullopt;
   const int value = word.value("value", 0);
   const bool is_ours = word.value("category", "") == "ddprun";
-  error_code code = is_ours ? make_error_code(static_cast<errc>(value))
-                            : error_code(value, boost::system::system_category());
+  error_code code = is_ours ? make_error_code(static_cast<errc>(value)) : system_error(value);
   if (value == 0) code = errc::malformed_message;  // a failure is never success
   return failure{code, word.value("failure", ""), word.value("final", false),
                  word.value("may_be_there", false)};

@@ -8,6 +8,7 @@
 // goes to all members is encoded once.
 #pragma once
 
+#include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/core/messages/settings.hpp"
 #include "rendezvous/core/messages/types.hpp"
 
@@ -183,8 +184,6 @@ struct desired {
 };
 
 // The session is over before it began or went on; `text` says why and what to do.
-inline constexpr int refused_exit_code = 64;  // EX_USAGE
-
 struct refused {
   int exit_code = refused_exit_code;
   std::string text;

@@ -6,6 +6,19 @@
 
 using namespace ddprun;
 
+TEST_CASE("the beginning of a character at the end is told from all else") {
+  using ddprun::without_begun;
+  CHECK(without_begun("a\xE2\x82") == "a");
+  CHECK(without_begun("a\xE2\x82\xAC") == "a\xE2\x82\xAC");
+  CHECK(without_begun("\xF0\x9F\x98") == "");
+  CHECK(without_begun("\xF0\x9F\x98\x80") == "\xF0\x9F\x98\x80");
+  CHECK(without_begun("a\xC3") == "a");
+  // None that could go on.
+  CHECK(without_begun("a\xFF") == "a\xFF");
+  CHECK(without_begun("a\x80\x80\x80\x80") == "a\x80\x80\x80\x80");
+  CHECK(without_begun("") == "");
+}
+
 TEST_CASE("invalid bytes become replacement characters and valid ones stay") {
   const std::string euro = "\xE2\x82\xAC";
   const std::string bad = "\xEF\xBF\xBD";

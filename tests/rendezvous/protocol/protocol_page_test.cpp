@@ -10,7 +10,7 @@
 #include <sstream>
 #include <string>
 
-namespace ddprun::tests {
+namespace ddprun::test {
 namespace {
 
 // The names of all fields in the tables of the agent protocol.
@@ -77,4 +77,4 @@ TEST_CASE("PROTOCOL.md has a row for each field, and no other") {
   CHECK(names_on_the_page() == names_in_the_code());
 }
 
-}  // namespace ddprun::tests
+}  // namespace ddprun::test

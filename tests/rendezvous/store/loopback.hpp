@@ -21,7 +21,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace ddprun::tests {
+namespace ddprun::test {
 
 namespace asio = boost::asio;
 
@@ -127,4 +127,4 @@ class loopback_client {
   asio::ip::tcp::socket socket_{context_};
 };
 
-}  // namespace ddprun::tests
+}  // namespace ddprun::test

@@ -11,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-namespace ddprun::tests {
+namespace ddprun::test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -144,4 +144,4 @@ TEST_CASE("a metrics file goes on over restarts, one object a line", "[metrics]"
         error_code(EISDIR, boost::system::system_category()));
 }
 
-}  // namespace ddprun::tests
+}  // namespace ddprun::test

@@ -209,8 +209,6 @@ class fault_file_system : public worker::file_system {
     std::shared_ptr<inode> what;
   };
 
-  static error_code system_error(int number) { return {number, boost::system::system_category()}; }
-
   error_code step() {
     const std::size_t now = steps_++;
     just_cut_ = false;

@@ -10,15 +10,11 @@
 #include <fstream>
 #include <sys/stat.h>
 
-namespace ddprun::tests {
+namespace ddprun::test {
 namespace {
 
 using namespace ddprun::worker;
 using test::temporary_folder;
-
-error_code system_error(int number) {
-  return {number, boost::system::system_category()};
-}
 
 }  // namespace
 
@@ -96,4 +92,4 @@ TEST_CASE("a file is read by mapping and in pieces as it was written", "[snapsho
   CHECK((*files.map(place.path + "/empty"))->bytes().empty());
 }
 
-}  // namespace ddprun::tests
+}  // namespace ddprun::test

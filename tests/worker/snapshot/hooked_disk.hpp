@@ -25,7 +25,7 @@ class hooked_disk : public worker::file_system {
   result<std::unique_ptr<worker::output_file>> create(const std::string& path) override {
     if (before_create) before_create(path);
     if (fails_with != 0 && path.ends_with(refuses_to_create)) {
-      return error_code(fails_with, boost::system::system_category());
+      return system_error(fails_with);
     }
     return real_.create(path);
   }

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun::tests {
+namespace ddprun::test {
 
 struct rank_result {
   open_snapshots job;  // none: it could not be opened
@@ -93,4 +93,4 @@ inline std::vector<error_code> all(std::size_t count, error_code error = {}) {
   return std::vector<error_code>(count, error);
 }
 
-}  // namespace ddprun::tests
+}  // namespace ddprun::test

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-namespace ddprun::tests {
+namespace ddprun::test {
 namespace {
 
 using namespace ddprun::worker;
@@ -88,7 +88,7 @@ TEST_CASE("a rank's full disk costs the new snapshot on all ranks, and no old on
   CHECK(save(ranks, 10) == all(3));
   test.disk.refuses_to_create = "rank-00001.safetensors";
   test.disk.fails_with = ENOSPC;
-  const error_code full(ENOSPC, boost::system::system_category());
+  const error_code full = system_error(ENOSPC);
   CHECK(save(ranks, 20) == all(3, full));
   const std::string problem = "cannot save snapshot " + test.folder +
                               "/snapshot-000001-000020: rank 1: cannot write "
@@ -124,7 +124,7 @@ TEST_CASE("a failure comes with the next step", "[snapshot]") {
     later[rank] = job.progress(++step);
     closed[rank] = job.close();
   });
-  CHECK(said == all(2, error_code(EDQUOT, boost::system::system_category())));
+  CHECK(said == all(2, system_error(EDQUOT)));
   CHECK(later == all(2));
   CHECK(closed == all(2));
 }
@@ -142,7 +142,7 @@ TEST_CASE("a folder that is not shared is named", "[snapshot]") {
   open(1);
   require_open(ranks);
   // It is not there on the other node.
-  CHECK(save(ranks, 10) == all(2, error_code(ENOENT, boost::system::system_category())));
+  CHECK(save(ranks, 10) == all(2, system_error(ENOENT)));
   CHECK(ranks[0].job->problem().find("rank 1: cannot make the folder") != std::string::npos);
   // It is there, but another one.
   std::filesystem::create_directory(test.place.path + "/another");
@@ -240,4 +240,4 @@ TEST_CASE("a store that is gone ends a save", "[snapshot]") {
   }
 }
 
-}  // namespace ddprun::tests
+}  // namespace ddprun::test

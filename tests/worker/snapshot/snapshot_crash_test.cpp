@@ -153,7 +153,7 @@ TEST_CASE("a full disk is named, and the next save works when there is room", "[
   REQUIRE(opened.has_value());
   const open_snapshots& job = *opened;
   REQUIRE_FALSE(save(job, 10));
-  const error_code full(ENOSPC, boost::system::system_category());
+  const error_code full = system_error(ENOSPC);
   // It is the writing of the file: folder, removal of one left over, creation, header, first
   // tensor.
   files.fail(files.steps() + 4, ENOSPC, true);

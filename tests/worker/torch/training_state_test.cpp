@@ -19,7 +19,7 @@
 #include <memory>
 #include <sstream>
 
-namespace ddprun::tests {
+namespace ddprun::test {
 namespace {
 
 using worker::environment;
@@ -216,4 +216,4 @@ TEST_CASE("ranks agree on a stop that one of them has seen", "[torch]") {
     REQUIRE(each == "01");
 }
 
-}  // namespace ddprun::tests
+}  // namespace ddprun::test
