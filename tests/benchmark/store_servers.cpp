@@ -74,7 +74,7 @@ void serve_echo(int port_pipe) {
 
 void serve_store(int port_pipe) {
   ddprun::store::reactor loop;
-  ddprun::test::store_listener listener(loop);
+  ddprun::tests::store_listener listener(loop);
   if (const auto error = listener.listen(0)) {
     std::fprintf(stderr, "%s\n", error.message().c_str());
     std::exit(1);

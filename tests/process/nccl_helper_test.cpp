@@ -39,7 +39,7 @@ struct helper_fixture : process_fixture {
     return answers.at(0);
   }
 
-  test::temporary_folder folder;
+  tests::temporary_folder folder;
   std::string program;
   std::vector<nccl_answer> answers;
   std::vector<std::string> lost;

@@ -8,7 +8,7 @@
 
 using namespace ddprun;
 using namespace ddprun::launcher;
-using test::no_descriptors;
+using tests::no_descriptors;
 
 TEST_CASE("without descriptors a worker is tried again, and starts when there are some") {
   process_fixture fixture;

@@ -14,11 +14,11 @@
 #include <random>
 #include <signal.h>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 namespace {
 
 using launcher::child_program;
-using test::temporary_folder;
+using tests::temporary_folder;
 
 int kills_wanted() {
   const char* const text = std::getenv("DDPRUN_TEST_KILLS");
@@ -101,4 +101,4 @@ TEST_CASE("what the kernel says of a folder that cannot be written is told", "[p
         "cannot make the snapshot folder /proc/ddprun-snapshots: No such file or directory");
 }
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

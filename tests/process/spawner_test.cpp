@@ -18,7 +18,7 @@
 
 using namespace ddprun;
 using namespace ddprun::launcher;
-using test::temporary_folder;
+using tests::temporary_folder;
 
 namespace {
 

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 
 class agent_story {
  public:
@@ -242,4 +242,4 @@ class agent_story {
   std::map<std::uint64_t, std::uint64_t> waiting_beats_;
 };
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

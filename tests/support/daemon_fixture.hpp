@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 
 struct daemon_fixture {
   boost::asio::io_context io{1};
@@ -42,4 +42,4 @@ struct daemon_fixture {
   }
 };
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

@@ -18,7 +18,7 @@
 #include <optional>
 #include <utility>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 
 using namespace launcher;
 
@@ -193,4 +193,4 @@ class fake_spawner final : public spawner {
   std::deque<std::function<void()>> told_;
 };
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 #include <thread>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 
 class fake_store {
  public:
@@ -56,7 +56,7 @@ class fake_store {
   };
 
   explicit fake_store(std::function<void(peer&)> part, std::uint16_t port = 0)
-      : acceptor_(context_, test::loopback(port)), part_(std::move(part)) {
+      : acceptor_(context_, tests::loopback(port)), part_(std::move(part)) {
     thread_ = std::thread([this] { serve(); });
   }
   ~fake_store() {
@@ -101,4 +101,4 @@ class fake_store {
   std::thread thread_;
 };
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

@@ -3,7 +3,7 @@
 
 #include "rendezvous/core/messages/messages.hpp"
 
-namespace ddprun::test {
+namespace ddprun::tests {
 
 using namespace std::chrono_literals;
 
@@ -111,4 +111,4 @@ inline desired full_desired() {
   return value;
 }
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

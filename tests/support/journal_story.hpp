@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 
 inline core::run_options keeping(std::optional<core::run_record> remembered = {}) {
   core::run_options options;
@@ -61,4 +61,4 @@ inline fake_node& survivor(run_story& story, const std::string& name, std::uint3
   return who;
 }
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

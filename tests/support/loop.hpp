@@ -1,6 +1,7 @@
 // Runs an io_context until something has come true, for tests over real sockets on loopback.
 #pragma once
 
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>
@@ -11,19 +12,22 @@
 #include <string_view>
 #include <utility>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 
 // True as soon as `done()` holds; false if it does not within a limit that only a hang reaches.
+// What it waits for may come of another thread, with nothing to do here: `io` is kept from ending,
+// for one that has ended would be asked again and again.
 template <typename Done>
 bool run_until(boost::asio::io_context& io, Done done,
                std::chrono::seconds limit = std::chrono::seconds(60)) {
   const auto last = std::chrono::steady_clock::now() + limit;
+  const auto work = boost::asio::make_work_guard(io);
   while (!done()) {
     const auto now = std::chrono::steady_clock::now();
     if (now >= last) return false;
     if (io.stopped()) io.restart();
     io.run_one_for(
-        std::min<std::chrono::steady_clock::duration>(last - now, std::chrono::milliseconds(100)));
+        std::min<std::chrono::steady_clock::duration>(last - now, std::chrono::milliseconds(5)));
   }
   return true;
 }
@@ -86,4 +90,4 @@ class raw_peer {
   bool closed_ = false;
 };
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

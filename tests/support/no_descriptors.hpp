@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <vector>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 
 class no_descriptors {
  public:
@@ -36,4 +36,4 @@ class no_descriptors {
   std::vector<unique_fd> taken_;
 };
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

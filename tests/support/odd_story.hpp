@@ -6,7 +6,7 @@
 
 #include "tests/support/agent_story.hpp"
 
-namespace ddprun::test {
+namespace ddprun::tests {
 
 // Durations that coincide with nothing else.
 inline timers odd_timers() {
@@ -34,4 +34,4 @@ duration until(agent_story& story, duration most = std::chrono::seconds(70)) {
   return story.now() - from;
 }
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

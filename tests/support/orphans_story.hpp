@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 
 inline core::run_options restarted() {
   core::run_options options;
@@ -44,4 +44,4 @@ struct orphans_story : run_story {
   std::vector<fake_node*> members;
 };
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

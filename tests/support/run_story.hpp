@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 
 struct fake_node {
   hello greeting;
@@ -300,4 +300,4 @@ struct pair_story : run_story {
   fake_node* b = nullptr;
 };
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

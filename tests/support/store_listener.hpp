@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <utility>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 
 class store_listener {
  public:
@@ -36,7 +36,7 @@ class store_listener {
         ::listen(fd, 4096) != 0) {
       const int failed = errno;
       door_->socket.reset();
-      return {failed, boost::system::system_category()};
+      return system_error(failed);
     }
     return door_->loop.add(fd, EPOLLIN, door_);
   }
@@ -93,4 +93,4 @@ class store_listener {
   std::shared_ptr<door> door_;
 };
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   ddprun::store::reactor loop;
   ddprun::store::keyspace_options options;
   options.log = [](ddprun::note_level, const std::string& text) { std::cerr << text << std::endl; };
-  ddprun::test::store_listener listener(loop, options);
+  ddprun::tests::store_listener listener(loop, options);
   const int port = argc > 1 ? std::atoi(argv[1]) : 0;
   if (const auto error = listener.listen(static_cast<std::uint16_t>(port))) {
     std::cerr << "store_server: cannot listen on port " << port << ": " << error.message()

@@ -10,7 +10,7 @@
 #include <string>
 #include <sys/stat.h>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 
 // Empty where there is no such file.
 inline std::string content_of(const std::string& path) {
@@ -40,4 +40,4 @@ struct temporary_folder {
   std::string path;
 };
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

@@ -15,7 +15,7 @@
 #include <cerrno>
 #include <string>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 
 using namespace launcher;
 
@@ -319,4 +319,4 @@ class worker_story {
   bool over_ = false;
 };
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

@@ -24,18 +24,19 @@ variables of_torchrun() {
           {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
 }
 
-worker::environment read(const variables& set) {
+worker::environment environment_of(const variables& set) {
   return worker::read_environment([&](const char* name) -> std::optional<std::string> {
     const auto found = set.find(name);
     return found == set.end() ? std::nullopt : std::optional(found->second);
   });
 }
 
-std::string error_of(variables set, const std::string& name, std::optional<std::string> value) {
+std::string environment_problem(variables set, const std::string& name,
+                                std::optional<std::string> value) {
   set.erase(name);
   if (value) set[name] = *value;
   try {
-    read(set);
+    environment_of(set);
   } catch (const worker::environment_error& error) {
     return error.what();
   }
@@ -45,7 +46,7 @@ std::string error_of(variables set, const std::string& name, std::optional<std::
 }  // namespace
 
 TEST_CASE("a worker knows its place from torchrun's variables", "[environment]") {
-  const auto environment = read(of_torchrun());
+  const auto environment = environment_of(of_torchrun());
   CHECK(environment.rank == 3);
   CHECK(environment.world_size == 5);
   CHECK(environment.local_rank == 1);
@@ -67,19 +68,19 @@ TEST_CASE("ddprun's own variables are used where they are set", "[environment]")
   set["DDPRUN_ROUND"] = "9";
   set["DDPRUN_INSTANCE"] = "ffffffffffffffff";
   set["DDPRUN_NODE_ID"] = "node-a";
-  const auto environment = read(set);
+  const auto environment = environment_of(set);
   CHECK(environment.round == 9);
   CHECK(environment.instance == ~std::uint64_t{0});
   CHECK(environment.node_id == "node-a");
 }
 
 TEST_CASE("what the launcher need not tell has a default", "[environment]") {
-  const auto environment = read({{"RANK", "0"},
-                                 {"WORLD_SIZE", "1"},
-                                 {"LOCAL_RANK", "0"},
-                                 {"LOCAL_WORLD_SIZE", "1"},
-                                 {"MASTER_ADDR", "::1"},
-                                 {"MASTER_PORT", "1"}});
+  const auto environment = environment_of({{"RANK", "0"},
+                                           {"WORLD_SIZE", "1"},
+                                           {"LOCAL_RANK", "0"},
+                                           {"LOCAL_WORLD_SIZE", "1"},
+                                           {"MASTER_ADDR", "::1"},
+                                           {"MASTER_PORT", "1"}});
   CHECK(environment.group_rank == 0);
   CHECK(environment.group_world_size == 1);
   CHECK(environment.round == 1);
@@ -90,10 +91,10 @@ TEST_CASE("what the launcher need not tell has a default", "[environment]") {
 TEST_CASE("a missing variable is named with what to do", "[environment]") {
   for (const char* name :
        {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
-    CHECK(error_of(of_torchrun(), name, std::nullopt) ==
+    CHECK(environment_problem(of_torchrun(), name, std::nullopt) ==
           std::string(name) +
               " is not set: start this program with ddprun or torchrun, which set it");
-    CHECK(error_of(of_torchrun(), name, "") ==
+    CHECK(environment_problem(of_torchrun(), name, "") ==
           std::string(name) +
               " is empty: start this program with ddprun or torchrun, which set it");
   }
@@ -101,7 +102,7 @@ TEST_CASE("a missing variable is named with what to do", "[environment]") {
 
 TEST_CASE("a value that is no number is named", "[environment]") {
   for (const char* value : {"three", "3x", " 3", "-1", "+1", "0x3", "3.0"}) {
-    CHECK(error_of(of_torchrun(), "RANK", value) ==
+    CHECK(environment_problem(of_torchrun(), "RANK", value) ==
           std::string("RANK='") + value +
               "' is not a number: start this program with ddprun or torchrun, and do not set it by "
               "hand");
@@ -110,16 +111,20 @@ TEST_CASE("a value that is no number is named", "[environment]") {
 
 TEST_CASE("a value out of range is named with the range", "[environment]") {
   const auto set = of_torchrun();
-  CHECK(error_of(set, "RANK", "5") ==
+  CHECK(environment_problem(set, "RANK", "5") ==
         "RANK='5' is out of range: it must be 0 to 4; start this program with ddprun or torchrun, "
         "and do not set it by hand");
-  CHECK(error_of(set, "WORLD_SIZE", "0").starts_with("WORLD_SIZE='0' is out of range"));
-  CHECK(error_of(set, "LOCAL_RANK", "3").starts_with("LOCAL_RANK='3' is out of range"));
-  CHECK(error_of(set, "LOCAL_WORLD_SIZE", "6").starts_with("LOCAL_WORLD_SIZE='6' is out of range"));
-  CHECK(error_of(set, "MASTER_PORT", "65536").starts_with("MASTER_PORT='65536' is out of range"));
-  CHECK(error_of(set, "MASTER_PORT", "0").starts_with("MASTER_PORT='0' is out of range"));
-  CHECK(error_of(set, "DDPRUN_ROUND", "0").starts_with("DDPRUN_ROUND='0' is out of range"));
-  CHECK(error_of(set, "DDPRUN_ROUND", "99999999999999999999")
+  CHECK(environment_problem(set, "WORLD_SIZE", "0").starts_with("WORLD_SIZE='0' is out of range"));
+  CHECK(environment_problem(set, "LOCAL_RANK", "3").starts_with("LOCAL_RANK='3' is out of range"));
+  CHECK(environment_problem(set, "LOCAL_WORLD_SIZE", "6")
+            .starts_with("LOCAL_WORLD_SIZE='6' is out of range"));
+  CHECK(environment_problem(set, "MASTER_PORT", "65536")
+            .starts_with("MASTER_PORT='65536' is out of range"));
+  CHECK(
+      environment_problem(set, "MASTER_PORT", "0").starts_with("MASTER_PORT='0' is out of range"));
+  CHECK(environment_problem(set, "DDPRUN_ROUND", "0")
+            .starts_with("DDPRUN_ROUND='0' is out of range"));
+  CHECK(environment_problem(set, "DDPRUN_ROUND", "99999999999999999999")
             .starts_with("DDPRUN_ROUND='99999999999999999999' is out of range"));
 }
 

@@ -46,7 +46,7 @@ bool brings_the_pages_once(const char* variable) {
 }
 
 TEST_CASE("freed memory stays with the process, unless the user has said otherwise") {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#if defined(DDPRUN_SANITIZED) || !defined(__GLIBC__)
   WARN("skipped: the allocator is not glibc's");
   return;
 #endif

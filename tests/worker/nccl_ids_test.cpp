@@ -20,18 +20,18 @@ namespace {
 
 using variables = std::map<std::string, std::string>;
 
-std::vector<nccl_id> read(const variables& set, std::uint32_t version = 0,
-                          const environment& here = {}, deadline until = patience) {
+std::vector<nccl_id> ids_of(const variables& set, std::uint32_t version = 0,
+                            const environment& here = {}, deadline until = patience) {
   return read_nccl_ids(here, until, version, [&](const char* name) -> std::optional<std::string> {
     const auto found = set.find(name);
     return found == set.end() ? std::nullopt : std::optional(found->second);
   });
 }
 
-std::string error_of(const variables& set, std::uint32_t version = 0, const environment& here = {},
-                     deadline until = patience) {
+std::string ids_error(const variables& set, std::uint32_t version = 0, const environment& here = {},
+                      deadline until = patience) {
   try {
-    read(set, version, here, until);
+    ids_of(set, version, here, until);
   } catch (const environment_error& error) {
     return error.what();
   }
@@ -51,7 +51,7 @@ environment at(const served_store& store) {
 }  // namespace
 
 TEST_CASE("a worker reads the ids of its round, with their zeros", "[nccl_ids]") {
-  const auto ids = read({{"DDPRUN_NCCL_IDS", "00ff10,7a"}});
+  const auto ids = ids_of({{"DDPRUN_NCCL_IDS", "00ff10,7a"}});
   REQUIRE(ids.size() == 2);
   CHECK(ids[0][0] == 0);
   CHECK(static_cast<unsigned char>(ids[0][1]) == 0xff);
@@ -59,15 +59,15 @@ TEST_CASE("a worker reads the ids of its round, with their zeros", "[nccl_ids]")
   CHECK(ids[0][3] == 0);
   CHECK(ids[1][0] == 0x7a);
   CHECK(ids[1][127] == 0);
-  CHECK(read({{"DDPRUN_NCCL_IDS", std::string(256, 'a')}}).size() == 1);
+  CHECK(ids_of({{"DDPRUN_NCCL_IDS", std::string(256, 'a')}}).size() == 1);
 }
 
 TEST_CASE("where no ids were made that is said, and what to do", "[nccl_ids]") {
   const std::string text =
       "DDPRUN_NCCL_IDS is not set: the launcher has made no ids of NCCL; start it with "
       "ddprun --nccl-ids=on";
-  CHECK(error_of({}) == text);
-  CHECK(error_of({{"DDPRUN_NCCL_IDS", ""}}) == text);
+  CHECK(ids_error({}) == text);
+  CHECK(ids_error({{"DDPRUN_NCCL_IDS", ""}}) == text);
 }
 
 TEST_CASE("what is no id is named", "[nccl_ids]") {
@@ -75,15 +75,15 @@ TEST_CASE("what is no id is named", "[nccl_ids]") {
        {std::string("abc"), std::string("xy"), std::string("AB"), std::string(258, 'a'),
         std::string("ab,"), std::string(",ab"), std::string("ab,,cd")}) {
     INFO(wrong);
-    CHECK(error_of({{"DDPRUN_NCCL_IDS", wrong}}).find("is no id of NCCL") != std::string::npos);
+    CHECK(ids_error({{"DDPRUN_NCCL_IDS", wrong}}).find("is no id of NCCL") != std::string::npos);
   }
 }
 
 TEST_CASE("another version of NCCL is refused with both named", "[nccl_ids]") {
   const variables set = {{"DDPRUN_NCCL_IDS", "ab"}, {"DDPRUN_NCCL_VERSION", "23007"}};
-  CHECK(read(set, 23007).size() == 1);
-  CHECK(read(set).size() == 1);
-  const std::string text = error_of(set, 22809);
+  CHECK(ids_of(set, 23007).size() == 1);
+  CHECK(ids_of(set).size() == 1);
+  const std::string text = ids_error(set, 22809);
   CHECK(text.find("NCCL 2.28.9 is loaded here, and NCCL 2.30.7 has made") == 0);
 }
 
@@ -93,16 +93,16 @@ TEST_CASE("many ids are fetched from the job store", "[nccl_ids]") {
   const variables set = {{"DDPRUN_NCCL_IDS", "store:ddprun/nccl_ids"}};
   SECTION("that are there") {
     REQUIRE_FALSE(store.set("ddprun/nccl_ids", "01,02,03", patience));
-    const auto ids = read(set, 0, at(server));
+    const auto ids = ids_of(set, 0, at(server));
     REQUIRE(ids.size() == 3);
     CHECK(ids[2][0] == 3);
   }
   SECTION("that never come") {
-    const std::string text = error_of(set, 0, at(server), 50ms);
+    const std::string text = ids_error(set, 0, at(server), 50ms);
     CHECK(text.find("the NCCL ids are in the job store: rank 1 of 2: store at 127.0.0.1:") == 0);
   }
   SECTION("that are none") {
     REQUIRE_FALSE(store.set("ddprun/nccl_ids", "01,what", patience));
-    CHECK(error_of(set, 0, at(server)).find("'what' is no id of NCCL") != std::string::npos);
+    CHECK(ids_error(set, 0, at(server)).find("'what' is no id of NCCL") != std::string::npos);
   }
 }

@@ -1,6 +1,7 @@
 // The store client against servers that stall, close, lie and talk nonsense, at every stage.
 #include "tests/support/catch.hpp"
 #include "tests/support/fake_store.hpp"
+#include "tests/support/patience.hpp"
 #include "tests/support/tcpstore_goldens.hpp"
 #include "tests/worker/client_of.hpp"
 #include "worker/store_client.hpp"
@@ -12,9 +13,10 @@
 using namespace std::chrono_literals;
 using ddprun::errc;
 using ddprun::error_code;
-using ddprun::test::client_of;
-using ddprun::test::fake_store;
-using ddprun::test::hex;
+using ddprun::tests::client_of;
+using ddprun::tests::fake_store;
+using ddprun::tests::hex;
+using ddprun::tests::patience;
 using ddprun::worker::deadline;
 using ddprun::worker::store_client;
 using ddprun::worker::store_connection;
@@ -23,8 +25,7 @@ using peer = fake_store::peer;
 
 namespace {
 
-constexpr auto patience = 30s;  // longer than anything that works takes
-constexpr auto moment = 30ms;   // of what cannot come
+constexpr auto moment = 30ms;  // of what cannot come
 
 struct attempt {
   error_code error;
@@ -115,9 +116,9 @@ TEST_CASE("connecting ends with its deadline and says what was tried", "[store_c
   attempt made;
   SECTION("nobody listens") {
     boost::asio::io_context io;
-    ddprun::test::tcp::socket bound(io);
-    bound.open(ddprun::test::tcp::v4());
-    bound.bind(ddprun::test::loopback(0));
+    ddprun::tests::tcp::socket bound(io);
+    bound.open(ddprun::tests::tcp::v4());
+    bound.bind(ddprun::tests::loopback(0));
     made = connect(bound.local_endpoint().port(), 200ms);
     CHECK(made.problem.ends_with(
         " tries): 127.0.0.1:" + std::to_string(bound.local_endpoint().port()) +

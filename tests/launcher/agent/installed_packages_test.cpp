@@ -6,12 +6,12 @@
 #include <cstdio>
 #include <string>
 
-namespace ddprun::launcher::tests {
+namespace ddprun::launcher {
 namespace {
 
 // What `installed_torch` says where Python is this shell script.
 std::string with_python(const std::string& script) {
-  const test::temporary_folder folder;
+  const tests::temporary_folder folder;
   const std::string python = folder.file("python", "#!/bin/sh\n" + script + "\n", 0700);
   return installed_torch({{"PYTHON_EXEC", python}, {"TOLD", "9.8.7"}});
 }
@@ -32,4 +32,4 @@ TEST_CASE("where Python does not say there is no PyTorch") {
   CHECK(installed_torch({{"PYTHON_EXEC", "/nowhere/python"}}).empty());
 }
 
-}  // namespace ddprun::launcher::tests
+}  // namespace ddprun::launcher

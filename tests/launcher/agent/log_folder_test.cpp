@@ -8,7 +8,7 @@
 
 using namespace ddprun;
 using namespace ddprun::launcher;
-using ddprun::test::temporary_folder;
+using ddprun::tests::temporary_folder;
 
 namespace {
 
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 constexpr auto to_output = log::output_stream::output;
 constexpr auto to_errors = log::output_stream::errors;
 
-struct fixture {
+struct folder_to_fill {
   log_folder make() {
     const environment_map environment = {{"TMPDIR", folder.path}};
     auto made = log_folder::make(options, "job/7", "node-a", "00ab", environment);
@@ -31,7 +31,7 @@ struct fixture {
 }  // namespace
 
 TEST_CASE("a log folder is made in the one that was named, with run and node in its name") {
-  fixture at;
+  folder_to_fill at;
   at.options.log_dir = at.folder.path + "/new/logs";
   const log_folder one = at.make();
   const log_folder other = at.make();
@@ -42,7 +42,7 @@ TEST_CASE("a log folder is made in the one that was named, with run and node in 
 }
 
 TEST_CASE("a round's folder has torchrun's name, and no round takes that of another") {
-  fixture at;
+  folder_to_fill at;
   at.options.log_dir = at.folder.path;
   log_folder folder = at.make();
   folder.begin_round(1, 0);
@@ -59,7 +59,7 @@ TEST_CASE("a round's folder has torchrun's name, and no round takes that of anot
 }
 
 TEST_CASE("streams go to files, to ours, or to both") {
-  fixture at;
+  folder_to_fill at;
   at.options.redirects = *read_streams("", "1:3");
   at.options.tee = *read_streams("", "2:1");
   at.options.stdout_filters = {"loss"};
@@ -84,7 +84,7 @@ TEST_CASE("streams go to files, to ours, or to both") {
 }
 
 TEST_CASE("local ranks that are filtered out have their files, and are not shown") {
-  fixture at;
+  folder_to_fill at;
   at.options.tee = *read_streams("", "1");
   at.options.stdout_filters = {"loss"};
   at.options.shown = {0};
@@ -99,7 +99,7 @@ TEST_CASE("local ranks that are filtered out have their files, and are not shown
 }
 
 TEST_CASE("with /dev/null there are no files, and the filter holds") {
-  fixture at;
+  folder_to_fill at;
   at.options.log_dir = "/dev/null";
   at.options.redirects = *read_streams("", "3");
   at.options.shown = {0};
@@ -114,7 +114,7 @@ TEST_CASE("with /dev/null there are no files, and the filter holds") {
 }
 
 TEST_CASE("a run that asks for no files has no folder, and names for error files") {
-  fixture at;
+  folder_to_fill at;
   log_folder folder = at.make();
   folder.begin_round(3, 1);
   CHECK(folder.path().empty());
@@ -126,7 +126,7 @@ TEST_CASE("a run that asks for no files has no folder, and names for error files
 }
 
 TEST_CASE("files that are asked for without a folder are in a temporary one") {
-  fixture at;
+  folder_to_fill at;
   at.options.redirects = *read_streams("", "3");
   const log_folder folder = at.make();
   CHECK(folder.path().starts_with(at.folder.path + "/ddprun_job_7_node-a_"));
@@ -134,7 +134,7 @@ TEST_CASE("files that are asked for without a folder are in a temporary one") {
 }
 
 TEST_CASE("a log folder that cannot be made is refused, where somebody asked for it") {
-  fixture at;
+  folder_to_fill at;
   const std::string taken = at.folder.path + "/taken";
   const auto problem = [&] {
     const auto made = log_folder::make(at.options, "job", "a", "00ab", {{"TMPDIR", taken}});

@@ -10,14 +10,16 @@
 
 using namespace ddprun;
 using namespace ddprun::launcher;
-using test::raw_peer;
-using test::run_until;
+using tests::raw_peer;
+using tests::run_until;
 
 namespace {
 
 // A port that nobody had a moment ago.
 std::uint16_t free_port(boost::asio::io_context& io) {
-  return test::tcp::acceptor(io, test::tcp::endpoint(test::tcp::v6(), 0)).local_endpoint().port();
+  return tests::tcp::acceptor(io, tests::tcp::endpoint(tests::tcp::v6(), 0))
+      .local_endpoint()
+      .port();
 }
 
 bool can_listen_on(boost::asio::io_context& io, std::uint16_t port) {
@@ -109,7 +111,7 @@ TEST_CASE("a fixed port in use is waited for, and named when it stays so") {
     f.port->open({});
     f.port.reset();
     holder.close();
-    test::run_ready(f.io);
+    tests::run_ready(f.io);
     CHECK_FALSE(f.opened);
   }
 }
@@ -155,7 +157,7 @@ TEST_CASE("a port for which there are no descriptors is tried again") {
   port_fixture f(0);
   run_until(f.io, [] { return true; });
   {
-    const test::no_descriptors none;
+    const tests::no_descriptors none;
     f.port->open({"127.0.0.1"});
     REQUIRE(run_until(f.io, [&] { return !f.troubles.empty(); }));
     CHECK(f.troubles[0] == "cannot listen on 127.0.0.1:0: Too many open files; trying for 3 s");
@@ -170,7 +172,7 @@ TEST_CASE("the kernel lets go of no client before the node's timeout") {
   f.port.emplace(f.io.get_executor(), 0, net::keep_alive_for(std::chrono::minutes(10)), f.told());
   net::tcp::socket client(f.io);
   const std::uint16_t port = f.open({"127.0.0.1"});
-  client.connect(test::loopback(port));
+  client.connect(tests::loopback(port));
   REQUIRE(run_until(f.io, [&] { return f.accepted.size() == 1; }));
   int idle = 0;
   socklen_t size = sizeof idle;

@@ -12,13 +12,13 @@
 
 using namespace ddprun;
 using namespace ddprun::launcher;
-using test::no_descriptors;
-using test::raw_peer;
-using test::run_until;
+using tests::no_descriptors;
+using tests::raw_peer;
+using tests::run_until;
 
 namespace {
 
-struct fixture {
+struct service_at_work {
   boost::asio::io_context io{1};
   socket_thread thread;
   std::vector<core::agent_event> events;
@@ -60,7 +60,7 @@ std::string tether_hello_line(round_number round) {
 }  // namespace
 
 TEST_CASE("a late word about a tether of the last round does not hit one of this round") {
-  fixture f;
+  service_at_work f;
   raw_peer old(f.io, f.open(1));
   old.say(tether_hello_line(1));
   const std::uint64_t old_id = f.wait_for<core::member_attached>().tether;
@@ -83,7 +83,7 @@ TEST_CASE("a late word about a tether of the last round does not hit one of this
 // time: what a client comes for is there when the round is open, or the round is not opened.
 TEST_CASE("a round for whose service there are no descriptors fails in one line") {
   for (std::size_t left = 0; left < 4; ++left) {
-    fixture f;
+    service_at_work f;
     run_until(f.io, [] { return true; });
     core::open_service wanted;
     wanted.round = 1;
@@ -113,7 +113,7 @@ TEST_CASE("a round for whose service there are no descriptors fails in one line"
 TEST_CASE("of those that say nothing the oldest makes room, who uses the store stays") {
   const std::string validate("\x00\xCE\xF7\x85\x3C", 5);
   const std::string count_keys = "\x07";
-  fixture f;
+  service_at_work f;
   const std::uint16_t port = f.open(1);
   raw_peer user(f.io, port);
   user.say(validate + count_keys);

@@ -1,41 +1,17 @@
 #include "launcher/cli/options.hpp"
 
-#include "tests/support/catch.hpp"
+#include "tests/launcher/cli/command_line.hpp"
 
-#include <algorithm>
 #include <chrono>
 
 using namespace std::chrono_literals;
 using ddprun::environment_map;
 using ddprun::launcher::launch_options;
+using ddprun::tests::options_of;
+using ddprun::tests::usage_error_of;
+using ddprun::tests::words;
 
 namespace {
-
-std::vector<std::string> words(const std::string& line) {
-  std::vector<std::string> found;
-  std::size_t start = 0;
-  while (start < line.size()) {
-    const std::size_t end = std::min(line.find(' ', start), line.size());
-    if (end > start) found.push_back(line.substr(start, end - start));
-    start = end + 1;
-  }
-  return found;
-}
-
-launch_options read(const std::string& line, const environment_map& environment = {}) {
-  const auto outcome = ddprun::launcher::parse_options(words(line), environment);
-  INFO("ddprun " << line);
-  if (const auto* wrong = std::get_if<ddprun::cli::usage_error>(&outcome)) FAIL(wrong->text);
-  REQUIRE(std::holds_alternative<launch_options>(outcome));
-  return std::get<launch_options>(outcome);
-}
-
-// The usage error; empty when there is none.
-std::string error_of(const std::string& line, const environment_map& environment = {}) {
-  const auto outcome = ddprun::launcher::parse_options(words(line), environment);
-  const auto* wrong = std::get_if<ddprun::cli::usage_error>(&outcome);
-  return wrong == nullptr ? std::string() : wrong->text;
-}
 
 struct error_case {
   const char* line;
@@ -45,7 +21,7 @@ struct error_case {
 }  // namespace
 
 TEST_CASE("one node without an endpoint is standalone") {
-  const launch_options options = read("train.py --epochs 3");
+  const launch_options options = options_of("train.py --epochs 3");
   CHECK(options.standalone);
   CHECK(options.endpoint.host == "127.0.0.1");
   CHECK(options.endpoint.port == 0);
@@ -59,14 +35,14 @@ TEST_CASE("one node without an endpoint is standalone") {
 }
 
 TEST_CASE("one node at port 0 is standalone too") {
-  const launch_options options = read("--rdzv-backend=c10d --rdzv-endpoint=localhost:0 a.py");
+  const launch_options options = options_of("--rdzv-backend=c10d --rdzv-endpoint=localhost:0 a.py");
   CHECK(options.standalone);
   CHECK(to_text(options.endpoint) == "127.0.0.1:0");
   CHECK(options.notes.empty());
 }
 
 TEST_CASE("the options of an elastic run are read") {
-  const launch_options options = read(
+  const launch_options options = options_of(
       "--nnodes=2:4 --nproc-per-node 8 --rdzv-endpoint node0:1234 --rdzv-id job7 "
       "--rdzv-backend=c10d --max-restarts=3 --max-node-losses=7 --spares=1 --on-join=restart "
       "--node-id=left --node-rank=1 --local-addr=10.0.0.1 --master-port=29500 --role=trainer "
@@ -100,46 +76,46 @@ TEST_CASE("dashes, underscores, prefixes and both forms of values mean the same"
   for (const char* line :
        {"--nproc-per-node=3 a.py", "--nproc_per_node=3 a.py", "--nproc_per-node 3 a.py",
         "--nproc 3 a.py", "--np=3 a.py", "--nproc_p=3 a.py", "--nproc-per-node=2 --np 3 a.py"}) {
-    CHECK(read(line).workers.number == 3);
+    CHECK(options_of(line).workers.number == 3);
   }
-  CHECK(read("--stand a.py").standalone);
-  CHECK(read("--rdzv_end=h --rdzv_id=x --nnode=2 a.py").settings.nodes_max == 2);
-  CHECK(read("--no-python a.out").no_python);
-  CHECK(read("--no_py a.out").no_python);
+  CHECK(options_of("--stand a.py").standalone);
+  CHECK(options_of("--rdzv_end=h --rdzv_id=x --nnode=2 a.py").settings.nodes_max == 2);
+  CHECK(options_of("--no-python a.out").no_python);
+  CHECK(options_of("--no_py a.out").no_python);
   // What names one option of torchrun does so here, whatever we have added.
-  CHECK(read("--max=3 a.py").settings.restarts_max == 3);
-  CHECK(read("--node=3 a.py").node_rank == 3U);
-  CHECK(read("--spar=3 a.py").settings.spares_max == 3);
+  CHECK(options_of("--max=3 a.py").settings.restarts_max == 3);
+  CHECK(options_of("--node=3 a.py").node_rank == 3U);
+  CHECK(options_of("--spar=3 a.py").settings.spares_max == 3);
 }
 
 TEST_CASE("everything after the script is the script's") {
-  const launch_options options = read("--nproc-per-node=2 a.py --nnodes 3:2 -- --help -m");
+  const launch_options options = options_of("--nproc-per-node=2 a.py --nnodes 3:2 -- --help -m");
   CHECK(options.settings.nodes_max == 1);
   CHECK(options.arguments == words("--nnodes 3:2 -- --help -m"));
-  CHECK(read("-- --odd-name.py x").program == "--odd-name.py");
+  CHECK(options_of("-- --odd-name.py x").program == "--odd-name.py");
   // argparse, and so torchrun, drops the first one.
-  CHECK(read("a.py -- x -- y").arguments == words("x -- y"));
-  CHECK(read("a.py -- --").arguments == words("--"));
+  CHECK(options_of("a.py -- x -- y").arguments == words("x -- y"));
+  CHECK(options_of("a.py -- --").arguments == words("--"));
 }
 
 TEST_CASE("workers are a number, auto, cpu or gpu") {
   using kind = ddprun::launcher::worker_count_kind;
-  CHECK(read("--nproc-per-node=auto a.py").workers.kind == kind::automatic);
-  CHECK(read("--nproc-per-node=cpu a.py").workers.kind == kind::cpu);
-  CHECK(read("--nproc-per-node=gpu a.py").workers.kind == kind::gpu);
-  CHECK(read("--nproc-per-node=gpu --nproc-per-node=4 a.py").workers.kind == kind::number);
+  CHECK(options_of("--nproc-per-node=auto a.py").workers.kind == kind::automatic);
+  CHECK(options_of("--nproc-per-node=cpu a.py").workers.kind == kind::cpu);
+  CHECK(options_of("--nproc-per-node=gpu a.py").workers.kind == kind::gpu);
+  CHECK(options_of("--nproc-per-node=gpu --nproc-per-node=4 a.py").workers.kind == kind::number);
 }
 
 TEST_CASE("endpoints may be IPv6 and leave the port out") {
   const auto endpoint = [](const std::string& text) {
-    return to_text(read("--nnodes=2 --rdzv-endpoint=" + text + " a.py").endpoint);
+    return to_text(options_of("--nnodes=2 --rdzv-endpoint=" + text + " a.py").endpoint);
   };
   CHECK(endpoint("node0") == "node0:29400");
   CHECK(endpoint("10.0.0.1:5") == "10.0.0.1:5");
   CHECK(endpoint("[fd00::1]:5") == "[fd00::1]:5");
   CHECK(endpoint("[fd00::1]") == "[fd00::1]:29400");
   CHECK(endpoint("fd00::1") == "[fd00::1]:29400");
-  CHECK(read("--nnodes=2 --rdzv-endpoint=h a.py").run_id == "none");
+  CHECK(options_of("--nnodes=2 --rdzv-endpoint=h a.py").run_id == "none");
 }
 
 TEST_CASE("PET variables give defaults and the command line wins") {
@@ -147,18 +123,18 @@ TEST_CASE("PET variables give defaults and the command line wins") {
                                        {"PET_RDZV_ENDPOINT", "h:1"}, {"PET_NO_PYTHON", "1"},
                                        {"PET_MODULE", "0"},          {"PET_TEE", "0"},
                                        {"LOGLEVEL", "WARNING"}};
-  const launch_options options = read("--nproc-per-node=3 a.out", environment);
+  const launch_options options = options_of("--nproc-per-node=3 a.out", environment);
   CHECK(options.workers.number == 3);
   CHECK(options.settings.nodes_max == 2);
   CHECK(to_text(options.endpoint) == "h:1");
   CHECK(options.no_python);
   CHECK_FALSE(options.module);
   CHECK(options.log_level == ddprun::note_level::warning);
-  CHECK(read("a.py", {{"LOGLEVEL", "verbose"}}).log_level == ddprun::note_level::info);
-  CHECK(error_of("a.py", {{"PET_NNODES", "3:2"}}).starts_with("PET_NNODES=3:2: "));
-  CHECK(error_of("a.py", {{"PET_STANDALONE", "yes"}}) ==
+  CHECK(options_of("a.py", {{"LOGLEVEL", "verbose"}}).log_level == ddprun::note_level::info);
+  CHECK(usage_error_of("a.py", {{"PET_NNODES", "3:2"}}).starts_with("PET_NNODES=3:2: "));
+  CHECK(usage_error_of("a.py", {{"PET_STANDALONE", "yes"}}) ==
         "PET_STANDALONE=yes: a flag in the environment is 1 or 0");
-  CHECK(read("a.py", {{"PET_LOG_DIR", "logs"}}).output.log_dir == "logs");
+  CHECK(options_of("a.py", {{"PET_LOG_DIR", "logs"}}).output.log_dir == "logs");
 }
 
 TEST_CASE("mistakes are answered with what, where and what to do") {
@@ -271,22 +247,22 @@ TEST_CASE("mistakes are answered with what, where and what to do") {
   };
   for (const error_case& expected : cases) {
     INFO("ddprun " << expected.line);
-    CHECK(error_of(expected.line) == expected.message);
+    CHECK(usage_error_of(expected.line) == expected.message);
   }
 }
 
 TEST_CASE("options of torchrun that are not there yet are known names") {
   for (const char* line : {"--numa-binding=node a.py", "--logs-specs=x a.py"}) {
     INFO("ddprun " << line);
-    CHECK(error_of(line).find(" is not supported yet: ") != std::string::npos);
+    CHECK(usage_error_of(line).find(" is not supported yet: ") != std::string::npos);
   }
 }
 
 TEST_CASE("the beginning of an option's name is taken for it, and that is said") {
-  CHECK(read("--nproc_per_node=2 --max-restarts 1 a.py").notes.empty());
-  CHECK(read("--local_ranks 0 a.py").notes ==
+  CHECK(options_of("--nproc_per_node=2 --max-restarts 1 a.py").notes.empty());
+  CHECK(options_of("--local_ranks 0 a.py").notes ==
         std::vector<std::string>{"--local_ranks=0 is taken for --local-ranks-filter"});
-  CHECK(error_of("--local_rank=0 a.py") ==
+  CHECK(usage_error_of("--local_rank=0 a.py") ==
         "--local_rank=0: that is an argument of scripts; ddprun --pass-local-rank gives each "
         "worker its own, and LOCAL_RANK is in the environment");
 }
@@ -297,11 +273,11 @@ TEST_CASE("scripts for shells are printed, whatever else is missing") {
   };
   CHECK(answer("--print-completion bash").starts_with("# ddprun --print-completion bash"));
   CHECK(answer("--print-completion=zsh").starts_with("#compdef ddprun"));
-  CHECK(error_of("--print-completion=fish") == "--print-completion=fish: write bash or zsh");
+  CHECK(usage_error_of("--print-completion=fish") == "--print-completion=fish: write bash or zsh");
 }
 
 TEST_CASE("options of torchrun that mean nothing here are taken, with a calm word") {
-  const auto notes = [](const std::string& line) { return read(line).notes; };
+  const auto notes = [](const std::string& line) { return options_of(line).notes; };
   CHECK(notes("--start-method=spawn --event-log-handler=null --use-env a.py").empty());
   CHECK(notes("--signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT a.py").empty());
   CHECK(notes("--start-method=fork a.py") ==
@@ -313,10 +289,10 @@ TEST_CASE("options of torchrun that mean nothing here are taken, with a calm wor
         std::vector<std::string>{
             "--signals-to-handle=SIGTERM,SIGUSR1 is ignored: SIGTERM, SIGINT, SIGHUP and SIGQUIT "
             "end this node's part in order, SIGUSR1 and SIGUSR2 go on to the workers"});
-  CHECK(error_of("--start-method=thread a.py") ==
+  CHECK(usage_error_of("--start-method=thread a.py") ==
         "--start-method=thread: write spawn, fork or forkserver");
-  CHECK(read("--virtual-local-rank a.py").virtual_local_rank);
-  CHECK(read("a.py", {{"PET_VIRTUAL_LOCAL_RANK", "1"}}).virtual_local_rank);
+  CHECK(options_of("--virtual-local-rank a.py").virtual_local_rank);
+  CHECK(options_of("a.py", {{"PET_VIRTUAL_LOCAL_RANK", "1"}}).virtual_local_rank);
 }
 
 TEST_CASE("help and version answer whatever else is written") {
@@ -330,18 +306,18 @@ TEST_CASE("help and version answer whatever else is written") {
 TEST_CASE("is_host and --embed-daemon say where the daemon may be") {
   using policy = ddprun::launcher::embed_policy;
   const std::string remote = "--nnodes=2 --rdzv-endpoint=h ";
-  CHECK(read(remote + "a.py").embed == policy::automatic);
-  CHECK(read(remote + "--embed-daemon=always a.py").embed == policy::always);
-  CHECK(read(remote + "--rdzv-conf=is_host=true a.py").embed == policy::always);
-  CHECK(read(remote + "--rdzv-conf=is_host=0 a.py").embed == policy::never);
-  CHECK(read("--rdzv-endpoint=h a.py").embed == policy::automatic);
-  CHECK_FALSE(read("--rdzv-endpoint=h a.py").standalone);
+  CHECK(options_of(remote + "a.py").embed == policy::automatic);
+  CHECK(options_of(remote + "--embed-daemon=always a.py").embed == policy::always);
+  CHECK(options_of(remote + "--rdzv-conf=is_host=true a.py").embed == policy::always);
+  CHECK(options_of(remote + "--rdzv-conf=is_host=0 a.py").embed == policy::never);
+  CHECK(options_of("--rdzv-endpoint=h a.py").embed == policy::automatic);
+  CHECK_FALSE(options_of("--rdzv-endpoint=h a.py").standalone);
 }
 
 TEST_CASE("a script with a store of its own is given the port") {
   using ddprun::store_mode;
   const auto mode = [](const std::string& line, const environment_map& environment = {}) {
-    const launch_options options = read(line, environment);
+    const launch_options options = options_of(line, environment);
     CHECK(options.notes.size() == (options.settings.store == store_mode::worker ? 1U : 0U));
     return options.settings.store;
   };
@@ -353,7 +329,7 @@ TEST_CASE("a script with a store of its own is given the port") {
   CHECK(mode("--store=agent a.py tcp://127.0.0.1:23456") == store_mode::agent);
   CHECK(mode("a.py", {{"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"}}) == store_mode::worker);
   CHECK(mode("a.py", {{"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "0"}}) == store_mode::agent);
-  CHECK(read("--store=worker a.py").settings.store == store_mode::worker);
+  CHECK(options_of("--store=worker a.py").settings.store == store_mode::worker);
 }
 
 TEST_CASE("a PyTorch that knows which store is the launcher's keeps it") {
@@ -382,10 +358,10 @@ TEST_CASE("a PyTorch that knows which store is the launcher's keeps it") {
 }
 
 TEST_CASE("what is not used is said") {
-  CHECK(read("--standalone --rdzv-endpoint=h:5 a.py").notes ==
+  CHECK(options_of("--standalone --rdzv-endpoint=h:5 a.py").notes ==
         std::vector<std::string>{"--rdzv-endpoint=h:5 is ignored with --standalone"});
-  CHECK(read("--master-addr=10.0.0.1 a.py").local_address == "10.0.0.1");
-  const launch_options two = read("--nnodes=2 --rdzv-endpoint=h --master-addr=10.0.0.1 a.py");
+  CHECK(options_of("--master-addr=10.0.0.1 a.py").local_address == "10.0.0.1");
+  const launch_options two = options_of("--nnodes=2 --rdzv-endpoint=h --master-addr=10.0.0.1 a.py");
   CHECK(two.local_address.empty());
   REQUIRE(two.notes.size() == 1);
   CHECK(two.notes.front().starts_with("--master-addr=10.0.0.1 is ignored: "));

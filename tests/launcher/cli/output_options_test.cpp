@@ -1,11 +1,9 @@
 #include "launcher/cli/output_options.hpp"
 
-#include "launcher/cli/options.hpp"
-#include "tests/support/catch.hpp"
-
-#include <sstream>
+#include "tests/launcher/cli/command_line.hpp"
 
 using namespace ddprun::launcher;
+using ddprun::tests::options_of;
 
 namespace {
 
@@ -19,14 +17,6 @@ std::string streams(const std::string& text, std::uint32_t workers) {
     result += std::to_string((of.output ? 1 : 0) + (of.errors ? 2 : 0));
   }
   return result;
-}
-
-launch_options read(const std::string& line, const ddprun::environment_map& environment = {}) {
-  std::istringstream words(line);
-  std::vector<std::string> command_line;
-  for (std::string word; words >> word;)
-    command_line.push_back(word);
-  return std::get<launch_options>(parse_options(command_line, environment));
 }
 
 }  // namespace
@@ -80,7 +70,7 @@ TEST_CASE("filters are texts between commas, and two commas are one") {
 
 TEST_CASE("where the output of workers goes is read as torchrun reads it") {
   const output_options output =
-      read(
+      options_of(
           "-r 0:1,12:2 -t3 --log_dir x --local_ranks_filter 0,1 --duplicate-stdout-filters=a,b "
           "--duplicate_stderr_filters c --log-line-prefix-template=${rank}: a.py")
           .output;
@@ -94,14 +84,14 @@ TEST_CASE("where the output of workers goes is read as torchrun reads it") {
   CHECK(output.stderr_filters == std::vector<std::string>{"c"});
   CHECK(output.prefix_template == "${rank}:");
   CHECK(output.writes_files());
-  CHECK_FALSE(read("-r 0 --tee=0 --log-dir=x a.py").output.writes_files());
+  CHECK_FALSE(options_of("-r 0 --tee=0 --log-dir=x a.py").output.writes_files());
   const ddprun::environment_map variable = {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "x:"}};
-  CHECK(read("a.py", variable).output.prefix_template == "x:");
-  CHECK(read("--log-line-prefix-template=y a.py", variable).output.prefix_template == "y");
+  CHECK(options_of("a.py", variable).output.prefix_template == "x:");
+  CHECK(options_of("--log-line-prefix-template=y a.py", variable).output.prefix_template == "y");
 }
 
 TEST_CASE("what is asked of output in vain is said") {
-  const auto notes = [](const std::string& line) { return read(line).notes; };
+  const auto notes = [](const std::string& line) { return options_of(line).notes; };
   CHECK(notes("--log-dir=/dev/null a.py").empty());
   CHECK(notes("--log-dir=/dev/null -r 3 a.py") ==
         std::vector<std::string>{"-r=3 is ignored with --log-dir=/dev/null"});

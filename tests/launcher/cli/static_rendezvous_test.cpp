@@ -1,30 +1,12 @@
 // --nnodes=2 --node-rank=R --master-addr=A --master-port=P, and what it means beside other options.
-#include "launcher/cli/options.hpp"
-#include "tests/support/catch.hpp"
-
-#include <sstream>
-#include <string>
-#include <variant>
-#include <vector>
+#include "tests/launcher/cli/command_line.hpp"
 
 namespace ddprun::launcher {
-namespace {
 
-launch_options read(const std::string& line, const environment_map& environment = {}) {
-  std::istringstream stream(line);
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;)
-    words.push_back(word);
-  const auto outcome = parse_options(words, environment);
-  if (const auto* wrong = std::get_if<cli::usage_error>(&outcome)) FAIL(wrong->text);
-  return std::get<launch_options>(outcome);
-}
-
-}  // namespace
-
+using tests::options_of;
 TEST_CASE("nodes with ranks meet at the master's address, and the first one has the daemon") {
   const std::string line = "--nnodes=2 --master-addr=10.0.0.1 --master-port=29611 ";
-  const launch_options first = read(line + "--node-rank=0 a.py");
+  const launch_options first = options_of(line + "--node-rank=0 a.py");
   CHECK(first.is_static);
   CHECK_FALSE(first.standalone);
   CHECK(to_text(first.endpoint) == "10.0.0.1:29611");
@@ -37,7 +19,7 @@ TEST_CASE("nodes with ranks meet at the master's address, and the first one has 
   CHECK(first.notes.empty());
 
   const launch_options second =
-      read(line + "--node-rank=1 --rdzv-id=job --local-addr=10.9.9.9 a.py");
+      options_of(line + "--node-rank=1 --rdzv-id=job --local-addr=10.9.9.9 a.py");
   CHECK(second.is_static);
   CHECK(to_text(second.endpoint) == "10.0.0.1:29611");
   CHECK(second.embed == embed_policy::never);
@@ -47,7 +29,7 @@ TEST_CASE("nodes with ranks meet at the master's address, and the first one has 
 }
 
 TEST_CASE("what is left out is as with torchrun: rank 0, port 29500, this host") {
-  const launch_options no_rank = read("--nnodes=2 --master-addr=h a.py");
+  const launch_options no_rank = options_of("--nnodes=2 --master-addr=h a.py");
   CHECK(no_rank.is_static);
   CHECK(no_rank.node_rank == 0U);
   CHECK(no_rank.embed == embed_policy::automatic);  // if the address is its own
@@ -58,10 +40,10 @@ TEST_CASE("what is left out is as with torchrun: rank 0, port 29500, this host")
 }
 
 TEST_CASE("the variables of a pod say it, too") {
-  const launch_options options = read("a.py", {{"PET_NNODES", "2"},
-                                               {"PET_NODE_RANK", "1"},
-                                               {"PET_MASTER_ADDR", "h"},
-                                               {"PET_MASTER_PORT", "23456"}});
+  const launch_options options = options_of("a.py", {{"PET_NNODES", "2"},
+                                                     {"PET_NODE_RANK", "1"},
+                                                     {"PET_MASTER_ADDR", "h"},
+                                                     {"PET_MASTER_PORT", "23456"}});
   CHECK(options.is_static);
   CHECK(options.node_rank == 1U);
   CHECK(to_text(options.endpoint) == "h:23456");
@@ -69,19 +51,19 @@ TEST_CASE("the variables of a pod say it, too") {
 
 TEST_CASE("an endpoint means c10d, unless the backend is static") {
   const launch_options elastic =
-      read("--nnodes=2 --node-rank=1 --rdzv-endpoint=h:5 --master-addr=x a.py");
+      options_of("--nnodes=2 --node-rank=1 --rdzv-endpoint=h:5 --master-addr=x a.py");
   CHECK_FALSE(elastic.is_static);
   CHECK(elastic.settings.ranks == rank_policy::wish);
   CHECK(elastic.notes.size() == 1);
   const launch_options fixed =
-      read("--nnodes=2 --node-rank=0 --rdzv-backend=static --rdzv-endpoint=h:5 a.py");
+      options_of("--nnodes=2 --node-rank=0 --rdzv-backend=static --rdzv-endpoint=h:5 a.py");
   CHECK(fixed.is_static);
   CHECK(to_text(fixed.endpoint) == "h:5");
   CHECK(fixed.master_port == 5);
   CHECK(fixed.local_address == "h");
   CHECK(fixed.notes.empty());
   const launch_options both =
-      read("--nnodes=2 --rdzv-backend=static --rdzv-endpoint=h:5 --master-addr=x a.py");
+      options_of("--nnodes=2 --rdzv-backend=static --rdzv-endpoint=h:5 --master-addr=x a.py");
   CHECK(to_text(both.endpoint) == "h:5");
   CHECK(both.notes == std::vector<std::string>{
                           "--master-addr and --master-port are ignored: --rdzv-endpoint=h:5 says "
@@ -89,12 +71,14 @@ TEST_CASE("an endpoint means c10d, unless the backend is static") {
 }
 
 TEST_CASE("one node has nobody to meet") {
-  const launch_options alone = read("--node-rank=0 --master-addr=10.0.0.1 --master-port=5000 a.py");
+  const launch_options alone =
+      options_of("--node-rank=0 --master-addr=10.0.0.1 --master-port=5000 a.py");
   CHECK_FALSE(alone.is_static);
   CHECK(alone.standalone);
   CHECK(alone.master_port == 5000);
   CHECK(alone.local_address == "10.0.0.1");
-  const launch_options named = read("--rdzv-backend=static --rdzv-endpoint=localhost:5000 a.py");
+  const launch_options named =
+      options_of("--rdzv-backend=static --rdzv-endpoint=localhost:5000 a.py");
   CHECK(named.standalone);
   CHECK(named.master_port == 5000);
   CHECK(named.local_address == "localhost");
@@ -103,14 +87,14 @@ TEST_CASE("one node has nobody to meet") {
 TEST_CASE(
     "workers that serve the store have a port of their own, for the daemon has the master's") {
   const std::string line = "--nnodes=2 --node-rank=0 --master-addr=h --master-port=5000 ";
-  CHECK(read(line + "--store=worker a.py").master_port == 0);
-  CHECK(read(line + "a.py --init tcp://h:5000").master_port == 5000);
-  CHECK(read(line + "a.py --init tcp://h:5001").master_port == 0);
+  CHECK(options_of(line + "--store=worker a.py").master_port == 0);
+  CHECK(options_of(line + "a.py --init tcp://h:5000").master_port == 5000);
+  CHECK(options_of(line + "a.py --init tcp://h:5001").master_port == 0);
 }
 
 TEST_CASE("another address for the first node than the master's is no news to workers") {
   const launch_options options =
-      read("--nnodes=2 --node-rank=0 --master-addr=h --local-addr=10.0.0.1 a.py");
+      options_of("--nnodes=2 --node-rank=0 --master-addr=h --local-addr=10.0.0.1 a.py");
   CHECK(options.local_address == "h");
   CHECK(options.notes ==
         std::vector<std::string>{"--local-addr=10.0.0.1 is ignored: workers are told h, the "

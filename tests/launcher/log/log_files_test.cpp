@@ -2,6 +2,7 @@
 
 #include "rendezvous/base/unique_fd.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/patience.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <fcntl.h>
@@ -15,15 +16,14 @@
 
 using namespace ddprun;
 using namespace ddprun::launcher;
-using ddprun::test::content_of;
-using ddprun::test::temporary_folder;
+using ddprun::tests::content_of;
+using ddprun::tests::patience;
+using ddprun::tests::temporary_folder;
 
 namespace {
 
-constexpr std::chrono::seconds generous{60};
-
-struct fixture {
-  fixture() {
+struct files_at_work {
+  files_at_work() {
     files.on_word([this](const std::string& text) {
       const std::lock_guard lock(mutex);
       words.push_back(text);
@@ -36,7 +36,7 @@ struct fixture {
 
   template <typename Condition>
   void wait_for(Condition is_met) {
-    const auto until = std::chrono::steady_clock::now() + generous;
+    const auto until = std::chrono::steady_clock::now() + patience;
     while (true) {
       {
         const std::lock_guard lock(mutex);
@@ -59,28 +59,28 @@ struct fixture {
 }  // namespace
 
 TEST_CASE("a log file has what was pushed, in folders that were not there") {
-  fixture at;
+  files_at_work at;
   const std::string path = at.path("a/b/stdout.log");
   const auto file = at.files.open(path);
   at.files.push(file, "first\n");
   at.files.push(file, std::string("bytes \0 \xff\r", 9));
   at.files.close(file);
-  CHECK(at.files.finish(generous).none());
+  CHECK(at.files.finish(patience).none());
   CHECK(content_of(path) == std::string("first\nbytes \0 \xff\r", 15));
   CHECK(at.words.empty());
 }
 
 TEST_CASE("a log file that nothing was written to is there, and empty") {
-  fixture at;
+  files_at_work at;
   at.files.close(at.files.open(at.path("stderr.log")));
   at.files.make_folders({at.path("0"), at.path("1/2")});
-  CHECK(at.files.finish(generous).none());
+  CHECK(at.files.finish(patience).none());
   CHECK(std::filesystem::file_size(at.path("stderr.log")) == 0);
   CHECK(std::filesystem::is_directory(at.path("1/2")));
 }
 
 TEST_CASE("who opens the same path writes to the same log file, until the last has closed it") {
-  fixture at;
+  files_at_work at;
   const auto one = at.files.open(at.path("both"));
   const auto other = at.files.open(at.path("both"));
   CHECK(one == other);
@@ -89,12 +89,12 @@ TEST_CASE("who opens the same path writes to the same log file, until the last h
   at.files.push(other, "other\n");
   at.files.close(other);
   at.files.push(other, "nobody has it open\n");
-  CHECK(at.files.finish(generous).none());
+  CHECK(at.files.finish(patience).none());
   CHECK(content_of(at.path("both")) == "one\nother\n");
 }
 
 TEST_CASE("a file that cannot be opened is tried again, and its loss is said at its place") {
-  fixture at;
+  files_at_work at;
   std::ofstream(at.path("taken")) << "a file where a folder should be";
   const auto file = at.files.open(at.path("taken/stdout.log"));
   at.wait_for([&] { return at.words.size() == 1; });
@@ -112,19 +112,19 @@ TEST_CASE("a file that cannot be opened is tried again, and its loss is said at 
         "the log files can be written again; 2 lines (14 bytes) are lost, and the files say where");
   at.files.push(file, "after\n");
   at.files.close(file);
-  CHECK(at.files.finish(generous).none());
+  CHECK(at.files.finish(patience).none());
   CHECK(content_of(at.path("taken/stdout.log")) ==
         std::string(1500, 'x') + "\nddprun: 2 lines (14 bytes) are lost here: " +
             at.path("taken/stdout.log") + " could not be written (Not a directory)\nafter\n");
 }
 
 TEST_CASE("a folder for errors that cannot be made is said once") {
-  fixture at;
+  files_at_work at;
   std::ofstream(at.path("taken")) << "x";
   at.files.make_folders({at.path("taken/0"), at.path("taken/1")});
   at.wait_for([&] { return at.words.size() == 1; });
   at.files.make_folders({at.path("taken/0")});
-  CHECK(at.files.finish(generous).none());
+  CHECK(at.files.finish(patience).none());
   CHECK(at.words == std::vector<std::string>{"the folder " + at.path("taken/0") +
                                              " for workers' errors cannot be made: Not a "
                                              "directory"});
@@ -132,7 +132,7 @@ TEST_CASE("a folder for errors that cannot be made is said once") {
 
 // A pipe without a reader stands for a disk that hangs: open() does not return.
 TEST_CASE("a disk that hangs holds up who pushes, has a reserve, and is not waited for") {
-  fixture at;
+  files_at_work at;
   REQUIRE(::mkfifo(at.path("hangs").c_str(), 0600) == 0);
   const auto file = at.files.open(at.path("hangs"));
   CHECK(at.files.push(file, std::string(999, 'x')));
@@ -145,7 +145,7 @@ TEST_CASE("a disk that hangs holds up who pushes, has a reserve, and is not wait
     at.wait_for([&] { return at.rooms == std::vector<log_files::file_id>{file}; });
     CHECK(at.files.has_room(file));
     at.files.close(file);
-    CHECK(at.files.finish(generous).bytes == 2000);
+    CHECK(at.files.finish(patience).bytes == 2000);
     std::string text(6000, '\0');
     CHECK(::read(reader.get(), text.data(), text.size()) == 5000);
   }
@@ -158,7 +158,7 @@ TEST_CASE("a disk that hangs holds up who pushes, has a reserve, and is not wait
 
 // A pipe is never written faster than it is read here, and each read follows a push.
 TEST_CASE("a file that floods holds up no other") {
-  fixture at;
+  files_at_work at;
   REQUIRE(::mkfifo(at.path("flood").c_str(), 0600) == 0);
   const unique_fd reader(::open(at.path("flood").c_str(), O_RDWR | O_CLOEXEC));
   const auto flood = at.files.open(at.path("flood"));
@@ -182,11 +182,11 @@ TEST_CASE("a file that floods holds up no other") {
 }
 
 TEST_CASE("a file that cannot be written is given up when nobody writes to it any more") {
-  fixture at;
+  files_at_work at;
   log_files files({.queue_bytes = 1000, .patience = std::chrono::milliseconds(0)});
   std::ofstream(at.path("taken")) << "x";
   const auto file = files.open(at.path("taken/0"));
   files.push(file, "a line\n");
   files.close(file);
-  CHECK(files.finish(generous).lines == 1);
+  CHECK(files.finish(patience).lines == 1);
 }

@@ -15,8 +15,8 @@
 
 using namespace ddprun;
 using namespace ddprun::launcher;
-using ddprun::test::content_of;
-using ddprun::test::temporary_folder;
+using ddprun::tests::content_of;
+using ddprun::tests::temporary_folder;
 
 namespace {
 

@@ -8,7 +8,7 @@ using namespace ddprun::launcher;
 
 TEST_CASE("what is no NCCL is named") {
   std::string problem;
-  const test::temporary_folder folder;
+  const tests::temporary_folder folder;
   const std::string path = folder.file("libnccl.so.2", "no library", 0600);
   CHECK_FALSE(nccl_library::open(path, problem));
   CHECK(problem.find("NCCL cannot be loaded: ") == 0);

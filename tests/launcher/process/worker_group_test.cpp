@@ -14,8 +14,8 @@
 using namespace std::chrono_literals;
 using namespace ddprun;
 using namespace ddprun::launcher;
-using test::fake_process;
-using test::fake_spawner;
+using tests::fake_process;
+using tests::fake_spawner;
 using words = std::vector<std::string>;
 
 namespace {
@@ -67,11 +67,11 @@ struct group_fixture {
   // Until nothing more happens without the clock.
   void settle() {
     do {
-      test::run_ready(io);
+      tests::run_ready(io);
     } while (system.deliver());
   }
   void run_until(const std::function<bool()>& done) {
-    REQUIRE(test::run_until(io, [&] {
+    REQUIRE(tests::run_until(io, [&] {
       while (system.deliver()) {
       }
       return done();

@@ -5,7 +5,7 @@
 using namespace std::chrono_literals;
 using namespace ddprun;
 using namespace ddprun::launcher;
-using test::worker_story;
+using tests::worker_story;
 using words = std::vector<std::string>;
 
 namespace {

@@ -10,8 +10,8 @@
 using namespace std::chrono_literals;
 using namespace ddprun;
 using namespace ddprun::launcher;
-using test::fake_process;
-using test::worker_story;
+using tests::fake_process;
+using tests::worker_story;
 
 namespace {
 

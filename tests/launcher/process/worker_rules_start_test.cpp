@@ -4,8 +4,8 @@
 using namespace std::chrono_literals;
 using namespace ddprun;
 using namespace ddprun::launcher;
-using test::fake_process;
-using test::worker_story;
+using tests::fake_process;
+using tests::worker_story;
 using words = std::vector<std::string>;
 
 TEST_CASE("worker rules: one after the other, each once the one before has executed") {

@@ -11,19 +11,19 @@ using namespace ddprun;
 using namespace std::chrono_literals;
 using boost::asio::ip::tcp;
 using client::daemon_session;
-using test::run_until;
+using tests::run_until;
 
 namespace {
 
 // A session under test, and a raw peer in the place of the daemon.
 struct fixture {
   boost::asio::io_context io{1};
-  tcp::acceptor acceptor{io, test::loopback(0)};
+  tcp::acceptor acceptor{io, tests::loopback(0)};
   std::string endpoint = "127.0.0.1:" + std::to_string(acceptor.local_endpoint().port());
   std::vector<std::string> own_addresses;
   std::vector<std::shared_ptr<const daemon_message>> messages;
   std::vector<std::string> texts;
-  std::optional<test::raw_peer> daemon;
+  std::optional<tests::raw_peer> daemon;
   std::unique_ptr<daemon_session> session;
 
   explicit fixture(client::client_limits limits = {30s, 30s, 30s}) {
@@ -140,7 +140,7 @@ TEST_CASE("finish flushes the goodbye") {
 TEST_CASE("a session may be destroyed inside each of its callbacks and at any other time") {
   for (const std::string when : {"dialing", "connected", "message", "disconnected"}) {
     boost::asio::io_context io{1};
-    tcp::acceptor acceptor(io, test::loopback(0));
+    tcp::acceptor acceptor(io, tests::loopback(0));
     std::unique_ptr<daemon_session> session;
     bool destroyed = false;
     const auto destroy_if = [&](const std::string& here) {
@@ -160,6 +160,6 @@ TEST_CASE("a session may be destroyed inside each of its callbacks and at any ot
       boost::asio::write(daemon, boost::asio::buffer(protocol::encode(daemon_message(answer{1}))));
     });
     CHECK(run_until(io, [&] { return destroyed; }));
-    test::run_ready(io);
+    tests::run_ready(io);
   }
 }

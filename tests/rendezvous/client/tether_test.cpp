@@ -12,14 +12,14 @@ using namespace std::chrono_literals;
 using boost::asio::ip::tcp;
 using client::tether_client;
 using client::tether_host;
-using test::run_until;
+using tests::run_until;
 
 namespace {
 
 // A host behind a real port, and the words of its machine.
 struct fixture {
   boost::asio::io_context io{1};
-  tcp::acceptor acceptor{io, test::loopback(0)};
+  tcp::acceptor acceptor{io, tests::loopback(0)};
   std::uint16_t port = acceptor.local_endpoint().port();
   std::vector<std::pair<std::uint64_t, tether_hello>> attached;
   std::vector<std::pair<std::uint64_t, tether_beat>> beats;
@@ -112,13 +112,13 @@ TEST_CASE("dropping all tethers ends the members' ends and not the machine's") {
 
 TEST_CASE("strangers on the tether port are ended and told apart") {
   fixture f({50ms, 10s, 100});
-  test::raw_peer silent(f.io, f.port);
+  tests::raw_peer silent(f.io, f.port);
   REQUIRE(run_until(f.io, [&] { return silent.closed(); }));
-  test::raw_peer babbler(f.io, f.port);
+  tests::raw_peer babbler(f.io, f.port);
   babbler.say("hello\n");
   REQUIRE(run_until(f.io, [&] { return babbler.lines() == 1; }));
   CHECK(babbler.heard().find("refused") != std::string::npos);
-  test::raw_peer hasty(f.io, f.port);
+  tests::raw_peer hasty(f.io, f.port);
   hasty.say("{\"type\":\"tether_beat\",\"seq\":1}\n");
   REQUIRE(run_until(f.io, [&] { return hasty.lines() == 1; }));
   CHECK(f.attached.empty());
@@ -132,7 +132,7 @@ TEST_CASE("strangers that say half a hello take no member's place") {
   member_end first(f.io);
   first.client.dial("127.0.0.1", f.port, 0s, greeting);
   REQUIRE(run_until(f.io, [&] { return f.attached.size() == 1; }));
-  std::list<test::raw_peer> strangers;
+  std::list<tests::raw_peer> strangers;
   for (int count = 0; count < 20; ++count)
     strangers.emplace_back(f.io, f.port).say("{");
   member_end second(f.io);
@@ -145,7 +145,7 @@ TEST_CASE("strangers that say half a hello take no member's place") {
   member_end third(f.io);
   third.client.dial("127.0.0.1", f.port, 0s, greeting);
   REQUIRE(run_until(f.io, [&] { return f.attached.size() == 3; }));
-  test::raw_peer late(f.io, f.port);
+  tests::raw_peer late(f.io, f.port);
   REQUIRE(run_until(f.io, [&] { return late.closed(); }));
   CHECK(f.detached.empty());
 }

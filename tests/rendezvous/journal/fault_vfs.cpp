@@ -8,7 +8,7 @@
 #include <sqlite3.h>
 #include <utility>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 namespace {
 
 fault_vfs* the_one = nullptr;
@@ -203,4 +203,4 @@ void fault_vfs::cut_power(std::uint64_t seed) {
   files_.clear();
 }
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

@@ -15,7 +15,7 @@
 
 struct sqlite3_vfs;
 
-namespace ddprun::test {
+namespace ddprun::tests {
 
 enum class fault_kind {
   once,        // the call fails with an input/output error
@@ -74,4 +74,4 @@ class fault_vfs {
   bool failed_ = false;
 };
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

@@ -15,9 +15,9 @@ using namespace ddprun;
 using journal::change;
 using journal::open_failure;
 using journal::sqlite_file;
-using test::fault_kind;
-using test::fault_vfs;
-using folder = test::temporary_folder;
+using tests::fault_kind;
+using tests::fault_vfs;
+using folder = tests::temporary_folder;
 
 namespace {
 

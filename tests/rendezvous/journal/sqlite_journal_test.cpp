@@ -8,13 +8,13 @@
 
 using namespace ddprun;
 using namespace std::chrono_literals;
-using test::fault_kind;
-using test::fault_vfs;
+using tests::fault_kind;
+using tests::fault_vfs;
 
 namespace {
 
 struct fixture {
-  test::temporary_folder at;
+  tests::temporary_folder at;
   boost::asio::io_context io{1};
   std::uint64_t persisted = 0;
   std::vector<std::string> health;
@@ -50,7 +50,7 @@ struct fixture {
   }
 
   bool hears_of(std::uint64_t number) {
-    return test::run_until(io, [&] { return persisted >= number; });
+    return tests::run_until(io, [&] { return persisted >= number; });
   }
 
   std::vector<core::run_record> next_life() {
@@ -102,7 +102,7 @@ TEST_CASE("a disk that is full holds up nobody, and is written when it has room 
   REQUIRE(f.health.size() == 1);
   CHECK(f.health[0].find("cannot write " + f.at.path + "/journal.sqlite: disk I/O error") == 0);
   disk.heal();
-  REQUIRE(test::run_until(f.io, [&] { return f.health.size() == 2; }));
+  REQUIRE(tests::run_until(f.io, [&] { return f.health.size() == 2; }));
   CHECK(f.health[1].empty());
   CHECK(f.next_life() == std::vector{f.record("a", 2), f.record("b", 1)});
 }
@@ -121,14 +121,14 @@ TEST_CASE("a disk that does not answer is waited for once, and no longer than th
   REQUIRE(f.hears_of(3));
   CHECK(f.health.size() == 1);
   disk.heal();
-  REQUIRE(test::run_until(f.io, [&] { return f.health.size() == 2; }));
+  REQUIRE(tests::run_until(f.io, [&] { return f.health.size() == 2; }));
   CHECK(f.next_life() == std::vector{f.record("a", 3)});
 }
 
 TEST_CASE("a folder that cannot be used is found out, and said, at the first write") {
   fixture f;
   f.kept.reset();
-  test::temporary_folder other;
+  tests::temporary_folder other;
   journal::sqlite_options options;
   std::filesystem::create_symlink("/dev/null", other.path + "/below");
   options.folder = other.path + "/below";

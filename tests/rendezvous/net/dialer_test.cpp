@@ -15,7 +15,7 @@
 using namespace ddprun;
 using namespace ddprun::net;
 using namespace std::chrono_literals;
-using test::run_until;
+using tests::run_until;
 
 namespace {
 
@@ -23,7 +23,7 @@ namespace {
 struct silent_port {
   explicit silent_port(boost::asio::io_context& io) : socket(io) {
     socket.open(tcp::v4());
-    socket.bind(test::loopback(0));
+    socket.bind(tests::loopback(0));
   }
   std::uint16_t port() const { return socket.local_endpoint().port(); }
   tcp::socket socket;
@@ -123,14 +123,14 @@ TEST_CASE("a dial ends at its limit and counts it from the end of the delay") {
   // A backlog that is full: the handshake of one more connection is never completed.
   tcp::acceptor full(io);
   full.open(tcp::v4());
-  full.bind(test::loopback(0));
+  full.bind(tests::loopback(0));
   full.listen(0);
   std::vector<tcp::socket> fillers;
   for (int turn = 0; turn < 8; ++turn) {
     fillers.emplace_back(io);
     fillers.back().async_connect(full.local_endpoint(), [](error_code) {});
   }
-  test::run_ready(io);
+  tests::run_ready(io);
   dialer dialing(io.get_executor());
   std::optional<dial_result> answer;
   dialing.start("127.0.0.1", full.local_endpoint().port(), 1ms, 100ms,
@@ -247,7 +247,7 @@ TEST_CASE("an address that does not answer leaves time for the next one") {
     fillers.emplace_back(f.io);
     fillers.back().async_connect(full.local_endpoint(), [](error_code) {});
   }
-  test::run_ready(f.io);
+  tests::run_ready(f.io);
   f.names->set(false, {"127.0.0.3", "127.0.0.1"});
   const dial_result found = f.dial(30s);
   INFO(found.text);

@@ -9,7 +9,7 @@
 using namespace ddprun;
 using namespace ddprun::net;
 using namespace std::chrono_literals;
-using test::run_until;
+using tests::run_until;
 
 namespace {
 
@@ -23,10 +23,10 @@ struct fixture {
   std::vector<std::string> lines;
   std::optional<error_code> ended;
   std::shared_ptr<line_connection> connection;
-  std::optional<test::raw_peer> peer;
+  std::optional<tests::raw_peer> peer;
 
   explicit fixture(duration stall_limit = 10s) {
-    auto [near, far] = test::socket_pair(io);
+    auto [near, far] = tests::socket_pair(io);
     line_handlers handlers;
     handlers.on_line = [this](std::string_view line) { lines.emplace_back(line); };
     handlers.on_end = [this](error_code error) { ended = error; };
@@ -37,7 +37,7 @@ struct fixture {
   }
   ~fixture() {
     connection->close();
-    test::run_ready(io);
+    tests::run_ready(io);
   }
 };
 
@@ -86,7 +86,7 @@ TEST_CASE("a peer that does not read is cut off and costs one state") {
   // More states than any socket buffer holds, replaced rather than queued.
   for (int turn = 0; turn < 2000 && !f.ended; ++turn) {
     f.connection->send(1, bytes(line));
-    test::run_ready(f.io);
+    tests::run_ready(f.io);
   }
   REQUIRE(run_until(f.io, [&] { return f.ended.has_value(); }));
   CHECK(*f.ended == errc::peer_does_not_read);
@@ -119,7 +119,7 @@ TEST_CASE("after close nothing is heard") {
   fixture f;
   f.peer->say("one\n");
   f.connection->close();
-  test::run_ready(f.io);
+  tests::run_ready(f.io);
   CHECK(f.lines.empty());
   CHECK_FALSE(f.ended);
   REQUIRE(run_until(f.io, [&] { return f.peer->closed(); }));
@@ -127,7 +127,7 @@ TEST_CASE("after close nothing is heard") {
 
 TEST_CASE("a loop that is destroyed takes its connections along") {
   auto io = std::make_unique<boost::asio::io_context>(1);
-  auto [near, far] = test::socket_pair(*io);
+  auto [near, far] = tests::socket_pair(*io);
   std::weak_ptr<line_connection> watched;
   {
     line_handlers handlers{[](std::string_view) {}, [](error_code) {}};

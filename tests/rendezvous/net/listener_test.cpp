@@ -9,7 +9,7 @@
 
 using namespace ddprun;
 using namespace ddprun::net;
-using test::run_until;
+using tests::run_until;
 
 TEST_CASE("a port in use is named with its address and the system's words") {
   boost::asio::io_context io{1};
@@ -38,7 +38,7 @@ TEST_CASE("without an address both families are served") {
   int accepted = 0;
   listening.start({[&](tcp::socket) { ++accepted; }, {}});
   tcp::socket four(io);
-  four.connect(test::loopback(*port));
+  four.connect(tests::loopback(*port));
   REQUIRE(run_until(io, [&] { return accepted == 1; }));
   tcp::socket six(io);
   boost::system::error_code error;
@@ -66,7 +66,7 @@ TEST_CASE("whoever is accepted is asked now and then whether it is still there")
                      },
                      {}});
     tcp::socket client(io);
-    client.connect(test::loopback(*port));
+    client.connect(tests::loopback(*port));
     REQUIRE(run_until(io, [&] { return looked; }));
   };
   accepted_by({std::chrono::seconds(7), std::chrono::seconds(3), 2}, [&](tcp::socket& socket) {
@@ -95,7 +95,7 @@ TEST_CASE("out of descriptors is said once, and the connections wait") {
   listening.start({[&](tcp::socket socket) { accepted.push_back(std::move(socket)); },
                    [&](const std::string& text) { troubles.push_back(text); }});
   tcp::socket client(io);
-  client.connect(test::loopback(*port));
+  client.connect(tests::loopback(*port));
 
   rlimit old{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &old) == 0);

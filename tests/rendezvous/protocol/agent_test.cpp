@@ -7,7 +7,7 @@
 
 using namespace ddprun;
 using namespace ddprun::protocol;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 namespace {

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <string>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 namespace {
 
 // The names of all fields in the tables of the agent protocol.
@@ -53,18 +53,18 @@ void collect(const nlohmann::json& value, std::set<std::string>& names) {
 
 std::set<std::string> names_in_the_code() {
   std::set<std::string> names;
-  status told_more = test::full_status();
+  status told_more = tests::full_status();
   told_more.round_told = told_more.round + 1;
-  for (const agent_message& message : {agent_message(test::full_hello()), agent_message(told_more),
-                                       agent_message(goodbye{test::someone}),
-                                       agent_message(guardian_word{"digits", test::someone}),
-                                       agent_message(tether_hello{7, 3, test::someone, 2, 5}),
+  for (const agent_message& message : {agent_message(tests::full_hello()), agent_message(told_more),
+                                       agent_message(goodbye{tests::someone}),
+                                       agent_message(guardian_word{"digits", tests::someone}),
+                                       agent_message(tether_hello{7, 3, tests::someone, 2, 5}),
                                        agent_message(tether_beat{12, true})}) {
     collect(nlohmann::json::parse(protocol::encode(message)), names);
   }
   for (const daemon_message& message :
        {daemon_message(welcome{3, "0.1.0", timers_for(std::chrono::seconds(3))}),
-        daemon_message(answer{5}), daemon_message(test::full_desired()),
+        daemon_message(answer{5}), daemon_message(tests::full_desired()),
         daemon_message(refused{64, "no"}), daemon_message(not_primary{"another one is"})}) {
     collect(nlohmann::json::parse(protocol::encode(message)), names);
   }
@@ -77,4 +77,4 @@ TEST_CASE("PROTOCOL.md has a row for each field, and no other") {
   CHECK(names_on_the_page() == names_in_the_code());
 }
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

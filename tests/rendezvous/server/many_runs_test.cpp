@@ -4,7 +4,7 @@
 #include <memory>
 
 using namespace ddprun;
-using test::raw_peer;
+using tests::raw_peer;
 
 namespace {
 
@@ -14,8 +14,8 @@ server::server_options at_most(std::size_t runs) {
   return options;
 }
 
-struct fixture : test::daemon_fixture {
-  explicit fixture(std::size_t runs_max) : daemon_fixture(at_most(runs_max)) {}
+struct full_daemon : tests::daemon_fixture {
+  explicit full_daemon(std::size_t runs_max) : daemon_fixture(at_most(runs_max)) {}
 
   std::unique_ptr<raw_peer> join(const std::string& run) {
     auto peer = std::make_unique<raw_peer>(io, port);
@@ -46,7 +46,7 @@ struct fixture : test::daemon_fixture {
 }  // namespace
 
 TEST_CASE("finished runs are kept, and make no new one refused") {
-  fixture f(3);
+  full_daemon f(3);
   const auto living = f.join("alive");
   REQUIRE(f.hears(*living, R"("phase":"prepare")"));
   for (int number = 0; number < 10; ++number)
@@ -58,7 +58,7 @@ TEST_CASE("finished runs are kept, and make no new one refused") {
 }
 
 TEST_CASE("runs that have not ended are the most that a daemon holds") {
-  fixture f(2);
+  full_daemon f(2);
   const auto one = f.join("one");
   const auto two = f.join("two");
   REQUIRE(f.hears(*one, R"("phase":"prepare")"));

@@ -5,7 +5,9 @@
 #include <sstream>
 
 using namespace ddprun;
-using namespace ddprun::server;
+using server::daemon_options;
+using server::daemon_outcome;
+using server::parse_daemon_options;
 using namespace std::chrono_literals;
 
 namespace {

@@ -5,8 +5,8 @@
 
 using namespace ddprun;
 using namespace std::chrono_literals;
-using fixture = test::daemon_fixture;
-using test::raw_peer;
+using fixture = tests::daemon_fixture;
+using tests::raw_peer;
 
 namespace {
 

@@ -11,9 +11,9 @@
 using namespace ddprun;
 using namespace std::chrono_literals;
 using protocol::tcpstore::opcode;
-using fixture = test::daemon_fixture;
-using test::raw_peer;
-using test::run_until;
+using fixture = tests::daemon_fixture;
+using tests::raw_peer;
+using tests::run_until;
 
 namespace {
 
@@ -72,7 +72,7 @@ TEST_CASE("two agents are led into a round") {
 // Agents of an earlier daemon knock meanwhile, and the first who is heard is not to decide.
 TEST_CASE("the recovery window stands still with the daemon, also before it knows of any run") {
   fixture f({}, 2s);
-  test::run_ready(f.io);
+  tests::run_ready(f.io);
   // That the loop does not run is what happens here: nothing is waited for.
   const time_point until = std::chrono::steady_clock::now() + 2500ms;
   while (std::chrono::steady_clock::now() < until) {
@@ -90,7 +90,7 @@ TEST_CASE("a hello may come in any pieces") {
   raw_peer peer(f.io, f.port);
   for (const char byte : line) {
     peer.say({&byte, 1});
-    test::run_ready(f.io);
+    tests::run_ready(f.io);
   }
   REQUIRE(f.hears(peer, R"("type":"welcome")"));
 }
@@ -177,7 +177,7 @@ TEST_CASE("HTTP: health, runs, and one line for everything else") {
 
   raw_peer health(f.io, f.port);
   health.say("G");
-  test::run_ready(f.io);
+  tests::run_ready(f.io);
   health.say("ET /healthz" + http_end);
   REQUIRE(f.closes(health));
   CHECK(health.heard().starts_with("HTTP/1.1 200 OK\r\n"));
@@ -347,7 +347,7 @@ TEST_CASE("a daemon that stops closes its agents and frees its port") {
   server::server again(f.io.get_executor(), {.bind_address = "127.0.0.1", .port = f.port});
   std::string problem;
   CHECK(again.start(problem).has_value());
-  test::run_ready(f.io);
+  tests::run_ready(f.io);
 }
 
 TEST_CASE("beyond the most agents, one is told so") {
@@ -386,7 +386,7 @@ TEST_CASE("a stranger that has said half a hello holds up nobody's end") {
   REQUIRE(run_until(f.io, [&] { return f.daemon->agent_count() == 2; }));
   bool none = false;
   f.daemon->when_no_agents([&] { none = true; });
-  test::run_ready(f.io);
+  tests::run_ready(f.io);
   CHECK_FALSE(none);
   agent.say("{\"type\":\"goodbye\",\"session\":\"" + session_of(1) + "\"}\n");
   REQUIRE(run_until(f.io, [&] { return none; }));

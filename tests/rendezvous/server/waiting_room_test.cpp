@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-using namespace ddprun::server;
+namespace ddprun::server {
 
 TEST_CASE("who has waited longest is let go of first, and once") {
   waiting_room room;
@@ -102,3 +102,5 @@ TEST_CASE("what is nobody's share is for whoever comes first") {
   CHECK(shares.admit(peer_kind::agent, {10, 49, 10, 10}));
   CHECK_FALSE(shares.admit(peer_kind::agent, {10, 50, 10, 10}));
 }
+
+}  // namespace ddprun::server

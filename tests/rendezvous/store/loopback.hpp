@@ -3,6 +3,7 @@
 
 #include "rendezvous/protocol/tcpstore.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/patience.hpp"
 #include "tests/support/store_listener.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -21,22 +22,20 @@
 #include <type_traits>
 #include <vector>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 
 namespace asio = boost::asio;
 
 // Longer than anything that works takes, so that what does not work fails and does not hang.
-inline constexpr auto patience = std::chrono::seconds(30);
-
 class served_store {
  public:
-  explicit served_store(store::keyspace_options options = {}) {
+  explicit served_store(store::keyspace_options options = {}, std::uint16_t port = 0) {
     options.log = [this](note_level, const std::string& text) {
       const std::lock_guard lock(mutex_);
       lines_.push_back(text);
     };
     listener_.emplace(loop_, std::move(options));
-    REQUIRE_FALSE(listener_->listen(0));
+    REQUIRE_FALSE(listener_->listen(port));
     port_ = listener_->port();
     thread_ = std::thread([this] { loop_.run(); });
   }
@@ -47,7 +46,7 @@ class served_store {
 
   std::uint16_t port() const { return port_; }
   store::reactor& loop() { return loop_; }
-  test::store_listener& listener() { return *listener_; }
+  tests::store_listener& listener() { return *listener_; }
   std::vector<std::string> lines() {
     const std::lock_guard lock(mutex_);
     return lines_;
@@ -78,7 +77,7 @@ class served_store {
 
  private:
   store::reactor loop_;
-  std::optional<test::store_listener> listener_;
+  std::optional<tests::store_listener> listener_;
   std::uint16_t port_ = 0;
   std::mutex mutex_;
   std::vector<std::string> lines_;
@@ -127,4 +126,4 @@ class loopback_client {
   asio::ip::tcp::socket socket_{context_};
 };
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

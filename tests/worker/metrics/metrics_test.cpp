@@ -11,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 namespace {
 
 using namespace std::chrono_literals;
@@ -113,7 +113,7 @@ TEST_CASE("a bar never wraps, and needs no total", "[metrics]") {
 }
 
 TEST_CASE("a metrics file goes on over restarts, one object a line", "[metrics]") {
-  const test::temporary_folder place;
+  const tests::temporary_folder place;
   const std::string path = place.path + "/metrics.jsonl";
   environment here;
   here.world_size = 4;
@@ -140,8 +140,7 @@ TEST_CASE("a metrics file goes on over restarts, one object a line", "[metrics]"
   CHECK(lines[3]["round"] == 2);
   CHECK(lines[3]["step"] == 6);
   CHECK(lines[4]["epoch"] == 2);
-  CHECK(metrics_file::open(place.path, here, 0).error() ==
-        error_code(EISDIR, boost::system::system_category()));
+  CHECK(metrics_file::open(place.path, here, 0).error() == system_error(EISDIR));
 }
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

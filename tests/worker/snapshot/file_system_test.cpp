@@ -10,11 +10,11 @@
 #include <fstream>
 #include <sys/stat.h>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 namespace {
 
 using namespace ddprun::worker;
-using test::temporary_folder;
+using tests::temporary_folder;
 
 }  // namespace
 
@@ -92,4 +92,4 @@ TEST_CASE("a file is read by mapping and in pieces as it was written", "[snapsho
   CHECK((*files.map(place.path + "/empty"))->bytes().empty());
 }
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

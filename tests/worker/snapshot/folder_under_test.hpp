@@ -53,9 +53,4 @@ struct folder_under_test {
   round_number probe_ = 0;
 };
 
-inline error_code save(const open_snapshots& to, std::uint64_t step) {
-  if (auto error = to->save(step, step / 10, small_state(step).view())) return error;
-  return to->wait();
-}
-
 }  // namespace ddprun::tests

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 
 struct rank_result {
   open_snapshots job;  // none: it could not be opened
@@ -25,7 +25,7 @@ struct rank_result {
 
 // A round: one rank a thread.
 struct job_under_test {
-  test::temporary_folder place;
+  tests::temporary_folder place;
   served_store store;
   hooked_disk disk;
   message_list messages;
@@ -93,4 +93,4 @@ inline std::vector<error_code> all(std::size_t count, error_code error = {}) {
   return std::vector<error_code>(count, error);
 }
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 namespace {
 
 using namespace ddprun::worker;
@@ -215,7 +215,7 @@ TEST_CASE("who gives up does not wait for the others", "[snapshot]") {
 
 TEST_CASE("a store that is gone ends a save", "[snapshot]") {
   auto store = std::make_unique<served_store>();
-  test::temporary_folder place;
+  tests::temporary_folder place;
   message_list messages;
   std::vector<open_snapshots> ranks(2);
   job_under_test::on_all(2, [&](std::uint32_t rank) {
@@ -240,4 +240,4 @@ TEST_CASE("a store that is gone ends a save", "[snapshot]") {
   }
 }
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

@@ -97,4 +97,9 @@ class message_list {
 
 using open_snapshots = std::unique_ptr<worker::snapshots>;
 
+inline error_code save(const open_snapshots& to, std::uint64_t step) {
+  if (auto error = to->save(step, step / 10, small_state(step).view())) return error;
+  return to->wait();
+}
+
 }  // namespace ddprun::tests

@@ -24,11 +24,6 @@ result<open_snapshots> open(
   return snapshots::open(lone_rank(round), options, problem);
 }
 
-error_code save(const open_snapshots& to, std::uint64_t step) {
-  if (auto error = to->save(step, step / 10, small_state(step).view())) return error;
-  return to->wait();
-}
-
 struct saved {
   std::uint64_t tenure = 0;
   std::uint64_t step = 0;

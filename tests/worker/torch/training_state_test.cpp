@@ -19,7 +19,7 @@
 #include <memory>
 #include <sstream>
 
-namespace ddprun::test {
+namespace ddprun::tests {
 namespace {
 
 using worker::environment;
@@ -27,8 +27,8 @@ using worker::snapshots;
 using worker::snapshots_options;
 using worker::training_state;
 
-struct NetImpl : torch::nn::Module {
-  explicit NetImpl(std::int64_t width = 8)
+struct NormalizingNetImpl : torch::nn::Module {
+  explicit NormalizingNetImpl(std::int64_t width = 8)
       : first(register_module("first", torch::nn::Linear(4, width))),
         normal(register_module("normal", torch::nn::BatchNorm1d(width))),
         second(register_module("second", torch::nn::Linear(width, 3))) {}
@@ -39,14 +39,15 @@ struct NetImpl : torch::nn::Module {
   torch::nn::BatchNorm1d normal;
   torch::nn::Linear second;
 };
-TORCH_MODULE(Net);
+TORCH_MODULE(NormalizingNet);
 
 template <typename Optimizer, typename Options>
-std::unique_ptr<torch::optim::Optimizer> made(Net& net, Options options) {
+std::unique_ptr<torch::optim::Optimizer> made(NormalizingNet& net, Options options) {
   return std::make_unique<Optimizer>(net->parameters(), options);
 }
 
-std::unique_ptr<torch::optim::Optimizer> optimizer_of(const std::string& kind, Net& net) {
+std::unique_ptr<torch::optim::Optimizer> optimizer_of(const std::string& kind,
+                                                      NormalizingNet& net) {
   namespace optim = torch::optim;
   if (kind == "adam") return made<optim::Adam>(net, optim::AdamOptions(0.01));
   if (kind == "amsgrad") return made<optim::Adam>(net, optim::AdamOptions(0.01).amsgrad(true));
@@ -61,7 +62,7 @@ std::unique_ptr<torch::optim::Optimizer> optimizer_of(const std::string& kind, N
 }
 
 // With numbers of the process's own generator.
-void step(Net& net, torch::optim::Optimizer& optimizer) {
+void step(NormalizingNet& net, torch::optim::Optimizer& optimizer) {
   optimizer.zero_grad();
   net->forward(torch::randn({6, 4})).pow(2).sum().backward();
   optimizer.step();
@@ -76,13 +77,14 @@ std::unique_ptr<snapshots> open(const environment& here, const std::string& fold
   return std::move(*opened);
 }
 
-void save(snapshots& to, std::uint64_t at, Net& net, torch::optim::Optimizer& optimizer) {
+void save(snapshots& to, std::uint64_t at, NormalizingNet& net,
+          torch::optim::Optimizer& optimizer) {
   if (to.save(at, 0, training_state(*net, optimizer).view()) || to.wait()) {
     throw std::runtime_error(to.problem());
   }
 }
 
-bool equal(Net& one, Net& two) {
+bool equal(NormalizingNet& one, NormalizingNet& two) {
   const auto mine = one->named_parameters();
   for (const auto& each : two->named_parameters()) {
     if (!torch::equal(mine[each.key()], each.value())) return false;
@@ -108,11 +110,11 @@ std::string text_of_error(const std::function<void()>& work) {
 TEST_CASE("training goes on from a snapshot bit by bit, with each optimizer", "[torch]") {
   const std::string kind =
       GENERATE("adam", "amsgrad", "adamw", "momentum", "sgd", "rmsprop", "adagrad");
-  const test::temporary_folder place;
+  const tests::temporary_folder place;
   const auto said = run_ranks(2, [&](const environment& here) -> std::string {
     torch::set_num_threads(1);
     torch::manual_seed(7 + here.rank);  // ranks differ, as their generators must
-    Net one;
+    NormalizingNet one;
     auto one_optimizer = optimizer_of(kind, one);
     one_optimizer->param_groups()[0].options().set_lr(0.003);
     {
@@ -129,7 +131,7 @@ TEST_CASE("training goes on from a snapshot bit by bit, with each optimizer", "[
     auto kept = open(kept_again, place.path);
     if (!kept->resumed()) return "nothing resumed";
     const auto expected = torch::randn({3});
-    Net two;
+    NormalizingNet two;
     auto two_optimizer = optimizer_of(kind, two);
     training_state(*two, *two_optimizer).load(*kept->resumed());
     const bool goes_on = torch::equal(torch::randn({3}), expected);
@@ -151,27 +153,27 @@ TEST_CASE("training goes on from a snapshot bit by bit, with each optimizer", "[
 }
 
 TEST_CASE("a snapshot of another model is refused with what differs", "[torch]") {
-  const test::temporary_folder place;
+  const tests::temporary_folder place;
   const auto said = run_ranks(1, [&](const environment& here) -> std::string {
-    Net net;
+    NormalizingNet net;
     auto adam = optimizer_of("adam", net);
     step(net, *adam);
     save(*open(here, place.path), 1, net, *adam);
     auto next = here;
     next.round = 2;
     const auto kept = open(next, place.path);
-    const auto load = [&](Net into, const std::string& kind) {
+    const auto load = [&](NormalizingNet into, const std::string& kind) {
       auto optimizer = optimizer_of(kind, into);
       const auto before = into->parameters()[0].clone();
       const std::string text =
           text_of_error([&] { training_state(*into, *optimizer).load(*kept->resumed()); });
       return text + (torch::equal(before, into->parameters()[0]) ? "" : " (and it was changed)");
     };
-    Net more;
+    NormalizingNet more;
     more->register_parameter("extra", torch::zeros({2, 5}));
-    std::string all = load(Net(9), "adam") + "\n" + load(more, "adam") + "\n";
-    all += load(Net(), "momentum") + "\n" + load(Net(), "adagrad") + "\n";
-    Net wide;
+    std::string all = load(NormalizingNet(9), "adam") + "\n" + load(more, "adam") + "\n";
+    all += load(NormalizingNet(), "momentum") + "\n" + load(NormalizingNet(), "adagrad") + "\n";
+    NormalizingNet wide;
     auto lbfgs = torch::optim::LBFGS(wide->parameters());
     return all + text_of_error([&] { training_state(*wide, lbfgs); });
   });
@@ -216,4 +218,4 @@ TEST_CASE("ranks agree on a stop that one of them has seen", "[torch]") {
     REQUIRE(each == "01");
 }
 
-}  // namespace ddprun::test
+}  // namespace ddprun::tests

@@ -1,6 +1,7 @@
 #include "rendezvous/core/agent/causes_here.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/origin.hpp"
 
 #include <csignal>
 
@@ -8,10 +9,9 @@ using namespace std::chrono_literals;
 using namespace ddprun;
 using ddprun::core::causes_here;
 using ddprun::core::unclear_ends;
+using ddprun::tests::origin;
 
 namespace {
-
-constexpr time_point origin{1000h};
 
 cause exit_with(int code, std::string tail = {}) {
   cause value;

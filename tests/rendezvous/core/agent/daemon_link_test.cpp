@@ -1,14 +1,14 @@
 #include "rendezvous/core/agent/daemon_link.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/origin.hpp"
 
 using namespace std::chrono_literals;
 using namespace ddprun;
 using ddprun::core::daemon_link;
+using ddprun::tests::origin;
 
 namespace {
-
-constexpr time_point origin{1000h};
 
 daemon_link linked() {
   daemon_link link;

@@ -9,7 +9,7 @@
 using namespace std::chrono_literals;
 using namespace ddprun;
 using namespace ddprun::core;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 
 TEST_CASE("what outlives SIGKILL is named kill_wait after it, to the moment") {
   odd_story story;

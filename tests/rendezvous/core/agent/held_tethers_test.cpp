@@ -1,15 +1,15 @@
 #include "rendezvous/core/agent/held_tethers.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/origin.hpp"
 
 using namespace std::chrono_literals;
 using namespace ddprun;
 using ddprun::core::held_tethers;
 using kind = ddprun::core::held_tethers::beat_kind;
+using ddprun::tests::origin;
 
 namespace {
-
-constexpr time_point origin{1000h};
 
 tether_hello hello_of(std::uint32_t slot, std::uint64_t agent = 0) {
   return {1, 1, {9, agent != 0 ? agent : slot}, slot};

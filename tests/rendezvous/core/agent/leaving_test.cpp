@@ -9,7 +9,7 @@
 using namespace std::chrono_literals;
 using namespace ddprun;
 using namespace ddprun::core;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 
 TEST_CASE(
     "without a daemon a node whose worker failed stops one isolation limit after the first "
@@ -93,7 +93,7 @@ TEST_CASE("join_timeout counts from when there was nothing left but to wait for 
   CHECK_FALSE(story.left);
   story.pass(1ms);
   REQUIRE(story.left);
-  CHECK(story.left->exit_code == 1);
+  CHECK(story.left->exit_code == unmet_exit_code);
 }
 
 TEST_CASE("a daemon that says no close is waited for as long as the others may take to stop") {

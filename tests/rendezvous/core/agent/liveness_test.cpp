@@ -6,7 +6,7 @@
 using namespace std::chrono_literals;
 using namespace ddprun;
 using namespace ddprun::core;
-using ddprun::test::agent_story;
+using ddprun::tests::agent_story;
 
 namespace {
 

@@ -8,7 +8,7 @@
 using namespace std::chrono_literals;
 using namespace ddprun;
 using namespace ddprun::core;
-using ddprun::test::agent_story;
+using ddprun::tests::agent_story;
 
 TEST_CASE("a daemon of an older epoch is hung up on") {
   agent_story story;

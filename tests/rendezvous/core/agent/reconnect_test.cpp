@@ -7,7 +7,7 @@ using namespace std::chrono_literals;
 using namespace ddprun;
 using namespace ddprun::core;
 using Catch::Contains;
-using ddprun::test::agent_story;
+using ddprun::tests::agent_story;
 
 namespace {
 
@@ -149,7 +149,7 @@ TEST_CASE("an endpoint that never answers is given up, with what to check") {
     story.pass(1s);
   }
   REQUIRE(story.left);
-  CHECK(story.left->exit_code == 1);
+  CHECK(story.left->exit_code == unmet_exit_code);
   CHECK(story.left->text ==
         "cannot reach the rendezvous daemon at 10.0.0.100:29400, tried for 10 min; the last try: "
         "Connection refused; check that it runs there, that the endpoint is right, and that no "
@@ -166,7 +166,7 @@ TEST_CASE("a daemon that died with its host is tried until join_timeout, then na
   story.workers_end_by_signal(9);
   story.pass(story.timing.join_timeout);
   REQUIRE(story.left);
-  CHECK(story.left->exit_code == 1);
+  CHECK(story.left->exit_code == unmet_exit_code);
   CHECK_THAT(story.left->text, Contains("10.0.0.100:29400"));
   CHECK_THAT(story.left->text, Contains("Connection reset by peer"));
 }

@@ -1,14 +1,14 @@
 #include "rendezvous/core/agent/round_here.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/origin.hpp"
 
 using namespace std::chrono_literals;
 using namespace ddprun;
 using ddprun::core::round_here;
+using ddprun::tests::origin;
 
 namespace {
-
-constexpr time_point origin{1000h};
 
 assignment place_of(std::uint32_t slot, std::uint32_t nodes) {
   assignment value;

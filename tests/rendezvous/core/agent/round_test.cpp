@@ -4,7 +4,7 @@
 using namespace std::chrono_literals;
 using namespace ddprun;
 using namespace ddprun::core;
-using ddprun::test::agent_story;
+using ddprun::tests::agent_story;
 
 TEST_CASE("the leader opens the round's service, says its ports, and starts when told to run") {
   agent_story story;

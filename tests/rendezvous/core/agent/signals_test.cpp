@@ -6,7 +6,7 @@
 using namespace std::chrono_literals;
 using namespace ddprun;
 using namespace ddprun::core;
-using ddprun::test::agent_story;
+using ddprun::tests::agent_story;
 
 TEST_CASE("the first signal is told to the daemon and passed to the workers with drain_grace") {
   const int signal = GENERATE(SIGINT, SIGTERM, SIGHUP, SIGQUIT);

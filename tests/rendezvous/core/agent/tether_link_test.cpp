@@ -1,14 +1,15 @@
 #include "rendezvous/core/agent/tether_link.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/origin.hpp"
 
 using namespace std::chrono_literals;
 using namespace ddprun;
 using ddprun::core::tether_link;
+using ddprun::tests::origin;
 
 namespace {
 
-constexpr time_point origin{1000h};
 constexpr duration interval = 1s;
 
 }  // namespace

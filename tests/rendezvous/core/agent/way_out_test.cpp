@@ -1,16 +1,17 @@
 #include "rendezvous/core/agent/way_out.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/origin.hpp"
 
 #include <csignal>
 
 using namespace std::chrono_literals;
 using namespace ddprun;
 using ddprun::core::way_out;
+using ddprun::tests::origin;
 
 namespace {
 
-constexpr time_point origin{1000h};
 constexpr time_point now = origin + 3s;
 constexpr duration limit = 7s;
 

@@ -1,14 +1,15 @@
 #include "rendezvous/core/agent/workers_here.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/origin.hpp"
 
 using namespace std::chrono_literals;
 using namespace ddprun;
 using ddprun::core::workers_here;
+using ddprun::tests::origin;
 
 namespace {
 
-constexpr time_point origin{1000h};
 constexpr duration kill_wait = 5s;
 
 workers_here two_workers() {

@@ -2,28 +2,24 @@
 #include "rendezvous/core/run/claims_heard.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/origin.hpp"
 
 using namespace ddprun;
 using namespace ddprun::core;
 using namespace std::chrono_literals;
-
-namespace {
-
-constexpr time_point start = time_point{} + 1000s;
-
-}  // namespace
+using ddprun::tests::origin;
 
 TEST_CASE("others are waited for until a moment, which moves when the loop was late") {
   claims_heard claims;
   CHECK_FALSE(claims.is_waiting());
   claims.move_by(5s);
   CHECK_FALSE(claims.is_waiting());
-  claims.wait_until(start + 10s);
+  claims.wait_until(origin + 10s);
   claims.move_by(5s);
-  claims.end_wait_if_over(start + 14s);
+  claims.end_wait_if_over(origin + 14s);
   CHECK(claims.is_waiting());
-  CHECK(claims.until() == start + 15s);
-  claims.end_wait_if_over(start + 15s);
+  CHECK(claims.until() == origin + 15s);
+  claims.end_wait_if_over(origin + 15s);
   CHECK_FALSE(claims.is_waiting());
 }
 
@@ -52,7 +48,7 @@ TEST_CASE("the time begins anew for so many claimants only, also when an instanc
   claims_heard claims;
   for (std::uint32_t count = 0; count < windows_reopened_max; ++count) {
     CHECK(claims.may_reopen());
-    claims.reopen(start + 1s);
+    claims.reopen(origin + 1s);
     claims.add(1, 2);
     claims.settle();
     CHECK_FALSE(claims.is_waiting());

@@ -4,7 +4,7 @@
 #include <csignal>
 
 using namespace ddprun;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 TEST_CASE("success of all closes the run with 0; goodbye acknowledges") {

@@ -8,7 +8,7 @@
 #include <vector>
 
 using namespace ddprun;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 namespace {

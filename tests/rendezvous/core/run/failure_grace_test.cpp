@@ -4,7 +4,7 @@
 #include "tests/support/run_story.hpp"
 
 using namespace ddprun;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 TEST_CASE("an effect ends the round when its cause had the time to be told") {

@@ -5,7 +5,7 @@
 #include <csignal>
 
 using namespace ddprun;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 TEST_CASE("a failure stops everybody with one shared message and is charged once") {

@@ -2,7 +2,7 @@
 #include "tests/support/run_story.hpp"
 
 using namespace ddprun;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 namespace {

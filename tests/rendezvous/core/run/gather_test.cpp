@@ -4,7 +4,7 @@
 #include <algorithm>
 
 using namespace ddprun;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 TEST_CASE("a round starts when max nodes are here: prepare to the leader alone, then run to all") {

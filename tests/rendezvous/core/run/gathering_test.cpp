@@ -3,14 +3,14 @@
 
 #include "rendezvous/core/run/node.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/origin.hpp"
 
 using namespace ddprun;
 using namespace ddprun::core;
 using namespace std::chrono_literals;
+using ddprun::tests::origin;
 
 namespace {
-
-constexpr time_point start = time_point{} + 1000s;
 
 struct fake_group {
   run_settings settings;
@@ -43,10 +43,10 @@ TEST_CASE("a group with the most nodes is ready at once") {
   gathering groups;
   fake_group pair(1, 2);
   pair.come(groups);
-  CHECK(groups.ready(start, start) == nullptr);
+  CHECK(groups.ready(origin, origin) == nullptr);
   pair.come(groups);
-  REQUIRE(groups.ready(start, start) != nullptr);
-  CHECK(groups.ready(start, start)->here() == 2);
+  REQUIRE(groups.ready(origin, origin) != nullptr);
+  CHECK(groups.ready(origin, origin)->here() == 2);
   CHECK(groups.here() == 2);
 }
 
@@ -54,37 +54,37 @@ TEST_CASE("the last call begins with the least nodes, and anew only at a new hig
   gathering groups;
   fake_group trio(2, 4);
   trio.come(groups);
-  CHECK(groups.ready(start, start) == nullptr);
-  CHECK_FALSE(groups.deadline(start));
+  CHECK(groups.ready(origin, origin) == nullptr);
+  CHECK_FALSE(groups.deadline(origin));
   node& second = trio.come(groups);
-  CHECK(groups.ready(start, start) == nullptr);
-  CHECK(groups.deadline(start) == start + 30s);
+  CHECK(groups.ready(origin, origin) == nullptr);
+  CHECK(groups.deadline(origin) == origin + 30s);
 
   go(groups, second);
-  CHECK(groups.ready(start + 10s, start) == nullptr);
-  CHECK_FALSE(groups.deadline(start + 10s));
+  CHECK(groups.ready(origin + 10s, origin) == nullptr);
+  CHECK_FALSE(groups.deadline(origin + 10s));
   trio.come(groups);
-  CHECK(groups.ready(start + 10s, start) == nullptr);
-  CHECK(groups.deadline(start + 10s) == start + 30s);
+  CHECK(groups.ready(origin + 10s, origin) == nullptr);
+  CHECK(groups.deadline(origin + 10s) == origin + 30s);
   trio.come(groups);
-  CHECK(groups.ready(start + 20s, start) == nullptr);
-  CHECK(groups.deadline(start + 20s) == start + 50s);
-  CHECK(groups.ready(start + 50s, start) != nullptr);
-  CHECK_FALSE(groups.deadline(start + 50s));
+  CHECK(groups.ready(origin + 20s, origin) == nullptr);
+  CHECK(groups.deadline(origin + 20s) == origin + 50s);
+  CHECK(groups.ready(origin + 50s, origin) != nullptr);
+  CHECK_FALSE(groups.deadline(origin + 50s));
 
   groups.begin_anew();
-  CHECK(groups.ready(start + 50s, start + 50s) == nullptr);
-  CHECK(groups.deadline(start + 50s) == start + 80s);
+  CHECK(groups.ready(origin + 50s, origin + 50s) == nullptr);
+  CHECK(groups.deadline(origin + 50s) == origin + 80s);
 }
 
 TEST_CASE("the last call ends when joining does, and later when the loop was late") {
   gathering groups;
   fake_group pair(1, 2);
   pair.come(groups);
-  CHECK(groups.ready(start + 590s, start) == nullptr);
-  CHECK(groups.deadline(start + 590s) == start + 600s);
+  CHECK(groups.ready(origin + 590s, origin) == nullptr);
+  CHECK(groups.deadline(origin + 590s) == origin + 600s);
   groups.move_by(5s);
-  CHECK(groups.deadline(start + 590s) == start + 605s);
+  CHECK(groups.deadline(origin + 590s) == origin + 605s);
 }
 
 TEST_CASE("of the groups that are ready the largest is taken; one without nodes is forgotten") {
@@ -95,8 +95,8 @@ TEST_CASE("of the groups that are ready the largest is taken; one without nodes 
   pair.come(groups);
   pair.come(groups);
   CHECK(groups.size() == 2);
-  REQUIRE(groups.ready(start, start) != nullptr);
-  CHECK(groups.ready(start, start)->settings() == pair.settings);
+  REQUIRE(groups.ready(origin, origin) != nullptr);
+  CHECK(groups.ready(origin, origin)->settings() == pair.settings);
   go(groups, one);
   CHECK(groups.size() == 1);
   CHECK(one.group == nullptr);

@@ -6,7 +6,7 @@
 #include <optional>
 
 using namespace ddprun;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 TEST_CASE("a node that speaks another protocol is refused, and nothing else happens") {

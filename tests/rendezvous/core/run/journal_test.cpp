@@ -3,7 +3,7 @@
 #include "tests/support/journal_story.hpp"
 
 using namespace ddprun;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 TEST_CASE("without a journal nothing is asked to be kept, and nothing waits") {

@@ -2,23 +2,19 @@
 #include "rendezvous/core/run/older_workers.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/origin.hpp"
 
 using namespace ddprun;
 using namespace ddprun::core;
 using namespace std::chrono_literals;
-
-namespace {
-
-constexpr time_point start = time_point{} + 1000s;
-
-}  // namespace
+using ddprun::tests::origin;
 
 TEST_CASE("a node that ends its workers is waited for from when it was told first") {
   older_workers older;
-  CHECK(older.add_ending(3, start));
-  CHECK_FALSE(older.add_ending(3, start + 5s));
+  CHECK(older.add_ending(3, origin));
+  CHECK_FALSE(older.add_ending(3, origin + 5s));
   REQUIRE(older.ending().size() == 1);
-  CHECK(older.ending().at(3) == start);
+  CHECK(older.ending().at(3) == origin);
   CHECK(older.drop_ending(3));
   CHECK_FALSE(older.drop_ending(3));
   CHECK(older.ending().empty());
@@ -27,18 +23,18 @@ TEST_CASE("a node that ends its workers is waited for from when it was told firs
 TEST_CASE("of nodes that have gone the one that lives longest counts") {
   older_workers older;
   CHECK(older.lost_until() == time_point{});
-  older.raise_lost_until(start + 9s);
-  older.raise_lost_until(start + 4s);
-  CHECK(older.lost_until() == start + 9s);
+  older.raise_lost_until(origin + 9s);
+  older.raise_lost_until(origin + 4s);
+  CHECK(older.lost_until() == origin + 9s);
   older.drop_lost();
   CHECK(older.lost_until() == time_point{});
 }
 
 TEST_CASE("when the loop was late a node has as much longer, and the dead are as dead") {
   older_workers older;
-  older.add_ending(3, start);
-  older.raise_lost_until(start + 9s);
+  older.add_ending(3, origin);
+  older.raise_lost_until(origin + 9s);
   older.move_by(30s);
-  CHECK(older.ending().at(3) == start + 30s);
-  CHECK(older.lost_until() == start + 9s);
+  CHECK(older.ending().at(3) == origin + 30s);
+  CHECK(older.lost_until() == origin + 9s);
 }

@@ -3,7 +3,7 @@
 #include "tests/support/orphans_story.hpp"
 
 using namespace ddprun;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 namespace {

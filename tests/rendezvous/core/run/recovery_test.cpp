@@ -4,7 +4,7 @@
 #include <csignal>
 
 using namespace ddprun;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 TEST_CASE("a restarted daemon keeps a round when all its members say that they run it") {

@@ -2,14 +2,14 @@
 #include "rendezvous/core/run/remembered_run.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/origin.hpp"
 
 using namespace ddprun;
 using namespace ddprun::core;
 using namespace std::chrono_literals;
+using ddprun::tests::origin;
 
 namespace {
-
-constexpr time_point start = time_point{} + 1000s;
 
 run_record record_of_three() {
   run_record record;
@@ -27,7 +27,7 @@ TEST_CASE("nothing is remembered unless a record was there, or when it has been 
   CHECK_FALSE(earlier.is_there());
   CHECK_FALSE(earlier.is_of(17));
   CHECK(earlier.living_until(0) == time_point{});
-  earlier.begin(record_of_three(), start);
+  earlier.begin(record_of_three(), origin);
   CHECK(earlier.is_there());
   CHECK(earlier.is_of(17));
   CHECK_FALSE(earlier.is_of(18));
@@ -37,11 +37,11 @@ TEST_CASE("nothing is remembered unless a record was there, or when it has been 
 
 TEST_CASE("workers may live until all nodes are here again, or for so long") {
   remembered_run earlier;
-  earlier.begin(record_of_three(), start);
-  CHECK(earlier.living_until(2) == start + 20s);
+  earlier.begin(record_of_three(), origin);
+  CHECK(earlier.living_until(2) == origin + 20s);
   CHECK(earlier.living_until(3) == time_point{});
-  CHECK(earlier.lost_at() == start + 60s);
+  CHECK(earlier.lost_at() == origin + 60s);
   earlier.move_by(5s);
-  CHECK(earlier.living_until(2) == start + 25s);
-  CHECK(earlier.lost_at() == start + 65s);
+  CHECK(earlier.living_until(2) == origin + 25s);
+  CHECK(earlier.lost_at() == origin + 65s);
 }

@@ -3,7 +3,7 @@
 #include "tests/support/journal_story.hpp"
 
 using namespace ddprun;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 TEST_CASE("the next daemon keeps a round whose members all come back, and its budget") {

@@ -5,7 +5,7 @@
 #include <csignal>
 
 using namespace ddprun;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 TEST_CASE("a place that was said in the hello holds until another round is said") {

@@ -2,14 +2,14 @@
 #include "rendezvous/core/run/roster.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/origin.hpp"
 
 using namespace ddprun;
 using namespace ddprun::core;
 using namespace std::chrono_literals;
+using ddprun::tests::origin;
 
 namespace {
-
-constexpr time_point start = time_point{} + 1000s;
 
 hello hello_of(std::uint64_t session, const std::string& id, bool is_explicit) {
   hello greeting;
@@ -62,19 +62,19 @@ TEST_CASE("a node is looked for once, when it has been silent for so long") {
   node& one = nodes.admit(hello_of(1, "a", false));
   node& two = nodes.admit(hello_of(2, "b", false));
   CHECK_FALSE(nodes.next_look());
-  one.heard = two.heard = start;
+  one.heard = two.heard = origin;
   nodes.watch(one, 10s);
   nodes.watch(two, 4s);
-  CHECK(nodes.next_look() == start + 4s);
-  CHECK(nodes.due(start + 3s) == nullptr);
-  CHECK(nodes.due(start + 4s) == &two);
+  CHECK(nodes.next_look() == origin + 4s);
+  CHECK(nodes.due(origin + 3s) == nullptr);
+  CHECK(nodes.due(origin + 4s) == &two);
 
-  two.heard = start + 8s;
+  two.heard = origin + 8s;
   nodes.watch(two, 4s);
-  CHECK(nodes.next_look() == start + 10s);
-  CHECK(nodes.due(start + 12s) == &one);
+  CHECK(nodes.next_look() == origin + 10s);
+  CHECK(nodes.due(origin + 12s) == &one);
   nodes.unwatch(one);
-  CHECK(nodes.due(start + 12s) == &two);
+  CHECK(nodes.due(origin + 12s) == &two);
   nodes.remove(two);
   CHECK_FALSE(nodes.next_look());
 }
@@ -82,10 +82,10 @@ TEST_CASE("a node is looked for once, when it has been silent for so long") {
 TEST_CASE("silence does not count while the loop stood still") {
   roster nodes;
   node& one = nodes.admit(hello_of(1, "a", false));
-  one.heard = start;
+  one.heard = origin;
   nodes.watch(one, 10s);
   nodes.move_by(5s);
-  CHECK(one.heard == start + 5s);
+  CHECK(one.heard == origin + 5s);
   // Its entry is looked at when it fires, and moved then.
-  CHECK(nodes.next_look() == start + 10s);
+  CHECK(nodes.next_look() == origin + 10s);
 }

@@ -3,7 +3,7 @@
 #include "tests/support/run_story.hpp"
 
 using namespace ddprun;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 TEST_CASE("a member that comes back with another instance, and then with none, is not forgotten") {

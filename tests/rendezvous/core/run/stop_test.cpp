@@ -5,7 +5,7 @@
 #include <algorithm>
 
 using namespace ddprun;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 TEST_CASE("a node that speaks but never ends its stop takes itself out; the others go on") {

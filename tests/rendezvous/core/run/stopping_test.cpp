@@ -5,7 +5,7 @@
 #include <csignal>
 
 using namespace ddprun;
-using namespace ddprun::test;
+using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 namespace {

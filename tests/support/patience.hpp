@@ -1,0 +1,10 @@
+// How long a test waits for what comes at once when all is well: a limit that only a hang reaches.
+#pragma once
+
+#include <chrono>
+
+namespace ddprun::tests {
+
+inline constexpr std::chrono::seconds patience{60};
+
+}  // namespace ddprun::tests
