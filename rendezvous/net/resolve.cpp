@@ -68,7 +68,7 @@ struct resolver::request {
         const std::lock_guard guard(self->mutex);
         self->where = executor();
       }
-      if (const handler done = std::exchange(self->done, nullptr)) done(error, std::move(found));
+      if (const handler tell = std::exchange(self->done, nullptr)) tell(error, std::move(found));
     });
   }
 };

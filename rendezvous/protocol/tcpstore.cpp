@@ -18,7 +18,7 @@ struct request_shape {
 
 namespace {
 
-constexpr std::array<request_shape, 19> shapes{{
+constexpr std::array<request_shape, 19> request_shapes{{
     {false, 0, 4},  // validate
     {false, 2, 0},  // set
     {false, 3, 0},  // compare_set
@@ -39,8 +39,6 @@ constexpr std::array<request_shape, 19> shapes{{
     {false, 0, 0},  // list_keys
     {false, 1, 8},  // barrier
 }};
-
-constexpr std::size_t length_bytes = 8;
 
 template <typename T>
 T load(const char* bytes) {
@@ -66,8 +64,8 @@ request_parser::outcome request_parser::fail(errc error) {
 request_parser::outcome request_parser::parse(std::string_view bytes, request& parsed) {
   if (bytes.empty()) return want(1);
   const auto code = static_cast<std::uint8_t>(bytes.front());
-  if (code >= shapes.size()) return fail(errc::unknown_message);
-  const request_shape& form = shapes[code];
+  if (code >= request_shapes.size()) return fail(errc::unknown_message);
+  const request_shape& form = request_shapes[code];
   parsed.code = static_cast<opcode>(code);
   if (many_) return parse_many(bytes, form, parsed);
   std::size_t total = form.strings;
@@ -156,7 +154,7 @@ void append_string(std::string& out, std::string_view value) {
 
 void append_request(std::string& out, opcode code, std::span<const std::string_view> strings,
                     std::int64_t number) {
-  const request_shape& form = shapes[static_cast<std::uint8_t>(code)];
+  const request_shape& form = request_shapes[static_cast<std::uint8_t>(code)];
   out.push_back(static_cast<char>(code));
   if (form.counted) append_i64(out, static_cast<std::int64_t>(strings.size() / form.strings));
   for (const std::string_view value : strings)

@@ -49,6 +49,7 @@ enum class opcode : std::uint8_t {
 };
 
 inline constexpr std::uint32_t validate_magic = 0x3C85F7CE;
+inline constexpr std::size_t length_bytes = 8;  // before each string
 inline constexpr std::size_t key_bytes_max = 8192;
 inline constexpr std::size_t value_bytes_max = 8 * 1024 * 1024;
 inline constexpr std::size_t keys_per_request_max = 131072;

@@ -12,19 +12,19 @@ constexpr std::int64_t any_high = INT64_MAX;
 // A number of so many bytes and in this range, then so many strings (`by_number`: as many as the
 // number says; `by_request`: as many as were asked for; `if_any`: one unless the number is 0).
 enum class strings_after { none, one, by_number, by_request, if_any };
-struct shape {
+struct reply_shape {
   std::uint8_t number_bytes;
   std::int64_t low;
   std::int64_t high;
   strings_after strings;
 };
 
-constexpr shape nothing{0, 0, 0, strings_after::none};
-constexpr shape value{0, 0, 0, strings_after::one};
-constexpr shape sum{8, any_low, any_high, strings_after::none};
-constexpr shape count{8, 0, any_high, strings_after::none};
+constexpr reply_shape nothing{0, 0, 0, strings_after::none};
+constexpr reply_shape value{0, 0, 0, strings_after::one};
+constexpr reply_shape sum{8, any_low, any_high, strings_after::none};
+constexpr reply_shape count{8, 0, any_high, strings_after::none};
 
-constexpr std::array<shape, 19> shapes{{
+constexpr std::array<reply_shape, 19> reply_shapes{{
     nothing,                                            // validate
     nothing,                                            // set
     value,                                              // compare_set
@@ -46,10 +46,8 @@ constexpr std::array<shape, 19> shapes{{
     {1, reply_stop_waiting, reply_stop_waiting, {}},    // barrier
 }};
 
-constexpr std::size_t length_bytes = 8;
-
-const shape& shape_of(opcode code) {
-  return shapes[static_cast<std::uint8_t>(code)];
+const reply_shape& shape_of(opcode code) {
+  return reply_shapes[static_cast<std::uint8_t>(code)];
 }
 
 }  // namespace
@@ -71,7 +69,7 @@ reply_parser::outcome reply_parser::fail(errc error) {
 }
 
 reply_parser::outcome reply_parser::scan_number(std::string_view bytes) {
-  const shape& form = shape_of(code_);
+  const reply_shape& form = shape_of(code_);
   if (bytes.size() < form.number_bytes) return want(form.number_bytes);
   // Little-endian, and zero-extended below 8 bytes: tcpstore.cpp asserts the host's order.
   std::memcpy(&number_, bytes.data(), form.number_bytes);

@@ -119,7 +119,7 @@ int serve(const daemon_options& options, log::writer& out) {
   wanted.daemon.log = [](note_level level, const std::string& text) {
     spdlog::log(to_spdlog(level), text);
   };
-  server::server daemon(io.get_executor(), std::move(wanted));
+  ddprun::server::server daemon(io.get_executor(), std::move(wanted));
   // They would end a process that does not know them: a terminal that is closed, a batch system's
   // word.
   for (const int number : {SIGHUP, SIGUSR1, SIGUSR2})

@@ -131,7 +131,7 @@ TEST_CASE("what goes beyond the reserve for ended workers is counted for each") 
 }
 
 TEST_CASE("the last words of a failed worker are kept, whatever the reader does") {
-  auto unread = std::move(*make_pipe());  // outlives the writer
+  auto unread = *make_pipe();  // outlives the writer
   process_fixture fixture;
   fixture.mux.reset();
   fixture.out = std::make_unique<log::writer>(

@@ -35,6 +35,11 @@ inline std::string hex(std::string_view text) {
   return bytes;
 }
 
+// A length as it stands before a string.
+inline std::string length_of(std::uint64_t value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
 inline const std::vector<golden_request>& golden_requests() {
   using enum protocol::tcpstore::opcode;
   static const std::vector<golden_request> all{

@@ -41,7 +41,7 @@ struct fixture {
 
   std::shared_ptr<feed> add(const std::string& prefix) { return add(log_route{.prefix = prefix}); }
   std::shared_ptr<feed> add(const log_route& route) {
-    auto ends = std::move(*make_pipe());
+    auto ends = *make_pipe();
     const auto made = std::make_shared<feed>();
     made->pipe = std::move(ends.write);
     ::fcntl(made->pipe.get(), F_SETFL, O_NONBLOCK);
@@ -92,7 +92,7 @@ struct fixture {
   }
 
   boost::asio::io_context io{1};
-  pipe_ends reader = std::move(*make_pipe());
+  pipe_ends reader = *make_pipe();
   log::writer out;
   log_files files;
   log_mux mux;

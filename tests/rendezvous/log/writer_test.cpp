@@ -24,7 +24,7 @@ const std::string disk_is_full =
     "not fit in memory is lost\n";
 
 struct two_pipes {
-  two_pipes() : output(std::move(*make_pipe())), errors(std::move(*make_pipe())) {}
+  two_pipes() : output(*make_pipe()), errors(*make_pipe()) {}
   log::writer::options options(std::size_t queue_bytes = 1000) const {
     return {output.write.get(), errors.write.get(), queue_bytes};
   }

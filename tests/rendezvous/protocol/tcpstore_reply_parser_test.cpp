@@ -11,7 +11,8 @@
 using namespace ddprun::protocol::tcpstore;
 using ddprun::errc;
 using ddprun::tests::hex;
-using outcome = reply_parser::outcome;
+using ddprun::tests::length_of;
+using heard = reply_parser::outcome;
 
 namespace {
 
@@ -66,14 +67,10 @@ void check_is(const reply& parsed, const golden_reply& golden) {
   CHECK(std::vector<std::string>(parsed.strings.begin(), parsed.strings.end()) == golden.strings);
 }
 
-std::string length_of(std::uint64_t value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
-
 ddprun::error_code failure(opcode code, const std::string& bytes, std::size_t keys = 0) {
   reply_parser parser(code, keys);
   reply parsed;
-  if (parser.parse(bytes, parsed) != outcome::failed) return {};
+  if (parser.parse(bytes, parsed) != heard::failed) return {};
   return parser.error();
 }
 
@@ -86,10 +83,10 @@ TEST_CASE("every reply is read from its golden bytes, and no byte further") {
     for (const std::string behind : {"", "\1\2\3\4\5\6\7\10\11"}) {
       reply_parser parser(golden.code, golden.keys);
       reply parsed;
-      REQUIRE(parser.parse(bytes + behind, parsed) == outcome::complete);
+      REQUIRE(parser.parse(bytes + behind, parsed) == heard::complete);
       CHECK(parser.consumed() == bytes.size());
       const std::string all = bytes + behind;
-      REQUIRE(reply_parser(golden.code, golden.keys).parse(all, parsed) == outcome::complete);
+      REQUIRE(reply_parser(golden.code, golden.keys).parse(all, parsed) == heard::complete);
       check_is(parsed, golden);
     }
   }
@@ -105,13 +102,13 @@ TEST_CASE("every prefix of a reply is incomplete, and asks for bytes that come")
       reply parsed;
       reply_parser fresh(golden.code, golden.keys);
       for (reply_parser* const parser : {&fresh, &growing}) {
-        const outcome now = parser->parse(here, parsed);
+        const heard now = parser->parse(here, parsed);
         if (length == bytes.size()) {
-          REQUIRE(now == outcome::complete);
+          REQUIRE(now == heard::complete);
           check_is(parsed, golden);
           continue;
         }
-        REQUIRE(now == outcome::incomplete);
+        REQUIRE(now == heard::incomplete);
         CHECK(parser->bytes_wanted() > length);
         CHECK(parser->bytes_wanted() <= bytes.size());
       }
@@ -130,7 +127,7 @@ TEST_CASE("what our store writes is what its client reads") {
     all += pieces[index];
   reply_parser parser(opcode::queue_pop);
   reply parsed;
-  REQUIRE(parser.parse(all, parsed) == outcome::complete);
+  REQUIRE(parser.parse(all, parsed) == heard::complete);
   CHECK(parsed.number == 3);
   REQUIRE(parsed.strings.size() == 1);
   CHECK(parsed.strings[0] == std::string(5000, 'v'));

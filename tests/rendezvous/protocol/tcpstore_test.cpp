@@ -13,6 +13,7 @@ using ddprun::errc;
 using ddprun::tests::golden_request;
 using ddprun::tests::golden_requests;
 using ddprun::tests::hex;
+using ddprun::tests::length_of;
 using outcome = request_parser::outcome;
 
 namespace {
@@ -24,10 +25,6 @@ void check_is(const request& parsed, const golden_request& golden) {
   for (std::size_t index = 0; index < parsed.size(); ++index) {
     CHECK(parsed[index] == golden.strings[index]);
   }
-}
-
-std::string length_of(std::uint64_t value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
 // The error of a request of which only these bytes have come.
