@@ -1,5 +1,7 @@
 #include "launcher/agent/log_folder.hpp"
 
+#include "rendezvous/base/utf8.hpp"
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -12,8 +14,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What is kept of the run's and the node's id: a name in a folder has 255 bytes at most.
+constexpr std::size_t id_bytes_kept = 100;
+
 // Of a path: no part of it may be another folder.
 std::string one_name(std::string text) {
+  text.resize(first_of(text, id_bytes_kept).size());
   for (char& c : text) {
     if (c == '/') c = '_';
   }
@@ -28,11 +34,7 @@ cli::parsed<log_folder> log_folder::make(const output_options& options, const st
   log_folder made;
   if (options.is_off()) return made;
   const bool is_temporary = options.log_dir.empty();
-  fs::path base = options.log_dir;
-  if (is_temporary) {
-    const std::string* const chosen = find_variable(environment, "TMPDIR");
-    base = chosen != nullptr && !chosen->empty() ? *chosen : "/tmp";
-  }
+  const fs::path base = is_temporary ? folder_for_temporaries(environment) : options.log_dir;
   std::error_code error;
   // The workers may go to another folder before they write there.
   const fs::path absolute = fs::absolute(base, error);
@@ -50,7 +52,10 @@ cli::parsed<log_folder> log_folder::make(const output_options& options, const st
   if (code == 0 && !is_temporary) {
     const mode_t mask = ::umask(0);
     ::umask(mask);
-    ::chmod(name.c_str(), 0777 & ~mask);
+    struct stat now {};
+    // A folder of a group hands its own group on (setgid).
+    const mode_t group = ::stat(name.c_str(), &now) == 0 ? now.st_mode & S_ISGID : 0;
+    ::chmod(name.c_str(), (0777 & ~mask) | group);
   }
   if (code != 0) {
     const std::string option = is_temporary ? "log files" : "--log-dir=" + options.log_dir;

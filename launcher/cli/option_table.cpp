@@ -5,6 +5,7 @@
 #include "launcher/cli/output_rows.hpp"
 #include "launcher/cli/rendezvous_conf.hpp"
 #include "launcher/cli/setting_options.hpp"
+#include "launcher/cli/shutdown_timeout.hpp"
 #include "launcher/cli/torchrun_options.hpp"
 
 #include <algorithm>
@@ -84,14 +85,17 @@ cli::checked apply_node_id(options_draft& draft, const cli::given_option& option
 }
 
 cli::checked apply_node_rank(options_draft& draft, const cli::given_option& option) {
-  return cli::keep(
-      draft.options.node_rank,
-      cli::read_count(option.given, option.value, "the node's rank", 0, nodes_per_run_max - 1));
+  return cli::keep(draft.options.node_rank, cli::read_count(option.given, option.value, "this node",
+                                                            0, nodes_per_run_max - 1));
 }
 
 cli::checked apply_local_addr(options_draft& draft, const cli::given_option& option) {
-  return cli::keep(draft.options.local_address,
-                   cli::read_name(option.given, option.value, "address"));
+  if (!option.value.empty()) {
+    return cli::keep(draft.options.local_address,
+                     cli::read_name(option.given, option.value, "address"));
+  }
+  draft.given.erase(option.spec->name);  // torchrun's default
+  return {};
 }
 
 cli::checked apply_master_addr(options_draft& draft, const cli::given_option& option) {
@@ -104,7 +108,7 @@ cli::checked apply_master_port(options_draft& draft, const cli::given_option& op
 }
 
 cli::checked apply_shutdown_timeout(options_draft& draft, const cli::given_option& option) {
-  return cli::keep(draft.shutdown_timeout, cli::read_seconds(option.given, option.value, false));
+  return cli::keep(draft.shutdown_timeout, read_shutdown_timeout(option.given, option.value));
 }
 
 cli::checked apply_failure_grace(options_draft& draft, const cli::given_option& option) {

@@ -1,6 +1,7 @@
 #include "launcher/cli/options.hpp"
 
 #include "launcher/cli/option_table.hpp"
+#include "launcher/cli/shutdown_timeout.hpp"
 #include "launcher/cli/static_rendezvous.hpp"
 
 #include <charconv>
@@ -205,7 +206,7 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
     if (const cli::checked wrong = settle_embedding(draft)) return *wrong;
     settle_master_address(draft);
   }
-  if (draft.shutdown_timeout) draft.options.settings.timing.stop_grace = *draft.shutdown_timeout;
+  if (const cli::checked wrong = settle_shutdown_timeout(draft, environment)) return *wrong;
   if (draft.failure_grace) draft.options.settings.timing.failure_grace = *draft.failure_grace;
   settle_output(draft, environment);
   settle_store(draft, environment, installed_torch);

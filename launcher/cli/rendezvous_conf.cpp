@@ -30,20 +30,28 @@ constexpr std::array ignored_keys = {
 
 using pairs = std::map<std::string, std::string, std::less<>>;
 
+std::string_view without_blanks(std::string_view text) {
+  while (text.starts_with(' '))
+    text.remove_prefix(1);
+  while (text.ends_with(' '))
+    text.remove_suffix(1);
+  return text;
+}
+
 cli::parsed<pairs> split_pairs(std::string_view given, std::string_view text) {
   pairs found;
   while (!text.empty()) {
     const std::size_t comma = text.find(',');
     const std::string_view part = text.substr(0, comma);
     text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
-    if (part.find_first_not_of(' ') == std::string_view::npos) continue;  // a comma too many
-    const std::size_t equals = part.find('=');
-    if (equals == std::string_view::npos || equals == 0 || equals + 1 == part.size()) {
+    if (without_blanks(part).empty()) continue;  // a comma too many
+    const std::size_t equals = std::min(part.find('='), part.size());
+    const std::string_view key = without_blanks(part.substr(0, equals));
+    const std::string_view value = without_blanks(part.substr(std::min(equals + 1, part.size())));
+    if (key.empty() || value.empty()) {
       return cli::wrong(given, "'" + std::string(part) + "' is not KEY=VALUE");
     }
-    std::string_view key = part.substr(0, equals);
-    key.remove_prefix(std::min(key.find_first_not_of(' '), key.size()));
-    found.insert_or_assign(std::string(key), std::string(part.substr(equals + 1)));
+    found.insert_or_assign(std::string(key), std::string(value));
   }
   return found;
 }
@@ -113,6 +121,13 @@ cli::parsed<timers> read_typed_timers(std::string_view given, const pairs& value
   return timing;
 }
 
+// In whatever letters, as with torchrun.
+bool is_tcp(std::string_view word) {
+  constexpr std::string_view tcp = "tcp";
+  return std::equal(word.begin(), word.end(), tcp.begin(), tcp.end(),
+                    [](char left, char right) { return (left | 0x20) == right; });
+}
+
 cli::checked read_torchrun_keys(std::string_view given, const pairs& values,
                                 rendezvous_conf& conf) {
   if (const auto found = values.find("is_host"); found != values.end()) {
@@ -120,7 +135,7 @@ cli::checked read_torchrun_keys(std::string_view given, const pairs& values,
     if (!conf.is_host) return cli::wrong(given, "is_host is true or false");
   }
   if (const auto found = values.find("store_type"); found != values.end()) {
-    if (found->second != "tcp" && found->second != "TCP") {
+    if (!is_tcp(found->second)) {
       return cli::wrong(given, "store_type=" + found->second + " is not there; only tcp is");
     }
   }

@@ -24,13 +24,13 @@ class splitter {
     while (next_ < words_.size()) {
       const std::string& word = words_[next_++];
       checked wrong;
-      if (word == "--") return take_script(next_);
+      if (word == "--") return take_script(next_, true);
       if (word.starts_with("--")) {
         wrong = take_long(word);
       } else if (word.size() > 1 && word[0] == '-') {
         wrong = take_letters(word);
       } else {
-        return take_script(next_ - 1);
+        return take_script(next_ - 1, false);
       }
       if (wrong || asks()) return wrong;
     }
@@ -43,7 +43,8 @@ class splitter {
   }
 
  private:
-  checked take_script(std::size_t first) {
+  // As with argparse the first "--" of all is no argument, before the script or behind it.
+  checked take_script(std::size_t first, bool is_behind_dashes) {
     if (first >= words_.size()) return {};
     if (!of_.takes_script) {
       return usage_error{"unexpected argument " + words_[first] + "; " + std::string(of_.program) +
@@ -52,7 +53,7 @@ class splitter {
     const auto begin = words_.begin() + static_cast<std::ptrdiff_t>(first);
     line_.program = *begin;
     auto arguments = begin + 1;
-    if (arguments != words_.end() && *arguments == "--") ++arguments;  // as argparse does
+    if (!is_behind_dashes && arguments != words_.end() && *arguments == "--") ++arguments;
     line_.arguments.assign(arguments, words_.end());
     return {};
   }
@@ -133,7 +134,7 @@ checked take_environment(const command& of, const environment_map& environment, 
     if (!spec->in_environment || spec->kind == option_kind::question) continue;
     const std::string name = environment_name(of, spec->name);
     const std::string* const value = find_variable(environment, name);
-    if (value == nullptr) continue;
+    if (value == nullptr || value->empty()) continue;  // what the template of a pod has left open
     given_option option{spec, *value, with_value(name, *value)};
     if (spec->kind == option_kind::flag) {
       bool on = false;

@@ -76,7 +76,7 @@ class option_action {
   checked operator()(Draft& draft, const given_option& option) const {
     if (apply_ != nullptr) return apply_(draft, option);
     if (!refusal_.harmless.empty() && option.value == refusal_.harmless) return {};
-    return usage_error{option.given + " is not supported yet: " + std::string(refusal_.why)};
+    return usage_error{option.given + " is not supported: " + std::string(refusal_.why)};
   }
 
  private:

@@ -1,10 +1,12 @@
 #include "launcher/agent/log_folder.hpp"
 
+#include "rendezvous/base/utf8.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <filesystem>
 #include <fstream>
+#include <sys/stat.h>
 
 using namespace ddprun;
 using namespace ddprun::launcher;
@@ -39,6 +41,27 @@ TEST_CASE("a log folder is made in the one that was named, with run and node in 
   CHECK(fs::path(one.path()).filename().string().starts_with("job_7_node-a_"));
   CHECK(one.path() != other.path());
   CHECK((fs::status(one.path()).permissions() & fs::perms::group_read) != fs::perms::none);
+}
+
+TEST_CASE(
+    "a log folder's name is short enough for a file system, and ends no letter in its middle") {
+  folder_to_fill at;
+  at.options.log_dir = at.folder.path;
+  std::string id;
+  for (int letter = 0; letter < 200; ++letter)
+    id += "\u00e9";  // two bytes each
+  const auto made = log_folder::make(at.options, "j" + id, std::string(300, 'n'), "00ab", {});
+  REQUIRE(made.has_value());
+  CHECK(is_valid_utf8(made->path()));
+  CHECK(fs::is_directory(made->path()));
+}
+
+TEST_CASE("a log folder in one of a group (setgid) hands the group on") {
+  folder_to_fill at;
+  at.options.log_dir = at.folder.path + "/of_group";
+  fs::create_directory(at.options.log_dir);
+  REQUIRE(::chmod(at.options.log_dir.c_str(), 02775) == 0);
+  CHECK((fs::status(at.make().path()).permissions() & fs::perms::set_gid) != fs::perms::none);
 }
 
 TEST_CASE("a round's folder has torchrun's name, and no round takes that of another") {

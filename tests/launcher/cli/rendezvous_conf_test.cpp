@@ -30,6 +30,9 @@ TEST_CASE("timers are read by name, in seconds with fractions") {
   CHECK(conf.timing.settle == 0s);
   CHECK(conf.timing.linger == 1500ms);
   CHECK(conf.notes.empty());
+  CHECK(conf_of("").timing == ddprun::timers{});
+  CHECK(conf_of(" join_timeout= 30  ,  settle =0").timing ==
+        conf_of("join_timeout=30,settle=0").timing);
   CHECK(conf_of("join_timeout=30,").timing.join_timeout == 30s);
 }
 
@@ -51,7 +54,8 @@ TEST_CASE("torchrun's keep-alive is a node timeout") {
 TEST_CASE("torchrun's other keys are used or said to be ignored") {
   CHECK(conf_of("is_host=Yes").is_host == true);
   CHECK(conf_of("is_host=f").is_host == false);
-  CHECK_FALSE(conf_of("store_type=tcp").is_host.has_value());
+  for (const char* tcp : {"tcp", "tCp", "TCP"})
+    CHECK_FALSE(conf_of("store_type=" + std::string(tcp)).is_host.has_value());
   for (const char* key : {"timeout", "read_timeout", "close_timeout", "heartbeat_timeout",
                           "cas_backoff_max_seconds"}) {
     const auto notes = conf_of(std::string(key) + "=7").notes;
@@ -66,6 +70,8 @@ TEST_CASE("a bad key, value or combination is named") {
   CHECK(conf_error("=5") == "--rdzv-conf: '=5' is not KEY=VALUE");
   CHECK(conf_error("join_timeot=5") ==
         "--rdzv-conf: unknown key 'join_timeot'; did you mean 'join_timeout'?");
+  for (const char* bad : {"join_timeout=  ", "  =5", " = "})
+    CHECK(conf_error(bad) == "--rdzv-conf: '" + std::string(bad) + "' is not KEY=VALUE");
   CHECK(conf_error("colour=red") == "--rdzv-conf: unknown key 'colour'");
   const std::string seconds = "write seconds from 0.001 to 2592000; fractions are fine";
   CHECK(conf_error("join_timeout=0") == "--rdzv-conf, join_timeout: " + seconds);

@@ -34,9 +34,15 @@ TEST_CASE("what is left out is as with torchrun: rank 0, port 29500, this host")
   CHECK(no_rank.node_rank == 0U);
   CHECK(no_rank.embed == embed_policy::automatic);  // if the address is its own
   CHECK(to_text(no_rank.endpoint) == "h:29500");
-  CHECK(to_text(read("--nnodes=2 --node-rank=1 a.py").endpoint) == "127.0.0.1:29500");
-  CHECK(to_text(read("--nnodes=2 --master-port=5000 a.py").endpoint) == "127.0.0.1:5000");
-  CHECK(to_text(read("--nnodes=2 --rdzv-backend=static a.py").endpoint) == "127.0.0.1:29500");
+  CHECK(to_text(options_of("--nnodes=2 --node-rank=1 a.py").endpoint) == "127.0.0.1:29500");
+  CHECK(to_text(options_of("--nnodes=2 --master-port=5000 a.py").endpoint) == "127.0.0.1:5000");
+  CHECK(to_text(options_of("--nnodes=2 --rdzv-backend=static a.py").endpoint) == "127.0.0.1:29500");
+}
+
+TEST_CASE("an address that was left empty is none") {
+  CHECK(options_of("--local-addr= a.py").local_address.empty());
+  CHECK(options_of("a.py", {{"PET_LOCAL_ADDR", ""}, {"PET_MASTER_ADDR", ""}, {"PET_NNODES", ""}})
+            .standalone);
 }
 
 TEST_CASE("the variables of a pod say it, too") {

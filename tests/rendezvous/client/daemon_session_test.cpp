@@ -16,7 +16,7 @@ using tests::run_until;
 namespace {
 
 // A session under test, and a raw peer in the place of the daemon.
-struct fixture {
+struct session_at_work {
   boost::asio::io_context io{1};
   tcp::acceptor acceptor{io, tests::loopback(0)};
   std::string endpoint = "127.0.0.1:" + std::to_string(acceptor.local_endpoint().port());
@@ -26,7 +26,7 @@ struct fixture {
   std::optional<tests::raw_peer> daemon;
   std::unique_ptr<daemon_session> session;
 
-  explicit fixture(client::client_limits limits = {30s, 30s, 30s}) {
+  explicit session_at_work(client::client_limits limits = {30s, 30s, 30s}) {
     daemon_session::handlers told;
     told.connected = [this](std::string address) { own_addresses.push_back(std::move(address)); };
     told.message = [this](auto message) { messages.push_back(std::move(message)); };
@@ -46,7 +46,7 @@ struct fixture {
 }  // namespace
 
 TEST_CASE("a session carries messages both ways") {
-  fixture f;
+  session_at_work f;
   f.connect();
   CHECK(f.own_addresses.front() == "127.0.0.1");
   f.session->send(status{.seq = 1});
@@ -61,7 +61,7 @@ TEST_CASE("a session carries messages both ways") {
 }
 
 TEST_CASE("a daemon that goes away is named with what the system said") {
-  fixture f;
+  session_at_work f;
   f.connect();
   f.daemon->say(protocol::encode(daemon_message(answer{2})));
   REQUIRE(run_until(f.io, [&] { return f.messages.size() == 1; }));
@@ -78,7 +78,7 @@ TEST_CASE("a daemon that goes away is named with what the system said") {
 
 TEST_CASE("something else on the endpoint is told from a daemon") {
   SECTION("it speaks first") {
-    fixture f;
+    session_at_work f;
     f.connect();
     f.daemon->say("SSH-2.0-OpenSSH_9.2\r\n");
     REQUIRE(run_until(f.io, [&] { return !f.texts.empty(); }));
@@ -86,7 +86,7 @@ TEST_CASE("something else on the endpoint is told from a daemon") {
           f.endpoint + ": something else listens here: it says \"SSH-2.0-OpenSSH_9.2\"");
   }
   SECTION("it says bytes without a line and closes") {
-    fixture f;
+    session_at_work f;
     f.connect();
     f.daemon->say("\x15\x03\x03");
     f.daemon->socket().close();
@@ -94,7 +94,7 @@ TEST_CASE("something else on the endpoint is told from a daemon") {
     CHECK(f.texts.front() == f.endpoint + ": something else listens here: it says \"...\"");
   }
   SECTION("it closes without a word") {
-    fixture f;
+    session_at_work f;
     f.connect();
     f.daemon->socket().close();
     REQUIRE(run_until(f.io, [&] { return !f.texts.empty(); }));
@@ -104,13 +104,13 @@ TEST_CASE("something else on the endpoint is told from a daemon") {
               "this version listening there?");
   }
   SECTION("it never answers") {
-    fixture f({30s, 50ms, 30s});
+    session_at_work f({30s, 50ms, 30s});
     f.connect();
     REQUIRE(run_until(f.io, [&] { return !f.texts.empty(); }));
     CHECK(f.texts.front() == f.endpoint + ": connected, but no answer within 50 ms");
   }
   SECTION("it speaks JSON of another kind") {
-    fixture f;
+    session_at_work f;
     f.connect();
     f.daemon->say("{\"jsonrpc\":\"2.0\"}\n");
     REQUIRE(run_until(f.io, [&] { return !f.texts.empty(); }));
@@ -119,7 +119,7 @@ TEST_CASE("something else on the endpoint is told from a daemon") {
 }
 
 TEST_CASE("finish flushes the goodbye") {
-  fixture f;
+  session_at_work f;
   f.connect();
   bool done = false;
   f.session->send(goodbye{session_id{1, 2}});
@@ -130,7 +130,7 @@ TEST_CASE("finish flushes the goodbye") {
   f.daemon->socket().close();
   REQUIRE(run_until(f.io, [&] { return done; }));
 
-  fixture never_connected;
+  session_at_work never_connected;
   done = false;
   never_connected.session->finish(30s, [&] { done = true; });
   CHECK_FALSE(done);

@@ -17,7 +17,7 @@ using tests::run_until;
 namespace {
 
 // A host behind a real port, and the words of its machine.
-struct fixture {
+struct tether_at_work {
   boost::asio::io_context io{1};
   tcp::acceptor acceptor{io, tests::loopback(0)};
   std::uint16_t port = acceptor.local_endpoint().port();
@@ -27,7 +27,7 @@ struct fixture {
   std::vector<std::string> strangers;
   std::unique_ptr<tether_host> host;
 
-  explicit fixture(tether_host::limits limits = {}) {
+  explicit tether_at_work(tether_host::limits limits = {}) {
     tether_host::handlers told;
     told.attached = [this](std::uint64_t id, tether_hello hello) {
       attached.push_back({id, hello});
@@ -65,7 +65,7 @@ const tether_hello greeting{7, 3, session_id{1, 2}, 1};
 }  // namespace
 
 TEST_CASE("a tether attaches, beats, is answered and detaches") {
-  fixture f;
+  tether_at_work f;
   member_end member(f.io);
   member.client.dial("127.0.0.1", f.port, 0s, greeting);
   REQUIRE(run_until(f.io, [&] { return f.attached.size() == 1; }));
@@ -88,7 +88,7 @@ TEST_CASE("a tether attaches, beats, is answered and detaches") {
 }
 
 TEST_CASE("a refused member hears why") {
-  fixture f;
+  tether_at_work f;
   member_end member(f.io);
   member.client.dial("127.0.0.1", f.port, 0s, greeting);
   REQUIRE(run_until(f.io, [&] { return f.attached.size() == 1; }));
@@ -99,7 +99,7 @@ TEST_CASE("a refused member hears why") {
 }
 
 TEST_CASE("dropping all tethers ends the members' ends and not the machine's") {
-  fixture f;
+  tether_at_work f;
   member_end one(f.io);
   member_end two(f.io);
   one.client.dial("127.0.0.1", f.port, 0s, greeting);
@@ -111,7 +111,7 @@ TEST_CASE("dropping all tethers ends the members' ends and not the machine's") {
 }
 
 TEST_CASE("strangers on the tether port are ended and told apart") {
-  fixture f({50ms, 10s, 100});
+  tether_at_work f({50ms, 10s, 100});
   tests::raw_peer silent(f.io, f.port);
   REQUIRE(run_until(f.io, [&] { return silent.closed(); }));
   tests::raw_peer babbler(f.io, f.port);
@@ -127,7 +127,7 @@ TEST_CASE("strangers on the tether port are ended and told apart") {
 }
 
 TEST_CASE("strangers that say half a hello take no member's place") {
-  fixture f;
+  tether_at_work f;
   f.host->set_tethers_max(3);
   member_end first(f.io);
   first.client.dial("127.0.0.1", f.port, 0s, greeting);
@@ -151,7 +151,7 @@ TEST_CASE("strangers that say half a hello take no member's place") {
 }
 
 TEST_CASE("a host that is destroyed takes its tethers along") {
-  fixture f;
+  tether_at_work f;
   member_end member(f.io);
   member.client.dial("127.0.0.1", f.port, 0s, greeting);
   REQUIRE(run_until(f.io, [&] { return f.attached.size() == 1; }));

@@ -1,0 +1,43 @@
+// How long workers have from SIGTERM to SIGKILL, as torchrun's users say it: --shutdown-timeout, or
+// TORCH_ELASTIC_SHUTDOWN_TIMEOUT in the environment. It becomes the timer stop_grace.
+//
+// Thread rule: pure functions.
+#pragma once
+
+#include "launcher/cli/option_table.hpp"
+#include "rendezvous/cli/values.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <string_view>
+
+namespace ddprun::launcher {
+
+// torchrun's 0 is SIGKILL at once: the least that a timer can be.
+inline cli::parsed<duration> read_shutdown_timeout(std::string_view given, std::string_view text) {
+  auto seconds = cli::read_seconds(given, text, true);
+  if (seconds) *seconds = std::max<duration>(*seconds, std::chrono::milliseconds(1));
+  return seconds;
+}
+
+// Once all options are read. What was typed wins, also as stop_grace of --rdzv-conf.
+inline cli::checked settle_shutdown_timeout(options_draft& draft,
+                                            const environment_map& environment) {
+  constexpr std::string_view name = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+  const std::string* const text = find_variable(environment, name);
+  const bool is_typed = draft.shutdown_timeout.has_value() ||
+                        draft.words_of("rdzv-conf").find("stop_grace") != std::string::npos;
+  if (text != nullptr && !text->empty() && !is_typed) {
+    std::string given(name);
+    given += '=';
+    given += *text;
+    if (const auto wrong = cli::keep(draft.shutdown_timeout, read_shutdown_timeout(given, *text))) {
+      return wrong;
+    }
+  }
+  if (draft.shutdown_timeout) draft.options.settings.timing.stop_grace = *draft.shutdown_timeout;
+  return {};
+}
+
+}  // namespace ddprun::launcher
