@@ -189,6 +189,7 @@ hello agent::greeting() const {
   words.worker_count = identity_.worker_count;
   words.node_rank = options_.node_rank;
   words.role = options_.role;
+  words.script = options_.program.substr(options_.program.rfind('/') + 1);
   words.address = options_.local_address;
   words.settings = options_.settings;
   return words;

@@ -115,6 +115,10 @@ cli::checked apply_failure_grace(options_draft& draft, const cli::given_option& 
   return cli::keep(draft.failure_grace, cli::read_seconds(option.given, option.value, true));
 }
 
+cli::checked apply_restart_window(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.restart_window, cli::read_seconds(option.given, option.value, true));
+}
+
 // torchrun polls its workers in this interval; ddprun is told by the kernel.
 cli::checked check_monitor_interval(options_draft&, const cli::given_option& option) {
   const auto seconds = cli::read_seconds(option.given, option.value, true);
@@ -286,6 +290,10 @@ constexpr std::array own_options = {
          "when a worker fails because a peer is gone, how long the others\n"
          "may tell the cause before all are stopped; 0: not at all (2)"},
         apply_failure_grace},
+    row{{"restart-window", "SECONDS", "Failures",
+         "when a round has run so long without a failure, --max-restarts\n"
+         "counts anew; 0: never (0)"},
+        apply_restart_window},
     row{{"virtual-local-rank", "", "Workers",
          "each worker has LOCAL_RANK 0 and sees one GPU, that of its local\n"
          "rank, by CUDA_VISIBLE_DEVICES",

@@ -26,6 +26,7 @@ struct options_draft {
   std::optional<bool> is_host;               // of --rdzv-conf
   std::optional<duration> shutdown_timeout;  // becomes stop_grace
   std::optional<duration> failure_grace;     // wins over that of --rdzv-conf
+  std::optional<duration> restart_window;    // the same
   std::string answer;                        // to --help or --version
   // The last words for each option, by its name: "--nnodes=2", "PET_NNODES=2".
   std::map<std::string_view, std::string> given;

@@ -3,6 +3,7 @@
 #include "launcher/cli/option_table.hpp"
 #include "launcher/cli/shutdown_timeout.hpp"
 #include "launcher/cli/static_rendezvous.hpp"
+#include "rendezvous/core/messages/settings_table.hpp"
 
 #include <charconv>
 #include <utility>
@@ -152,6 +153,16 @@ void settle_store(options_draft& draft, const environment_map& environment,
   }
 }
 
+// Whatever --rdzv-conf says of it; of what that says besides, this may be the contradiction.
+cli::checked settle_restart_window(options_draft& draft) {
+  if (!draft.restart_window) return std::nullopt;
+  timers& timing = draft.options.settings.timing;
+  timing.restart_window = *draft.restart_window;
+  const std::string text = early_refill(timing);
+  if (text.empty()) return std::nullopt;
+  return cli::wrong(draft.words_of("restart-window"), text);
+}
+
 // torchrun's other name for --log-line-prefix-template; and what would be asked for in vain.
 void settle_output(options_draft& draft, const environment_map& environment) {
   output_options& output = draft.options.output;
@@ -208,6 +219,7 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
   }
   if (const cli::checked wrong = settle_shutdown_timeout(draft, environment)) return *wrong;
   if (draft.failure_grace) draft.options.settings.timing.failure_grace = *draft.failure_grace;
+  if (const cli::checked wrong = settle_restart_window(draft)) return *wrong;
   settle_output(draft, environment);
   settle_store(draft, environment, installed_torch);
   // Rank 0 cannot open the port that the daemon has.

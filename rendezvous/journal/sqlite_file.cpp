@@ -12,7 +12,7 @@ namespace ddprun::journal {
 namespace {
 
 // Grows with each change of the tables.
-constexpr int schema_version = 1;
+constexpr int schema_version = 2;
 
 // No run's timers add up to more.
 constexpr duration timers_max = 4 * timer_max;
@@ -28,8 +28,13 @@ constexpr const char* make_tables =
     "lost_after_us INTEGER NOT NULL, "
     "exit_code INTEGER, "  // NULL: open
     "text TEXT NOT NULL, "
-    "changed_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP"
+    "changed_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, "
+    "restarts_forgiven INTEGER NOT NULL DEFAULT 0"
     ") STRICT, WITHOUT ROWID";
+
+// Of a file of version 1, whose rows stay.
+constexpr const char* add_restarts_forgiven =
+    "ALTER TABLE runs ADD COLUMN restarts_forgiven INTEGER NOT NULL DEFAULT 0";
 
 // Daemons that live for less than an hour would never forget them.
 constexpr const char* forget_finished =
@@ -39,7 +44,7 @@ constexpr const char* forget_finished =
 constexpr const char* keep_words =
     "INSERT OR REPLACE INTO runs "
     "(run_id, instance, rounds_reserved, restarts_used, exit_code, text, nodes, gone_after_us, "
-    "lost_after_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    "lost_after_us, restarts_forgiven) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 
 std::string text_of(sqlite3_stmt* row, int column) {
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(row, column));
@@ -81,6 +86,9 @@ bool read_row(sqlite3_stmt* row, core::run_record& record) {
   if (error != std::errc() || end != instance.data() + instance.size()) return false;
   if (record.run_id.empty() || record.instance == 0 || rounds < 0 || restarts < 0) return false;
   if (restarts > std::int64_t{UINT32_MAX}) return false;
+  const sqlite3_int64 forgiven = sqlite3_column_int64(row, 9);
+  if (forgiven < 0 || forgiven > restarts) return false;
+  record.restarts_forgiven = static_cast<std::uint32_t>(forgiven);
   record.rounds_reserved = static_cast<round_number>(rounds);
   record.restarts_used = static_cast<std::uint32_t>(restarts);
   if (sqlite3_column_type(row, 4) != SQLITE_NULL) {
@@ -151,6 +159,7 @@ bool sqlite_file::prepare(open_failure& failure) {
   const std::string set_version = "PRAGMA user_version = " + std::to_string(schema_version);
   // The transaction takes the lock, which is kept from then on.
   const bool is_made = is_set_up && execute("BEGIN EXCLUSIVE") && execute(make_tables) &&
+                       (version != 1 || execute(add_restarts_forgiven)) &&
                        (version == schema_version || execute(set_version.c_str())) &&
                        execute(forget_finished) && execute("COMMIT");
   if (!is_made) {
@@ -174,7 +183,7 @@ std::optional<std::vector<core::run_record>> sqlite_file::read(std::string& prob
   const statement rows = compile(
       "SELECT run_id, instance, rounds_reserved, restarts_used, exit_code, text, nodes, "
       "gone_after_us, "
-      "lost_after_us FROM runs "
+      "lost_after_us, restarts_forgiven FROM runs "
       "ORDER BY run_id");
   std::vector<core::run_record> found;
   int code = rows ? sqlite3_step(rows.get()) : SQLITE_ERROR;
@@ -213,7 +222,8 @@ bool sqlite_file::apply(const change& one) {
               put(to, 6, record->end ? record->end->text : std::string()) &&
               put(to, 7, std::uint64_t{record->nodes}) &&
               put(to, 8, static_cast<std::uint64_t>(to_micros(record->gone_after))) &&
-              put(to, 9, static_cast<std::uint64_t>(to_micros(record->lost_after)));
+              put(to, 9, static_cast<std::uint64_t>(to_micros(record->lost_after))) &&
+              put(to, 10, std::uint64_t{record->restarts_forgiven});
   }
   is_good = is_good && sqlite3_step(to) == SQLITE_DONE;
   return sqlite3_reset(to) == SQLITE_OK && is_good;

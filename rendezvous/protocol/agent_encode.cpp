@@ -125,6 +125,10 @@ class field_writer {
     line_ += ']';
   }
 
+  void ends(std::string_view name, const std::vector<ended_ranks>& values) {
+    labels(name, to_texts(values), ends_max);
+  }
+
   template <typename Value>
   void object(std::string_view name, const Value& value) {
     object_.name(name);

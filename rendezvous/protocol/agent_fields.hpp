@@ -10,6 +10,7 @@
 //   flag, hexadecimal, session, word
 //   label, sentence, tail, labels  text: names, words for people, the last of a worker's stderr
 //   object, list                   other messages in it
+//   ends                           how ranks ended, a text for each way
 //   check                          what must be true of what was read
 //
 // Thread rule: pure functions.
@@ -58,6 +59,8 @@ inline constexpr std::string_view type_name<answer> = "answer";
 template <>
 inline constexpr std::string_view type_name<desired> = "desired";
 template <>
+inline constexpr std::string_view type_name<round_report> = "report";
+template <>
 inline constexpr std::string_view type_name<refused> = "refused";
 template <>
 inline constexpr std::string_view type_name<not_primary> = "not_primary";
@@ -79,6 +82,7 @@ void fields_of(auto& on, some<cause> auto& value) {
   on.number("code", value.code, -core::cause_code_max, core::cause_code_max);
   on.flag("by_our_stop", value.by_our_stop);
   on.flag("is_effect", value.is_effect);
+  on.flag("was_failing", value.was_failing);
   on.age("age_us", value.age, age_max);
   on.sentence("text", value.text);
   on.tail("tail", value.tail, tail_bytes_max);
@@ -157,11 +161,13 @@ void fields_of(auto& on, some<status> auto& value) {
   on.port("master_port", value.master_port);
   fields_of(on, value.nccl);
   on.u32("restarts_used", value.restarts_used);
+  on.u32("restarts_forgiven", value.restarts_forgiven);
   on.u32("unkillable", value.unkillable);
   on.flag("succeeded", value.succeeded);
   on.flag("draining", value.draining);
   on.number("signal", value.signal, 0, 64);
   on.list("causes", value.causes, causes_max);
+  on.ends("ends", value.ends);
 }
 
 void fields_of(auto& on, some<hello> auto& value) {
@@ -181,6 +187,7 @@ void fields_of(auto& on, some<hello> auto& value) {
   on.label("address", value.address);
   on.label("own_address", value.own_address);
   on.flag("hosts_daemon", value.hosts_daemon);
+  on.label("script", value.script);
   on.object("settings", value.settings);
   on.object("state", value.state);
 }
@@ -221,6 +228,12 @@ void fields_of(auto& on, some<answer> auto& value) {
   on.count("seq", value.seq, presence::always);
 }
 
+void fields_of(auto& on, some<departure> auto& value) {
+  on.sentence("what", value.what);
+  on.age("age_us", value.age, age_max);
+  on.sentence("why", value.why);
+}
+
 void fields_of(auto& on, some<desired> auto& value) {
   on.count("epoch", value.epoch);
   on.hexadecimal("instance", value.instance);
@@ -228,13 +241,37 @@ void fields_of(auto& on, some<desired> auto& value) {
   on.count("seq", value.seq);
   on.word("phase", value.phase, desired_phase::close, "phase", presence::required);
   on.u32("restarts_used", value.restarts_used);
+  on.u32("restarts_forgiven", value.restarts_forgiven);
   on.u32("world_size", value.world_size);
   on.u32("group_world_size", value.group_world_size);
   on.label("master_address", value.master_address);
   on.object("place", value.place);
+  on.sentence("members", value.members);
   on.timer("grace_us", value.grace);
   on.number("exit_code", value.exit_code, 0, 255);
+  on.flag("unreported", value.is_unreported);
   on.object("first_cause", value.first_cause);
+  on.sentence("text", value.text);
+  on.timer("left_us", value.left);
+  on.flag("last_call", value.is_last_call);
+  on.object("gone", value.gone);
+  on.sentence("news", value.news);
+  on.sentence("warning", value.warning);
+}
+
+void fields_of(auto& on, some<round_report> auto& value) {
+  on.hexadecimal("instance", value.instance, presence::required);
+  on.count("round", value.round, presence::required);
+  on.number("world_size", value.world_size, 1, u32_max, presence::always);
+  on.number("group_world_size", value.group_world_size, 1, nodes_per_run_max, presence::always);
+  on.age("lasted_us", value.lasted, age_max);
+  on.object("first_cause", value.first_cause);
+  on.ends("ends", value.ends);
+  on.u32("restarts_used", value.restarts_used);
+  on.u32("restarts_forgiven", value.restarts_forgiven);
+  on.u32("restarts_max", value.restarts_max);
+  on.flag("last", value.is_last);
+  on.number("exit_code", value.exit_code, 0, 255);
   on.sentence("text", value.text);
 }
 

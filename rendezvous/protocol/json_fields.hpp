@@ -159,6 +159,17 @@ class fields {
     }
   }
 
+  void ends(std::string_view name, std::vector<ended_ranks>& values) {
+    std::vector<std::string> texts;
+    labels(name, texts, ends_max);
+    for (const std::string& text : texts) {
+      if (!read_ended_ranks(text, values)) {
+        return fail(errc::malformed_message, name,
+                    "holds too much, or something like \"" + text + "\"");
+      }
+    }
+  }
+
   template <typename Value>
   void object(std::string_view name, Value& value) {
     const json* field = find(name);

@@ -264,6 +264,21 @@ std::optional<core::run_view> daemon_shell::run(std::string_view id, std::size_t
   return seen;
 }
 
+std::vector<std::string> daemon_shell::joined_names(std::size_t most,
+                                                    const std::string& own_run) const {
+  std::vector<std::string> names;
+  machine_.each_run(0, [&](const core::run& run) {
+    // Of a large run only the first page is looked at: it is for a sentence.
+    const core::run_view seen = run.view(steady_clock::now(), 0, members_per_page);
+    for (const core::member_view& one : seen.members) {
+      if (!one.connected || names.size() == most) continue;
+      names.push_back(one.node + (seen.run_id == own_run ? "" : " of run " + seen.run_id));
+    }
+    return names.size() < most;
+  });
+  return names;
+}
+
 void daemon_shell::add_problem(core::run_view& seen) const {
   if (!journal_problem_.empty()) {
     seen.why += "; kept in memory only, and lost with this daemon: " + journal_problem_;

@@ -74,6 +74,9 @@ class daemon_shell final : public agent_session::owner {
   std::size_t agent_count() const { return sessions_.size(); }
   // Of these have said hello; the others, and those that leave, are in the waiting room.
   std::size_t joined_count() const { return machine_.agent_count(); }
+  // At most so many of them: "node-a", "node-b of run job2" where that is another run than
+  // `own_run`.
+  std::vector<std::string> joined_names(std::size_t most, const std::string& own_run) const;
 
   // Empty: well; else what is wrong with the journal, in one line: all is kept in memory meanwhile.
   const std::string& journal_problem() const { return journal_problem_; }

@@ -1,6 +1,7 @@
 #include "rendezvous/server/runs_json.hpp"
 
 #include "rendezvous/base/version.hpp"
+#include "rendezvous/core/messages/cause.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -23,6 +24,36 @@ json to_json(const cause& value) {
   object["code"] = value.code;
   object["text"] = value.text;
   object["tail"] = value.tail;
+  return object;
+}
+
+json to_json(const round_report& value) {
+  json object;
+  object["round"] = value.round;
+  object["lasted_s"] = static_cast<double>(to_micros(value.lasted)) / 1e6;
+  object["nodes"] = value.group_world_size;
+  object["world_size"] = value.world_size;
+  if (value.first_cause) {
+    const cause& first = *value.first_cause;
+    json why = to_json(first);
+    why["sentence"] = core::describe(first);
+    why["is_effect"] = first.is_effect;
+    why["by_our_stop"] = first.by_our_stop;
+    why.erase("tail");
+    object["first_cause"] = std::move(why);
+  }
+  json ends = json::array();
+  for (const ended_ranks& part : value.ends) {
+    ends.push_back(
+        {{"how", to_string(part.how)}, {"first_rank", part.first}, {"last_rank", part.last}});
+  }
+  object["ends"] = std::move(ends);
+  object["goes_on"] = !value.is_last;
+  if (value.is_last) object["exit_code"] = value.exit_code;
+  object["restarts_used"] = value.restarts_used;
+  object["restarts_forgiven"] = value.restarts_forgiven;
+  object["restarts_max"] = value.restarts_max;
+  object["text"] = value.text;
   return object;
 }
 
@@ -51,6 +82,7 @@ json to_json(const core::run_view& value, std::size_t first) {
   object["why"] = value.why;
   object["round"] = value.round;
   object["restarts_used"] = value.restarts_used;
+  object["restarts_forgiven"] = value.restarts_forgiven;
   object["node_losses"] = value.node_losses;
   object["world_size"] = value.world_size;
   object["master_address"] = value.master_address;
@@ -112,7 +144,12 @@ std::string runs_json(const runs_page& page) {
 }
 
 std::string run_json(const core::run_view& run, std::size_t first) {
-  return text_of(to_json(run, first));
+  json object = to_json(run, first);
+  json reports = json::array();
+  for (const round_report& report : run.reports)
+    reports.push_back(to_json(report));
+  object["reports"] = std::move(reports);
+  return text_of(object);
 }
 
 std::string to_url(std::string_view text) {

@@ -30,6 +30,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace ddprun::server {
 
@@ -64,6 +65,11 @@ class server {
   void stop();
 
   std::size_t agent_count() const { return shell_->agent_count(); }
+  // How many of them have said hello, and are not on their way out; and the first `most` of these.
+  std::size_t joined_count() const { return shell_->joined_count(); }
+  std::vector<std::string> joined_names(std::size_t most, const std::string& own_run) const {
+    return shell_->joined_names(most, own_run);
+  }
   // Calls `handler` once, from the loop, when no agent is connected.
   void when_no_agents(std::function<void()> handler) { shell_->when_no_agents(std::move(handler)); }
 

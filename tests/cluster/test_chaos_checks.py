@@ -306,7 +306,8 @@ def test_a_real_child_in_a_session_of_its_own_is_seen_as_one(cluster):
     wait_for("it to be gone", lambda: all(each.is_worker for each in scanner.look().processes))
 
 
-def test_a_process_that_becomes_ours_later_is_seen(cluster):
+def test_a_process_that_becomes_ours_later_is_seen(cluster, monkeypatch):
+    monkeypatch.setattr("tests.support.chaos_watch.YOUNG_SECONDS", 60)
     scanner = Scanner(cluster.mark)
     # Between fork and exec a process has its parent's environment.
     child = subprocess.Popen(["/bin/sh", "-c", f"read _; DDPRUN_TEST_MARK={cluster.mark} "

@@ -126,19 +126,19 @@ def test_agent_that_hosts_the_daemon_is_killed_the_others_end_with_a_clear_line(
     port = probe.getsockname()[1]
     probe.close()
     endpoint = f"127.0.0.1:{port}"
-    conf = "node_timeout=1,join_timeout=3"
+    conf = "node_timeout=6,join_timeout=20"
     a = cluster.agent("node-a", endpoint=endpoint, nnodes=2, workers=1, conf=conf)
     a.says("1 of 2 nodes")
     b = cluster.agent("node-b", endpoint=endpoint, nnodes=2, workers=1, conf=conf)
     cluster.started(1, 2)
     a.kill()
-    assert b.wait() == 1
+    assert b.wait() == 69
     assert endpoint in b.err(), b.err()
     cluster.nothing_left()
 
 
 def test_a_stopped_agent_is_lost_and_fenced_when_it_wakes(cluster):
-    daemon, (a, b) = two_nodes(cluster, workers=1, conf="node_timeout=2")
+    daemon, (a, b) = two_nodes(cluster, workers=1, conf="node_timeout=6")
     cluster.started(1, 2)
     b.kill(signal.SIGSTOP)
     after = cluster.started(2, 1)

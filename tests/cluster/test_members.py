@@ -9,7 +9,8 @@ def test_a_late_node_starts_the_round(cluster):
     daemon = cluster.daemon()
     endpoint = f"127.0.0.1:{daemon.port}"
     a = cluster.agent("node-a", endpoint=endpoint, nnodes=2)
-    a.says(r"waiting for 1 of 2 nodes; here: node-a \(1 worker\)")
+    a.says(rf"run test at {endpoint}: waiting for 1 of 2 nodes, 10 min left; "
+           r"here: node-a \(1 worker\)")
     assert not cluster.events("start")
     b = cluster.agent("node-b", endpoint=endpoint, nnodes=2)
     cluster.started(1, 2)
@@ -29,14 +30,16 @@ def test_min_nodes_start_after_the_last_call(cluster):
 def test_a_spare_takes_the_place_of_a_lost_node(cluster):
     daemon = cluster.daemon()
     endpoint = f"127.0.0.1:{daemon.port}"
-    common = dict(endpoint=endpoint, nnodes=2, conf="node_timeout=3")
+    common = dict(endpoint=endpoint, nnodes=2)
     a, b = cluster.nodes("node-a", "node-b", arguments=["--spares", 1], **common)
     cluster.started(1, 2)
     c = cluster.agent("node-c", "--spares", 1, **common)
-    c.says("spare")
+    c.says("this node waits as a spare: .*; it steps in when a node is lost")
     b.kill()
     after = cluster.started(2, 2)
     assert [w.node for w in after] == ["node-a", "node-c"]
+    for agent in (a, c):
+        agent.says(r"node-b was replaced by node-c \(node loss 1 of 10 within an hour\)")
     cluster.finish(2)
     assert (a.wait(), c.wait()) == (0, 0)
     cluster.nothing_left(but=[daemon])
@@ -50,6 +53,7 @@ def test_a_node_beyond_max_is_refused(cluster):
     b = cluster.agent("node-b", endpoint=endpoint)
     assert b.wait() == 64
     assert "--spares" in b.err(), b.err()
+    assert "this id is in use: choose another with --rdzv-id" in b.err(), b.err()
     cluster.finish(1)
     assert a.wait() == 0
 
@@ -60,6 +64,8 @@ def test_two_agents_on_one_host_need_no_names(cluster):
     agents = [cluster.agent("", endpoint=endpoint, nnodes=2) for _ in range(2)]
     workers = cluster.started(1, 2)
     assert workers[0].node != workers[1].node
+    for agent in agents:
+        agent.says("warning: .* are agents of this run on one host: .*--node-id")
     cluster.finish(2)
     assert [agent.wait() for agent in agents] == [0, 0]
 
@@ -84,11 +90,14 @@ def test_a_node_with_another_setting_is_named_and_the_others_go_on(cluster):
     a = cluster.agent("node-a", "--max-restarts", 3, endpoint=endpoint, nnodes=2)
     a.says("1 of 2 nodes")
     odd = cluster.agent("node-x", "--max-restarts", 5, endpoint=endpoint, nnodes=2)
-    odd.says("max-restarts")
+    for agent in (a, odd):
+        agent.says("they disagree: node-a has max-restarts 3, node-x 5: start all nodes")
     b = cluster.agent("node-b", "--max-restarts", 3, endpoint=endpoint, nnodes=2)
     cluster.started(1, 2)
     assert odd.wait() == 64
-    assert re.search("max-restarts is 5 here and 3 on the others", odd.err()), odd.err()
+    assert "node-x has max-restarts 5, the run 3: start all nodes" in odd.err(), odd.err()
+    for agent in (a, b):
+        agent.says("node-x was refused: it has max-restarts 5, the run 3")
     cluster.finish(2)
     assert (a.wait(), b.wait()) == (0, 0)
 
@@ -100,7 +109,10 @@ def test_a_join_restarts_the_run_where_that_was_asked_for(cluster):
     a = cluster.agent("node-a", "--on-join", "restart", **common)
     cluster.started(1, 1)
     b = cluster.agent("node-b", "--on-join", "restart", **common)
-    after = cluster.started(2, 2)
+    # The second round, but where an agent was so late that it began without one.
+    both = wait_for("a round of two", lambda: next(
+        (int(each.round) for each in cluster.events("start") if each.world_size == "2"), None))
+    after = cluster.started(both, 2)
     assert [w.node for w in after] == ["node-a", "node-b"]
     assert {w.restarts for w in after} == {"0"}
     cluster.finish(2)

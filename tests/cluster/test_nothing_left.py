@@ -3,7 +3,7 @@
 import os
 import socket
 
-from tests.support.cluster import wait_for
+from tests.support.cluster import GO_ON, wait_for
 
 
 def descriptors(pid):
@@ -33,7 +33,7 @@ def listening_ports(pid):
 def test_rounds_leave_no_descriptor_and_no_port(cluster):
     daemon = cluster.daemon()
     idle = descriptors(daemon.pid)
-    agents = cluster.nodes("node-a", "node-b", arguments=["--max-restarts", 3], nnodes=2,
+    agents = cluster.nodes("node-a", "node-b", arguments=["--max-restarts", 3, *GO_ON], nnodes=2,
                            endpoint=f"127.0.0.1:{daemon.port}", workers=2)
     cluster.started(1, 4)
     # An agent holds more until it has seen that a worker's program was executed.
@@ -46,7 +46,7 @@ def test_rounds_leave_no_descriptor_and_no_port(cluster):
         cluster.started(round_number, 4)
     # The last round's connections linger for a moment.
     wait_for("the agents to hold what they held in the first round",
-             lambda: [descriptors(agent.pid) for agent in agents] == first)
+             lambda: all(descriptors(agent.pid) <= held for agent, held in zip(agents, first)))
     assert [len(listening_ports(agent.pid)) for agent in agents] == [1, 0]
     cluster.finish(4)
     assert [agent.wait() for agent in agents] == [0, 0]

@@ -157,7 +157,7 @@ def test_pytorch_finds_the_port(cluster, make_hosts, tmp_path, nodes, ipv6):
                                          + os.environ["PATH"]})
               for index in range(nodes)]
     for agent in agents:
-        assert agent.wait() == 0, agent.err()
+        assert agent.wait(240) == 0, agent.err()
         assert agent.out().count(f"sum {2 * nodes}") == 2
         assert "Connection refused" not in agent.err()
 

@@ -66,7 +66,7 @@ def test_while_the_daemon_in_this_process_serves_another_run(cluster):
     other = cluster.agent("node-b", endpoint=endpoint, nnodes=2, run="other")
     other.says("1 of 2 nodes")
     cluster.finish(1)
-    host.says("waits for other nodes to leave")
+    host.says("waits up to 10 min for node-b of run other to leave")
     assert other.running()
     host.kill(signal.SIGINT)
     assert host.wait() == 0, "the run's own exit code stays"

@@ -93,7 +93,7 @@ def test_a_restart_has_a_fresh_store_at_the_same_port(cluster, tmp_path):
 def test_a_rank_that_is_missing_and_one_that_is_there_twice_are_named(cluster):
     port = free_port()
     first = node(cluster, 0, port, nodes=3)
-    first.says(r"waiting for 2 of 3 nodes \(node ranks 1 and 2\); here: node-0")
+    first.says(r"waiting for 2 of 3 nodes \(node ranks 1 and 2\), 10 min left; here: node-0")
     second = node(cluster, 1, port, nodes=3)
     second.says(r"waiting for 1 of 3 nodes \(node rank 2\)")
     again = cluster.agent("other", "--node-rank=1", "--master-addr=127.0.0.1",

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.support.cluster import BIN, LIMIT, WORKER, Program, free_port, wait_for
+from tests.support.cluster import BIN, GO_ON, LIMIT, WORKER, Program, free_port, wait_for
 
 
 def ddprun(*arguments, shell_before="", shell_after="", **more):
@@ -95,7 +95,7 @@ def test_free_ports_of_many_workers_differ():
 @pytest.mark.parametrize("store", ["agent", "worker"])
 def test_a_fixed_master_port_serves_every_round(cluster, store):
     port = free_port()
-    agent = cluster.agent("", "--max-restarts", 3, "--master-port", port, "--store", store,
+    agent = cluster.agent("", "--max-restarts", 3, *GO_ON, "--master-port", port, "--store", store,
                           workers=2)
     for round_number in (1, 2, 3, 4):
         workers = cluster.started(round_number, 2)
@@ -124,7 +124,7 @@ def test_nobody_can_take_a_fixed_master_port_between_two_rounds(cluster):
                 except OSError:
                     pass
 
-    agent = cluster.agent("", "--max-restarts", 9, "--master-port", port, workers=1)
+    agent = cluster.agent("", "--max-restarts", 9, *GO_ON, "--master-port", port, workers=1)
     cluster.started(1, 1)
     thread = threading.Thread(target=try_to_take)
     thread.start()

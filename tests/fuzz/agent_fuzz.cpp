@@ -102,6 +102,7 @@ desired play::order() {
   value.seq = lies ? number() : ++said_seq_;
   value.phase = static_cast<desired_phase>(from_.below(6));
   value.restarts_used = number32();
+  value.restarts_forgiven = number32();
   value.group_world_size = lies ? number32() : 1 + static_cast<std::uint32_t>(from_.below(3));
   value.world_size = number32();
   if (from_.below(4) == 0) value.grace = time();

@@ -66,6 +66,8 @@ class play {
     greeting.settings.nodes_max = 3;
     greeting.settings.spares_max = 4;
     greeting.settings.restarts_max = 2;
+    greeting.settings.node_failures_max = 1;
+    greeting.settings.timing.restart_window = std::chrono::seconds(2);
     greeting.settings.timing.last_call_timeout = std::chrono::seconds(1);
     if (index == 3) greeting.settings.nodes_max = 2;
     if (index == 4) greeting.settings.on_join = join_policy::restart;
@@ -130,6 +132,7 @@ void play::lie(status& state) {
       return;
     case 4:
       state.restarts_used = number32();
+      state.restarts_forgiven = number32();
       return;
     case 5:
       state.unkillable = number32();

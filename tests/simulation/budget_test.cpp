@@ -21,9 +21,9 @@ struct ledger {
   std::uint64_t rounds = 1;
 };
 
-class story {
+class budget_story {
  public:
-  explicit story(const schedule& plan) : in_(plan.options) {
+  explicit budget_story(const schedule& plan) : in_(plan.options) {
     daemon_host_ = &in_.add_host();
     in_.start_daemon(*daemon_host_);
     for (std::uint32_t index = 0; index < plan.nodes; ++index)
@@ -122,7 +122,7 @@ std::string charged_wrongly(std::uint64_t seed, const mutant& mutation = {}) {
   // The first death is noticed before another one follows from it.
   plan.options.habits.collateral_least = 2ms;
   random_source random = random_source(seed).fork(61);
-  story told(plan);
+  budget_story told(plan);
   std::string what = "the beginning";
   for (int events = 0; events < 7; ++events) {
     const std::string problem = told.check(what, nodes);
@@ -140,7 +140,7 @@ std::string settles_wrongly(std::uint64_t seed, duration settle = 1500ms) {
   plan.options.settings.timing.settle = settle;
   plan.options.settings.timing.settle_max = 6s;
   random_source random = random_source(seed).fork(62);
-  story told(plan);
+  budget_story told(plan);
   std::string problem = told.check("the beginning", 8);
   for (int rack = 0; rack < 3 && problem.empty(); ++rack) {
     const auto size = static_cast<std::uint32_t>(2 + random.below(4));
@@ -162,11 +162,7 @@ std::string settles_wrongly(std::uint64_t seed, duration settle = 1500ms) {
 }
 
 std::uint64_t stories() {
-  return std::max<std::uint64_t>(
-      3, 100 *
-             std::min(number_from("DDPRUN_SIMULATION_SCHEDULES", schedules_default),
-                      schedules_default) /
-             schedules_default);
+  return scaled(100, 3);
 }
 
 }  // namespace

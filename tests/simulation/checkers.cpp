@@ -48,6 +48,7 @@ void checkers::check_ranks(const worker_group& group, round_record& round, bool 
   if (first) {
     round.common = place;
     round.restarts_used = group.restarts_used;
+    round.began = world_.now();
     round.started_by = group.told_by;
   }
   const assignment& common = round.common;
@@ -95,10 +96,11 @@ void checkers::check_ranks_in_role(const worker_group& group, round_record& roun
 // When the daemon dies together with everybody whom it had told of a round, or of a charge, only a
 // journal knows of it.
 bool checkers::is_known(const worker_group& group, const round_record& round,
+                        const std::function<std::set<session_id>()>& who_is_heard,
                         const std::function<bool(const agent&)>& was_told) const {
   const daemon* const here = world_.daemon_of(group.told_by);
   if (world_.strict().journal || here == nullptr || here->index == round.started_by) return true;
-  const std::set<session_id> heard = here->sessions_joined();
+  const std::set<session_id> heard = who_is_heard();
   return std::any_of(world_.agents().begin(), world_.agents().end(), [&](const auto& each) {
     return each->alive() && heard.contains(each->session()) && was_told(*each);
   });
@@ -111,9 +113,6 @@ void checkers::forget_unknown_rounds(const worker_group& group, instance_record&
   const auto last = is_old_copy ? instance.rounds.end() : instance.rounds.upper_bound(group.round);
   for (auto at = instance.rounds.lower_bound(group.round); at != last;) {
     const round_number number = at->first;
-    const bool lives = std::any_of(live_.begin(), live_.end(), [&](const auto& each) {
-      return each->alive > 0 && each->instance == group.instance && each->round == number;
-    });
     const auto was_told = [&](const agent& each) {
       // Who has ended its workers and joins anew says nothing of them.
       const daemon* const here = world_.daemon_of(group.told_by);
@@ -123,11 +122,21 @@ void checkers::forget_unknown_rounds(const worker_group& group, instance_record&
         return one.first < group.told_by && one.second >= number;
       });
     };
-    const bool stays = is_known(group, at->second, was_told) || (lives && !is_old_copy);
-    if (!stays) {
-      if (lives) ++overlaps_unknown_;
-      world_.forget_round(group.instance, number);
+    const daemon* const told_by = world_.daemon_of(group.told_by);
+    const auto heard = [&] {
+      return told_by == nullptr ? std::set<session_id>() : told_by->sessions_joined();
+    };
+    const auto lives = [&] {
+      return std::any_of(live_.begin(), live_.end(), [&](const auto& each) {
+        return each->alive > 0 && each->instance == group.instance && each->round == number;
+      });
+    };
+    bool stays = is_known(group, at->second, heard, was_told);
+    if (!stays && lives()) {
+      stays = !is_old_copy;
+      if (is_old_copy) ++overlaps_unknown_;
     }
+    if (!stays) world_.forget_round(group.instance, number);
     at = stays ? std::next(at) : instance.rounds.erase(at);
   }
 }
@@ -147,12 +156,32 @@ void checkers::check_rounds(const worker_group& group, instance_record& instance
   const auto was_told = [&](const agent& each) {
     return each.told(group.instance).restarts_used >= before.restarts_used;
   };
-  if (group.restarts_used < before.restarts_used && is_known(group, before, was_told))
+  // Who came while the order was on its way could tell the daemon no more.
+  const auto heard = [&] { return instance.heard_at_order[{group.told_by, group.round}]; };
+  if (group.restarts_used < before.restarts_used && is_known(group, before, heard, was_told))
     return violated(group, "rounds: restarts_used fell");
   std::uint64_t chargeable = group.round - earlier->first - 1;
   if (before.may_be_charged || !before.was_full) ++chargeable;
   if (group.restarts_used > before.restarts_used + chargeable)
     violated(group, "rounds: more was charged than rounds failed");
+}
+
+// A daemon hears late that workers run, and of a failure, too; so what counts is what it has
+// ordered, by its own clock.
+void checkers::check_budget(const worker_group& group, instance_record& instance) {
+  const run_settings& settings = world_.settings();
+  const duration window = settings.timing.restart_window;
+  for (const auto& [number, round] : instance.rounds) {
+    if (window == 0ms || number >= group.round) continue;
+    const duration ran = round.stopped.value_or(world_.now()) - round.began;
+    if (ran + ran / 40 < window) continue;
+    instance.refilled_at = std::max(instance.refilled_at, round.restarts_used);
+  }
+  if (group.restarts_used > std::uint64_t{instance.refilled_at} + settings.restarts_max)
+    violated(group, "budget: restart " + std::to_string(group.restarts_used) + " with " +
+                        std::to_string(settings.restarts_max) +
+                        " allowed, counted anew at most from " +
+                        std::to_string(instance.refilled_at));
 }
 
 // ---- events ------------------------------------------------------------------------------------
@@ -172,6 +201,7 @@ void checkers::group_started(const std::shared_ptr<worker_group>& group) {
     for (const auto& [id, other] : instances_)
       if (teller != nullptr && !teller->knew_of(id, group->instance)) instance.unknown.insert(id);
   }
+  check_budget(*group, instance);
   forget_unknown_rounds(*group, instance);
   const auto [here, first] = instance.rounds.try_emplace(group->round);
   if (first) {
@@ -232,7 +262,7 @@ void checkers::agent_left(const agent& who) {
     if (!instance.closed || !instance.present.contains(who.session())) continue;
     if (instance.exit_codes.contains(who.left()->exit_code)) return;
     if (instance.faults_at_close != world_.faults() || world_.faults_active()) continue;
-    if (who.left()->exit_code != 64) other = &instance;
+    if (!world_.restart_checks().was_refused(who.session())) other = &instance;
   }
   if (other == nullptr) return;
   world_.violated("closed: " + who.greeting().node + " left with " +

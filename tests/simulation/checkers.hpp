@@ -4,6 +4,8 @@
 //                each role; all members agree
 //   overlap      live workers of two rounds of a run never overlap, nor those of two instances
 //   rounds       round numbers grow, restarts_used never falls, one charge for one round
+//   budget       no more restarts than --max-restarts beyond what a round had used that ran for
+//                --restart-window before anybody was told to stop it
 //   closed       a closed instance never opens; present at close: one code; nobody waits for ever
 //   queue        per peer at most one state waits
 //   success      after a round whose members all said that they succeeded there is no other, and
@@ -33,6 +35,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -95,7 +98,9 @@ class checkers {
   struct round_record {
     assignment common;
     std::uint32_t restarts_used = 0;
-    std::uint64_t started_by = 0;  // which daemon
+    std::uint64_t started_by = 0;   // which daemon
+    moment began{};                 // its first workers
+    std::optional<moment> stopped;  // the last order to stop it
     ranks_given ranks;
     std::map<std::string, std::pair<ranks_given, std::uint32_t>> in_roles;  // and the role's world
     std::set<std::uint32_t> slots;
@@ -114,6 +119,9 @@ class checkers {
   };
   struct instance_record {
     std::map<round_number, round_record> rounds;
+    // Who had joined the daemon when it first ordered this round to run.
+    std::map<std::pair<std::uint64_t, round_number>, std::set<session_id>> heard_at_order;
+    std::uint32_t refilled_at = 0;        // restarts, in a round that ran for restart_window
     std::set<round_number> start_failed;  // said so, whether or not a worker was ever started
     std::uint64_t order = 0;        // of its first worker among the instances; 0: none started
     std::set<instance_id> unknown;  // older ones that its daemon had not heard of when it started
@@ -132,7 +140,9 @@ class checkers {
   void check_ranks(const worker_group& group, round_record& round, bool first);
   void check_ranks_in_role(const worker_group& group, round_record& round);
   void check_rounds(const worker_group& group, instance_record& instance);
+  void check_budget(const worker_group& group, instance_record& instance);
   bool is_known(const worker_group& group, const round_record& round,
+                const std::function<std::set<session_id>()>& who_is_heard,
                 const std::function<bool(const agent&)>& was_told) const;
   void forget_unknown_rounds(const worker_group& group, instance_record& instance);
   void check_success(const worker_group& group, const instance_record& instance);

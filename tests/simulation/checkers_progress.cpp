@@ -16,7 +16,9 @@ void checkers::round_stopped(instance_id instance, round_number round, std::uint
   const auto found = instances_.find(instance);
   if (found == instances_.end()) return;
   const auto here = found->second.rounds.find(round);
-  if (here != found->second.rounds.end()) here->second.stopped_by.insert(by);
+  if (here == found->second.rounds.end()) return;
+  here->second.stopped_by.insert(by);
+  here->second.stopped = world_.now();
 }
 
 void checkers::success_heard(session_id who, const status& news, std::uint64_t by) {
@@ -43,6 +45,11 @@ void checkers::check_success(const worker_group& group, const instance_record& i
 // ---- what a journal keeps ----------------------------------------------------------------------
 
 void checkers::order_sent(const daemon& by, const desired& order) {
+  if (order.phase == desired_phase::run && order.place) {
+    auto& heard = instances_[order.instance].heard_at_order;
+    const std::pair round(by.index, order.round);
+    if (!heard.contains(round)) heard.emplace(round, by.sessions_joined());
+  }
   if (!world_.strict().journal || order.instance == 0) return;
   instance_record& instance = instances_[order.instance];
   const std::string which =

@@ -95,7 +95,7 @@ round_number daemon::newest_known(instance_id instance) const {
   const auto heard = heard_of_.find(instance);
   round_number newest = heard == heard_of_.end() ? 0 : heard->second;
   machine_->each_run(0, [&](const core::run& each) {
-    const core::run_view view = each.view(local_now());
+    const core::run_view view = each.view(local_now(), 0, 0);
     if (view.instance == instance) newest = std::max(newest, view.round);
     return true;
   });
@@ -175,14 +175,18 @@ void daemon::step_unchanged(const core::daemon_event& event, core::daemon_effect
 // And again where it is known later that all had succeeded.
 void daemon::tell_of_closed_runs() {
   std::vector<core::run_view> fresh;
+  std::map<std::string, int> closed;
   machine_->each_run(0, [&](const core::run& each) {
+    if (each.phase() != run_phase::closed) return true;
     const core::run_view view = each.view(local_now(), 0, 0);
-    std::optional<int> code;
-    if (view.phase == run_phase::closed) code = view.exit_code;
-    if (std::exchange(closed_with_[view.run_id], code) != code && code)
+    if (!view.exit_code) return true;
+    closed.emplace(view.run_id, *view.exit_code);
+    const auto told = closed_with_.find(view.run_id);
+    if (told == closed_with_.end() || told->second != *view.exit_code)
       fresh.push_back(each.view(local_now()));
     return true;
   });
+  closed_with_ = std::move(closed);
   for (const core::run_view& view : fresh)
     world_.run_closed(*this, view);
 }

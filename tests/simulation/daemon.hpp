@@ -84,7 +84,7 @@ class daemon final : public process {
   std::optional<core::daemon> machine_;  // from `begin` on
   std::unique_ptr<journal> journal_;
   time_point sweep_;
-  std::map<std::string, std::optional<int>> closed_with_;  // by run id: the last told of
+  std::map<std::string, int> closed_with_;  // by run id: the last told of
   std::map<connection_id, peer> peers_;
   std::map<connection_id, session_id> sessions_;
   std::set<std::pair<session_id, instance_id>> brought_;

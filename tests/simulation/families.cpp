@@ -16,6 +16,11 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
+std::uint64_t scaled(std::uint64_t count, std::uint64_t least) {
+  const std::uint64_t wanted = number_from("DDPRUN_SIMULATION_SCHEDULES", schedules_default);
+  return std::max(least, count * std::min(wanted, schedules_default) / schedules_default);
+}
+
 namespace {
 
 std::string play_one(schedule plan, bool shrunk) {
@@ -113,6 +118,7 @@ schedule quiet_schedule(std::uint64_t seed, std::uint32_t nodes) {
   settings.nodes_min = nodes;
   settings.nodes_max = nodes;
   settings.restarts_max = 20;
+  settings.quick_failures_max = 0;  // what fails here fails at once
   timers& timing = settings.timing;
   timing = timers_for(5s);
   timing.heartbeat_interval = 1s;
@@ -122,6 +128,7 @@ schedule quiet_schedule(std::uint64_t seed, std::uint32_t nodes) {
   timing.drain_grace = 2s;
   timing.kill_wait = 1s;
   timing.start_timeout = 8s;
+  timing.backoff_max = 0s;
   timing.join_timeout = 60s;
   timing.last_call_timeout = 500ms;
   timing.settle = 200ms;

@@ -20,6 +20,9 @@ inline constexpr std::uint64_t schedules_default = 10'000;
 
 std::uint64_t number_from(const char* variable, std::uint64_t otherwise);
 
+// How many of `count` are played when schedules are scaled down: `least`, or their share.
+std::uint64_t scaled(std::uint64_t count, std::uint64_t least = 10);
+
 // Plays schedule(first) to schedule(first + count - 1), or fewer, evenly spread, when schedules are
 // scaled down; the first is DDPRUN_SIMULATION_FIRST (0). The result is empty, or says for each
 // failing one how to play it again; it ends after DDPRUN_SIMULATION_FAILURES of them (1).

@@ -49,6 +49,7 @@ constexpr fault_row table[] = {
     {fault_kind::move_daemon, "move_daemon", 0},
     {fault_kind::kill_all, "kill_all", 0},
     {fault_kind::kill_knowing, "kill_knowing", 0},
+    {fault_kind::come_again, "come_again", 0},
 };
 
 }  // namespace

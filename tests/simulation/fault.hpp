@@ -48,6 +48,7 @@ enum class fault_kind {
   kill_all,      // daemon and agents, by SIGKILL or, `value` 1, power; the same commands are given
                  // again after `length`, but where a bit of `mask` and the next one are set
   kill_knowing,  // the same of the daemon and those agents that know the newest round
+  come_again,    // the command is given again on a host where no agent is
 };
 
 struct fault {

@@ -20,9 +20,9 @@ using namespace std::chrono_literals;
 // Clocks are up to 1 % off; a write may take a second, and be waited for twice.
 constexpr duration slack = 3s;
 
-class story {
+class journal_at_play {
  public:
-  story(std::uint64_t seed, std::uint32_t nodes)
+  journal_at_play(std::uint64_t seed, std::uint32_t nodes)
       : random_(random_source(seed).fork(71)),
         nodes_(nodes),
         embedded_(random_.chance(50)),
@@ -35,11 +35,11 @@ class story {
       in_->add_host();
     start(nodes);
   }
-  ~story() {
+  ~journal_at_play() {
     if (plan_.options.tracing) std::printf("%s", in_->transcript().c_str());
   }
-  story(const story&) = delete;
-  story& operator=(const story&) = delete;
+  journal_at_play(const journal_at_play&) = delete;
+  journal_at_play& operator=(const journal_at_play&) = delete;
 
   world& in() { return *in_; }
   random_source& random() { return random_; }
@@ -103,7 +103,7 @@ std::string differs(const char* what, std::uint64_t is, std::uint64_t due) {
 // A failure is charged, all die, as many come again: the instance goes on after the window.
 std::string all_again(std::uint64_t seed) {
   const auto nodes = static_cast<std::uint32_t>(1 + seed % 4);
-  story all(seed, nodes);
+  journal_at_play all(seed, nodes);
   if (auto wrong = all.runs(nodes, slack); !wrong.empty()) return "first: " + wrong;
   all.in().fail_worker(*all.in().agents()[0]->group, 0, cause_class::exit, 3);
   all.in().run_for(5s);
@@ -130,7 +130,7 @@ std::string all_again(std::uint64_t seed) {
 // Fewer come again than were in the newest round: they go on when none of its workers can live.
 std::string fewer_again(std::uint64_t seed) {
   const auto nodes = static_cast<std::uint32_t>(2 + seed % 3);
-  story all(seed, nodes);
+  journal_at_play all(seed, nodes);
   if (auto wrong = all.runs(nodes, slack); !wrong.empty()) return "first: " + wrong;
   all.in().run_for(3s);
   const instance_id before = all.group().instance;
@@ -149,7 +149,7 @@ std::string fewer_again(std::uint64_t seed) {
 
 // A run that this daemon has never heard of waits for nobody.
 std::string fresh_beside(std::uint64_t seed) {
-  story all(seed, 1);
+  journal_at_play all(seed, 1);
   if (auto wrong = all.runs(1, slack); !wrong.empty()) return "first: " + wrong;
   all.in().run_for(3s);
   all.end_all();
@@ -165,7 +165,7 @@ std::string fresh_beside(std::uint64_t seed) {
 // Nobody comes again: the instance is lost, and the next who join have one of their own.
 std::string nobody_again(std::uint64_t seed) {
   const auto nodes = static_cast<std::uint32_t>(1 + seed % 3);
-  story all(seed, nodes);
+  journal_at_play all(seed, nodes);
   if (auto wrong = all.runs(nodes, slack); !wrong.empty()) return "first: " + wrong;
   all.in().run_for(3s);
   const instance_id before = all.group().instance;
@@ -223,7 +223,7 @@ std::string late_again(std::uint64_t seed, std::uint32_t newcomers) {
 std::string every(const std::function<std::string(std::uint64_t)>& play_one, std::uint64_t count) {
   if (std::getenv("DDPRUN_SIMULATION_SEED") != nullptr)
     return play_one(number_from("DDPRUN_SIMULATION_SEED", 0));
-  for (std::uint64_t seed = 0; seed < count; ++seed) {
+  for (std::uint64_t seed = 0; seed < scaled(count); ++seed) {
     const std::string wrong = play_one(seed);
     if (!wrong.empty()) return "--seed=" + std::to_string(seed) + ": " + wrong;
   }

@@ -146,8 +146,8 @@ TEST_CASE("mutant: a record counts as kept before it is") {
   hasty.journal_reports_early = true;
   REQUIRE_THAT(caught(hasty, 100, failure_and_end), StartsWith("journal: restarts fall"));
   REQUIRE_THAT(caught(hasty, 300, newcomer_first), StartsWith("overlap:"));
-  REQUIRE(caught({}, 100, failure_and_end) == "nothing");
-  REQUIRE(caught({}, 300, newcomer_first) == "nothing");
+  REQUIRE(caught({}, scaled(100), failure_and_end) == "nothing");
+  REQUIRE(caught({}, scaled(300), newcomer_first) == "nothing");
 }
 
 TEST_CASE("mutant: an assignment does not wait for its record") {

@@ -108,7 +108,7 @@ void network::establish(std::uint64_t dial, process& listener) {
       pending.from->post([=] { pending.from->on_dial_failed(dial, "Connection reset by peer"); });
       return;
     }
-    pending.from->post([=, this] {
+    pending.from->post([=] {
       if (!made->ends[0].open) {
         pending.from->on_dial_failed(dial, "Connection reset by peer");
         return;

@@ -32,6 +32,7 @@ class player {
   void end_processes(const fault& each);
   void end_together(const fault& each);
   void stand_still(const fault& each);
+  void bring_agent(const fault& each);
   void ill_workers(const fault& each);
   void break_connections(const fault& each);
   void move_daemon(const fault& each);

@@ -160,6 +160,15 @@ void player::stand_still(const fault& each) {
   }
 }
 
+void player::bring_agent(const fault& each) {
+  if (each.kind == fault_kind::come_again) {
+    if (agent_on(each.host) == nullptr) start_again(host_at(each.host), 0ms);
+  } else if (!world_.finishing()) {
+    host& on = world_.add_host();
+    world_.start_agent(on, {.run_id = run_id_of(on.id + plan_.run_ids - 1)});
+  }
+}
+
 void player::ill_workers(const fault& each) {
   worker_group* const group = group_on(each.host);
   if (group == nullptr) return;
@@ -234,11 +243,8 @@ void player::apply(const fault& each) {
       if (agent* const target = agent_on(each.host)) world_.make_deaf(*target);
       return;
     case fault_kind::join:
-      if (!world_.finishing()) {
-        host& on = world_.add_host();
-        world_.start_agent(on, {.run_id = run_id_of(on.id + plan_.run_ids - 1)});
-      }
-      return;
+    case fault_kind::come_again:
+      return bring_agent(each);
     case fault_kind::finish:
       return world_.finish_training();
     case fault_kind::operator_stop:

@@ -14,6 +14,20 @@ duration milliseconds(std::uint64_t count) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(count));
 }
 
+// Most go on whatever fails, as nearly all that happens here happens within seconds of a start.
+void draw_restart_rules(run_settings& settings, random_source random) {
+  settings.quick_failures_max =
+      random.chance(90) ? 0 : static_cast<std::uint32_t>(1 + random.below(3));
+  settings.node_failures_max =
+      random.chance(80) ? 0 : static_cast<std::uint32_t>(1 + random.below(3));
+  settings.timing.startup_window = milliseconds(random.below(10'000));
+  settings.timing.backoff_max = random.chance(50) ? 0ms : milliseconds(random.below(4000));
+  settings.timing.restart_window = random.chance(50) ? 0ms : milliseconds(500 + random.below(5000));
+  // So that it matters.
+  if (settings.timing.restart_window > 0ms && random.chance(50))
+    settings.restarts_max = static_cast<std::uint32_t>(random.below(4));
+}
+
 run_settings random_settings(random_source& random) {
   run_settings settings;
   settings.nodes_max = static_cast<std::uint32_t>(1 + random.below(random.chance(5) ? 16 : 4));
@@ -59,6 +73,7 @@ schedule random_schedule(std::uint64_t seed) {
   schedule made;
   made.options.seed = seed;
   made.options.settings = random_settings(random);
+  draw_restart_rules(made.options.settings, random_source(seed).fork(78));
   made.options.habits = random_habits(random);
   if (random.chance(20)) made.options.double_percent = 20;
   made.options.first_daemon_recovers = random.chance(20);
@@ -79,6 +94,7 @@ schedule random_schedule(std::uint64_t seed) {
   }
   made.heal_at = last + random.between(0ms, settings.timing.node_timeout);
   if (random.chance(20)) made.roles = 2;
+  made.options.hosts_share_name = random_source(seed).fork(79).chance(10);
   return made;
 }
 
@@ -86,7 +102,7 @@ duration recovery_bound(const run_settings& settings, bool orphaned) {
   const timers& timing = settings.timing;
   return timing.node_timeout + 2 * timing.isolation_limit + timing.settle_max + timing.stop_grace +
          timing.drain_grace + 2 * timing.kill_wait + timing.recovery_window +
-         timing.last_call_timeout + timing.start_timeout +
+         timing.last_call_timeout + timing.start_timeout + timing.backoff_max +
          (orphaned ? timing.orphan_limit : duration::zero()) + 20s;
 }
 

@@ -49,9 +49,7 @@ std::uint64_t seed_first() {
 
 std::uint64_t seed_end(std::uint64_t count) {
   if (plays_one()) return seed_first() + 1;
-  const std::uint64_t wanted = number_from("DDPRUN_SIMULATION_SCHEDULES", schedules_default);
-  return std::max<std::uint64_t>(1,
-                                 count * std::min(wanted, schedules_default) / schedules_default);
+  return scaled(count, 1);
 }
 
 }  // namespace

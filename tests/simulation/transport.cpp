@@ -2,6 +2,10 @@
 
 #include "rendezvous/protocol/agent.hpp"
 
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +17,8 @@ template <typename... Ts>
 struct overloaded : Ts... {
   using Ts::operator()...;
 };
+template <typename... Ts>
+overloaded(Ts...) -> overloaded<Ts...>;  // clang 14 finds it only where it stands
 
 std::string text_of(const agent_message& message) {
   return std::visit(
@@ -68,6 +74,9 @@ std::string text_of(const daemon_message& message) {
                         [](const refused& m) {
                           return "refused " + std::to_string(m.exit_code) + " \"" + m.text + "\"";
                         },
+                        [](const round_report& m) {
+                          return "report round " + std::to_string(m.round) + " \"" + m.text + "\"";
+                        },
                         [](const not_primary& m) { return "not_primary \"" + m.text + "\""; },
                     },
                     message);
@@ -82,6 +91,84 @@ std::string text_of(const tether_reply& message) {
       message);
 }
 
+// The digits that `seq` has on the wire, where 0 may be left out.
+std::size_t digits_of(std::uint64_t seq) {
+  std::size_t digits = 0;
+  for (; seq != 0; seq /= 10)
+    ++digits;
+  return digits;
+}
+
+// A message that went through, and what it was at the other end. Three of four are a state that an
+// agent has said before, or an answer: the line of such a one would have the same bytes but for the
+// digits of its `seq`, and as many, so it need not be made and read again.
+template <typename Message>
+struct passage {
+  Message sent;
+  Message read;
+  std::size_t bytes = 0;  // 0: nothing went through yet
+
+  bool is_of(const Message& message) {
+    if (bytes == 0) return false;
+    if constexpr (requires { message.seq; }) {
+      if (digits_of(sent.seq) != digits_of(message.seq)) return false;
+      sent.seq = read.seq = message.seq;
+    }
+    return sent == message;
+  }
+};
+
+// The newest passage of its like; null: such messages are rarely the same.
+template <typename Message>
+passage<Message>* passage_like(const Message&) {
+  return nullptr;
+}
+passage<status>* passage_like(const status& message) {
+  thread_local std::array<passage<status>, 256> newest;
+  std::uint64_t mixed = message.instance;
+  for (const std::uint64_t each :
+       {message.round, message.desired_seq, std::uint64_t{message.service_port},
+        static_cast<std::uint64_t>(message.phase), std::uint64_t{digits_of(message.seq)}})
+    mixed = (mixed ^ each) * 0x9e3779b97f4a7c15ULL;
+  return &newest[mixed >> 56];
+}
+template <typename Message>
+requires std::same_as<Message, answer> || std::same_as<Message, tether_beat> ||
+    std::same_as<Message, tether_answer>
+        passage<Message>
+*passage_like(const Message& message) {
+  thread_local std::array<passage<Message>, 32> newest;
+  return &newest[digits_of(message.seq)];
+}
+passage<welcome>* passage_like(const welcome&) {
+  thread_local passage<welcome> newest;
+  return &newest;
+}
+
+// What `message` is at the other end; none, and `problem`, where that would end the session.
+template <typename Message, typename Decoder>
+std::optional<Message> carry(const Message& message, Decoder decoder, std::size_t& bytes,
+                             std::string& problem) {
+  const auto carry_one = [&]<typename One>(const One& one) -> std::optional<Message> {
+    passage<One>* const before = passage_like(one);
+    if (before != nullptr && before->is_of(one)) {
+      bytes = before->bytes;
+      return before->read;
+    }
+    std::string line = protocol::encode(message);
+    bytes = line.size();
+    line.pop_back();
+    auto decoded = decoder(std::string_view(line), &problem);
+    if (!decoded) {
+      problem += ": " + line;
+      return std::nullopt;
+    }
+    if (before != nullptr) *before = {one, std::get<One>(*decoded), bytes};
+    return std::move(*decoded);
+  };
+  return std::visit(carry_one, message);
+}
+
 // The bytes of a message that goes to many are made once, as the daemon does.
 struct broadcast {
   std::shared_ptr<const daemon_message> sent;
@@ -93,29 +180,22 @@ struct broadcast {
 parcel transport(payload message, std::string& problem) {
   thread_local broadcast last;
   parcel packed;
-  const auto decode = [&](std::string line, auto decoder) {
-    packed.bytes = line.size();
-    line.pop_back();
-    auto decoded = decoder(std::string_view(line), &problem);
-    if (!decoded) problem += ": " + line;
-    return decoded;
-  };
   if (const auto* agent = std::get_if<agent_message>(&message)) {
-    auto decoded = decode(protocol::encode(*agent), protocol::decode_agent_message);
-    if (decoded) packed.content = std::make_shared<const payload>(std::move(*decoded));
+    auto read = carry(*agent, protocol::decode_agent_message, packed.bytes, problem);
+    if (read) packed.content = std::make_shared<const payload>(std::move(*read));
     return packed;
   }
   if (const auto* reply = std::get_if<tether_reply>(&message)) {
-    auto decoded = decode(protocol::encode(*reply), protocol::decode_tether_reply);
-    if (decoded) packed.content = std::make_shared<const payload>(std::move(*decoded));
+    auto read = carry(*reply, protocol::decode_tether_reply, packed.bytes, problem);
+    if (read) packed.content = std::make_shared<const payload>(std::move(*read));
     return packed;
   }
   const auto& sent = std::get<std::shared_ptr<const daemon_message>>(message);
   if (last.sent == sent) return last.packed;
-  auto decoded = decode(protocol::encode(*sent), protocol::decode_daemon_message);
-  if (!decoded) return packed;
+  auto read = carry(*sent, protocol::decode_daemon_message, packed.bytes, problem);
+  if (!read) return packed;
   packed.content =
-      std::make_shared<const payload>(std::make_shared<const daemon_message>(std::move(*decoded)));
+      std::make_shared<const payload>(std::make_shared<const daemon_message>(std::move(*read)));
   last = {sent, packed};
   return packed;
 }

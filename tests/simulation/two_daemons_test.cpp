@@ -12,20 +12,20 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint32_t nodes = 3;
+constexpr std::uint32_t nodes_in_all = 3;
 
 // The old daemon is out of sight for longer than anybody waits for its answers, and it dies, if at
 // all, before it is back: nobody hangs on it then.
 schedule replaced(std::uint64_t seed) {
-  schedule made = quiet_schedule(seed, nodes);
+  schedule made = quiet_schedule(seed, nodes_in_all);
   random_source random = random_source(seed).fork(31);
   run_settings& settings = made.options.settings;
-  settings.nodes_min = static_cast<std::uint32_t>(1 + random.below(nodes));
+  settings.nodes_min = static_cast<std::uint32_t>(1 + random.below(nodes_in_all));
   settings.spares_max = 1;
   fault move;
   move.kind = fault_kind::move_daemon;
   move.at = 1500ms + random.between(0ms, 2s);
-  move.host = static_cast<std::uint32_t>(1 + random.below(nodes));
+  move.host = static_cast<std::uint32_t>(1 + random.below(nodes_in_all));
   move.length = settings.timing.node_timeout * 2 + random.between(0ms, 15s);
   move.value = static_cast<int>(random.below(2));
   made.faults.push_back(move);
@@ -35,7 +35,7 @@ schedule replaced(std::uint64_t seed) {
     fault other;
     other.kind = others[random.below(std::size(others))];
     other.at = random.between(1s, move.at + move.length);
-    other.host = static_cast<std::uint32_t>(1 + random.below(nodes));
+    other.host = static_cast<std::uint32_t>(1 + random.below(nodes_in_all));
     other.length = random.between(100ms, 6s);
     made.faults.push_back(other);
   }
@@ -48,7 +48,7 @@ schedule divided(std::uint64_t seed) {
   schedule made = replaced(seed);
   random_source random = random_source(seed).fork(32);
   made.faults.front().value = 2;
-  for (std::uint32_t host = 1; host <= nodes; ++host) {
+  for (std::uint32_t host = 1; host <= nodes_in_all; ++host) {
     if (random.chance(50)) continue;
     fault away;
     away.kind = fault_kind::break_daemon_connection;

@@ -14,8 +14,10 @@ world::world(world_options options)
     : options_(std::move(options)),
       random_(options_.seed),
       effects_(random_.fork(3)),
+      words_(random_.fork(4)),
       network_(*this, random_.fork(1)),
       checkers_(*this),
+      restart_checkers_(*this),
       journal_random_(random_.fork(2)) {}
 
 world::~world() = default;
@@ -46,7 +48,7 @@ agent& world::start_agent(host& on, agent_wish wish) {
   options.greeting.node_is_explicit = !wish.label.empty();
   options.greeting.node =
       wish.label.empty() ? on.name + "-" + std::to_string(agents_.size()) : wish.label;
-  options.greeting.host = on.name;
+  options.greeting.host = options_.hosts_share_name ? "localhost" : on.name;
   options.greeting.worker_count = wish.worker_count;
   options.greeting.settings = wish.settings.value_or(options_.settings);
   // As somebody numbers hosts: the first is 0, and one that takes another's place has its number.
@@ -202,11 +204,17 @@ void world::note_failed_start(const payload& message) {
     const auto* news = std::get_if<status>(said);
     if (news == nullptr) return;
     for (const cause& each : news->causes)
-      if (each.kind == cause_class::start) checkers_.start_failed(news->instance, news->round);
+      if (each.kind == cause_class::start) {
+        checkers_.start_failed(news->instance, news->round);
+        restart_checkers_.start_failed(news->instance);
+      }
   } else if (const auto* word = std::get_if<std::shared_ptr<const daemon_message>>(&message)) {
-    const auto* order = std::get_if<desired>(word->get());
-    if (order != nullptr && order->first_cause && order->first_cause->kind == cause_class::start)
-      checkers_.start_failed(order->instance, order->first_cause->round);
+    const auto* report = std::get_if<round_report>(word->get());
+    if (report == nullptr || !report->first_cause) return;
+    if (report->first_cause->kind == cause_class::start) {
+      checkers_.start_failed(report->instance, report->round);
+      restart_checkers_.start_failed(report->instance);
+    }
   }
 }
 
@@ -217,6 +225,7 @@ void world::note_order(const connection& over, const payload& message) {
   if (order == nullptr) return;
   const auto& by = *static_cast<const daemon*>(over.ends[1].owner);
   checkers_.order_sent(by, *order);
+  restart_checkers_.order_sent(by, *order);
   if (order->phase == desired_phase::stop)
     checkers_.round_stopped(order->instance, order->round, by.index);
 }
@@ -229,6 +238,15 @@ void world::note_answer(const connection& over, const payload& message) {
   if (whom != nullptr && by != nullptr) checkers_.answered(*whom, *by);
 }
 
+void world::note_refusal(const connection& over, const payload& message) {
+  const auto* word = std::get_if<std::shared_ptr<const daemon_message>>(&message);
+  const auto* no = word == nullptr ? nullptr : std::get_if<refused>(word->get());
+  const auto* whom = dynamic_cast<const agent*>(over.ends[0].owner);
+  const auto* by = dynamic_cast<const daemon*>(over.ends[1].owner);
+  if (no != nullptr && whom != nullptr && by != nullptr)
+    restart_checkers_.refused(*whom, *by, no->text);
+}
+
 void world::message_sent(const connection& over, int end, const parcel& message) {
   trace([&] {
     return "#" + std::to_string(over.id) + (end == 0 ? " -> " : " <- ") + to_text(*message.content);
@@ -236,6 +254,7 @@ void world::message_sent(const connection& over, int end, const parcel& message)
   note_failed_start(*message.content);
   note_order(over, *message.content);
   note_answer(over, *message.content);
+  note_refusal(over, *message.content);
   if (on_sent) on_sent(over, end, message);
 }
 
@@ -246,6 +265,10 @@ void world::message_read(const connection& over, int end, const payload& message
   const auto* said = std::get_if<agent_message>(&message);
   if (said == nullptr) return;
   const auto* greeting = std::get_if<hello>(said);
+  if (greeting != nullptr) {
+    restart_checkers_.greeted(*static_cast<const agent*>(over.ends[0].owner),
+                              *static_cast<const daemon*>(over.ends[1].owner));
+  }
   const status* const news = greeting ? &greeting->state : std::get_if<status>(said);
   if (news != nullptr && news->phase == member_phase::succeeded)
     checkers_.success_heard(static_cast<const agent*>(over.ends[0].owner)->session(), *news,

@@ -13,6 +13,7 @@
 #include "tests/simulation/journal.hpp"
 #include "tests/simulation/network.hpp"
 #include "tests/simulation/random_source.hpp"
+#include "tests/simulation/restart_checkers.hpp"
 #include "tests/simulation/timeline.hpp"
 
 #include <concepts>
@@ -63,6 +64,7 @@ struct world_options {
   bool embedded_recovers = true;  // and that waits for agents of an earlier daemon, too
   journal_kind journal = journal_kind::none;
   unsigned slow_disk_percent = 3;  // of the writes of a journal take up to 900 ms
+  bool hosts_share_name = false;   // as all that are made of one image may
   std::uint64_t window_most = 16;  // messages under way on a connection: 1 to so many
   strictness strict = promised;
   std::uint64_t events_most = 1'000'000;
@@ -145,6 +147,7 @@ class world {
   const mutant& mutation() const { return options_.mutation; }
   checkers& checks() { return checkers_; }
   const checkers& checks() const { return checkers_; }
+  const restart_checkers& restart_checks() const { return restart_checkers_; }
   host& host_at(host_id id) { return *hosts_[id]; }
   const host& host_at(host_id id) const { return *hosts_[id]; }
   std::size_t hosts() const { return hosts_.size(); }
@@ -174,7 +177,10 @@ class world {
     collateral_.erase({instance, round});
     finished_.erase({instance, round});
   }
-  void run_closed(daemon& by, const core::run_view& view) { checkers_.run_closed(by, view); }
+  void run_closed(daemon& by, const core::run_view& view) {
+    checkers_.run_closed(by, view);
+    restart_checkers_.run_closed(view);
+  }
   void message_sent(const connection& over, int end, const parcel& message);
   void message_read(const connection& over, int end, const payload& message);
   void queue_grew(const connection& over, int end) { checkers_.queue_grew(over, end); }
@@ -203,6 +209,8 @@ class world {
   void note_failed_start(const payload& message);
   void note_order(const connection& over, const payload& message);
   void note_answer(const connection& over, const payload& message);
+  void note_refusal(const connection& over, const payload& message);
+  std::string words_of_failure();
   void on_host(host& which, duration delay, std::function<void()> what);
   void end_worker(worker_group& group, std::size_t index, bool success, cause_class kind, int code,
                   bool is_effect = false);
@@ -213,9 +221,11 @@ class world {
   world_options options_;
   random_source random_;
   random_source effects_;  // of its own, so that they change no other choice
+  random_source words_;
   timeline time_;
   network network_;
   checkers checkers_;
+  restart_checkers restart_checkers_;
   std::vector<std::unique_ptr<host>> hosts_;
   std::vector<std::unique_ptr<agent>> agents_;
   std::vector<std::unique_ptr<daemon>> daemons_;

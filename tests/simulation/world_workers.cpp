@@ -45,6 +45,7 @@ void world::start_workers(agent& by, const core::start_workers& effect) {
     violated("overlap: " + by.greeting().node + " starts workers beside its own older ones");
   by.group = group;
   checkers_.group_started(group);
+  restart_checkers_.group_started(*group);
   if (starts_to_fail_.erase(by.where().id) == 1) {
     checkers_.worker_failed(*group);
     end_worker(*group, 0, false, cause_class::start, 2);
@@ -64,6 +65,19 @@ void world::start_workers(agent& by, const core::start_workers& effect) {
     group->owner->post([=] { group->owner->step(core::workers_started{group->round}); });
     if (finishing_) succeed_if_complete(group->instance, group->round);
   });
+}
+
+// Some say the same but for a number.
+std::string world::words_of_failure() {
+  const std::string number = std::to_string(words_.below(100'000));
+  switch (words_.below(4)) {
+    case 0:
+      return "NaN at " + number;
+    case 1:
+      return "stuck " + number;
+    default:
+      return "worker ended";
+  }
 }
 
 void world::end_worker(worker_group& group, std::size_t index, bool success, cause_class kind,
@@ -87,7 +101,9 @@ void world::end_worker(worker_group& group, std::size_t index, bool success, cau
   event.cause.is_effect = is_effect;
   event.cause.local_rank = event.local_rank;
   event.cause.process = static_cast<std::int64_t>(1000 * group.id + index);
-  event.cause.text = "worker ended";
+  event.cause.text = success ? "worker ended" : words_of_failure();
+  if (!success && !ended.killed && !ended.asked_to_stop)
+    restart_checkers_.worker_failed(group, event.cause);
   agent* const owner = group.owner;
   host& where = host_at(group.host);
   // The agent notices the death at once, and tells of it when it has read the last output.
@@ -110,6 +126,7 @@ void world::fail_worker(worker_group& group, std::size_t index, cause_class kind
   if (index >= group.workers.size() || !group.workers[index].alive) return;
   if (group.workers[index].killed || host_at(group.host).standing_still) return;
   note_fault();
+  restart_checkers_.failure_made();
   if (!group.workers[index].asked_to_stop) checkers_.worker_failed(group);
   end_worker(group, index, false, kind, code, is_effect);
   others_fail_too(group);
@@ -221,7 +238,7 @@ void world::signal_group(agent& whom, int number) {
   });
   agent* const target = &whom;
   time_.after(random_.between(0ms, 5ms),
-              [=, this] { target->post([=] { target->step(core::signal_received{number}); }); });
+              [=] { target->post([=] { target->step(core::signal_received{number}); }); });
   const auto group = whom.group;
   for (std::size_t index = 0; group && index < group->workers.size(); ++index) {
     if (random_.chance(habits().ignores_term_percent)) continue;
@@ -262,6 +279,7 @@ void world::succeed_if_complete(instance_id instance, round_number round) {
 
 void world::agent_exits(agent& who) {
   if (!who.alive()) return;
+  restart_checkers_.agent_left(who);
   checkers_.agent_left(who);
   note_trouble();
   who.die();

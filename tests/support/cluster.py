@@ -26,6 +26,10 @@ WORKER = ROOT / "tests" / "support" / "worker.sh"
 LIMIT = float(os.environ.get("DDPRUN_TEST_LIMIT", "60"))
 
 
+# For a test whose workers fail at once, again and again, and are started again all the same.
+GO_ON = ("--max-quick-failures", "0", "--rdzv-conf", "backoff_max=0")
+
+
 def wait_for(what, condition, limit=None):
     """Waits until `condition()` is true and returns its value; fails naming `what`."""
     limit = LIMIT if limit is None else limit
@@ -79,6 +83,14 @@ class Event:
             raise AttributeError(name) from None
 
 
+def environment_of(cluster, more=None):
+    """Of a program that a test starts: the test's own, but what would lead a launcher astray."""
+    own = {name: value for name, value in os.environ.items()
+           if not name.startswith(("PET_", "TORCHELASTIC_", "DDPRUN_ROUND", "SLURM_"))}
+    return {**own, "DDPRUN_TEST_MARK": cluster.mark, "DDPRUN_TEST_CONTROL": str(cluster.folder),
+            "XDG_STATE_HOME": str(cluster.folder / "state"), **(more or {})}
+
+
 class Program:
     """A started program with its output in files; killed at the end of the test."""
 
@@ -87,21 +99,13 @@ class Program:
         self.command = [str(part) for part in command]
         self.out_path = cluster.folder / f"{name}.{len(cluster.programs)}.out"
         self.err_path = cluster.folder / f"{name}.{len(cluster.programs)}.err"
-        env = dict(os.environ)
-        for key in list(env):
-            if key.startswith(("PET_", "TORCHELASTIC_", "DDPRUN_ROUND", "SLURM_")):
-                del env[key]
-        env["DDPRUN_TEST_MARK"] = cluster.mark
-        env["DDPRUN_TEST_CONTROL"] = str(cluster.folder)
-        env["XDG_STATE_HOME"] = str(cluster.folder / "state")
-        env.update(environment or {})
         with open(self.out_path, "wb") as out, open(self.err_path, "wb") as err:
             self.process = subprocess.Popen(
                 [*prefix, *self.command],
                 stdin=popen.pop("stdin", subprocess.DEVNULL),
                 stdout=popen.pop("stdout", out),
                 stderr=popen.pop("stderr", err),
-                env=env,
+                env=environment_of(cluster, environment),
                 **popen,
             )
         cluster.programs.append(self)

@@ -21,6 +21,7 @@ inline cause full_cause() {
   value.code = 9;
   value.by_our_stop = true;
   value.is_effect = true;
+  value.was_failing = true;
   value.age = 1500us;
   value.text = "killed by SIGKILL";
   value.tail = "Traceback:\n\x1b[31m\"quoted\" \\ \xE2\x82\xAC\x01\n";
@@ -55,11 +56,13 @@ inline status full_status() {
   value.master_port = 1235;
   value.nccl = {{"0cc4"}, 1, 22907, "[2001:db8::1]:4711"};
   value.restarts_used = 2;
+  value.restarts_forgiven = 1;
   value.unkillable = 1;
   value.succeeded = true;
   value.draining = true;
   value.signal = 2;
   value.causes = {full_cause(), full_cause()};
+  value.ends = {{ending::effect, 1, 3}, {ending::killed, 4, 4}};
   return value;
 }
 
@@ -78,10 +81,13 @@ inline hello full_hello() {
   value.address = "10.0.0.2";
   value.own_address = "10.0.0.3";
   value.hosts_daemon = true;
+  value.script = "train.py";
   value.settings.nodes_min = 1;
   value.settings.nodes_max = 4;
   value.settings.spares_max = 1;
   value.settings.restarts_max = 3;
+  value.settings.quick_failures_max = 6;
+  value.settings.node_failures_max = 5;
   value.settings.node_losses_max = 7;
   value.settings.store = store_mode::worker;
   value.settings.on_join = join_policy::restart;
@@ -100,14 +106,40 @@ inline desired full_desired() {
   value.seq = 9;
   value.phase = desired_phase::close;
   value.restarts_used = 1;
+  value.restarts_forgiven = 1;
   value.world_size = 8;
   value.group_world_size = 2;
   value.master_address = "10.0.0.7";
   value.place = full_assignment();
+  value.members = "ranks 0-3 on node-a (10.0.0.7), 4-7 on node-b (10.0.0.2)";
   value.grace = 5s;
   value.exit_code = 137;
+  value.is_unreported = true;
   value.first_cause = full_cause();
   value.text = "worker 5 on node-b was killed";
+  value.left = 12s;
+  value.is_last_call = true;
+  value.gone = {"node-c (10.0.0.3, rank 4) was lost", 40s, "silent for 10 s"};
+  value.news = "node-b was replaced by node-c";
+  value.warning = "nodes of this run start different scripts";
+  return value;
+}
+
+inline round_report full_report() {
+  round_report value;
+  value.instance = 5;
+  value.round = 3;
+  value.world_size = 8;
+  value.group_world_size = 2;
+  value.lasted = 1500us;
+  value.first_cause = full_cause();
+  value.ends = {{ending::lost, 0, 3}, {ending::succeeded, 7, 7}};
+  value.restarts_used = 2;
+  value.restarts_forgiven = 1;
+  value.restarts_max = 3;
+  value.is_last = true;
+  value.exit_code = 137;
+  value.text = "restart 2 of 3";
   return value;
 }
 

@@ -30,13 +30,16 @@ struct fake_node {
   bool answered_before_wanted = false;  // was ever answered while `wanted` said nothing
   std::size_t desired_count = 0;
   std::string refusal;
+  std::vector<round_report> reports;
   const void* wanted_buffer = nullptr;
 };
 
 class run_story {
  public:
   explicit run_story(core::run_options options = {}, instance_id first_instance = 100)
-      : next_instance_(first_instance), run_(with_name(std::move(options))) {}
+      : run_id_(options.run_id.empty() ? "story" : options.run_id),
+        next_instance_(first_instance),
+        run_(with_name(std::move(options))) {}
 
   static constexpr time_point origin{std::chrono::hours(1000)};
 
@@ -45,7 +48,7 @@ class run_story {
                   std::uint32_t worker_count = 2) {
     fake_node& made = nodes_.emplace_back();
     const auto number = static_cast<std::uint64_t>(nodes_.size());
-    made.greeting.run_id = "story";
+    made.greeting.run_id = run_id_;
     made.greeting.session = {7, ++session_};
     made.greeting.node = host;
     made.greeting.host = host;
@@ -189,6 +192,7 @@ class run_story {
     if (new_round) {
       who.state.round = wanted.round;
       who.state.causes.clear();
+      who.state.ends.clear();
       who.state.service_port = who.state.master_port = 0;
     }
   }
@@ -246,7 +250,7 @@ class run_story {
 
  private:
   static core::run_options with_name(core::run_options options) {
-    options.run_id = "story";
+    if (options.run_id.empty()) options.run_id = "story";
     options.version = "test";
     return options;
   }
@@ -270,19 +274,26 @@ class run_story {
       if (who->wanted.seq == 0) who->answered_before_wanted = true;
     } else if (const auto* no = std::get_if<refused>(sent.message.get())) {
       who->refusal = no->text;
+    } else if (const auto* report = std::get_if<round_report>(sent.message.get())) {
+      who->reports.push_back(*report);
     }
   }
 
   std::deque<fake_node> nodes_;  // references to nodes stay valid
   std::uint64_t session_ = 0;
   connection_id connection_ = 0;
+  std::string run_id_;
   instance_id next_instance_;
   core::run run_;
 };
 
+// Stories fail at once, again and again, and go on at once: those of quick_failures_test.cpp ask
+// for the rest.
 inline run_settings nodes_of(std::uint32_t nodes_min, std::uint32_t nodes_max,
                              std::uint32_t restarts_max = 3) {
   run_settings settings;
+  settings.quick_failures_max = 0;
+  settings.timing.backoff_max = duration::zero();
   settings.nodes_min = nodes_min;
   settings.nodes_max = nodes_max;
   settings.restarts_max = restarts_max;

@@ -107,7 +107,7 @@ void agent::state::handle(const agent_time_passed&) {
   }
   if (const moment join = join_deadline(); join && now >= *join) {
     const bool done = here.phase() == member_phase::succeeded && here.is_alone();
-    finish(done ? 0 : exit_code_unreachable, unreachable_text(), std::nullopt);
+    finish(done ? 0 : unmet_exit_code, unreachable_text(), std::nullopt);
   }
 }
 

@@ -168,6 +168,8 @@ struct start_workers {
   round_number round = 0;
   assignment place;
   std::uint32_t restarts_used = 0;
+  std::uint32_t restarts_forgiven = 0;  // of them
+  std::string members;  // who is where, in words; empty: an older daemon does not say
 };
 // Ask every living worker to end (SIGTERM, or the signal the person sent).
 struct stop_workers {

@@ -1,25 +1,13 @@
 #include "rendezvous/core/agent/causes_here.hpp"
 
 #include "rendezvous/base/error.hpp"
+#include "rendezvous/base/utf8.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace ddprun::core {
-namespace {
-
-// Its last tail_bytes_max, and not from inside of a character: UTF-8 goes on with 10xxxxxx.
-void shorten(std::string& tail) {
-  if (tail.size() <= tail_bytes_max) return;
-  std::size_t cut = tail.size() - tail_bytes_max;
-  while (cut < tail.size() && (static_cast<unsigned char>(tail[cut]) & 0xC0U) == 0x80U) {
-    ++cut;
-  }
-  tail.erase(0, cut);
-}
-
-}  // namespace
 
 void causes_here::check() const {
   DDPRUN_ASSERT(seen_.size() <= causes_max);
@@ -32,8 +20,9 @@ bool causes_here::add(cause why, time_point at) {
   while (where != seen_.end() && !comes_before(why, at, where->cause, where->at))
     ++where;
   if (where == seen_.end() && seen_.size() >= causes_max) return false;
-  if (where != seen_.begin() || why.by_our_stop) why.tail.clear();
-  shorten(why.tail);
+  const bool is_only_stopped = why.by_our_stop && !why.was_failing;
+  if (where != seen_.begin() || is_only_stopped) why.tail.clear();
+  why.tail.erase(0, why.tail.size() - last_of(why.tail, tail_bytes_max).size());
   if (where == seen_.begin()) connected();
   seen_.insert(where, seen_cause{std::move(why), at});
   if (seen_.size() > causes_max) seen_.pop_back();

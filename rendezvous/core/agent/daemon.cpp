@@ -111,6 +111,7 @@ status agent::state::make_status() {
   value.round_told = word.round_in(here.instance(), here.number());
   value.desired_seq = word.seq_in(here.instance());
   value.restarts_used = restarts_used;
+  value.restarts_forgiven = restarts_forgiven;
   value.draining = out.is_draining();
   value.signal = out.signal();
   value.causes = here.causes.tell(value.seq, now);

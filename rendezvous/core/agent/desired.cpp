@@ -6,6 +6,17 @@
 
 namespace ddprun::core {
 
+namespace {
+
+// What failed is said when the stop is over, and it is known what was first; how the run ended,
+// when this node leaves it.
+bool is_said_later(const desired& message) {
+  if (message.phase == desired_phase::close) return true;
+  return message.phase == desired_phase::stop && !message.is_unreported;
+}
+
+}  // namespace
+
 void agent::state::told(const desired& message) {
   if (!daemon.is_in_session() || out.leaving()) return;
   if (const std::string problem = problem_of(message); !problem.empty()) {
@@ -14,7 +25,14 @@ void agent::state::told(const desired& message) {
   if (!word.take(message)) return;
   changed = true;
   if (message.instance == here.instance()) hear_restarts(message);
-  if (word.take_text(message.text)) note(note_level::info, message.text);
+  wait.hear(message, now);
+  if (word.take_warning(message.warning)) note(note_level::warning, message.warning);
+  if (word.take_news(message.news)) note(note_level::info, message.news);
+  if (word.take_text(message.text)) {
+    const bool waits = message.phase == desired_phase::wait;
+    note(is_said_later(message) ? note_level::debug : note_level::info,
+         waits ? where_text() + wait.text(message.text, now) : message.text);
+  }
 
   if (message.phase == desired_phase::close) {
     word.drop_deferred();
@@ -58,12 +76,13 @@ void agent::state::obey(const desired& message) {
 // What is charged never falls within an instance.
 void agent::state::hear_restarts(const desired& message) {
   restarts_used = std::max(restarts_used, message.restarts_used);
+  restarts_forgiven = std::max(restarts_forgiven, message.restarts_forgiven);
 }
 
 void agent::state::enter_instance(instance_id value) {
   if (here.instance() == value) return;
   replace_round(round_here(value, 0));
-  restarts_used = 0;
+  restarts_used = restarts_forgiven = 0;
 }
 
 // A fenced node says that it is in no round, so a daemon that restarts may hand out a number again.
@@ -115,7 +134,7 @@ void agent::state::obey_run(const desired& message) {
     // A round that was left is never entered again; one that is on only gets newer words.
     const bool is_awaited =
         message.round == here.number() && here.phase() == member_phase::preparing;
-    if (is_awaited && message.place) take_place(*message.place);
+    if (is_awaited && message.place) take_place(message);
     return;
   }
   if (!here.has_nothing_on()) {
@@ -128,7 +147,7 @@ void agent::state::obey_run(const desired& message) {
   if (has_left(message)) return stay_out(message.round);
   begin_round(message.round);
   hear_restarts(message);
-  take_place(message.place.value_or(assignment{}));  // one that makes no sense
+  take_place(message);
 }
 
 void agent::state::obey_stop(const desired& message) {

@@ -51,6 +51,18 @@ bool newest_word::take_text(const std::string& text) {
   return is_new;
 }
 
+bool newest_word::take_news(const std::string& news) {
+  const bool is_new = !news.empty() && news != news_;
+  if (is_new) news_ = news;
+  return is_new;
+}
+
+bool newest_word::take_warning(const std::string& warning) {
+  const bool is_new = !warning.empty() && warning != warning_;
+  if (is_new) warning_ = warning;
+  return is_new;
+}
+
 desired newest_word::take_deferred() {
   DDPRUN_ASSERT(deferred_.has_value());
   return *std::exchange(deferred_, std::nullopt);

@@ -32,6 +32,9 @@ class newest_word {
   bool take(const desired& word);
   // True: these words for people are others than those before.
   bool take_text(const std::string& text);
+  // The same of what is said beside them. No news is nothing new.
+  bool take_news(const std::string& news);
+  bool take_warning(const std::string& warning);
 
   // To be obeyed when no worker lives here any more.
   void defer(desired word) { deferred_ = std::move(word); }
@@ -58,6 +61,8 @@ class newest_word {
   instance_id named_instance_ = 0;    // by its last word on this connection, news or not
   round_number named_round_ = 0;
   std::string text_;
+  std::string news_;
+  std::string warning_;
   std::optional<desired> deferred_;
 };
 

@@ -5,6 +5,7 @@
 #include "rendezvous/core/messages/peer_words.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 namespace ddprun::core {
@@ -40,9 +41,11 @@ void agent::state::handle(const service_failed& event) {
   fail(std::move(why));
 }
 
-void agent::state::take_place(const assignment& value) {
+void agent::state::take_place(const desired& message) {
+  const assignment value = message.place.value_or(assignment{});  // one that makes no sense
   changed = true;
   here.take_place(value, now);
+  if (!message.members.empty()) whereabouts = message.members;
   const bool leads = value.slot == 0;
   const bool sound =
       value.slot < value.group_world_size && value.group_world_size <= nodes_per_run_max &&
@@ -73,7 +76,8 @@ void agent::state::spawn_when_vouched() {
   if (here.phase() != member_phase::assigned || !leader_answered || !vouched()) return;
   changed = true;
   here.start(options.greeting.worker_count);
-  emit(start_workers{here.instance(), here.number(), *here.place(), restarts_used});
+  emit(start_workers{here.instance(), here.number(), *here.place(), restarts_used,
+                     restarts_forgiven, whereabouts});
 }
 
 void agent::state::handle(const workers_started& event) {
@@ -86,7 +90,9 @@ void agent::state::handle(const worker_ended& event) {
   const std::uint32_t unkillable = here.workers.unkillable();
   if (event.round != here.number() || !here.workers.end(event.local_rank)) return;
   if (here.workers.unkillable() != unkillable) changed = true;
-  if (!event.success) {
+  if (event.success) {
+    here.ends.set(event.local_rank, ending::succeeded);
+  } else {
     ddprun::cause why = event.cause;
     why.local_rank = event.local_rank;
     if (here.place()) why.rank = here.place()->rank_first + event.local_rank;
@@ -101,6 +107,8 @@ void agent::state::handle(const worker_ended& event) {
     here.succeed();
     changed = true;
     leave_if_drained();
+  } else if (here.phase() == member_phase::failed) {
+    changed = true;  // nobody is left here who could say why
   }
 }
 
@@ -115,10 +123,14 @@ void agent::state::worker_failed(ddprun::cause why) {
     // Where it had died before the stop: what held it up was the reading of its last output.
     return fail_unless_asked(std::move(why));
   }
-  if (!here.causes.empty()) return;
-  // One is enough to show that the stop arrived; the rest would only make the status long. It goes
-  // with the word that all have ended.
   why.by_our_stop = true;
+  const bool is_kill = here.workers.are_killed() && is_end_by(why, SIGKILL);
+  here.ends.set(*why.local_rank, why.was_failing ? ending::failed
+                                 : is_kill       ? ending::killed
+                                                 : ending::stopped);
+  // One is enough to show that the stop arrived; the rest would only make the status long. It goes
+  // with the word that all have ended. But one that was failing already may be the first cause.
+  if (!here.causes.empty() && !why.was_failing) return;
   const bool has_news = changed;
   remember(std::move(why));
   changed = has_news;
@@ -134,11 +146,14 @@ void agent::state::take_as_failures() {
 void agent::state::take_as_drain() {
   for (ddprun::cause& one : here.unclear.take(now)) {
     one.by_our_stop = is_end_by(one, out.signal());
+    here.ends.set(*one.local_rank, one.by_our_stop ? ending::stopped : ending::failed);
     if (!one.by_our_stop || here.causes.empty()) remember(std::move(one));
   }
 }
 
 void agent::state::fail_unless_asked(ddprun::cause why) {
+  why.was_failing = false;
+  here.ends.set(*why.local_rank, why.is_effect ? ending::effect : ending::failed);
   here.workers.are_asked() ? remember(std::move(why)) : fail(std::move(why));
 }
 

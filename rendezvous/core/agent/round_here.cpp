@@ -97,6 +97,7 @@ void round_here::tell(status& value) const {
   value.nccl = nccl_;
   value.unkillable = workers.unkillable();
   value.succeeded = has_succeeded_ && phase_ == member_phase::stopped;
+  if (place_ && workers.living() == 0) value.ends = ends.tell(place_->rank_first);
 }
 
 void round_here::move_by(duration late) {

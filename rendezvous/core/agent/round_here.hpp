@@ -19,6 +19,7 @@
 #pragma once
 
 #include "rendezvous/core/agent/causes_here.hpp"
+#include "rendezvous/core/agent/ends_here.hpp"
 #include "rendezvous/core/agent/held_tethers.hpp"
 #include "rendezvous/core/agent/isolation.hpp"
 #include "rendezvous/core/agent/tether_link.hpp"
@@ -81,6 +82,7 @@ class round_here {
   workers_here workers;
   unclear_ends unclear;
   causes_here causes;
+  ends_here ends;
   tether_link tether;  // a member's
   held_tethers held;   // a leader's
   isolation_state isolation;

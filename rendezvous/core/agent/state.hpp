@@ -4,6 +4,7 @@
 //   part           lives for          what it is
 //   daemon_link    the agent          the session to the daemon
 //   newest_word    the agent          what the daemon said last, and what of it waits
+//   told_wait      the agent          until when it waits, and who is missing
 //   way_out        the agent          fenced, draining, leaving
 //   round_here     a round            phase, place and service; and with them:
 //     workers_here, causes_here, unclear_ends    who lives, who failed, of whom it is not clear
@@ -26,13 +27,12 @@
 #include "rendezvous/core/agent/daemon_link.hpp"
 #include "rendezvous/core/agent/newest_word.hpp"
 #include "rendezvous/core/agent/round_here.hpp"
+#include "rendezvous/core/agent/told_wait.hpp"
 #include "rendezvous/core/agent/way_out.hpp"
 
 #include <csignal>
 
 namespace ddprun::core {
-
-inline constexpr int exit_code_unreachable = 1;
 
 struct agent::state {
   using moment = std::optional<time_point>;
@@ -93,7 +93,7 @@ struct agent::state {
   // ---- round.cpp ----
   void begin_round(round_number number);
   void replace_round(round_here next);
-  void take_place(const assignment& value);
+  void take_place(const desired& message);
   void spawn_when_vouched();
   void fail(ddprun::cause why);
   void remember(ddprun::cause why);
@@ -143,6 +143,9 @@ struct agent::state {
   std::string isolation_text() const;
   std::string orphan_text() const;
   std::string why_text() const;
+  std::string where_text() const;
+  std::string apart_text() const;
+  std::string interrupted_text(int signal) const;
 
   agent_options options;
   timers timing;
@@ -158,9 +161,12 @@ struct agent::state {
 
   daemon_link daemon;
   newest_word word;
+  told_wait wait;
   round_here here;
-  std::uint32_t restarts_used = 0;   // charged in the instance that this node is in
-  instance_id entered_instance = 0;  // of the newest round that began here, also after a fence
+  std::string whereabouts;          // who is where in the newest round that began here, in words
+  std::uint32_t restarts_used = 0;  // charged in the instance that this node is in
+  std::uint32_t restarts_forgiven = 0;  // of them
+  instance_id entered_instance = 0;     // of the newest round that began here, also after a fence
   round_number entered_round = 0;
   way_out out;
 };

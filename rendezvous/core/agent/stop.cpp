@@ -1,5 +1,6 @@
 // The way down: ask, kill, name what cannot be killed; then stay, join anew, go on, or leave. And
 // what a person's signals do.
+#include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/signals.hpp"
 #include "rendezvous/core/agent/state.hpp"
 #include "rendezvous/core/messages/cause.hpp"
@@ -63,7 +64,7 @@ void agent::state::round_is_down() {
   if (here.workers.living() > 0) return;
   if (out.end_fence()) {
     replace_round(round_here());
-    restarts_used = 0;
+    restarts_used = restarts_forgiven = 0;
   }
   obey_deferred();
   leave_if_drained();
@@ -83,7 +84,7 @@ void agent::state::check_stop_deadlines() {
   }
   if (here.workers.is_grace_over(now)) take_down(force::kill);
   if (here.workers.give_up(now)) {
-    note(note_level::error, std::to_string(here.workers.living()) + " worker(s) of round " +
+    note(note_level::error, counted(here.workers.living(), "worker") + " of round " +
                                 std::to_string(here.number()) + " outlived SIGKILL by " +
                                 to_text(timing.kill_wait) +
                                 ": stuck in the kernel; this node takes no part until they end");
@@ -111,7 +112,7 @@ void agent::state::handle(const signal_received& event) {
   take_as_drain();
   word.drop_deferred();
   if (here.phase() == member_phase::joined && here.workers.living() == 0) {
-    return finish(out.exit_code(), name + ": left before a round began here", std::nullopt);
+    return finish(out.exit_code(), interrupted_text(event.signal), std::nullopt);
   }
   if (here.phase() == member_phase::succeeded || !here.is_on()) {
     note(note_level::info, name + ": leaving the run");

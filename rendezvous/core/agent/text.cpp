@@ -1,5 +1,8 @@
 // Sentences for people: what this node waits for, and why it gave up.
+#include "rendezvous/base/counted.hpp"
+#include "rendezvous/base/signals.hpp"
 #include "rendezvous/core/agent/state.hpp"
+#include "rendezvous/core/messages/wait_text.hpp"
 
 namespace ddprun::core {
 namespace {
@@ -74,16 +77,50 @@ std::string agent::state::orphan_text() const {
          or_else(daemon.error(), "no answer");
 }
 
+// Which run waits, and where: "run job04 at 127.0.0.1:29514 (daemon in this process): ".
+std::string agent::state::where_text() const {
+  return "run " + options.greeting.run_id + " at " + options.endpoints[endpoint_index] +
+         (options.greeting.hosts_daemon ? " (daemon in this process): " : ": ");
+}
+
+// Of a node without workers that a person has ended.
+std::string agent::state::interrupted_text(int signal) const {
+  std::string text = "stopped by " + signal_name(signal) + " while waiting";
+  const bool had_round = entered_round != 0;
+  if (!daemon.is_in_session()) {
+    text += " for the rendezvous daemon at " + endpoints_text;
+  } else if (had_round) {
+    text += " for nodes";
+  }
+  text +=
+      had_round ? " after round " + std::to_string(entered_round) : ", before a round began here";
+  return text + wait.gone_text(now);
+}
+
+// How long there has been no daemon, why, and until when one is looked for.
+std::string agent::state::apart_text() const {
+  std::string text = "rendezvous daemon at " + endpoints_text + " for " +
+                     to_text(now - daemon.apart_since()) + " (" +
+                     or_else(daemon.error(), "no answer") + ")";
+  const moment end = join_deadline();
+  if (end && *end > now) text += "; trying for " + rough_text(*end - now) + " more";
+  return text;
+}
+
 std::string agent::state::why_text() const {
+  const bool is_joined = here.phase() == member_phase::joined;
+  if (is_joined && !daemon.was_in_session() && !out.is_draining()) {
+    return "run " + options.greeting.run_id + ": waiting for the " + apart_text();
+  }
   const std::string of_round = "round " + std::to_string(here.number());
   std::string text;
   switch (here.phase()) {
     case member_phase::joined:
-      text = word.text().empty() ? "waiting for a round" : word.text();
+      text = where_text() +
+             (word.text().empty() ? "waiting for a round" : wait.text(word.text(), now));
       break;
     case member_phase::preparing:
-      text = of_round + ": opening the job store for " + std::to_string(here.group_world_size()) +
-             " node(s)";
+      text = of_round + ": opening the job store for " + counted(here.group_world_size(), "node");
       break;
     case member_phase::assigned:
       text = of_round + ": " +
@@ -107,21 +144,19 @@ std::string agent::state::why_text() const {
       break;
     case member_phase::stopping:
       text = of_round + ": " + (here.workers.are_killed() ? "killing " : "stopping ") +
-             std::to_string(here.workers.living()) + " worker(s)";
+             counted(here.workers.living(), "worker");
       break;
     case member_phase::stopped:
     case member_phase::lost:
       text = of_round + ": stopped" + (word.text().empty() ? "" : "; " + word.text());
       if (here.workers.unkillable() > 0) {
-        text += "; " + std::to_string(here.workers.unkillable()) + " worker(s) outlive SIGKILL";
+        text += "; " + counted(here.workers.unkillable(), "worker") +
+                (here.workers.unkillable() == 1 ? " outlives SIGKILL" : " outlive SIGKILL");
       }
       break;
   }
   if (out.is_draining()) text += "; leaving";
-  if (!daemon.is_in_session()) {
-    text += "; no rendezvous daemon at " + endpoints_text + " for " +
-            to_text(now - daemon.apart_since()) + " (" + or_else(daemon.error(), "no answer") + ")";
-  }
+  if (!daemon.is_in_session()) text += "; no " + apart_text();
   return text;
 }
 

@@ -220,10 +220,35 @@ daemon::run_map::iterator daemon::erase(run_map::iterator at) {
   if (at->second.is_on_record) {
     effects_->push_back(keep_record{++last_record_, at->first, std::nullopt});
   }
+  gathering_.erase(at->first);
   return runs_.erase(at);
 }
 
 void daemon::step_run(run_entry& entry, const run_event& event) {
+  carry_out(entry, event);
+  look_for_neighbour(entry);
+}
+
+// Who has mistyped a run id waits in a run of its own, beside the one that waits for it. A run
+// hears of it with its own next event, such as a heartbeat: none is stepped for another's sake.
+void daemon::look_for_neighbour(run_entry& entry) {
+  neighbour_seen seen;
+  if (entry.machine.gathers() == 0) {
+    gathering_.erase(entry.id);
+  } else {
+    gathering_.insert(entry.id);
+    const auto other =
+        *gathering_.begin() == entry.id ? std::next(gathering_.begin()) : gathering_.begin();
+    if (other != gathering_.end()) {
+      seen = {*other, runs_.find(*other)->second.machine.gathers()};
+    }
+  }
+  if (seen == entry.neighbour) return;
+  entry.neighbour = seen;
+  carry_out(entry, seen);
+}
+
+void daemon::carry_out(run_entry& entry, const run_event& event) {
   run_effects effects;
   entry.machine.step(event, now_, effects);
   entry.deadline = entry.machine.next_deadline();

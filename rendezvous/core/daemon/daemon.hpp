@@ -17,6 +17,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -137,6 +138,7 @@ class daemon {
     std::size_t connections = 0;
     std::optional<time_point> deadline;
     bool is_on_record = false;
+    neighbour_seen neighbour;  // as the run was told
   };
   using run_map = std::map<std::string, run_entry, std::less<>>;
   struct agent {
@@ -167,6 +169,8 @@ class daemon {
   run_entry* run_for(const hello& greeting, connection_id connection);
   bool forget_a_finished_run();
   void step_run(run_entry& entry, const run_event& event);
+  void carry_out(run_entry& entry, const run_event& event);
+  void look_for_neighbour(run_entry& entry);
   void forget(connection_id connection);
   void refuse(connection_id connection, const std::string& text);
   void note(note_level level, std::string text);
@@ -174,6 +178,7 @@ class daemon {
 
   daemon_options options_;
   run_map runs_;
+  std::set<std::string> gathering_;  // runs with some nodes, and too few
   std::unordered_map<connection_id, agent> agents_;
   // What is not kept yet: the number of the change, whose it is, and what number that gave it.
   struct pending_record {

@@ -13,7 +13,10 @@ namespace {
 // What can hardly be the consequence of something else on another node comes first.
 int weight(const cause& value) {
   // A node that nobody vouched for stopped by itself: that has a cause, an obeyed stop has none.
-  if (value.by_our_stop) return value.kind == cause_class::node_lost ? 2 : 4;
+  // So has a worker that had said why it fails, and was still on its way out.
+  if (value.by_our_stop) {
+    return value.kind == cause_class::node_lost || value.was_failing ? 2 : 4;
+  }
   if (value.is_effect) return 3;
   switch (value.kind) {
     case cause_class::signal:
@@ -98,6 +101,7 @@ bool is_end_by_request(const cause& value) {
 
 std::string describe(const cause& value) {
   const std::string who = subject(value);
+  if (value.was_failing) return who + " had not ended yet when it was stopped: " + value.text;
   switch (value.kind) {
     case cause_class::exit:
       return with_text(who + " exited with code " + std::to_string(value.code), value);
@@ -126,6 +130,7 @@ std::string describe(const cause& value) {
 }
 
 int exit_code_of(const cause& value) {
+  if (value.was_failing) return 1;  // as an exception of Python
   switch (value.kind) {
     case cause_class::exit:
       return value.code > 0 && value.code < 256 ? value.code : 1;

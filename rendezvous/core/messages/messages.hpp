@@ -9,6 +9,7 @@
 #pragma once
 
 #include "rendezvous/base/exit_codes.hpp"
+#include "rendezvous/core/messages/rank_ends.hpp"
 #include "rendezvous/core/messages/settings.hpp"
 #include "rendezvous/core/messages/types.hpp"
 
@@ -24,7 +25,7 @@ namespace ddprun {
 inline constexpr std::uint32_t agent_protocol_version = 1;
 inline constexpr std::size_t line_bytes_max = 64 * 1024;
 // Of the first line that an agent says: whoever says it is still a stranger. All that an agent may
-// have to say in it takes 9 KB, and 33 KB if each byte of a tail has to be escaped.
+// have to say in it takes 12 KB, and 36 KB if each byte of a tail has to be escaped.
 inline constexpr std::size_t hello_bytes_max = 48 * 1024;
 // Of numbers that grow: exact in every JSON reader. What a daemon counts on from what a peer says
 // starts at half of it at most, so that it never gets there.
@@ -48,6 +49,7 @@ struct cause {
   int code = 0;              // exit: the status; signal: the number; start: errno; else 0
   bool by_our_stop = false;  // the worker ended after we had asked it to
   bool is_effect = false;    // by its own words it ended because another one was gone
+  bool was_failing = false;  // by_our_stop: it had said before why it fails, and that is the text
   duration age{};            // at the moment of sending
   std::string text;          // "cannot execute train.py: Permission denied"
   std::string tail;          // last lines of stderr, valid UTF-8
@@ -100,15 +102,17 @@ struct status {
   // In `round`; none while joined or preparing. Said in the hello alone: whoever has welcomed this
   // agent knows it from there, or has assigned it.
   std::optional<assignment> place;
-  std::uint16_t service_port = 0;   // leader: where tethers are accepted in `round`; 0: not yet
-  std::uint16_t master_port = 0;    // leader: what the workers will be told; 0: not yet
-  nccl_unique_ids nccl;             // leader, once prepared
-  std::uint32_t restarts_used = 0;  // highest it has been told
-  std::uint32_t unkillable = 0;     // workers that SIGKILL did not end
-  bool succeeded = false;           // its workers of `round` ended with 0, though it says stopped
-  bool draining = false;            // asked to leave: no candidate for a further round
-  int signal = 0;                   // that asked it to leave; SIGINT asks the whole run to stop
-  std::vector<cause> causes;        // of `round`, at most causes_max, the likeliest first
+  std::uint16_t service_port = 0;       // leader: where tethers are accepted in `round`; 0: not yet
+  std::uint16_t master_port = 0;        // leader: what the workers will be told; 0: not yet
+  nccl_unique_ids nccl;                 // leader, once prepared
+  std::uint32_t restarts_used = 0;      // highest it has been told
+  std::uint32_t restarts_forgiven = 0;  // the same
+  std::uint32_t unkillable = 0;         // workers that SIGKILL did not end
+  bool succeeded = false;         // its workers of `round` ended with 0, though it says stopped
+  bool draining = false;          // asked to leave: no candidate for a further round
+  int signal = 0;                 // that asked it to leave; SIGINT asks the whole run to stop
+  std::vector<cause> causes;      // of `round`, at most causes_max, the likeliest first
+  std::vector<ended_ranks> ends;  // of `round`, of this node, once no worker of it lives
   bool operator==(const status&) const = default;
 };
 
@@ -127,6 +131,7 @@ struct hello {
   std::string address;                     // --local-addr; empty: not given
   std::string own_address;                 // of its socket towards the daemon
   bool hosts_daemon = false;               // the daemon that it speaks to lives in its process
+  std::string script;                      // what its workers run, without folder and arguments
   run_settings settings;
   status state;
   bool operator==(const hello&) const = default;
@@ -165,22 +170,58 @@ struct answer {
   bool operator==(const answer&) const = default;
 };
 
+// Who is missing since a round ended: for people.
+struct departure {
+  std::string what;  // "node-b (10.0.0.2, ranks 2 and 3) was lost"
+  duration age{};    // at the moment of sending
+  std::string why;   // "silent for 10 s"; may be empty
+  bool operator==(const departure&) const = default;
+};
+
 struct desired {
   std::uint64_t epoch = 0;
   instance_id instance = 0;
   round_number round = 0;
   std::uint64_t seq = 0;  // grows with every change within the instance
   desired_phase phase = desired_phase::wait;
-  std::uint32_t restarts_used = 0;     // charged so far: TORCHELASTIC_RESTART_COUNT
-  std::uint32_t world_size = 0;        // prepare: for the descriptor limit
-  std::uint32_t group_world_size = 0;  // prepare: how many tethers to expect
-  std::string master_address;          // prepare: where the leader will be dialled
-  std::optional<assignment> place;     // run
-  duration grace{};                    // stop: SIGTERM to SIGKILL
-  int exit_code = 0;                   // close: what ddprun exits with
-  std::optional<cause> first_cause;    // stop, close: why
-  std::string text;                    // for people: whom we wait for, why we stop, how it ended
+  std::uint32_t restarts_used = 0;      // charged so far: TORCHELASTIC_RESTART_COUNT
+  std::uint32_t restarts_forgiven = 0;  // of them, what --max-restarts counts no longer
+  std::uint32_t world_size = 0;         // prepare: for the descriptor limit
+  std::uint32_t group_world_size = 0;   // prepare: how many tethers to expect
+  std::string master_address;           // prepare: where the leader will be dialled
+  std::optional<assignment> place;      // run
+  std::string members;                  // run: who is where, for people (core/run/members_text.hpp)
+  duration grace{};                     // stop: SIGTERM to SIGKILL
+  int exit_code = 0;                    // close: what ddprun exits with
+  bool is_unreported = false;           // stop: no report will say why, so `text` does
+  std::optional<cause> first_cause;     // close: why
+  std::string text;                     // for people: whom we wait for, why we stop, how it ended
+  // wait: how long what the first clause of `text` says goes on at most; 0: that is not known
+  duration left{};
+  bool is_last_call = false;      // wait: then a round starts, else the run gives up
+  std::optional<departure> gone;  // wait: since the round before
+  std::string news;               // for people, once: who has taken whose place
+  std::string warning;            // for people, once: what may have been started wrongly
   bool operator==(const desired&) const = default;
+};
+
+// How a round ended, said once to each member that is here when it is over. It is for people:
+// nothing follows from it, and who misses it hears the cause when the run is closed.
+struct round_report {
+  instance_id instance = 0;
+  round_number round = 0;
+  std::uint32_t world_size = 1;
+  std::uint32_t group_world_size = 1;
+  duration lasted{};                 // from when its workers might start to its end
+  std::optional<cause> first_cause;  // none: it went well, or nothing had failed
+  std::vector<ended_ranks> ends;     // of those that are known, at most ends_max
+  std::uint32_t restarts_used = 0;
+  std::uint32_t restarts_forgiven = 0;  // of them, what --max-restarts counts no longer
+  std::uint32_t restarts_max = 0;
+  bool is_last = false;  // no round follows
+  int exit_code = 0;     // last: of the run
+  std::string text;      // what is done next, or why nothing is
+  bool operator==(const round_report&) const = default;
 };
 
 // The session is over before it began or went on; `text` says why and what to do.
@@ -221,7 +262,7 @@ struct tether_answer {
 
 using agent_message =
     std::variant<hello, status, goodbye, guardian_word, tether_hello, tether_beat>;
-using daemon_message = std::variant<welcome, answer, desired, refused, not_primary>;
+using daemon_message = std::variant<welcome, answer, desired, refused, not_primary, round_report>;
 using tether_reply = std::variant<tether_answer, refused>;
 
 enum class note_level { debug, info, warning, error };

@@ -17,10 +17,10 @@ constexpr std::size_t fields_with_rows() {
 
 constexpr std::size_t fields_named() {
   const run_settings settings;
-  const auto& [nodes_min, nodes_max, spares, restarts, losses, store, on_join, ranks, timing] =
-      settings;
-  const auto named =
-      std::tie(nodes_min, nodes_max, spares, restarts, losses, store, on_join, ranks);
+  const auto& [nodes_min, nodes_max, spares, restarts, quick, failures, losses, store, on_join,
+               ranks, timing] = settings;
+  const auto named = std::tie(nodes_min, nodes_max, spares, restarts, quick, failures, losses,
+                              store, on_join, ranks);
   return timing == timers() ? std::tuple_size_v<decltype(named)> : 0;
 }
 static_assert(fields_with_rows() == fields_named());
@@ -75,6 +75,15 @@ std::string useless_isolation(const timers& timing) {
 std::string long_settle(const timers& timing) {
   if (timing.settle <= timing.settle_max) return {};
   return is_longer("settle", timing.settle, "settle_max", timing.settle_max);
+}
+
+// What a failure soon after the start uses up would be refilled before that.
+std::string early_refill(const timers& timing) {
+  const duration window = timing.restart_window;
+  if (window == duration::zero() || window >= timing.startup_window) return {};
+  return "restart_window " + to_text(window) + " is shorter than startup_window " +
+         to_text(timing.startup_window) +
+         ": failures at the start would never use up --max-restarts";
 }
 
 std::string value_text(const range_row& row, const run_settings& settings) {
@@ -148,16 +157,16 @@ std::string problem_of(const run_settings& settings) {
   return text.empty() ? problem_of(settings.timing) : text;
 }
 
-std::string first_difference(const run_settings& ours, const run_settings& others) {
-  const named_values left = to_named_values(ours);
-  const named_values right = to_named_values(others);
+std::optional<setting_difference> first_difference(const run_settings& one,
+                                                   const run_settings& other) {
+  const named_values left = to_named_values(one);
+  const named_values right = to_named_values(other);
   for (std::size_t index = 0; index < left.size(); ++index) {
     if (left[index].second != right[index].second) {
-      return left[index].first + " is " + left[index].second + " here and " + right[index].second +
-             " on the others";
+      return setting_difference{left[index].first, left[index].second, right[index].second};
     }
   }
-  return {};
+  return std::nullopt;
 }
 
 }  // namespace ddprun

@@ -27,6 +27,9 @@ struct timers {
   duration drain_grace = std::chrono::seconds(30);
   duration kill_wait = std::chrono::seconds(5);
   duration start_timeout = std::chrono::seconds(60);
+  duration startup_window = std::chrono::seconds(10);
+  duration backoff_max = std::chrono::seconds(30);
+  duration restart_window = duration::zero();
   duration join_timeout = std::chrono::seconds(600);
   duration last_call_timeout = std::chrono::seconds(30);
   duration settle = std::chrono::milliseconds(500);
@@ -51,9 +54,11 @@ timers timers_for(duration node_timeout);
 struct run_settings {
   std::uint32_t nodes_min = 1;
   std::uint32_t nodes_max = 1;
-  std::uint32_t spares_max = 0;        // nodes beyond nodes_max that may wait; 0: refused
-  std::uint32_t restarts_max = 0;      // charged restarts of an instance
-  std::uint32_t node_losses_max = 10;  // within one hour
+  std::uint32_t spares_max = 0;          // nodes beyond nodes_max that may wait; 0: refused
+  std::uint32_t restarts_max = 0;        // charged restarts of an instance
+  std::uint32_t quick_failures_max = 2;  // alike and in a row; 0: without limit
+  std::uint32_t node_failures_max = 0;   // first causes on one node; 0: without limit
+  std::uint32_t node_losses_max = 10;    // within one hour
   store_mode store = store_mode::agent;
   join_policy on_join = join_policy::wait;
   rank_policy ranks = rank_policy::wish;  // exact: for a fixed number of nodes only
@@ -73,8 +78,15 @@ named_values to_named_values(const run_settings& settings);
 std::string problem_of(const timers& timing);
 std::string problem_of(const run_settings& settings);
 
-// The first setting in which the two differ, as "nnodes is 2:2 here and 1:4 on the others", with
-// `ours` being "here". Empty when they agree.
-std::string first_difference(const run_settings& ours, const run_settings& others);
+// A setting that two have differently, as a person would type it: "nnodes", "2:2" and "1:4".
+struct setting_difference {
+  std::string name;
+  std::string one;
+  std::string other;
+};
+
+// The first of them; none where the two agree.
+std::optional<setting_difference> first_difference(const run_settings& one,
+                                                   const run_settings& other);
 
 }  // namespace ddprun

@@ -42,6 +42,7 @@ std::string slow_heartbeat(const timers& timing);
 std::string long_grace(const timers& timing);
 std::string useless_isolation(const timers& timing);
 std::string long_settle(const timers& timing);
+std::string early_refill(const timers& timing);
 
 inline constexpr std::array timer_table = {
     timer_row{.name = "node_timeout",
@@ -91,6 +92,19 @@ inline constexpr std::array timer_table = {
     timer_row{.name = "start_timeout",
               .field = &timers::start_timeout,
               .help = "until all workers of a round must run"},
+    timer_row{.name = "startup_window",
+              .field = &timers::startup_window,
+              .help = "all workers run: a failure within this time is a quick one",
+              .may_be_zero = true},
+    timer_row{.name = "backoff_max",
+              .field = &timers::backoff_max,
+              .help = "longest pause between quick failures in a row; 0: none",
+              .may_be_zero = true},
+    timer_row{.name = "restart_window",
+              .field = &timers::restart_window,
+              .help = "without a failure: then max-restarts counts anew; 0: never",
+              .may_be_zero = true,
+              .contradiction = early_refill},
     timer_row{.name = "join_timeout",
               .field = &timers::join_timeout,
               .help = "how long the nodes wait for enough of them"},
@@ -202,6 +216,23 @@ inline constexpr std::tuple setting_table = {
               .field = &run_settings::restarts_max,
               .max = restarts_limit,
               .counted = "restarts"},
+    count_row{
+        .words = {.name = "max-quick-failures",
+                  .heading = "Failures",
+                  .help = "the run ends when so many rounds in a row fail in the same way\n"
+                          "within seconds of their start (startup_window); 0: it goes on ({})"},
+        .wire_name = "quick_failures_max",
+        .field = &run_settings::quick_failures_max,
+        .max = restarts_limit,
+        .counted = "quick failures"},
+    count_row{.words = {.name = "max-node-failures",
+                        .heading = "Failures",
+                        .help = "a node whose workers are the first to fail so often is left out,\n"
+                                "where a spare or --nnodes allow it; 0: never ({})"},
+              .wire_name = "node_failures_max",
+              .field = &run_settings::node_failures_max,
+              .max = restarts_limit,
+              .counted = "failures of a node"},
     count_row{.words = {.name = "max-node-losses",
                         .heading = "Failures",
                         .help = "lost nodes within an hour that do not end the run ({})"},

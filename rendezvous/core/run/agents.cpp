@@ -1,5 +1,6 @@
 // Who is here: connections, sessions, refusals, and what a hello tells about its sender.
 #include "rendezvous/core/messages/peer_words.hpp"
+#include "rendezvous/core/messages/settings_table.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>
@@ -41,9 +42,16 @@ void run::state::raise_seq(std::uint64_t said) {
   if (said <= count_said_max) seq = std::max(seq, said);
 }
 
+// No more is believed than its settings allow.
 void run::state::raise_restarts_used(const node& by) {
+  const run_settings& settings = by.greeting.settings;
+  const bool is_refilled = settings.timing.restart_window > duration::zero();
+  const std::uint32_t forgiven =
+      is_refilled ? std::min({by.state.restarts_forgiven, by.state.restarts_used, restarts_limit})
+                  : 0;
   current.budget.raise_restarts_used(
-      std::min(by.state.restarts_used, by.greeting.settings.restarts_max));
+      std::min(by.state.restarts_used, forgiven + settings.restarts_max));
+  current.budget.raise_restarts_forgiven(forgiven);
 }
 
 // A session that connects again replaces its old connection, which may be half-open.
@@ -107,6 +115,7 @@ void run::state::forget(node& who) {
   // A run in which nobody was ever placed is not worth remembering once everybody has gone.
   if (nodes.empty() && !current.settings && phase == run_phase::gathering) {
     current.id = 0;
+    current.gone = {};
     has_claims = false;
   }
 }
@@ -136,13 +145,6 @@ std::string run::state::problem_with(const status& said, const hello& greeting) 
     return "desired_seq " + std::to_string(said.desired_seq) + " was never said";
   }
   return problem_of(said, greeting);
-}
-
-// In which setting a node differs from the round's, and what to do; empty where it does not.
-std::string run::state::difference(const hello& greeting) const {
-  if (!current.settings || greeting.settings == *current.settings) return {};
-  const std::string text = first_difference(greeting.settings, *current.settings);
-  return text + ": start all nodes of run " + options.run_id + " with the same options";
 }
 
 // It is the one that its node rank stands for, where each node has to have its own: a member of the
@@ -190,14 +192,17 @@ std::string run::state::refusal(const agent_joined& event) const {
   const bool comes_to_be_fenced = greeting.state.instance != 0 && may_have_workers(greeting.state);
   if (std::string text = rank_problem(greeting); !text.empty() && !comes_to_be_fenced) return text;
   if (!current.settings || phase == run_phase::closed) return {};
-  if (std::string text = difference(greeting); !text.empty()) return text;
+  // With the one that hosts this daemon all would end.
+  if (!comes_to_be_fenced && !hosts_us(event) && !is_short()) {
+    const std::string name = lasting_name(greeting, event.peer_address, event.local_address);
+    if (std::string text = left_out_text(name); !text.empty()) return text;
+  }
+  if (std::string text = difference_problem(greeting); !text.empty()) return text;
   // Nobody who is heard of has its rank: it comes in place of one that is silent.
   const bool has_room = is_exact(greeting) ||
                         groups.here() < current.settings->nodes_max + current.settings->spares_max;
   if (!comes_to_be_fenced && !has_room && !hosts_us(event)) {
-    return "run " + options.run_id + " is full: " + std::to_string(current.settings->nodes_max) +
-           " nodes and " + std::to_string(current.settings->spares_max) +
-           " spares are here; ask for more with --nnodes or --spares";
+    return "run " + options.run_id + " " + full_text();
   }
   return {};
 }
@@ -217,10 +222,15 @@ void run::state::refuse(node& who, std::string text) {
   forget(who);
 }
 
-// But for its connection.
-bool run::state::is_fit(const node& who) const {
+// But for its connection, and for having been left out.
+bool run::state::is_able(const node& who) const {
   return who.standing == standing::here && !who.state.draining && who.state.unkillable == 0 &&
          !who.overdue && !who.ignores;
+}
+
+// But for its connection.
+bool run::state::is_fit(const node& who) const {
+  return is_able(who) && !who.is_left_out;
 }
 
 bool run::state::is_candidate(const node& who) const {
@@ -299,6 +309,7 @@ void run::state::recognise(node& who) {
   } else if (who.seat != nullptr) {
     if (shows_stop(who, said)) seats.set_unanswered(*who.seat, false);
     if (!who.is_unanswered()) mark_reached(*who.seat);
+    current.gone.drop(who.greeting.session);
     recount(who);
     if (who.wanted) want(who, who.wanted);
     on_member_status(who, said);
@@ -322,9 +333,17 @@ void run::state::queue_for_round(node& who) {
   // One that came to be fenced is not asked for its settings before. Who has a seat is a member,
   // whatever it says: its round goes on with it or ends.
   const bool is_member = who.seat != nullptr;
-  if (const std::string text = difference(who.greeting); !text.empty() && !is_member) {
+  if (const std::string text = difference_problem(who.greeting); !text.empty() && !is_member) {
+    remember_refusal(who.greeting);
     return refuse(who, text);
   }
+  if (!is_member) {
+    const std::string text = left_out_text(who.lasting_name());
+    if (!text.empty() && !who.hosts_us && !is_short()) return refuse(who, text);
+    who.is_left_out = !text.empty();
+  }
+  current.gone.drop(who.greeting.session);
+  current.gone.drop_waiting(who.lasting_name());
   groups.join(who);
   recount(who);
   if (const std::string text = rank_problem(who.greeting); !text.empty() && !is_member) {
@@ -333,28 +352,11 @@ void run::state::queue_for_round(node& who) {
   const bool may_be_refused = current.settings && who.counted && !who.hosts_us && !is_member;
   if (may_be_refused &&
       groups.here() > current.settings->nodes_max + current.settings->spares_max) {
-    refuse(who, "run " + options.run_id + " went on without this node and is full: " +
-                    std::to_string(current.settings->nodes_max) + " nodes and " +
-                    std::to_string(current.settings->spares_max) + " spares are here");
+    refuse(who, "run " + options.run_id + " went on without this node and " + full_text());
     return;
   }
   tell_wait(who);
   on_idle_status(who);
-}
-
-void run::state::tell_wait(node& who) {
-  message_pointer message = notice.message_after(std::max(who.wanted_seq, who.state.desired_seq));
-  if (!message) {
-    ddprun::desired value = base_desired(desired_phase::wait);
-    // Whoever waits while a round is on takes part in the next one.
-    const bool is_spare = phase == run_phase::preparing || phase == run_phase::running;
-    value.text = is_spare ? "this node waits as a spare: " + reason() : reason();
-    const std::uint64_t newest = value.seq;
-    message = finished(std::move(value));
-    notice.build(newest, message);
-  }
-  want(who, std::move(message));
-  who.notice_seen = notice.edition();
 }
 
 // A status of a node that is here without a seat in the round.

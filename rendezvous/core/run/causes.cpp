@@ -54,6 +54,7 @@ std::optional<cause> run::state::final_cause() const {
         one.kind = cause_class::drain;
         one.code = member->state.signal;
         one.by_our_stop = false;
+        one.was_failing = false;
         one.rank.reset();
         one.local_rank.reset();
         one.text.clear();

@@ -30,7 +30,13 @@ void choice_wait::end_silence_of_one() {
   --silent_;
 }
 
+void choice_wait::wait_for_pause(time_point now) {
+  is_for_words_ = false;
+  until_ = now;
+}
+
 bool choice_wait::is_over(time_point now) const {
+  if (is_pausing(now)) return false;
   return now >= until_ || (is_for_words_ && silent_ == 0);
 }
 
@@ -38,6 +44,7 @@ void choice_wait::move_by(duration late) {
   first_loss_ += late;
   last_loss_ += late;
   until_ += late;
+  if (pause_until_) *pause_until_ += late;
 }
 
 }  // namespace ddprun::core

@@ -1,6 +1,6 @@
 // What the next choice waits for when a stop is over: quiet, as losses, drains and joins come in
 // groups (a rack, a reservation that ends), or a word of nodes that were silent since before the
-// stop, as they may be dying with the others.
+// stop, as they may be dying with the others; and always for the end of a pause that was ordered.
 //
 // Thread rule: plain value.
 #pragma once
@@ -8,6 +8,7 @@
 #include "rendezvous/core/messages/messages.hpp"
 
 #include <cstdint>
+#include <optional>
 
 namespace ddprun::core {
 
@@ -25,7 +26,19 @@ class choice_wait {
   std::uint32_t silent() const { return silent_; }
   void end_silence_of_one();
 
-  time_point until() const { return until_; }
+  void wait_for_pause(time_point now);  // and nothing else
+  // Whatever is lost or said meanwhile.
+  void pause_until(time_point moment) { pause_until_ = moment; }
+  void end_pause() { pause_until_.reset(); }
+  bool is_pausing(time_point now) const { return pause_until_ && now < *pause_until_; }
+  // There was quiet after losses and drains, while the pause goes on.
+  bool is_quiet_in_pause(time_point now) const {
+    return has_losses_ && is_pausing(now) && now >= until_;
+  }
+
+  time_point until(time_point now) const {
+    return is_pausing(now) && now >= until_ ? *pause_until_ : until_;
+  }
   bool is_over(time_point now) const;
 
   // The caller's loop stood still for so long.
@@ -38,6 +51,7 @@ class choice_wait {
   bool is_for_words_ = false;
   std::uint32_t silent_ = 0;
   time_point until_{};
+  std::optional<time_point> pause_until_;
 };
 
 }  // namespace ddprun::core

@@ -50,6 +50,7 @@ void run::state::tell_closed(node& who, closed_instance& record) {
   value.seq = ++seq;
   value.phase = desired_phase::close;
   value.restarts_used = record.restarts_used;
+  value.restarts_forgiven = record.restarts_forgiven;
   value.exit_code = record.exit_code;
   value.first_cause = record.why;
   value.text = record.text;
@@ -62,6 +63,10 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   note(exit_code == 0 ? note_level::info : note_level::error,
        "run " + options.run_id + " is closed with exit code " + std::to_string(exit_code) + ": " +
            text);
+  if (!seats.empty()) {
+    if (phase != run_phase::stopping) current.lasted = lasted_so_far();
+    add_report(why);
+  }
   closed_instance record;
   for (const seat& one : seats) {
     if (one.holder() == nullptr || one.fate() == fate::dead) continue;
@@ -77,6 +82,7 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   record.text = std::move(text);
   record.round = rounds.highest();
   record.restarts_used = current.budget.restarts_used();
+  record.restarts_forgiven = current.budget.restarts_forgiven();
   record.closed_at = now;
   record.left = std::move(current.left_behind);
   current.left_behind = {};
@@ -86,6 +92,7 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   value.first_cause = record.why;
   value.text = record.text;
   const message_pointer message = finished(std::move(value));
+  tell_report(true, exit_code, why_it_ends(record.why, record.text));
   enter(run_phase::closed);
   choice = {};
   std::vector<node*> away;
@@ -125,15 +132,16 @@ void run::state::open_instance(instance_id fresh) {
 void run::state::drain(node& who) {
   if (who.standing != standing::here) return;
   const bool is_new = !std::exchange(who.drain_seen, true);
+  cause why = cause_of(who, cause_class::drain);
+  why.code = who.state.signal;
+  remember_departure(who, why);
   if (phase == run_phase::stopping || phase == run_phase::settling) {
     // Judged when the next round is chosen: perhaps all are asked to leave.
-    if (is_new && who.seat != nullptr) remember_loss();
+    if (is_new && (who.seat != nullptr || choice.is_pausing(now))) remember_loss();
     return;
   }
   const bool works = who.seat != nullptr && who.seat->phase() != member_phase::succeeded;
   if (works) {
-    cause why = cause_of(who, cause_class::drain);
-    why.code = who.state.signal;
     causes.add(why, now);
     remember_loss();
     const std::optional<cause> first = causes.get();

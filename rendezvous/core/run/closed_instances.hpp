@@ -46,6 +46,7 @@ struct closed_instance {
   std::string text;
   round_number round = 0;
   std::uint32_t restarts_used = 0;
+  std::uint32_t restarts_forgiven = 0;
   time_point closed_at{};
   std::set<session_id> absent;  // have not been told, or have not said goodbye
   leftovers left;

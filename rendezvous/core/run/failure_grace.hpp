@@ -6,6 +6,7 @@
 
 #include "rendezvous/base/time.hpp"
 
+#include <cstddef>
 #include <optional>
 
 namespace ddprun::core {
@@ -16,11 +17,20 @@ class failure_grace {
   void begin(time_point now, duration limit) {
     if (!until_) until_ = now + limit;
   }
-  void end() { until_.reset(); }
+  void end() { *this = {}; }
 
   bool has_begun() const { return until_.has_value(); }
   const std::optional<time_point>& until() const { return until_; }
   bool is_over(time_point now) const { return until_ && now >= *until_; }
+
+  // Of so many seats, from the first on, it is known that no worker is left who could tell. Each is
+  // asked about once.
+  template <typename IsOver>
+  bool are_over(std::size_t seats, IsOver is_over) {
+    while (seats_over_ < seats && is_over(seats_over_))
+      ++seats_over_;
+    return seats_over_ == seats;
+  }
 
   // The caller's loop stood still for so long.
   void move_by(duration late) {
@@ -29,6 +39,7 @@ class failure_grace {
 
  private:
   std::optional<time_point> until_;
+  std::size_t seats_over_ = 0;
 };
 
 }  // namespace ddprun::core

@@ -16,8 +16,8 @@ void run::state::check_liveness() {
   }
 }
 
-// `proof`: no worker of it can live, by its own last word or its guardian's.
-void run::state::lose(node& who, bool proof, const std::string& how) {
+// `proof`: no worker of it can live, by its own last word or its guardian's. `has_left`: its own.
+void run::state::lose(node& who, bool proof, const std::string& how, bool has_left) {
   const time_point last_word = who.heard;
   // Its connection may have ended before: it counts no more, and was one to be chosen all the same.
   const bool was_waiting = is_fit(who);
@@ -27,6 +27,11 @@ void run::state::lose(node& who, bool proof, const std::string& how) {
   detach(who, true);
   who.heard = last_word;
   if (who.seat == nullptr) {
+    if (was_waiting && phase != run_phase::closed) {
+      cause why = cause_of(who, has_left ? cause_class::drain : cause_class::node_lost);
+      if (!has_left) why.text = how;
+      remember_departure(who, why);
+    }
     if (!proof && was_waiting) note(note_level::info, who.label() + " is gone: " + how);
     const bool may_bring_others = was_waiting && phase == run_phase::settling;
     forget(who);
@@ -45,6 +50,7 @@ void run::state::lose(node& who, bool proof, const std::string& how) {
   // After the loop was late the last word is counted from a moment that may still be to come.
   why.age = std::max(now - last_word, duration::zero());
   why.text = how;
+  remember_departure(who, why);
   if (phase == run_phase::stopping) {
     if (proof) {
       acknowledge(place);
@@ -66,6 +72,28 @@ void run::state::lose(node& who, bool proof, const std::string& how) {
   const std::string text = causes.get() ? describe(*causes.get()) : who.label() + " left";
   end_round(causes.get() ? &*causes.get() : nullptr, timing().stop_grace, text);
   if (proof) acknowledge(place);
+}
+
+// With its ranks in the round that is on, or was the last to run.
+void run::state::remember_departure(const node& who, const cause& why) {
+  std::optional<ran_place> ran = who.ran;
+  if (who.seat != nullptr && who.seat->command() == command::run) {
+    ran = ran_place{who.seat->rank_first(), who.seat->has_succeeded()};
+  }
+  if (ran && ran->has_succeeded) return;
+  const bool waits = phase == run_phase::gathering || phase == run_phase::settling;
+  if (!ran && (!waits || who.seat != nullptr)) return;
+  if (waits) notice.change();
+  departed_node gone;
+  gone.node = who.label();
+  gone.lasting_name = who.lasting_name();
+  gone.was_member = ran.has_value();
+  gone.address = who.peer_address;
+  if (ran) gone.rank_first = ran->rank_first;
+  gone.worker_count = who.greeting.worker_count;
+  gone.cause = why;
+  gone.at = now;
+  current.gone.add(who.greeting.session, std::move(gone));
 }
 
 void run::state::mark_ended(seat& of) {

@@ -1,4 +1,7 @@
 // Gather, settle and choose: DESIGN.md, rules 1, 2 and 7.
+#include "rendezvous/base/counted.hpp"
+#include "rendezvous/base/name_text.hpp"
+#include "rendezvous/core/messages/wait_text.hpp"
 #include "rendezvous/core/run/master_address.hpp"
 #include "rendezvous/core/run/rank_assignment.hpp"
 #include "rendezvous/core/run/state.hpp"
@@ -16,10 +19,14 @@ void run::state::check_gathering() {
   if (!current.is_decided()) begin_instance(nodes.some_connected().fresh_instance);
   lose_ending();
   if (!current.is_decided()) return;  // the last node was one of those
+  take_back();
   settings_group* const best = groups.ready(now, phase.since());
   if (best != nullptr && !older_may_live() && start_round(*best)) return;
   if (now >= gather_until()) {
-    close(1, current.last_cause, "gave up after " + to_text(now - phase.since()) + ": " + reason());
+    std::string text =
+        "gave up after " + to_text(now - phase.since()) + " (join_timeout): " + reason();
+    if (const auto gone = current.gone.told(now)) text += "; " + sentence_of(*gone);
+    close(unmet_exit_code, current.last_cause, std::move(text));
   }
 }
 
@@ -41,12 +48,22 @@ void run::state::begin_gathering() {
 // Losses and drains come in groups (a rack, a reservation that ends): wait for quiet.
 void run::state::begin_settling() {
   enter(run_phase::settling);
-  choice.wait_for_quiet(timing());
-  if (choice.is_over(now)) choose();
+  if (choice.wants_quiet()) {
+    choice.wait_for_quiet(timing());
+  } else {
+    choice.wait_for_pause(now);
+  }
+  if (choice.is_over(now)) return choose();
+  if (!choice.is_pausing(now)) return;
+  // It lasts: whoever is lost meanwhile is named to those who wait.
+  for (const auto& [order, who] : nodes) {
+    if (is_candidate(*who)) tell_wait(*who);
+  }
 }
 
 // Chooses the next round, when the last stop is over.
 void run::state::choose() {
+  take_back();
   std::uint32_t spoken = 0;
   std::uint32_t silent = 0;
   for (const auto& [order, who] : nodes) {
@@ -61,8 +78,19 @@ void run::state::choose() {
     choice.wait_for_words(silent, hold);
     return;
   }
-  choice.forget_losses();  // the next row of them is another
+  choice.end_pause();
+  if (!let_drained_go()) return;
+  if (spoken >= current.settings->nodes_min) {
+    start_round(groups.first());
+  } else {
+    begin_gathering();
+  }
+}
 
+// Once there was quiet: they leave, and the run goes on, unless nobody is left for it. Then it is
+// closed: false.
+bool run::state::let_drained_go() {
+  choice.forget_losses();  // the next row of them is another
   std::vector<node*> drained;
   for (const auto& [order, who] : nodes) {
     if (who->standing == standing::here && who->state.draining && who->connection != 0) {
@@ -73,15 +101,11 @@ void run::state::choose() {
   if (nobody_is_left) {
     close(code_of_drain(drained.front()->state), current.last_cause,
           "every node was asked to leave");
-    return;
+    return false;
   }
   for (node* const who : drained)
     release(*who, 0);
-  if (spoken >= current.settings->nodes_min) {
-    start_round(groups.first());
-  } else {
-    begin_gathering();
-  }
+  return true;
 }
 
 namespace {
@@ -108,8 +132,10 @@ void run::state::fix_settings(settings_group& group) {
   for (const auto& [order, who] : nodes) {
     if (who->group != nullptr && who->group != &group) others.push_back(who.get());
   }
-  for (node* const who : others)
-    refuse(*who, difference(who->greeting));
+  for (node* const who : others) {
+    remember_refusal(who->greeting);
+    refuse(*who, difference_problem(who->greeting));
+  }
   groups.forget_others();
 }
 
@@ -122,7 +148,9 @@ bool run::state::start_round(settings_group& group) {
   }
   if (from.size() < group.settings().nodes_min) return false;
   fix_settings(group);
+  current.warning = misfits();
   const rank_assignment chosen = assign_ranks(rank_candidates(from), current.settings->nodes_max);
+  note_changes(from, chosen);
   rounds.take_next();
   for (const auto& [order, who] : nodes)
     who->last_slot.reset();
@@ -144,6 +172,7 @@ bool run::state::start_round(settings_group& group) {
   current.common.world_size = chosen.world_size;
   current.common.master_address = choose_master_address(addresses);
   enter(run_phase::preparing);
+  age.begin(now);
   seats.start_until(now + timing().start_timeout);
 
   node& leader = seats.leader();
@@ -153,12 +182,49 @@ bool run::state::start_round(settings_group& group) {
   value.master_address = current.common.master_address;
   seats.command(*leader.seat, command::prepare);
   want(leader, finished(std::move(value)));
-  note(note_level::info, "round " + std::to_string(rounds.newest()) + ": " +
-                             std::to_string(seats.size()) + " nodes, " +
-                             std::to_string(current.common.world_size) + " workers, led by " +
-                             leader.label());
+  note(note_level::info,
+       "round " + std::to_string(rounds.newest()) + ": " + counted(seats.size(), "node") + ", " +
+           counted(current.common.world_size, "worker") + ", led by " + leader.label());
+  refuse_left_out();
   refuse_excess();
   return true;
+}
+
+// Who comes, who has gone: said to the members with their places.
+void run::state::note_changes(const std::vector<node*>& from, const rank_assignment& chosen) {
+  std::vector<std::string> newcomers;
+  std::size_t count = 0;
+  for (const rank_place& place : chosen.places) {
+    const node& member = *from[place.candidate];
+    if (member.ran) continue;
+    ++count;
+    if (newcomers.size() < names_in_text_max) newcomers.push_back(member.label());
+  }
+  current.news.clear();
+  // In the first round everybody is new; and so it looks to a daemon that was started again.
+  if (count < chosen.places.size() || current.gone.has_members()) {
+    current.news = current.gone.change(newcomers, count);
+    const std::uint32_t losses = current.budget.node_losses(now);
+    if (current.gone.has_lost() && losses != 0) {
+      current.news += " (node loss " + std::to_string(losses) + " of " +
+                      std::to_string(current.settings->node_losses_max) + " within an hour)";
+    }
+  }
+  if (!current.refusal.empty()) {
+    current.news += (current.news.empty() ? "" : "; ") + current.refusal;
+  }
+  if (!current.taken_back.empty()) {
+    current.news += (current.news.empty() ? "" : "; ") + current.taken_back;
+  }
+}
+
+// It is told: what follows is news of the next one.
+void run::state::forget_changes() {
+  current.gone = {};
+  current.refusal.clear();
+  current.taken_back.clear();
+  for (const auto& [order, who] : nodes)
+    who->ran.reset();
 }
 
 assignment run::state::place_of(const seat& of) const {
@@ -180,9 +246,7 @@ void run::state::refuse_excess() {
     if (who.counted && who.seat == nullptr && !who.hosts_us) excess.push_back(&who);
   }
   for (node* const who : excess)
-    refuse(*who, "run " + options.run_id +
-                     " is full: " + std::to_string(current.settings->nodes_max) + " nodes and " +
-                     std::to_string(current.settings->spares_max) + " spares are here");
+    refuse(*who, "run " + options.run_id + " " + full_text());
 }
 
 }  // namespace ddprun::core

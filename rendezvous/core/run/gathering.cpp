@@ -39,14 +39,24 @@ bool gathering::count(node& who, bool is_candidate) {
   return true;
 }
 
-bool gathering::is_ready(settings_group& one, time_point now, time_point since) {
-  if (one.here_ > one.highest_) {
-    one.highest_ = one.here_;
-    const timers& timing = one.settings_.timing;
-    if (one.has_enough()) {
-      one.last_call_until_ = std::min(now + timing.last_call_timeout, since + timing.join_timeout);
-    }
+std::optional<time_point> gathering::last_call_until(const settings_group& one, time_point now,
+                                                     time_point since) {
+  if (one.here_ <= one.highest_ || !one.has_enough()) return one.last_call_until_;
+  const timers& timing = one.settings_.timing;
+  return std::min(now + timing.last_call_timeout, since + timing.join_timeout);
+}
+
+const settings_group* gathering::largest() const {
+  const settings_group* best = nullptr;
+  for (const settings_group& one : groups_) {
+    if (one.here_ != 0 && (best == nullptr || one.here_ > best->here_)) best = &one;
   }
+  return best;
+}
+
+bool gathering::is_ready(settings_group& one, time_point now, time_point since) {
+  one.last_call_until_ = last_call_until(one, now, since);
+  one.highest_ = std::max(one.highest_, one.here_);
   if (one.is_full()) return true;
   return one.has_enough() && one.last_call_until_ && now >= *one.last_call_until_;
 }

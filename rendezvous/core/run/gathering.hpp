@@ -48,6 +48,11 @@ class gathering {
   // last calls, so it is asked after every event. `since`: the begin of this gathering.
   settings_group* ready(time_point now, time_point since);
   void begin_anew();  // the last calls
+  // The largest group; null: nobody is here.
+  const settings_group* largest() const;
+  // When the last call of a group that has enough nodes is over, as `ready` would say now.
+  static std::optional<time_point> last_call_until(const settings_group& one, time_point now,
+                                                   time_point since);
   // The next moment at which a last call is over; one that has passed was judged: what is missing
   // then is words of those who are here.
   std::optional<time_point> deadline(time_point now) const;

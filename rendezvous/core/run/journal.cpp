@@ -11,6 +11,7 @@
 // over, the instance goes on with them: at once, if it had no round or they are as many as its
 // newest had (all have died together, and the same commands were started again); else when no
 // worker can live any longer of those that are missing. If nobody has come at all, it is lost.
+#include "rendezvous/base/counted.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>
@@ -20,6 +21,7 @@ namespace ddprun::core {
 void run::state::go_on_from(const run_record& record) {
   rounds.set_reserved(record.rounds_reserved);
   current.budget.set_restarts_used(record.restarts_used);
+  current.budget.set_restarts_forgiven(record.restarts_forgiven);
   current.placed = {record.nodes, record.gone_after};
 }
 
@@ -42,6 +44,7 @@ void run::state::remember(const run_record& record) {
   over.text = record.end->text;
   over.round = rounds.reserved();
   over.restarts_used = current.budget.restarts_used();
+  over.restarts_forgiven = current.budget.restarts_forgiven();
   over.closed_at = options.began;
   over.left.round = rounds.reserved();
   over.left.unknown = record.nodes;
@@ -63,7 +66,7 @@ void run::state::begin_instance(instance_id fresh) {
   current.is_found = true;
   note(note_level::info,
        "nobody has come back who was in it: the run goes on from what was kept, with " +
-           std::to_string(current.budget.restarts_used()) + " restarts used and rounds above " +
+           counted(current.budget.restarts_used(), "restart") + " used and rounds above " +
            std::to_string(rounds.floor()));
 }
 
@@ -102,6 +105,7 @@ run_record run::state::record_of(const closed_instance& over) const {
   record.instance = over.instance;
   record.rounds_reserved = std::max(rounds.reserved(), over.round);
   record.restarts_used = over.restarts_used;
+  record.restarts_forgiven = over.restarts_forgiven;
   if (over.left.until > over.closed_at) {
     record.nodes = std::max(current.placed.count, 1U);
     record.gone_after = over.left.until - over.closed_at;
@@ -135,6 +139,7 @@ std::optional<run_record> run::state::record_now() const {
   record.instance = current.id;
   record.rounds_reserved = rounds.reserved();
   record.restarts_used = current.budget.restarts_used();
+  record.restarts_forgiven = current.budget.restarts_forgiven();
   record.nodes = current.placed.count;
   record.gone_after = current.placed.gone_after;
   record.lost_after =
@@ -143,7 +148,7 @@ std::optional<run_record> run::state::record_now() const {
   if (phase == run_phase::stopping && !stop.is_free() && !current.operator_stop) {
     const std::optional<cause>& why = causes.get();
     const bool is_charged = why && is_charged_as_restart(why->kind);
-    if (is_charged && current.budget.restarts_used() < current.settings->restarts_max)
+    if (is_charged && !current.budget.is_spent(current.settings->restarts_max))
       ++record.restarts_used;
   }
   return record;

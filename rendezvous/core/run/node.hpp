@@ -25,6 +25,20 @@ enum class standing {
   closing,   // its instance is closed: told so
 };
 
+// What its agents have in common, one beside the other or one after the other: the id that a person
+// gave them, else the name of the host and, as two hosts of one name are normal, the address that
+// the daemon sees: "node-b", "localhost (10.0.0.2)". The daemon's own host is reached by several.
+inline std::string lasting_name(const hello& of, const std::string& seen,
+                                const std::string& local) {
+  if (of.node_is_explicit || of.host.empty()) return of.node;
+  return seen == local ? of.host : of.host + " (" + seen + ")";
+}
+
+struct ran_place {
+  std::uint32_t rank_first = 0;
+  bool has_succeeded = false;
+};
+
 // One session. It lives as long as it is connected or has a slot in the round.
 struct node {
   ddprun::hello greeting;
@@ -44,15 +58,21 @@ struct node {
   message_pointer owed;  // to be told once the end of its instance is kept
   message_pointer wanted;
   std::uint64_t wanted_seq = 0;
-  std::uint64_t notice_seen = 0;  // the edition of wait_notice; 0: it does not wait
+  std::uint64_t notice_seen = 0;        // the edition of wait_notice; 0: it does not wait
+  std::uint64_t whereabouts_heard = 0;  // the edition of them that it has for sure
 
   core::seat* seat = nullptr;              // in the round; kept by round_seats
   std::optional<std::uint32_t> last_slot;  // in the newest round that was chosen
+  std::optional<ran_place> ran;            // in the last that ran, once that is over
   bool drain_seen = false;
-  bool overdue = false;  // has not stopped for longer than any stop can take
-  bool ignores = false;  // nor had it begun to: no candidate until it has done what it is told
+  bool overdue = false;      // has not stopped for longer than any stop can take
+  bool is_left_out = false;  // --max-node-failures; it waits, as it may be needed again
+  bool ignores = false;      // nor had it begun to: no candidate until it has done what it is told
 
   const std::string& label() const { return greeting.node; }
+  std::string lasting_name() const {
+    return core::lasting_name(greeting, peer_address, local_address);
+  }
   bool leads() const { return seat != nullptr && seat->slot() == 0; }
   bool is_unanswered() const { return seat != nullptr && seat->is_unanswered(); }
 };

@@ -21,7 +21,7 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   // Else the journal is older than what the agents say: they know.
   const bool is_remembered = earlier.is_of(which);
   if (!is_remembered) rounds.set_reserved(0);
-  if (earlier.is_there() && !is_remembered) current.budget.set_restarts_used(0);
+  if (earlier.is_there() && !is_remembered) current.budget = {};
   // What was reserved counts where the newest round is not known: below.
   if (earlier.is_there()) rounds.drop_floor();
   const round_number newest = newest_named(claimants);
@@ -131,6 +131,7 @@ void run::state::keep_round(const std::vector<node*>& claimants) {
     raise_restarts_used(*who);
   current.is_found = false;
   enter(run_phase::running);
+  age.begin_found();
   seats.start_until(now + timing().start_timeout);
   note(note_level::info,
        "round " + std::to_string(rounds.newest()) + " is kept: all its nodes run it");

@@ -11,7 +11,7 @@ std::uint32_t restart_budget::node_losses(time_point now) const {
 }
 
 bool restart_budget::charge_restart(std::uint32_t restarts_max) {
-  if (restarts_used_ >= restarts_max) return false;
+  if (is_spent(restarts_max)) return false;
   ++restarts_used_;
   return true;
 }

@@ -1,4 +1,6 @@
 // A round from its assignment to what ends it: DESIGN.md, rules 3, 4 and 8.
+#include "rendezvous/base/counted.hpp"
+#include "rendezvous/core/run/members_text.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <csignal>
@@ -51,6 +53,8 @@ void run::state::on_progress(node& who) {
     case member_phase::starting:
     case member_phase::running:
     case member_phase::succeeded:
+      // It was in the word that has brought it here.
+      who.whereabouts_heard = whereabouts_edition;
       // A status that was under way is no step back.
       if (phase != run_phase::running || said.phase <= place.phase()) return;
       note_success(who);
@@ -83,14 +87,41 @@ bool run::state::is_prepared() const {
 }
 
 void run::state::on_all_started() {
+  age.all_run(now);
   rounds.reserve_ahead();
   notice.change();
-  note(note_level::info, "round " + std::to_string(rounds.newest()) + ": all " +
-                             std::to_string(current.common.world_size) + " workers are started");
+  const std::uint32_t workers = current.common.world_size;
+  note(note_level::info,
+       "round " + std::to_string(rounds.newest()) + ": " +
+           (workers == 1 ? "its worker is" : "all " + counted(workers, "worker") + " are") +
+           " started");
 }
 
 void run::state::note_success(const node& member) {
   if (has_succeeded(member.state)) seats.succeed(*member.seat);
+}
+
+void run::state::take_whereabouts() {
+  std::string_view daemon_host;
+  for (const seat& one : seats) {
+    daemon_host = one.holder()->local_address;
+    if (!is_host_bound(daemon_host)) break;
+  }
+  std::vector<named_member> first;
+  for (const seat& one : seats) {
+    if (first.size() == members_named_max) break;
+    const node& member = *one.holder();
+    first.push_back({member.label(),
+                     known_address({member.greeting.address, member.greeting.own_address,
+                                    member.peer_address, member.local_address},
+                                   daemon_host),
+                     one.rank_first(), member.greeting.worker_count});
+  }
+  std::string text =
+      members_text(first, static_cast<std::uint32_t>(seats.size()), current.common.world_size);
+  if (text == whereabouts) return;
+  whereabouts = std::move(text);
+  ++whereabouts_edition;
 }
 
 void run::state::assign_all() {
@@ -103,13 +134,20 @@ void run::state::assign_all() {
   current.has_placed = true;
   earlier.drop();
   enter(run_phase::running);
+  age.begin(now);
   seats.start_until(now + timing().start_timeout);
+  take_whereabouts();
   for (seat& one : seats) {
     ddprun::desired value = base_desired(desired_phase::run);
     value.place = place_of(one);
+    value.news = current.news;
+    value.warning = current.warning;
+    // After a restart with the same nodes they are as before.
+    if (one.holder()->whereabouts_heard != whereabouts_edition) value.members = whereabouts;
     seats.command(one, command::run);
     want(*one.holder(), finished(std::move(value)));
   }
+  forget_changes();
 }
 
 // A member's workers fail, or end although nobody asked for it.
@@ -144,7 +182,14 @@ bool run::state::waits_for_cause() {
     notice.change();
   }
   cause_grace.begin(now, limit);
-  return true;
+  // Where all have ended, nobody is left to tell it.
+  return !cause_grace.are_over(seats.size(), [this](std::size_t slot) {
+    const seat& one = seats.begin()[static_cast<std::ptrdiff_t>(slot)];
+    if (one.has_succeeded() || one.has_ended()) return true;
+    const node* const member = one.holder();
+    return member != nullptr && member->state.instance == current.id &&
+           member->state.round == rounds.newest() && !member->state.ends.empty();
+  });
 }
 
 void run::state::on_failure_grace_over() {

@@ -53,12 +53,13 @@ std::optional<time_point> run::next_deadline() const {
       break;
     }
     case run_phase::settling:
-      also(self.choice.until());
+      also(self.choice.until(self.now));
       break;
     case run_phase::preparing:
     case run_phase::running:
       also(self.seats.start_deadline());
       also(self.cause_grace.until());
+      also(self.refill_at());
       break;
     case run_phase::stopping:
       also(self.fence_until());
@@ -98,6 +99,7 @@ void run::state::apply(const agent_joined& event) {
   if (known == nullptr && record == nullptr) {
     const std::string text = refusal(event);
     if (!text.empty()) {
+      if (!difference(greeting).empty()) remember_refusal(greeting);
       refuse(event.connection, greeting.node, text);
       return;
     }
@@ -111,6 +113,7 @@ void run::state::apply(const agent_joined& event) {
   }
   // Only now: it may have been refused, or is to be fenced.
   if (node* const here = nodes.find(event.connection); here != nullptr && is_answered(*here)) {
+    tell_report_again(*here);
     send(*here, std::make_shared<const daemon_message>(answer{greeting.state.seq}));
   }
 }
@@ -185,7 +188,7 @@ void run::state::apply(const goodbye_received& event) {
     closed.take_out(who->greeting.session, who->state.instance, true, now);
     closed.said_goodbye(who->greeting.session);
   }
-  lose(*who, true, "left");
+  lose(*who, true, "left", true);
 }
 
 void run::state::apply(const agent_disconnected& event) {
@@ -229,6 +232,7 @@ void run::state::apply(const time_passed&) {
   check_liveness();
   if (const auto due = seats.start_deadline(); due && now >= *due) on_start_timeout();
   if (cause_grace.is_over(now)) on_failure_grace_over();
+  if (const auto due = refill_at(); due && now >= *due) refill_budget();
   if (const auto overdue = stop_overdue_at(); overdue && now >= *overdue) on_stop_overdue();
   if (const auto lost = lost_instance_at(); lost && now >= *lost) end_lost_instance();
   closed.forget_old(now);
@@ -246,6 +250,7 @@ void run::state::apply(const loop_was_late& event) {
   earlier.move_by(by);
   phase.move_by(by);
   cause_grace.move_by(by);
+  age.move_by(by);
 }
 
 // Moves the run on as far as what is known now allows.
@@ -255,7 +260,12 @@ void run::state::progress() {
       check_gathering();
       return;
     case run_phase::settling:
-      if (choice.is_over(now)) choose();
+      // Who leaves waits for no pause.
+      if (choice.is_quiet_in_pause(now)) {
+        take_back();
+        let_drained_go();
+      }
+      if (phase == run_phase::settling && choice.is_over(now)) choose();
       return;
     case run_phase::preparing:
       return;
@@ -313,6 +323,7 @@ ddprun::desired run::state::base_desired(desired_phase what) {
   value.seq = ++seq;
   value.phase = what;
   value.restarts_used = current.budget.restarts_used();
+  value.restarts_forgiven = current.budget.restarts_forgiven();
   return value;
 }
 

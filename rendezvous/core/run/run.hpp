@@ -59,6 +59,13 @@ struct guardian_reported {
 struct operator_stop_requested {
   std::string text;
 };
+// Another run that gathers at this daemon with too few nodes, as this one does; an empty id: there
+// is none any more. For people: who has mistyped a run id waits in vain.
+struct neighbour_seen {
+  std::string run_id;
+  std::uint32_t nodes = 0;  // that are there
+  bool operator==(const neighbour_seen&) const = default;
+};
 // Of what `persist_record` asked for, this number and all before it are kept, or will not be for
 // now.
 struct record_persisted {
@@ -72,8 +79,8 @@ struct loop_was_late {
 };
 
 using run_event = std::variant<agent_joined, status_received, goodbye_received, agent_disconnected,
-                               guardian_reported, operator_stop_requested, record_persisted,
-                               time_passed, loop_was_late>;
+                               guardian_reported, operator_stop_requested, neighbour_seen,
+                               record_persisted, time_passed, loop_was_late>;
 
 // ---- effects -----------------------------------------------------------------------------------
 
@@ -140,15 +147,17 @@ struct run_view {
   run_phase phase = run_phase::gathering;
   round_number round = 0;
   std::uint32_t restarts_used = 0;
+  std::uint32_t restarts_forgiven = 0;  // of them
   std::uint32_t node_losses = 0;
   std::optional<run_settings> settings;
   std::uint32_t world_size = 0;
   std::string master_address;
   std::uint16_t master_port = 0;
-  std::string leader_node;           // of the newest round that was placed
-  nccl_unique_ids nccl;              // that it has made, if any
-  std::optional<int> exit_code;      // once closed
-  std::optional<cause> first_cause;  // of the newest round that ended
+  std::string leader_node;            // of the newest round that was placed
+  nccl_unique_ids nccl;               // that it has made, if any
+  std::optional<int> exit_code;       // once closed
+  std::optional<cause> first_cause;   // of the newest round that ended
+  std::vector<round_report> reports;  // of rounds that are over, the newest last, without tails
   std::string why;
   std::size_t member_count = 0;
   std::vector<member_view> members;  // those that were asked for; by slot, then by join order
@@ -185,6 +194,8 @@ class run {
   run_view view(time_point now, std::size_t first = 0,
                 std::size_t most = std::numeric_limits<std::size_t>::max()) const;
   run_phase phase() const;
+  // While it gathers and too few nodes are here: how many; else 0.
+  std::uint32_t gathers() const;
   run_sizes sizes() const;
 
   // True when nobody is connected and nothing needs to be remembered any longer: a closed instance

@@ -27,6 +27,8 @@ struct run_record {
   round_number rounds_reserved = 0;
   // Charged already when the failure is reported: known by the time that the next round starts.
   std::uint32_t restarts_used = 0;
+  // Of them, what counts against --max-restarts no longer (--restart-window).
+  std::uint32_t restarts_forgiven = 0;
   // Of the newest round; of an instance that is over: those that could not be reached. 0: no worker
   // was ever started, or none can live.
   std::uint32_t nodes = 0;

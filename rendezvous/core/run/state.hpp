@@ -25,8 +25,10 @@
 #include "rendezvous/core/run/kept_record.hpp"
 #include "rendezvous/core/run/node.hpp"
 #include "rendezvous/core/run/older_workers.hpp"
+#include "rendezvous/core/run/rank_assignment.hpp"
 #include "rendezvous/core/run/remembered_run.hpp"
 #include "rendezvous/core/run/roster.hpp"
+#include "rendezvous/core/run/round_age.hpp"
 #include "rendezvous/core/run/round_numbers.hpp"
 #include "rendezvous/core/run/round_seats.hpp"
 #include "rendezvous/core/run/round_stop.hpp"
@@ -91,9 +93,13 @@ struct run::state {
   gathering groups;
   std::set<std::uint64_t> stuck;  // by join order: connected, and of no use: see recount
   wait_notice notice;
+  neighbour_seen neighbour;
 
   // The round.
   round_seats seats;
+  std::string whereabouts;  // who is where in it, or in the last that began, in words
+  std::uint64_t whereabouts_edition = 0;
+  round_age age;
   first_cause causes;
   failure_grace cause_grace;  // only while it runs
 
@@ -108,6 +114,7 @@ struct run::state {
   void apply(const agent_disconnected& event);
   void apply(const guardian_reported& event);
   void apply(const operator_stop_requested& event);
+  void apply(const neighbour_seen& event);
   void apply(const record_persisted& event);
   void apply(const time_passed& event);
   void apply(const loop_was_late& event);
@@ -130,10 +137,10 @@ struct run::state {
   std::string problem_with(const status& said, const hello& greeting) const;
   void raise_seq(std::uint64_t said);
   void raise_restarts_used(const node& by);
-  std::string difference(const hello& greeting) const;
   std::string refusal(const agent_joined& event) const;
   void refuse(connection_id connection, const std::string& node, std::string text);
   void refuse(node& who, std::string text);
+  bool is_able(const node& who) const;
   bool is_fit(const node& who) const;
   bool is_candidate(const node& who) const;
   bool is_answered(const node& who) const;
@@ -145,8 +152,23 @@ struct run::state {
   void watch_over(node& who);
   void recognise(node& who);
   void queue_for_round(node& who);
-  void tell_wait(node& who);
   void on_idle_status(node& who);
+
+  // waiting.cpp: what those who wait are told.
+  void tell_wait(node& who);
+  bool is_missed() const;
+  void limit_wait(ddprun::desired& value) const;
+  std::string spare_advice() const;
+  std::string difference(const hello& greeting) const;
+  std::string difference_problem(const hello& greeting) const;
+  void remember_refusal(const hello& greeting);
+  std::string names_in(const settings_group& group) const;
+  std::string disagreement(const settings_group& one, const settings_group& other) const;
+  std::string full_text() const;
+  std::string misfits() const;
+  std::string different_scripts() const;
+  std::string twins() const;
+  std::string neighbour_text() const;
 
   // gather.cpp: rules 1, 2 and 7.
   void check_gathering();
@@ -154,8 +176,11 @@ struct run::state {
   void begin_gathering();
   void begin_settling();
   void choose();
+  bool let_drained_go();
   void fix_settings(settings_group& group);
   bool start_round(settings_group& group);
+  void note_changes(const std::vector<node*>& from, const rank_assignment& chosen);
+  void forget_changes();
   assignment place_of(const seat& of) const;
   void refuse_excess();
 
@@ -169,6 +194,7 @@ struct run::state {
   void note_success(const node& member);
   void join_restarts(const node& who);
   void on_start_timeout();
+  void take_whereabouts();
   void on_unasked_end(node& who);
   bool waits_for_cause();
   void on_failure_grace_over();
@@ -180,9 +206,34 @@ struct run::state {
   std::optional<time_point> stop_overdue_at() const;
   void on_stop_overdue();
   void end_of_stop();
-  bool charge(const std::optional<cause>& why);
   void leave_round();
   bool shows_stop(const node& member, const status& said) const;
+
+  // restarts.cpp: rules 6, 12 and 13.
+  struct blamed_node {
+    session_id session;
+    std::string name;   // that lasts
+    std::string label;  // in messages
+    std::uint32_t failures = 0;
+    bool is_left_out = false;  // from now on
+  };
+  void end_age();
+  blamed_node blame(const std::optional<cause>& why);
+  bool can_do_without(const blamed_node& one) const;
+  bool charge(const std::optional<cause>& why, blamed_node& by);
+  std::string why_it_gives_up() const;
+  std::string how_it_goes_on(const std::optional<cause>& charged, const blamed_node& by);
+  duration pause_before_next(const std::optional<cause>& charged);
+  std::string quick_row_text() const;
+  std::string leave_out(const blamed_node& by);
+  void dismiss(const blamed_node& one);
+  std::string left_out_text(const std::string& name) const;
+  std::string left_out_advice(const std::string& name) const;
+  bool is_short() const;
+  void take_back();
+  void refuse_left_out();
+  std::optional<time_point> refill_at() const;
+  void refill_budget();
 
   // causes.cpp
   cause cause_of(const node& who, cause_class kind) const;
@@ -191,9 +242,18 @@ struct run::state {
   static bool is_drain(const node& member, const cause& one);
   std::optional<cause> final_cause() const;
 
+  // report.cpp
+  duration lasted_so_far() const;
+  void add_report(const std::optional<cause>& why);
+  std::string what_is_next(const std::optional<cause>& charged) const;
+  static std::string why_it_ends(const std::optional<cause>& why, const std::string& text);
+  void tell_report(bool is_last, int exit_code, std::string next);
+  void tell_report_again(node& who);
+
   // fencing.cpp.
   void check_liveness();
-  void lose(node& who, bool proof, const std::string& how);
+  void lose(node& who, bool proof, const std::string& how, bool has_left = false);
+  void remember_departure(const node& who, const cause& why);
   void mark_ended(seat& of);
   void mark_unreachable(seat& of);
   void mark_reached(seat& of);

@@ -1,4 +1,4 @@
-// The stop of a round, from its order to what comes after it: DESIGN.md, rules 4 and 6.
+// The stop of a round, from its order to what comes after it: DESIGN.md, rule 4.
 #include "rendezvous/core/run/state.hpp"
 
 namespace ddprun::core {
@@ -7,12 +7,15 @@ namespace ddprun::core {
 void run::state::end_round(const cause* trigger, duration grace, std::string text, bool is_free) {
   DDPRUN_ASSERT(phase == run_phase::preparing || phase == run_phase::running);
   note(note_level::warning, "round " + std::to_string(rounds.newest()) + " ends: " + text);
+  current.lasted = lasted_so_far();
+  end_age();
   enter(run_phase::stopping);
   seats.end_start();
   current.last_end = text;
   ddprun::desired value = base_desired(desired_phase::stop);
   value.grace = grace;
-  if (trigger != nullptr) value.first_cause = *trigger;
+  value.is_unreported = trigger == nullptr || trigger->kind == cause_class::drain ||
+                        trigger->kind == cause_class::operator_stop;
   value.text = std::move(text);
   stop = round_stop(now, steps, stop_patience_of(timing(), grace), is_free,
                     finished(std::move(value)));
@@ -120,47 +123,27 @@ void run::state::end_of_stop() {
   const std::optional<cause> why = stop.is_free() ? std::nullopt : first;
   if (why) current.last_cause = why;
   if (first) current.last_end = describe(*first);
-  const bool all_succeeded = seats.succeeded() == seats.size();
-  leave_round();
-  if (all_succeeded) {
+  if (seats.succeeded() == seats.size()) {
     // The stop crossed the last success on its way.
     close(0, std::nullopt, "every worker succeeded");
     return;
   }
-  if (!stop.is_free() && !charge(why)) return;
+  add_report(first);
+  blamed_node by = blame(why);
+  leave_round();
+  if (!stop.is_free() && !charge(why, by)) return;
   if (current.operator_stop) {
     const cause operators = *current.operator_stop;
     close(exit_code_of(operators), operators, describe(operators));
     return;
   }
-  if (choice.wants_quiet()) {
+  tell_report(false, 0, what_is_next(why) + how_it_goes_on(why, by));
+  dismiss(by);
+  if (choice.wants_quiet() || choice.is_pausing(now)) {
     begin_settling();
   } else {
     choose();
   }
-}
-
-// False where the budget is spent and the run was closed. The class is that of the first cause,
-// known only now: when a host dies, the others' workers fail first, and a lost host must not use up
-// --max-restarts.
-bool run::state::charge(const std::optional<cause>& why) {
-  if (!why) return true;
-  if (is_charged_as_restart(why->kind)) {
-    if (current.operator_stop) return true;
-    if (current.budget.charge_restart(current.settings->restarts_max)) return true;
-    std::string text = describe(*why);
-    if (current.settings->restarts_max != 0) {
-      text += "; all " + std::to_string(current.settings->restarts_max) + " restarts are used";
-    }
-    close(exit_code_of(*why), why, std::move(text));
-    return false;
-  }
-  if (why->kind != cause_class::node_lost) return true;
-  if (current.budget.charge_node_loss(now, current.settings->node_losses_max)) return true;
-  close(exit_code_of(*why), why,
-        describe(*why) + "; more than " + std::to_string(current.settings->node_losses_max) +
-            " node losses within an hour (--max-node-losses)");
-  return false;
 }
 
 // Members become nodes that wait; those that are gone are forgotten, and fenced should they return.
@@ -172,6 +155,7 @@ void run::state::leave_round() {
   for (const seat& one : seats) {
     node* const member = one.holder();
     if (member == nullptr) continue;
+    if (one.command() == command::run) member->ran = {one.rank_first(), one.has_succeeded()};
     const bool is_here = member->standing == standing::here;
     if (member->connection == 0) {
       if (one.is_away() || !is_here) gone.push_back(member);

@@ -1,5 +1,7 @@
 // What people are told about a run: why it waits, and the whole of it as values.
+#include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/rank_text.hpp"
+#include "rendezvous/core/messages/wait_text.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>
@@ -11,10 +13,6 @@ namespace {
 constexpr std::size_t names_max = 8;  // in one sentence
 // Looking for those who are missing takes a step for each node; it is worth that when they are few.
 constexpr std::uint32_t missing_max = 64;
-
-std::string counted(std::size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
 
 std::string nodes_text(const run_settings& settings) {
   if (settings.nodes_min == settings.nodes_max) return counted(settings.nodes_max, "node");
@@ -75,7 +73,8 @@ std::string run::state::gathering_reason() const {
   const settings_group& group = by_size.empty() ? groups.first() : *by_size.front();
   const run_settings& wanted = group.settings();
   std::string text;
-  if (!group.has_enough()) {
+  const bool waits = !group.has_enough();
+  if (waits) {
     const std::uint32_t missing = wanted.nodes_min - group.here();
     text = "waiting for " + std::to_string(missing) + " of " + nodes_text(wanted) +
            missing_ranks(group);
@@ -83,14 +82,12 @@ std::string run::state::gathering_reason() const {
     text = "all of " + nodes_text(wanted) + " are here";
   } else {
     text = "enough nodes are here (" + std::to_string(group.here()) + " of " + nodes_text(wanted) +
-           "), last call for more";
+           "), last call for more nodes";
   }
   text += here_text();
-  if (by_size.size() > 1) {
-    text += "; they disagree: " + first_difference(by_size[1]->settings(), by_size[0]->settings()) +
-            " (" + counted(by_size[1]->here(), "node") + " against " +
-            std::to_string(by_size[0]->here()) + ")";
-  }
+  if (by_size.size() > 1) text += disagreement(*by_size[0], *by_size[1]);
+  if (!current.refusal.empty() && !group.is_full()) text += "; " + current.refusal;
+  if (waits) text += neighbour_text();
   text += older_reason();
   if (!stuck.empty()) {
     const node& first = nodes.at(*stuck.begin());
@@ -131,6 +128,10 @@ std::string run::state::reason() const {
     case run_phase::gathering:
       return gathering_reason();
     case run_phase::settling:
+      if (choice.is_pausing(now)) {
+        return "the next round waits " + to_text(current.quick.pause(timing().backoff_max)) + ": " +
+               quick_row_text() + here_text();
+      }
       if (choice.is_for_words())
         return "waiting for a word of nodes that were silent" + here_text();
       return "waiting for quiet after: " + current.last_end + here_text();
@@ -177,6 +178,14 @@ std::string run::why(time_point now) const {
     return "it was on when the last daemon ended; nobody has come back yet";
   }
   std::string text = self.reason();
+  const auto gone = self.current.gone.told(now);
+  const bool may_be_missed = self.phase == run_phase::gathering ||
+                             (self.phase == run_phase::settling && self.choice.is_pausing(now));
+  if (gone && may_be_missed) text += "; " + sentence_of(*gone);
+  const std::string left_out = self.current.failing.text();
+  if (!left_out.empty() && self.phase != run_phase::closed) {
+    text += "; left out, as workers there were the first to fail too often: " + left_out;
+  }
   const time_point since = self.phase.since();
   if (since != time_point{}) text += "; for " + to_text(now - since);
   return text;
@@ -223,6 +232,7 @@ run_view run::view(time_point now, std::size_t first, std::size_t most) const {
   view.phase = self.phase;
   view.round = self.rounds.newest();
   view.restarts_used = self.current.budget.restarts_used();
+  view.restarts_forgiven = self.current.budget.restarts_forgiven();
   view.node_losses = self.current.budget.node_losses(now);
   view.settings = self.current.settings;
   view.world_size = self.seats.empty() ? 0 : self.current.common.world_size;
@@ -234,6 +244,7 @@ run_view run::view(time_point now, std::size_t first, std::size_t most) const {
     view.exit_code = self.closed.newest().exit_code;
   }
   view.first_cause = self.current.last_cause;
+  view.reports.assign(self.current.reports.begin(), self.current.reports.end());
   view.why = why(now);
   view.member_count = self.nodes.size();
   std::size_t index = 0;

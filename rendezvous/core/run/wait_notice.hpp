@@ -1,6 +1,6 @@
 // What all who wait are told: one message, built once for all of them, and again when the reason
 // may have changed. Each hears of that at its own next heartbeat, so that n joins do not make n * n
-// messages.
+// messages. What it says of time is right for a second.
 //
 // Thread rule: one thread, as run.
 #pragma once
@@ -12,6 +12,8 @@
 
 namespace ddprun::core {
 
+inline constexpr duration wait_notice_age_max = std::chrono::seconds(1);
+
 class wait_notice {
  public:
   // The reason may be another one from now on.
@@ -20,15 +22,16 @@ class wait_notice {
   // To who was told this edition last; 0: it does not wait.
   bool is_news_after(std::uint64_t edition) const { return edition != 0 && edition != edition_; }
 
-  // The message, if it is of this edition; null: it must be built. An agent takes only what is
-  // newer than the last it was told, so an older shared one is no use to it.
-  std::shared_ptr<const daemon_message> message_after(std::uint64_t told_seq) const;
-  void build(std::uint64_t seq, std::shared_ptr<const daemon_message> message);
+  // The message, if it is of this edition and not old; null: it must be built. An agent takes only
+  // what is newer than the last it was told, so an older shared one is no use to it.
+  std::shared_ptr<const daemon_message> message_after(std::uint64_t told_seq, time_point now) const;
+  void build(std::uint64_t seq, time_point now, std::shared_ptr<const daemon_message> message);
 
  private:
   std::uint64_t edition_ = 1;
   std::uint64_t built_edition_ = 0;
   std::uint64_t seq_ = 0;  // of the message
+  time_point built_at_{};
   std::shared_ptr<const daemon_message> message_;
 };
 

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <random>
+#include <sqlite3.h>
 #include <unistd.h>
 
 using namespace ddprun;
@@ -59,6 +60,7 @@ TEST_CASE("what was written is there when the file is opened again") {
   const folder at;
   core::run_record closed = record_of("b", 0xfedcba9876543210, 1000);
   closed.restarts_used = 4'000'000'000;
+  closed.restarts_forgiven = 3'999'999'999;
   closed.end = core::run_end{137, "rank 3 was killed by SIGKILL; \"quoted\"\nand more"};
   const core::run_record open = record_of("a", 1, std::uint64_t{1} << 53);
   {
@@ -69,6 +71,34 @@ TEST_CASE("what was written is there when the file is opened again") {
   }
   const auto again = opened(at.path + "/made/on/the/way");
   CHECK(records(*again) == std::vector<core::run_record>{open, closed});
+}
+
+TEST_CASE("a file of the first version opens, and goes on as one of this") {
+  const folder at;
+  sqlite3* old = nullptr;
+  REQUIRE(sqlite3_open(sqlite_file::path_in(at.path).c_str(), &old) == SQLITE_OK);
+  const char* const words =
+      "CREATE TABLE runs (run_id TEXT PRIMARY KEY, instance TEXT NOT NULL, rounds_reserved INTEGER "
+      "NOT NULL, restarts_used INTEGER NOT NULL, nodes INTEGER NOT NULL, gone_after_us INTEGER NOT "
+      "NULL, lost_after_us INTEGER NOT NULL, exit_code INTEGER, text TEXT NOT NULL, changed_at "
+      "TEXT "
+      "NOT NULL DEFAULT CURRENT_TIMESTAMP) STRICT, WITHOUT ROWID; "
+      "INSERT INTO runs (run_id, instance, rounds_reserved, restarts_used, nodes, gone_after_us, "
+      "lost_after_us, text) VALUES ('a', '1f', 16, 3, 2, 5, 6, ''); PRAGMA user_version = 1;";
+  REQUIRE(sqlite3_exec(old, words, nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(old);
+  core::run_record known = record_of("a", 0x1f, 16);
+  known.restarts_used = 3;
+  known.nodes = 2;
+  known.gone_after = std::chrono::microseconds(5);
+  known.lost_after = std::chrono::microseconds(6);
+  {
+    const auto file = opened(at.path);
+    CHECK(records(*file) == std::vector<core::run_record>{known});
+    known.restarts_forgiven = 2;
+    CHECK(write(*file, {{"a", known}}));
+  }
+  CHECK(records(*opened(at.path)) == std::vector<core::run_record>{known});
 }
 
 TEST_CASE("a second daemon is told that the file is in use") {

@@ -52,12 +52,14 @@ TEST_CASE("workers start with the number of restarts that came with their round"
   desired order = story.order(desired_phase::run, 1);
   order.restarts_used = 3;
   order.place = assignment{1, 2, 2, 4, "10.0.0.1", 29501, 29500, "node-a", {}};
+  order.members = "ranks 0-1 on node-a, 2-3 on node-b";
   story.say(order);
   story.reach_leader();
   REQUIRE(story.did<start_workers>());
   CHECK(story.all<start_workers>()[0].restarts_used == 3);
   CHECK(story.all<start_workers>()[0].instance == agent_story::instance);
   CHECK(story.all<start_workers>()[0].place == *order.place);
+  CHECK(story.all<start_workers>()[0].members == order.members);
 }
 
 TEST_CASE("stop and close take the grace that they name, and stop_grace where they name none") {

@@ -104,6 +104,33 @@ core::daemon_options keeping() {
 
 }  // namespace
 
+TEST_CASE("a node that waits hears of another run that gathers here, at its next heartbeat") {
+  daemon_story story;
+  std::uint64_t seq = 0;
+  const auto beat = [&](connection_id who) {
+    status news;
+    news.seq = ++seq;
+    story.say(who, news);
+    return story.orders.at(who).text;
+  };
+  const connection_id first = story.join("job04", 2);
+  CHECK(beat(first) == "waiting for 1 of 2 nodes; here: n1 (1 worker)");
+  const connection_id other = story.join("job05", 2);
+  const std::string seen_by_other =
+      "waiting for 1 of 2 nodes; here: n2 (1 worker); another run "
+      "gathers here: job04 (1 node): same --rdzv-id?";
+  CHECK(beat(other) == seen_by_other);
+  beat(first);
+  CHECK(beat(first) ==
+        "waiting for 1 of 2 nodes; here: n1 (1 worker); another run gathers here: "
+        "job05 (1 node): same --rdzv-id?");
+
+  // One that has all its nodes is no answer to what is missing.
+  story.join("job05", 2);
+  beat(first);
+  CHECK(beat(first) == "waiting for 1 of 2 nodes; here: n1 (1 worker)");
+}
+
 TEST_CASE("a daemon makes a run for its first hello, and the others join it") {
   daemon_story story;
   const connection_id one = story.join("a", 2);

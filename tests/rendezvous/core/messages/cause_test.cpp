@@ -2,6 +2,7 @@
 
 #include "rendezvous/base/signals.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/origin.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,10 +12,9 @@
 using namespace ddprun;
 using namespace ddprun::core;
 using namespace std::chrono_literals;
+using ddprun::tests::origin;
 
 namespace {
-
-constexpr time_point origin{1000h};
 
 cause report(cause_class kind, int code, duration age = {}, std::string node = "n") {
   cause value;

@@ -27,7 +27,7 @@ TEST_CASE("an effect ends the round when its cause had the time to be told") {
     story.pass(1s);
     story.fail(*story.b, 7);
     CHECK(story.view().phase == run_phase::stopping);
-    CHECK(story.a->wanted.first_cause->code == 7);
+    CHECK(story.a->wanted.text == "b: rank 2 (local rank 0) exited with code 7");
   }
   SECTION("it is told by another worker of the same node") {
     cause better = effect;
@@ -36,19 +36,26 @@ TEST_CASE("an effect ends the round when its cause had the time to be told") {
     story.a->state.causes = {better, effect};
     story.say(*story.a, member_phase::failed);
     CHECK(story.view().phase == run_phase::stopping);
-    CHECK(story.b->wanted.first_cause->code == 9);
-  }
-  SECTION("it is a node that is lost") {
-    story.disconnect(*story.b);
-    story.pass(2s);
-    CHECK(story.view().phase == run_phase::stopping);
+    CHECK(story.b->wanted.text == core::describe(better));
   }
   SECTION("the loop stood still") {
     story.pass(1s);
+    story.now += 3s;
     story.step(core::loop_was_late{3s});
     story.pass(900ms);
     CHECK(story.view().phase == run_phase::running);
-    story.pass(3200ms);
+    story.pass(200ms);
+    CHECK(story.view().phase == run_phase::stopping);
+  }
+  SECTION("where no worker is left, nobody is waited for") {
+    story.pass(100ms);
+    story.a->state.ends = {{ending::effect, 0, 1}};
+    story.say(*story.a);
+    CHECK(story.view().phase == run_phase::running);
+    effect.node = "b";
+    story.b->state.causes = {effect};
+    story.b->state.ends = {{ending::effect, 2, 3}};
+    story.say(*story.b, member_phase::failed);
     CHECK(story.view().phase == run_phase::stopping);
   }
   SECTION("more effects do not prolong it") {
@@ -59,6 +66,20 @@ TEST_CASE("an effect ends the round when its cause had the time to be told") {
     story.pass(1s);
     CHECK(story.view().phase == run_phase::stopping);
   }
+}
+
+TEST_CASE("a node that is lost in the grace is the cause, and ends it") {
+  run_settings settings = nodes_of(2, 2);
+  settings.timing.failure_grace = 30s;
+  pair_story story(settings);
+  cause effect = run_story::cause_of(*story.a, cause_class::exit);
+  effect.is_effect = true;
+  story.a->state.causes = {effect};
+  story.say(*story.a, member_phase::failed);
+  story.disconnect(*story.b);
+  story.pass(3s);
+  CHECK(story.view().phase == run_phase::stopping);
+  CHECK(story.a->wanted.text == "b was lost: connection lost, not back within 2 s");
 }
 
 TEST_CASE("without failure_grace an effect ends the round at once") {

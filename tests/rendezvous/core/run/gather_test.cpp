@@ -88,8 +88,9 @@ TEST_CASE("too few nodes within join_timeout end the run and name who is missing
   fake_node& alone = story.joined("a", nodes_of(2, 2));
   story.pass(601s);
   CHECK(alone.wanted.phase == desired_phase::close);
-  CHECK(alone.wanted.exit_code == 1);
-  CHECK(alone.wanted.text == "gave up after 10 min: waiting for 1 of 2 nodes; here: a (2 workers)");
+  CHECK(alone.wanted.exit_code == unmet_exit_code);
+  CHECK(alone.wanted.text ==
+        "gave up after 10 min (join_timeout): waiting for 1 of 2 nodes; here: a (2 workers)");
 }
 
 TEST_CASE("only a connected session counts") {
@@ -108,19 +109,19 @@ TEST_CASE("nodes that disagree wait, why names the difference, the agreeing grou
   fake_node& odd = story.joined("odd", nodes_of(3, 3));
   fake_node& first = story.joined("a", nodes_of(2, 2));
   CHECK(story.why() ==
-        "waiting for 2 of 3 nodes; here: odd (2 workers), a (2 workers); they disagree: nnodes is "
-        "2:2 here and 3:3 on the others (1 node against 1); for 0 ms");
+        "waiting for 2 of 3 nodes; here: odd (2 workers), a (2 workers); they disagree: odd has "
+        "nnodes 3:3, a 2:2: start all nodes of run story with the same options; for 0 ms");
   CHECK(odd.refusal.empty());
   fake_node& second = story.joined("b", nodes_of(2, 2));
   CHECK(odd.refusal ==
-        "nnodes is 3:3 here and 2:2 on the others: start all nodes of run story with the same "
-        "options");
+        "odd has nnodes 3:3, the run 2:2: start all nodes of run story with the same options; "
+        "where this is another job, give it its own --rdzv-id");
   CHECK(odd.connection == 0);
   story.start_round();
   CHECK(first.state.phase == member_phase::running);
   CHECK(second.state.phase == member_phase::running);
   const fake_node& late = story.joined("c", nodes_of(4, 4));
-  CHECK(late.refusal.find("nnodes is 4:4 here and 2:2 on the others") == 0);
+  CHECK(late.refusal.find("c has nnodes 4:4, the run 2:2: start all nodes") == 0);
 }
 
 TEST_CASE("beyond max a join is refused unless spares were asked for") {
@@ -134,7 +135,8 @@ TEST_CASE("beyond max a join is refused unless spares were asked for") {
   CHECK(story.view().members.at(1).spare);
   const fake_node& third = story.joined("c", settings);
   CHECK(third.refusal ==
-        "run story is full: 1 nodes and 1 spares are here; ask for more with --nnodes or --spares");
+        "run story is full: 1 node and 1 spare are here; where this is another job, this id is in "
+        "use: choose another with --rdzv-id; else ask for more nodes with --nnodes or --spares");
 }
 
 TEST_CASE("two explicit equal node ids are refused; a silent earlier life is not in the way") {

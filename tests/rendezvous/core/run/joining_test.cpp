@@ -286,7 +286,7 @@ TEST_CASE("of too many that a restarted daemon let wait, the last to come are re
   for (int index = 0; index < 3; ++index)
     CHECK(nodes[index]->refusal.empty());
   for (int index = 3; index < 5; ++index)
-    CHECK(nodes[index]->refusal.find("run story is full: 2 nodes and 1 spares are here") == 0);
+    CHECK(nodes[index]->refusal.find("run story is full: 2 nodes and 1 spare are here") == 0);
   CHECK(story.view().members.size() == 3);
 }
 
@@ -315,9 +315,10 @@ TEST_CASE("SIGINT at a spare stops the round of the others") {
   story.ask_to_leave(spare, SIGINT);
   CHECK(a.wanted.phase == desired_phase::stop);
   CHECK(a.wanted.grace == 30s);
+  CHECK(a.wanted.is_unreported);
+  story.stop_all();
   REQUIRE(a.wanted.first_cause);
   CHECK(a.wanted.first_cause->round == 1);
-  story.stop_all();
   CHECK(a.wanted.phase == desired_phase::close);
   CHECK(a.wanted.exit_code == 130);
   CHECK(spare.wanted.exit_code == 130);
@@ -377,7 +378,7 @@ TEST_CASE("a run that gathers again gives up join_timeout after it fell back to 
   CHECK(story.view().phase == run_phase::gathering);
   story.pass(2s);
   CHECK(a.wanted.phase == desired_phase::close);
-  CHECK(a.wanted.exit_code == 1);
+  CHECK(a.wanted.exit_code == unmet_exit_code);
   // The loss is why nobody came.
   REQUIRE(a.wanted.first_cause);
   CHECK(a.wanted.first_cause->kind == cause_class::node_lost);

@@ -93,8 +93,7 @@ TEST_CASE("a kept round has all that it had: places, ports, restarts, and its le
     failed.connect(*failed.members[0]);
     failed.connect(*failed.members[1]);
     CHECK(failed.view().phase == run_phase::stopping);
-    REQUIRE(failed.members[0]->wanted.first_cause);
-    CHECK(failed.members[0]->wanted.first_cause->code == 9);
+    CHECK(failed.members[0]->wanted.text.find("exited with code 9") != std::string::npos);
   }
   SECTION("its members keep their slots in the next round") {
     story.fail(*story.members[0], 1);
@@ -226,7 +225,7 @@ TEST_CASE("nodes of a found instance that ask for something else are told the di
     story.connect(*who);
   story.pass(10s);
   CHECK(story.view().instance == 42);
-  CHECK(story.members[2]->refusal.find("nnodes is 2:4 here and 1:4 on the others") == 0);
+  CHECK(story.members[2]->refusal.find(" has nnodes 2:4, the run 1:4: ") != std::string::npos);
 }
 
 TEST_CASE("of two instances with as many nodes the one that came first is taken") {

@@ -1,6 +1,6 @@
 // From the choice of a round to all its workers: what members are told, whose word counts for what.
 #include "tests/support/catch.hpp"
-#include "tests/support/run_story.hpp"
+#include "tests/support/trio_story.hpp"
 
 #include <csignal>
 
@@ -9,17 +9,6 @@ using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 namespace {
-
-struct trio_story : run_story {
-  explicit trio_story(run_settings settings = nodes_of(3, 3)) {
-    a = &joined("a", settings);
-    b = &joined("b", settings);
-    c = &joined("c", settings);
-  }
-  fake_node* a = nullptr;
-  fake_node* b = nullptr;
-  fake_node* c = nullptr;
-};
 
 void prepare(run_story& story, fake_node& leader, std::uint16_t service, std::uint16_t master) {
   run_story::obey(leader);
@@ -31,7 +20,7 @@ void prepare(run_story& story, fake_node& leader, std::uint16_t service, std::ui
 }  // namespace
 
 TEST_CASE("members are told the leader's ports, ids and address, each with its own place") {
-  trio_story story;
+  trio_story story(nodes_of(3, 3));
   story.a->state.nccl.first = {"id-0", "id-1"};
   prepare(story, *story.a, 4001, 4002);
   std::uint32_t slot = 0;
@@ -46,21 +35,53 @@ TEST_CASE("members are told the leader's ports, ids and address, each with its o
     CHECK(place.master_port == 4002);
     CHECK(place.master_address == story.a->greeting.own_address);
     CHECK(place.nccl.first == std::vector<std::string>{"id-0", "id-1"});
+    CHECK(who->wanted.members ==
+          "ranks 0-1 on a (10.0.0.1), 2-3 on b (10.0.0.2), 4-5 on c (10.0.0.3)");
     ++slot;
   }
   CHECK(story.view().master_port == 4002);
   CHECK(story.view().world_size == 6);
 }
 
+TEST_CASE("who is where is said again only where it is news to a member") {
+  trio_story story(nodes_of(2, 3, 3));
+  story.start_round();
+  story.fail(*story.b, 3);
+  story.stop_all();
+  story.start_round();
+  for (const fake_node* const who : {story.a, story.b, story.c}) {
+    REQUIRE(who->wanted.round == 2);
+    CHECK(who->wanted.members.empty());
+  }
+  SECTION("another node in the place of one") {
+    story.goodbye(*story.c);
+    story.stop_all();
+    fake_node& late = story.joined("d", nodes_of(2, 3, 3));
+    story.pass(1s);
+    story.start_round();
+    REQUIRE(late.wanted.phase == desired_phase::run);
+    CHECK(late.wanted.members ==
+          "ranks 0-1 on a (10.0.0.1), 2-3 on b (10.0.0.2), 4-5 on d (10.0.0.4)");
+    CHECK(story.a->wanted.members == late.wanted.members);
+  }
+  SECTION("a round that ends before anybody says that it has heard of it") {
+    story.goodbye(*story.c);
+    story.stop_all();
+    story.pass(60s);
+    prepare(story, story.node_in(desired_phase::prepare), 4001, 4002);
+    CHECK_FALSE(story.b->wanted.members.empty());
+  }
+}
+
 TEST_CASE("where the leader names no master port its service is the master") {
-  trio_story story;
+  trio_story story(nodes_of(3, 3));
   prepare(story, *story.a, 4001, 0);
   REQUIRE(story.b->wanted.place);
   CHECK(story.b->wanted.place->master_port == 4001);
 }
 
 TEST_CASE("a round is assigned by its leader's word alone, and only with a port") {
-  trio_story story;
+  trio_story story(nodes_of(3, 3));
   prepare(story, *story.b, 4001, 4001);  // nobody asked it to
   CHECK(story.view().phase == run_phase::preparing);
   prepare(story, *story.a, 0, 0);
@@ -75,7 +96,7 @@ TEST_CASE("a round is assigned by its leader's word alone, and only with a port"
 }
 
 TEST_CASE("every member is counted once on its way to running, however often it says so") {
-  trio_story story;
+  trio_story story(nodes_of(3, 3));
   prepare(story, *story.a, 4001, 4001);
   for (int times = 0; times < 3; ++times) {
     story.say(*story.a, member_phase::running);
@@ -102,7 +123,7 @@ TEST_CASE("every member is counted once on its way to running, however often it 
 }
 
 TEST_CASE("what a member says of an older round says nothing of this one") {
-  trio_story story;
+  trio_story story(nodes_of(3, 3));
   story.start_round();
   story.fail(*story.b, 3);
   story.stop_all();
@@ -117,7 +138,7 @@ TEST_CASE("what a member says of an older round says nothing of this one") {
 }
 
 TEST_CASE("success counts for its round only") {
-  trio_story story;
+  trio_story story(nodes_of(3, 3));
   story.start_round();
   story.say(*story.a, member_phase::succeeded);
   story.say(*story.b, member_phase::succeeded);
@@ -155,14 +176,15 @@ TEST_CASE("a node that failed and does not say how has exited with 1") {
   trio_story story(nodes_of(3, 3, 0));
   story.start_round();
   story.say(*story.b, member_phase::failed);
-  REQUIRE(story.a->wanted.first_cause);
-  const cause& why = *story.a->wanted.first_cause;
+  CHECK_FALSE(story.a->wanted.is_unreported);
+  story.stop_all();
+  REQUIRE(story.view().first_cause);
+  const cause why = *story.view().first_cause;
   CHECK(why.kind == cause_class::exit);
   CHECK(why.code == 1);
   CHECK(why.round == 1);
   CHECK(why.slot == 1);
   CHECK(why.node == "b");
-  story.stop_all();
   CHECK(story.view().exit_code == 1);
 }
 
@@ -171,11 +193,11 @@ TEST_CASE("a node that stopped by itself may not be the only one: wait for quiet
   story.pass(30s);
   story.start_round();
   story.say(*story.b, member_phase::stopping);
-  REQUIRE(story.a->wanted.first_cause);
-  CHECK(story.a->wanted.first_cause->kind == cause_class::node_lost);
-  CHECK(story.a->wanted.first_cause->slot == 1);
   CHECK(story.a->wanted.grace == 5s);
   story.stop_all();
+  REQUIRE(story.view().first_cause);
+  CHECK(story.view().first_cause->kind == cause_class::node_lost);
+  CHECK(story.view().first_cause->slot == 1);
   CHECK(story.view().phase == run_phase::settling);
   CHECK(story.view().node_losses == 1);
 }
@@ -244,18 +266,21 @@ TEST_CASE("a member that cannot be reached while its leader prepares was told no
 }
 
 TEST_CASE("a leader that does not prepare is told to stop; the others never heard of the round") {
-  trio_story story;
+  trio_story story(nodes_of(3, 3));
   const std::size_t told = story.b->desired_count;
   story.pass(60s);
   CHECK(story.a->wanted.phase == desired_phase::stop);
   CHECK(story.a->wanted.grace == 5s);
-  REQUIRE(story.a->wanted.first_cause);
-  CHECK(story.a->wanted.first_cause->kind == cause_class::start);
-  CHECK(story.a->wanted.first_cause->slot == 0);
-  CHECK(story.a->wanted.first_cause->node == "a");
-  CHECK(story.a->wanted.first_cause->round == 1);
+  CHECK_FALSE(story.a->wanted.is_unreported);
   CHECK(story.b->wanted.phase == desired_phase::wait);
   CHECK(story.b->desired_count > told);  // why
+  story.stop_all();
+  REQUIRE(story.view().first_cause);
+  const cause why = *story.view().first_cause;
+  CHECK(why.kind == cause_class::start);
+  CHECK(why.slot == 0);
+  CHECK(why.node == "a");
+  CHECK(why.round == 1);
 }
 
 TEST_CASE("of several that do not start the first is named") {
@@ -266,10 +291,11 @@ TEST_CASE("of several that do not start the first is named") {
   story.pass(60s);
   CHECK(story.a->wanted.text ==
         "b: has not started within 60 s, is still joined; so are 1 more nodes");
-  REQUIRE(story.a->wanted.first_cause);
-  CHECK(story.a->wanted.first_cause->text ==
+  story.stop_all();
+  REQUIRE(story.view().first_cause);
+  CHECK(story.view().first_cause->text ==
         "has not started within 60 s, is still joined; so are 1 more nodes");
-  CHECK(story.a->wanted.first_cause->slot == 1);
+  CHECK(story.view().first_cause->slot == 1);
 }
 
 TEST_CASE("a join restarts a round that runs and has room, no other") {

@@ -92,7 +92,7 @@ TEST_CASE("who is refused is noted, at its hello and later") {
   story.joined("b", nodes_of(2, 2));
   story.pass(10s);
   const auto is_noted = [](const std::string& text) {
-    return text.find("refused other: nnodes is 1:4 here and 2:2 on the others") == 0;
+    return text.find("refused other: other has nnodes 1:4, the run 2:2: ") == 0;
   };
   CHECK(std::count_if(story.notes.begin(), story.notes.end(), is_noted) == 1);
 }

@@ -5,20 +5,25 @@
 
 using namespace ddprun;
 using namespace ddprun::core;
+using namespace std::chrono_literals;
 
 TEST_CASE("a notice is built once for all who wait, until the reason changes") {
   const auto message = std::make_shared<const daemon_message>(answer{1});
+  constexpr time_point now{1000s};
   wait_notice notice;
-  CHECK(notice.message_after(0) == nullptr);
-  notice.build(5, message);
-  CHECK(notice.message_after(0) == message);
-  CHECK(notice.message_after(4) == message);
-  CHECK(notice.message_after(5) == nullptr);
+  CHECK(notice.message_after(0, now) == nullptr);
+  notice.build(5, now, message);
+  CHECK(notice.message_after(0, now) == message);
+  CHECK(notice.message_after(4, now) == message);
+  CHECK(notice.message_after(5, now) == nullptr);
 
   notice.change();
-  CHECK(notice.message_after(0) == nullptr);
-  notice.build(6, message);
-  CHECK(notice.message_after(5) == message);
+  CHECK(notice.message_after(0, now) == nullptr);
+  notice.build(6, now, message);
+  CHECK(notice.message_after(5, now) == message);
+  // What it says of the time that is left would be wrong.
+  CHECK(notice.message_after(5, now + 1s) == message);
+  CHECK(notice.message_after(5, now + 1001ms) == nullptr);
 }
 
 TEST_CASE("a changed reason is news to who waits, and to nobody else") {

@@ -1,0 +1,20 @@
+// How a restart is called in a sentence: "restart 2 of 3", or, where --restart-window has let
+// --max-restarts count anew, "restart 1 of 3 (4 in all)".
+//
+// Thread rule: pure function.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ddprun::core {
+
+// So many were charged, with this one; of them `forgiven` count no longer.
+inline std::string restart_text(std::uint32_t used, std::uint32_t forgiven, std::uint32_t most) {
+  const std::uint32_t counts = used - (forgiven < used ? forgiven : used);
+  std::string text = "restart " + std::to_string(counts) + " of " + std::to_string(most);
+  if (counts != used) text += " (" + std::to_string(used) + " in all)";
+  return text;
+}
+
+}  // namespace ddprun::core

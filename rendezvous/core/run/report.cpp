@@ -1,0 +1,97 @@
+// What is said of a round when it is over: DESIGN.md, rule 11. Nothing is decided by it.
+#include "rendezvous/core/messages/restart_text.hpp"
+#include "rendezvous/core/run/state.hpp"
+
+namespace ddprun::core {
+namespace {
+
+message_pointer message_of(const round_report& report) {
+  return std::make_shared<const daemon_message>(report);
+}
+
+bool was_in(const node& who, const round_report& report) {
+  return who.state.instance == report.instance && who.state.round == report.round;
+}
+
+}  // namespace
+
+duration run::state::lasted_so_far() const {
+  return phase == run_phase::running ? now - phase.since() : duration::zero();
+}
+
+// While its seats are still known.
+void run::state::add_report(const std::optional<cause>& why) {
+  round_report report;
+  report.instance = current.id;
+  report.round = rounds.newest();
+  report.world_size = std::max(1U, current.common.world_size);
+  report.group_world_size = static_cast<std::uint32_t>(seats.size());
+  report.lasted = current.lasted;
+  report.first_cause = why;
+  std::vector<ended_ranks> ends;
+  for (const seat& one : seats) {
+    const node* const member = one.holder();
+    if (member == nullptr || one.command() != command::run) continue;
+    const std::uint32_t last = one.rank_first() + member->greeting.worker_count - 1;
+    const status& said = member->state;
+    if (one.has_succeeded()) {
+      ends.push_back({ending::succeeded, one.rank_first(), last});
+    } else if (was_in(*member, report) && !said.ends.empty()) {
+      ends.insert(ends.end(), said.ends.begin(), said.ends.end());
+    } else if (one.is_away() || one.is_unreachable() || one.fate() == fate::dead) {
+      ends.push_back({ending::lost, one.rank_first(), last});
+    }
+  }
+  report.ends = merged(std::move(ends));
+  if (current.settings) report.restarts_max = current.settings->restarts_max;
+  current.reports.push_back(std::move(report));
+  if (current.reports.size() > reports_max) current.reports.pop_front();
+}
+
+std::string run::state::what_is_next(const std::optional<cause>& charged) const {
+  if (!charged) return "going on: " + current.last_end + "; no restart is charged for that";
+  const run_settings& settings = *current.settings;
+  if (is_charged_as_restart(charged->kind)) {
+    const restart_budget& budget = current.budget;
+    return restart_text(budget.restarts_used(), budget.restarts_forgiven(), settings.restarts_max);
+  }
+  if (charged->kind == cause_class::node_lost) {
+    return "going on without it: node loss " + std::to_string(current.budget.node_losses(now)) +
+           " of " + std::to_string(settings.node_losses_max) + " within an hour";
+  }
+  return "going on; no restart is charged for that";
+}
+
+// Of the words with which a run is closed, those that are not the cause itself.
+std::string run::state::why_it_ends(const std::optional<cause>& why, const std::string& text) {
+  if (!why) return text;
+  const std::string said = describe(*why);
+  if (!text.starts_with(said)) return text;
+  if (text.size() > said.size() + 2) return text.substr(said.size() + 2);
+  return is_charged_as_restart(why->kind) ? "no restart was asked for (--max-restarts)"
+                                          : "the run ends";
+}
+
+// Before what follows: so each member that is here hears it first.
+void run::state::tell_report(bool is_last, int exit_code, std::string next) {
+  if (current.reports.empty() || !current.reports.back().text.empty()) return;
+  round_report& report = current.reports.back();
+  report.restarts_used = current.budget.restarts_used();
+  report.restarts_forgiven = current.budget.restarts_forgiven();
+  report.is_last = is_last;
+  report.exit_code = exit_code;
+  report.text = std::move(next);
+  const message_pointer message = message_of(report);
+  for (const auto& [order, who] : nodes) {
+    if (was_in(*who, report) && who->connection != 0) send(*who, message);
+  }
+  if (report.first_cause) report.first_cause->tail.clear();
+}
+
+void run::state::tell_report_again(node& who) {
+  if (current.reports.empty()) return;
+  const round_report& report = current.reports.back();
+  if (!report.text.empty() && was_in(who, report)) send(who, message_of(report));
+}
+
+}  // namespace ddprun::core

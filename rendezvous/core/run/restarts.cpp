@@ -1,0 +1,271 @@
+// What a failure costs, and what follows it: the budget, when restarts do not help, the pause
+// before the next one, a node that is left out. DESIGN.md, rules 6, 12 and 13.
+#include "rendezvous/base/counted.hpp"
+#include "rendezvous/core/run/state.hpp"
+
+#include <vector>
+
+namespace ddprun::core {
+namespace {
+
+std::string times(std::uint32_t count) {
+  if (count == 1) return "once";
+  return count == 2 ? "twice" : std::to_string(count) + " times";
+}
+
+// Of a world of several ranks, all have ended for a reason of their own.
+bool have_all_failed(const round_report& report) {
+  std::uint64_t failed = 0;
+  for (const ended_ranks& part : report.ends) {
+    if (part.how == ending::failed) failed += std::uint64_t{part.last} - part.first + 1;
+  }
+  return report.world_size > 1 && failed == report.world_size;
+}
+
+}  // namespace
+
+// Its stop begins now.
+void run::state::end_age() {
+  current.quick_end = age.quick_end(now, timing());
+  if (current.quick_end) return;
+  current.quick.end_row();
+  current.has_run_long = true;
+}
+
+// On which node the first cause was, while the seats are still known.
+run::state::blamed_node run::state::blame(const std::optional<cause>& why) {
+  blamed_node found;
+  if (!why || !is_charged_as_restart(why->kind) || why->slot >= seats.size()) return found;
+  const node* const holder = seats.begin()[static_cast<std::ptrdiff_t>(why->slot)].holder();
+  if (holder == nullptr || holder->label() != why->node) return found;
+  found.session = holder->greeting.session;
+  found.name = holder->lasting_name();
+  found.label = holder->label();
+  if (current.settings->node_failures_max != 0 && is_failure_of_its_own(*why)) {
+    found.failures = current.failing.add(found.name);
+  }
+  return found;
+}
+
+bool run::state::can_do_without(const blamed_node& one) const {
+  std::uint32_t others = 0;  // a second agent of that node is none
+  for (const auto& [order, who] : nodes) {
+    if (who->counted && who->lasting_name() != one.name) ++others;
+  }
+  return others >= current.settings->nodes_min;
+}
+
+// False where the run was closed: the budget is spent, or more restarts do not help. The class is
+// that of the first cause, known only now: when a host dies, the others' workers fail first, and a
+// lost host must not use up --max-restarts.
+bool run::state::charge(const std::optional<cause>& why, blamed_node& by) {
+  if (!why) return true;
+  const run_settings& settings = *current.settings;
+  if (is_charged_as_restart(why->kind)) {
+    if (current.operator_stop) return true;
+    quick_failures& quick = current.quick;
+    if (current.quick_end) {
+      quick.add(*why, *current.quick_end, by.name, have_all_failed(current.reports.back()));
+    }
+    if (current.budget.is_spent(settings.restarts_max)) {
+      std::string text = describe(*why);
+      if (settings.restarts_max != 0) {
+        const std::uint32_t most = settings.restarts_max;
+        text += most == 1 ? "; the only restart is used"
+                          : "; all " + std::to_string(most) + " restarts are used";
+      }
+      close(exit_code_of(*why), why, std::move(text));
+      return false;
+    }
+    const bool may_leave = by.failures != 0 && can_do_without(by);
+    by.is_left_out = may_leave && by.failures >= settings.node_failures_max;
+    // What came on one node each time may be over without it.
+    const bool is_of_node = may_leave && quick.node() == by.name;
+    // What has trained may be going on from a bad snapshot, which workers do without when two have
+    // failed on it: they may try once more.
+    const std::uint32_t most = settings.quick_failures_max +
+                               (current.has_run_long && settings.quick_failures_max != 0 ? 1 : 0);
+    if (most != 0 && quick.alike() >= most && !is_of_node) {
+      close(exit_code_of(*why), why, describe(*why) + "; " + why_it_gives_up());
+      return false;
+    }
+    current.budget.charge_restart(settings.restarts_max);
+    return true;
+  }
+  if (why->kind != cause_class::node_lost) return true;
+  if (current.budget.charge_node_loss(now, settings.node_losses_max)) return true;
+  close(exit_code_of(*why), why,
+        describe(*why) + "; more than " + std::to_string(settings.node_losses_max) +
+            " node losses within an hour (--max-node-losses)");
+  return false;
+}
+
+std::string run::state::why_it_gives_up() const {
+  const quick_failures& quick = current.quick;
+  const std::uint32_t made = current.budget.restarts_counted();
+  std::string text = "gave up";
+  if (made != 0) {
+    text += " after " + std::to_string(made) + " of " +
+            counted(current.settings->restarts_max, "restart");
+  }
+  text += quick.alike() == 1 ? ": it came"
+          : quick.are_same() ? ": the same failure came"
+                             : ": all ranks failed";
+  text += " within " + to_text(quick.within()) + " of the start";
+  if (quick.alike() != 1) text += " " + times(quick.alike()) + " in a row";
+  return text + "; more restarts do not help (--max-quick-failures=0 goes on all the same)";
+}
+
+// Orders a pause, where one is due, and leaves a node out; with the words for it, behind "restart 2
+// of 3".
+std::string run::state::how_it_goes_on(const std::optional<cause>& charged, const blamed_node& by) {
+  const std::string with_whom = leave_out(by);
+  const duration pause = pause_before_next(charged);
+  if (pause == duration::zero()) return with_whom.empty() ? "" : " " + with_whom;
+  const std::string row = quick_row_text();
+  note(note_level::info, "the next round begins in " + to_text(pause) + ": " + row);
+  const std::string soon = " in " + to_text(pause);
+  return with_whom.empty() ? soon + ": " + row : soon + ", " + with_whom + "; " + row;
+}
+
+// Orders it. 0: none.
+duration run::state::pause_before_next(const std::optional<cause>& charged) {
+  const bool is_quick = charged && is_charged_as_restart(charged->kind) && current.quick_end;
+  const duration pause = is_quick ? current.quick.pause(timing().backoff_max) : duration::zero();
+  if (pause > duration::zero()) choice.pause_until(now + pause);
+  return std::max(pause, duration::zero());
+}
+
+std::string run::state::quick_row_text() const {
+  const duration window = timing().startup_window;
+  return "the last " + std::to_string(current.quick.in_row()) + " rounds failed " +
+         (window > duration::zero() ? "within " + to_text(window) + " of their start"
+                                    : "before all their workers ran");
+}
+
+// Whose workers were the first to fail too often: what is done about it, in words.
+std::string run::state::leave_out(const blamed_node& by) {
+  const std::uint32_t most = current.settings->node_failures_max;
+  if (by.failures == 0 || by.failures < most) return {};
+  const std::string often = "workers were the first to fail " + times(by.failures);
+  if (by.is_left_out) {
+    current.failing.leave_out(by.name);
+    current.quick.forget_alike();
+    note(note_level::warning,
+         by.label + " is left out from now on: its " + often + " (--max-node-failures)");
+    return "without " + by.label + ", whose " + often + " (--max-node-failures)";
+  }
+  if (!current.failing.is_news(by.name)) return {};
+  const std::string why = ", but there is no spare for it, and --nnodes allows no fewer nodes";
+  note(note_level::warning, by.label + " stays: its " + often + why);
+  return "with " + by.label + ", whose " + often + why;
+}
+
+// All its agents leave, also one that has just been started again; but the one with which this
+// daemon would end: that waits for the end.
+void run::state::dismiss(const blamed_node& one) {
+  if (!one.is_left_out) return;
+  std::vector<node*> its;
+  for (const auto& [order, who] : nodes) {
+    if (who->standing == standing::here && who->lasting_name() == one.name) {
+      its.push_back(who.get());
+    }
+  }
+  for (node* const who : its) {
+    if (!who->hosts_us) {
+      refuse(*who, left_out_text(who->lasting_name()));
+      continue;
+    }
+    who->is_left_out = true;
+    recount(*who);
+    who->notice_seen = notice.edition();  // it hears more with what comes next
+  }
+}
+
+// Too few are here without those that are left out, and enough with some of those that wait: as
+// many as are needed step in again, who failed least often first.
+void run::state::take_back() {
+  if (current.failing.left_out() == 0) return;
+  const std::uint32_t least = current.settings->nodes_min;
+  if (groups.here() >= least) return;
+  std::map<std::pair<std::uint32_t, std::string>, std::vector<node*>> waiting;
+  std::uint32_t count = 0;
+  for (const auto& [order, who] : nodes) {
+    if (!who->is_left_out || who->connection == 0 || !is_able(*who)) continue;
+    const std::string name = who->lasting_name();
+    waiting[{current.failing.of(name), name}].push_back(who.get());
+    ++count;
+  }
+  if (groups.here() + count < least) return;
+  for (const auto& [failures_and_name, its] : waiting) {
+    if (groups.here() >= least) return;
+    const auto& [failures, name] = failures_and_name;
+    current.failing.take_back(name);
+    for (node* const who : its) {
+      who->is_left_out = false;
+      recount(*who);
+    }
+    const std::string text = its.front()->label() +
+                             " is in again, though its workers were the first to fail " +
+                             times(failures) + ": without it too few nodes are left";
+    note(note_level::warning, text);
+    current.taken_back += (current.taken_back.empty() ? "" : "; ") + text;
+  }
+}
+
+// Who came again, and might have been needed, is not.
+void run::state::refuse_left_out() {
+  if (current.failing.left_out() == 0) return;
+  std::vector<node*> idle;
+  for (const auto& [order, who] : nodes) {
+    if (who->is_left_out && !who->hosts_us && who->standing == standing::here) {
+      idle.push_back(who.get());
+    }
+  }
+  for (node* const who : idle)
+    refuse(*who, left_out_text(who->lasting_name()));
+}
+
+// Whoever comes may be needed, also one that was left out.
+bool run::state::is_short() const {
+  return phase == run_phase::gathering && current.settings &&
+         groups.here() < current.settings->nodes_min;
+}
+
+// Why this node is not let in; empty where it is.
+std::string run::state::left_out_text(const std::string& name) const {
+  if (!current.failing.is_left_out(name)) return {};
+  return "run " + options.run_id + " goes on without this node: workers on " + name +
+         " were the first to fail " + times(current.failing.of(name)) +
+         " (--max-node-failures); look for what is wrong with it before it joins another run";
+}
+
+// What one hears that is left out, and waits; behind "this node".
+std::string run::state::left_out_advice(const std::string& name) const {
+  const std::uint32_t least = current.settings->nodes_min;
+  return " is left out, as its workers were the first to fail " + times(current.failing.of(name)) +
+         " (--max-node-failures), and steps in again when " +
+         (least == 1 ? "no other node is left"
+                     : "fewer than " + std::to_string(least) + " others are left");
+}
+
+// The budget is refilled then, if nothing fails until that moment.
+std::optional<time_point> run::state::refill_at() const {
+  const duration window = timing().restart_window;
+  const bool is_wanted = window > duration::zero() && current.budget.restarts_counted() != 0;
+  if (!is_wanted || phase != run_phase::running || causes.get() || !age.all_run_since()) {
+    return std::nullopt;
+  }
+  return *age.all_run_since() + window;
+}
+
+void run::state::refill_budget() {
+  current.budget.refill();
+  const std::uint32_t used = current.budget.restarts_used();
+  note(note_level::info, "round " + std::to_string(rounds.newest()) + " has run for " +
+                             to_text(timing().restart_window) +
+                             " without a failure: --max-restarts counts anew, after " +
+                             counted(used, "restart"));
+}
+
+}  // namespace ddprun::core

@@ -1,0 +1,194 @@
+// What those who wait are told beside the reason (view.cpp): how long it goes on, who is missing
+// since when, who differs in what, and what may have been started wrongly.
+#include "rendezvous/base/counted.hpp"
+#include "rendezvous/core/run/state.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace ddprun::core {
+namespace {
+
+constexpr std::string_view default_run_id = "none";  // ddprun's, and torchrun's
+// Two that do not fit together are looked for among the first nodes: it is a person who types too
+// few options, at a few hosts.
+constexpr std::size_t looked_at_max = 64;
+
+}  // namespace
+
+void run::state::tell_wait(node& who) {
+  const std::uint64_t told = std::max(who.wanted_seq, who.state.desired_seq);
+  // One that is left out hears a word of its own.
+  message_pointer message = who.is_left_out ? nullptr : notice.message_after(told, now);
+  if (!message) {
+    ddprun::desired value = base_desired(desired_phase::wait);
+    // Whoever waits while a round is on takes part in the next one.
+    const bool is_spare = phase == run_phase::preparing || phase == run_phase::running;
+    if (who.is_left_out) {
+      value.text = (is_spare ? "this node waits without workers: " : "") + reason() +
+                   (is_spare ? "; it" : "; this node") + left_out_advice(who.lasting_name());
+    } else {
+      value.text = is_spare ? "this node waits as a spare: " + reason() + spare_advice() : reason();
+    }
+    limit_wait(value);
+    if (is_missed()) value.gone = current.gone.told(now);
+    if (phase == run_phase::gathering) value.warning = misfits();
+    const std::uint64_t newest = value.seq;
+    message = finished(std::move(value));
+    if (!who.is_left_out) notice.build(newest, now, message);
+  }
+  want(who, std::move(message));
+  who.notice_seen = notice.edition();
+}
+
+// Whoever is gone is what those who wait lack, or may lack after a pause.
+bool run::state::is_missed() const {
+  if (phase == run_phase::settling) return choice.is_pausing(now);
+  const settings_group* const group = groups.largest();
+  return phase == run_phase::gathering && (group == nullptr || !group->is_full());
+}
+
+// How long the wait goes on, as far as that is known.
+void run::state::limit_wait(ddprun::desired& value) const {
+  if (phase != run_phase::gathering) return;
+  std::optional<time_point> until;
+  if (is_recovering() || has_claims) {
+    if (claims.is_waiting()) until = claims.until();
+  } else if (const settings_group* const group = groups.largest()) {
+    if (group->is_full()) return;
+    value.is_last_call = group->has_enough();
+    until = value.is_last_call ? gathering::last_call_until(*group, now, phase.since())
+                               : std::optional(gather_until());
+  }
+  if (until) value.left = std::clamp(*until - now, duration::zero(), timer_max);
+}
+
+// What changes that a node waits while others run.
+std::string run::state::spare_advice() const {
+  if (!current.settings) return {};
+  if (seats.size() >= current.settings->nodes_max) {
+    return "; it steps in when a node is lost (a larger --nnodes uses all nodes from the start)";
+  }
+  if (current.settings->on_join == join_policy::restart) return {};
+  return "; it takes part in the next round, or at once where all nodes are started with --on-join "
+         "restart";
+}
+
+// ---- settings ----------------------------------------------------------------------------------
+
+// In which setting a node differs from the round's; empty where it does not.
+std::string run::state::difference(const hello& greeting) const {
+  if (!current.settings) return {};
+  const auto found = first_difference(greeting.settings, *current.settings);
+  if (!found) return {};
+  return found->name + " " + found->one + ", the run " + found->other;
+}
+
+// The same for the node itself, with what to do.
+std::string run::state::difference_problem(const hello& greeting) const {
+  const std::string text = difference(greeting);
+  if (text.empty()) return {};
+  return greeting.node + " has " + text + ": start all nodes of run " + options.run_id +
+         " with the same options; where this is another job, give it its own --rdzv-id";
+}
+
+// Those who wait, or are about to start, hear of it.
+void run::state::remember_refusal(const hello& greeting) {
+  if (phase == run_phase::preparing || phase == run_phase::running) return;
+  current.refusal = greeting.node + " was refused: it has " + difference(greeting);
+  notice.change();
+}
+
+// "node-a", "node-a and 2 more".
+std::string run::state::names_in(const settings_group& group) const {
+  for (const auto& [order, who] : nodes) {
+    if (!who->counted || who->group != &group) continue;
+    const std::uint32_t others = group.here() - 1;
+    return who->label() + (others == 0 ? "" : " and " + std::to_string(others) + " more");
+  }
+  return counted(group.here(), "node");
+}
+
+// "; they disagree: node-a has max-restarts 3, node-b 5: ...".
+std::string run::state::disagreement(const settings_group& one, const settings_group& other) const {
+  const auto found = first_difference(one.settings(), other.settings());
+  if (!found) return {};
+  return "; they disagree: " + names_in(one) + (one.here() == 1 ? " has " : " have ") +
+         found->name + " " + found->one + ", " + names_in(other) + " " + found->other +
+         ": start all nodes of run " + options.run_id + " with the same options";
+}
+
+std::string run::state::full_text() const {
+  const std::uint32_t spares = current.settings->spares_max;
+  const std::uint64_t all = std::uint64_t{current.settings->nodes_max} + spares;
+  return "is full: " + counted(current.settings->nodes_max, "node") +
+         (spares == 0 ? "" : " and " + counted(spares, "spare")) + (all == 1 ? " is" : " are") +
+         " here; where this is another job, this id is in use: choose another with --rdzv-id; else "
+         "ask for more nodes with --nnodes or --spares";
+}
+
+// ---- started wrongly, perhaps ------------------------------------------------------------------
+
+std::string run::state::misfits() const {
+  const std::string scripts = different_scripts();
+  return scripts.empty() ? twins() : scripts;
+}
+
+// In a run that nobody has given an id: two jobs that have met by chance? Arguments may differ.
+std::string run::state::different_scripts() const {
+  if (options.run_id != default_run_id) return {};
+  const node* first = nullptr;
+  std::size_t seen = 0;
+  for (const auto& [order, who] : nodes) {
+    if (!who->counted || who->greeting.script.empty()) continue;
+    if (++seen > looked_at_max) return {};
+    if (first == nullptr) {
+      first = who.get();
+    } else if (who->greeting.script != first->greeting.script) {
+      return "nodes of this run start different scripts, " + first->greeting.script + " on " +
+             first->label() + " and " + who->greeting.script + " on " + who->label() +
+             ": where these are two jobs, give each its own --rdzv-id (without one it is " +
+             options.run_id + ")";
+    }
+  }
+  return {};
+}
+
+// Two agents on one host that nobody has told apart: each takes the same GPUs.
+std::string run::state::twins() const {
+  std::map<std::string, const node*> found;
+  for (const auto& [order, who] : nodes) {
+    if (!who->counted || who->greeting.node_is_explicit || !is_audible(*who)) continue;
+    if (found.size() == looked_at_max) return {};
+    const auto [same, is_new] = found.try_emplace(who->lasting_name(), who.get());
+    if (is_new) continue;
+    return same->second->label() + " and " + who->label() +
+           " are agents of this run on one host: where that is meant, give each its own GPUs "
+           "(CUDA_VISIBLE_DEVICES) and name (--node-id)";
+  }
+  return {};
+}
+
+// ---- another run -------------------------------------------------------------------------------
+
+std::uint32_t run::gathers() const {
+  const state& self = *state_;
+  if (self.phase != run_phase::gathering) return 0;
+  const settings_group* const group = self.groups.largest();
+  return group == nullptr || group->has_enough() ? 0 : self.groups.here();
+}
+
+void run::state::apply(const neighbour_seen& event) {
+  neighbour = event;
+  notice.change();
+}
+
+// "; another run gathers here: job05 (1 node): same --rdzv-id?".
+std::string run::state::neighbour_text() const {
+  if (neighbour.run_id.empty()) return {};
+  return "; another run gathers here: " + neighbour.run_id + " (" +
+         counted(neighbour.nodes, "node") + "): same --rdzv-id?";
+}
+
+}  // namespace ddprun::core

@@ -1,0 +1,50 @@
+#include "rendezvous/core/messages/rank_ends.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace ddprun;
+
+TEST_CASE("stretches that touch and ended alike become one") {
+  CHECK(merged({}).empty());
+  CHECK(merged({{ending::stopped, 4, 7},
+                {ending::effect, 2, 2},
+                {ending::stopped, 0, 1},
+                {ending::stopped, 2, 3},
+                {ending::effect, 5, 5}}) == std::vector<ended_ranks>{{ending::effect, 2, 2},
+                                                                     {ending::effect, 5, 5},
+                                                                     {ending::stopped, 0, 7}});
+  // A peer may say anything.
+  constexpr std::uint32_t most = 0xffffffff;
+  CHECK(merged({{ending::lost, 3, most}, {ending::lost, 0, 5}, {ending::lost, most, most}}) ==
+        std::vector<ended_ranks>{{ending::lost, 0, most}});
+}
+
+TEST_CASE("ends come back as they were written, and nothing else is read as some") {
+  const std::vector<ended_ranks> all = {{ending::effect, 0, 2},
+                                        {ending::effect, 4, 4},
+                                        {ending::killed, 7, 7},
+                                        {ending::succeeded, 8, 0xffffffff}};
+  CHECK(to_texts(all) ==
+        std::vector<std::string>{"effect 0-2,4", "killed 7", "succeeded 8-4294967295"});
+  std::vector<ended_ranks> back;
+  for (const std::string& text : to_texts(all))
+    REQUIRE(read_ended_ranks(text, back));
+  CHECK(back == all);
+  CHECK(to_texts({}).empty());
+  for (const char* const text :
+       {"", "effect", "effect ", " 3", "died 3", "effect 3-", "effect 3-2", "effect -3",
+        "effect 3 ", "effect 3-4-5", "effect 4294967296", "effect 3,", "effect ,3", "effect 3,,4",
+        "effect 3, 4", "effect 1,3,5,7,9,11,13,15,17"}) {
+    INFO(text);
+    std::vector<ended_ranks> kept{{ending::lost, 1, 1}};
+    CHECK_FALSE(read_ended_ranks(text, kept));
+    CHECK(kept == std::vector<ended_ranks>{{ending::lost, 1, 1}});
+  }
+}
+
+TEST_CASE("what does not fit is left out") {
+  std::vector<ended_ranks> parts;
+  for (std::uint32_t rank = 0; rank < 1000; rank += 2)
+    parts.push_back({ending::killed, rank, rank});
+  CHECK(merged(parts).size() == ends_max);
+}

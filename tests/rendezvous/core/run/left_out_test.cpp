@@ -1,0 +1,262 @@
+// A node whose workers are the first to fail again and again: DESIGN.md, rule 13.
+#include "tests/support/catch.hpp"
+#include "tests/support/restart_story.hpp"
+
+#include <string>
+
+using namespace ddprun;
+using namespace ddprun::tests;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+// One more agent there, or one that is started again.
+fake_node& on_one_host(run_story& story, const std::string& name, const run_settings& settings,
+                       const fake_node& as) {
+  fake_node& made = story.node(name, settings);
+  made.peer_address = made.greeting.own_address = as.peer_address;
+  story.connect(made);
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("a node whose workers fail first too often is left out, for a spare") {
+  run_settings settings = restarting(2, 2);
+  settings.node_failures_max = 2;
+  settings.spares_max = 2;
+  settings.timing.backoff_max = 0s;
+  pair_story story(settings);
+  fake_node& c = story.joined("c", settings);
+  // Also the same within seconds: another node may do better.
+  fail_round(story, *story.b, 3);
+  story.start_round();
+  fail_round(story, *story.b, 3);
+  CHECK(story.b->refusal ==
+        "run story goes on without this node: workers on b (10.0.0.2) were the first to fail twice "
+        "(--max-node-failures); look for what is wrong with it before it joins another run");
+  CHECK(story.b->connection == 0);
+  CHECK(story.a->reports.back().text ==
+        "restart 2 of 9 without b, whose workers were the first to fail twice "
+        "(--max-node-failures)");
+  CHECK(story.b->reports.back().text == story.a->reports.back().text);
+  story.say(c);
+  story.start_round();
+  CHECK(c.wanted.phase == desired_phase::run);
+  CHECK_THAT(
+      story.why(),
+      Contains("; left out, as workers there were the first to fail too often: b (10.0.0.2)"));
+  SECTION("nor does it come back") {
+    fake_node& again = on_one_host(story, "b", settings, *story.b);
+    CHECK_THAT(again.refusal, StartsWith("run story goes on without this node"));
+  }
+  SECTION("until the run begins anew") {
+    for (fake_node* const who : {story.a, &c}) {
+      story.say(*who, member_phase::succeeded);
+    }
+    CHECK(story.view().phase == run_phase::closed);
+    fake_node& again = on_one_host(story, "b", settings, *story.b);
+    CHECK(again.refusal == "");
+  }
+  SECTION("where the same goes on without it, it was not that node") {
+    fail_round(story, c, 3);
+    story.start_round();
+    fail_round(story, *story.a, 3);
+    CHECK(story.view().phase == run_phase::closed);
+  }
+}
+
+TEST_CASE("a node is left out where the least nodes are enough") {
+  run_settings settings = restarting(1, 2);
+  settings.node_failures_max = 1;
+  settings.timing.backoff_max = 0s;
+  pair_story story(settings);
+  fail_round(story, *story.a, 3);
+  CHECK_THAT(story.a->refusal, StartsWith("run story goes on without this node"));
+  story.start_round();
+  CHECK(story.b->wanted.place->group_world_size == 1);
+  CHECK(story.b->wanted.place->slot == 0);
+  SECTION("the last one is needed, and that is said once") {
+    fail_round(story, *story.b, 4);
+    CHECK(story.b->reports.back().text ==
+          "restart 2 of 9 with b, whose workers were the first to fail once, but there is no spare "
+          "for it, and --nnodes allows no fewer nodes");
+    story.start_round();
+    fail_round(story, *story.b, 5);
+    CHECK(story.b->reports.back().text == "restart 3 of 9");
+    story.start_round();
+    CHECK(story.b->wanted.phase == desired_phase::run);
+  }
+}
+
+TEST_CASE("a pause and whoever is left out are told in one sentence") {
+  run_settings settings = restarting(1, 2);
+  settings.node_failures_max = 2;
+  const std::string failed_soon = "; the last 2 rounds failed within 10 s of their start";
+  pair_story story(settings);
+  fail_round(story, *story.a, 3);
+  story.start_round();
+  SECTION("without it") {
+    fail_round(story, *story.a, 4);
+    CHECK(story.b->reports.back().text ==
+          "restart 2 of 9 in 1 s, without a, whose workers were the first to fail twice "
+          "(--max-node-failures)" +
+              failed_soon);
+  }
+  SECTION("with it, as it is needed") {
+    story.guardian(*story.b);
+    story.stop_all();
+    story.pass(3s);
+    story.start_round();
+    fail_round(story, *story.a, 4);
+    CHECK(story.a->reports.back().text ==
+          "restart 2 of 9 in 1 s, with a, whose workers were the first to fail twice, but there "
+          "is no spare for it, and --nnodes allows no fewer nodes" +
+              failed_soon);
+  }
+}
+
+TEST_CASE("all agents of a node that is left out leave") {
+  run_settings settings = restarting(1, 3);
+  settings.node_failures_max = 1;
+  settings.timing.backoff_max = 0s;
+  run_story story;
+  fake_node& a = story.joined("a", settings);
+  fake_node& b = story.joined("b", settings);
+  fake_node& other = on_one_host(story, "b", settings, b);
+  story.start_round();
+  fail_round(story, b, 3);
+  CHECK_THAT(b.refusal, StartsWith("run story goes on without this node"));
+  CHECK_THAT(other.refusal, StartsWith("run story goes on without this node"));
+  story.start_round();
+  CHECK(a.wanted.place->group_world_size == 1);
+}
+
+TEST_CASE("a second agent of a node makes up for no other node") {
+  run_settings settings = restarting(2, 3);
+  settings.node_failures_max = 1;
+  settings.timing.backoff_max = 0s;
+  run_story story;
+  story.joined("a", settings);
+  fake_node& b = story.joined("b", settings);
+  on_one_host(story, "b", settings, b);
+  story.start_round();
+  fail_round(story, b, 3);
+  CHECK(b.refusal == "");
+}
+
+TEST_CASE("effects and losses are no node's failures") {
+  run_settings settings = restarting(1, 2, 0);
+  settings.node_failures_max = 1;
+  settings.timing.failure_grace = 0s;
+  pair_story story(settings);
+  cause effect = run_story::cause_of(*story.a, cause_class::exit, 1);
+  effect.is_effect = true;
+  story.a->state.causes = {effect};
+  story.say(*story.a, member_phase::failed);
+  story.stop_all();
+  CHECK(story.a->refusal == "");
+  CHECK(story.view().round == 2);
+}
+
+TEST_CASE("a node in which the daemon lives stays, without workers") {
+  run_settings settings = restarting(1, 2);
+  settings.node_failures_max = 1;
+  run_story story;
+  fake_node& a = story.node("a", settings);
+  a.greeting.hosts_daemon = true;
+  a.local_address = a.peer_address;
+  story.connect(a);
+  fake_node& b = story.joined("b", settings);
+  story.start_round();
+  fail_round(story, a, 3);
+  CHECK(a.refusal == "");
+  CHECK(a.connection != 0);
+  story.start_round();
+  CHECK(b.wanted.phase == desired_phase::run);
+  CHECK(b.wanted.place->group_world_size == 1);
+  CHECK(a.wanted.phase != desired_phase::run);
+  SECTION("also when its connection breaks") {
+    story.disconnect(a);
+    story.connect(a);
+    CHECK(a.refusal == "");
+    fail_round(story, b, 4);
+    story.pass(1s);
+    story.start_round();
+    CHECK(a.wanted.phase != desired_phase::run);
+  }
+  SECTION("and hears of the end") {
+    story.say(b, member_phase::succeeded);
+    CHECK(a.wanted.phase == desired_phase::close);
+    CHECK(a.wanted.exit_code == 0);
+  }
+}
+
+TEST_CASE("a node is known by its host, unless a person gave it an id") {
+  run_settings settings = restarting(1, 3);
+  settings.node_failures_max = 2;
+  run_story story;
+  fake_node& a = story.joined("a", settings);
+  fake_node& b = story.node("b", settings);
+  b.greeting.node = "b-0001";
+  story.connect(b);
+  story.pass(1s);
+  story.start_round();
+  fail_round(story, b, 3);
+  story.start_round();
+  story.goodbye(b);
+  story.stop_all();
+  fake_node& again = story.node("b", settings);
+  again.greeting.node = "b-0002";
+  again.peer_address = b.peer_address;
+  story.connect(again);
+  story.pass(2s);
+  story.start_round();
+  REQUIRE(again.wanted.phase == desired_phase::run);
+  fail_round(story, again, 4);
+  CHECK_THAT(again.refusal, Contains("workers on b (10.0.0.2) were the first to fail twice"));
+  CHECK(a.refusal == "");
+}
+
+TEST_CASE("two hosts of one name are two nodes") {
+  run_settings settings = restarting(1, 3);
+  settings.node_failures_max = 2;
+  settings.timing.backoff_max = 0s;
+  run_story story;
+  fake_node& a = story.joined("localhost", settings);
+  fake_node& b = story.joined("localhost", settings);
+  fake_node& c = story.joined("c", settings);
+  story.start_round();
+  fail_round(story, a, 3);
+  story.start_round();
+  fail_round(story, b, 4);
+  CHECK(a.refusal == "");
+  CHECK(b.refusal == "");
+  story.start_round();
+  fail_round(story, b, 5);
+  CHECK(a.refusal == "");
+  CHECK_THAT(b.refusal, Contains("workers on localhost (10.0.0.2) were the first to fail twice"));
+  story.start_round();
+  CHECK(c.wanted.place->group_world_size == 2);
+}
+
+TEST_CASE("agents on the daemon's own host are of one node, by whatever address they came") {
+  run_settings settings = restarting(1, 3);
+  settings.node_failures_max = 1;
+  settings.timing.backoff_max = 0s;
+  run_story story;
+  fake_node& a = story.joined("a", settings);
+  fake_node& b = story.node("b", settings);
+  b.peer_address = b.local_address = "127.0.0.1";
+  story.connect(b);
+  fake_node& other = story.node("b", settings);
+  other.peer_address = other.local_address = "10.0.0.100";
+  story.connect(other);
+  story.start_round();
+  fail_round(story, b, 3);
+  CHECK_THAT(b.refusal, Contains("workers on b were the first to fail once"));
+  CHECK_THAT(other.refusal, Contains("workers on b were the first to fail once"));
+  CHECK(a.refusal == "");
+}

@@ -1,0 +1,134 @@
+// The budget is refilled: DESIGN.md, rule 6.
+#include "tests/support/catch.hpp"
+#include "tests/support/journal_story.hpp"
+#include "tests/support/restart_story.hpp"
+
+#include <csignal>
+
+using namespace ddprun;
+using namespace ddprun::tests;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
+
+TEST_CASE("restart_window without a failure refills the budget, and forgets no charge") {
+  run_settings settings = nodes_of(2, 2, 1);
+  settings.timing.restart_window = 60s;
+  run_story story(keeping());
+  fake_node& a = story.joined("a", settings);
+  fake_node& b = story.joined("b", settings);
+  story.start_round();
+  fail_round(story, b, 3);
+  story.start_round();
+  CHECK(a.reports.back().text == "restart 1 of 1");
+  story.pass(59s);
+  SECTION("too early") {
+    fail_round(story, b, 3);
+    CHECK(story.view().phase == run_phase::closed);
+    CHECK_THAT(a.wanted.text, EndsWith("; the only restart is used"));
+  }
+  SECTION("an effect came, whose cause is waited for") {
+    cause effect = run_story::cause_of(b, cause_class::exit, 3);
+    effect.is_effect = true;
+    b.state.causes = {effect};
+    story.say(b, member_phase::failed);
+    story.pass(2s);
+    story.stop_all();
+    CHECK(story.view().phase == run_phase::closed);
+  }
+  SECTION("in time") {
+    story.pass(1s);
+    CHECK(story.view().restarts_used == 1);
+    CHECK(story.view().restarts_forgiven == 1);
+    CHECK(story.kept->restarts_forgiven == 1);
+    CHECK_THAT(story.notes.back(), EndsWith("--max-restarts counts anew, after 1 restart"));
+    const std::size_t times_kept = story.times_kept;
+    story.pass(10min);
+    CHECK(story.times_kept == times_kept);
+    fail_round(story, b, 3);
+    CHECK(story.kept->restarts_used == 2);
+    story.start_round();
+    CHECK(a.wanted.restarts_used == 2);
+    CHECK(a.wanted.restarts_forgiven == 1);
+    CHECK(a.reports.back().text == "restart 1 of 1 (2 in all)");
+    fail_round(story, b, 3);
+    CHECK(story.view().phase == run_phase::closed);
+    CHECK(a.wanted.restarts_used == 2);
+  }
+  SECTION("the loop stood still: that was no time without a failure") {
+    story.now += 30s;
+    story.step(core::loop_was_late{30s});
+    story.pass(900ms);
+    CHECK(story.view().restarts_forgiven == 0);
+    story.pass(100ms);
+    CHECK(story.view().restarts_forgiven == 1);
+  }
+}
+
+TEST_CASE("the next daemon knows what was forgiven, from the record or from agents") {
+  run_settings settings = nodes_of(2, 2, 2);
+  settings.timing.restart_window = 60s;
+  core::run_record record = open_record();
+  record.restarts_used = 5;
+  record.restarts_forgiven = 5;
+  SECTION("its round is kept: it was forgiven while that ran") {
+    run_story story(keeping(record));
+    fake_node& a = survivor(story, "a", 0);
+    fake_node& b = survivor(story, "b", 1);
+    for (fake_node* const who : {&a, &b}) {
+      who->greeting.settings = settings;
+      who->state.restarts_used = 5;
+      who->state.restarts_forgiven = 3;
+      story.connect(*who);
+    }
+    CHECK(story.view().restarts_used == 5);
+    CHECK(story.view().restarts_forgiven == 5);
+    fail_round(story, b, 3);
+    story.start_round();
+    CHECK(a.reports.back().text == "restart 1 of 2 (6 in all)");
+  }
+  SECTION("all have died and come again") {
+    run_story story(keeping(record));
+    fake_node& a = story.joined("a", settings);
+    fake_node& b = story.joined("b", settings);
+    story.pass(10100ms);
+    story.start_round();
+    CHECK(a.wanted.restarts_used == 5);
+    CHECK(a.wanted.restarts_forgiven == 5);
+    fail_round(story, b, 3);
+    CHECK(story.view().restarts_used == 6);
+    CHECK(story.view().phase != run_phase::closed);
+  }
+  SECTION("there is no record") {
+    core::run_options options;
+    options.recovery_until = run_story::origin + 10s;
+    run_story story(options);
+    fake_node& a = survivor(story, "a", 0);
+    fake_node& b = survivor(story, "b", 1);
+    for (fake_node* const who : {&a, &b}) {
+      who->greeting.settings = settings;
+      who->state.restarts_used = 5;
+      who->state.restarts_forgiven = 3;
+      story.connect(*who);
+    }
+    CHECK(story.view().restarts_used == 5);
+    CHECK(story.view().restarts_forgiven == 3);
+    fail_round(story, b, 3);
+    CHECK(story.view().phase == run_phase::closed);
+  }
+}
+
+TEST_CASE("nobody is believed to have been forgiven where no window was asked for") {
+  core::run_options options;
+  options.recovery_until = run_story::origin + 10s;
+  run_story story(options);
+  fake_node& a = survivor(story, "a", 0);
+  fake_node& b = survivor(story, "b", 1);
+  for (fake_node* const who : {&a, &b}) {
+    who->state.restarts_used = who->state.restarts_forgiven = 4'000'000'000;
+    story.connect(*who);
+  }
+  CHECK(story.view().restarts_used == 3);
+  CHECK(story.view().restarts_forgiven == 0);
+}
