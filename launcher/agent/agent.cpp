@@ -1,6 +1,7 @@
 #include "launcher/agent/agent.hpp"
 
 #include "launcher/cli/help.hpp"
+#include "rendezvous/base/name_text.hpp"
 #include "rendezvous/base/rank_text.hpp"
 #include "rendezvous/base/signals.hpp"
 #include "rendezvous/cli/values.hpp"
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <csignal>
 #include <time.h>
+#include <unistd.h>
 #include <utility>
 
 namespace ddprun::launcher {
@@ -25,6 +27,8 @@ constexpr auto goodbye_limit = std::chrono::seconds(1);
 // person or a batch system has asked for the end.
 constexpr auto output_limit = std::chrono::seconds(60);
 constexpr auto output_limit_after_signal = std::chrono::seconds(10);
+// Others that leave when this node does are gone by then: nothing need be said of them.
+constexpr auto departure_expected = std::chrono::milliseconds(300);
 // How soon a wait is spoken of again, doubled each time up to the larger one.
 constexpr auto progress_interval = std::chrono::seconds(2);
 constexpr auto progress_interval_max = std::chrono::seconds(30);
@@ -42,7 +46,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
       identity_(std::move(identity)),
       environment_(std::move(environment)),
       log_folder_(std::move(logs)),
-      console_(identity_.node, options_.log_level,
+      console_(identity_.node, options_.run_id, options_.log,
                [this](const std::string& line) {
                  // The last words are few, and never left out.
                  exit_code_ ? void(writer_.push(log::output_stream::errors, line))
@@ -94,6 +98,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
 agent::~agent() = default;
 
 int agent::run() {
+  if (is_colored(options_.output.color, ::isatty(2) == 1, environment_)) console_.use_color();
   // Reads /etc/localtime now; at the first line it could hold up the loop.
   ::tzset();
   if (options_.output.writes_files()) say(note_level::info, "log files: " + log_folder_.path());
@@ -347,13 +352,17 @@ void agent::leave_in_order(const core::leave& effect) {
 void agent::after_goodbye() {
   goodbye_said_ = true;
   session_.disconnect();
-  progress_timer_.expires_after(progress_interval);
-  progress_timer_.async_wait([this](boost::system::error_code error) {
-    if (error || !embedded_->hosts()) return;
-    say(note_level::info,
-        "the rendezvous daemon in this process waits for other nodes to leave (Ctrl-C: end now)");
-  });
   const duration linger = options_.settings.timing.linger;
+  progress_timer_.expires_after(departure_expected);
+  progress_timer_.async_wait([this, linger](boost::system::error_code error) {
+    if (error) return;
+    const auto say_whom = [this, linger](const std::vector<std::string>& names, std::size_t count) {
+      say(note_level::info, "the rendezvous daemon in this process waits up to " + to_text(linger) +
+                                " for " + text_of_names(names, count) +
+                                " to leave (Ctrl-C: end now)");
+    };
+    embedded_->name_agents(options_.run_id, say_whom);
+  });
   embedded_->close(linger, [this] { service_->when_closed([this] { context_.stop(); }); });
 }
 

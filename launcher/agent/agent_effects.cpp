@@ -9,6 +9,7 @@
 #include "rendezvous/protocol/agent.hpp"
 
 #include <csignal>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -142,7 +143,7 @@ std::string agent::choose_gloo_interface(const assignment& place) {
 worker_group::events agent::worker_events(round_number round) {
   worker_group::events events;
   events.all_started = [this, round] {
-    if (options_.log_level == note_level::debug) name_processes();
+    if (options_.log.least == note_level::debug) name_processes();
     feed(core::workers_started{round});
   };
   events.start_failed = [this, round](std::uint32_t local_rank, const start_failure& failure) {
@@ -256,7 +257,7 @@ void agent::apply(const core::kill_workers& effect) {
 // ---- words -----------------------------------------------------------------------------------
 
 void agent::apply(const core::agent_note& effect) {
-  last_note_ = effect.text;
+  if (effect.level >= options_.log.least) last_note_ = effect.text;
   say(effect.level, effect.text);
 }
 

@@ -1,38 +1,43 @@
 #include "launcher/agent/console.hpp"
 
 #include "launcher/report/failure_words.hpp"
+#include "rendezvous/base/utf8.hpp"
+#include "rendezvous/core/messages/cause.hpp"
 
-#include <array>
-#include <cstdio>
-#include <sys/time.h>
-#include <time.h>
+#include <string_view>
 #include <utility>
 
 namespace ddprun::launcher {
-namespace {
 
-// The wall clock, for people who compare logs; nothing is decided by it.
-std::string clock_text() {
-  timeval now{};
-  gettimeofday(&now, nullptr);
-  tm local{};
-  localtime_r(&now.tv_sec, &local);
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%02d:%02d:%02d.%03d", local.tm_hour, local.tm_min,
-                local.tm_sec, static_cast<int>(now.tv_usec / 1000));
-  return text.data();
+console::console(std::string node, std::string run_id, cli::log_options options,
+                 std::function<void(std::string)> sink)
+    : origin_{"ddprun", std::move(node), std::move(run_id)},
+      options_(options),
+      sink_(std::move(sink)) {}
+
+std::string console::beginning(const timespec& now) const {
+  const std::string time = log::time_text(options_.style.time, now);
+  return "ddprun " + origin_.node + (time.empty() ? "" : " " + time) + ": ";
 }
 
-}  // namespace
-
-console::console(std::string node, note_level least, std::function<void(std::string)> sink)
-    : node_(std::move(node)), least_(least), sink_(std::move(sink)) {}
+std::optional<std::string> console::state_line(const std::string& text, std::size_t columns) const {
+  constexpr std::string_view cut = "...";
+  if (options_.least > note_level::info || options_.style.format == log_format::json) return {};
+  if (columns <= cut.size() + 1) return {};
+  std::string line = beginning(log::wall_clock()) + text;
+  // In the last column the cursor would go to the next line.
+  if (line.size() < columns) return line;
+  return std::string(first_of(line, columns - 1 - cut.size())).append(cut);
+}
 
 void console::say(note_level level, const std::string& text) {
-  if (level < least_) return;
-  std::string line = "ddprun " + node_ + " " + clock_text() + ": ";
-  if (level == note_level::error) line += "error: ";
-  if (level == note_level::warning) line += "warning: ";
+  if (level < options_.least) return;
+  const timespec now = log::wall_clock();
+  if (options_.style.format == log_format::json) {
+    return sink_(log::json_line(origin_, options_.style.time, now, level, round_, text));
+  }
+  std::string line = beginning(now);
+  if (level >= note_level::warning) line += log::level_mark(level, is_colored_) + " ";
   sink_(line + text + "\n");
 }
 
@@ -44,17 +49,11 @@ bool console::show_failure(const cause& first_cause) {
   if (tail_round_ == first_cause.round && tail_rank_ == first_cause.rank) return false;
   tail_round_ = first_cause.round;
   tail_rank_ = first_cause.rank;
-  // One piece, with the node and the time once for each part: a merged log stays readable.
-  std::string text;
-  for (const std::string& line : failure_lines(first_cause)) {
-    if (line.starts_with(' ')) {
-      text += "\n" + line;
-    } else {
-      if (!text.empty()) say(note_level::info, text);
-      text = line;
-    }
-  }
-  if (!text.empty()) say(note_level::info, text);
+  // One piece, with the node and the time once: a merged log stays readable.
+  std::string text = core::describe(first_cause);
+  for (const std::string& line : failure_lines(first_cause))
+    text.append("\n").append(log::detail_mark).append(line);
+  say(note_level::warning, text);
   return true;
 }
 

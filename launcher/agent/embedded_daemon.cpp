@@ -3,6 +3,8 @@
 #include "launcher/agent/descriptor_needs.hpp"
 #include "launcher/agent/own_addresses.hpp"
 #include "launcher/agent/round_port.hpp"
+#include "rendezvous/base/counted.hpp"
+#include "rendezvous/base/name_text.hpp"
 #include "rendezvous/journal/sqlite_journal.hpp"
 #include "rendezvous/journal/state_folder.hpp"
 #include "rendezvous/net/host_name.hpp"
@@ -88,8 +90,8 @@ void embedded_daemon::open(const daemon_search& search, place_handler found) {
   connections_max_ = daemon_connections(search.nodes_max, search.own_workers);
   if (!has_descriptors_for_nodes(search.nodes_max, search.own_workers)) {
     log_(note_level::warning, "this process may open too few file descriptors for " +
-                                  std::to_string(search.nodes_max) +
-                                  " nodes: raise the hard limit (ulimit -Hn)");
+                                  counted(search.nodes_max, "node") +
+                                  ": raise the hard limit (ulimit -Hn)");
   }
   if (const error_code error = thread_.start()) {
     return found({{}, 0, net::thread_problem("the rendezvous daemon in this process", error)});
@@ -137,6 +139,18 @@ void embedded_daemon::open(const daemon_search& search, place_handler found) {
           found({{}, 0, problem});
         });
       });
+}
+
+void embedded_daemon::name_agents(const std::string& own_run, names_handler named) {
+  if (!hosts_) return;
+  boost::asio::post(thread_.context(), [this, own_run, named = std::move(named)]() mutable {
+    std::vector<std::string> names = server_->joined_names(names_in_text_max, own_run);
+    const std::size_t count = server_->joined_count();
+    if (names.empty()) return;
+    boost::asio::post(main_, [named = std::move(named), names = std::move(names), count] {
+      named(names, count);
+    });
+  });
 }
 
 void embedded_daemon::close(duration linger, std::function<void()> done) {

@@ -22,6 +22,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace ddprun::launcher {
 
@@ -59,6 +60,13 @@ class embedded_daemon {
   bool hosts() const { return hosts_; }
   // How many it may hold; 0 where it does not live here.
   std::size_t connections_max() const { return hosts_ ? connections_max_ : 0; }
+
+  // Calls `named`, from the loop of the main thread, with the names of some of the agents that are
+  // connected, and of which run where that is not `own_run`; and how many those are in all. Not
+  // where there are none, or no daemon is here.
+  using names_handler =
+      std::function<void(const std::vector<std::string>& names, std::size_t count)>;
+  void name_agents(const std::string& own_run, names_handler named);
 
   // Lets the other agents leave first: waits until nobody is connected, at most `linger`, then
   // closes; then `done`, from the loop of the main thread.

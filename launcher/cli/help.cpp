@@ -53,7 +53,8 @@ std::string help_text() {
   for (const char* const heading :
        {"Size", "Rendezvous", "This node", "Failures", "Workers", "Output of workers"})
     text += options_under(heading);
-  text += std::string(of_arguments) + timers_help() + options_under("Others");
+  text += std::string(of_arguments) + timers_help() + options_under("Output of ddprun") +
+          options_under("Others");
   return text + std::string(exit_codes);
 }
 

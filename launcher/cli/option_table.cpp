@@ -216,10 +216,6 @@ cli::checked apply_role(options_draft& draft, const cli::given_option& option) {
   return cli::keep(draft.options.role, cli::read_name(option.given, option.value, "role"));
 }
 
-cli::checked apply_log_level(options_draft& draft, const cli::given_option& option) {
-  return cli::keep(draft.options.log_level, cli::read_log_level(option.given, option.value));
-}
-
 cli::checked show_help(options_draft& draft, const cli::given_option&) {
   draft.answer = help_text();
   return {};
@@ -321,9 +317,6 @@ constexpr std::array own_options = {
          "what is replaced in ARGUMENTS: all of those below, or only\n"
          "torchrun's ${local_rank} (on)"},
         apply_placeholders},
-    row{{"log-level", "debug | info | warning | error", "Others",
-         "ddprun's own lines on standard error (info)"},
-        apply_log_level},
     row{{"master-addr", "ADDRESS", "Rendezvous",
          "several nodes meet there, at --master-port, without an endpoint:\n"
          "the address of the one with --node-rank 0, which has the daemon;\n"
@@ -359,6 +352,7 @@ constexpr std::array own_options = {
 constexpr std::array options =
     std::apply([](const auto&... rows) { return std::array{rows...}; },
                std::tuple_cat(setting_options<options_draft>, own_options, output_rows,
+                              cli::log_rows<options_draft>("Output of ddprun"),
                               torchruns_only<options_draft>));
 
 // One that was meant for another program may be the beginning of one of ours.

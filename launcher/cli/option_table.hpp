@@ -38,6 +38,10 @@ struct options_draft {
   }
 };
 
+inline cli::log_options& log_options_of(options_draft& draft) {
+  return draft.options.log;
+}
+
 // All options, of the command line and of PET_* in the environment.
 const cli::command& launcher_command();
 

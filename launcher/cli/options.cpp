@@ -190,7 +190,7 @@ void settle_output(options_draft& draft, const environment_map& environment) {
 void apply_log_level_variable(options_draft& draft, const environment_map& environment) {
   const std::string* const word = find_variable(environment, "LOGLEVEL");
   if (word == nullptr) return;
-  if (const auto level = cli::read_log_level("LOGLEVEL", *word)) draft.options.log_level = *level;
+  if (const auto level = cli::read_log_level("LOGLEVEL", *word)) draft.options.log.least = *level;
 }
 
 }  // namespace

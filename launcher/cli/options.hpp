@@ -11,6 +11,7 @@
 #include "launcher/cli/output_options.hpp"
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/cli/command_line.hpp"
+#include "rendezvous/cli/log_options.hpp"
 #include "rendezvous/cli/usage_error.hpp"
 #include "rendezvous/cli/values.hpp"
 #include "rendezvous/core/messages/messages.hpp"
@@ -83,7 +84,7 @@ struct launch_options {
   placeholder_mode placeholders = placeholder_mode::on;
 
   output_options output;
-  note_level log_level = note_level::info;
+  cli::log_options log;
 
   // What the person should know of how the options were read; a line each, for standard error.
   std::vector<std::string> notes;

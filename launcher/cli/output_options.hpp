@@ -5,6 +5,7 @@
 // Thread rule: plain values and pure functions.
 #pragma once
 
+#include "rendezvous/base/color.hpp"
 #include "rendezvous/cli/usage_error.hpp"
 
 #include <cstdint>
@@ -43,7 +44,8 @@ struct output_options {
   // one file.
   std::vector<std::string> stdout_filters;
   std::vector<std::string> stderr_filters;
-  std::string prefix_template;  // of lines on ours; empty: "[node:rank] "
+  std::string prefix_template;               // of lines on ours; empty: "[node:rank] "
+  color_mode color = color_mode::automatic;  // of prefixes on ours, and of our own words
 
   // The person asks for files. /dev/null is torchrun's word for none, not even error files.
   bool writes_files() const { return !is_off() && (!redirects.none() || !tee.none()); }

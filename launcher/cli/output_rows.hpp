@@ -42,6 +42,10 @@ inline cli::checked apply_prefix_template(options_draft& draft, const cli::given
   return {};
 }
 
+inline cli::checked apply_color(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.output.color, cli::read_color_mode(option.given, option.value));
+}
+
 inline constexpr std::array output_rows = {
     cli::option<options_draft>{{"log-dir", "DIR", "Output of workers",
                                 "where --redirects, --tee and torch's @record write:\n"
@@ -76,6 +80,12 @@ inline constexpr std::array output_rows = {
                                 "([${node}:${rank}] with a blank; nothing in a world of one)",
                                 cli::option_owner::torchrun},
                                apply_prefix_template},
+    cli::option<options_draft>{{"color", "auto | always | never", "Output of workers",
+                                "each rank's prefix in a colour of its own, warnings and errors\n"
+                                "too, but never in files; auto: on a terminal, unless NO_COLOR is\n"
+                                "set or TERM=dumb (auto)",
+                                cli::option_owner::ddprun},
+                               apply_color},
 };
 
 }  // namespace ddprun::launcher

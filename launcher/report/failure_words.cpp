@@ -86,13 +86,13 @@ std::vector<std::string> failure_lines(const cause& value) {
   if (!words.frames.empty()) {
     lines.emplace_back("where it failed, the innermost last:");
     for (const python_frame& frame : words.frames) {
-      lines.push_back("  | " + cut(frame.place, line_bytes_max) +
+      lines.push_back("  " + cut(frame.place, line_bytes_max) +
                       (frame.code.empty() ? "" : ": " + cut(frame.code, line_bytes_max)));
     }
   } else if (!value.tail.empty()) {
     lines.emplace_back("the last lines that it wrote to stderr:");
     for (const std::string& line : last_lines(value.tail))
-      lines.push_back("  | " + line);
+      lines.push_back("  " + line);
   }
   if (words.known != nullptr) {
     lines.push_back("that means: " + std::string(words.known->meaning) +

@@ -26,7 +26,8 @@ struct failure_words {
 // From kind, code and tail.
 failure_words read_failure(const cause& value);
 
-// What a person is shown below the sentence about it, at most 24 lines without newlines.
+// What a person is shown below the sentence about it, at most 14 lines without newlines. What
+// belongs to the line above it is indented.
 std::vector<std::string> failure_lines(const cause& value);
 
 }  // namespace ddprun::launcher

@@ -140,6 +140,13 @@ parsed<note_level> read_log_level(std::string_view given, std::string_view text)
   return read_word(given, lower(text), words, "debug, info, warning or error");
 }
 
+parsed<color_mode> read_color_mode(std::string_view given, std::string_view text) {
+  static constexpr typed_word<color_mode> words[] = {{"auto", color_mode::automatic},
+                                                     {"always", color_mode::always},
+                                                     {"never", color_mode::never}};
+  return read_word(given, text, words, "auto, always or never");
+}
+
 parsed<std::uint16_t> read_port(std::string_view given, std::string_view text,
                                 std::string_view meaning) {
   const auto number = whole_number(text);

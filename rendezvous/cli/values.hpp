@@ -6,6 +6,7 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include "rendezvous/base/color.hpp"
 #include "rendezvous/cli/usage_error.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 
@@ -64,6 +65,9 @@ parsed<Meaning> read_word(std::string_view given, std::string_view text,
 
 // debug, info, warning or error; Python's warn and critical, too, and case does not count.
 parsed<note_level> read_log_level(std::string_view given, std::string_view text);
+
+// auto, always or never.
+parsed<color_mode> read_color_mode(std::string_view given, std::string_view text);
 
 // 0 to 65535; `meaning` says what 0 means ("0 for a new one").
 parsed<std::uint16_t> read_port(std::string_view given, std::string_view text,

@@ -1,8 +1,11 @@
 // ddprun-rendezvous: a server and a command line.
+#include "rendezvous/base/color.hpp"
+#include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/base/signals.hpp"
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/journal/sqlite_journal.hpp"
 #include "rendezvous/journal/state_folder.hpp"
+#include "rendezvous/log/own_line.hpp"
 #include "rendezvous/log/writer.hpp"
 #include "rendezvous/net/descriptor_limit.hpp"
 #include "rendezvous/net/host_name.hpp"
@@ -24,6 +27,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unistd.h>
 #include <utility>
 #include <variant>
@@ -39,23 +43,6 @@ constexpr std::size_t log_queue_bytes = 128 * 1024;
 // What was logged last has this long to reach whoever reads it.
 constexpr auto log_limit_at_end = std::chrono::seconds(2);
 
-// The loop that serves the rounds only queues its lines: whoever does not read them holds up
-// nobody.
-class queued_log final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
- public:
-  explicit queued_log(std::shared_ptr<log::writer> out) : out_(std::move(out)) {}
-
- private:
-  void sink_it_(const spdlog::details::log_msg& message) override {
-    spdlog::memory_buf_t line;
-    formatter_->format(message, line);
-    out_->say({line.data(), line.size()});
-  }
-  void flush_() override {}
-
-  std::shared_ptr<log::writer> out_;
-};
-
 spdlog::level::level_enum to_spdlog(note_level level) {
   switch (level) {
     case note_level::debug:
@@ -69,6 +56,41 @@ spdlog::level::level_enum to_spdlog(note_level level) {
   }
   return spdlog::level::info;
 }
+
+note_level from_spdlog(spdlog::level::level_enum level) {
+  for (const note_level one :
+       {note_level::debug, note_level::info, note_level::warning, note_level::error}) {
+    if (to_spdlog(one) == level) return one;
+  }
+  return note_level::info;
+}
+
+// The loop that serves the rounds only queues its lines: whoever does not read them holds up
+// nobody.
+class queued_log final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  queued_log(std::shared_ptr<log::writer> out, log_style style, bool is_colored)
+      : out_(std::move(out)), style_(style), is_colored_(is_colored) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const std::string_view text(message.payload.data(), message.payload.size());
+    const note_level level = from_spdlog(message.level);
+    const timespec now = log::wall_clock();
+    if (style_.format == log_format::json) {
+      static const log::line_origin origin{"ddprun-rendezvous", net::short_host_name(), ""};
+      return void(out_->say(log::json_line(origin, style_.time, now, level, 0, text)));
+    }
+    std::string line = log::time_text(style_.time, now);
+    if (!line.empty()) line += ' ';
+    out_->say(line.append(log::level_mark(level, is_colored_)).append(" ").append(text) + "\n");
+  }
+  void flush_() override {}
+
+  std::shared_ptr<log::writer> out_;
+  log_style style_;
+  bool is_colored_;
+};
 
 int fail(int code, const std::string& text) {
   std::fprintf(stderr, "ddprun-rendezvous: %s\n", text.c_str());
@@ -157,10 +179,11 @@ int serve_with_log(const daemon_options& options) {
   streams.name = "ddprun-rendezvous";
   streams.queue_bytes = log_queue_bytes;
   const auto out = std::make_shared<log::writer>(std::move(streams));
-  const auto log =
-      std::make_shared<spdlog::logger>("ddprun-rendezvous", std::make_shared<queued_log>(out));
-  log->set_pattern("%H:%M:%S.%e %l: %v");
-  log->set_level(to_spdlog(options.log_level));
+  const bool is_colored =
+      ddprun::is_colored(options.color, ::isatty(STDERR_FILENO) == 1, environment_from(::environ));
+  const auto log = std::make_shared<spdlog::logger>(
+      "ddprun-rendezvous", std::make_shared<queued_log>(out, options.log.style, is_colored));
+  log->set_level(to_spdlog(options.log.least));
   spdlog::set_default_logger(log);
   const int code = serve(options, *out);
   out->finish(log_limit_at_end);

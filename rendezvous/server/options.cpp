@@ -6,6 +6,7 @@
 #include "rendezvous/net/resolve.hpp"
 
 #include <array>
+#include <tuple>
 
 namespace ddprun::server {
 namespace {
@@ -14,6 +15,10 @@ struct options_draft {
   daemon_options options;
   std::string answer;  // to --help or --version
 };
+
+cli::log_options& log_options_of(options_draft& draft) {
+  return draft.options.log;
+}
 
 cli::checked apply_bind(options_draft& draft, const cli::given_option& option) {
   if (!net::numeric_address(option.value)) return cli::wrong(option, "write an address in digits");
@@ -32,8 +37,8 @@ cli::checked apply_port_file(options_draft& draft, const cli::given_option& opti
   return {};
 }
 
-cli::checked apply_log_level(options_draft& draft, const cli::given_option& option) {
-  return cli::keep(draft.options.log_level, cli::read_log_level(option.given, option.value));
+cli::checked apply_color(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.color, cli::read_color_mode(option.given, option.value));
 }
 
 cli::checked apply_recovery_window(options_draft& draft, const cli::given_option& option) {
@@ -64,7 +69,7 @@ cli::checked show_version(options_draft& draft, const cli::given_option&) {
 
 using row = cli::option<options_draft>;
 
-constexpr std::array table = {
+constexpr std::array own_options = {
     row{{"bind", "ADDRESS", "", "listen on this numeric address only (all, IPv6 and IPv4)"},
         apply_bind},
     row{{"port", "PORT", "", "listen on this port; 0 picks a free one and prints it ({})",
@@ -72,9 +77,10 @@ constexpr std::array table = {
          [] { return std::to_string(daemon_options().port); }},
         apply_port},
     row{{"port-file", "FILE", "", "write the port here, once it is open"}, apply_port_file},
-    row{{"log-level", "debug | info | warning | error", "",
-         "its own lines on standard error (info)"},
-        apply_log_level},
+    row{{"color", "auto | always | never", "",
+         "its warnings and errors in colour; auto: on a terminal, unless\n"
+         "NO_COLOR is set or TERM=dumb (auto)"},
+        apply_color},
     row{{"recovery-window", "SECONDS", "",
          "wait so long for agents of an earlier daemon on this endpoint before\n"
          "a run goes on that was on when that daemon ended; without a state\n"
@@ -100,6 +106,10 @@ constexpr std::array table = {
     row{{"version", "", "", "the version", cli::option_owner::ddprun, cli::option_kind::question},
         show_version},
 };
+
+constexpr std::array table =
+    std::apply([](const auto&... rows) { return std::array{rows...}; },
+               std::tuple_cat(cli::log_rows<options_draft>(""), own_options));
 
 const cli::command& daemon_command() {
   static const cli::command daemon = {"ddprun-rendezvous", "", false, cli::specs_of(table)};

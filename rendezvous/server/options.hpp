@@ -4,6 +4,7 @@
 #pragma once
 
 #include "rendezvous/cli/command_line.hpp"
+#include "rendezvous/cli/log_options.hpp"
 #include "rendezvous/cli/values.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/messages/settings.hpp"
@@ -23,7 +24,8 @@ struct daemon_options {
   std::string port_file;                            // empty: none
   // Where what is decided outlives the daemon; "none": nowhere; none given: by the environment.
   std::optional<std::string> state_folder;
-  note_level log_level = note_level::info;
+  cli::log_options log;
+  color_mode color = color_mode::automatic;
   duration recovery_window = timers().recovery_window;
   std::size_t store_bytes_max = core::store_limits{}.bytes_max;  // of the daemon's own TCPStore
 };

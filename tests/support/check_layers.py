@@ -65,6 +65,7 @@ TORCH = re.compile(r"worker/torch(_cuda)?/")
 JSON = (
     "rendezvous/protocol/agent.cpp",
     "rendezvous/protocol/json_fields.hpp",
+    "rendezvous/log/own_line.cpp",
     "rendezvous/server/runs_json.cpp",
 )
 

@@ -65,7 +65,7 @@ TEST_CASE("the options of an elastic run are read") {
   CHECK(options.master_port == 29500);
   CHECK(options.role == "trainer");
   CHECK(options.nccl_ids == ddprun::launcher::nccl_id_mode::off);
-  CHECK(options.log_level == ddprun::note_level::debug);
+  CHECK(options.log.least == ddprun::note_level::debug);
   CHECK(options.module);
   CHECK(options.program == "package.train");
   CHECK(options.arguments == words("-x"));
@@ -134,8 +134,8 @@ TEST_CASE("PET variables give defaults and the command line wins") {
   CHECK(to_text(options.endpoint) == "h:1");
   CHECK(options.no_python);
   CHECK_FALSE(options.module);
-  CHECK(options.log_level == ddprun::note_level::warning);
-  CHECK(options_of("a.py", {{"LOGLEVEL", "verbose"}}).log_level == ddprun::note_level::info);
+  CHECK(options.log.least == ddprun::note_level::warning);
+  CHECK(options_of("a.py", {{"LOGLEVEL", "verbose"}}).log.least == ddprun::note_level::info);
   CHECK(usage_error_of("a.py", {{"PET_NNODES", "3:2"}}).starts_with("PET_NNODES=3:2: "));
   CHECK(usage_error_of("a.py", {{"PET_STANDALONE", "yes"}}) ==
         "PET_STANDALONE=yes: a flag in the environment is 1 or 0");

@@ -83,6 +83,8 @@ TEST_CASE("where the output of workers goes is read as torchrun reads it") {
   CHECK(output.stdout_filters == std::vector<std::string>{"a", "b"});
   CHECK(output.stderr_filters == std::vector<std::string>{"c"});
   CHECK(output.prefix_template == "${rank}:");
+  CHECK(output.color == ddprun::color_mode::automatic);
+  CHECK(options_of("--color never a.py").output.color == ddprun::color_mode::never);
   CHECK(output.writes_files());
   CHECK_FALSE(options_of("-r 0 --tee=0 --log-dir=x a.py").output.writes_files());
   const ddprun::environment_map variable = {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "x:"}};

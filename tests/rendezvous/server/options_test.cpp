@@ -36,15 +36,17 @@ std::string shown_by(const std::vector<std::string>& arguments) {
 TEST_CASE("the daemon's options") {
   CHECK(read({}).port == 29400);
   CHECK(read({}).recovery_window == 10s);
-  const auto options =
-      read({"--bind=::1", "--port", "0", "--port_file=p", "--log-level", "error",
-            "--recovery-window", "0.5", "--store-memory", "3", "--state-dir", "/var/lib/x"});
+  const auto options = read({"--bind=::1", "--port", "0", "--port_file=p", "--log-level", "error",
+                             "--recovery-window", "0.5", "--store-memory", "3", "--state-dir",
+                             "/var/lib/x", "--color=always"});
   CHECK(options.bind_address == "::1");
   CHECK(options.port == 0);
   CHECK(options.port_file == "p");
-  CHECK(options.log_level == note_level::error);
+  CHECK(options.log.least == note_level::error);
   CHECK(options.recovery_window == 500ms);
   CHECK(options.store_bytes_max == std::size_t{3} << 20);
+  CHECK(options.color == color_mode::always);
+  CHECK(read({}).color == color_mode::automatic);
   CHECK(options.state_folder == "/var/lib/x");
   CHECK_FALSE(read({}).state_folder);
   CHECK(read({"--recovery-window=0"}).recovery_window == 0s);
@@ -84,6 +86,7 @@ TEST_CASE("a mistake is one line that names it") {
   CHECK(problem_of({"--bind", "node-a"}) == "--bind=node-a: write an address in digits");
   CHECK(problem_of({"--log-level=loud"}) ==
         "--log-level=loud: write debug, info, warning or error");
+  CHECK(problem_of({"--color=1"}) == "--color=1: write auto, always or never");
   CHECK(problem_of({"--store-memory=0"}) ==
         "--store-memory=0: the number of MiB is a whole number from 1 to 1048576");
   CHECK(problem_of({"--state-dir="}) == "--state-dir=: write a folder, or none to keep nothing");

@@ -1,0 +1,24 @@
+// How a program writes its own lines.
+//
+// Thread rule: plain values.
+#pragma once
+
+namespace ddprun {
+
+enum class time_style {
+  time,  // 22:03:05.412
+  iso,   // 2026-11-24T22:03:05.412+01:00
+  none,
+};
+
+enum class log_format {
+  text,
+  json,  // an object a line
+};
+
+struct log_style {
+  time_style time = time_style::time;
+  log_format format = log_format::text;
+};
+
+}  // namespace ddprun
