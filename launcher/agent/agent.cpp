@@ -87,6 +87,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                [this](std::string text) {
                  feed(core::tether_disconnected{tether_round_, std::move(text)});
                }}),
+      file_reader_(context_.get_executor()),
       gloo_(context_.get_executor()) {
   // The spawner has seen the limit as it was: the workers get that one.
   net::raise_descriptor_limit();
@@ -118,6 +119,7 @@ int agent::run() {
   socket_thread_.ask_to_stop();
   workers_.reset();
   nccl_.reset();
+  forget_error_files();
   reaper_.kill_strays();  // of workers that could not be killed
   signals_.clear();       // what is left to do is not worth more than a Ctrl-C
   guardian_.farewell([this] {

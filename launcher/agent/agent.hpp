@@ -10,6 +10,7 @@
 
 #include "launcher/agent/console.hpp"
 #include "launcher/agent/embedded_daemon.hpp"
+#include "launcher/agent/file_reader.hpp"
 #include "launcher/agent/gloo_interface.hpp"
 #include "launcher/agent/log_folder.hpp"
 #include "launcher/agent/nccl_helper.hpp"
@@ -20,6 +21,7 @@
 #include "launcher/log/log_mux.hpp"
 #include "launcher/process/boost_spawner.hpp"
 #include "launcher/process/guardian.hpp"
+#include "launcher/process/oom_kills.hpp"
 #include "launcher/process/stray_reaper.hpp"
 #include "launcher/process/worker_group.hpp"
 #include "rendezvous/base/environment_map.hpp"
@@ -33,9 +35,11 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun::launcher {
 
@@ -108,6 +112,8 @@ class agent {
   std::string choose_gloo_interface(const assignment& place);
   void name_processes();
   void worker_is_over(round_number round, const worker_end& end);
+  void forget_error_files();
+  void tell_end(round_number round, const worker_end& end, const std::string& recorded);
   core::worker_ended no_start(round_number round, std::uint32_t local_rank) const;
   void worker_not_started(round_number round, std::uint32_t local_rank,
                           const start_failure& failure);
@@ -146,6 +152,7 @@ class agent {
   };
   std::optional<round_opening> opening_;
 
+  file_reader file_reader_;
   gloo_interface gloo_;
   std::string own_address_;  // towards the daemon
   std::string daemon_host_;
@@ -156,7 +163,10 @@ class agent {
   round_number tether_round_ = 0;
   std::unique_ptr<worker_group> workers_;
   round_number workers_round_ = 0;
-  std::optional<std::uint64_t> oom_kills_at_start_;  // of those
+  recent_oom_kills oom_kills_;
+  std::vector<std::string> error_files_;   // of those, by local rank
+  std::map<pid_t, std::string> recorded_;  // what was in them, where that may be asked for
+  round_number stopped_round_ = 0;         // the newest whose workers were asked to end
   std::string last_note_;
   std::optional<int> exit_code_;  // the member has left, or there was none
   bool goodbye_said_ = false;     // only others are waited for

@@ -1,10 +1,10 @@
 // What the agent does for each effect of its machine.
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/free_port.hpp"
+#include "launcher/agent/worker_cause.hpp"
 #include "launcher/agent/worker_environment.hpp"
 #include "launcher/process/oom_kills.hpp"
-#include "launcher/report/failure_words.hpp"
-#include "rendezvous/core/messages/cause.hpp"
+#include "launcher/report/error_file.hpp"
 #include "rendezvous/net/host_name.hpp"
 #include "rendezvous/protocol/agent.hpp"
 
@@ -22,6 +22,7 @@ void agent::apply(const core::connect_daemon& effect) {
 }
 
 void agent::apply(const core::send_to_daemon& effect) {
+  oom_kills_.notice(std::chrono::steady_clock::now());  // with each heartbeat, at least
   session_.send(effect.message);
 }
 
@@ -87,7 +88,10 @@ void agent::apply(const core::start_workers& effect) {
   const auto folders = log_folder_.worker_folders(facts.worker_count);
   if (!folders.empty()) log_files_.make_folders(folders);
   facts.gloo_interface = choose_gloo_interface(effect.place);
-  facts.error_files = log_folder_.error_files(facts.worker_count);
+  forget_error_files();
+  recorded_.clear();
+  error_files_ = log_folder_.error_files(facts.worker_count);
+  facts.error_files = error_files_;
   const std::string host_name = net::full_host_name();
   const std::vector<std::uint16_t> free_ports =
       unused_kernel_ports(wants_free_port(options_) ? facts.worker_count : 0);
@@ -120,7 +124,7 @@ void agent::apply(const core::start_workers& effect) {
     }
   }
   workers_round_ = effect.round;
-  oom_kills_at_start_ = count_oom_kills();
+  oom_kills_.notice(std::chrono::steady_clock::now());
   workers_ = std::make_unique<worker_group>(context_.get_executor(), spawner_, mux_, &guardian_,
                                             &reaper_, worker_group::options{});
   workers_->start(std::move(commands), worker_events(effect.round));
@@ -173,34 +177,41 @@ void agent::name_processes() {
   }
 }
 
+// One that nobody has stopped may have left an exception in its file, and is told of with that.
 void agent::worker_is_over(round_number round, const worker_end& end) {
+  if (!end.lost.none()) {
+    say(note_level::warning, end.lost.is_lost("rank " + std::to_string(end.rank) + "'s output") +
+                                 ": nobody read ours in time");
+  }
+  const bool was_stopped = stopped_round_ == round;
+  if (end.status.success() || was_stopped || end.local_rank >= error_files_.size()) {
+    return tell_end(round, end, {});
+  }
+  file_reader_.read(
+      {error_files_[end.local_rank], error_file_bytes_max, log_folder_.path().empty()},
+      [this, round, end](const std::string& content) {
+        tell_end(round, end, text_of_error_file(content));
+      });
+}
+
+// Without a log folder they are files in $TMPDIR that nobody else looks for.
+void agent::forget_error_files() {
+  if (!log_folder_.path().empty()) return;
+  for (const std::string& file : std::exchange(error_files_, {}))
+    ::unlink(file.c_str());
+}
+
+void agent::tell_end(round_number round, const worker_end& end, const std::string& recorded) {
   core::worker_ended event;
   event.round = round;
   event.local_rank = end.local_rank;
   event.success = end.status.success();
-  cause& why = event.cause;
-  why.round = round;
-  why.node = identity_.node;
-  why.rank = end.rank;
-  why.local_rank = end.local_rank;
-  why.process = end.pid;
-  why.kind = end.status.signal != 0 ? cause_class::signal : cause_class::exit;
-  why.code = end.status.signal != 0 ? end.status.signal : end.status.code;
-  why.age = std::chrono::steady_clock::now() - end.ended_at;
-  if (end.status.core_dumped) why.text = "core dumped";
-  if (!event.success) {
-    why.tail = end.tail;
-    const failure_words words = read_failure(why);
-    why.is_effect = words.is_effect;
-    if (why.text.empty()) why.text = words.error;
-    const bool is_out_of_memory = oom_kills_at_start_ && count_oom_kills() > oom_kills_at_start_;
-    if (is_out_of_memory && end.status.signal == SIGKILL) {
-      why.text = "out of memory: the kernel has just ended a process of this host for want of it";
-    }
-  }
-  if (!end.lost.none()) {
-    say(note_level::warning, end.lost.is_lost("rank " + std::to_string(end.rank) + "'s output") +
-                                 ": nobody read ours in time");
+  event.cause = cause_of(end, recorded);
+  event.cause.round = round;
+  event.cause.node = identity_.node;
+  if (end.status.signal == SIGKILL && oom_kills_.is_any(count_oom_kills())) {
+    event.cause.text =
+        "out of memory: the kernel has just ended a process of this host for want of it";
   }
   feed(event);
 }
@@ -246,10 +257,12 @@ void agent::name_strays(const std::vector<pid_t>& strays) {
 }
 
 void agent::apply(const core::stop_workers& effect) {
+  stopped_round_ = effect.round;
   if (workers_ && workers_round_ == effect.round) workers_->signal(effect.signal);
 }
 
 void agent::apply(const core::kill_workers& effect) {
+  stopped_round_ = effect.round;
   if (!workers_ || workers_round_ != effect.round) return;
   workers_->kill();
 }

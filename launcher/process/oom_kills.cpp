@@ -14,4 +14,16 @@ std::optional<std::uint64_t> count_oom_kills() {
   return {};
 }
 
+void recent_oom_kills::notice(clock::time_point now, std::optional<std::uint64_t> (*count)()) {
+  if (last_at_ && now - *last_at_ < interval) return;
+  last_at_ = now;
+  before_ = last_;
+  last_ = count();
+  if (!before_) before_ = last_;
+}
+
+bool recent_oom_kills::is_any(std::optional<std::uint64_t> counted_now) const {
+  return before_ && counted_now && *counted_now > *before_;
+}
+
 }  // namespace ddprun::launcher

@@ -95,7 +95,14 @@ void worker_group::start(std::vector<worker_command> commands, events handlers) 
 }
 
 void worker_group::signal(int signal) {
-  if (!state_->rules) return;
+  state& self = *state_;
+  if (!self.rules) return;
+  if (!std::exchange(self.was_signalled, true)) {
+    for (workers::place place = 0; place < self.workers.size(); ++place) {
+      worker& one = self.workers[place];
+      if (self.rules->has_process(place)) one.end.tail_before_stop = one.tail.text();
+    }
+  }
   state_->step(workers::stop_asked{signal});
   state_->deliver_later();
 }

@@ -83,6 +83,7 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
   std::deque<workers::event> heard;  // answers that came while an event was in hand
   workers::effects effects;          // of that event
   bool stepping = false;
+  bool was_signalled = false;
 
   using word = std::function<void(const events&)>;
   std::shared_ptr<const events> handlers;

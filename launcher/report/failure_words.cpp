@@ -1,5 +1,7 @@
 #include "launcher/report/failure_words.hpp"
 
+#include "rendezvous/base/utf8.hpp"
+
 #include <algorithm>
 #include <csignal>
 #include <sstream>
@@ -13,10 +15,7 @@ constexpr std::size_t line_bytes_max = 200;
 
 std::string cut(std::string text, std::size_t bytes_max) {
   if (text.size() <= bytes_max) return text;
-  std::size_t end = bytes_max;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
-    --end;
-  return text.substr(0, end) + " ...";
+  return std::string(first_of(text, bytes_max)) + " ...";
 }
 
 // A process that did something forbidden has a reason of its own, whatever it has printed.
@@ -38,9 +37,20 @@ const signature* known_in(std::string_view text, bool only_effects) {
   std::istringstream stream{std::string(text)};
   for (std::string line; std::getline(stream, line);) {
     const signature* const found = find_signature(line);
-    if (found != nullptr && (!only_effects || found->is_effect)) return found;
+    if (found != nullptr && (!only_effects || found->is_effect())) return found;
   }
   return nullptr;
+}
+
+// NCCL's own last error says more than PyTorch's sentence above it.
+const signature* known_of(const python_error& error) {
+  const signature* const below = find_signature(error.last_error);
+  return below != nullptr ? below : find_signature(error.text);
+}
+
+bool is_effect(const python_error& error) {
+  const signature* const known = known_of(error);
+  return known != nullptr && known->is_effect();
 }
 
 std::vector<std::string> last_lines(const std::string& tail) {
@@ -56,18 +66,16 @@ std::vector<std::string> last_lines(const std::string& tail) {
 
 failure_words read_failure(const cause& value) {
   failure_words words;
-  const auto is_effect = [](const python_error& error) {
-    const signature* const found = find_signature(error.text);
-    return found != nullptr && found->is_effect;
-  };
   const std::vector<python_error> chain = find_python_errors(value.tail);
-  const auto own = std::find_if_not(chain.begin(), chain.end(), is_effect);
   if (!chain.empty()) {
-    const python_error& first = own != chain.end() ? *own : chain.front();
-    words.error = cut(first.text, line_bytes_max);
-    words.frames = last_own_frames(first.frames);
-    words.known = find_signature(first.text);
-    words.is_effect = own == chain.end();
+    // What happened first says whether it is an effect. Told is what ended the program, but not
+    // that its way out failed, too.
+    words.is_effect = is_effect(chain.front()) && !chain.front().has_lost_origin;
+    const auto last = std::find_if_not(chain.rbegin(), chain.rend(), is_effect);
+    const python_error& told = words.is_effect || last == chain.rend() ? chain.front() : *last;
+    words.error = cut(told.text, line_bytes_max);
+    words.frames = last_own_frames(told.frames);
+    words.known = known_of(told);
   } else {
     words.known = known_in(value.tail, false);
     const signature* const effect = known_in(value.tail, true);

@@ -1,8 +1,9 @@
 // What a worker's last words say of why it failed.
 //
 // Whether that is the effect of another failure is said by the words alone: an exception of Python
-// that a row of signatures.hpp knows as one, and no other in its chain; without any exception, any
-// line that is known as one, of a worker that was not ended by a fault of its own.
+// that a row of signatures.hpp knows as one, whatever was made of it later in its chain; without
+// any exception, any line that is known as one, of a worker that was not ended by a fault of its
+// own.
 //
 // Thread rule: pure functions.
 #pragma once

@@ -22,9 +22,14 @@ struct python_frame {
 struct python_error {
   std::string text;                  // its first line: "ValueError: loss is NaN"
   std::vector<python_frame> frames;  // the innermost last
+  // Of the first of a chain: what was raised before it is cut off.
+  bool has_lost_origin = false;
+  std::string last_error;  // what NCCL says below it, after "Last error:"
 };
 
-// The last chain of exceptions, the first cause in front. Empty: there is none.
+// The last chain of exceptions, the first cause in front; a group's parts are of its chain. Those
+// that end no process are left out (of __del__, of a thread, at exit), and those of a child process
+// unless there is no other. Empty: there is none.
 std::vector<python_error> find_python_errors(std::string_view text);
 
 }  // namespace ddprun::launcher

@@ -10,13 +10,22 @@
 
 namespace ddprun::launcher {
 
+// What a failure with such words follows from.
+enum class follows {
+  nothing,  // it is a first cause
+  end,      // the end of another rank, or of the network to it
+  silence,  // that another rank did not come: it may live
+};
+
 struct signature {
   std::string_view name;    // of the row: "gloo-peer-gone"
   std::string_view first;   // the line has this in it
   std::string_view second;  // and this, anywhere; empty: nothing more
-  bool is_effect;           // it follows from the end, or the silence, of another rank
+  follows from;
   std::string_view meaning;
   std::string_view advice;  // what to check, or do
+
+  bool is_effect() const { return from != follows::nothing; }
 };
 
 // The first row that fits the line; null: none.

@@ -24,17 +24,20 @@ def test_a_redirected_worker_still_says_why_it_failed(cluster, tmp_path):
                 "--log-dir", tmp_path / "logs")
     assert job.wait() == 3
     assert job.out() == ""
-    assert "| the reason" in job.err()
-    place = re.search(r"its whole output is in (\S+)$", job.err(), re.MULTILINE)[1]
+    assert "|   the reason" in job.err()
+    place = re.search(r"its whole output: (\S+)$", job.err(), re.MULTILINE)[1]
     assert place == place_of(job) + "/attempt_0/0"
     assert (tmp_path / place / "stdout.log").read_text() == "many lines\n"
     assert (tmp_path / place / "stderr.log").read_text() == "the reason\n"
 
 
 def test_nothing_stays_of_a_run_that_wanted_no_files(cluster, tmp_path):
-    job = start(cluster, "a", "echo $TORCHELASTIC_ERROR_FILE", TMPDIR=str(tmp_path))
+    job = start(cluster, "a", "echo $TORCHELASTIC_ERROR_FILE; echo x > $TORCHELASTIC_ERROR_FILE; "
+                "exit $((TORCHELASTIC_RESTART_COUNT == 0))", "--max-restarts=1",
+                TMPDIR=str(tmp_path))
     assert job.wait() == 0
-    assert re.fullmatch(rf"{tmp_path}/ddprun_\w+_round_1_error_0.json\n", job.out())
+    assert re.fullmatch(rf"{tmp_path}/ddprun_\w+_round_1_error_0.json\n"
+                        rf"{tmp_path}/ddprun_\w+_round_2_error_0.json\n", job.out())
     assert not list(tmp_path.glob("ddprun_*"))
 
 
@@ -70,15 +73,15 @@ def test_a_round_after_a_join_keeps_the_files_of_the_one_before(cluster, tmp_pat
 def test_a_disk_full_of_logs_stops_no_worker(cluster, small_disk):
     lines = 16000
     job = start(cluster, "a",
-                f"echo begin; until [ -e {small_disk}/full ]; do sleep 0.05; done; "
+                f"echo begin; until [ -e {cluster.folder}/full ]; do sleep 0.05; done; "
                 f"seq -f 'line %06.0f {'x' * 60}' {lines}; touch {cluster.folder}/wrote; "
                 f"until [ -e {cluster.folder}/room ]; do sleep 0.05; done; echo the end",
                 "--redirects=1", "--log-dir", small_disk)
     wait_for("the folder", lambda: place_of(job))
     log = small_disk / place_of(job) / "attempt_0/0/stdout.log"
     wait_for("the worker", lambda: log.exists() and log.read_text() == "begin\n")
-    (small_disk / "full").touch()
     fill(small_disk)
+    (cluster.folder / "full").touch()
     wait_for("the worker to have written", (cluster.folder / "wrote").exists)
     wait_for("the word", lambda: "cannot be written: No space left on device" in job.err())
     (small_disk / "filler").unlink()

@@ -49,17 +49,32 @@ def run(cluster, script, pause, *options):
 
 
 def test_the_rank_that_failed_is_named_though_it_ends_last(cluster, script):
-    for words in run(cluster, script, 1):
+    # However busy the machine is: the grace ends when nobody is left.
+    for words in run(cluster, script, 1, "--failure-grace=100"):
         assert "b: rank 2 (local rank 1) exited with code 1: ValueError: loss is NaN" in words
         shown = words.partition("where it failed, the innermost last:\n")[2].splitlines()
-        assert re.match(r"  \| \S+train.py:\d+ in <module>: step\(number\)$", shown[0])
-        assert re.match(r'  \| \S+train.py:\d+ in step: raise ValueError\("loss is NaN"\)$',
+        assert re.match(r"  \|   \S+train.py:\d+ in <module>: step\(number\)$", shown[0])
+        assert re.match(r'  \|   \S+train.py:\d+ in step: raise ValueError\("loss is NaN"\)$',
                         shown[1])
         assert "that means" not in words
+
+
+def test_who_has_failed_and_hangs_on_its_way_out_is_named(cluster, script):
+    # The thread that it has left behind lets the program not end.
+    text = script.read_text()
+    script.write_text(text.replace("time.sleep(float(sys.argv[1]))",
+                                   "__import__('threading').Thread(target=time.sleep, "
+                                   "args=(1000,)).start()"))
+    assert script.read_text() != text
+    for words in run(cluster, script, 0, "--failure-grace=12"):
+        assert ("b: rank 2 (local rank 1) had not ended yet when it was stopped: "
+                "ValueError: loss is NaN") in words
+        assert "ranks 0 and 1 ended because of it" in words
+        assert "in step: raise ValueError" in words
 
 
 def test_without_a_grace_the_effect_is_all_that_is_known(cluster, script):
     for words in run(cluster, script, 1000, "--failure-grace=0"):
         assert re.search(r": rank [01] \(local rank 0\) exited with code 1: RuntimeError: .*"
-                         r"Connection closed by peer", words)
+                         r"Connection (closed|reset) by peer", words)
         assert "that means: another rank ended, or closed its connections; check: " in words

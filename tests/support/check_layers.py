@@ -67,6 +67,7 @@ JSON = (
     "rendezvous/protocol/json_fields.hpp",
     "rendezvous/log/own_line.cpp",
     "rendezvous/server/runs_json.cpp",
+    "launcher/report/error_file.cpp",
 )
 
 # (header pattern, files that may include it, by name or pattern, files that the rule is about)

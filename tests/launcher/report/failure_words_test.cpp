@@ -1,5 +1,6 @@
 #include "launcher/report/failure_words.hpp"
 
+#include "tests/launcher/report/traceback.hpp"
 #include "tests/support/catch.hpp"
 
 #include <csignal>
@@ -7,6 +8,8 @@
 
 using namespace ddprun;
 using namespace ddprun::launcher;
+using ddprun::tests::peer_gone;
+using ddprun::tests::raised;
 
 namespace {
 
@@ -19,19 +22,9 @@ cause of(std::string tail, cause_class kind = cause_class::exit, int code = 1) {
   return value;
 }
 
-std::string raised(const std::string& error) {
-  return "Traceback (most recent call last):\n  File \"/data/train.py\", line 7, in <module>\n"
-         "    step()\n" +
-         error + "\n";
-}
-
-constexpr const char* gone =
-    "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer "
-    "[127.0.0.1]:53410";
-
 // A line as the program prints it, for each row.
 const std::map<std::string, std::string> examples = {
-    {"gloo-peer-gone", gone},
+    {"gloo-peer-gone", peer_gone},
     {"gloo-peer-reset",
      "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Read error "
      "[10.0.0.2]:41: Connection reset by peer"},
@@ -56,6 +49,21 @@ const std::map<std::string, std::string> examples = {
      "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 1/2 "
      "clients joined."},
     {"barrier-timeout", "RuntimeError: Socket Timeout"},
+    {"store-wait",
+     "torch.distributed.DistStoreError: wait timeout after 4000ms, keys: /default_pg/0//key"},
+    {"barrier-monitored",
+     "RuntimeError: [Rank 0]: Rank 1 failed to pass monitoredBarrier in 4000 ms"},
+    {"nccl-dump",
+     "[Rank 1] Received a dump signal due to a collective timeout from rank 0 and we will try our "
+     "best to dump the debug info."},
+    {"nccl-refused",
+     "socketPollConnect: connect to 10.0.0.2<41233> returned Connection refused, exceeded error "
+     "retry count"},
+    {"nccl-refused-call", "Call to connect to 10.0.0.2<41233> failed : Connection refused"},
+    {"gloo-closure", "RuntimeError: Application timeout caused pair closure"},
+    {"gloo-mesh",
+     "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/"
+     "pair.cc:144] no error"},
     {"cuda-memory", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB."},
     {"cuda-memory-code", "RuntimeError: CUDA error: out of memory"},
     {"shm-nccl", "Error while creating shared memory segment /dev/shm/nccl-x4dYs1 (size 9637888)"},
@@ -109,7 +117,7 @@ TEST_CASE("each row of the signatures knows a line as it is printed, and no row 
 }
 
 TEST_CASE("an exception that tells of a peer's end is an effect, any other is none") {
-  CHECK(read_failure(of(raised(gone))).is_effect);
+  CHECK(read_failure(of(raised(peer_gone))).is_effect);
   CHECK_FALSE(read_failure(of(raised("ValueError: loss is NaN"))).is_effect);
   // A program that talks to others has such errors of its own.
   CHECK_FALSE(read_failure(of(raised("ConnectionResetError: Connection reset by peer"))).is_effect);
@@ -119,12 +127,104 @@ TEST_CASE("an exception that tells of a peer's end is an effect, any other is no
 TEST_CASE("who fails and then sees its peers go is no effect") {
   const std::string chain =
       raised("ValueError: loss is NaN") +
-      "\nDuring handling of the above exception, another exception occurred:\n\n" + raised(gone);
+      "\nDuring handling of the above exception, another exception occurred:\n\n" +
+      raised(peer_gone);
   const failure_words words = read_failure(of(chain));
   CHECK_FALSE(words.is_effect);
   CHECK(words.error == "ValueError: loss is NaN");
   // Words about peers before an exception say nothing either.
-  CHECK_FALSE(read_failure(of(std::string(gone) + "\n" + raised("KeyError: 'x'"))).is_effect);
+  CHECK_FALSE(read_failure(of(std::string(peer_gone) + "\n" + raised("KeyError: 'x'"))).is_effect);
+}
+
+TEST_CASE("an effect stays one, whatever is made of it") {
+  const std::string wrapped =
+      raised(peer_gone) +
+      "\nThe above exception was the direct cause of the following exception:\n\n" +
+      raised("TrainingError: step failed");
+  CHECK(read_failure(of(wrapped)).is_effect);
+  CHECK(read_failure(of(wrapped)).error.find("Connection closed by peer") != std::string::npos);
+}
+
+TEST_CASE("what ended the program is told, not what it had handled before") {
+  const failure_words words =
+      read_failure(of(raised("KeyError: 'lr'") +
+                      "\nDuring handling of the above exception, another exception occurred:\n\n" +
+                      raised("ConfigError: no learning rate")));
+  CHECK(words.error == "ConfigError: no learning rate");
+  CHECK_FALSE(words.is_effect);
+}
+
+TEST_CASE("a chain whose beginning is lost may have begun with a cause") {
+  const std::string rest =
+      "g at layer 299\n\nDuring handling of the above exception, another exception occurred:\n\n" +
+      raised(peer_gone);
+  CHECK_FALSE(read_failure(of(rest)).is_effect);
+}
+
+TEST_CASE("exceptions that ended nothing are left out") {
+  for (const std::string above :
+       {"Exception ignored in: <function Logger.__del__ at 0x7f>",
+        "Exception in thread Thread-1:", "Error in atexit._run_exitfuncs:"}) {
+    const failure_words words =
+        read_failure(of(raised("ValueError: loss is NaN") + above + "\n" + raised(peer_gone)));
+    CHECK(words.error == "ValueError: loss is NaN");
+    CHECK_FALSE(words.is_effect);
+    CHECK(read_failure(of(raised(peer_gone) + above + "\n" +
+                          raised("AssertionError: can only test a child process")))
+              .is_effect);
+  }
+  CHECK(read_failure(of("Process SpawnProcess-1:\n" + raised("KeyError: 'x'"))).error ==
+        "KeyError: 'x'");
+}
+
+TEST_CASE("a group of exceptions is a cause if one of its parts is") {
+  const std::string group =
+      "  + Exception Group Traceback (most recent call last):\n"
+      "  |   File \"/data/train.py\", line 7, in <module>\n"
+      "  |     run()\n"
+      "  | ExceptionGroup: two (2 sub-exceptions)\n"
+      "  +-+---------------- 1 ----------------\n"
+      "    | Traceback (most recent call last):\n"
+      "    |   File \"/data/train.py\", line 3, in a\n"
+      "    |     raise ValueError(\"loss is NaN\")\n"
+      "    | ValueError: loss is NaN\n"
+      "    +---------------- 2 ----------------\n"
+      "    | Traceback (most recent call last):\n"
+      "    |   File \"/data/train.py\", line 4, in b\n"
+      "    |     all_reduce()\n    | " +
+      std::string(peer_gone) + "\n    +------------------------------------\n";
+  const failure_words words = read_failure(of(group));
+  CHECK_FALSE(words.is_effect);
+  CHECK(words.error == "ValueError: loss is NaN");
+}
+
+TEST_CASE("exceptions with small letters are ones, too") {
+  const failure_words words =
+      read_failure(of(raised("struct.error: unpack requires a buffer of 8 bytes") +
+                      "\nDuring handling of the above exception, another exception occurred:\n\n" +
+                      raised(peer_gone)));
+  CHECK(words.error == "struct.error: unpack requires a buffer of 8 bytes");
+  CHECK_FALSE(words.is_effect);
+}
+
+TEST_CASE("NCCL's last error tells more than the sentence above it") {
+  const std::string refused =
+      raised(
+          "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3356, "
+          "unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.27.3") +
+      "ncclSystemError: System call (e.g. socket, malloc) or external library call failed.\n"
+      "Last error:\n"
+      "socketPollConnect: connect to 10.0.0.2<41233> returned Connection refused\n";
+  CHECK(read_failure(of(refused)).known->name == "nccl-refused");
+  CHECK(read_failure(of(refused)).is_effect);
+}
+
+TEST_CASE("words of others that only look like ours are no effects") {
+  CHECK_FALSE(
+      read_failure(of(raised("OSError: [Errno 32] Broken pipe: '/data/DistilBert/f'"))).is_effect);
+  CHECK_FALSE(read_failure(of(raised("botocore.X: Socket Timeout on endpoint"))).is_effect);
+  CHECK_FALSE(
+      read_failure(of(raised("ConnectionRefusedError: [Errno 111] Connection refused"))).is_effect);
 }
 
 TEST_CASE("without an exception a known line tells, but of a worker that did something forbidden") {
@@ -132,7 +232,7 @@ TEST_CASE("without an exception a known line tells, but of a worker that did som
   CHECK(read_failure(of(watchdog, cause_class::signal, SIGABRT)).is_effect);
   CHECK_FALSE(read_failure(of(watchdog, cause_class::signal, SIGSEGV)).is_effect);
   CHECK_FALSE(read_failure(of(watchdog, cause_class::start, ENOENT)).is_effect);
-  CHECK_FALSE(read_failure(of("CUDA out of memory\n" + std::string(gone))).is_effect);
+  CHECK_FALSE(read_failure(of("CUDA out of memory\n" + std::string(peer_gone))).is_effect);
 }
 
 TEST_CASE("a failure is shown with the user's own frames and what it means") {
@@ -143,20 +243,20 @@ TEST_CASE("a failure is shown with the user's own frames and what it means") {
       "torch.OutOfMemoryError: CUDA out of memory.\n";
   CHECK(failure_lines(of(tail)) ==
         std::vector<std::string>{
-            "where it failed, the innermost last:", "  | /data/train.py:50 in <module>: main()",
+            "where it failed, the innermost last:", "  /data/train.py:50 in <module>: main()",
             "that means: the GPU's memory is full; check: take a smaller batch; nvidia-smi shows "
             "who else uses this GPU"});
 }
 
 TEST_CASE("a failure without an exception is shown by its last lines, and never by many") {
   CHECK(failure_lines(of("loss is NaN\n")) ==
-        std::vector<std::string>{"the last lines that it wrote to stderr:", "  | loss is NaN"});
+        std::vector<std::string>{"the last lines that it wrote to stderr:", "  loss is NaN"});
   std::string many;
   for (int line = 0; line < 100; ++line)
     many += std::to_string(line) + " " + std::string(300, 'x') + "\n";
   const auto lines = failure_lines(of(many));
   CHECK(lines.size() == 13);
-  CHECK(lines.back().starts_with("  | 99 xxx"));
+  CHECK(lines.back().starts_with("  99 xxx"));
   for (const std::string& line : lines)
     CHECK(line.size() <= 210);
   std::string deep = "Traceback (most recent call last):\n";

@@ -1,0 +1,63 @@
+#include "launcher/agent/worker_cause.hpp"
+
+#include "launcher/report/failure_words.hpp"
+#include "rendezvous/base/utf8.hpp"
+
+#include <chrono>
+
+namespace ddprun::launcher {
+namespace {
+
+// Who has said more than this after an exception has gone on with its work.
+constexpr std::size_t last_words_max = 512;
+
+constexpr std::size_t sentence_bytes_max = 200;
+
+// The exception that it was on its way out with when it was stopped.
+bool take_failure_before_stop(cause& why, const worker_end& end) {
+  if (end.tail_before_stop.empty()) return false;
+  cause before = why;
+  before.kind = cause_class::exit;
+  before.tail = end.tail_before_stop;
+  const failure_words words = read_failure(before);
+  if (words.error.empty() || words.is_effect) return false;
+  const std::size_t at = before.tail.rfind(words.error.substr(0, words.error.find(" ...")));
+  if (at == std::string::npos || before.tail.size() - at > words.error.size() + last_words_max) {
+    return false;
+  }
+  why.was_failing = true;
+  why.text = words.error;
+  why.tail = end.tail_before_stop;
+  return true;
+}
+
+}  // namespace
+
+cause cause_of(const worker_end& end, const std::string& recorded) {
+  cause why;
+  why.rank = end.rank;
+  why.local_rank = end.local_rank;
+  why.process = end.pid;
+  why.kind = end.status.signal != 0 ? cause_class::signal : cause_class::exit;
+  why.code = end.status.signal != 0 ? end.status.signal : end.status.code;
+  why.age = std::chrono::steady_clock::now() - end.ended_at;
+  if (end.status.success() || take_failure_before_stop(why, end)) return why;
+  why.tail = end.tail;
+  failure_words words = read_failure(why);
+  if (!recorded.empty()) {
+    cause kept = why;
+    kept.tail = recorded;
+    if (failure_words more = read_failure(kept); !more.error.empty()) {
+      words = std::move(more);
+      why.tail = recorded;
+    } else if (words.error.empty() && !words.is_effect) {
+      // No exception: a sentence, by a program that writes the file itself.
+      words.error = first_of(recorded.substr(0, recorded.find('\n')), sentence_bytes_max);
+    }
+  }
+  why.is_effect = words.is_effect;
+  why.text = end.status.core_dumped ? "core dumped" : words.error;
+  return why;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,72 @@
+#include "launcher/agent/worker_cause.hpp"
+
+#include "tests/support/catch.hpp"
+
+#include <csignal>
+
+using namespace ddprun;
+using namespace ddprun::launcher;
+
+namespace {
+
+std::string raised(const std::string& error) {
+  return "Traceback (most recent call last):\n  File \"train.py\", line 7, in f\n    g()\n" +
+         error + "\n";
+}
+
+worker_end stopped(const std::string& said_before) {
+  worker_end end;
+  end.rank = 2;
+  end.status.signal = SIGTERM;
+  end.tail_before_stop = said_before;
+  end.tail = said_before + "handler: got SIGTERM\n";
+  return end;
+}
+
+const std::string gone = raised("RuntimeError: gloo/transport/x.cc Connection closed by peer");
+
+}  // namespace
+
+TEST_CASE("a worker that was stopped on its way out of a failure of its own was failing") {
+  const cause why = cause_of(stopped(raised("ValueError: loss is NaN")), "");
+  CHECK(why.was_failing);
+  CHECK(why.text == "ValueError: loss is NaN");
+  CHECK(why.tail == raised("ValueError: loss is NaN"));
+}
+
+TEST_CASE("a worker that was stopped at work, or by what others did, was not") {
+  CHECK_FALSE(cause_of(stopped(""), "").was_failing);
+  CHECK_FALSE(cause_of(stopped("step 3\n"), "").was_failing);
+  CHECK_FALSE(cause_of(stopped(gone), "").was_failing);
+  // It has caught that one, and gone on.
+  const std::string since(1000, '.');
+  CHECK_FALSE(cause_of(stopped(raised("ValueError: retried") + since), "").was_failing);
+  // What it says of our signal is no failure of its own.
+  worker_end end = stopped("step 3\n");
+  end.tail += raised("KeyboardInterrupt");
+  CHECK_FALSE(cause_of(end, "").was_failing);
+}
+
+TEST_CASE("what @record has kept counts more than what was printed") {
+  worker_end end;
+  end.status.code = 1;
+  end.tail = gone;
+  CHECK(cause_of(end, "").is_effect);
+  const cause why = cause_of(end, raised("KeyError: 'x'"));
+  CHECK_FALSE(why.is_effect);
+  CHECK(why.text == "KeyError: 'x'");
+  CHECK(why.tail == raised("KeyError: 'x'"));
+  CHECK(cause_of(end, "no exception").is_effect);
+}
+
+TEST_CASE("a sentence in the error file is told where there is no exception") {
+  worker_end end;
+  end.status.code = 3;
+  end.tail = "the last word\n";
+  const cause why = cause_of(end, "the data set is empty\nsee the manual\n");
+  CHECK(why.text == "the data set is empty");
+  CHECK(why.tail == end.tail);
+  CHECK(cause_of(end, std::string(1000, 'x')).text == std::string(200, 'x'));
+  end.tail = raised("KeyError: 'x'");
+  CHECK(cause_of(end, "the data set is empty").text == "KeyError: 'x'");
+}
