@@ -112,7 +112,8 @@ int agent::run() {
   boost::asio::post(context_, [this] {
     service_->warm_up();
     start_nccl_helper();
-    reaper_.make_cgroup();
+    // What is to be kept would be left in it.
+    if (options_.children_grace) reaper_.make_cgroup();
     guardian_.cgroup(reaper_.cgroup_path());
   });
   context_.run();
@@ -120,8 +121,9 @@ int agent::run() {
   workers_.reset();
   nccl_.reset();
   forget_error_files();
-  reaper_.kill_strays();  // of workers that could not be killed
-  signals_.clear();       // what is left to do is not worth more than a Ctrl-C
+  const bool are_kept = !options_.children_grace && exit_code_ == 0;
+  if (!are_kept) reaper_.kill_strays();  // of workers that could not be killed
+  signals_.clear();  // what is left to do is not worth more than a Ctrl-C
   guardian_.farewell([this] {
     // A loss is said, and changes no exit code: a scheduler would start a finished job again
     // because the reader of its log hung.

@@ -118,6 +118,7 @@ class agent {
   void worker_not_started(round_number round, std::uint32_t local_rank,
                           const start_failure& failure);
   void worker_never_started(round_number round, std::uint32_t local_rank);
+  void name_children(const worker_group::left_behind& left);
   void name_strays(const std::vector<pid_t>& strays);
 
   launch_options options_;

@@ -14,6 +14,21 @@
 #include <vector>
 
 namespace ddprun::launcher {
+namespace {
+
+std::string counted_processes(std::size_t count) {
+  return std::to_string(count) + (count == 1 ? " process" : " processes");
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+  constexpr std::size_t named_max = 8;
+  std::string text;
+  for (std::size_t index = 0; index < names.size() && index < named_max; ++index)
+    text += (index == 0 ? "" : ", ") + names[index];
+  return names.size() > named_max ? text + ", ..." : text;
+}
+
+}  // namespace
 
 // ---- the daemon ------------------------------------------------------------------------------
 
@@ -125,8 +140,12 @@ void agent::apply(const core::start_workers& effect) {
   }
   workers_round_ = effect.round;
   oom_kills_.notice(std::chrono::steady_clock::now());
+  // Of a round that had ended well here, and not elsewhere.
+  if (!options_.children_grace) reaper_.kill_strays();
+  worker_group::options values;
+  values.children_grace = options_.children_grace;
   workers_ = std::make_unique<worker_group>(context_.get_executor(), spawner_, mux_, &guardian_,
-                                            &reaper_, worker_group::options{});
+                                            &reaper_, values);
   workers_->start(std::move(commands), worker_events(effect.round));
 }
 
@@ -161,6 +180,7 @@ worker_group::events agent::worker_events(round_number round) {
   events.not_started = [this, round](std::uint32_t local_rank) {
     worker_never_started(round, local_rank);
   };
+  events.children_stay = [this](const worker_group::left_behind& left) { name_children(left); };
   events.strays_stay = [this](const std::vector<pid_t>& strays) { name_strays(strays); };
   // What they wrote last and their environments are held no longer than they live.
   events.all_ended = [this, round] {
@@ -244,16 +264,38 @@ void agent::worker_never_started(round_number round, std::uint32_t local_rank) {
 }
 
 void agent::name_strays(const std::vector<pid_t>& strays) {
-  std::string text = std::to_string(strays.size()) +
-                     (strays.size() == 1 ? " process that a worker" : " processes that workers") +
-                     " left behind cannot be killed (stuck in the kernel):";
-  constexpr std::size_t named_max = 8;
-  for (std::size_t index = 0; index < strays.size() && index < named_max; ++index) {
-    text += (index == 0 ? " " : ", ") + process_name(strays[index]) + " (" +
-            std::to_string(strays[index]) + ")";
+  std::vector<std::string> names;
+  for (const pid_t pid : strays)
+    names.push_back(process_name(pid) + " (" + std::to_string(pid) + ")");
+  say(note_level::error,
+      counted_processes(strays.size()) + (strays.size() == 1 ? " that a worker" : " that workers") +
+          " left behind cannot be killed (stuck in the kernel): " + list_of(names));
+}
+
+void agent::name_children(const worker_group::left_behind& left) {
+  const bool is_one = left.processes.size() == 1;
+  std::string text = (left.rank ? "rank " + std::to_string(*left.rank) : "workers") +
+                     " ended well and left " + counted_processes(left.processes.size()) + " behind";
+  if (!left.rank) text += is_one ? " in a session of its own" : " in sessions of their own";
+  text += ": " + list_of(left.processes);
+  note_level level = note_level::info;
+  switch (left.what) {
+    case workers::fate::spared:
+      text += "; this node waits for " + std::string(is_one ? "it" : "them") + ", " +
+              to_text(*options_.children_grace) + " at most (--children-grace)";
+      break;
+    case workers::fate::ended:
+      level = note_level::warning;
+      text += "; " + std::string(is_one ? "it is" : "they are") + " killed, as " +
+              to_text(*options_.children_grace) + " have passed (--children-grace)";
+      break;
+    case workers::fate::kept:
+      text += "; nobody ends " + std::string(is_one ? "it" : "them") +
+              " (--children-grace=keep), and nobody reads what " +
+              std::string(is_one ? "it prints" : "they print");
+      break;
   }
-  if (strays.size() > named_max) text += ", ...";
-  say(note_level::error, text);
+  say(level, text);
 }
 
 void agent::apply(const core::stop_workers& effect) {

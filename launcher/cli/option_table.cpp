@@ -2,6 +2,7 @@
 
 #include "launcher/cli/completion.hpp"
 #include "launcher/cli/help.hpp"
+#include "launcher/cli/node_rows.hpp"
 #include "launcher/cli/output_rows.hpp"
 #include "launcher/cli/rendezvous_conf.hpp"
 #include "launcher/cli/setting_options.hpp"
@@ -351,7 +352,7 @@ constexpr std::array own_options = {
 
 constexpr std::array options =
     std::apply([](const auto&... rows) { return std::array{rows...}; },
-               std::tuple_cat(setting_options<options_draft>, own_options, output_rows,
+               std::tuple_cat(setting_options<options_draft>, own_options, node_rows, output_rows,
                               cli::log_rows<options_draft>("Output of ddprun"),
                               torchruns_only<options_draft>));
 

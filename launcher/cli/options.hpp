@@ -74,6 +74,9 @@ struct launch_options {
 
   // Each worker has LOCAL_RANK 0 and sees one GPU: that of its local rank.
   bool virtual_local_rank = false;
+  // What a worker that ended well leaves in its group, or as orphans, may run on for so long; none:
+  // for good.
+  std::optional<duration> children_grace = std::chrono::seconds(30);
 
   bool module = false;           // `program` is a Python module
   bool no_python = false;        // `program` is executed as it is

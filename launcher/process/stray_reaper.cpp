@@ -49,11 +49,24 @@ void stray_reaper::reap() {
 }
 
 std::vector<pid_t> stray_reaper::kill_strays() {
+  return look(SIGKILL);
+}
+
+std::vector<pid_t> stray_reaper::find_strays() {
+  return look(0);
+}
+
+std::vector<pid_t> stray_reaper::orphans() {
+  bool reaped = false;
+  return look_at_orphans(0, reaped);
+}
+
+std::vector<pid_t> stray_reaper::look(int signal) {
   while (true) {
     // Those first: a child of theirs that dies becomes ours.
-    std::vector<pid_t> left = kill_members();
+    std::vector<pid_t> left = look_at_members(signal);
     bool reaped = false;
-    for (const pid_t orphan : kill_orphans(reaped)) {
+    for (const pid_t orphan : look_at_orphans(signal, reaped)) {
       if (std::find(left.begin(), left.end(), orphan) == left.end()) left.push_back(orphan);
     }
     // Who was dead when we looked may have left us a child after the list was made.
@@ -61,17 +74,17 @@ std::vector<pid_t> stray_reaper::kill_strays() {
   }
 }
 
-std::vector<pid_t> stray_reaper::kill_members() const {
+std::vector<pid_t> stray_reaper::look_at_members(int signal) const {
   if (!cgroup_) return {};
   std::vector<pid_t> left = processes_in_cgroup(cgroup_->path());
   std::erase_if(
       left, [&](pid_t pid) { return spawner_.owns(pid) || process_name(pid) == guardian_name; });
   for (const pid_t pid : left)
-    ::kill(pid, SIGKILL);
+    ::kill(pid, signal);
   return left;
 }
 
-std::vector<pid_t> stray_reaper::kill_orphans(bool& reaped) {
+std::vector<pid_t> stray_reaper::look_at_orphans(int signal, bool& reaped) {
   std::vector<pid_t> left;
   std::vector<pid_t> undecided;
   for (const pid_t pid : list_children()) {
@@ -87,7 +100,7 @@ std::vector<pid_t> stray_reaper::kill_orphans(bool& reaped) {
     if (from == origin::unknown) {
       undecided.push_back(pid);
     } else {
-      ::kill(pid, SIGKILL);
+      ::kill(pid, signal);
     }
   }
   ask_for_marks(std::move(undecided));

@@ -58,6 +58,12 @@ class stray_reaper {
   // none left, and none can come but from the spawner's children.
   std::vector<pid_t> kill_strays();
 
+  // The same without a signal: those that it would be sent to.
+  std::vector<pid_t> find_strays();
+
+  // Those of them that have come to us. Others, in the cgroup, may have a parent that lives.
+  std::vector<pid_t> orphans();
+
   // Reaps what has ended and is not the spawner's. Strays are reaped by process id: waitpid(-1)
   // would take the spawner's children from it.
   void reap();
@@ -66,9 +72,10 @@ class stray_reaper {
   enum class origin { worker, elsewhere, unknown };
 
   void watch();
-  bool forget(pid_t pid);  // reaps it; false: it cannot be
-  std::vector<pid_t> kill_orphans(bool& reaped);
-  std::vector<pid_t> kill_members() const;
+  bool forget(pid_t pid);               // reaps it; false: it cannot be
+  std::vector<pid_t> look(int signal);  // 0: only look
+  std::vector<pid_t> look_at_orphans(int signal, bool& reaped);
+  std::vector<pid_t> look_at_members(int signal) const;
   origin origin_of(pid_t pid) const;
   void ask_for_marks(std::vector<pid_t> pids);
 

@@ -88,6 +88,7 @@ void worker_group::start(std::vector<worker_command> commands, events handlers) 
   limits.drain = self.settings.drain_limit;
   limits.strays = self.settings.stray_limit;
   limits.shortage = self.settings.shortage_limit;
+  limits.children = self.settings.children_grace;
   limits.has_strays = self.strays != nullptr;
   self.rules.emplace(limits, self.workers.size());
   asio::post(self.executor,

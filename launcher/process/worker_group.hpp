@@ -14,9 +14,11 @@
 // A worker is done when it has ended, its pipes are drained, and no process of its group runs any
 // more. A failed worker's group is killed at once (its children hold devices and ports that the
 // next round needs), and its pipes are read at once, whatever our own reader does: the reason is in
-// them. A successful one's children have `drain_limit` to end by themselves, without the time for
-// which our reader holds their output back. Pipes that somebody outside the group holds are waited
-// for as long; what is in them then is read before they are let go.
+// them. Pipes that somebody else holds are waited for `drain_limit`, without the time for which our
+// reader holds their output back; what is in them then is read before they are let go.
+//
+// What a successful one leaves behind has `children_grace` to end by itself, in its group or not,
+// unless somebody stops the round; without a limit it is left alone.
 //
 // The last word about the last worker comes only when its strays are gone too (see stray_reaper):
 // they are killed when all workers have ended, after kill() at once. So no child of this round
@@ -35,11 +37,13 @@
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/spawner.hpp"
 #include "launcher/process/stray_reaper.hpp"
+#include "launcher/process/worker_rules.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,6 +77,14 @@ class worker_group {
     std::chrono::milliseconds drain_limit{2000};
     std::chrono::milliseconds stray_limit{5000};
     std::chrono::milliseconds shortage_limit{5000};
+    std::optional<duration> children_grace = duration::zero();
+  };
+
+  // Processes that a success has left behind, and what becomes of them.
+  struct left_behind {
+    workers::fate what = workers::fate::spared;
+    std::optional<std::uint32_t> rank;  // of the worker whose group they are in; none: they left it
+    std::vector<std::string> processes;  // "rsync (4711)", as they were when they were seen
   };
 
   // For each command exactly one of start_failed, not_started and ended is called.
@@ -86,6 +98,8 @@ class worker_group {
     std::function<void(std::uint32_t local_rank)> not_started;
     std::function<void(const worker_end&)> ended;
     std::function<void()> all_ended;  // once, after the last of the three
+    // A second after they were left; and when they are ended, or kept.
+    std::function<void(const left_behind&)> children_stay;
     // These outlived SIGKILL by `stray_limit`. At most once.
     std::function<void(const std::vector<pid_t>&)> strays_stay;
   };

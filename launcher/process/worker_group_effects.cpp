@@ -1,10 +1,12 @@
 // What a worker_group does for each effect of its rules.
 #include "launcher/process/find_program.hpp"
+#include "launcher/process/process_table.hpp"
 #include "launcher/process/worker_group_state.hpp"
 #include "rendezvous/base/lifetime.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <unistd.h>
 
 namespace ddprun::launcher {
 namespace {
@@ -166,6 +168,35 @@ void worker_group::state::apply(const workers::look_at_groups& effect) {
   step(std::move(seen));
 }
 
+// Who is left of anything has come to us as an orphan, or descends from one that has: where there
+// is none the table of processes need not be read.
+void worker_group::state::apply(const workers::look_at_children& effect) {
+  const pid_t group = workers[effect.worker].pid;
+  workers::children_seen seen{effect.worker, 0, 0};
+  children_left.clear();
+  const std::vector<pid_t> orphans = strays != nullptr ? strays->orphans() : std::vector<pid_t>();
+  if (!orphans.empty()) {
+    for (const process_entry& one : list_processes()) {
+      if (one.group == group && one.pid != group && !one.dead) children_left.push_back(one.pid);
+    }
+    seen.in_group = children_left.size();
+    for (const pid_t orphan : orphans) {
+      if (::getpgid(orphan) == group) continue;
+      children_left.push_back(orphan);
+      ++seen.strays;
+    }
+  }
+  step(seen);
+}
+
+void worker_group::state::apply(const workers::count_strays&) {
+  children_left = strays->find_strays();
+  std::erase_if(children_left, [this](pid_t pid) {
+    return std::find(kept.begin(), kept.end(), pid) != kept.end();
+  });
+  step(workers::strays_counted{children_left.size()});
+}
+
 void worker_group::state::apply(const workers::kill_strays&) {
   strays_left = strays->kill_strays();
   step(workers::strays_seen{strays_left.size()});
@@ -187,6 +218,27 @@ void worker_group::state::apply(const workers::tell_all_started&) {
 void worker_group::state::apply(const workers::tell_short_of& effect) {
   words.push_back([why = effect.why](const events& to) {
     if (to.short_of) to.short_of(why);
+  });
+}
+
+void worker_group::state::apply(const workers::tell_left_behind& effect) {
+  left_behind told{effect.what, std::nullopt, {}};
+  std::vector<pid_t> whose = children_left;
+  if (effect.worker) {
+    const worker& one = workers[*effect.worker];
+    told.rank = one.command.rank;
+    // Where it has an output of its own its strays are another matter.
+    const bool is_drained = one.sources[0] == 0 && one.sources[1] == 0;
+    if (is_drained) std::erase_if(whose, [&](pid_t pid) { return ::getpgid(pid) != one.pid; });
+  }
+  if (effect.what == workers::fate::kept) {
+    kept.insert(kept.end(), whose.begin(), whose.end());
+  }
+  // Now: the next effect may be their end.
+  for (const pid_t pid : whose)
+    told.processes.push_back(process_name(pid) + " (" + std::to_string(pid) + ")");
+  words.push_back([told = std::move(told)](const events& to) {
+    if (to.children_stay) to.children_stay(told);
   });
 }
 

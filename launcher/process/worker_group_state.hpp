@@ -58,10 +58,13 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
   void apply(const workers::ask_reader& effect);
   void apply(const workers::reap& effect);
   void apply(const workers::look_at_groups& effect);
+  void apply(const workers::look_at_children& effect);
+  void apply(const workers::count_strays& effect);
   void apply(const workers::kill_strays& effect);
   void apply(const workers::forget_group& effect);
   void apply(const workers::tell_all_started& effect);
   void apply(const workers::tell_short_of& effect);
+  void apply(const workers::tell_left_behind& effect);
   void apply(const workers::tell_strays_stay& effect);
   void apply(const workers::tell_all_ended& effect);
   void apply(const workers::tell_start_failed& effect);
@@ -94,6 +97,8 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
   std::string program;                        // of the worker that is started next
   std::string found_name, found_path, found;  // the last program, and where it was looked for
   std::vector<pid_t> strays_left;             // at the last look
+  std::vector<pid_t> children_left;           // at the last one for them
+  std::vector<pid_t> kept;                    // told of, and nobody's any more
 
   boost::asio::steady_timer timer;
   std::optional<workers::time_point> armed_for;

@@ -28,12 +28,19 @@ enum class worker_phase {
   waiting,   // for its turn
   starting,  // forked, or about to be; has not executed its program yet
   running,
-  draining,  // has ended; its pipes, and after a success its children, have a moment
+  draining,  // has ended; its pipes have a moment, and after a success its children have theirs
   dying,     // SIGKILL is sent to its group, and the leader reaped; some of it may still run
   done,
 };
 
 enum class output_pipe { output, errors };
+
+// The time that processes have which a success has left behind.
+struct grace {
+  std::optional<time_point> since;  // when they were seen first
+  bool is_told = false;             // that there are some
+  bool is_over = false;             // they are gone, or it has passed
+};
 
 class worker_life {
  public:
@@ -64,6 +71,11 @@ class worker_life {
     drain_until_.reset();
   }
   void end() { move(worker_phase::dying, worker_phase::done); }
+  // Its leader is reaped, and what else there is of its group is left alone.
+  void leave_children() {
+    die();
+    end();
+  }
 
   // It could not be started; nothing of it is left.
   void wait_again() {
@@ -87,6 +99,8 @@ class worker_life {
     drain_until_ = when;
   }
   time_point ended_at() const { return ended_at_; }
+  grace& children() { return children_; }
+  const grace& children() const { return children_; }
 
  private:
   bool is_unstarted() const {
@@ -102,7 +116,11 @@ class worker_life {
   bool success_ = false;
   time_point ended_at_{};
   std::optional<time_point> drain_until_;
+  grace children_;
 };
+
+// From one look at what is dying to the next.
+duration look_pause(duration so_far);
 
 // A worker's place in the list that was to be started; it never changes.
 using place = std::size_t;

@@ -76,6 +76,7 @@ void rules::handle(const start_failed& what) {
   }
   if (tries_again(what)) return;
   lives_.change(what.worker, &worker_life::give_up);
+  failed_ = true;
   tell(tell_start_failed{what.worker, what.why});
   close_queue();
 }
@@ -116,7 +117,9 @@ void rules::handle(const stop_asked& what) {
     // One that hangs in exec might run its program long after everybody has gone.
     const bool is_starting = one.phase() == worker_phase::starting;
     emit(signal_group{worker, is_starting ? SIGKILL : what.signal});
-    if (one.phase() == worker_phase::draining) emit(hurry_pipes{worker});
+    if (one.phase() != worker_phase::draining) continue;
+    emit(hurry_pipes{worker});
+    if (one.is_drained()) end_group(worker);
   }
   close_queue();
   if (killing_) look_anew();

@@ -59,6 +59,16 @@ struct reader_seen {
 struct groups_seen {
   std::vector<place> empty;
 };
+// The answer to look_at_children.
+struct children_seen {
+  place worker = 0;
+  std::size_t in_group = 0;  // without the leader
+  std::size_t strays = 0;    // outside of it, of this worker or of another
+};
+// The answer to count_strays.
+struct strays_counted {
+  std::size_t left = 0;
+};
 // The answer to kill_strays: how many have not died of it before.
 struct strays_seen {
   std::size_t left = 0;
@@ -66,10 +76,18 @@ struct strays_seen {
 // `next_deadline()` has come, or nothing has: harmless at any time.
 struct time_passed {};
 
-using event = std::variant<start_asked, stop_asked, program_found, start_failed, executed, exited,
-                           pipe_ended, reader_seen, groups_seen, strays_seen, time_passed>;
+using event =
+    std::variant<start_asked, stop_asked, program_found, start_failed, executed, exited, pipe_ended,
+                 reader_seen, groups_seen, children_seen, strays_counted, strays_seen, time_passed>;
 
 // ---- effects -----------------------------------------------------------------------------------
+
+// Of processes that a success has left behind.
+enum class fate {
+  spared,  // they have their grace
+  ended,   // it has passed: SIGKILL comes next
+  kept,    // nobody ends them
+};
 
 // Answer with program_found or start_failed.
 struct find_program {
@@ -104,7 +122,12 @@ struct reap {
 struct look_at_groups {
   std::vector<place> workers;
 };
+// Who runs that this worker has left behind, while its leader is a zombie.
+struct look_at_children {
+  place worker = 0;
+};
 // Only where strays can be found.
+struct count_strays {};
 struct kill_strays {};
 // No process of its group runs any more.
 struct forget_group {
@@ -115,6 +138,11 @@ struct forget_group {
 struct tell_all_started {};
 struct tell_short_of {
   start_failure why;
+};
+// What a success has left behind, those of the last look: by one worker, or strays of any.
+struct tell_left_behind {
+  std::optional<place> worker;
+  fate what = fate::spared;
 };
 struct tell_strays_stay {};  // those of the last look
 struct tell_all_ended {};    // the last effect ever
@@ -129,16 +157,20 @@ struct tell_ended {
   place worker = 0;
 };
 
-using effect = std::variant<find_program, forget_search, spawn, signal_group, hurry_pipes,
-                            release_pipes, ask_reader, reap, look_at_groups, kill_strays,
-                            forget_group, tell_all_started, tell_short_of, tell_strays_stay,
-                            tell_all_ended, tell_start_failed, tell_not_started, tell_ended>;
+using effect =
+    std::variant<find_program, forget_search, spawn, signal_group, hurry_pipes, release_pipes,
+                 ask_reader, reap, look_at_groups, look_at_children, count_strays, kill_strays,
+                 forget_group, tell_all_started, tell_short_of, tell_left_behind, tell_strays_stay,
+                 tell_all_ended, tell_start_failed, tell_not_started, tell_ended>;
 using effects = std::vector<effect>;
 
 // ---- the machine -------------------------------------------------------------------------------
 
 struct limits {
-  duration drain{};        // for pipes that others hold, and a successful worker's children
+  duration drain{};  // for pipes that others hold
+  // For what a success leaves behind, in its group or as strays, where nobody stops the round;
+  // none: it is left alone.
+  std::optional<duration> children = duration::zero();
   duration strays{};       // for the last word, where nobody has asked the workers to end
   duration shortage{};     // for trying again
   bool has_strays = true;  // they can be found, and killed
@@ -171,7 +203,7 @@ class rules {
   };
   // The looks for what is left of groups, and for strays. One at a time.
   struct looks {
-    enum class question { none, groups, strays };
+    enum class question { none, groups, count, strays };
     question asked = question::none;
     time_point since{};
     std::optional<time_point> next;
@@ -192,6 +224,7 @@ class rules {
   void handle(const pipe_ended& what);
   void handle(const reader_seen& what);
   void handle(const groups_seen& what);
+  void handle(const strays_counted& what);
   void handle(const strays_seen& what);
   void handle(const time_passed&) {}
   void judge_deadlines();
@@ -202,7 +235,18 @@ class rules {
   void look_anew();
   void look();
   void look_for_strays();
+  void kill_all_strays();
   void end_look(bool strays_live);
+
+  // ---- worker_rules_children.cpp: what a success leaves behind ----
+  void handle(const children_seen& what);
+  bool spares_children(place worker) const;
+  void look_for_children(place worker);
+  void wait_for_children(place worker, std::size_t left);
+  void end_children(place worker);
+  void leave_children(place worker);
+  bool spares_strays() const;
+  bool is_past(grace& of, std::optional<place> worker);
 
   void tell(effect word);
   void emit(effect what) { effects_->push_back(std::move(what)); }
@@ -214,6 +258,9 @@ class rules {
   looks looks_;
   bool stopping_ = false;            // a signal was sent
   bool killing_ = false;             // that was SIGKILL
+  bool failed_ = false;              // some worker
+  grace strays_;                     // those of a round that has ended well
+  time_point last_exit_{};           // of a worker
   std::optional<effect> last_word_;  // held back while strays live
   bool named_strays_ = false;
   bool over_ = false;

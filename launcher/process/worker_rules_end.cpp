@@ -8,12 +8,16 @@
 namespace ddprun::launcher::workers {
 namespace {
 
-// A look at what is dying costs little beside the time that it has taken so far.
-constexpr int look_share = 8;
 constexpr std::chrono::milliseconds look_pause_min{1};
 constexpr std::chrono::milliseconds look_pause_max{1000};
 
 }  // namespace
+
+// A look at what is dying costs little beside the time that it has taken so far.
+duration look_pause(duration so_far) {
+  constexpr int look_share = 8;
+  return std::clamp<duration>(so_far / look_share, look_pause_min, look_pause_max);
+}
 
 void rules::judge_deadlines() {
   if (queue_.retry_at && now_ >= *queue_.retry_at) {
@@ -34,6 +38,8 @@ void rules::judge_deadlines() {
 void rules::handle(const exited& what) {
   lives_.change(what.worker,
                 [&](worker_life& one) { one.exit(what.success, now_, limits_.drain); });
+  if (!what.success) failed_ = true;
+  last_exit_ = now_;
   if (!what.success || stopping_) {
     emit(signal_group{what.worker, SIGKILL});
     emit(hurry_pipes{what.worker});
@@ -49,10 +55,14 @@ void rules::handle(const pipe_ended& what) {
 
 void rules::judge_drained(place worker) {
   const worker_life& one = lives_[worker];
-  if (one.phase() == worker_phase::draining && one.is_drained()) end_group(worker);
+  if (one.phase() != worker_phase::draining || !one.is_drained()) return;
+  spares_children(worker) ? look_for_children(worker) : end_group(worker);
 }
 
 void rules::on_drain_limit(place worker) {
+  const worker_life& one = lives_[worker];
+  const bool is_for_children = one.is_drained() || one.children().since;
+  if (is_for_children && spares_children(worker)) return look_for_children(worker);
   lives_.change(worker, [](worker_life& asked) { asked.drain_until(std::nullopt); });
   emit(ask_reader{worker});
 }
@@ -64,7 +74,9 @@ void rules::handle(const reader_seen& what) {
   if (one.phase() != worker_phase::draining) return;
   const time_point until =
       what.holds_back ? now_ + limits_.drain : one.ended_at() + limits_.drain + what.held_back;
-  if (!one.succeeded() || stopping_ || until <= now_) return let_go(what.worker);
+  const bool is_past = until <= now_;
+  if (is_past && spares_children(what.worker)) return look_for_children(what.worker);
+  if (!one.succeeded() || stopping_ || is_past) return let_go(what.worker);
   lives_.change(what.worker, [until](worker_life& waiting) { waiting.drain_until(until); });
 }
 
@@ -121,8 +133,30 @@ void rules::look_for_strays() {
   const bool all_must_die = killing_ && now_ - looks_.since >= look_pause_min;
   const bool may_die = all_must_die || last_word_ || (stopping_ && none_runs);
   if (!limits_.has_strays || !may_die) return end_look(false);
+  if (!spares_strays()) return kill_all_strays();
+  looks_.asked = looks::question::count;
+  emit(count_strays{});
+}
+
+void rules::kill_all_strays() {
   looks_.asked = looks::question::strays;
   emit(kill_strays{});
+}
+
+void rules::handle(const strays_counted& what) {
+  DDPRUN_ASSERT(looks_.asked == looks::question::count);
+  looks_.asked = looks::question::none;
+  if (what.left == 0) return end_look(false);
+  if (!spares_strays()) return look_for_strays();  // a stop has come
+  if (!limits_.children) {
+    emit(tell_left_behind{std::nullopt, fate::kept});
+    return end_look(false);
+  }
+  // The same time as what is in the groups has, not one after the other.
+  if (!strays_.since) strays_.since = last_exit_;
+  if (!is_past(strays_, std::nullopt)) return end_look(true);
+  looks_.since = now_;
+  kill_all_strays();
 }
 
 void rules::handle(const strays_seen& what) {
@@ -145,8 +179,7 @@ void rules::end_look(bool strays_live) {
   const bool killing_some =
       killing_ && lives_.count(worker_phase::starting, worker_phase::draining) > 0;
   if (!some_die && !strays_live && !killing_some) return;
-  const duration so_far = now_ - looks_.since;
-  looks_.next = now_ + std::clamp<duration>(so_far / look_share, look_pause_min, look_pause_max);
+  looks_.next = now_ + look_pause(now_ - looks_.since);
 }
 
 // The word about the last worker is held back until its strays are gone.

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support import cgroups
 from tests.support.chaos_watch import GUARDIAN
-from tests.support.cluster import BIN, Program, WORKER, wait_for
+from tests.support.cluster import BIN, GO_ON, Program, WORKER, wait_for
 
 
 def lives(pid):
@@ -64,7 +64,7 @@ def strays(cluster):
 
 
 def test_no_stray_lives_beside_the_next_round(cluster, strays):
-    agent = cluster.agent("", "--max-restarts", 2, workers=2)
+    agent = cluster.agent("", "--max-restarts", 2, *GO_ON, workers=2)
     for round_number in (1, 2):
         cluster.started(round_number, 2)
         strays.order(0)
@@ -79,7 +79,7 @@ def test_no_stray_lives_beside_the_next_round(cluster, strays):
 
 
 def test_no_stray_outlives_success(cluster, strays):
-    agent = cluster.agent("", workers=2)
+    agent = cluster.agent("", "--children-grace=0", workers=2)
     cluster.started(1, 2)
     strays.order(0)
     cluster.order(0, "exit 0")
@@ -88,6 +88,125 @@ def test_no_stray_outlives_success(cluster, strays):
     cluster.order(1, "exit 0")
     assert agent.wait() == 0
     assert not strays.alive()
+    cluster.nothing_left()
+
+
+# ---- --children-grace ----------------------------------------------------------------------------
+
+
+UPLOAD = "read line <{gate}; echo done >{proof}"
+
+
+@pytest.fixture
+def upload(cluster):
+    """A child that has nothing of its worker's, and ends well once the test lets it."""
+    gate, proof = cluster.folder / "gate", cluster.folder / "proof"
+    os.mkfifo(gate)
+    script = cluster.folder / "upload.sh"
+    script.write_text(UPLOAD.format(gate=gate, proof=proof) + "\n")
+
+    class Upload:
+        order = f"/bin/sh {script} >/dev/null 2>&1 </dev/null &"
+        is_done = proof.exists
+
+        @staticmethod
+        def finish():
+            gate.write_text("now\n")
+
+        @staticmethod
+        def finish_each():
+            """Those that have come to the gate, however many; not those that are still to come."""
+            try:
+                end = os.open(gate, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError:
+                return
+            os.write(end, b"now\n")
+            os.close(end)
+
+    return Upload
+
+
+def test_what_a_success_leaves_in_its_group_is_waited_for(cluster, upload):
+    agent = cluster.agent("", workers=2)
+    cluster.started(1, 2)
+    cluster.order(0, f"{upload.order} exit 0")
+    cluster.order(1, "exit 0")
+    agent.says(r"rank 0 ended well and left 1 process behind: \S+ \(\d+\); this node waits for it, "
+               r"30 s at most \(--children-grace\)")
+    assert agent.running() and not upload.is_done()
+    upload.finish()
+    assert agent.wait() == 0
+    assert upload.is_done()
+    cluster.nothing_left()
+
+
+@pytest.mark.parametrize("leaves", ["", "setsid "], ids=["group", "session"])
+def test_what_outlives_its_grace_is_killed_with_a_warning(cluster, upload, leaves):
+    agent = cluster.agent("", "--children-grace=0.2", workers=1)
+    cluster.started(1, 1)
+    cluster.order(0, f"{leaves}{upload.order} exit 0")
+    assert agent.wait() == 0
+    # It may be late to leave the group.
+    whose = "(workers|rank 0)" if leaves else "rank 0"
+    agent.says(rf"warning: {whose} ended well and left 1 process behind.*: \S+ \(\d+\); it is "
+               r"killed, as 200 ms have passed \(--children-grace\)")
+    assert not upload.is_done()
+    cluster.nothing_left()
+
+
+def test_a_failure_ends_what_a_success_has_left(cluster, upload):
+    agent = cluster.agent("", "--max-restarts=1", workers=2)
+    cluster.started(1, 2)
+    cluster.order(0, f"{upload.order} exit 0")
+    agent.says("rank 0 ended well and left 1 process behind")
+    cluster.order(1, "exit 3")
+    cluster.started(2, 2)
+    assert not [line for line in cluster.marked().values() if "upload.sh" in line]
+    cluster.finish(2)
+    assert agent.wait() == 0
+    assert not upload.is_done()
+
+
+def test_ctrl_c_ends_the_wait_for_children(cluster, upload):
+    agent = cluster.agent("", "--children-grace=3600", workers=1)
+    cluster.started(1, 1)
+    cluster.order(0, f"{upload.order} exit 0")
+    agent.says("rank 0 ended well and left 1 process behind")
+    agent.kill(signal.SIGINT)
+    assert agent.wait() in (0, 130)
+    cluster.nothing_left()
+    assert not upload.is_done()
+
+
+def test_children_that_are_kept_live_on_after_the_run(cluster, upload):
+    agent = cluster.agent("", "--children-grace=keep", workers=1)
+    cluster.started(1, 1)
+    cluster.order(0, f"{upload.order} setsid {upload.order} exit 0")
+    assert agent.wait() == 0
+    agent.says(r"rank 0 ended well and left (1 process|2 processes) behind: .*; nobody ends")
+
+    def uploads():
+        found = [pid for pid, line in cluster.marked().items() if "upload.sh" in line]
+        return len(found) == 2 and found
+
+    left = wait_for("both uploads", uploads)
+
+    def have_ended():
+        upload.finish_each()
+        return not any(lives(pid) for pid in left)
+
+    wait_for("the uploads to end", have_ended)
+    assert upload.is_done()
+    cluster.nothing_left()
+
+
+def test_children_are_kept_for_a_run_that_ends_well_only(cluster, upload):
+    agent = cluster.agent("", "--children-grace=keep", workers=2)
+    cluster.started(1, 2)
+    cluster.order(0, f"{upload.order} setsid {upload.order} exit 0")
+    agent.says("rank 0 ended well and left (1 process|2 processes) behind")
+    cluster.order(1, "exit 3")
+    assert agent.wait() == 3
     cluster.nothing_left()
 
 
@@ -105,7 +224,7 @@ def test_no_stray_outlives_a_graceful_stop(cluster, strays, number):
 
 def test_no_stray_outlives_the_workers_of_an_isolated_node(cluster, strays):
     daemon = cluster.daemon()
-    conf = "node_timeout=1"
+    conf = "node_timeout=6"
     a, b = cluster.nodes("node-a", "node-b", endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2",
                          conf=conf)
     workers = cluster.started(1, 2)
@@ -113,7 +232,7 @@ def test_no_stray_outlives_the_workers_of_an_isolated_node(cluster, strays):
     daemon.kill(signal.SIGSTOP)
     a.kill(signal.SIGSTOP)
     wait_for("node-b to kill its worker", lambda: not lives(int(workers[1].pid)))
-    wait_for("its strays to die with it", lambda: not strays.alive(), 1)
+    wait_for("its strays to die with it", lambda: not strays.alive())
     a.kill(signal.SIGCONT)
     daemon.kill(signal.SIGCONT)
     for agent in (a, b):
@@ -146,7 +265,8 @@ def test_children_that_the_agent_had_before_it_was_ddprun_live_on(cluster, stray
     agent = Program(cluster, "node-a", line,
                     prefix=["bash", "-c", 'sleep 1000.7 & exec "$@"', "sh"])
     cluster.started(1, 1)
-    before = [pid for pid, words in cluster.marked().items() if words.startswith("sleep 1000.7")]
+    before = wait_for("the sleeper", lambda: [
+        pid for pid, words in cluster.marked().items() if words.startswith("sleep 1000.7")])
     strays.order(0)
     cluster.order(0, "exit 3")
     cluster.started(2, 1)
@@ -189,7 +309,7 @@ def test_a_guardian_that_was_started_again_knows_the_cgroup(cluster, strays):
 @pytest.mark.parametrize("code", [0, 3])
 def test_the_cgroup_goes_with_the_run_and_what_workers_made_in_it(cluster, strays, code):
     cgroups.needed()
-    agent = cluster.agent("", workers=1)
+    agent = cluster.agent("", "--children-grace=0", workers=1)
     cluster.started(1, 1)
     folder = cgroups.of(agent)
     # As a container runtime in a worker would do.
@@ -209,13 +329,13 @@ def test_the_cgroup_of_an_agent_that_died_with_its_guardian_is_taken_away_later(
     cluster.started(1, 1)
     folder = cgroups.of(agent)
     # What dies with its agent is let go of by nobody.
-    guardian = guardians(cluster)[0]
+    guardian = wait_for("the guardian", lambda: guardians(cluster))[0]
     os.kill(guardian, signal.SIGSTOP)
     agent.kill()
     os.kill(guardian, signal.SIGKILL)
     agent.wait()
     cluster.nothing_left()
-    assert folder.exists()
+    # Whoever starts takes it away, another test's agent too.
     after = cluster.agent("", command=["--no-python", "true"])
     assert after.wait() == 0
     assert not folder.exists()

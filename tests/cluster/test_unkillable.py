@@ -43,7 +43,8 @@ def start_stray(cluster, rank):
 
 def two_nodes(cluster, **more):
     daemon = cluster.daemon()
-    agents = cluster.nodes("node-a", "node-b", arguments=["--max-restarts", 3],
+    agents = cluster.nodes("node-a", "node-b",
+                           arguments=["--max-restarts", 3, "--max-quick-failures", 0],
                            endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2", conf=CONF, **more)
     return daemon, agents
 
@@ -67,7 +68,7 @@ def test_a_stray_counts_as_a_worker_that_cannot_be_killed(cluster, freezer):
 
 
 def test_a_stray_of_a_run_that_succeeded_is_named_and_left(cluster, freezer):
-    agent = cluster.agent("", workers=1)
+    agent = cluster.agent("", "--children-grace=0", workers=1)
     cluster.started(1, 1)
     pid = start_stray(cluster, 0)
     freezer.freeze(pid)
@@ -88,7 +89,7 @@ def test_a_worker_that_hangs_in_exec_and_cannot_be_killed(cluster, freezer, gate
     wait_for("the exec to hang", gate.waits)
     freezer.freeze(gate.waiting())
     cluster.order(0, "exit 3")
-    b.says("1 worker.s. of round 1 outlived SIGKILL")
+    b.says("1 worker of round 1 outlived SIGKILL")
     assert [w.node for w in cluster.started(2, 1)] == ["node-a"]
     freezer.thaw()
     gate.close()

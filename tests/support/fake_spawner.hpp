@@ -31,13 +31,16 @@ struct fake_process {
   bool has_ended = false;
   bool is_reaped = false;
   bool could_not_start = false;
-  int children = 0;           // in its group, besides itself; they hold its pipes
-  int holders_elsewhere = 0;  // of its pipes, outside of the group
+  int children = 0;                 // in its group, besides itself; they hold its pipes...
+  bool children_are_quiet = false;  // ... or not
+  int holders_elsewhere = 0;        // of its pipes, outside of the group
   exit_status status;
   std::vector<int> signals;  // that were sent to the group
   pipe_ends output, errors;  // the write ends, where there are pipes
 
-  bool has_open_pipes() const { return !has_ended || children > 0 || holders_elsewhere > 0; }
+  bool has_open_pipes() const {
+    return !has_ended || (children > 0 && !children_are_quiet) || holders_elsewhere > 0;
+  }
 };
 
 class fake_spawner final : public spawner {

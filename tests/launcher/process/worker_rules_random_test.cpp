@@ -36,6 +36,14 @@ class random_workers {
   workers::limits limits() {
     workers::limits values = worker_story::limits();
     values.has_strays = pick(4) != 0;
+    switch (pick(3)) {
+      case 0:
+        values.children = std::chrono::seconds(1 + pick(30));
+        break;
+      case 1:
+        values.children.reset();
+        break;
+    }
     return values;
   }
 
@@ -149,7 +157,7 @@ class random_workers {
     } else {
       story_.start_if_not_yet();
     }
-    for (int turn = 0; turn < 10; ++turn) {
+    for (int turn = 0; turn < 15; ++turn) {
       free_all(!is_asked_for);
       story_.pass(10s);
     }
@@ -157,7 +165,7 @@ class random_workers {
     REQUIRE(story_.words.back() == "all ended");
     for (workers::place worker = 0; worker < count_; ++worker)
       REQUIRE(story_.is_told(worker));
-    REQUIRE(story_.system.has_nothing_left());
+    REQUIRE((story_.system.has_nothing_left() || story_.are_kept));
   }
 
   void free_all(bool must_exit) {

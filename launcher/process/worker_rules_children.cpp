@@ -1,0 +1,96 @@
+// What a worker that ended well leaves behind: processes of its group, and strays. They have their
+// grace while nobody stops the round.
+#include "launcher/process/worker_rules.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+namespace ddprun::launcher::workers {
+namespace {
+
+// Most end at once, when they see that their parent has: nobody need hear of those.
+constexpr std::chrono::seconds told_after{1};
+
+}  // namespace
+
+bool rules::spares_children(place worker) const {
+  const worker_life& one = lives_[worker];
+  return one.succeeded() && !stopping_ && !one.children().is_over &&
+         limits_.children != duration::zero();
+}
+
+void rules::look_for_children(place worker) {
+  lives_.change(worker, [](worker_life& one) { one.drain_until(std::nullopt); });
+  emit(look_at_children{worker});
+}
+
+void rules::handle(const children_seen& what) {
+  const worker_life& one = lives_[what.worker];
+  if (one.phase() != worker_phase::draining || one.drain_until()) return;
+  const bool is_drained = one.is_drained();
+  if (!spares_children(what.worker)) {  // a stop has come
+    return is_drained ? end_group(what.worker) : let_go(what.worker);
+  }
+  // Strays may hold its pipes.
+  const std::size_t left = what.in_group + (is_drained ? 0 : what.strays);
+  if (left > 0) return wait_for_children(what.worker, left);
+  if (is_drained) return end_group(what.worker);
+  if (!one.children().since) return let_go(what.worker);
+  end_children(what.worker);  // what they have said last may not be read yet
+}
+
+void rules::wait_for_children(place worker, std::size_t left) {
+  DDPRUN_ASSERT(left > 0);
+  if (!limits_.children) {
+    emit(tell_left_behind{worker, fate::kept});
+    return leave_children(worker);
+  }
+  bool is_over = false;
+  lives_.change(worker, [&](worker_life& one) {
+    is_over = is_past(one.children(), worker);
+    const time_point next = now_ + look_pause(now_ - *one.children().since);
+    if (!is_over) one.drain_until(std::min(next, *one.children().since + *limits_.children));
+  });
+  if (!is_over) return;
+  emit(signal_group{worker, SIGKILL});
+  lives_[worker].is_drained() ? end_group(worker) : end_children(worker);
+}
+
+// Nothing is waited for any more but its pipes, as those of any other.
+void rules::end_children(place worker) {
+  lives_.change(worker, [&](worker_life& one) {
+    one.children().is_over = true;
+    one.drain_until(now_ + look_pause(duration::zero()));
+  });
+}
+
+void rules::leave_children(place worker) {
+  if (!lives_[worker].is_drained()) emit(release_pipes{worker});
+  emit(reap{worker});
+  emit(forget_group{worker});
+  lives_.change(worker, &worker_life::leave_children);
+  tell(tell_ended{worker});
+  look_anew();
+}
+
+bool rules::spares_strays() const {
+  return last_word_ && !stopping_ && !failed_ && !strays_.is_over &&
+         limits_.children != duration::zero();
+}
+
+// Some are there. Says so once, and once that it has passed.
+bool rules::is_past(grace& of, std::optional<place> worker) {
+  if (!of.since) of.since = now_;
+  if (now_ - *of.since >= *limits_.children) {
+    of.is_over = true;
+    emit(tell_left_behind{worker, fate::ended});
+    return true;
+  }
+  if (!of.is_told && now_ - *of.since >= told_after) {
+    of.is_told = true;
+    emit(tell_left_behind{worker, fate::spared});
+  }
+  return false;
+}
+
+}  // namespace ddprun::launcher::workers
