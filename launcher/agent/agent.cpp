@@ -31,6 +31,7 @@ constexpr auto output_limit_after_signal = std::chrono::seconds(10);
 constexpr auto departure_expected = std::chrono::milliseconds(300);
 // How soon a wait is spoken of again, doubled each time up to the larger one.
 constexpr auto progress_interval = std::chrono::seconds(2);
+constexpr auto live_interval = std::chrono::seconds(1);
 constexpr auto progress_interval_max = std::chrono::seconds(30);
 
 bool is_ignored(int signal) {
@@ -53,6 +54,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                             : void(writer_.say(line));
                }),
       mux_(context_.get_executor(), writer_, log_files_),
+      terminal_(context_.get_executor(), [this] { resize_terminals(); }),
       spawner_(context_.get_executor()),
       guardian_(context_.get_executor(), spawner_, std::move(guard),
                 [this](const std::string& line) { say(note_level::warning, line); }),
@@ -123,6 +125,7 @@ int agent::run() {
   forget_error_files();
   const bool are_kept = !options_.children_grace && exit_code_ == 0;
   if (!are_kept) reaper_.kill_strays();  // of workers that could not be killed
+  terminal_.take_back();
   signals_.clear();  // what is left to do is not worth more than a Ctrl-C
   guardian_.farewell([this] {
     // A loss is said, and changes no exit code: a scheduler would start a finished job again
@@ -316,8 +319,8 @@ void agent::arm_timer() {
 
 // ---- progress ---------------------------------------------------------------------------------
 
-// A log shows that a wait goes on, and for what; once the workers run there is nothing to say while
-// the daemon answers.
+// A log shows that a wait goes on, and for what; a terminal at each second. Once the workers run
+// there is nothing to say while the daemon answers.
 void agent::report_progress(duration after) {
   progress_timer_.expires_after(after);
   progress_timer_.async_wait([this, after](boost::system::error_code error) {
@@ -325,10 +328,20 @@ void agent::report_progress(duration after) {
     const bool at_work = machine_->phase() == member_phase::running;
     if (!at_work || !session_.is_connected()) {
       const std::string why = machine_->why(std::chrono::steady_clock::now());
+      if (show_wait(why)) return report_progress(live_interval);
       say(note_level::info, why);
     }
     report_progress(std::min<duration>(2 * after, progress_interval_max));
   });
+}
+
+// On a terminal: in place of what was shown there before.
+bool agent::show_wait(const std::string& why) {
+  const auto size = own_terminal::size_of(log::output_stream::errors);
+  if (!size || !writer_.can_redraw()) return false;
+  const auto line = console_.state_line(why, size->columns);
+  if (line) writer_.show_state(*line);
+  return line.has_value();
 }
 
 // ---- the end ---------------------------------------------------------------------------------

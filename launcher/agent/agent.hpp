@@ -15,6 +15,7 @@
 #include "launcher/agent/log_folder.hpp"
 #include "launcher/agent/nccl_helper.hpp"
 #include "launcher/agent/own_addresses.hpp"
+#include "launcher/agent/own_terminal.hpp"
 #include "launcher/agent/round_service.hpp"
 #include "launcher/agent/socket_thread.hpp"
 #include "launcher/cli/options.hpp"
@@ -71,6 +72,7 @@ class agent {
   void brief_guardian();
   void hear(std::shared_ptr<const daemon_message> message);
   void report_progress(duration after);
+  bool show_wait(const std::string& why);
   void watch_signals();
   void await_signal();
   void pass_on(int signal);
@@ -83,6 +85,7 @@ class agent {
   void say(note_level level, const std::string& text);
   void show_cause(const cause& first_cause);
   void finish_output();
+  void resize_terminals();
 
   // ---- agent_nccl.cpp: the unique ids of a round that this node leads ----
   void start_nccl_helper();
@@ -131,6 +134,7 @@ class agent {
   console console_;
   log_files log_files_;
   log_mux mux_;
+  own_terminal terminal_;
   boost_spawner spawner_;
   guardian guardian_;
   stray_reaper reaper_;

@@ -108,6 +108,10 @@ void agent::apply(const core::start_workers& effect) {
   error_files_ = log_folder_.error_files(facts.worker_count);
   facts.error_files = error_files_;
   const std::string host_name = net::full_host_name();
+  const auto has_color = [&](log::output_stream stream) {
+    const bool is_terminal = ::isatty(stream == log::output_stream::output ? 1 : 2) == 1;
+    return is_colored(options_.output.color, is_terminal, environment_);
+  };
   const std::vector<std::uint16_t> free_ports =
       unused_kernel_ports(wants_free_port(options_) ? facts.worker_count : 0);
   std::vector<worker_command> commands;
@@ -121,7 +125,12 @@ void agent::apply(const core::start_workers& effect) {
     command.rank = effect.place.rank_first + local_rank;
     const std::string prefix = worker_line_prefix(options_, facts, local_rank, host_name);
     const auto route = [&](log::output_stream stream) {
-      return log_folder_.route(options_.output, local_rank, stream, prefix);
+      log_route to = log_folder_.route(options_.output, local_rank, stream, prefix);
+      if (has_color(stream)) to.prefix_color = color_of_rank(command.rank);
+      to.terminal =
+          terminal_of_worker(options_.output.pty, command.rank, to, own_terminal::size_of(stream));
+      if (to.terminal) terminal_.lend();
+      return to;
     };
     command.output = route(log::output_stream::output);
     command.errors = route(log::output_stream::errors);
@@ -147,6 +156,13 @@ void agent::apply(const core::start_workers& effect) {
   workers_ = std::make_unique<worker_group>(context_.get_executor(), spawner_, mux_, &guardian_,
                                             &reaper_, values);
   workers_->start(std::move(commands), worker_events(effect.round));
+}
+
+void agent::resize_terminals() {
+  using log::output_stream;
+  if (!workers_) return;
+  workers_->resize_terminals(own_terminal::size_of(output_stream::output),
+                             own_terminal::size_of(output_stream::errors));
 }
 
 std::string agent::choose_gloo_interface(const assignment& place) {
@@ -184,6 +200,7 @@ worker_group::events agent::worker_events(round_number round) {
   events.strays_stay = [this](const std::vector<pid_t>& strays) { name_strays(strays); };
   // What they wrote last and their environments are held no longer than they live.
   events.all_ended = [this, round] {
+    terminal_.take_back();
     if (workers_round_ == round) workers_.reset();
   };
   return events;

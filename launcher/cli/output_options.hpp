@@ -17,6 +17,12 @@
 
 namespace ddprun::launcher {
 
+// Whether a worker keeps the terminal that ours goes to.
+enum class pty_mode {
+  automatic,  // the only one of the world, or rank 0
+  off,
+};
+
 // Which of a worker's two streams, as torchrun numbers them.
 struct stream_set {
   bool output = false;  // 1
@@ -46,6 +52,7 @@ struct output_options {
   std::vector<std::string> stderr_filters;
   std::string prefix_template;               // of lines on ours; empty: "[node:rank] "
   color_mode color = color_mode::automatic;  // of prefixes on ours, and of our own words
+  pty_mode pty = pty_mode::automatic;
 
   // The person asks for files. /dev/null is torchrun's word for none, not even error files.
   bool writes_files() const { return !is_off() && (!redirects.none() || !tee.none()); }

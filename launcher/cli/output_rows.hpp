@@ -46,6 +46,13 @@ inline cli::checked apply_color(options_draft& draft, const cli::given_option& o
   return cli::keep(draft.options.output.color, cli::read_color_mode(option.given, option.value));
 }
 
+inline cli::checked apply_pty(options_draft& draft, const cli::given_option& option) {
+  static constexpr cli::typed_word<pty_mode> words[] = {{"auto", pty_mode::automatic},
+                                                        {"off", pty_mode::off}};
+  return cli::keep(draft.options.output.pty,
+                   cli::read_word(option.given, option.value, words, "auto or off"));
+}
+
 inline constexpr std::array output_rows = {
     cli::option<options_draft>{{"log-dir", "DIR", "Output of workers",
                                 "where --redirects, --tee and torch's @record write:\n"
@@ -86,6 +93,12 @@ inline constexpr std::array output_rows = {
                                 "set or TERM=dumb (auto)",
                                 cli::option_owner::ddprun},
                                apply_color},
+    cli::option<options_draft>{{"pty", "auto | off", "Output of workers",
+                                "auto: where ours is a terminal, and no file has it too, rank 0\n"
+                                "writes to a terminal; of several, cursor movements are left out\n"
+                                "(off is better for rich and its like); off: to pipes (auto)",
+                                cli::option_owner::ddprun},
+                               apply_pty},
 };
 
 }  // namespace ddprun::launcher

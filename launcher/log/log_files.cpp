@@ -32,7 +32,7 @@ log_files::shared::answer log_files::shared::append(file_id id, std::string_view
     lost.add(bytes);
     return answer::refused;
   }
-  to.append(bytes, queue_bytes);
+  to.append({.text = bytes}, queue_bytes);
   if (!to.broken) make_ready(found->second);
   if (to.broken || to.queue.size() < queue_bytes) return answer::room;
   to.told_full = true;

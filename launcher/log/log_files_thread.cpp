@@ -69,6 +69,9 @@ void log_files::shared::run() {
       const shared_file next = ready.front();
       ready.pop_front();
       next->is_ready = false;
+      const bool is_given_up =
+          stopping_since && next->broken_since && clock::now() >= *stopping_since + broken_limit;
+      if (is_given_up) continue;
       lock.unlock();
       serve(next);
       lock.lock();

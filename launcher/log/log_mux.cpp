@@ -1,11 +1,14 @@
 #include "launcher/log/log_mux.hpp"
 
+#include "rendezvous/base/terminal_escapes.hpp"
+
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -14,6 +17,13 @@ namespace asio = boost::asio;
 namespace ddprun::launcher {
 
 using clock = std::chrono::steady_clock;
+using kind = log::line_part::kind;
+
+namespace {
+
+constexpr int pty_bytes_max = 64 * 1024;
+
+}  // namespace
 
 struct log_mux::entry : std::enable_shared_from_this<log_mux::entry> {
   entry(const asio::any_io_executor& executor, source_id number, source values)
@@ -23,6 +33,9 @@ struct log_mux::entry : std::enable_shared_from_this<log_mux::entry> {
   asio::posix::stream_descriptor pipe;
   source from;
   std::unique_ptr<line_splitter> splitter;  // none: pass through
+  std::string shown_prefix;
+  bar_thinner thinner;  // of what goes to the file
+  bool is_watched = false;
   log_files::file_id file = 0;
   log_files::file_id matches = 0;
   bool hurried = false;
@@ -30,10 +43,30 @@ struct log_mux::entry : std::enable_shared_from_this<log_mux::entry> {
   log::output_loss lost;
   std::optional<clock::time_point> waiting_since;  // for the writer, or the file
   clock::duration waited{};                        // before that
+
+  bool has_lines_shown() const { return from.route.is_shown && !from.route.prefix.empty(); }
+
+  // Or at its end.
+  bool is_readable() {
+    pollfd at{pipe.native_handle(), POLLIN, 0};
+    return ::poll(&at, 1, 0) != 0;
+  }
+
+  // Of what is to be shown a moment later.
+  std::optional<clock::time_point> due() const {
+    const auto next = splitter ? splitter->due() : std::nullopt;
+    const auto of_file = thinner.due();
+    if (!next || !of_file) return next ? next : of_file;
+    return std::min(*next, *of_file);
+  }
 };
 
 log_mux::log_mux(asio::any_io_executor executor, log::writer& out, log_files& files)
-    : executor_(std::move(executor)), writer_(out), files_(files), buffer_(64 * 1024) {
+    : executor_(std::move(executor)),
+      writer_(out),
+      files_(files),
+      buffer_(64 * 1024),
+      timer_(executor_) {
   // Called on the writer's thread.
   writer_.on_room([executor = executor_, alive = alive_.watch(), this](log::output_stream stream) {
     asio::post(executor, while_alive(alive, [this, stream] { resume(stream); }));
@@ -52,20 +85,36 @@ log_mux::source_id log_mux::add(source values) {
   const log_route& route = from->from.route;
   if (!route.file.empty()) from->file = files_.open(route.file);
   if (!route.needles.empty()) from->matches = files_.open(route.matches_file);
-  if ((route.is_shown && !route.prefix.empty()) || from->matches != 0) {
+  if (from->has_lines_shown() || from->matches != 0) {
     from->splitter = std::make_unique<line_splitter>(
         output_line_bytes_max,
-        [this, raw = from.get()](std::string_view line) { take_line(*raw, line); });
+        [this, raw = from.get()](const auto& piece) { take_piece(*raw, piece); });
+    const auto& tint = route.prefix_color;
+    from->shown_prefix = tint ? in_color(*tint, route.prefix) : route.prefix;
   }
   entries_.emplace(from->id, from);
   arm(from);
   return from->id;
 }
 
+void log_mux::take_piece(entry& from, const line_splitter::piece& piece) {
+  if (from.matches != 0 && !piece.line.empty()) take_line(from, piece.line);
+  if (!from.has_lines_shown()) return;
+  std::string drawn;
+  const bool is_drawn =
+      from.from.route.terminal && piece.text.find('\x1b') != std::string_view::npos;
+  if (is_drawn) drawn = without_cursor_moves(piece.text);
+  const std::string_view text = is_drawn ? drawn : piece.text;
+  if (piece.how == kind::opens && !piece.line.empty()) {
+    batch_.append(from.shown_prefix).append(text);
+    return;
+  }
+  push_lines(from);
+  push(from, {text, piece.how, from.id, from.shown_prefix, piece.is_state});
+}
+
 void log_mux::take_line(const entry& from, std::string_view line) {
   const log_route& route = from.from.route;
-  if (route.is_shown && !route.prefix.empty()) batch_.append(route.prefix).append(line);
-  if (from.matches == 0) return;
   const bool is_match = std::any_of(
       route.needles.begin(), route.needles.end(),
       [&](const std::string& needle) { return line.find(needle) != std::string_view::npos; });
@@ -129,26 +178,84 @@ ssize_t log_mux::read(entry& from, std::size_t bytes_max) {
 
 void log_mux::hand_on(entry& from, std::string_view bytes) {
   if (from.from.tap) from.from.tap(bytes);
-  if (from.file != 0 && !from.hurried) files_.push(from.file, bytes);
-  if (from.file != 0 && from.hurried) files_.push_late(from.file, bytes);
+  const auto now = clock::now();
+  if (from.file != 0) push_to_file(from, from.thinner.feed(bytes, now));
   if (from.splitter) {
-    from.splitter->feed(bytes);
+    from.splitter->feed(bytes, now);
     push_lines(from);
   }
-  if (from.from.route.is_shown && from.from.route.prefix.empty()) push(from, bytes);
+  if (from.from.route.is_shown && from.from.route.prefix.empty()) {
+    push(from, {.text = bytes, .whose = log::passed_through});
+  }
+  watch_open(from.shared_from_this());
 }
 
-void log_mux::push(entry& from, std::string_view bytes) {
+void log_mux::push(entry& from, const log::line_part& part) {
   if (!from.hurried) {
-    writer_.push(from.from.to, bytes);
-  } else if (!writer_.push_late(from.from.to, bytes)) {
-    from.lost.add(bytes);
+    writer_.push(from.from.to, part);
+  } else if (!writer_.push_late(from.from.to, part)) {
+    from.lost.add(part.text);
   }
 }
+
+void log_mux::push_to_file(entry& from, std::string_view bytes) {
+  if (bytes.empty()) return;
+  if (!from.hurried) {
+    files_.push(from.file, bytes);
+  } else {
+    files_.push_late(from.file, bytes);
+  }
+}
+
+// ---- what is shown a moment later --------------------------------------------------------------
+
+void log_mux::watch_open(const shared_entry& from) {
+  if (from->is_watched || !from->due()) return;
+  from->is_watched = true;
+  open_.push_back(from);
+  arm_timer();
+}
+
+void log_mux::arm_timer() {
+  std::optional<clock::time_point> first;
+  for (const shared_entry& one : open_) {
+    const auto due = one->due();
+    if (due && (!first || *due < *first)) first = due;
+  }
+  // One that comes too early looks again.
+  if (!first || (armed_for_ && *armed_for_ <= *first)) return;
+  armed_for_ = first;
+  timer_.expires_at(*first);
+  timer_.async_wait(while_alive(alive_.watch(), [this](error_code error) {
+    if (error) return;
+    armed_for_.reset();
+    hand_on_open();
+  }));
+}
+
+// A line whose rest has come already, and is not read yet, has not stopped: our own reader has, or
+// we have. It is looked at again when more of it was read.
+void log_mux::hand_on_open() {
+  const auto now = clock::now();
+  std::erase_if(open_, [&](const shared_entry& one) {
+    if (const auto due = one->thinner.due(); due && *due <= now) {
+      push_to_file(*one, one->thinner.take_held());
+    }
+    const auto due = one->splitter ? one->splitter->due() : std::nullopt;
+    const bool is_due = due && *due <= now;
+    const bool has_more = is_due && (one->waiting_since || one->is_readable());
+    if (is_due && !has_more) one->splitter->hand_on_open();
+    one->is_watched = one->due() && !has_more;
+    return !one->is_watched;
+  });
+  arm_timer();
+}
+
+// ------------------------------------------------------------------------------------------------
 
 // All lines of one read go to the writer in one piece.
 void log_mux::push_lines(entry& from) {
-  if (!batch_.empty()) push(from, batch_);
+  if (!batch_.empty()) push(from, {batch_, kind::begins, from.id});
   if (!matches_.empty()) files_.push_late(from.matches, matches_);
   batch_.clear();
   matches_.clear();
@@ -159,6 +266,7 @@ void log_mux::close(entry& from) {
     from.splitter->finish();
     push_lines(from);
   }
+  if (from.file != 0) push_to_file(from, from.thinner.finish());
   files_.close(from.file);
   files_.close(from.matches);
   from.pipe.close();
@@ -177,8 +285,9 @@ log::output_loss log_mux::release(source_id id) {
   if (!from) return {};
   leave_line(from);
   from->hurried = true;
-  int left = 0;
-  ::ioctl(from->pipe.native_handle(), FIONREAD, &left);
+  // A pty does not tell how much it holds.
+  int left = 2 * pty_bytes_max;
+  if (!from->from.route.terminal) ::ioctl(from->pipe.native_handle(), FIONREAD, &left);
   ssize_t count = 1;
   while (left > 0 && count > 0) {
     count = read(*from, std::min(static_cast<std::size_t>(left), buffer_.size()));
@@ -186,6 +295,10 @@ log::output_loss log_mux::release(source_id id) {
   }
   close(*from);
   return from->lost;
+}
+
+void log_mux::resize(source_id id, terminal_size size) const {
+  if (const auto from = find(id)) resize_terminal(from->pipe.native_handle(), size);
 }
 
 bool log_mux::waits(source_id id) const {

@@ -4,6 +4,10 @@
 // Thread rule: a plain value.
 #pragma once
 
+#include "launcher/log/terminal_size.hpp"
+#include "rendezvous/base/color.hpp"
+
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,8 +15,10 @@ namespace ddprun::launcher {
 
 struct log_route {
   std::string prefix;  // of each line on ours, "[node-a:0] "; empty: bytes as they come
+  std::optional<color> prefix_color;  // on ours
   bool is_shown = true;
-  std::string file;                  // its path; empty: none
+  std::optional<terminal_size> terminal;  // the worker's stream is one; none: a pipe
+  std::string file;                       // its path; empty: none
   std::string matches_file;          // lines, with their prefix, that have one of these in them
   std::vector<std::string> needles;  // none: there is no such file
 };

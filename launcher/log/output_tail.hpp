@@ -1,4 +1,6 @@
 // An output_tail keeps the last bytes of a worker's standard error, for the record of its failure.
+// Of a progress bar (a lone carriage return begins a line anew) it keeps the newest state, so that
+// what was said before it is still there.
 //
 // Thread rule: one thread at a time. Memory: twice the limit at most.
 #pragma once
@@ -19,12 +21,16 @@ class output_tail {
   void add(std::string_view bytes);
 
   // Valid UTF-8 of at most the limit, beginning at a line where one begins in it. Bytes that are
-  // none become U+FFFD.
+  // none become U+FFFD; a terminal's colours are left out.
   std::string text() const;
 
  private:
+  void append(std::string_view bytes);
+  void begin_line_anew();
+
   std::string bytes_;
-  bool cut_ = false;  // bytes before these are gone
+  bool after_return_ = false;  // it may begin "\r\n"
+  bool cut_ = false;           // bytes before these are gone
 };
 
 }  // namespace ddprun::launcher

@@ -2,6 +2,7 @@
 
 #include "launcher/process/child_launcher.hpp"
 #include "launcher/process/process_table.hpp"
+#include "launcher/process/pty.hpp"
 #include "rendezvous/base/lifetime.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -59,15 +60,22 @@ struct child_pipes {
   pipe_ends report;
 };
 
-result<child_pipes> make_pipes(bool capture) {
-  child_pipes pipes;
-  for (pipe_ends* ends : {&pipes.report, &pipes.output, &pipes.errors}) {
-    if (ends != &pipes.report && !capture) continue;
-    auto made = make_pipe();
-    if (!made) return made.error();
-    *ends = std::move(*made);
+result<pipe_ends> make_ends(const std::optional<terminal_size>& terminal) {
+  if (terminal) {
+    if (auto made = make_pty(*terminal)) return made;
   }
-  return pipes;
+  return make_pipe();
+}
+
+result<child_pipes> make_pipes(const spawn_request& request) {
+  auto report = make_pipe();
+  if (!report) return report.error();
+  if (!request.capture) return child_pipes{{}, {}, std::move(*report)};
+  auto output = make_ends(request.output_terminal);
+  if (!output) return output.error();
+  auto errors = make_ends(request.errors_terminal);
+  if (!errors) return errors.error();
+  return child_pipes{std::move(*output), std::move(*errors), std::move(*report)};
 }
 
 }  // namespace
@@ -104,7 +112,7 @@ spawn_result boost_spawner::spawn(const spawn_request& request, spawn_handlers h
     failure.directory = request.directory;
     return failure;
   };
-  auto pipes = make_pipes(request.capture);
+  auto pipes = make_pipes(request);
   if (!pipes) return failed(start_stage::descriptors, pipes.error().value());
   child_plan plan = make_child_plan(request, program);
   plan.output = pipes->output.write.get();

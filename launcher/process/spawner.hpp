@@ -10,6 +10,7 @@
 // its process group, cannot be given to a stranger, so signals are safe.
 #pragma once
 
+#include "launcher/log/terminal_size.hpp"
 #include "launcher/process/exit_status.hpp"
 #include "launcher/process/start_failure.hpp"
 #include "rendezvous/base/time.hpp"
@@ -18,6 +19,7 @@
 #include <boost/system/result.hpp>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -30,8 +32,11 @@ struct spawn_request {
   std::vector<std::string> environment;  // all of it, as NAME=value
   std::string directory;                 // empty: that of this process
   bool capture = true;                   // stdout and stderr to pipes; false: shared with us
-  int standard_input = -1;               // a descriptor of ours for it; -1: shared with us
-  int announce_to = -1;                  // the guardian's pipe, told of the group before exec
+  // Captured by a pty in place of the pipe, where the system has one.
+  std::optional<terminal_size> output_terminal;
+  std::optional<terminal_size> errors_terminal;
+  int standard_input = -1;   // a descriptor of ours for it; -1: shared with us
+  int announce_to = -1;      // the guardian's pipe, told of the group before exec
   int cgroup = -1;           // its folder, see cgroup.hpp; -1, or where that fails: ours
   bool outlives_us = false;  // for the guardian: no death signal, and all signals held back
 };

@@ -122,6 +122,24 @@ bool worker_group::pass_on(pid_t to, int signal) const {
   return is_passed_on;
 }
 
+void worker_group::resize_terminals(std::optional<terminal_size> output,
+                                    std::optional<terminal_size> errors) {
+  for (worker& one : state_->workers) {
+    bool is_resized = false;
+    const auto resize = [&](log_mux::source_id source, log_route& route,
+                            const std::optional<terminal_size>& own) {
+      if (!route.terminal || !own) return;
+      route.terminal = beside_prefix(*own, route.prefix);  // of the next try to start it
+      if (source == 0) return;
+      state_->mux.resize(source, *route.terminal);
+      is_resized = true;
+    };
+    resize(one.sources[0], one.command.output, output);
+    resize(one.sources[1], one.command.errors, errors);
+    if (is_resized) state_->spawner_.signal_group(one.pid, SIGWINCH);
+  }
+}
+
 void worker_group::kill() {
   signal(SIGKILL);
 }

@@ -61,6 +61,8 @@ void worker_group::state::apply(const workers::spawn& effect) {
   request.program = program;
   request.argv = one.command.argv;
   request.environment = one.command.environment;
+  request.output_terminal = one.command.output.terminal;
+  request.errors_terminal = one.command.errors.terminal;
   if (guardian_ != nullptr) request.announce_to = guardian_->announce_fd();
   if (strays != nullptr) request.cgroup = strays->cgroup_fd();
   auto started = spawner_.spawn(request, handlers_of(effect.worker));

@@ -30,11 +30,11 @@ void output_channel::open(int descriptor, const char* called) {
   is_terminal = ::isatty(fd) == 1;
 }
 
-void output_channel::append(std::string_view bytes, std::size_t queue_bytes_max) {
+void output_channel::append(const line_part& part, std::size_t queue_bytes_max) {
   if (broken && queue.size() >= queue_bytes_max) {
-    dropped.add(bytes);
+    dropped.add(part.text);
   } else {
-    queue.append(bytes);
+    line.append(queue, part);
   }
 }
 
@@ -45,16 +45,15 @@ void output_channel::collect(const std::string& owner) {
   written = 0;
   writing.swap(queue);
   own_bytes = 0;
-  const bool has_note = !dropped.none() || left_out != 0;
-  if (has_note && !writing.empty() && writing.back() != '\n') writing += '\n';
   if (!dropped.none()) {
-    writing += owner + ": " + std::exchange(dropped, {}).is_lost("") + " here: " + name +
-               " could not be written (" + std::strerror(error) + ")\n";
+    line.append_lines(writing, owner + ": " + std::exchange(dropped, {}).is_lost("") + " here: " +
+                                   name + " could not be written (" + std::strerror(error) + ")\n");
   }
   if (left_out != 0) {
     const auto count = std::exchange(left_out, 0);
-    writing += owner + ": " + std::to_string(count) + (count == 1 ? " line was" : " lines were") +
-               " left out here: nobody read them in time\n";
+    line.append_lines(writing, owner + ": " + std::to_string(count) +
+                                   (count == 1 ? " line was" : " lines were") +
+                                   " left out here: nobody read them in time\n");
   }
   writing_bytes = writing.size();
 }

@@ -8,6 +8,7 @@
 // writer.hpp.
 #pragma once
 
+#include "rendezvous/log/open_line.hpp"
 #include "rendezvous/log/output_loss.hpp"
 
 #include <climits>
@@ -34,7 +35,9 @@ struct output_channel {
   void open(int descriptor, const char* called);
 
   // ---- under the mutex ----
-  void append(std::string_view bytes, std::size_t queue_bytes_max);
+  void append(const line_part& part, std::size_t queue_bytes_max);
+  // Whole lines, whatever is queued.
+  void append_lines(std::string_view lines) { line.append_lines(queue, lines); }
   // Takes over what is queued, once all of the last is written. `owner` begins the notes about what
   // is missing.
   void collect(const std::string& owner);
@@ -53,6 +56,7 @@ struct output_channel {
   bool is_terminal = false;
 
   std::string queue;
+  open_line line;                 // at the end of all that was taken
   std::size_t own_bytes = 0;      // in the queue: words of our own
   std::size_t writing_bytes = 0;  // size of `writing` while any of it is unwritten
   std::uint64_t left_out = 0;     // refused since `queue` was last taken: they belong at its end

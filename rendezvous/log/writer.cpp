@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -15,6 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -32,6 +34,14 @@ output_stream other_than(output_stream stream) {
   return stream == output_stream::output ? output_stream::errors : output_stream::output;
 }
 
+// The person's terminal above all.
+bool is_same_file(int first, int second) {
+  struct stat one {};
+  struct stat two {};
+  return ::fstat(first, &one) == 0 && ::fstat(second, &two) == 0 && one.st_dev == two.st_dev &&
+         one.st_ino == two.st_ino;
+}
+
 }  // namespace
 
 // What the thread and the owner share; it lives as long as either.
@@ -39,9 +49,11 @@ struct writer::shared {
   enum class kind { workers, late, own };
   enum class answer { room, full, refused };
 
-  output_channel& at(output_stream stream) { return channels[static_cast<std::size_t>(stream)]; }
+  output_channel& at(output_stream stream) {
+    return channels[are_one ? 0 : static_cast<std::size_t>(stream)];
+  }
 
-  answer append(output_stream stream, std::string_view bytes, kind what);
+  answer append(output_stream stream, const line_part& part, kind what);
   bool is_refused(output_channel& to, std::string_view bytes, kind what) const;
   void run();
   bool collect();
@@ -58,6 +70,12 @@ struct writer::shared {
     const std::lock_guard lock(handler_mutex);
     if (room_handler) room_handler(stream);
   }
+  // Of the channel that this stream has.
+  void tell_room_of(output_stream stream) {
+    if (!are_one) return tell_room(stream);
+    for (const auto each : {output_stream::output, output_stream::errors})
+      tell_room(each);
+  }
   void wake() const {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto count = ::write(wake_fd.get(), &one, sizeof(one));
@@ -65,6 +83,7 @@ struct writer::shared {
 
   mutable std::mutex mutex;
   std::condition_variable changed;  // thread to owner: finished, or some was taken
+  bool are_one = false;             // both streams are one file: the first channel has all
   output_channel channels[2];
   std::size_t queue_bytes = 0;
   std::size_t late_bytes = 0;
@@ -86,7 +105,7 @@ bool writer::shared::is_refused(output_channel& to, std::string_view bytes, kind
   return what == kind::late && to.held_bytes() + bytes.size() > queue_bytes + late_bytes;
 }
 
-writer::shared::answer writer::shared::append(output_stream stream, std::string_view bytes,
+writer::shared::answer writer::shared::append(output_stream stream, const line_part& part,
                                               kind what) {
   bool was_empty = false;
   bool room = false;
@@ -94,13 +113,19 @@ writer::shared::answer writer::shared::append(output_stream stream, std::string_
     const std::lock_guard lock(mutex);
     output_channel& to = at(stream);
     if (to.closed) return answer::room;
-    if (is_refused(to, bytes, what)) {
+    // One is enough where nobody reads.
+    if (part.is_passing && (!to.queue.empty() || to.broken)) return answer::room;
+    if (is_refused(to, part.text, what)) {
       if (what == kind::own) ++to.left_out;
       return answer::refused;
     }
     was_empty = to.queue.empty();
-    to.append(bytes, what == kind::own ? std::string::npos : queue_bytes);
-    if (what == kind::own) to.own_bytes += bytes.size();
+    if (what == kind::own) {
+      part.is_state ? to.line.append(to.queue, part) : to.append_lines(part.text);
+      to.own_bytes += part.text.size();
+    } else {
+      to.append(part, queue_bytes);
+    }
     room = to.broken || to.queue.size() < queue_bytes;
     if (!room) to.told_full = true;
   }
@@ -124,7 +149,7 @@ bool writer::shared::collect() {
     }
   }
   for (const auto stream : {output_stream::output, output_stream::errors}) {
-    if (room[static_cast<std::size_t>(stream)]) tell_room(stream);
+    if (room[are_one ? 0 : static_cast<std::size_t>(stream)]) tell_room(stream);
   }
   return pending;
 }
@@ -155,12 +180,12 @@ void writer::shared::break_off(output_stream stream) {
     room = std::exchange(to.told_full, false);
     output_channel& other = at(other_than(stream));
     if (!other.closed) {
-      other.queue +=
+      other.append_lines(
           line_about(stream, std::string(" cannot be written: ") + std::strerror(to.error) +
-                                 "; trying again, what does not fit in memory is lost");
+                                 "; trying again, what does not fit in memory is lost"));
     }
   }
-  if (room) tell_room(stream);
+  if (room) tell_room_of(stream);
 }
 
 void writer::shared::close(output_stream stream) {
@@ -172,11 +197,11 @@ void writer::shared::close(output_stream stream) {
     room = std::exchange(to.told_full, false);
     output_channel& other = at(other_than(stream));
     if (!other.closed) {
-      other.queue += line_about(
-          stream, std::string(" is closed: ") + std::strerror(to.error) + "; going on without it");
+      other.append_lines(line_about(
+          stream, std::string(" is closed: ") + std::strerror(to.error) + "; going on without it"));
     }
   }
-  if (room) tell_room(stream);
+  if (room) tell_room_of(stream);
 }
 
 // At the end a disk that stays full is not waited for.
@@ -189,7 +214,7 @@ void writer::shared::give_up_broken() {
     at(stream).broken = false;
     output_channel& other = at(other_than(stream));
     if (other.closed || lost.none()) continue;
-    other.queue += name + ": " + lost.is_lost(at(stream).name) + ": it could not be written\n";
+    other.append_lines(name + ": " + lost.is_lost(at(stream).name) + ": it could not be written\n");
   }
 }
 
@@ -262,8 +287,13 @@ writer::writer(options values) : shared_(std::make_shared<shared>()) {
   shared_->late_bytes = values.late_bytes;
   shared_->name = std::move(values.name);
   shared_->wake_fd.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  shared_->are_one = is_same_file(values.output_fd, values.errors_fd);
   shared_->channels[0].open(values.output_fd, "standard output");
   shared_->channels[1].open(values.errors_fd, "standard error");
+  const char* const kind = std::getenv("TERM");
+  const bool can_redraw = kind == nullptr || std::strcmp(kind, "dumb") != 0;
+  for (output_channel& each : shared_->channels)
+    each.line = open_line(each.is_terminal && can_redraw);
   const error_code error =
       net::start_thread(shared_->thread, "ddprun-writer", [state = shared_] { state->run(); });
   if (error) throw std::runtime_error(net::thread_problem("the output", error));
@@ -278,12 +308,12 @@ void writer::on_room(std::function<void(output_stream)> handler) {
   shared_->room_handler = std::move(handler);
 }
 
-bool writer::push(output_stream stream, std::string_view bytes) {
-  return shared_->append(stream, bytes, shared::kind::workers) == shared::answer::room;
+bool writer::push(output_stream stream, const line_part& part) {
+  return shared_->append(stream, part, shared::kind::workers) == shared::answer::room;
 }
 
-bool writer::push_late(output_stream stream, std::string_view bytes) {
-  return shared_->append(stream, bytes, shared::kind::late) != shared::answer::refused;
+bool writer::push_late(output_stream stream, const line_part& part) {
+  return shared_->append(stream, part, shared::kind::late) != shared::answer::refused;
 }
 
 bool writer::has_room(output_stream stream) const {
@@ -292,7 +322,24 @@ bool writer::has_room(output_stream stream) const {
 }
 
 bool writer::say(std::string_view line) {
-  return shared_->append(output_stream::errors, line, shared::kind::own) != shared::answer::refused;
+  const line_part words{.text = line};
+  return shared_->append(output_stream::errors, words, shared::kind::own) !=
+         shared::answer::refused;
+}
+
+bool writer::can_redraw() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->at(output_stream::errors).line.redraws();
+}
+
+void writer::show_state(std::string_view text) {
+  shared_->append(output_stream::errors,
+                  {.text = text,
+                   .how = line_part::kind::replaces,
+                   .whose = own_words,
+                   .is_state = true,
+                   .is_passing = true},
+                  shared::kind::own);
 }
 
 bool writer::finish(std::chrono::milliseconds limit) {

@@ -5,7 +5,10 @@
 // stops (less, Ctrl-S) would stop the process, its heartbeats too. The thread asks the system for
 // room and then writes at most PIPE_BUF bytes, ending at a line where it can: lines of several
 // agents that write to one pipe stay whole, and a blocked standard output does not hold up standard
-// error.
+// error. Where both are one file (a terminal, 2>&1) one queue has all, in the order in which it
+// came.
+//
+// A line may be left open, and nobody's words land in it: see open_line.hpp.
 //
 // Memory is bounded: push() says when a stream's queue is full, and whoever reads the workers'
 // pipes then pauses until room_handler is called. What workers have left behind in their pipes has
@@ -22,6 +25,8 @@
 // Thread rule: push, push_late, say and has_room from any thread; the rest from the owner.
 // room_handler is called by the writer's thread: post from it.
 #pragma once
+
+#include "rendezvous/log/open_line.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -55,15 +60,26 @@ class writer {
   void on_room(std::function<void(output_stream)> handler);
 
   // Takes all bytes. False: the queue is full now, bring no more before room_handler.
-  bool push(output_stream stream, std::string_view bytes);
+  bool push(output_stream stream, const line_part& part);
+  bool push(output_stream stream, std::string_view bytes) { return push(stream, {.text = bytes}); }
   bool has_room(output_stream stream) const;
 
   // What a worker that has ended left behind, which waits for nobody. False: the reserve is used
   // up, and nothing was taken.
-  bool push_late(output_stream stream, std::string_view bytes);
+  bool push_late(output_stream stream, const line_part& part);
+  bool push_late(output_stream stream, std::string_view bytes) {
+    return push_late(stream, {.text = bytes});
+  }
 
-  // Our own words, to standard error. False: too many of them wait already, whatever else does.
+  // Our own words, whole lines, to standard error. False: too many of them wait already, whatever
+  // else does.
   bool say(std::string_view line);
+
+  // True: standard error is a terminal whose last line can be drawn anew.
+  bool can_redraw() const;
+  // What we wait for, in place of the state before, until somebody writes a line: without a
+  // newline, and short enough for one line of the terminal. Only where can_redraw().
+  void show_state(std::string_view text);
 
   // Ends the thread, once everything pushed is written; the descriptors may be closed then. `limit`
   // counts from the last byte that a reader took: one that still reads is waited for. False: it was

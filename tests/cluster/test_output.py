@@ -63,7 +63,7 @@ class Run:
         if self.code == 0:
             return
         assert re.search(rf"^(\[\S+:0\] )?{REASON}$", errors, re.MULTILINE), errors
-        assert re.search(rf"  \| {REASON}$", errors, re.MULTILINE), errors
+        assert re.search(rf"  \|   {REASON}$", errors, re.MULTILINE), errors
         assert f"exit code {self.code}" in errors.splitlines()[-1], errors
 
 
@@ -98,12 +98,13 @@ def test_a_reader_that_never_comes_back_is_given_up_and_the_loss_is_said():
     assert run.process.stdout.read().count(b"\n") + int(lost.group(1)) == 4200, errors
 
 
-def test_what_a_rank_loses_beyond_the_reserve_is_said():
+def test_what_a_rank_loses_beyond_the_reserve_is_said(tmp_path):
     # A stray floods on when its worker has failed, and nobody reads.
-    stray = 'exec setsid sh -c "yes a line that nobody reads"'
+    stray = f'exec setsid sh -c "touch {tmp_path}/floods; exec yes a line that nobody reads"'
     process = subprocess.Popen(
         [BIN / "ddprun", "--standalone", "--max-restarts", "0", "--no-python", "/bin/sh", "-c",
-         f"({stray}) & sleep 0.2; echo {REASON} >&2; exit 3"],
+         f"({stray}) & until [ -e {tmp_path}/floods ]; do sleep 0.05; done; sleep 0.2; "
+         f"echo {REASON} >&2; exit 3"],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     errors = ""
     for line in process.stderr:
@@ -112,7 +113,7 @@ def test_what_a_rank_loses_beyond_the_reserve_is_said():
             break
     process.stdout.close()
     assert re.search(r"\d+ lines \(\d+ bytes\) of rank 0's output are lost: nobody read", errors)
-    assert f"  | {REASON}" in errors, errors
+    assert f"  |   {REASON}" in errors, errors
     process.stderr.read()
     assert process.wait(LIMIT) == 3, errors
 
@@ -146,13 +147,13 @@ def test_a_disk_that_is_full_for_a_while_ends_no_logging(cluster, small_disk, wo
             cluster, "node-a",
             [BIN / "ddprun", "--standalone", "--nproc-per-node", str(workers), "--no-python",
              "/bin/sh", "-c",
-             f"echo begin; until [ -e {small_disk}/full ]; do sleep 0.05; done; "
+             f"echo begin; until [ -e {cluster.folder}/full ]; do sleep 0.05; done; "
              f"seq -f 'line %06.0f {'x' * 60}' {lines}; touch {cluster.folder}/wrote.$RANK; "
              f"until [ -e {cluster.folder}/room ]; do sleep 0.05; done; echo the end"],
             stdout=log)
     wait_for("the workers", lambda: path.read_text().count("begin") == workers)
-    (small_disk / "full").touch()
     fill(small_disk)
+    (cluster.folder / "full").touch()
     # Nobody waits for the disk: all is dropped, but for what fits in memory.
     wait_for("the workers to have written",
              lambda: len(list(cluster.folder.glob("wrote.*"))) == workers)
@@ -167,3 +168,60 @@ def test_a_disk_that_is_full_for_a_while_ends_no_logging(cluster, small_disk, wo
     assert whole + lost == lines * workers, (whole, lost)
     assert lost > 0
     assert "No space left on device; trying again" in program.err()
+
+
+# ---- lines without an end ------------------------------------------------------------------------
+
+
+def two_workers(cluster, script, *options):
+    return Program(cluster, "a", [BIN / "ddprun", "--standalone", "--node-id", "a",
+                                  "--nproc-per-node=2", *options, "--no-python", "/bin/sh", "-c",
+                                  f"go() {{ until [ -e {cluster.folder}/$1 ]; do sleep 0.02; "
+                                  f"done; }}; {script}"])
+
+
+def test_a_prompt_is_shown_and_no_other_rank_writes_into_it(cluster):
+    job = two_workers(cluster, "if [ $RANK = 1 ]; then go word; echo word; exit 0; fi; "
+                      "printf 'name? '; go name; printf 'Anna, '; go end; echo the end")
+    wait_for("the prompt", lambda: job.out() == "[a:0] name? ")
+    (cluster.folder / "name").touch()
+    wait_for("more of it", lambda: job.out() == "[a:0] name? Anna, ")
+    (cluster.folder / "word").touch()
+    wait_for("the other", lambda: job.out().endswith("Anna, \n[a:1] word\n"))
+    (cluster.folder / "end").touch()
+    assert job.wait() == 0
+    assert job.out() == "[a:0] name? Anna, \n[a:1] word\n[a:0] the end\n"
+
+
+def test_a_progress_bar_floods_neither_the_output_nor_its_file(cluster, tmp_path):
+    states = 20000
+    begin = time.monotonic()
+    job = two_workers(cluster, f"[ $RANK = 1 ] && exit 0; seq -f '%g of {states}' -s '\r' {states}",
+                      "--tee=1", "--log-dir", tmp_path)
+    assert job.wait() == 0
+    room = 10 * (time.monotonic() - begin) + 2
+    lines = job.out().splitlines()
+    assert lines[-1] == f"[a:0] {states} of {states}"
+    assert len(lines) <= room, len(lines)
+    [log] = tmp_path.glob("*/*/0/stdout.log")
+    kept = log.read_bytes().split(b"\r")
+    assert kept[0] == b"1 of %d" % states
+    assert kept[-1] == b"%d of %d\n" % (states, states)
+    assert len(kept) <= room + 1, len(kept)
+
+
+def test_a_line_that_is_cut_says_so(cluster):
+    job = two_workers(cluster, "[ $RANK = 1 ] && exit 0; head -c 70000 /dev/zero | tr '\\0' x")
+    assert job.wait() == 0
+    first, second = job.out().splitlines()
+    assert first == "[a:0] " + "x" * 65536 + " [ddprun: this line is too long, and cut here]"
+    assert second == "[a:0] " + "x" * (70000 - 65536)
+
+
+def test_a_rank_that_is_not_shown_still_says_why_it_failed(cluster):
+    job = two_workers(cluster, "[ $RANK = 0 ] && exec sleep 1000; echo much; echo the reason >&2; "
+                      "exit 3", "--local-ranks-filter=0")
+    assert job.wait() == 3
+    assert job.out() == ""
+    assert "[a:1]" not in job.err()
+    assert "  |   the reason\n" in job.err()

@@ -85,6 +85,8 @@ TEST_CASE("where the output of workers goes is read as torchrun reads it") {
   CHECK(output.prefix_template == "${rank}:");
   CHECK(output.color == ddprun::color_mode::automatic);
   CHECK(options_of("--color never a.py").output.color == ddprun::color_mode::never);
+  CHECK(output.pty == pty_mode::automatic);
+  CHECK(options_of("--pty=off a.py").output.pty == pty_mode::off);
   CHECK(output.writes_files());
   CHECK_FALSE(options_of("-r 0 --tee=0 --log-dir=x a.py").output.writes_files());
   const ddprun::environment_map variable = {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "x:"}};

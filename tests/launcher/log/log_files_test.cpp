@@ -190,3 +190,11 @@ TEST_CASE("a file that cannot be written is given up when nobody writes to it an
   files.close(file);
   CHECK(files.finish(patience).lines == 1);
 }
+
+TEST_CASE("a file that cannot be written is not waited for at the end") {
+  files_at_work at;
+  log_files files({.queue_bytes = 1000, .patience = std::chrono::hours(1)});
+  std::ofstream(at.path("taken")) << "x";
+  files.push(files.open(at.path("taken/0")), "a line\n");
+  CHECK(files.finish(std::chrono::hours(1)).lines == 1);
+}

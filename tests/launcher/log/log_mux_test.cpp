@@ -1,6 +1,7 @@
 #include "launcher/log/log_mux.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/patience.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -16,15 +17,14 @@
 using namespace ddprun;
 using namespace ddprun::launcher;
 using ddprun::tests::content_of;
+using ddprun::tests::patience;
 using ddprun::tests::temporary_folder;
 
 namespace {
 
-constexpr std::chrono::seconds generous{60};
-
 // A mux over a writer into a pipe that only the test reads.
-struct fixture {
-  explicit fixture(std::size_t late_bytes = 8 * 1024 * 1024)
+struct mux_at_work {
+  explicit mux_at_work(std::size_t late_bytes = 8 * 1024 * 1024)
       : out({reader.write.get(), reader.write.get(), 1000, late_bytes}),
         mux(io.get_executor(), out, files) {
     ::fcntl(reader.read.get(), F_SETFL, O_NONBLOCK);
@@ -65,7 +65,7 @@ struct fixture {
   }
 
   void run_until(const std::function<bool()>& done) {
-    const auto deadline = std::chrono::steady_clock::now() + generous;
+    const auto deadline = std::chrono::steady_clock::now() + patience;
     while (!done()) {
       REQUIRE(std::chrono::steady_clock::now() < deadline);
       io.restart();
@@ -101,9 +101,9 @@ struct fixture {
 }  // namespace
 
 TEST_CASE("floods share a slow reader, and a quiet source is heard among them") {
-  fixture at;
+  mux_at_work at;
   constexpr int floods = 8;
-  std::vector<std::shared_ptr<fixture::feed>> feeds;
+  std::vector<std::shared_ptr<mux_at_work::feed>> feeds;
   for (int index = 0; index < floods; ++index) {
     feeds.push_back(at.add("[" + std::to_string(index) + "] "));
     feeds.back()->floods = true;
@@ -133,7 +133,7 @@ TEST_CASE("floods share a slow reader, and a quiet source is heard among them") 
 }
 
 TEST_CASE("a source whose worker has ended is read to its end though nobody takes its bytes") {
-  fixture at;
+  mux_at_work at;
   const auto flood = at.stall();
   const auto failed = at.add("[failed] ");
   REQUIRE(::write(failed->pipe.get(), "reason\n", 7) == 7);
@@ -150,7 +150,7 @@ TEST_CASE("a source whose worker has ended is read to its end though nobody take
 }
 
 TEST_CASE("what is in the pipe of a released source is handed on, whoever holds the other end") {
-  fixture at;
+  mux_at_work at;
   const auto flood = at.stall();
   const auto held = at.add("[held] ");
   REQUIRE(::write(held->pipe.get(), "one\ntwo", 7) == 7);
@@ -167,7 +167,7 @@ TEST_CASE("what is in the pipe of a released source is handed on, whoever holds 
 }
 
 TEST_CASE("lines beyond the reserve are counted, and their tap sees them") {
-  fixture at(0);
+  mux_at_work at(0);
   const auto flood = at.stall();
   const auto failed = at.add("[a] ");
   REQUIRE(::write(failed->pipe.get(), "one\ntwo\nthree", 13) == 13);
@@ -179,7 +179,7 @@ TEST_CASE("lines beyond the reserve are counted, and their tap sees them") {
 }
 
 TEST_CASE("a route leads bytes to a file, lines to ours, and some lines to a second file") {
-  fixture at;
+  mux_at_work at;
   const temporary_folder folder;
   const auto name = [&](const char* of) { return folder.path + "/" + of; };
   log_route route{.prefix = "[a:0] "};
@@ -196,16 +196,70 @@ TEST_CASE("a route leads bytes to a file, lines to ours, and some lines to a sec
   from->pipe.reset();
   at.run_until([&] { return from->ended; });
   CHECK(from->tapped == text);
-  CHECK(at.files.finish(generous).none());
-  CHECK(at.out.finish(generous));
+  CHECK(at.files.finish(patience).none());
+  CHECK(at.out.finish(patience));
   CHECK(content_of(name("stdout.log")) == text);
   CHECK(content_of(name("filtered.log")) == "[a:0] an apple\n[a:0] last pear\n");
   CHECK(at.read() == (route.is_shown ? "[a:0] an apple\n[a:0] no fruit\r\n[a:0] last pear\n" : ""));
 }
 
+TEST_CASE("a line without an end is shown, and whoever writes next does not write into it") {
+  mux_at_work at;
+  const auto asks = at.add("[asks] ");
+  REQUIRE(::write(asks->pipe.get(), "one\nname? ", 10) == 10);
+  std::string text;
+  at.run_until([&] { return (text += at.read()) == "[asks] one\n[asks] name? "; });
+  REQUIRE(::write(asks->pipe.get(), "Anna\nage? ", 10) == 10);
+  at.run_until([&] { return (text += at.read()).ends_with("name? Anna\n[asks] age? "); });
+  const auto other = at.add("[other] ");
+  REQUIRE(::write(other->pipe.get(), "word\n", 5) == 5);
+  at.run_until([&] { return (text += at.read()).ends_with("age? \n[other] word\n"); });
+  REQUIRE(::write(asks->pipe.get(), "7", 1) == 1);
+  at.run_until([&] { return (text += at.read()).ends_with("word\n[asks] 7"); });
+  asks->pipe.reset();
+  at.run_until([&] { return (text += at.read()).ends_with("[asks] 7\n"); });
+}
+
+TEST_CASE("a line whose rest waits for the reader is not cut there") {
+  mux_at_work at;
+  const auto slow = at.add("[slow] ");
+  REQUIRE(::write(slow->pipe.get(), "beginning, ", 11) == 11);
+  at.run_until([&] { return !slow->tapped.empty(); });
+  const auto flood = at.stall();
+  REQUIRE(::write(slow->pipe.get(), "end\n", 4) == 4);
+  at.run_until([&] { return at.mux.waits(slow->id); });
+  const auto passed = std::chrono::steady_clock::now() + 2 * open_line_delay;
+  at.run_until([&] { return std::chrono::steady_clock::now() > passed; });
+  std::string text;
+  at.run_until([&] { return (text += at.read()).ends_with("end\n"); });
+  CHECK(text.ends_with("\n[slow] beginning, end\n"));
+}
+
+TEST_CASE("a progress bar's newest state is shown and filed, and its last one") {
+  mux_at_work at;
+  const temporary_folder folder;
+  log_route route{.prefix = "[a:0] ", .prefix_color = color_of_rank(0)};
+  route.file = folder.path + "/stdout.log";
+  const auto from = at.add(route);
+  REQUIRE(::write(from->pipe.get(), "\r10%\r20%\r30%", 12) == 12);
+  const std::string prefix = "\x1b[36m[a:0] \x1b[0m";
+  std::string text;
+  at.run_until([&] { return (text += at.read()) == prefix + "30%\n"; });
+  at.run_until([&] { return content_of(route.file) == "\r30%"; });
+  REQUIRE(::write(from->pipe.get(), "\r40%\r50%\r\n\r60%\r70%\r", 19) == 19);
+  from->pipe.reset();
+  at.run_until([&] { return from->ended; });
+  CHECK(at.out.finish(patience));
+  CHECK(at.files.finish(patience).none());
+  text += at.read();
+  CHECK(text == prefix + "30%\n" + prefix + "50%\r\n" + prefix + "70%\n");
+  // In files never.
+  CHECK(content_of(route.file) == "\r30%\r50%\r\n\r70%\r");
+}
+
 // A pipe without a reader stands for a disk that hangs.
 TEST_CASE("a source waits for its file, and the others do not wait with it") {
-  fixture at;
+  mux_at_work at;
   const temporary_folder folder;
   const std::string path = folder.path + "/hangs";
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);

@@ -2,6 +2,7 @@
 
 #include "rendezvous/base/unique_fd.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/patience.hpp"
 
 #include <condition_variable>
 #include <cstdlib>
@@ -14,10 +15,9 @@
 #include <unistd.h>
 
 using namespace ddprun;
+using ddprun::tests::patience;
 
 namespace {
-
-constexpr std::chrono::seconds generous{60};
 
 const std::string disk_is_full =
     "ddprun: standard output cannot be written: No space left on device; trying again, what does "
@@ -52,7 +52,7 @@ TEST_CASE("what is pushed is written to its stream in order") {
   out.push(log::output_stream::output, "one\n");
   out.push(log::output_stream::errors, "wrong\n");
   out.push(log::output_stream::output, "two\n");
-  CHECK(out.finish(generous));
+  CHECK(out.finish(patience));
   CHECK(read_some(pipes.output.read, 8) == "one\ntwo\n");
   CHECK(read_some(pipes.errors.read, 6) == "wrong\n");
 }
@@ -83,7 +83,7 @@ TEST_CASE("who is told of room may change at any moment, and is told no more aft
     *lives = false;
     CHECK(!told_late);
   }
-  CHECK(out.finish(generous));
+  CHECK(out.finish(patience));
 }
 
 TEST_CASE("a full queue says so, and says when there is room again") {
@@ -108,8 +108,28 @@ TEST_CASE("a full queue says so, and says when there is room again") {
   // The first answer may have been overtaken by the thread; what counts is that both agree.
   CHECK(read_some(pipes.output.read, pushed).size() == pushed);
   std::unique_lock lock(mutex);
-  CHECK(changed.wait_for(lock, generous, [&] { return room; }));
+  CHECK(changed.wait_for(lock, patience, [&] { return room; }));
   CHECK(out.has_room(log::output_stream::output));
+}
+
+TEST_CASE("two streams that are one file have one order, and no open line is written into") {
+  const two_pipes pipes;
+  const unique_fd again(::dup(pipes.output.write.get()));
+  log::writer out({pipes.output.write.get(), again.get(), 1000});
+  using kind = log::line_part::kind;
+  const auto push = [&](log::output_stream stream, std::string_view text, kind how,
+                        std::uint64_t whose) {
+    out.push(stream, {text, how, whose, "[a] "});
+  };
+  push(log::output_stream::output, "name? ", kind::opens, 1);
+  out.say("ddprun: a word\n");
+  push(log::output_stream::output, "Anna", kind::goes_on, 1);
+  push(log::output_stream::errors, "wrong\n", kind::opens, 2);
+  push(log::output_stream::output, "\n", kind::goes_on, 1);
+  push(log::output_stream::output, "end", kind::passes, 3);
+  CHECK(out.finish(patience));
+  const std::string expected = "[a] name? \nddprun: a word\n[a] Anna\n[a] wrong\nend";
+  CHECK(read_some(pipes.output.read, expected.size()) == expected);
 }
 
 TEST_CASE("two writers on one pipe never tear one another's lines") {
@@ -153,12 +173,13 @@ TEST_CASE("words that nobody reads in time are counted, and the count stands whe
     }
     REQUIRE(taken < 1'000'000);
   }
+  expected += "\n";  // nobody's words land in an open line
   for (std::size_t count = 0; count < taken; ++count)
     expected += "word\n";
   expected += "daemon: 10 lines were left out here: nobody read them in time\n";
   CHECK(read_some(pipes.errors.read, expected.size()) == expected);
   CHECK(out.say("again\n"));
-  CHECK(out.finish(generous));
+  CHECK(out.finish(patience));
   CHECK(read_some(pipes.errors.read, 6) == "again\n");
 }
 
@@ -168,8 +189,8 @@ TEST_CASE("words of our own are taken however much of the workers waits before t
   const std::string much(1'000'000, 'x');
   out.push(log::output_stream::errors, much);
   CHECK(out.say("the reason\n"));
-  CHECK(read_some(pipes.errors.read, much.size() + 11).ends_with("xthe reason\n"));
-  CHECK(out.finish(generous));
+  CHECK(read_some(pipes.errors.read, much.size() + 12).ends_with("x\nthe reason\n"));
+  CHECK(out.finish(patience));
 }
 
 TEST_CASE("what ended workers left behind has a reserve, and no more") {
@@ -187,7 +208,7 @@ TEST_CASE("what ended workers left behind has a reserve, and no more") {
   CHECK(taken >= 250'000);
   CHECK(taken <= 501'000 - 200'000 + 65'536 + 50'000);
   CHECK(read_some(pipes.output.read, 200'000 + taken).ends_with(piece));
-  CHECK(out.finish(generous));
+  CHECK(out.finish(patience));
 }
 
 TEST_CASE("the limit at the end counts from the last byte that the reader took") {
@@ -239,7 +260,7 @@ TEST_CASE("a closed standard output costs one line, and nothing else") {
   CHECK(out.push(log::output_stream::output, std::string(1'000'000, 'x')));
   CHECK(out.has_room(log::output_stream::output));
   out.say("more\n");
-  CHECK(out.finish(generous));
+  CHECK(out.finish(patience));
   CHECK(read_some(pipes.errors.read, 5) == "more\n");
 }
 
@@ -250,7 +271,7 @@ TEST_CASE("both streams closed is survived in silence") {
   log::writer out(pipes.options());
   out.push(log::output_stream::output, "lost\n");
   out.say("lost\n");
-  CHECK(out.finish(generous));
+  CHECK(out.finish(patience));
 }
 
 // A disk is full while /dev/full stands at the file's descriptor.
@@ -276,13 +297,13 @@ TEST_CASE("a full disk is tried again, and what was dropped is counted at its pl
     text.resize(static_cast<std::size_t>(count));
     return text;
   };
-  const auto deadline = std::chrono::steady_clock::now() + generous;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   while (content().find("lost here") == std::string::npos) {
     REQUIRE(std::chrono::steady_clock::now() < deadline);
     std::this_thread::yield();
   }
   out.push(log::output_stream::output, "last\n");
-  CHECK(out.finish(generous));
+  CHECK(out.finish(patience));
   std::string all = "first\n";
   for (int kept = 0; kept < 10; ++kept)
     all += line;
@@ -297,7 +318,7 @@ TEST_CASE("a disk that stays full is not waited for at the end, and the loss is 
   const unique_fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   log::writer out({full.get(), pipes.errors.write.get(), 1000});
   out.push(log::output_stream::output, "one\ntwo\n");
-  CHECK(out.finish(generous));
+  CHECK(out.finish(patience));
   const std::string expected =
       disk_is_full +
       "ddprun: 2 lines (8 bytes) of standard output are lost: it could not be written\n";
@@ -318,7 +339,7 @@ TEST_CASE("a terminal that has hung up is closed") {
   const std::string expected =
       "ddprun: standard output is closed: Input/output error; going on without it\n";
   CHECK(read_some(pipes.errors.read, expected.size()) == expected);
-  CHECK(out.finish(generous));
+  CHECK(out.finish(patience));
 }
 
 TEST_CASE("a file takes everything") {
@@ -330,7 +351,7 @@ TEST_CASE("a file takes everything") {
     out.push(log::output_stream::output, line);
     all += line;
   }
-  CHECK(out.finish(generous));
+  CHECK(out.finish(patience));
   std::string text(all.size() + 1, '\0');
   const auto count = ::pread(file.get(), text.data(), text.size(), 0);
   text.resize(static_cast<std::size_t>(count));
