@@ -107,6 +107,7 @@ int agent::run() {
   if (options_.output.writes_files()) say(note_level::info, "log files: " + log_folder_.path());
   for (const std::string& note : options_.notes)
     say(note_level::info, note);
+  watch_timers();
   watch_signals();
   if (options_.settings.nodes_max > 1) gloo_.look_up();
   find_daemon();
@@ -122,6 +123,7 @@ int agent::run() {
   socket_thread_.ask_to_stop();
   workers_.reset();
   nccl_.reset();
+  timers_.reset();
   forget_error_files();
   const bool are_kept = !options_.children_grace && exit_code_ == 0;
   if (!are_kept) reaper_.kill_strays();  // of workers that could not be killed

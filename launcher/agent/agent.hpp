@@ -24,6 +24,7 @@
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/oom_kills.hpp"
 #include "launcher/process/stray_reaper.hpp"
+#include "launcher/process/timer_pipe.hpp"
 #include "launcher/process/worker_group.hpp"
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/base/lateness_watch.hpp"
@@ -93,6 +94,12 @@ class agent {
   void drop_nccl_ids();
   void hear_service(const core::agent_event& event);
   void take_nccl_ids(round_number round, const nccl_answer& answer);
+
+  // ---- agent_timers.cpp: those that workers set for themselves ----
+  void watch_timers();
+  std::optional<worker_group::live_worker> holder_of(std::int64_t process) const;
+  void end_by_timer(const workers::expired_timer& timer);
+  void name_timer(const worker_end& end, cause& why) const;
 
   // ---- agent_effects.cpp: one for each effect of the member ----
   void apply(const core::connect_daemon& effect);
@@ -172,6 +179,12 @@ class agent {
   std::vector<std::string> error_files_;   // of those, by local rank
   std::map<pid_t, std::string> recorded_;  // what was in them, where that may be asked for
   round_number stopped_round_ = 0;         // the newest whose workers were asked to end
+  std::unique_ptr<timer_pipe> timers_;     // none: nobody has asked for it
+  struct timer_signal {
+    int number = 0;
+    std::string text;
+  };
+  std::map<pid_t, timer_signal> expired_timers_;  // the last of those workers
   std::string last_note_;
   std::optional<int> exit_code_;  // the member has left, or there was none
   bool goodbye_said_ = false;     // only others are waited for

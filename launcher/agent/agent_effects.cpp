@@ -105,6 +105,8 @@ void agent::apply(const core::start_workers& effect) {
   facts.gloo_interface = choose_gloo_interface(effect.place);
   forget_error_files();
   recorded_.clear();
+  expired_timers_.clear();
+  if (timers_) timers_->forget_timers();
   error_files_ = log_folder_.error_files(facts.worker_count);
   facts.error_files = error_files_;
   const std::string host_name = net::full_host_name();
@@ -250,6 +252,7 @@ void agent::tell_end(round_number round, const worker_end& end, const std::strin
     event.cause.text =
         "out of memory: the kernel has just ended a process of this host for want of it";
   }
+  name_timer(end, event.cause);
   feed(event);
 }
 

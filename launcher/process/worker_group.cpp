@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <unistd.h>
 
 namespace asio = boost::asio;
 
@@ -152,6 +153,14 @@ std::vector<worker_group::live_worker> worker_group::live() const {
     result.push_back({one.command.local_rank, one.command.rank, one.pid});
   }
   return result;
+}
+
+std::optional<worker_group::live_worker> worker_group::holder_of(pid_t process) const {
+  const pid_t session = ::getsid(process);
+  for (const live_worker& one : live()) {
+    if (one.pid == session) return one;
+  }
+  return std::nullopt;
 }
 
 }  // namespace ddprun::launcher

@@ -127,6 +127,8 @@ class worker_group {
   // shell that started the program), to those processes of its group that have one. False: none
   // has.
   bool pass_on(pid_t to, int signal) const;
+  // The one of live() in whose session that process runs; none: it is nobody's here, or gone.
+  std::optional<live_worker> holder_of(pid_t process) const;
   // Ours have these sizes now, and the workers that have terminals are told; none: no terminal.
   void resize_terminals(std::optional<terminal_size> output, std::optional<terminal_size> errors);
   void kill();  // SIGKILL, to strays too, until none is left

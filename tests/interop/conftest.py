@@ -14,7 +14,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import pytest  # noqa: E402
 import store_client  # noqa: E402
 
-from tests.support.cluster import Cluster  # noqa: E402
+from torchrun import ForkServer  # noqa: E402
+
+from tests.support.cluster import Cluster, wait_for  # noqa: E402
 
 
 @pytest.fixture
@@ -32,11 +34,22 @@ def store(server):
 def cluster(tmp_path):
     made = Cluster(tmp_path)
     yield made
+    # That of a torchrun ends by itself, behind it.
+    wait_for("Python's resource trackers to be gone",
+             lambda: not any("resource_tracker" in line for line in made.marked().values()))
     left = made.marked()
     for program in made.programs:
         left.pop(program.pid, None)
     made.close()
     assert not left, f"processes were left behind: {left}"
+
+
+@pytest.fixture(scope="session")
+def torchrun():
+    """Starts torchruns that need not import PyTorch."""
+    server = ForkServer()
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="session")

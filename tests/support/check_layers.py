@@ -21,7 +21,8 @@ JOURNAL = (*NET, "rendezvous/journal/")
 SERVER = (*STORE, *LOG, *CLI, *JOURNAL, "rendezvous/server/")
 CLIENT = (*NET, "rendezvous/client/")
 OUTPUT = ("rendezvous/log/", "launcher/process/", "launcher/log/")
-WORKER_RULES = ("launcher/process/worker_rules", "launcher/process/worker_life")
+WORKER_RULES = ("launcher/process/worker_rules", "launcher/process/worker_life",
+                "launcher/process/worker_timers", "launcher/process/timer_request")
 PURE_LAUNCHER = (*CORE, *CLI, "launcher/cli/", "launcher/agent/worker_environment")
 
 # The first matching prefix says what a file may include of ours. launcher/process and launcher/log
@@ -67,6 +68,7 @@ JSON = (
     "rendezvous/protocol/json_fields.hpp",
     "rendezvous/log/own_line.cpp",
     "rendezvous/server/runs_json.cpp",
+    "launcher/process/timer_request.cpp",
     "launcher/report/error_file.cpp",
 )
 
