@@ -9,6 +9,7 @@
 #include "launcher/cli/worker_count.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/guardian_process.hpp"
+#include "launcher/report/explain.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 #include "rendezvous/core/messages/types.hpp"
 #include "rendezvous/net/host_name.hpp"
@@ -55,6 +56,7 @@ ddprun::launcher::agent_identity make_identity(const ddprun::launcher::launch_op
 }
 
 int run(int argc, char** argv) {
+  if (ddprun::launcher::is_to_explain(argc, argv)) return ddprun::launcher::explain(argv[2]);
   const ddprun::environment_map environment = ddprun::environment_from(environ);
   ddprun::launcher::parse_outcome outcome = ddprun::launcher::parse_options(
       std::vector<std::string>(argv + 1, argv + argc), environment,

@@ -29,6 +29,8 @@ constexpr auto output_limit = std::chrono::seconds(60);
 constexpr auto output_limit_after_signal = std::chrono::seconds(10);
 // Others that leave when this node does are gone by then: nothing need be said of them.
 constexpr auto departure_expected = std::chrono::milliseconds(300);
+// So long --on-event has for what it was told last.
+constexpr auto hook_limit_at_end = std::chrono::seconds(10);
 // How soon a wait is spoken of again, doubled each time up to the larger one.
 constexpr auto progress_interval = std::chrono::seconds(2);
 constexpr auto live_interval = std::chrono::seconds(1);
@@ -90,7 +92,11 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                  feed(core::tether_disconnected{tether_round_, std::move(text)});
                }}),
       file_reader_(context_.get_executor()),
-      gloo_(context_.get_executor()) {
+      own_error_file_(context_.get_executor(),
+                      own_error_file::wanted(environment_, to_string(identity_.session)),
+                      [this](const std::string& line) { say(note_level::warning, line); }),
+      gloo_(context_.get_executor()),
+      events_(options_.settings.restarts_max) {
   // The spawner has seen the limit as it was: the workers get that one.
   net::raise_descriptor_limit();
   log_files_.on_word([this](const std::string& text) {
@@ -107,6 +113,10 @@ int agent::run() {
   if (options_.output.writes_files()) say(note_level::info, "log files: " + log_folder_.path());
   for (const std::string& note : options_.notes)
     say(note_level::info, note);
+  if (!options_.output.report_file.empty()) {
+    report_file_ = log_files_.open(options_.output.report_file);
+  }
+  start_hook();
   watch_timers();
   watch_signals();
   if (options_.settings.nodes_max > 1) gloo_.look_up();
@@ -123,6 +133,7 @@ int agent::run() {
   socket_thread_.ask_to_stop();
   workers_.reset();
   nccl_.reset();
+  hook_.reset();
   timers_.reset();
   forget_error_files();
   const bool are_kept = !options_.children_grace && exit_code_ == 0;
@@ -146,10 +157,6 @@ void agent::finish_output() {
   writer_.finish(limit);
 }
 
-void agent::say(note_level level, const std::string& text) {
-  console_.say(level, text);
-}
-
 // ---- the daemon ------------------------------------------------------------------------------
 
 void agent::find_daemon() {
@@ -168,6 +175,7 @@ void agent::find_daemon() {
     if (!place.problem.empty()) {
       say(note_level::error, place.problem);
       exit_code_ = 1;
+      tell_end_of_run({1, place.problem, std::nullopt});
       return after_goodbye();
     }
     start_machine(place.host, place.port);
@@ -217,17 +225,8 @@ void agent::brief_guardian() {
 }
 
 void agent::hear(std::shared_ptr<const daemon_message> message) {
-  const auto* wanted = std::get_if<desired>(message.get());
-  feed(core::daemon_said{message});
-  if (wanted != nullptr && wanted->first_cause) show_cause(*wanted->first_cause);
-}
-
-void agent::show_cause(const cause& first_cause) {
-  if (!console_.show_failure(first_cause)) return;
-  const bool is_here = first_cause.node == identity_.node && first_cause.round == workers_round_;
-  if (!is_here || !options_.output.writes_files()) return;
-  say(note_level::info, "its whole output is in " + log_folder_.attempt() + "/" +
-                            std::to_string(first_cause.local_rank.value_or(0)));
+  if (const auto* report = std::get_if<round_report>(message.get())) hear_report(*report);
+  feed(core::daemon_said{std::move(message)});
 }
 
 // ---- events ----------------------------------------------------------------------------------
@@ -254,6 +253,7 @@ void agent::await_signal() {
     if (goodbye_said_) return context_.stop();
     if (machine_) return feed(core::signal_received{number});
     exit_code_ = exit_code_of_signal(number);  // before there is a member: nothing to take down
+    tell_end_of_run({*exit_code_, "stopped by " + std::string(signal_name(number)), std::nullopt});
     after_goodbye();
   });
 }
@@ -350,7 +350,11 @@ bool agent::show_wait(const std::string& why) {
 
 void agent::leave_in_order(const core::leave& effect) {
   exit_code_ = effect.exit_code;
-  if (effect.first_cause) show_cause(*effect.first_cause);
+  // The report may have been lost with a connection.
+  if (effect.first_cause && effect.first_cause->round > reported_.round) {
+    console_.show_failure(*effect.first_cause);
+  }
+  tell_end_of_run(effect);
   if (effect.exit_code != 0) {
     say(note_level::error, "exit code " + std::to_string(effect.exit_code) +
                                (effect.text.empty() ? "" : ": " + effect.text));
@@ -382,7 +386,13 @@ void agent::after_goodbye() {
     };
     embedded_->name_agents(options_.run_id, say_whom);
   });
-  embedded_->close(linger, [this] { service_->when_closed([this] { context_.stop(); }); });
+  embedded_->close(linger, [this] {
+    service_->when_closed([this] {
+      const auto stop = [this] { own_error_file_.when_written([this] { context_.stop(); }); };
+      if (!hook_) return stop();
+      hook_->finish(hook_limit_at_end, stop);
+    });
+  });
 }
 
 }  // namespace ddprun::launcher

@@ -15,6 +15,7 @@
 #include "launcher/agent/log_folder.hpp"
 #include "launcher/agent/nccl_helper.hpp"
 #include "launcher/agent/own_addresses.hpp"
+#include "launcher/agent/own_error_file.hpp"
 #include "launcher/agent/own_terminal.hpp"
 #include "launcher/agent/round_service.hpp"
 #include "launcher/agent/socket_thread.hpp"
@@ -22,10 +23,14 @@
 #include "launcher/log/log_mux.hpp"
 #include "launcher/process/boost_spawner.hpp"
 #include "launcher/process/guardian.hpp"
+#include "launcher/process/hook_runner.hpp"
 #include "launcher/process/oom_kills.hpp"
 #include "launcher/process/stray_reaper.hpp"
 #include "launcher/process/timer_pipe.hpp"
 #include "launcher/process/worker_group.hpp"
+#include "launcher/report/round_words.hpp"
+#include "launcher/report/run_events.hpp"
+#include "launcher/report/run_summary.hpp"
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/base/lateness_watch.hpp"
 #include "rendezvous/client/daemon_session.hpp"
@@ -83,10 +88,19 @@ class agent {
   void arm_timer();
   void leave_in_order(const core::leave& effect);
   void after_goodbye();
-  void say(note_level level, const std::string& text);
-  void show_cause(const cause& first_cause);
   void finish_output();
   void resize_terminals();
+
+  // ---- agent_words.cpp: what is told of the run, to people and to --on-event ----
+  void say(note_level level, const std::string& text);
+  void tell_round(const core::start_workers& effect, const std::vector<worker_command>& commands);
+  void tell_commands(const std::vector<worker_command>& commands);
+  void name_processes();
+  void hear_report(const round_report& report);
+  void tell_end_of_run(const core::leave& effect);
+  void leave_error_file(const core::leave& effect);
+  void start_hook();
+  void tell_hook(const std::vector<run_event>& events);
 
   // ---- agent_nccl.cpp: the unique ids of a round that this node leads ----
   void start_nccl_helper();
@@ -120,7 +134,6 @@ class agent {
   void apply(const core::leave& effect);
   worker_group::events worker_events(round_number round);
   std::string choose_gloo_interface(const assignment& place);
-  void name_processes();
   void worker_is_over(round_number round, const worker_end& end);
   void forget_error_files();
   void tell_end(round_number round, const worker_end& end, const std::string& recorded);
@@ -165,6 +178,7 @@ class agent {
   std::optional<round_opening> opening_;
 
   file_reader file_reader_;
+  own_error_file own_error_file_;
   gloo_interface gloo_;
   std::string own_address_;  // towards the daemon
   std::string daemon_host_;
@@ -175,6 +189,7 @@ class agent {
   round_number tether_round_ = 0;
   std::unique_ptr<worker_group> workers_;
   round_number workers_round_ = 0;
+  restarts_heard restarts_heard_;
   recent_oom_kills oom_kills_;
   std::vector<std::string> error_files_;   // of those, by local rank
   std::map<pid_t, std::string> recorded_;  // what was in them, where that may be asked for
@@ -185,6 +200,16 @@ class agent {
     std::string text;
   };
   std::map<pid_t, timer_signal> expired_timers_;  // the last of those workers
+  struct reported_round {
+    instance_id instance = 0;
+    round_number round = 0;
+  } reported_;           // the newest
+  std::string members_;  // of the round that was here last
+  run_summary summary_;
+  run_events events_;
+  std::unique_ptr<hook_runner> hook_;       // none: nobody has asked for it
+  std::vector<std::string> told_commands_;  // by local rank
+  log_files::file_id report_file_ = 0;
   std::string last_note_;
   std::optional<int> exit_code_;  // the member has left, or there was none
   bool goodbye_said_ = false;     // only others are waited for

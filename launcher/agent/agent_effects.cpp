@@ -138,17 +138,7 @@ void agent::apply(const core::start_workers& effect) {
     command.errors = route(log::output_stream::errors);
     commands.push_back(std::move(command));
   }
-  if (effect.round > 1) {
-    say(note_level::info, "round " + std::to_string(effect.round) +
-                              " starts: " + std::to_string(effect.place.world_size) +
-                              " workers on " + std::to_string(effect.place.group_world_size) +
-                              " node(s), restart " + std::to_string(effect.restarts_used) + " of " +
-                              std::to_string(options_.settings.restarts_max));
-  } else {
-    if (const auto note = thread_count_note(facts.worker_count, environment_); !note.empty()) {
-      say(note_level::info, note);
-    }
-  }
+  tell_round(effect, commands);
   workers_round_ = effect.round;
   oom_kills_.notice(std::chrono::steady_clock::now());
   // Of a round that had ended well here, and not elsewhere.
@@ -184,7 +174,8 @@ std::string agent::choose_gloo_interface(const assignment& place) {
 worker_group::events agent::worker_events(round_number round) {
   worker_group::events events;
   events.all_started = [this, round] {
-    if (options_.log.least == note_level::debug) name_processes();
+    name_processes();
+    tell_hook(events_.started(round));
     feed(core::workers_started{round});
   };
   events.start_failed = [this, round](std::uint32_t local_rank, const start_failure& failure) {
@@ -208,14 +199,6 @@ worker_group::events agent::worker_events(round_number round) {
   return events;
 }
 
-void agent::name_processes() {
-  for (const worker_group::live_worker& one : workers_->live()) {
-    say(note_level::debug, "rank " + std::to_string(one.rank) + " (local rank " +
-                               std::to_string(one.local_rank) + ") is process " +
-                               std::to_string(one.pid));
-  }
-}
-
 // One that nobody has stopped may have left an exception in its file, and is told of with that.
 void agent::worker_is_over(round_number round, const worker_end& end) {
   if (!end.lost.none()) {
@@ -229,6 +212,7 @@ void agent::worker_is_over(round_number round, const worker_end& end) {
   file_reader_.read(
       {error_files_[end.local_rank], error_file_bytes_max, log_folder_.path().empty()},
       [this, round, end](const std::string& content) {
+        if (own_error_file_.is_wanted()) recorded_[end.pid] = content;
         tell_end(round, end, text_of_error_file(content));
       });
 }

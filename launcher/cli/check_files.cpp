@@ -1,5 +1,7 @@
 #include "launcher/cli/check_files.hpp"
 
+#include "rendezvous/base/unique_fd.hpp"
+
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -87,6 +89,17 @@ cli::checked check_script(const std::string& script) {
   return {};
 }
 
+// It is made here: a folder that is missing, or a disk that is full, is said before the work
+// begins.
+cli::checked check_report_file(const std::string& path) {
+  if (path.empty()) return {};
+  const unique_fd file(
+      ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
+  if (file) return {};
+  return cli::usage_error{"--report: " + path + " cannot be written: " + reason(errno) +
+                          "; name a file that this user may write"};
+}
+
 }  // namespace
 
 std::string nccl_helper_program() {
@@ -104,6 +117,7 @@ std::string python_program(const environment_map& environment) {
 }
 
 cli::checked check_files(const launch_options& options, const environment_map& environment) {
+  if (const cli::checked wrong = check_report_file(options.output.report_file)) return wrong;
   if (options.nccl_ids == nccl_id_mode::on) {
     const std::string helper = nccl_helper_program();
     if (const int code = execution_error(helper); code != 0) {

@@ -217,6 +217,12 @@ cli::checked apply_role(options_draft& draft, const cli::given_option& option) {
   return cli::keep(draft.options.role, cli::read_name(option.given, option.value, "role"));
 }
 
+cli::checked apply_on_event(options_draft& draft, const cli::given_option& option) {
+  if (option.value.empty()) return cli::wrong(option, "write a command for /bin/sh -c");
+  draft.options.on_event = option.value;
+  return {};
+}
+
 cli::checked show_help(options_draft& draft, const cli::given_option&) {
   draft.answer = help_text();
   return {};
@@ -318,6 +324,10 @@ constexpr std::array own_options = {
          "what is replaced in ARGUMENTS: all of those below, or only\n"
          "torchrun's ${local_rank} (on)"},
         apply_placeholders},
+    row{{"on-event", "COMMAND", "Failures",
+         "run by /bin/sh -c, with an object of JSON on its standard input:\n"
+         "round_started, round_failed, recovered, ended; at most 30 s each"},
+        apply_on_event},
     row{{"master-addr", "ADDRESS", "Rendezvous",
          "several nodes meet there, at --master-port, without an endpoint:\n"
          "the address of the one with --node-rank 0, which has the daemon;\n"

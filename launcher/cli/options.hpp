@@ -88,6 +88,7 @@ struct launch_options {
 
   output_options output;
   cli::log_options log;
+  std::string on_event;  // a command that is told what happens; empty: none
 
   // What the person should know of how the options were read; a line each, for standard error.
   std::vector<std::string> notes;

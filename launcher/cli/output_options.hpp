@@ -1,6 +1,7 @@
 // Where the output of the workers goes: the values of --log-dir, --redirects, --tee,
 // --local-ranks-filter, --duplicate-stdout-filters, --duplicate-stderr-filters and
-// --log-line-prefix-template, with torchrun's forms. Local ranks may have any number of digits.
+// --log-line-prefix-template, with torchrun's forms. Local ranks may have any number of digits. And
+// of --report, --color and --pty, which are ours.
 //
 // Thread rule: plain values and pure functions.
 #pragma once
@@ -51,6 +52,7 @@ struct output_options {
   std::vector<std::string> stdout_filters;
   std::vector<std::string> stderr_filters;
   std::string prefix_template;               // of lines on ours; empty: "[node:rank] "
+  std::string report_file;                   // where the reports of rounds go; empty: nowhere
   color_mode color = color_mode::automatic;  // of prefixes on ours, and of our own words
   pty_mode pty = pty_mode::automatic;
 

@@ -53,6 +53,11 @@ inline cli::checked apply_pty(options_draft& draft, const cli::given_option& opt
                    cli::read_word(option.given, option.value, words, "auto or off"));
 }
 
+inline cli::checked apply_report(options_draft& draft, const cli::given_option& option) {
+  draft.options.output.report_file = option.value;
+  return {};
+}
+
 inline constexpr std::array output_rows = {
     cli::option<options_draft>{{"log-dir", "DIR", "Output of workers",
                                 "where --redirects, --tee and torch's @record write:\n"
@@ -99,6 +104,11 @@ inline constexpr std::array output_rows = {
                                 "(off is better for rich and its like); off: to pipes (auto)",
                                 cli::option_owner::ddprun},
                                apply_pty},
+    cli::option<options_draft>{{"report", "FILE", "Failures",
+                                "each round that is over is added to FILE, as a line of JSON: why\n"
+                                "it ended, how each rank did, and what was done",
+                                cli::option_owner::ddprun},
+                               apply_report},
 };
 
 }  // namespace ddprun::launcher

@@ -47,6 +47,9 @@ class stray_reaper {
     if (auto made = cgroup::make()) cgroup_.emplace(std::move(*made));
   }
 
+  // From now on not every orphan is our workers': their mark decides.
+  void expect_strangers() { strangers_come_ = true; }
+
   // "NAME=VALUE", which every worker has in its environment and nobody else on this host.
   void mark(const std::string& entry) { mark_ = entry; }
 

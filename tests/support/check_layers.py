@@ -70,6 +70,9 @@ JSON = (
     "rendezvous/server/runs_json.cpp",
     "launcher/process/timer_request.cpp",
     "launcher/report/error_file.cpp",
+    "launcher/report/event_json.cpp",
+    "launcher/report/own_json_line.cpp",
+    "launcher/report/report_json.cpp",
 )
 
 # (header pattern, files that may include it, by name or pattern, files that the rule is about)

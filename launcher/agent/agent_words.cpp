@@ -1,0 +1,133 @@
+// What is told of the run: on standard error, in --report's file, and to --on-event.
+#include "launcher/agent/agent.hpp"
+#include "launcher/agent/worker_environment.hpp"
+#include "launcher/report/error_file.hpp"
+#include "launcher/report/report_json.hpp"
+#include "launcher/report/round_box.hpp"
+#include "launcher/report/round_words.hpp"
+
+#include <ctime>
+#include <utility>
+#include <vector>
+
+namespace ddprun::launcher {
+
+void agent::say(note_level level, const std::string& text) {
+  console_.say(level, text);
+}
+
+// ---- rounds ----------------------------------------------------------------------------------
+
+void agent::tell_round(const core::start_workers& effect,
+                       const std::vector<worker_command>& commands) {
+  console_.enter(effect.round);
+  members_ = effect.members;
+  events_.enter(effect.round, effect.place, effect.members, effect.restarts_used);
+  if (workers_round_ == 0) {
+    if (const auto note = thread_count_note(identity_.worker_count, environment_); !note.empty()) {
+      say(note_level::info, note);
+    }
+  }
+  const std::string restart =
+      restarts_heard_.text(effect.instance, effect.restarts_used, effect.restarts_forgiven,
+                           options_.settings.restarts_max);
+  say(note_level::info, round_starts_text(effect.round, effect.place, effect.members, restart));
+  if (options_.log.least == note_level::debug) tell_commands(commands);
+}
+
+// Once, and again where a round's is another one.
+void agent::tell_commands(const std::vector<worker_command>& commands) {
+  told_commands_.resize(commands.size());
+  for (std::size_t index = 0; index < commands.size(); ++index) {
+    const worker_command& one = commands[index];
+    std::string text = command_text(one.argv);
+    if (text == told_commands_[index]) continue;
+    say(note_level::debug, "rank " + std::to_string(one.rank) + " (local rank " +
+                               std::to_string(one.local_rank) + ") is started as: " + text);
+    told_commands_[index] = std::move(text);
+  }
+}
+
+void agent::name_processes() {
+  if (options_.log.least != note_level::debug) return;
+  for (const worker_group::live_worker& one : workers_->live()) {
+    say(note_level::debug, "rank " + std::to_string(one.rank) + " (local rank " +
+                               std::to_string(one.local_rank) + ") is process " +
+                               std::to_string(one.pid));
+  }
+}
+
+// It comes again with each new connection.
+void agent::hear_report(const round_report& report) {
+  if (exit_code_ || (report.instance == reported_.instance && report.round <= reported_.round)) {
+    return;
+  }
+  reported_ = {report.instance, report.round};
+  std::string output;
+  if (is_failure(report) && options_.output.writes_files()) {
+    const cause& first = *report.first_cause;
+    const bool is_here = first.node == identity_.node && first.round == workers_round_;
+    const bool has_file =
+        is_here && first.local_rank &&
+        !log_folder_.route(options_.output, *first.local_rank, log::output_stream::errors, "")
+             .file.empty();
+    if (has_file) {
+      output = log_folder_.attempt() + "/" + std::to_string(*first.local_rank);
+    }
+  }
+  summary_.add(report, members_);
+  tell_hook(events_.over(report, output));
+  if (is_worth_a_box(report)) say(note_level::warning, round_box(report, output));
+  if (report_file_ != 0) {
+    log_files_.push(report_file_, report_json(report, {options_.run_id, identity_.node, output}));
+  }
+}
+
+// ---- the end, and who is told of it ----------------------------------------------------------
+
+// Not where the run goes on without this node, or never was its own.
+void agent::tell_end_of_run(const core::leave& effect) {
+  tell_hook(events_.left(effect.exit_code, effect.text));
+  leave_error_file(effect);
+  const bool is_over = summary_.is_whole() || effect.first_cause;
+  if (is_over && summary_.is_worth_telling()) say(note_level::info, summary_.text());
+}
+
+// For who has started this agent, whatever it was that failed.
+void agent::leave_error_file(const core::leave& effect) {
+  if (effect.exit_code == 0 || !own_error_file_.is_wanted()) return;
+  run_end end;
+  end.text = effect.text;
+  end.first_cause = effect.first_cause;
+  const auto& first = effect.first_cause;
+  if (first && first->node == identity_.node && first->round == workers_round_) {
+    const auto found = recorded_.find(static_cast<pid_t>(first->process));
+    if (found != recorded_.end()) end.recorded = found->second;
+  }
+  end.unix_seconds = std::time(nullptr);
+  own_error_file_.write(error_file_of_run(end));
+}
+
+void agent::start_hook() {
+  if (options_.on_event.empty()) return;
+  reaper_.expect_strangers();  // what a hook leaves behind in a session of its own is the person's
+  hook_options values;
+  values.name = "--on-event";
+  values.command = options_.on_event;
+  values.environment = to_entries(environment_);
+  values.prefix = "[" + identity_.node + ":on-event] ";
+  hook_ = std::make_unique<hook_runner>(
+      context_.get_executor(), spawner_, mux_, &guardian_, std::move(values),
+      [this](const std::string& line) { say(note_level::warning, line); });
+}
+
+void agent::tell_hook(const std::vector<run_event>& events) {
+  if (!hook_) return;
+  for (const run_event& event : events) {
+    std::string what(to_string(event.kind));
+    if (event.kind != run_event_kind::ended) what += " of round " + std::to_string(event.round);
+    hook_->run({std::move(what), event_json(event, options_.run_id, identity_.node)});
+  }
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,83 @@
+// Runs a person's command, by /bin/sh -c, once for each call: one at a time, in order, and never in
+// the way: nothing here waits for it but the end of the process, and that for a bounded time.
+//
+// It is no worker: it has no mark of the session and is in no cgroup of ours. What it leaves behind
+// in its process group ends with it; at the agent's death the guardian kills the group.
+//
+// Thread rule: the main thread; `say` and `done` come from the executor, `say` also from inside a
+// call. Errors: one line each, by `say`.
+#pragma once
+
+#include "launcher/log/log_mux.hpp"
+#include "launcher/process/guardian.hpp"
+#include "launcher/process/hook_queue.hpp"
+#include "launcher/process/spawner.hpp"
+#include "rendezvous/base/lifetime.hpp"
+#include "rendezvous/base/time.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace ddprun::launcher {
+
+struct hook_options {
+  std::string name;     // in messages, "--on-event"
+  std::string command;  // for /bin/sh -c
+  std::vector<std::string> environment;
+  std::string prefix;  // of what it says, which goes to standard error
+  duration limit = std::chrono::seconds(30);
+  std::size_t waiting_max = 16;
+};
+
+class hook_runner {
+ public:
+  using say_handler = std::function<void(const std::string& line)>;
+
+  // All that is named here must outlive it. Without a guardian the kernel kills the shell alone at
+  // the agent's death.
+  hook_runner(boost::asio::any_io_executor executor, spawner& spawn, log_mux& mux, guardian* guard,
+              hook_options options, say_handler say);
+  // Kills the one that runs, and waits for its end, for a second at most.
+  ~hook_runner();
+  hook_runner(const hook_runner&) = delete;
+  hook_runner& operator=(const hook_runner&) = delete;
+
+  void run(hook_call call);
+
+  // `done` once, when nothing runs or waits any more; after `limit` what runs is killed, and what
+  // waits left out.
+  void finish(duration limit, std::function<void()> done);
+
+ private:
+  void start_next();
+  bool start(const hook_call& call);
+  void ended(exit_status status);
+  void is_over();
+  void kill(const std::string& why);
+  void tell_left_out();
+  void say(const std::string& text);
+
+  boost::asio::any_io_executor executor_;
+  spawner& spawner_;
+  log_mux& mux_;
+  guardian* guardian_;  // may be null
+  hook_options options_;
+  say_handler say_;
+  hook_queue queue_;
+  boost::asio::steady_timer limit_;      // of the one that runs
+  boost::asio::steady_timer end_limit_;  // of all that is left
+  std::string what_;                     // of the one that runs
+  pid_t pid_ = -1;                       // -1: none runs
+  bool was_killed_ = false;
+  std::vector<log_mux::source_id> outputs_;
+  std::function<void()> done_;
+  lifetime alive_;
+};
+
+}  // namespace ddprun::launcher

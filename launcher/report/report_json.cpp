@@ -1,0 +1,92 @@
+#include "launcher/report/report_json.hpp"
+
+#include "launcher/report/failure_words.hpp"
+#include "launcher/report/round_box.hpp"
+#include "rendezvous/core/messages/cause.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <ctime>
+#include <sys/time.h>
+
+namespace ddprun::launcher {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+// UTC, to the millisecond, as RFC 3339 has it.
+std::string now_text() {
+  timeval now{};
+  gettimeofday(&now, nullptr);
+  tm parts{};
+  gmtime_r(&now.tv_sec, &parts);
+  std::array<char, 40> second{};
+  std::strftime(second.data(), second.size(), "%FT%T", &parts);
+  std::string fraction = std::to_string(1000 + now.tv_usec / 1000).substr(1);
+  return std::string(second.data()) + "." + fraction + "Z";
+}
+
+json to_json(const cause& value, const std::string& output) {
+  const failure_words words = read_failure(value);
+  json object;
+  object["sentence"] = core::describe(value);
+  object["kind"] = to_string(value.kind);
+  object["code"] = value.code;
+  object["node"] = value.node;
+  object["group_rank"] = value.slot;
+  if (value.rank) object["rank"] = *value.rank;
+  if (value.local_rank) object["local_rank"] = *value.local_rank;
+  if (value.process != 0) object["process"] = value.process;
+  object["is_effect"] = value.is_effect;
+  object["by_our_stop"] = value.by_our_stop;
+  if (!words.error.empty()) object["error"] = words.error;
+  json frames = json::array();
+  for (const python_frame& frame : words.frames)
+    frames.push_back({{"place", frame.place}, {"code", frame.code}});
+  if (!frames.empty()) object["frames"] = std::move(frames);
+  if (words.known != nullptr) {
+    object["signature"] = words.known->name;
+    object["meaning"] = words.known->meaning;
+    object["advice"] = words.known->advice;
+  }
+  if (!value.tail.empty()) object["stderr_tail"] = value.tail;
+  if (!output.empty()) object["output"] = output;
+  return object;
+}
+
+const char* outcome_of(const round_report& report) {
+  if (is_failure(report)) return "failed";
+  if (report.is_last && report.exit_code == 0) return "succeeded";
+  return report.is_last ? "stopped" : "changed";
+}
+
+}  // namespace
+
+std::string report_json(const round_report& report, const report_origin& from) {
+  json object;
+  object["time"] = now_text();
+  object["run_id"] = from.run_id;
+  object["reported_by"] = from.node;
+  object["round"] = report.round;
+  object["outcome"] = outcome_of(report);
+  object["lasted_s"] = static_cast<double>(to_micros(report.lasted)) / 1e6;
+  object["nodes"] = report.group_world_size;
+  object["world_size"] = report.world_size;
+  if (report.first_cause) object["first_cause"] = to_json(*report.first_cause, from.output);
+  json ends = json::array();
+  for (const ended_ranks& part : report.ends) {
+    ends.push_back(
+        {{"how", to_string(part.how)}, {"first_rank", part.first}, {"last_rank", part.last}});
+  }
+  object["ends"] = std::move(ends);
+  object["goes_on"] = !report.is_last;
+  if (report.is_last) object["exit_code"] = report.exit_code;
+  object["restarts_used"] = report.restarts_used;
+  object["restarts_forgiven"] = report.restarts_forgiven;
+  object["restarts_max"] = report.restarts_max;
+  object["text"] = report.text;
+  return object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ddprun::launcher

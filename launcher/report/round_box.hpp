@@ -1,0 +1,34 @@
+// The box: all that a person is told of a round that failed, once, and the same on each node.
+//
+//   round 1 failed 8.2 s after its start; the first cause:
+//     | node-b: rank 2 (local rank 1) exited with code 1: ValueError: loss is NaN
+//     | process 4711, in a first try
+//     | where it failed, the innermost last:
+//     |   train.py:8 in step: raise ValueError("loss is NaN")
+//     | ranks 0 and 1 ended because of it; rank 3 was stopped
+//     | next: restart 1 of 3
+//
+// Thread rule: pure functions.
+#pragma once
+
+#include "rendezvous/core/messages/messages.hpp"
+
+#include <string>
+
+namespace ddprun::launcher {
+
+// Something failed in it: a worker, its start, or a node; nobody asked for its end.
+bool is_failure(const round_report& report);
+
+// More than the sentence with which the run ends is known of it.
+bool is_worth_a_box(const round_report& report);
+
+// Of such a round, without the last newline, at most 25 lines. `output`: where all that the first
+// cause has said can be read; empty: not here.
+std::string round_box(const round_report& report, const std::string& output);
+
+// "ranks 0 and 1 ended because of it; rank 3 was stopped"; without the rank of the first cause.
+// Empty: there is none, or nothing is known of them.
+std::string others_text(const round_report& report);
+
+}  // namespace ddprun::launcher

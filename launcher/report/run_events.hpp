@@ -1,0 +1,65 @@
+// What --on-event tells of a run, and when:
+//
+//   round_started   all workers of this node run in a round
+//   recovered       the same, where the round before had failed; after round_started
+//   round_failed    a round is over, and something had failed in it
+//   ended           this node leaves: with the run, or alone
+//
+// Thread rule: pure functions and plain values.
+#pragma once
+
+#include "rendezvous/core/messages/messages.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::launcher {
+
+enum class run_event_kind { round_started, recovered, round_failed, ended };
+
+std::string_view to_string(run_event_kind kind);
+
+struct run_event {
+  run_event_kind kind = run_event_kind::ended;
+  bool leads = false;      // this node has group rank 0 in the round: one node alone has
+  round_number round = 0;  // 0: there was none
+  std::uint32_t restarts_used = 0;
+  std::uint32_t restarts_max = 0;
+  std::string members;                 // who is where; empty: not known
+  std::optional<round_report> report;  // round_failed
+  std::string output;                  // the same: where all that the first cause has said is
+  int exit_code = 0;                   // ended
+  std::string text;                    // ended: why
+};
+
+// A line of JSON with its newline (PROTOCOL.md, "Reports").
+std::string event_json(const run_event& event, const std::string& run_id, const std::string& node);
+
+class run_events {
+ public:
+  explicit run_events(std::uint32_t restarts_max) : restarts_max_(restarts_max) {}
+
+  // A round begins here; nothing is told of it yet.
+  void enter(round_number round, const assignment& place, const std::string& members,
+             std::uint32_t restarts_used);
+  // All its workers run.
+  std::vector<run_event> started(round_number round);
+  std::vector<run_event> over(const round_report& report, const std::string& output);
+  // Nothing for a node that was turned away: the run is another one's.
+  std::vector<run_event> left(int exit_code, const std::string& text);
+
+ private:
+  run_event event_of(run_event_kind kind) const;
+
+  std::uint32_t restarts_max_;
+  round_number round_ = 0;
+  bool leads_ = false;
+  std::string members_;
+  std::uint32_t restarts_used_ = 0;
+  bool has_failed_ = false;  // the last round that was over
+};
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,48 @@
+// What is left to know of a run when it has ended, where a round of it had failed: a line a round.
+//
+//   this node was in 3 rounds, 1 of which failed:
+//     | round 1, 8.2 s, ranks 0-1 on a (10.0.0.1), 2-3 on b (10.0.0.2): b: rank 2 (local rank 0)
+//       exited with code 1: ValueError: loss is NaN
+//     | round 2, 90 s, on the same nodes: every worker succeeded
+//
+// Of many rounds the first and the last ones are kept.
+//
+// Thread rule: plain value.
+#pragma once
+
+#include "rendezvous/core/messages/messages.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+namespace ddprun::launcher {
+
+class run_summary {
+ public:
+  static constexpr std::size_t first_max = 5;
+  static constexpr std::size_t last_max = 10;
+
+  // In the order of rounds. `members`: who was where in it; empty: not known.
+  void add(const round_report& report, const std::string& members);
+
+  // There was more than one round, and one failed: of a single one its own report says all.
+  bool is_worth_telling() const { return rounds_ > 1 && failed_ > 0; }
+  // The run is over, as far as the reports say.
+  bool is_whole() const { return is_whole_; }
+
+  // Without the last newline.
+  std::string text() const;
+
+ private:
+  std::uint64_t rounds_ = 0;
+  std::uint64_t failed_ = 0;
+  bool is_whole_ = false;
+  std::string members_before_;
+  std::vector<std::string> first_;
+  std::deque<std::string> last_;
+};
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,224 @@
+#include "launcher/report/saved_log.hpp"
+
+#include "launcher/report/failure_words.hpp"
+#include "rendezvous/base/terminal_escapes.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr std::size_t sources_max = 4096;
+constexpr std::size_t tail_max = 16 * 1024;
+constexpr std::size_t line_max = 2048;  // what is longer says no more
+constexpr std::size_t others_max = 8;   // named
+constexpr std::string_view box_ending = "; the first cause:";
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
+}
+
+struct labelled {
+  std::string who;  // empty: nobody
+  std::string_view line;
+};
+
+// "[node:3] ", "[default3]:", "3: ".
+labelled split_label(std::string_view line) {
+  if (line.starts_with('[')) {
+    const std::size_t end = line.substr(0, 300).find(']');
+    if (end == std::string_view::npos) return {{}, line};
+    const std::string_view inside = line.substr(1, end - 1);
+    const std::size_t colon = inside.rfind(':');
+    if (line.substr(end).starts_with("] ") && colon != std::string_view::npos && colon > 0 &&
+        is_number(inside.substr(colon + 1))) {
+      return {"rank " + std::string(inside.substr(colon + 1)) + " on " +
+                  std::string(inside.substr(0, colon)),
+              line.substr(end + 2)};
+    }
+    const std::size_t digits = inside.find_last_not_of("0123456789") + 1;
+    const bool is_torchruns = line.substr(end).starts_with("]:") && digits > 0 &&
+                              digits < inside.size() && inside.substr(0, digits) != "rank" &&
+                              inside.find(' ') == std::string_view::npos;
+    if (is_torchruns) return {std::string(inside), line.substr(end + 2)};
+    return {{}, line};
+  }
+  const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
+  const std::size_t colon = line.find(": ", begin);
+  if (colon != std::string_view::npos && is_number(line.substr(begin, colon - begin))) {
+    return {"task " + std::string(line.substr(begin, colon - begin)), line.substr(colon + 2)};
+  }
+  return {{}, line};
+}
+
+// "3" of "[rank3]: ..."; empty: PyTorch has not said.
+std::string rank_of(std::string_view line) {
+  constexpr std::string_view begin = "[rank";
+  if (!line.starts_with(begin)) return {};
+  const std::size_t end = line.find("]:");
+  if (end == std::string_view::npos || !is_number(line.substr(begin.size(), end - begin.size()))) {
+    return {};
+  }
+  return std::string(line.substr(begin.size(), end - begin.size()));
+}
+
+// torchrun's and ddprun's own exception is about those of others.
+bool is_of_launcher(const std::string& error) {
+  return error.find("ChildFailedError") != std::string::npos ||
+         error.find("SignalException") != std::string::npos;
+}
+
+}  // namespace
+
+struct saved_log::finding {
+  std::string who;
+  std::uint64_t line = 0;
+  failure_words words;
+  std::vector<std::string> shown;
+};
+
+void saved_log::add(std::string_view line) {
+  ++lines_;
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  // Saved from a terminal.
+  std::string plain;
+  if (line.find('\x1b') != std::string_view::npos) line = plain = without_escapes(line);
+  auto [who, rest] = split_label(line);
+  const auto own = read_own_json_line(rest);
+  if (own && take_box(*own)) return;
+  rest = own ? std::string_view(own->message) : rest;
+  rest = rest.substr(0, line_max);
+  if (take_box(rest)) return;
+  take_verdict(rest);
+  const std::string rank = rank_of(rest);
+  if (who.empty() && !rank.empty()) who = "rank " + rank;
+  auto found = sources_.find(who);
+  if (found == sources_.end()) {
+    if (sources_.size() >= sources_max) return;
+    found = sources_.emplace(who, source()).first;
+  }
+  if (!rank.empty()) found->second.rank = rank;
+  take_line(found->second, rest);
+}
+
+void saved_log::take_line(source& of, std::string_view line) {
+  of.tail += line;
+  of.tail += '\n';
+  if (of.tail.size() > 2 * tail_max) of.tail.erase(0, of.tail.find('\n', tail_max) + 1);
+  if (line.ends_with("Traceback (most recent call last):")) of.head_at = lines_;
+  const signature* const known = find_signature(line);
+  if (known == nullptr) return;
+  const signature* const before = find_signature(of.known_line);
+  const bool is_better = before == nullptr || (before->is_effect() && !known->is_effect());
+  if (!is_better) return;
+  of.known_line = line;
+  of.known_at = lines_;
+}
+
+bool saved_log::take_box(const own_json_line& line) {
+  if (line.lines.empty() || !line.message.ends_with(box_ending)) return false;
+  is_in_box_ = false;
+  box_ = {line.message};
+  for (const std::string& each : line.lines)
+    box_.push_back("  " + each);
+  return true;
+}
+
+bool saved_log::take_box(std::string_view line) {
+  constexpr std::string_view border = "  | ";
+  if (is_in_box_ && line.starts_with(border)) {
+    box_.emplace_back("  " + std::string(line.substr(border.size())));
+    return true;
+  }
+  is_in_box_ = line.starts_with("ddprun ") && line.ends_with(box_ending);
+  if (!is_in_box_) return false;
+  const std::size_t begin = line.find(": warning: ");
+  box_ = {std::string(begin == std::string_view::npos ? line : line.substr(begin + 11))};
+  return true;
+}
+
+// torchrun: "Root Cause (first observed failure):", then host, rank and exitcode, a line each.
+// srun: "srun: error: node-b: task 3: Exited with exit code 1".
+void saved_log::take_verdict(std::string_view line) {
+  if (line.find("Root Cause (first observed failure):") != std::string_view::npos) {
+    verdict_ = "torchrun saw first:";
+    verdict_lines_ = 6;
+  } else if (verdict_lines_ > 0) {
+    --verdict_lines_;
+    for (const std::string_view name : {"host", "rank", "exitcode"}) {
+      const std::size_t at = line.find_first_not_of(' ');
+      if (at == std::string_view::npos || !line.substr(at).starts_with(name)) continue;
+      const std::size_t colon = line.find(": ", at);
+      if (colon == std::string_view::npos) continue;
+      verdict_ += " " + std::string(name) + " " + std::string(line.substr(colon + 2));
+    }
+  } else if (line.starts_with("srun: error: ") && verdict_.empty()) {
+    verdict_ = "srun saw first: " + std::string(line.substr(13));
+  }
+}
+
+std::vector<saved_log::finding> saved_log::findings() const {
+  std::vector<finding> found;
+  for (const auto& [name, from] : sources_) {
+    finding one;
+    one.who = name.empty() ? "" : name;
+    if (!from.rank.empty() && name.find("rank " + from.rank) != 0) {
+      one.who += (one.who.empty() ? "rank " : " (rank ") + from.rank + (name.empty() ? "" : ")");
+    }
+    cause value;
+    value.code = 1;
+    value.tail = from.tail;
+    one.words = read_failure(value);
+    one.line = from.head_at;
+    if (one.words.error.empty() || is_of_launcher(one.words.error)) {
+      if (from.known_at == 0) continue;
+      value.tail = from.known_line;
+      one.words = read_failure(value);
+      one.line = from.known_at;
+    }
+    one.shown = failure_lines(value);
+    found.push_back(std::move(one));
+  }
+  std::sort(found.begin(), found.end(), [](const finding& a, const finding& b) {
+    return std::pair(a.words.is_effect, a.line) < std::pair(b.words.is_effect, b.line);
+  });
+  return found;
+}
+
+std::vector<std::string> saved_log::explain() const {
+  if (!box_.empty()) return box_;
+  const std::vector<finding> found = findings();
+  std::vector<std::string> lines;
+  if (!found.empty()) {
+    const finding& first = found.front();
+    lines.push_back((first.who.empty() ? "first cause" : "first cause: " + first.who) + ", line " +
+                    std::to_string(first.line) +
+                    (first.words.error.empty() ? "" : ": " + first.words.error));
+    for (const std::string& line : first.shown)
+      lines.push_back("  " + line);
+    if (first.words.is_effect) {
+      lines.emplace_back(
+          "  every failure here follows from another one: why the first rank ended "
+          "is not in this log");
+    }
+    std::string others;
+    for (std::size_t index = 1; index < found.size() && index <= others_max; ++index) {
+      const std::string who = found[index].who.empty() ? "the rest" : found[index].who;
+      others += (index == 1 ? "" : ", ") + who + " (line " + std::to_string(found[index].line) +
+                (found[index].words.is_effect ? ", an effect)" : ")");
+    }
+    if (found.size() > others_max + 1) {
+      others += " and " + std::to_string(found.size() - others_max - 1) + " more";
+    }
+    if (!others.empty()) lines.push_back("  then failed: " + others);
+  }
+  if (!verdict_.empty()) lines.push_back((lines.empty() ? "" : "  ") + verdict_);
+  return lines;
+}
+
+}  // namespace ddprun::launcher

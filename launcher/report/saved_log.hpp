@@ -1,0 +1,59 @@
+// The first cause of a failure, from what a job has printed: a log of ddprun, of torchrun, of srun,
+// or the output of one program.
+//
+// Whose a line is is told by what it begins with: "[node:3] " (ddprun), "[default3]:" (torchrun's
+// --tee), "3: " (srun --label), "[rank3]: " (PyTorch's exceptions). What counts is each one's last
+// exception, or the first line that is known (signatures.hpp); of several the one that fails for a
+// reason of its own, and among those the one whose words stand first. Where ddprun has written its
+// box (round_box.hpp), as text or with --log-format=json, that is the answer.
+//
+// Thread rule: one thread. Memory: at most 16 KiB for each of 4096 sources.
+#pragma once
+
+#include "launcher/report/own_json_line.hpp"
+#include "launcher/report/signatures.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::launcher {
+
+class saved_log {
+ public:
+  // Line by line, without newlines.
+  void add(std::string_view line);
+
+  // What a person is told; what belongs to the line above it is indented. Empty: there is nothing
+  // like a failure.
+  std::vector<std::string> explain() const;
+
+  std::uint64_t lines() const { return lines_; }
+
+ private:
+  struct source {
+    std::string tail;           // its last lines, without what they begin with
+    std::string rank;           // as PyTorch says
+    std::uint64_t head_at = 0;  // the line in which its last exception begins; 0: none
+    std::uint64_t known_at = 0;
+    std::string known_line;  // the first that is known, and no effect if there is such a one
+  };
+  struct finding;
+
+  void take_line(source& of, std::string_view line);
+  bool take_box(std::string_view line);
+  bool take_box(const own_json_line& line);
+  void take_verdict(std::string_view line);
+  std::vector<finding> findings() const;
+
+  std::uint64_t lines_ = 0;
+  std::map<std::string, source> sources_;
+  std::vector<std::string> box_;  // the last of ddprun's own
+  bool is_in_box_ = false;
+  std::string verdict_;    // of torchrun or srun: who ended first, as they saw it
+  int verdict_lines_ = 0;  // of torchrun's that are still to come
+};
+
+}  // namespace ddprun::launcher

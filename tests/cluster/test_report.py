@@ -1,0 +1,135 @@
+"""What is told of a round that failed: the box, on every node alike; --report; the daemon's view;
+and `ddprun explain` of what was printed."""
+
+import json
+import re
+import subprocess
+
+from tests.support.cluster import BIN, Program, free_port, get, wait_for
+
+# Rank 2 fails; rank 3 does not end when it is asked to.
+WORKER = """
+deaf=$DDPRUN_TEST_CONTROL/deaf.$DDPRUN_ROUND
+[ $RANK = 3 ] && trap : TERM && touch $deaf
+[ $RANK = 2 ] && until [ -e $deaf ]; do sleep 0.05; done
+if [ $RANK = 2 ]; then echo 'Traceback (most recent call last):
+  File "/data/train.py", line 8, in step
+    raise ValueError("loss is NaN")
+ValueError: loss is NaN' >&2; exit 7; fi
+while :; do sleep 0.1; done
+"""
+
+
+def start(cluster, name, rank, port, *options):
+    return Program(cluster, name,
+                   [BIN / "ddprun", "--node-id", name, "--nnodes=2", "--nproc-per-node=2",
+                    "--node-rank", rank, f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=job7",
+                    "--rdzv-conf=stop_grace=3", *options, "--no-python", "/bin/bash", "-c",
+                    WORKER])
+
+
+def boxes(text):
+    """Without what each node puts before it."""
+    return re.findall(r": warning: (round \d+ failed .*(?:\n  \| .*)+)", text)
+
+
+def test_all_nodes_tell_the_same_once(cluster, tmp_path):
+    daemon = cluster.daemon()
+    nodes = [start(cluster, name, rank, daemon.port, "--max-restarts=1", "--report",
+                   tmp_path / f"{name}.json") for rank, name in enumerate("ab")]
+    assert [node.wait() for node in nodes] == [7, 7]
+    first, second = boxes(nodes[0].err())
+    assert boxes(nodes[1].err()) == [first, second]
+    assert re.fullmatch(
+        r"round 1 failed [\d.]+ m?s after its start; the first cause:\n"
+        r"  \| b: rank 2 \(local rank 0\) exited with code 7: ValueError: loss is NaN\n"
+        r"  \| process \d+\n"
+        r"  \| where it failed, the innermost last:\n"
+        r'  \|   /data/train.py:8 in step: raise ValueError\("loss is NaN"\)\n'
+        r"  \| rank 3 had to be killed; ranks 0 and 1 were stopped\n"
+        r"  \| next: restart 1 of 1", first), first
+    assert second.endswith("  | the end: the only restart is used")
+    assert ", after 1 restart\n" in second
+
+    for node in nodes:
+        told = [json.loads(line)
+                for line in (tmp_path / f"{node.name}.json").read_text().splitlines()]
+        assert [one["round"] for one in told] == [1, 2]
+        assert all(one["reported_by"] == node.name and one["run_id"] == "job7" for one in told)
+        assert [one["goes_on"] for one in told] == [True, False]
+        assert told[1]["exit_code"] == 7 and told[1]["outcome"] == "failed"
+        assert told[0]["first_cause"]["error"] == "ValueError: loss is NaN"
+        assert told[0]["first_cause"]["frames"] == [
+            {"place": "/data/train.py:8 in step", "code": 'raise ValueError("loss is NaN")'}]
+        assert told[0]["ends"] == [{"how": "failed", "first_rank": 2, "last_rank": 2},
+                                   {"how": "killed", "first_rank": 3, "last_rank": 3},
+                                   {"how": "stopped", "first_rank": 0, "last_rank": 1}]
+    seen = json.loads(get(daemon.port, "/api/v1/runs/job7")[1])["reports"]
+    assert [one["round"] for one in seen] == [1, 2]
+    assert seen[0]["ends"] == told[0]["ends"]
+    assert seen[0]["first_cause"]["sentence"] == told[0]["first_cause"]["sentence"]
+
+
+def test_a_run_that_goes_well_is_reported_too(cluster, tmp_path):
+    job = Program(cluster, "a", [BIN / "ddprun", "--report", tmp_path / "r", "--nproc-per-node=3",
+                                 "--no-python", "/bin/true"])
+    assert job.wait() == 0
+    assert "first cause" not in job.err()
+    report = json.loads((tmp_path / "r").read_text())
+    assert report["outcome"] == "succeeded" and report["exit_code"] == 0
+    assert report["ends"] == [{"how": "succeeded", "first_rank": 0, "last_rank": 2}]
+
+
+def test_a_node_that_was_lost_is_told_of(cluster, tmp_path):
+    port = cluster.daemon().port
+    script = "while :; do sleep 0.1; done"
+    nodes = {name: Program(cluster, name,
+                           [BIN / "ddprun", "--node-id", name, "--nnodes=1:2", "--nproc-per-node=2",
+                            f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-conf=last_call_timeout=60",
+                            "--no-python", "/bin/bash", "-c", f"touch {tmp_path}/{name}; {script}"])
+             for name in "ab"}
+    wait_for("both to work", lambda: all((tmp_path / name).exists() for name in "ab"))
+    nodes["b"].kill(9)
+    nodes["a"].says("next: going on without it: node loss 1 of 10 within an hour")
+    box, = boxes(nodes["a"].err())
+    assert re.search(r"\| b was lost", box)
+    assert re.search(r"\| ranks (0 and 1|2 and 3) were lost with their nodes; "
+                     r"ranks (0 and 1|2 and 3) were stopped\n", box), box
+    nodes["a"].kill(15)
+    nodes["a"].wait()
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_anything_starts(cluster, tmp_path):
+    job = Program(cluster, "a", [BIN / "ddprun", "--report", tmp_path / "none" / "r",
+                                 "--no-python", "/bin/touch", tmp_path / "started"])
+    assert job.wait() == 2
+    assert job.err() == (f"ddprun: --report: {tmp_path}/none/r cannot be written: No such file or "
+                         "directory; name a file that this user may write\n")
+    assert not (tmp_path / "started").exists()
+
+
+def explain(file, text=None):
+    done = subprocess.run([BIN / "ddprun", "explain", file], input=text, capture_output=True,
+                          text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_saved_log_is_explained(cluster, tmp_path):
+    port = free_port()
+    nodes = [start(cluster, name, rank, port) for rank, name in enumerate("ab")]
+    assert [node.wait() for node in nodes] == [7, 7]
+    log = tmp_path / "log"
+    log.write_text(nodes[0].err() + nodes[1].err())
+    code, shown, _ = explain(log)
+    box = boxes(nodes[1].err())[0]
+    assert (code, shown) == (0, box.replace("\n  | ", "\n  ") + "\n")
+    # Without ddprun's own words it finds the same by those of the workers.
+    workers = "".join(line for line in nodes[1].err().splitlines(True) if line.startswith("[b:"))
+    code, shown, _ = explain("-", workers)
+    assert code == 0
+    assert shown.startswith("first cause: rank 2 on b, line 1: ValueError: loss is NaN\n")
+    assert explain("-", "epoch 1\n")[0] == 1
+    code, _, errors = explain(tmp_path / "none")
+    assert (code, errors) == (2, f"ddprun explain: {tmp_path}/none cannot be read: No such file or "
+                                 "directory\n")
+    assert explain("--help")[1].startswith("usage: ddprun explain FILE | -\n")

@@ -1,0 +1,99 @@
+#include "launcher/report/round_box.hpp"
+
+#include "tests/support/catch.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+using namespace ddprun;
+using namespace ddprun::launcher;
+using namespace std::chrono_literals;
+
+namespace {
+
+round_report failed() {
+  round_report report;
+  report.round = 2;
+  report.world_size = 8;
+  report.group_world_size = 2;
+  report.lasted = 8200ms;
+  cause why;
+  why.node = "b";
+  why.rank = 2;
+  why.local_rank = 0;
+  why.process = 4711;
+  why.code = 1;
+  why.text = "ValueError: loss is NaN";
+  why.tail =
+      "Traceback (most recent call last):\n  File \"train.py\", line 8, in step\n"
+      "    raise ValueError(\"loss is NaN\")\nValueError: loss is NaN\n";
+  report.first_cause = why;
+  report.ends = {{ending::failed, 2, 2},
+                 {ending::effect, 0, 1},
+                 {ending::stopped, 3, 6},
+                 {ending::killed, 7, 7}};
+  report.restarts_used = 2;
+  report.restarts_max = 3;
+  report.is_last = false;
+  report.text = "restart 2 of 3";
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("the box says what was first, where, what became of the others, and what is next") {
+  CHECK(
+      round_box(failed(), "/logs/attempt_1/0") ==
+      "round 2 failed 8.2 s after its start; the first cause:\n"
+      "  | b: rank 2 (local rank 0) exited with code 1: ValueError: loss is NaN\n"
+      "  | process 4711, after 1 restart\n"
+      "  | where it failed, the innermost last:\n"
+      "  |   train.py:8 in step: raise ValueError(\"loss is NaN\")\n"
+      "  | ranks 0 and 1 ended because of it; rank 7 had to be killed; ranks 3 to 6 were stopped\n"
+      "  | its whole output: /logs/attempt_1/0\n"
+      "  | next: restart 2 of 3");
+}
+
+TEST_CASE("the box is at most 25 lines, whatever was said, and however large the world is") {
+  round_report report = failed();
+  report.first_cause->tail.clear();
+  for (int line = 0; line < 100; ++line)
+    report.first_cause->tail += "gloo/transport Timed out waiting " + std::to_string(line) + "\n";
+  report.first_cause->is_effect = true;
+  report.ends.clear();
+  for (std::uint32_t rank = 0; rank < 60; ++rank)
+    report.ends.push_back({ending(rank % 6), rank * 1000, rank * 1000 + 900});
+  const std::string text = round_box(report, "/logs");
+  CHECK(std::count(text.begin(), text.end(), '\n') < 25);
+  CHECK(text.size() < 6000);
+}
+
+TEST_CASE("where all others waited in vain, who was still at work is named") {
+  round_report report = failed();
+  report.first_cause->is_effect = true;
+  report.first_cause->rank = 0;
+  report.first_cause->tail =
+      "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)\n";
+  report.ends = {{ending::effect, 0, 2}, {ending::stopped, 3, 3}};
+  CHECK(round_box(report, "")
+            .find("rank 3 was still at work when the others gave up waiting: look "
+                  "there first") != std::string::npos);
+  // A peer that has gone is not one that stands still.
+  report.first_cause->tail = "gloo/transport/tcp/pair.cc Connection closed by peer\n";
+  CHECK(round_box(report, "").find("still at work") == std::string::npos);
+}
+
+TEST_CASE("what ends as somebody has asked is no failure, and a bare sentence needs no box") {
+  round_report report = failed();
+  CHECK(is_worth_a_box(report));
+  report.first_cause->kind = cause_class::drain;
+  CHECK_FALSE(is_failure(report));
+  report = failed();
+  report.is_last = true;
+  report.first_cause->tail.clear();
+  report.ends = {{ending::failed, 2, 2}};
+  CHECK(is_failure(report));
+  CHECK_FALSE(is_worth_a_box(report));
+  report.first_cause.reset();
+  CHECK_FALSE(is_failure(report));
+}
