@@ -1,12 +1,10 @@
 // ddprun: the launcher and agent of one node. See README.md and `ddprun --help`.
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/installed_packages.hpp"
-#include "launcher/agent/own_addresses.hpp"
+#include "launcher/agent/node_plan.hpp"
 #include "launcher/cli/check_files.hpp"
 #include "launcher/cli/help.hpp"
 #include "launcher/cli/options.hpp"
-#include "launcher/cli/virtual_local_rank.hpp"
-#include "launcher/cli/worker_count.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/guardian_process.hpp"
 #include "launcher/report/explain.hpp"
@@ -69,15 +67,13 @@ int run(int argc, char** argv) {
   auto options = std::get<ddprun::launcher::launch_options>(std::move(outcome));
   if (const ddprun::cli::checked error = ddprun::launcher::check_files(options, environment))
     return usage(*error);
-  const auto processors = ddprun::launcher::count_processors(environment);
-  const auto workers = ddprun::launcher::count_workers(options.workers, processors);
-  if (!workers) return usage(workers.error());
-  if (options.virtual_local_rank) {
-    const auto wrong = ddprun::launcher::check_own_gpus(*workers, environment);
-    if (wrong) return usage(*wrong);
-  }
-  ddprun::launcher::agent_identity identity = make_identity(options, *workers);
-  identity.visible_gpus = processors.gpus;
+  auto plan = ddprun::launcher::plan_node(options, environment);
+  if (!plan) return usage(plan.error());
+  options.local_address = plan->address;
+  options.notes.insert(options.notes.end(), plan->notes.begin(), plan->notes.end());
+  ddprun::launcher::agent_identity identity = make_identity(options, plan->workers);
+  identity.visible_gpus = plan->visible_gpus;
+  identity.processors = std::move(plan->processors);
   if (options.run_id.empty()) options.run_id = ddprun::to_string(identity.session);
 
   auto logs = ddprun::launcher::log_folder::make(options.output, options.run_id, identity.node,
@@ -86,8 +82,8 @@ int run(int argc, char** argv) {
 
   // Forked before any thread or socket exists.
   ddprun::launcher::guardian_process guard = ddprun::launcher::start_guardian();
-  ddprun::launcher::agent agent(std::move(options), std::move(identity), environment,
-                                std::move(*logs), std::move(guard));
+  ddprun::launcher::agent agent(std::move(options), std::move(identity),
+                                std::move(plan->environment), std::move(*logs), std::move(guard));
   return agent.run();
 }
 

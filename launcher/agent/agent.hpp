@@ -57,6 +57,7 @@ struct agent_identity {
   std::string node;                // label
   std::uint32_t worker_count = 1;  // workers on this node
   std::uint32_t visible_gpus = 0;
+  std::vector<std::vector<int>> processors;  // of each worker, by local rank; empty: as ours
 };
 
 class agent {

@@ -123,6 +123,7 @@ void agent::apply(const core::start_workers& effect) {
     worker_command command;
     command.argv = worker_command_line(options_, facts, local_rank, environment_, free_port);
     command.environment = to_entries(worker_environment(options_, facts, local_rank, environment_));
+    if (!identity_.processors.empty()) command.processors = identity_.processors.at(local_rank);
     command.local_rank = local_rank;
     command.rank = effect.place.rank_first + local_rank;
     const std::string prefix = worker_line_prefix(options_, facts, local_rank, host_name);

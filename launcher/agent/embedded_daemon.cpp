@@ -14,6 +14,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <utility>
 
@@ -24,6 +25,9 @@ using boost::asio::ip::address;
 
 // A port in use is tried again as a round's is: the job before this one may be about to end.
 constexpr std::int64_t tries_max = round_port::busy_limit / round_port::pause_between_tries;
+
+// How long this host's own name is looked up, before it is taken for just that.
+constexpr auto own_name_limit = std::chrono::seconds(2);
 
 // Only for this host where the endpoint says so; else for all that can reach the port.
 std::string bind_address(const daemon_search& search) {
@@ -51,16 +55,38 @@ void embedded_daemon::find(const daemon_search& search, place_handler found) {
   if (const auto numeric = net::numeric_address(search.endpoint.host)) {
     return later(is_own_address(*numeric));
   }
-  if (is_own_name(search.endpoint.host)) return later(true);
+  // Another host may have the same name: where that leads there, the daemon is not here.
+  if (is_own_name(search.endpoint.host)) {
+    retry_.expires_after(own_name_limit);
+    retry_.async_wait([this, search, found](error_code cancelled) {
+      if (cancelled || is_found_by_name_) return;
+      resolver_.cancel();
+      find_by_name(search, found, boost::asio::error::timed_out, {});
+    });
+  }
   resolver_.start(search.endpoint.host, search.endpoint.port,
-                  [this, search, found](error_code error, net::endpoints endpoints) {
-                    const bool is_own =
-                        !error && std::any_of(endpoints.begin(), endpoints.end(),
-                                              [](const net::tcp::endpoint& each) {
-                                                return is_own_address(each.address());
-                                              });
-                    decide(search, is_own, found);
+                  [this, search, found](error_code error, const net::endpoints& endpoints) {
+                    find_by_name(search, found, error, endpoints);
                   });
+}
+
+void embedded_daemon::find_by_name(const daemon_search& search, const place_handler& found,
+                                   error_code error, const net::endpoints& endpoints) {
+  if (std::exchange(is_found_by_name_, true)) return;
+  retry_.cancel();
+  if (!error) {
+    const bool is_own =
+        std::any_of(endpoints.begin(), endpoints.end(),
+                    [](const net::tcp::endpoint& each) { return is_own_address(each.address()); });
+    return decide(search, is_own, found);
+  }
+  const bool is_ours = is_own_name(search.endpoint.host);
+  if (is_ours && search.nodes_max > 1) {
+    log_(note_level::info, "this host is called " + search.endpoint.host +
+                               ", and no address is known for that name: the daemon is here; where "
+                               "another host has that name, too, give its address as endpoint");
+  }
+  decide(search, is_ours, found);
 }
 
 void embedded_daemon::decide(const daemon_search& search, bool is_own, place_handler found) {

@@ -73,6 +73,8 @@ class embedded_daemon {
   void close(duration linger, std::function<void()> done);
 
  private:
+  void find_by_name(const daemon_search& search, const place_handler& found, error_code error,
+                    const net::endpoints& endpoints);
   void decide(const daemon_search& search, bool is_own, place_handler found);
   void open(const daemon_search& search, place_handler found);
   bool try_again(const daemon_search& search, place_handler found, const std::string& problem);
@@ -84,6 +86,7 @@ class embedded_daemon {
   boost::asio::steady_timer retry_;
   std::int64_t tries_left_ = 0;
   std::unique_ptr<server::server> server_;  // used on the socket thread only, once it is open
+  bool is_found_by_name_ = false;
   bool hosts_ = false;
   std::size_t connections_max_ = 0;
 };

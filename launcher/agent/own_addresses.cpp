@@ -24,13 +24,18 @@ bool equal_ignoring_case(const std::string& left, const std::string& right) {
   return strcasecmp(left.c_str(), right.c_str()) == 0;
 }
 
-struct own_address {
-  std::string interface;
-  address value;
-};
+// As `own_addresses` has them: no IPv4 inside of IPv6, no scope.
+address plain_of(const address& given) {
+  if (!given.is_v6()) return given;
+  const address_v6 v6 = given.to_v6();
+  if (v6.is_v4_mapped()) return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, v6);
+  return address_v6(v6.to_bytes());
+}
 
-std::vector<own_address> own_addresses_by_interface() {
-  std::vector<own_address> found;
+}  // namespace
+
+std::vector<interface_address> own_addresses_by_interface() {
+  std::vector<interface_address> found;
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return found;
   for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
@@ -49,19 +54,9 @@ std::vector<own_address> own_addresses_by_interface() {
   return found;
 }
 
-// As `own_addresses` has them: no IPv4 inside of IPv6, no scope.
-address plain_of(const address& given) {
-  if (!given.is_v6()) return given;
-  const address_v6 v6 = given.to_v6();
-  if (v6.is_v4_mapped()) return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, v6);
-  return address_v6(v6.to_bytes());
-}
-
-}  // namespace
-
 std::vector<address> own_addresses() {
   std::vector<address> found;
-  for (const own_address& each : own_addresses_by_interface())
+  for (const interface_address& each : own_addresses_by_interface())
     found.push_back(each.value);
   return found;
 }
@@ -80,7 +75,7 @@ std::optional<address> own_address_towards(const address& other) {
 }
 
 std::string interface_with(const address& given) {
-  for (const own_address& each : own_addresses_by_interface()) {
+  for (const interface_address& each : own_addresses_by_interface()) {
     if (each.value == plain_of(given)) return each.interface;
   }
   return {};

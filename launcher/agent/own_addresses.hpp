@@ -11,6 +11,15 @@
 
 namespace ddprun::launcher {
 
+struct interface_address {
+  std::string interface;  // "eth0"
+  boost::asio::ip::address value;
+};
+
+// All addresses of all interfaces, loopback among them; IPv4 ones as IPv4, IPv6 ones
+// without their scope.
+std::vector<interface_address> own_addresses_by_interface();
+
 // All addresses of all interfaces, loopback among them; IPv4 ones as IPv4.
 std::vector<boost::asio::ip::address> own_addresses();
 

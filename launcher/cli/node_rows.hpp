@@ -4,11 +4,29 @@
 // Thread rule: constants and pure functions.
 #pragma once
 
+#include "launcher/cli/gpu_list.hpp"
 #include "launcher/cli/option_table.hpp"
 
 #include <array>
 
 namespace ddprun::launcher {
+
+inline cli::checked apply_network(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.networks, read_networks(option.given, option.value));
+}
+
+inline cli::checked apply_gpus(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.gpus, read_gpu_list(option.given, option.value));
+}
+
+inline cli::checked apply_numa_binding(options_draft& draft, const cli::given_option& option) {
+  static constexpr cli::typed_word<numa_mode> words[] = {{"node", numa_mode::node},
+                                                         {"socket", numa_mode::socket},
+                                                         {"exclusive", numa_mode::exclusive},
+                                                         {"core-complex", numa_mode::core_complex}};
+  return cli::keep(draft.options.numa, cli::read_word(option.given, option.value, words,
+                                                      "node, socket, exclusive or core-complex"));
+}
 
 inline cli::checked apply_children_grace(options_draft& draft, const cli::given_option& option) {
   if (option.value == "keep") {
@@ -20,6 +38,22 @@ inline cli::checked apply_children_grace(options_draft& draft, const cli::given_
 }
 
 inline constexpr std::array node_rows = {
+    cli::option<options_draft>{{"network", "CIDR | INTERFACE,...", "This node",
+                                "by which nodes reach each other, the first that this node has\n"
+                                "(10.0.0.0/8, eth0): its address is published, and NCCL and gloo\n"
+                                "are told, by NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME"},
+                               apply_network},
+    cli::option<options_draft>{{"gpus", "N,N-N,...", "This node",
+                                "these GPUs are for the workers, by CUDA_VISIBLE_DEVICES; one\n"
+                                "worker each, without --nproc-per-node (0,2-3)"},
+                               apply_gpus},
+    cli::option<options_draft>{
+        {"numa-binding", "node | socket | exclusive | core-complex", "Workers",
+         "each runs on the processors near its GPU only: those of its NUMA\n"
+         "node, of its socket, a part of the node's cores of its own, or\n"
+         "cores that share a cache; without GPUs nodes take turns",
+         cli::option_owner::torchrun},
+        apply_numa_binding},
     cli::option<options_draft>{{"children-grace", "SECONDS | keep", "Workers",
                                 "how long processes may run on that a worker leaves behind which\n"
                                 "ended well; keep: for good (30)"},

@@ -153,6 +153,12 @@ void settle_store(options_draft& draft, const environment_map& environment,
   }
 }
 
+void settle_gpus(options_draft& draft) {
+  launch_options& options = draft.options;
+  if (options.gpus.empty() || !draft.words_of("nproc-per-node").empty()) return;
+  options.workers.number = static_cast<std::uint32_t>(options.gpus.size());
+}
+
 // Whatever --rdzv-conf says of it; of what that says besides, this may be the contradiction.
 cli::checked settle_restart_window(options_draft& draft) {
   if (!draft.restart_window) return std::nullopt;
@@ -219,6 +225,7 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
   }
   if (const cli::checked wrong = settle_shutdown_timeout(draft, environment)) return *wrong;
   if (draft.failure_grace) draft.options.settings.timing.failure_grace = *draft.failure_grace;
+  settle_gpus(draft);
   if (const cli::checked wrong = settle_restart_window(draft)) return *wrong;
   settle_output(draft, environment);
   settle_store(draft, environment, installed_torch);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "launcher/cli/output_options.hpp"
+#include "launcher/cli/wanted_networks.hpp"
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/cli/command_line.hpp"
 #include "rendezvous/cli/log_options.hpp"
@@ -53,6 +54,9 @@ enum class nccl_id_mode {
   off,
 };
 
+// On which processors a worker may run, see launcher/agent/numa_binding.hpp.
+enum class numa_mode { off, node, socket, exclusive, core_complex };
+
 struct launch_options {
   run_settings settings;
   worker_count_request workers;
@@ -69,11 +73,14 @@ struct launch_options {
   std::optional<std::uint32_t> node_rank;  // see rank_policy
   std::string local_address;               // published for this node; empty: found out
   std::uint16_t master_port = 0;           // of the workers' store; 0: a new one each round
+  std::vector<wanted_network> networks;    // workers use the first that this node has; empty: any
   std::string role = "default";
   nccl_id_mode nccl_ids = nccl_id_mode::automatic;
 
   // Each worker has LOCAL_RANK 0 and sees one GPU: that of its local rank.
   bool virtual_local_rank = false;
+  std::vector<std::uint32_t> gpus;  // for workers, counted within the visible ones; empty: all
+  numa_mode numa = numa_mode::off;
   // What a worker that ended well leaves in its group, or as orphans, may run on for so long; none:
   // for good.
   std::optional<duration> children_grace = std::chrono::seconds(30);

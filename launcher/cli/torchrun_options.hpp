@@ -9,12 +9,6 @@
 
 namespace ddprun::launcher {
 
-constexpr cli::option_spec torchruns(std::string_view name,
-                                     cli::option_kind kind = cli::option_kind::value,
-                                     char letter = 0) {
-  return {.name = name, .whose = cli::option_owner::torchrun, .kind = kind, .letter = letter};
-}
-
 // These torchrun takes from the command line only.
 constexpr cli::option_spec torchruns_on_the_line(std::string_view name,
                                                  cli::option_kind kind = cli::option_kind::value) {
@@ -26,8 +20,6 @@ template <typename Draft>
 inline constexpr std::array torchruns_only = {
     cli::option<Draft>{torchruns_on_the_line("logs-specs"),
                        cli::refusal{"ddprun loads no Python entry points; leave the option out"}},
-    cli::option<Draft>{torchruns("numa-binding"),
-                       cli::refusal{"start the workers through numactl, with --no-python"}},
 };
 
 }  // namespace ddprun::launcher

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <limits>
 #include <linux/close_range.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -54,6 +55,17 @@ bool close_all_but(std::array<int, 4> kept) noexcept {
   return ::syscall(SYS_close_range, first, ~0u, 0u) == 0;
 }
 
+std::vector<unsigned long> mask_of(const std::vector<int>& processors) {
+  constexpr int bits = std::numeric_limits<unsigned long>::digits;
+  std::vector<unsigned long> mask;
+  for (const int number : processors) {
+    const auto word = static_cast<std::size_t>(number / bits);
+    if (mask.size() <= word) mask.resize(word + 1);
+    mask[word] |= 1UL << (number % bits);
+  }
+  return mask;
+}
+
 }  // namespace
 
 child_plan make_child_plan(const spawn_request& request, const std::string& program) {
@@ -66,6 +78,7 @@ child_plan make_child_plan(const spawn_request& request, const std::string& prog
     plan.environment.push_back(variable.c_str());
   plan.environment.push_back(nullptr);
   if (!request.directory.empty()) plan.directory = request.directory.c_str();
+  plan.processors = mask_of(request.processors);
   plan.input = request.standard_input;
   plan.announce_to = request.announce_to;
   plan.cgroup = request.cgroup;
@@ -105,6 +118,12 @@ void run_child(const child_plan& plan) noexcept {
   ::setrlimit(RLIMIT_NOFILE, &plan.descriptor_limit);
   if (plan.directory != nullptr && ::chdir(plan.directory) != 0) {
     fail(plan, start_stage::directory, errno);
+  }
+  if (!plan.processors.empty()) {
+    const std::size_t bytes = plan.processors.size() * sizeof(unsigned long);
+    if (::syscall(SYS_sched_setaffinity, 0, bytes, plan.processors.data()) != 0) {
+      fail(plan, start_stage::affinity, errno);
+    }
   }
   if (plan.has_our_handlers) reset_handlers();
   ::signal(SIGPIPE, SIG_DFL);  // ignored by us, not by a person

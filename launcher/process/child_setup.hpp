@@ -32,10 +32,11 @@ struct start_report {
 // All that the child needs, in the form that it needs it.
 struct child_plan {
   const char* program = nullptr;
-  std::vector<const char*> argv;         // null-terminated, into the request
-  std::vector<const char*> environment;  // null-terminated, into the request
-  const char* directory = nullptr;       // none: stay
-  int input = -1;                        // -1: keep
+  std::vector<const char*> argv;          // null-terminated, into the request
+  std::vector<const char*> environment;   // null-terminated, into the request
+  const char* directory = nullptr;        // none: stay
+  std::vector<unsigned long> processors;  // as a mask for sched_setaffinity; empty: keep
+  int input = -1;                         // -1: keep
   int output = -1;
   int errors = -1;
   int report = -1;

@@ -31,6 +31,7 @@ struct spawn_request {
   std::vector<std::string> argv;
   std::vector<std::string> environment;  // all of it, as NAME=value
   std::string directory;                 // empty: that of this process
+  std::vector<int> processors;           // on which it may run; empty: as this process
   bool capture = true;                   // stdout and stderr to pipes; false: shared with us
   // Captured by a pty in place of the pipe, where the system has one.
   std::optional<terminal_size> output_terminal;

@@ -59,6 +59,8 @@ std::string_view to_string(start_stage stage) {
       return "inheritance";
     case start_stage::directory:
       return "directory";
+    case start_stage::affinity:
+      return "affinity";
     case start_stage::exec:
       return "exec";
   }

@@ -20,6 +20,7 @@ enum class start_stage : int {
   streams,       // standard input, output and error
   inheritance,   // close-on-exec for everything else
   directory,     // chdir
+  affinity,      // the processors that it is bound to
   exec,
 };
 

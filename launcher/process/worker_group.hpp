@@ -52,6 +52,7 @@ namespace ddprun::launcher {
 struct worker_command {
   std::vector<std::string> argv;         // argv[0] by the rules of spawn_request
   std::vector<std::string> environment;  // all of it, as NAME=value
+  std::vector<int> processors;           // on which it may run; empty: as ours
   std::uint32_t local_rank = 0;
   std::uint32_t rank = 0;
   log_route output;

@@ -61,6 +61,7 @@ void worker_group::state::apply(const workers::spawn& effect) {
   request.program = program;
   request.argv = one.command.argv;
   request.environment = one.command.environment;
+  request.processors = one.command.processors;
   request.output_terminal = one.command.output.terminal;
   request.errors_terminal = one.command.errors.terminal;
   if (guardian_ != nullptr) request.announce_to = guardian_->announce_fd();

@@ -45,3 +45,16 @@ def test_ranks_meet_whatever_their_hosts_are_called(cluster, make_hosts, tmp_pat
         assert f"sum 2 {None if is_known else 'eth0'}" in agent.out()
         told = re.search(r"this host's own name \w+ .*GLOO_SOCKET_IFNAME=eth0", agent.err())
         assert bool(told) != is_known, agent.err()
+
+
+def test_ranks_meet_by_the_network_that_was_asked_for(cluster, make_hosts, tmp_path):
+    hosts = make_hosts(2)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    for index, host in enumerate(hosts):
+        host.add_interface("eth1", f"10.78.0.{index + 1}/24")
+    agents = [cluster.agent(f"node-{index}", "--network=10.78.0.0/24", nnodes=2, host=host,
+                            endpoint=f"{hosts[0].address}:29400", command=[tmp_path / "train.py"],
+                            environment={"PYTHON_EXEC": sys.executable})
+              for index, host in enumerate(hosts)]
+    assert [agent.wait(LIMIT) for agent in agents] == [0, 0], agents[0].err() + agents[1].err()
+    assert all("sum 2 eth1" in agent.out() for agent in agents)

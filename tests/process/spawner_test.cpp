@@ -11,6 +11,7 @@
 #include <fstream>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -99,6 +100,26 @@ TEST_CASE("a worker's descriptors are exactly 0, 1 and 2") {
   const unique_fd open_file(::open("/dev/null", O_RDONLY));
   CHECK(output_of("cd /proc/self/fd; for fd in *; do [ -e $fd ] && echo $fd; done; :") ==
         "0\n1\n2\n");
+}
+
+TEST_CASE("a worker runs on the processors that it is given, and not at all on others") {
+  cpu_set_t allowed;
+  REQUIRE(::sched_getaffinity(0, sizeof(allowed), &allowed) == 0);
+  int last = CPU_SETSIZE - 1;
+  while (!CPU_ISSET(last, &allowed))
+    --last;
+  spawn_request request = request_for("grep Cpus_allowed_list /proc/self/status");
+  request.processors = {last};
+  std::string output;
+  {
+    process_fixture fixture;
+    CHECK(run(fixture, request, &output).success());
+  }
+  CHECK(output == "Cpus_allowed_list:\t" + std::to_string(last) + "\n");
+  request.processors = {1'000'000};
+  const start_failure failure = failure_of(request);
+  CHECK(failure.stage == start_stage::affinity);
+  CHECK(failure.describe() == "cannot start sh: Invalid argument (stage: affinity)");
 }
 
 TEST_CASE("a worker has no signal blocked, caught or ignored by us") {

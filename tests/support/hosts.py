@@ -31,9 +31,7 @@ class Host:
         address = f"fd00:{switch.tag}::{index + 1}" if ipv6 else f"10.77.0.{index + 1}"
         self.address = str(ipaddress.ip_address(address))  # as ddprun writes it
         ip("netns", "add", self.name)
-        ip("-n", switch.name, "link", "add", self.port, "type", "veth", "peer", "name", "eth0",
-           "netns", self.name)
-        ip("-n", switch.name, "link", "set", self.port, "master", "switch", "up")
+        switch.plug_in(self)
         length = "64" if ipv6 else "24"
         flags = ["nodad"] if ipv6 else []
         ip("-n", self.name, "address", "add", f"{self.address}/{length}", "dev", "eth0", *flags)
@@ -41,11 +39,20 @@ class Host:
         ip("-n", self.name, "link", "set", "eth0", "up")
         self.prefix = ["ip", "netns", "exec", self.name]
 
+    def add_interface(self, name, address):
+        """One more way to the same switch; `address` with its length."""
+        port = f"{self.port}{name}"
+        ip("-n", self.switch.name, "link", "add", port, "type", "veth", "peer", "name", name,
+           "netns", self.name)
+        ip("-n", self.switch.name, "link", "set", port, "master", "switch", "up")
+        ip("-n", self.name, "address", "add", address, "dev", name)
+        ip("-n", self.name, "link", "set", name, "up")
+
     def cut(self):
-        ip("-n", self.switch.name, "link", "set", self.port, "down")
+        self.switch.cut(self)
 
     def heal(self):
-        ip("-n", self.switch.name, "link", "set", self.port, "up")
+        self.switch.heal(self)
 
     def sockets(self):
         """Listening and connected TCP sockets of this host, one line each."""
@@ -66,6 +73,17 @@ class Switch:
            "forward_delay", "0")
         ip("-n", self.name, "link", "set", "switch", "up")
         self.hosts = [Host(self, index, ipv6) for index in range(count)]
+
+    def plug_in(self, host):
+        ip("-n", self.name, "link", "add", host.port, "type", "veth", "peer", "name", "eth0",
+           "netns", host.name)
+        ip("-n", self.name, "link", "set", host.port, "master", "switch", "up")
+
+    def cut(self, host):
+        ip("-n", self.name, "link", "set", host.port, "down")
+
+    def heal(self, host):
+        ip("-n", self.name, "link", "set", host.port, "up")
 
     def remove(self):
         for host in self.hosts:

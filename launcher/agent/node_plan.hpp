@@ -1,0 +1,28 @@
+// What this node has for its workers: how many there are, by which network they reach the others,
+// which GPUs they see, and on which processors they run. Found out by looking at the machine,
+// before anything starts; what the options ask for and is not here is refused.
+//
+// Thread rule: any thread; asks the kernel, and reads /dev, /proc and /sys.
+#pragma once
+
+#include "launcher/cli/options.hpp"
+#include "rendezvous/base/environment_map.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddprun::launcher {
+
+struct node_plan {
+  environment_map environment;  // what the workers inherit
+  std::string address;          // published; empty: found out
+  std::uint32_t workers = 1;
+  std::uint32_t visible_gpus = 0;
+  std::vector<std::vector<int>> processors;  // by local rank; empty: as ours
+  std::vector<std::string> notes;            // a line each, for standard error
+};
+
+cli::parsed<node_plan> plan_node(const launch_options& options, const environment_map& inherited);
+
+}  // namespace ddprun::launcher

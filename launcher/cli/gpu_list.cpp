@@ -1,0 +1,111 @@
+#include "launcher/cli/gpu_list.hpp"
+
+#include "rendezvous/base/counted.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr std::uint32_t gpu_number_max = 4095;
+constexpr const char* cuda_variable = "CUDA_VISIBLE_DEVICES";
+constexpr const char* hip_variable = "HIP_VISIBLE_DEVICES";
+
+std::vector<std::string> split(std::string_view list) {
+  std::vector<std::string> devices;
+  for (;;) {
+    const std::size_t comma = list.find(',');
+    std::string_view device = list.substr(0, comma);
+    while (!device.empty() && device.front() == ' ')
+      device.remove_prefix(1);
+    while (!device.empty() && device.back() == ' ')
+      device.remove_suffix(1);
+    devices.emplace_back(device);
+    if (comma == std::string_view::npos) return devices;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+std::optional<std::uint32_t> read_number(std::string_view text) {
+  std::uint32_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, number);
+  if (text.empty() || error != std::errc() || stopped != end || number > gpu_number_max) return {};
+  return number;
+}
+
+std::string words_of(const std::vector<std::uint32_t>& gpus) {
+  std::string text = "--gpus=";
+  for (const std::uint32_t gpu : gpus)
+    text += (text.back() == '=' ? "" : ",") + std::to_string(gpu);
+  return text;
+}
+
+}  // namespace
+
+cli::parsed<std::vector<std::uint32_t>> read_gpu_list(std::string_view given,
+                                                      std::string_view value) {
+  const auto no = [&](const std::string& why) {
+    return cli::usage_error{std::string(given) + ": " + why};
+  };
+  std::vector<std::uint32_t> gpus;
+  for (const std::string& part : split(value)) {
+    const std::size_t dash = part.find('-');
+    const auto first = read_number(std::string_view(part).substr(0, dash));
+    const auto last =
+        dash == std::string::npos ? first : read_number(std::string_view(part).substr(dash + 1));
+    if (!first || !last) return no("write the numbers of GPUs as 2,4,7 or 0-3");
+    if (*last < *first) {
+      return no(part + " ends before it begins; write " + std::to_string(*last) + "-" +
+                std::to_string(*first));
+    }
+    for (std::uint32_t gpu = *first; gpu <= *last; ++gpu) {
+      if (std::find(gpus.begin(), gpus.end(), gpu) != gpus.end()) {
+        return no("GPU " + std::to_string(gpu) + " is given twice; name each once");
+      }
+      gpus.push_back(gpu);
+    }
+  }
+  return gpus;
+}
+
+cli::checked show_gpus(environment_map& variables, const std::vector<std::uint32_t>& gpus,
+                       std::uint32_t present) {
+  const auto outer = find_visible_list(variables);
+  std::string devices;
+  for (const std::uint32_t gpu : gpus) {
+    const std::size_t count = outer ? outer->devices.size() : present;
+    const bool is_known = outer || present > 0;
+    if (is_known && gpu >= count) {
+      const std::string of_list = outer ? std::string(" in ") + outer->variable + "=" +
+                                              *find_variable(variables, outer->variable)
+                                        : " on this node";
+      const std::string range =
+          count == 0   ? "no GPU is visible"
+          : count == 1 ? "the only one is GPU 0"
+                       : counted(count, "GPU") + " are visible, 0 to " + std::to_string(count - 1);
+      return cli::usage_error{words_of(gpus) + ": there is no GPU " + std::to_string(gpu) +
+                              of_list + ": " + range};
+    }
+    devices += (devices.empty() ? "" : ",") + (outer ? outer->devices[gpu] : std::to_string(gpu));
+  }
+  set_visible_list(variables, devices);
+  return {};
+}
+
+std::optional<visible_list> find_visible_list(const environment_map& variables) {
+  const std::string* const hip = find_variable(variables, hip_variable);
+  if (hip != nullptr && !hip->empty()) return visible_list{hip_variable, split(*hip)};
+  const std::string* const cuda = find_variable(variables, cuda_variable);
+  if (cuda == nullptr) return std::nullopt;
+  return visible_list{cuda_variable, cuda->empty() ? std::vector<std::string>() : split(*cuda)};
+}
+
+void set_visible_list(environment_map& variables, const std::string& devices) {
+  const std::string* const hip = find_variable(variables, hip_variable);
+  if (hip != nullptr && !hip->empty()) variables.insert_or_assign(hip_variable, devices);
+  variables.insert_or_assign(cuda_variable, devices);
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,33 @@
+// The value of --network: by which networks nodes are to reach each other, the first that a node
+// has.
+//
+// Each is an interface by its name ("eth0"), or a network by its addresses ("10.0.0.0/8",
+// "fd00::/8"; an address alone is the network of that one).
+//
+// Thread rule: plain values and pure functions.
+#pragma once
+
+#include "rendezvous/cli/usage_error.hpp"
+
+#include <boost/asio/ip/address.hpp>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::launcher {
+
+struct wanted_network {
+  std::string text;                              // as it was typed
+  std::optional<boost::asio::ip::address> base;  // none: `text` is an interface
+  unsigned prefix_bits = 0;                      // of `base`
+
+  // False for an interface.
+  bool contains(const boost::asio::ip::address& address) const;
+};
+
+cli::parsed<std::vector<wanted_network>> read_networks(std::string_view given,
+                                                       std::string_view value);
+
+}  // namespace ddprun::launcher

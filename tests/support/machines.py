@@ -1,0 +1,29 @@
+"""Machines that this one is not, each a `prefix` in front of a command: what is mounted over the
+files that programs look at is seen by that command alone."""
+
+import shutil
+import subprocess
+
+import pytest
+
+
+def _behind(mounts, what):
+    """Skips where we may not mount anything."""
+    prefix = ["unshare", "--mount", "sh", "-c", f'{mounts} && exec "$@"', "sh"]
+    if shutil.which("unshare") is None:
+        pytest.skip(f"no unshare here, which {what} needs")
+    tried = subprocess.run([*prefix, "true"], capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        pytest.skip(f"this machine does not let us make {what} (needs root): {tried.stderr}")
+    return prefix
+
+
+def with_gpus(count):
+    """A host whose driver shows so many GPUs, in the place where it does before one is used."""
+    folders = " ".join(f"/proc/driver/nvidia/gpus/0000:0{number}:00.0" for number in range(count))
+    return _behind(f"mount -t tmpfs tmpfs /proc/driver && mkdir -p {folders}", "a GPU to be seen")
+
+
+def without_installed_libraries():
+    """Where ldconfig has found nothing: only the loader's own folders (/lib, /usr/lib) are left."""
+    return _behind("mount --bind /dev/null /etc/ld.so.cache", "a system without libraries")
