@@ -1,34 +1,66 @@
-"""The same sum in plain PyTorch, which knows nothing of ddprun: torchrun starts it as well."""
+"""The same sum in plain PyTorch, which knows nothing of ddprun: torchrun starts it as well. Without
+a GPU it sums on the CPU, by Gloo."""
 
+import argparse
 import os
+import sys
 import time
 
 import torch
 import torch.distributed as dist
 
 
-def main():
-    local_rank = int(os.environ["LOCAL_RANK"])
-    torch.cuda.set_device(local_rank)
-    dist.init_process_group("nccl", device_id=torch.device("cuda", local_rank))
-    rank, world_size = dist.get_rank(), dist.get_world_size()
-    size = 8
-    while size <= 128 << 20:
-        data = torch.full((size // 4,), float(rank), device="cuda")
+def size(text):
+    """Bytes, also with K, M or G: powers of 1024."""
+    power = " KMG".find(text[-1:].upper())
+    return int(text[:-1]) * 1024**power if power > 0 else int(text)
+
+
+def measure(data, iterations, synchronize):
+    """Seconds of one all_reduce."""
+    for _ in range(5):
         dist.all_reduce(data)
-        torch.cuda.synchronize()
+    synchronize()
+    begin = time.perf_counter()
+    for _ in range(iterations):
+        dist.all_reduce(data)
+    synchronize()
+    return (time.perf_counter() - begin) / iterations
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-b", "--minbytes", type=size, default=8)
+    parser.add_argument("-e", "--maxbytes", type=size, default=128 << 20)
+    parser.add_argument("-f", "--stepfactor", type=int, default=4)
+    parser.add_argument("-n", "--iters", type=int, default=20)
+    given = parser.parse_args()
+    if torch.cuda.is_available():
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl", device_id=device)
+        synchronize = torch.cuda.synchronize
+    else:
+        device = torch.device("cpu")
+        dist.init_process_group("gloo")
+        synchronize = dist.barrier
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    count = given.minbytes
+    while count <= given.maxbytes:
+        data = torch.full((count // 4,), float(rank), device=device)
+        dist.all_reduce(data)
         wrong = int((data != world_size * (world_size - 1) / 2).sum())
-        begin = time.perf_counter()
-        for _ in range(20):
-            dist.all_reduce(data)
-        torch.cuda.synchronize()
-        seconds = (time.perf_counter() - begin) / 20
+        # Of zeros, which stay zeros.
+        seconds = measure(torch.zeros_like(data), given.iters, synchronize)
         if rank == 0:
-            bandwidth = size / seconds / 1e9 * 2 * (world_size - 1) / world_size
-            print(f"{size:12d} B {seconds * 1e6:10.1f} us {bandwidth:8.2f} GB/s {wrong} wrong",
+            bandwidth = count / seconds / 1e9 * 2 * (world_size - 1) / world_size
+            print(f"{count:12d} B {seconds * 1e6:10.1f} us {bandwidth:8.2f} GB/s {wrong} wrong",
                   flush=True)
-        size *= 4
+        count *= given.stepfactor
     dist.destroy_process_group()
+    # PyTorch may abort a worker that used gloo while Python winds down.
+    sys.stdout.flush()
+    os._exit(0)
 
 
 main()

@@ -3,33 +3,21 @@
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/worker_environment.hpp"
 #include "launcher/cli/check_files.hpp"
-#include "launcher/nccl/nccl_library.hpp"
+#include "launcher/nccl/id_count.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <unistd.h>
 
 namespace ddprun::launcher {
 namespace {
 
-// As many ranks meet at one id; PyTorch reads the same variable.
-constexpr const char* ranks_per_id_variable = "TORCH_NCCL_RANKS_PER_ROOT";
-constexpr std::uint32_t ranks_per_id_default = 128;
-
 // Nobody has asked for ids, and most workers do without: a Python that takes long to say where its
-// NCCL is must not hold up a round.
+// NCCL is, or a program whose libraries are slow to read, must not hold up a round.
 constexpr std::chrono::seconds automatic_limit{5};
-
-std::uint32_t ranks_per_id(const environment_map& environment) {
-  std::uint32_t ranks = 0;
-  if (const std::string* const text = find_variable(environment, ranks_per_id_variable))
-    std::from_chars(text->data(), text->data() + text->size(), ranks);
-  return ranks == 0 ? ranks_per_id_default : ranks;
-}
 
 }  // namespace
 
-// In the background: Python is asked where its NCCL is, and that is loaded, while nodes gather.
+// In the background: the workers' NCCL is looked for and loaded while nodes gather.
 void agent::start_nccl_helper() {
   if (options_.nccl_ids == nccl_id_mode::off) return;
   const bool is_automatic = options_.nccl_ids == nccl_id_mode::automatic;
@@ -40,7 +28,11 @@ void agent::start_nccl_helper() {
     if (::access(values.program.c_str(), X_OK) != 0) return;
     values.limit = automatic_limit;
   }
-  if (!options_.no_python) values.arguments = {"--python"};
+  // The program is given as it is started: what it loads is looked for there, not on this thread.
+  if (options_.no_python && !options_.run_path)
+    values.arguments = {"--program=" + options_.program};
+  else
+    values.arguments = {"--python"};
   values.environment = to_entries(environment_);
   // Its own reason is to be heard before the round is given up for not having started.
   values.limit = std::min(values.limit, options_.settings.timing.start_timeout / 4);
@@ -60,12 +52,10 @@ void agent::start_nccl_helper() {
 }
 
 void agent::make_nccl_ids(const core::open_service& wanted) {
-  const std::uint32_t ranks = ranks_per_id(environment_);
-  std::uint32_t count = wanted.world_size / ranks + (wanted.world_size % ranks != 0 ? 1 : 0);
+  std::uint32_t count = nccl_id_count(wanted.world_size, environment_);
   // More are fetched from the job store; a store of the workers' own is not there yet.
   if (options_.settings.store == store_mode::worker)
     count = std::min<std::uint32_t>(count, nccl_ids_max);
-  count = std::clamp(count, 1U, nccl_ids_max_made);
   opening_ = round_opening{wanted.round, {}, {}, {}};
   nccl_->make(count, [this, round = wanted.round](const nccl_answer& answer) {
     take_nccl_ids(round, answer);

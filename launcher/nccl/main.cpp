@@ -8,6 +8,7 @@
 #include "launcher/agent/installed_packages.hpp"
 #include "launcher/nccl/nccl_library.hpp"
 #include "launcher/nccl/options.hpp"
+#include "launcher/nccl/program_libraries.hpp"
 #include "rendezvous/base/environment_map.hpp"
 
 #include <cstdio>
@@ -41,12 +42,45 @@ std::string read_line() {
   return line;
 }
 
-int serve(const std::string& path, std::uint32_t count, std::FILE* answer) {
+// "/opt/venv/bin/python3.11", and nothing else that begins so: it is asked, and so run.
+bool is_python(const std::string& program) {
+  const std::string name = program.substr(program.rfind('/') + 1);
+  return name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == name.npos;
+}
+
+// Empty: it has none of its own.
+std::string own_library(const std::string& program, environment_map environment) {
+  if (!is_python(program))
+    return launcher::library_of_program(program, launcher::nccl_library_name, environment);
+  environment.insert_or_assign("PYTHON_EXEC", program);
+  return launcher::installed_nccl(environment);
+}
+
+// A program's own comes first: only that is surely what its ranks speak. One that loads it later,
+// or is a script, takes the system's like any other, or is about to run Python.
+std::optional<launcher::nccl_library> open_for(const launcher::nccl_id_options& options,
+                                               const environment_map& environment,
+                                               std::string& problem) {
+  using launcher::nccl_library;
+  if (options.program.empty()) {
+    return nccl_library::open(
+        options.asks_python ? launcher::installed_nccl(environment) : options.library, problem);
+  }
+  const std::string own = own_library(options.program, environment);
+  if (auto found = nccl_library::open(own, problem); found || !own.empty()) return found;
+  const std::string of_python = launcher::installed_nccl(environment);
+  if (of_python.empty()) return std::nullopt;
+  return nccl_library::open(of_python, problem);
+}
+
+int serve(const launcher::nccl_id_options& options, const environment_map& environment,
+          std::FILE* answer) {
   std::string problem;
-  const auto nccl = launcher::nccl_library::open(path, problem);
+  const auto nccl = open_for(options, environment, problem);
   if (!nccl) return say(answer, "problem", problem), 1;
   say(answer, "version", std::to_string(nccl->version()));
   say(answer, "library", nccl->path());
+  std::uint32_t count = options.count;
   if (count == 0) {
     const std::string line = read_line();
     if (line.empty()) return 0;  // no round was led
@@ -81,7 +115,5 @@ int main(int argc, char** argv) {
     return 0;
   }
   const auto& options = std::get<launcher::nccl_id_options>(outcome);
-  const std::string path =
-      options.asks_python ? launcher::installed_nccl(environment) : options.library;
-  return serve(path, options.count, take_standard_output());
+  return serve(options, environment, take_standard_output());
 }

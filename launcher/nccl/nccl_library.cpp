@@ -7,8 +7,6 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr const char* library_name = "libnccl.so.2";
-
 template <typename Function>
 bool find(void* library, const char* name, Function& found) {
   found = reinterpret_cast<Function>(::dlsym(library, name));
@@ -22,15 +20,16 @@ std::string last_problem() {
 
 std::string path_of(const void* entry) {
   Dl_info info{};
-  return ::dladdr(entry, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : library_name;
+  return ::dladdr(entry, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname
+                                                                  : nccl_library_name;
 }
 
 }  // namespace
 
 std::optional<nccl_library> nccl_library::open(const std::string& path, std::string& problem) {
-  void* library = ::dlopen(library_name, RTLD_NOW | RTLD_NOLOAD);
+  void* library = ::dlopen(nccl_library_name, RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) {
-    library = ::dlopen(path.empty() ? library_name : path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    library = ::dlopen(path.empty() ? nccl_library_name : path.c_str(), RTLD_NOW | RTLD_LOCAL);
   }
   if (library == nullptr) {
     problem = "NCCL cannot be loaded: " + last_problem() +
@@ -42,7 +41,7 @@ std::optional<nccl_library> nccl_library::open(const std::string& path, std::str
   if (!find(library, "ncclGetVersion", get_version) ||
       !find(library, "ncclGetUniqueId", opened.get_unique_id_) ||
       !find(library, "ncclGetErrorString", opened.get_error_string_)) {
-    problem = (path.empty() ? library_name : path) + ": that is not NCCL: " + last_problem();
+    problem = (path.empty() ? nccl_library_name : path) + ": that is not NCCL: " + last_problem();
     return std::nullopt;
   }
   find(library, "ncclGetLastError", opened.get_last_error_);

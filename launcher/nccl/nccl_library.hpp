@@ -20,7 +20,7 @@
 
 namespace ddprun::launcher {
 
-inline constexpr std::uint32_t nccl_ids_max_made = 65536;  // by one ddprun-nccl-id
+inline constexpr const char* nccl_library_name = "libnccl.so.2";
 
 class nccl_library {
  public:

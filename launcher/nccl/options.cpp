@@ -1,6 +1,6 @@
 #include "launcher/nccl/options.hpp"
 
-#include "launcher/nccl/nccl_library.hpp"
+#include "launcher/nccl/id_count.hpp"
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/cli/values.hpp"
 
@@ -26,6 +26,12 @@ cli::checked apply_python(options_draft& draft, const cli::given_option&) {
   return {};
 }
 
+cli::checked apply_program(options_draft& draft, const cli::given_option& option) {
+  if (option.value.empty()) return cli::wrong(option, "the program is missing");
+  draft.options.program = option.value;
+  return {};
+}
+
 cli::checked show_help(options_draft& draft, const cli::given_option& option);
 
 cli::checked show_version(options_draft& draft, const cli::given_option&) {
@@ -41,6 +47,10 @@ constexpr std::array table = {
          "that of the packages of $PYTHON_EXEC, $VIRTUAL_ENV or python3, else the\nsystem's",
          cli::option_owner::ddprun, cli::option_kind::flag},
         apply_python},
+    row{{"program", "PROGRAM", "",
+         "that which PROGRAM is linked with, or brings as a Python; else the\nsystem's, else that "
+         "of --python"},
+        apply_program},
     row{{"help", "", "", "this text", cli::option_owner::ddprun, cli::option_kind::question, 'h'},
         show_help},
     row{{"version", "", "", "the version", cli::option_owner::ddprun, cli::option_kind::question},
@@ -86,6 +96,7 @@ nccl_id_outcome parse_nccl_id_options(const std::vector<std::string>& words,
   if (const std::string* const named = find_variable(environment, "DDPRUN_NCCL_LIBRARY")) {
     draft.options.library = *named;
     draft.options.asks_python = false;
+    draft.options.program.clear();
   }
   return std::move(draft.options);
 }

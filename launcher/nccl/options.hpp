@@ -16,6 +16,7 @@ namespace ddprun::launcher {
 struct nccl_id_options {
   std::string library;       // its path; empty: the one that the system finds
   bool asks_python = false;  // for the library
+  std::string program;       // whose library it is to be; empty: of none in particular
   std::uint32_t count = 0;   // of ids; 0: it is told on standard input
 };
 

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from tests.support.cluster import BIN
-from tests.support.gpus import visible_gpus
-from tests.support.installed_nccl import installed_nccl
+from tests.support.gpus import ended_well, on_one_gpu, visible_gpus
+from tests.support.installed_nccl import installed_nccl, linked_nccl
 
 PROGRAM = BIN / "nccl_allreduce"
 GPUS = visible_gpus()
@@ -17,14 +17,9 @@ needs_gpu = pytest.mark.skipif(GPUS == 0, reason="no NVIDIA GPU is visible")
 SMALL = ["-b", "8", "-e", "4M", "-f", "8"]
 
 
-def linked_nccl():
-    loaded = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=True).stdout
-    return re.search(r"libnccl\.so\.2 => (\S+)", loaded)[1]
-
-
 def start(cluster, workers, *arguments, library=None, program=(PROGRAM,), more=()):
     return cluster.agent("node-a", "--nccl-ids", "on", *more, workers=workers,
-                         environment={"DDPRUN_NCCL_LIBRARY": library or linked_nccl()},
+                         environment={"DDPRUN_NCCL_LIBRARY": library or linked_nccl(PROGRAM)},
                          command=["--no-python", *program, *arguments])
 
 
@@ -38,12 +33,20 @@ def test_a_worker_without_a_gpu_says_so(cluster):
 
 def test_another_nccl_than_the_one_of_the_ids_is_refused(cluster):
     other = installed_nccl()
-    if other is None or str(other) == linked_nccl():
+    if other is None or str(other) == linked_nccl(PROGRAM):
         pytest.skip("only one NCCL is installed here")
     agent = start(cluster, 2, *SMALL, library=str(other))
     assert agent.wait() == 1
     assert re.search(r"NCCL [0-9.]+ is loaded here, and NCCL [0-9.]+ has made this round's ids",
                      agent.err())
+
+
+def test_ids_of_another_version_are_refused(cluster):
+    """Before anything is done with the GPU."""
+    agent = start(cluster, 1, *SMALL, program=["env", "DDPRUN_NCCL_VERSION=21803", PROGRAM])
+    assert agent.wait() == 1
+    assert re.search(r"nccl_allreduce: .*NCCL [0-9.]+ is loaded here, and NCCL 2\.18\.3 has made "
+                     "this round's ids", agent.err())
 
 
 @pytest.mark.parametrize("wrong, said", [
@@ -62,28 +65,21 @@ def test_a_wrong_command_line_is_one_line(wrong, said):
 @needs_gpu
 def test_all_gpus_sum_up(cluster):
     agent = start(cluster, GPUS, *SMALL)
-    assert agent.wait() == 0
+    ended_well(agent)
     assert "# Out of bounds values : 0 OK" in agent.out()
-
-
-def apart(program):
-    """As if each rank were on a host of its own, so that NCCL lets them share a GPU."""
-    return ["sh", "-c", 'export NCCL_HOSTID=host-$RANK; exec "$@"', "sh", *program]
 
 
 @needs_gpu
 def test_two_ranks_on_one_gpu_sum_up(cluster):
-    agent = start(cluster, 2, *SMALL, program=apart(["env", "CUDA_VISIBLE_DEVICES=0", PROGRAM]))
-    if agent.wait() != 0 and re.search("Duplicate GPU|same GPU", agent.err() + agent.out()):
-        pytest.skip("this NCCL lets no two ranks share a GPU")
-    assert agent.wait() == 0
+    agent = start(cluster, 2, *SMALL, program=on_one_gpu([PROGRAM]))
+    ended_well(agent)
     assert "# Out of bounds values : 0 OK" in agent.out()
 
 
 @needs_gpu
 def test_a_rank_that_does_not_come_is_named(cluster):
-    program = apart(["sh", "-c", 'test $RANK = 0 || exec sleep 1000; exec "$@"', "sh",
-                     "env", "CUDA_VISIBLE_DEVICES=0", PROGRAM])
+    program = ["sh", "-c", 'test $RANK = 0 || exec sleep 1000; exec "$@"', "sh",
+               *on_one_gpu([PROGRAM])]
     agent = start(cluster, 2, *SMALL, "-T", "5", program=program)
     assert agent.wait() == 1
     agent.says(r"rank 0 of 2, .*: join: not joined within 5 s: rank 1 has not come")

@@ -85,7 +85,7 @@ def test_all_workers_of_a_round_get_the_same_and_the_next_round_gets_others(clus
     wait_for("the first round's helper to be gone", lambda: not is_open(seen["address"]))
     cluster.finish(4)
     assert [agent.wait() for agent in agents] == [0, 0]
-    assert not is_open(again["address"])
+    wait_for("the last round's helper to be gone", lambda: not is_open(again["address"]))
     cluster.nothing_left(but=[daemon])
 
 
@@ -103,6 +103,41 @@ def test_more_than_eight_are_in_the_job_store(cluster):
     assert len(set(ids)) == 10
     cluster.finish(10)
     assert [agent.wait() for agent in agents] == [0, 0]
+
+
+def test_a_cpp_worker_reads_more_than_eight_from_the_job_store(cluster):
+    agent = cluster.agent("node-a", "--nccl-ids", "on", "--log-line-prefix-template", "[${rank}] ",
+                          workers=10, command=["--no-python", BIN / "nccl_ids_reader"],
+                          environment={**BY_PATH, "TORCH_NCCL_RANKS_PER_ROOT": "1"})
+    assert agent.wait() == 0
+    read = {rank: re.findall(rf"^\[{rank}\] id ([0-9a-f]+)$", agent.out(), re.MULTILINE)
+            for rank in range(10)}
+    assert len(set(read[0])) == 10
+    assert all(ids == read[0] for ids in read.values()), "all in one order"
+
+
+def test_the_last_ranks_get_an_id_of_their_own(cluster):
+    agent = cluster.agent("node-a", "--nccl-ids", "on", workers=10,
+                          environment={**BY_PATH, "TORCH_NCCL_RANKS_PER_ROOT": "3"})
+    cluster.started(1, 10)
+    ids = {event.ids for event in told(cluster, 10, 1)}
+    assert len(ids) == 1
+    assert len(set(ids.pop().split(","))) == 4
+    cluster.finish(10)
+    assert agent.wait() == 0
+
+
+@pytest.mark.parametrize("interface, address", [("lo", "127.0.0.1"), ("eth0", "10.77.0.1")])
+def test_the_helper_has_the_workers_nccl_variables(cluster, make_hosts, interface, address):
+    host, = make_hosts(1)
+    agent = cluster.agent("node-a", "--nccl-ids", "on", host=host,
+                          environment={**BY_PATH, "NCCL_SOCKET_IFNAME": interface})
+    cluster.started(1, 1)
+    ids = told(cluster, 1, 1)[0].ids
+    # 8 bytes of a secret, then the sockaddr_in of where the ranks meet: family, port, address.
+    assert socket.inet_ntoa(bytes.fromhex(ids)[12:16]) == address
+    cluster.finish(1)
+    assert agent.wait() == 0
 
 
 def test_a_helper_that_dies_is_said_and_the_workers_run_on(cluster):
@@ -130,23 +165,15 @@ def test_an_agent_that_is_killed_leaves_no_helper(cluster):
     cluster.nothing_left(but=[daemon])
 
 
-@pytest.mark.parametrize("mode", ["on", "auto"])
-def test_nccl_that_cannot_be_loaded_is_named(cluster, tmp_path, mode):
+def test_nccl_that_cannot_be_loaded_is_named(cluster, tmp_path):
     wrong = tmp_path / "libnccl.so.2"
     wrong.write_text("no library")
-    environment = {"DDPRUN_NCCL_LIBRARY": str(wrong), "DDPRUN_NCCL_IDS": "of another run"}
-    agent = cluster.agent("node-a", "--nccl-ids", mode, environment=environment)
-    if mode == "on":
-        agent.says(r"exit code 1: .*ddprun-nccl-id: NCCL cannot be loaded: .*libnccl.so.2: .*; "
-                   "install it beside the workers' PyTorch, or name it in DDPRUN_NCCL_LIBRARY")
-        assert agent.wait() == 1
-        assert not cluster.events("start")
-    else:
-        # Where a GPU is visible it is tried, and the workers start without.
-        cluster.started(1, 1)
-        assert told(cluster, 1, 1)[0].ids == "", "never those of another run"
-        cluster.finish(1)
-        assert agent.wait() == 0
+    agent = cluster.agent("node-a", "--nccl-ids", "on",
+                          environment={"DDPRUN_NCCL_LIBRARY": str(wrong)})
+    agent.says(r"exit code 1: .*ddprun-nccl-id: NCCL cannot be loaded: .*libnccl.so.2: .*; "
+               "install it beside the workers' PyTorch, or name it in DDPRUN_NCCL_LIBRARY")
+    assert agent.wait() == 1
+    assert not cluster.events("start")
     cluster.nothing_left()
 
 
@@ -165,6 +192,14 @@ def test_a_program_that_is_no_nccl_is_told_apart(cluster):
                           environment={"DDPRUN_NCCL_LIBRARY": "libc.so.6"})
     agent.says("ddprun-nccl-id: libc.so.6: that is not NCCL: .*ncclGetVersion")
     assert agent.wait() == 1
+
+
+def test_a_worker_with_another_nccl_is_refused(cluster):
+    agent = cluster.agent("node-a", "--nccl-ids", "on", environment=BY_PATH, command=[
+        "--no-python", "env", "DDPRUN_NCCL_VERSION=21803", BIN / "nccl_ids_reader", "22809"])
+    assert agent.wait() == 1
+    agent.says("nccl_ids_reader: NCCL 2.28.9 is loaded here, and NCCL 2.18.3 has made this round's "
+               "ids, on the node that leads it: give all nodes the same")
 
 
 def test_by_hand(tmp_path):

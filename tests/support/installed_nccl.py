@@ -1,6 +1,8 @@
-"""The NCCL of this Python's packages."""
+"""The NCCL of this Python's packages, and that of a program."""
 
 import importlib.util
+import re
+import subprocess
 from pathlib import Path
 
 
@@ -14,3 +16,9 @@ def installed_nccl():
         return None
     path = Path(list(found.submodule_search_locations)[0]) / "lib" / "libnccl.so.2"
     return path if path.exists() else None
+
+
+def linked_nccl(program):
+    """The path of the libnccl.so.2 that a program is linked with."""
+    loaded = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    return re.search(r"libnccl\.so\.2 => (\S+)", loaded)[1]

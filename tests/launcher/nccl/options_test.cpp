@@ -26,6 +26,8 @@ TEST_CASE("ddprun-nccl-id takes a library, Python's, and a number") {
   CHECK(read({}).library.empty());
   CHECK(read({"--python", "3"}).asks_python);
   CHECK(read({"--python", "3"}).count == 3);
+  CHECK(read({"--program", "./train", "3"}).program == "./train");
+  CHECK(read({"--program=--odd"}).program == "--odd");
   CHECK(read({"--library", "/x", "65536"}).library == "/x");
   CHECK(read({"--library=/x", "65536"}).count == 65536);
 }
@@ -34,10 +36,12 @@ TEST_CASE("the variable names the library, whatever is written") {
   const environment_map set{{"DDPRUN_NCCL_LIBRARY", "/named"}};
   CHECK(read({"--library", "/x"}, set).library == "/named");
   CHECK_FALSE(read({"--python"}, set).asks_python);
+  CHECK(read({"--program", "/x"}, set).program.empty());
 }
 
 TEST_CASE("what ddprun-nccl-id does not understand is one line") {
   CHECK(error_of({"--library"}).find("--library") != std::string::npos);
+  CHECK(error_of({"--program="}).find("--program") != std::string::npos);
   CHECK(error_of({"--no-such"}).find("--no-such") != std::string::npos);
   CHECK(error_of({"0"}).find("'0'") == 0);
   CHECK(error_of({"65537"}).find("'65537'") == 0);
