@@ -23,6 +23,8 @@ arguments parse_arguments(int count, char** values) {
             "loss, accuracy and speed of each epoch, for examples/plot_metrics.py");
   line.number("--batch-size", made.batch_size, "samples of each rank in a step", 1);
   line.number("--seed", made.seed, "decides the first weights and every shuffle");
+  line.flag("--tell-samples", made.tells_samples, "say of each step which pictures it takes");
+  line.place(made.place);
   line.parse(count, values);
   return made;
 }

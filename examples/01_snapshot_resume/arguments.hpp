@@ -1,6 +1,8 @@
 // The command line of snapshot_resume.
 #pragma once
 
+#include "worker/environment.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -15,6 +17,8 @@ struct arguments {
   std::string metrics;          // a file for them; empty: none
   std::size_t batch_size = 64;  // per rank
   std::uint64_t seed = 0;
+  bool tells_samples = false;
+  ddprun::worker::place_by_hand place;
 };
 
 // Ends the process with one line and status 2 when something is wrong, after --help with 0.

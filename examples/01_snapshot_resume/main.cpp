@@ -27,6 +27,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -151,6 +152,15 @@ void tell_epoch(job& job, const place& here, worker::progress& shown, worker::me
   job.metrics.reset();
 }
 
+void tell_samples(const job& job, const place& here, std::span<const std::size_t> batch) {
+  if (!job.options.tells_samples) return;
+  std::string text;
+  for (const std::size_t sample : batch)
+    text += " " + std::to_string(sample);
+  std::printf("[rank %" PRIu32 "] epoch %" PRIu64 " step %" PRIu64 " | samples%s\n",
+              job.environment.rank, here.epoch, here.step, text.c_str());
+}
+
 // False: a stop was asked for, and all is saved.
 bool train(job& job, digits& pictures, place here) {
   const auto images = images_of(pictures);
@@ -187,6 +197,7 @@ bool train(job& job, digits& pictures, place here) {
         shown.update(++batches_done, used * job.environment.world_size);
       }
       check(job, job.snapshots.progress(++here.step));
+      tell_samples(job, here, batch);
       tell_saved(job);
       // At the end of an epoch it is the next one's beginning that is kept, below.
       if (used < indices.size() && job.group.any(job.stop.has_come())) {
@@ -228,7 +239,7 @@ void test(job& job, digits& pictures) {
 
 int run(const arguments& options) {
   const worker::stop_request stop;
-  const auto environment = worker::read_environment();
+  const auto environment = worker::read_environment(options.place);
   auto data = examples::read_digits(options.data);
   torch::set_num_threads(1);
   torch::manual_seed(options.seed);

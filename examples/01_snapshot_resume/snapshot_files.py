@@ -85,9 +85,8 @@ def to_torch(folder, path):
     parameters = [torch.nn.Parameter(tensor) for tensor in network.values()]
     optimizer = torch.optim.Adam(parameters, lr=rates[0]).state_dict()
     optimizer["state"] = dict(sorted(state.items()))
-    if int(values["samples_used"]):
-        sys.exit(f"{folder} is of the middle of an epoch, which train.py counts in batches")
-    torch.save({"epoch": manifest["epoch"], "step": manifest["step"], "batches_done": 0,
+    torch.save({"epoch": manifest["epoch"], "step": manifest["step"],
+                "samples_used": int(values["samples_used"]),
                 "network": network, "optimizer": optimizer}, path)
 
 
@@ -98,10 +97,8 @@ def from_torch(path, folder):
         for field, tensor in fields.items():
             tensors[f"optimizer.state.{index}.{field}"] = tensor
     rates = [group["lr"] for group in saved["optimizer"]["param_groups"]]
-    if saved["batches_done"]:
-        sys.exit(f"{path} is of the middle of an epoch, which the C++ program counts in samples")
-    write(folder, tensors, {"optimizer.lr": json.dumps(rates), "samples_used": "0"},
-          epoch=saved["epoch"])
+    write(folder, tensors, {"optimizer.lr": json.dumps(rates),
+                            "samples_used": str(saved["samples_used"])}, epoch=saved["epoch"])
 
 
 def main():

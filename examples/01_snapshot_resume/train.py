@@ -8,7 +8,6 @@ Nothing of ddprun is imported.
 import argparse
 import contextlib
 import io
-import itertools
 import os
 import re
 import signal
@@ -20,7 +19,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler, Sampler, TensorDataset
 
 TEST_EVERY = 5  # every fifth picture is kept for the test
 
@@ -38,6 +37,12 @@ def parse_arguments():
                         help="samples of each rank in a step (64)")
     parser.add_argument("--seed", type=int, default=0,
                         help="decides the first weights and every shuffle (0)")
+    parser.add_argument("--tell-samples", action="store_true",
+                        help="say of each step which pictures it takes")
+    parser.add_argument("--init-method", default="env://",
+                        help="tcp://IP:PORT of rank 0, with --rank and --world-size (env://)")
+    parser.add_argument("--rank", type=int, default=-1)
+    parser.add_argument("--world-size", type=int, default=-1)
     return parser.parse_args()
 
 
@@ -72,6 +77,27 @@ class Network(nn.Module):
         return functional.log_softmax(self.digit(values.flatten(1)), 1)
 
 
+class RestOfEpoch(Sampler):
+    """DistributedSampler's order, from where `used` of its samples are behind all ranks together:
+    however many ranks there were, none is lost, and none used twice but for the padding at the end.
+    """
+    def __init__(self, count, seed):
+        self.whole = DistributedSampler(range(count), num_replicas=1, rank=0, seed=seed)
+        self.used = 0
+
+    def set_place(self, epoch, used):
+        self.whole.set_epoch(epoch)
+        self.used = used
+
+    def __len__(self):
+        return -(-(len(self.whole) - self.used) // dist.get_world_size())
+
+    def __iter__(self):
+        order, ranks = list(self.whole), dist.get_world_size()
+        first = self.used + dist.get_rank()
+        return iter([order[(first + turn * ranks) % len(order)] for turn in range(len(self))])
+
+
 class Snapshots:
     """Files that are whole or not there, in one folder for all nodes; rank 0 reads and writes them.
 
@@ -85,6 +111,7 @@ class Snapshots:
 
     def __init__(self, folder):
         self.folder = folder
+        self.damaged = set()  # they take no whole one's place
         os.makedirs(folder, exist_ok=True)
         while True:
             self.tenure = 1 + self.newest_tenure()
@@ -119,17 +146,25 @@ class Snapshots:
         name = f"snapshot-{self.tenure:06}-{step:06}-{zlib.crc32(data):08x}.pt"
         path = os.path.join(self.folder, name)
         temporary = path + ".tmp"  # nobody else has our tenure
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        try:
+            with open(temporary, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)  # a full disk wants it back
+            raise
         folder = os.open(self.folder, os.O_RDONLY)
         os.fsync(folder)
         os.close(folder)
-        for _, _, old, _ in self.all()[:-self.KEEP]:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(old)
+        files = self.all()
+        kept = [file for file in files if file[2] not in self.damaged][-self.KEEP:]
+        for file in files:
+            if file < kept[0]:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(file[2])
         return path
 
     def newest(self):
@@ -140,11 +175,19 @@ class Snapshots:
                 data = file.read()
             if f"{zlib.crc32(data):08x}" == checksum:
                 return path, torch.load(io.BytesIO(data), weights_only=True)
+            self.damaged.add(path)
             print(f"snapshot {path} skipped: its bytes do not fit their checksum", flush=True)
         if files:
             sys.exit(f"no snapshot in {self.folder} can be read; to begin from the start, move the "
                      "damaged ones away")
         return None
+
+
+def open_snapshots(folder):
+    try:
+        return Snapshots(folder)
+    except OSError as error:
+        sys.exit(f"train.py: cannot use the snapshot folder {folder}: {error.strerror}")
 
 
 class Job:
@@ -153,8 +196,9 @@ class Job:
         self.rank = dist.get_rank()
         self.network = Network()
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-3)
-        self.epoch, self.step, self.batches_done = 1, 0, 0
+        self.epoch, self.step, self.samples_used = 1, 0, 0
         self.snapshots = None  # rank 0's
+        self.unsaved = None  # why the last one is not there
         self.is_stopped = False
         signal.signal(signal.SIGTERM, self.stop)
 
@@ -171,13 +215,13 @@ class Job:
         """Loads rank 0's newest snapshot on every rank."""
         found = [None]
         if self.rank == 0:
-            self.snapshots = Snapshots(os.path.abspath(self.arguments.snapshot_dir))
+            self.snapshots = open_snapshots(os.path.abspath(self.arguments.snapshot_dir))
             newest = self.snapshots.newest()
             if newest is None:
                 print(f"no snapshot in {self.snapshots.folder}: starting at epoch 1", flush=True)
             else:
                 path, found[0] = newest
-                epoch, middle = found[0]["epoch"], found[0]["batches_done"]
+                epoch, middle = found[0]["epoch"], found[0]["samples_used"]
                 if epoch > self.arguments.epochs:
                     print(f"snapshot {path}: all {self.arguments.epochs} epochs are done")
                 else:
@@ -189,18 +233,22 @@ class Job:
         self.network.load_state_dict(found[0]["network"])
         self.optimizer.load_state_dict(found[0]["optimizer"])
         self.epoch, self.step = found[0]["epoch"], found[0]["step"]
-        self.batches_done = found[0]["batches_done"]
-        if self.batches_done and found[0]["world_size"] != dist.get_world_size():
-            self.batches_done = 0  # other batches: the epoch begins anew
+        self.samples_used = found[0]["samples_used"]
 
-    def save(self, epoch, batches_done):
-        """`epoch` is the one to go on in, after so many of its batches."""
+    def save(self, epoch, samples_used):
+        """`epoch` is the one to go on in, after so many of its samples, of all ranks. Training goes
+        on without one that cannot be written."""
         if self.snapshots is None:
             return
-        path = self.snapshots.save(self.step, {
-            "epoch": epoch, "step": self.step, "batches_done": batches_done,
-            "world_size": dist.get_world_size(), "network": self.network.state_dict(),
-            "optimizer": self.optimizer.state_dict()})
+        state = {"epoch": epoch, "step": self.step, "samples_used": samples_used,
+                 "network": self.network.state_dict(), "optimizer": self.optimizer.state_dict()}
+        try:
+            path = self.snapshots.save(self.step, state)
+        except OSError as error:
+            self.unsaved = f"cannot save a snapshot in {self.snapshots.folder}: {error.strerror}"
+            print(self.unsaved, file=sys.stderr, flush=True)
+            return
+        self.unsaved = None
         print(f"epoch {epoch - 1} | snapshot saved at {path}", flush=True)
 
     def train(self, pictures):
@@ -209,21 +257,26 @@ class Job:
         # The first backward pass of a process decides in which order gradients are summed. Run one
         # for nothing, so that a resumed run sums as it would have without the interruption.
         functional.nll_loss(parallel(torch.zeros(1, 1, 8, 8)), torch.zeros(1).long()).backward()
-        sampler = DistributedSampler(pictures, seed=self.arguments.seed)
+        sampler = RestOfEpoch(len(pictures), self.arguments.seed)
         loader = DataLoader(pictures, self.arguments.batch_size, sampler=sampler)
         while self.epoch <= self.arguments.epochs:
-            sampler.set_epoch(self.epoch)
-            loss_sum = 0.0
-            for images, labels in itertools.islice(loader, self.batches_done, None):
+            sampler.set_place(self.epoch, self.samples_used)
+            indices = iter(list(sampler))
+            loss_sum, used = 0.0, 0
+            for images, labels in loader:
                 self.optimizer.zero_grad()
                 loss = functional.nll_loss(parallel(images), labels)
                 loss.backward()
                 self.optimizer.step()
                 loss_sum += loss.item() * len(labels)
+                used += len(labels)
                 self.step += 1
-                self.batches_done += 1
-                if self.batches_done < len(loader) and self.any_is_stopped():
-                    self.save(self.epoch, self.batches_done)
+                if self.arguments.tell_samples:
+                    samples = " ".join(str(next(indices)) for _ in labels)
+                    print(f"[rank {self.rank}] epoch {self.epoch} step {self.step} | samples "
+                          f"{samples}", flush=True)
+                if used < len(sampler) and self.any_is_stopped():
+                    self.save(self.epoch, self.samples_used + used * dist.get_world_size())
                     return False
             print(f"[rank {self.rank}] epoch {self.epoch} | loss {loss_sum / len(sampler):.4f} | "
                   f"{len(sampler)} samples", flush=True)
@@ -232,7 +285,7 @@ class Job:
                 self.save(self.epoch + 1, 0)
             if stops and not is_last:
                 return False
-            self.epoch, self.batches_done = self.epoch + 1, 0
+            self.epoch, self.samples_used = self.epoch + 1, 0
         return True
 
     def test(self, pictures):
@@ -255,7 +308,8 @@ def main():
     training, testing = read_digits(arguments.data)
     torch.set_num_threads(1)
     torch.manual_seed(arguments.seed)
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", init_method=arguments.init_method, rank=arguments.rank,
+                            world_size=arguments.world_size)
     job = Job(arguments)
     job.resume()
     is_done = job.train(training)
@@ -263,6 +317,8 @@ def main():
         job.test(testing)
     dist.barrier()
     dist.destroy_process_group()
+    if job.unsaved is not None:
+        return 1  # without the last one the job has not done what it was started for
     return 0 if is_done else 128 + signal.SIGTERM
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import BIN, ROOT, variables_of, wait_for
+from tests.support.cluster import BIN, ROOT, Program, variables_of, wait_for
 
 DIGITS = Path(os.environ.get("DDPRUN_DIGITS", ROOT / ".cache" / "digits.csv"))
 PROGRAM = BIN / "snapshot_resume"
@@ -65,7 +65,8 @@ def process_of(cluster, rank):
 
 def kill_in_epoch(cluster, agents, rank):
     """In the one after KILL_AFTER, or soon after: there must be some left when it is killed, so
-    its process is looked for before."""
+    its process is looked for before. The snapshot before that may still be under way, and goes
+    with it."""
     def has_done(epoch):
         return re.search(rf"\[rank {rank}\] epoch {epoch} ", output(agents))
 
@@ -87,7 +88,7 @@ def test_a_killed_worker_resumes_and_changes_nothing(cluster, tmp_path, kind):
     resumed = re.search(r"resuming from snapshot \S+ at epoch (\d+)", output(agents))
     assert resumed, output(agents)
     first = int(resumed[1])
-    assert first % INTERVAL == 1 and KILL_AFTER - INTERVAL < first <= EPOCHS
+    assert first % INTERVAL == 1 and KILL_AFTER - 2 * INTERVAL < first <= EPOCHS
     cluster.nothing_left(but=[daemon])
 
 
@@ -103,7 +104,7 @@ def test_metrics_are_kept_over_a_restart_and_drawn(cluster, tmp_path):
     starts = [row for row in rows if row.get("event") == "start"]
     assert [row["restart"] for row in starts] == [0, 1]
     first = starts[1]["step"] // 12 + 1
-    assert first % INTERVAL == 1 and KILL_AFTER - INTERVAL < first <= EPOCHS
+    assert first % INTERVAL == 1 and KILL_AFTER - 2 * INTERVAL < first <= EPOCHS
     last = rows[-1]
     assert (last["epoch"], last["step"]) == (EPOCHS, 12 * EPOCHS)
     assert 0 < last["loss"] < 2 and 0.5 < last["accuracy"] <= 1 and last["samples_per_second"] > 0
@@ -112,7 +113,7 @@ def test_metrics_are_kept_over_a_restart_and_drawn(cluster, tmp_path):
     picture = tmp_path / "metrics.png"
     done = subprocess.run([sys.executable, ROOT / "examples" / "plot_metrics.py", metrics, picture],
                           check=True, text=True, capture_output=True)
-    assert done.stdout == f"{EPOCHS} points, 1 restarts: {picture}\n"
+    assert done.stdout == f"{EPOCHS} points, 1 restart: {picture}\n"
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -178,6 +179,39 @@ def test_a_full_disk_is_named_and_costs_no_earlier_snapshot(cluster, tmp_path):
         assert re.search(r"exit code 1: .*exited with code 1", said)
     finally:
         subprocess.run(["umount", small], check=True)
+
+
+# Root may write everywhere, but for this.
+BOUND_BY_MODES = ["setpriv", "--bounding-set=-dac_override"]
+
+
+@pytest.mark.parametrize("is_there_first", [True, False])
+def test_a_folder_that_may_not_be_written_is_named(cluster, tmp_path, is_there_first):
+    folder = tmp_path / "s"
+    folder.mkdir()
+    probe = f"chmod 555 {folder} && ! touch {folder}/probe 2>/dev/null && chmod 755 {folder}"
+    if subprocess.run([*BOUND_BY_MODES, "sh", "-c", probe]).returncode != 0:
+        pytest.skip("needs setpriv, and the right to drop capabilities")
+    if is_there_first:
+        folder.chmod(0o555)
+    line = cluster.agent_line("a", workers=2, command=job("program", folder))
+    agent = Program(cluster, "a", line,
+                    prefix=BOUND_BY_MODES, environment={"DDPRUN_DIGITS": str(DIGITS)})
+    if not is_there_first:
+        agent.says(r"snapshot saved at", LIMIT)
+        folder.chmod(0o555)
+    assert agent.wait(LIMIT) == 1
+    said = agent.out() + agent.err()
+    if is_there_first:
+        # On all ranks: each says why it ends, and no epoch is begun.
+        assert f"snapshot_resume: cannot write in the snapshot folder {folder}: Permission " \
+               "denied" in said
+        assert "epoch 1 |" not in said
+    else:
+        assert re.search(rf"cannot save snapshot {folder}/snapshot-000001-\d+: rank [01]: cannot "
+                         "make the folder: Permission denied", said), said
+        assert f"[rank 0] epoch {EPOCHS} |" in said
+        assert list(folder.glob("snapshot-*/manifest.json"))
 
 
 def test_snapshots_are_carried_between_the_two_programs(cluster, tmp_path):

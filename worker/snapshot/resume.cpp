@@ -58,12 +58,13 @@ class meeting {
       const auto wrong = everybody_reads(attempt, *made.from);
       const bool is_damaged = wrong && wrong->code == errc::damaged;
       if (wrong && !is_damaged) return stop_reading(attempt, *wrong);
-      if (auto lost = announce(verdict_topic(attempt), to_text(outcome_word(wrong)))) return *lost;
       if (!wrong) {
+        // Before any rank goes on from it: one that crashes at once takes this one with it.
         (void)history.mark_resumed(*made.from);
         said.hand_on();
-        break;
       }
+      if (auto lost = announce(verdict_topic(attempt), to_text(outcome_word(wrong)))) return *lost;
+      if (!wrong) break;
       history.skip(*made.from, wrong->text);
       said.hand_on();
     }

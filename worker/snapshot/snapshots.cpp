@@ -4,8 +4,6 @@
 #include "worker/snapshot/staging_buffer.hpp"
 
 #include <exception>
-#include <map>
-#include <mutex>
 #include <utility>
 
 namespace ddprun::worker {
@@ -21,19 +19,6 @@ struct snapshots::parts {
   std::optional<saver> writer;  // uses the staging buffer
 };
 
-namespace {
-
-// How often this rank has opened what has these keys: as often as the others. A store lives as long
-// as a round, and what was said in it at the first opening is no word on the second.
-std::uint64_t count_open(const std::string& keys, std::uint32_t rank) {
-  static std::mutex mutex;
-  static std::map<std::pair<std::string, std::uint32_t>, std::uint64_t> counts;
-  const std::lock_guard lock(mutex);
-  return ++counts[{keys, rank}];
-}
-
-}  // namespace
-
 snapshots::snapshots(std::unique_ptr<parts> made) : parts_(std::move(made)) {}
 snapshots::~snapshots() = default;
 
@@ -45,8 +30,15 @@ result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
   if (!store) return store.error();
   std::string keys = "ddprun/" + options.name + "/" + std::to_string(here.instance) + "/" +
                      std::to_string(here.round);
-  const std::string server = here.master_address + ":" + std::to_string(here.master_port);
-  keys += "/" + std::to_string(count_open(server + "/" + keys, here.rank));
+  // How often this rank has opened them: as often as the others. What was said at the first opening
+  // is no word on the second. The store counts, for what was said is as old as it is.
+  const auto count =
+      store->add(keys + "/opened/" + std::to_string(here.rank), 1, options.rank_timeout);
+  if (!count) {
+    problem = store->problem();
+    return count.error();
+  }
+  keys += "/" + std::to_string(*count);
   return open(here, std::move(options),
               rank_exchange(*store, keys, here.rank, here.world_size, options.rank_timeout),
               problem);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <future>
+#include <mutex>
 
 namespace ddprun::tests {
 namespace {
@@ -114,6 +115,48 @@ TEST_CASE("what was said at one opening is no word on the next in the same round
     CHECK(each.job->resumed()->info.step == 20);
     CHECK(each.job->tenure() == 3);
   }
+}
+
+TEST_CASE("a save that comes while one is being written waits for that", "[snapshot]") {
+  job_under_test test;
+  auto job = open_alone(test, 1, &test.disk, 3);
+  REQUIRE(job != nullptr);
+  std::mutex mutex;
+  std::vector<std::string> order;
+  const auto note = [&](const std::string& what) {
+    const std::lock_guard lock(mutex);
+    order.push_back(what.substr(test.folder.size() + 1));
+  };
+  std::promise<void> is_writing, may_write;
+  test.disk.before_create = [&](const std::string& path) {
+    note(path);
+    if (!path.ends_with("000010/rank-00000.safetensors")) return;
+    is_writing.set_value();
+    may_write.get_future().wait();
+  };
+  test.disk.before_rename = note;
+  CHECK_FALSE(job->save(10, 0, small_state(10).view()));
+  is_writing.get_future().wait();  // and save is over already
+  std::promise<void> is_coming;
+  auto second = std::async(std::launch::async, [&] {
+    is_coming.set_value();
+    return save_alone(job, 20);
+  });
+  is_coming.get_future().wait();
+  may_write.set_value();
+  CHECK_FALSE(second.get());
+  CHECK(order == std::vector<std::string>{"snapshot-000001-000010/rank-00000.safetensors",
+                                          "snapshot-000001-000010/manifest.json.tmp",
+                                          "snapshot-000001-000010/manifest.json",
+                                          "snapshot-000001-000020/rank-00000.safetensors",
+                                          "snapshot-000001-000020/manifest.json.tmp",
+                                          "snapshot-000001-000020/manifest.json"});
+  // The copy of the first was not written over by the second.
+  std::filesystem::remove_all(test.folder + "/snapshot-000001-000020");
+  const auto next = open_alone(test, 2, &posix_file_system());
+  REQUIRE(next != nullptr);
+  REQUIRE(next->resumed().has_value());
+  CHECK(small_state(10).compare(*next->resumed()) == "");
 }
 
 TEST_CASE("a tensor that cannot be fetched is a failure on all ranks", "[snapshot]") {

@@ -25,6 +25,8 @@ struct rank_result {
 
 // A round: one rank a thread.
 struct job_under_test {
+  explicit job_under_test(std::uint16_t port = 0) : store({}, port) {}
+
   tests::temporary_folder place;
   served_store store;
   hooked_disk disk;

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <span>
 #include <thread>
 
 namespace ddprun::tests {
@@ -38,6 +40,26 @@ TEST_CASE("all ranks go on from the same snapshot, each with its own part", "[sn
     CHECK(small_state(20, rank).compare(*found) == "");
   }
   CHECK(test.messages.text() == "");
+}
+
+TEST_CASE("no rank goes on from a snapshot before that is noted", "[snapshot]") {
+  job_under_test test;
+  {
+    auto ranks = test.open(1, 2);
+    require_open(ranks);
+    CHECK(save(ranks, 10) == all(2));
+  }
+  // Else one that crashes at once would end the job before it is.
+  auto client = client_of(test.store);
+  const std::string verdict = "ddprun/snapshots/77/2/1/verdict/0/announced";
+  const auto is_told = [&] { return *client.check(std::span(&verdict, 1), patience); };
+  std::optional<bool> told_before;
+  test.disk.before_create = [&](const std::string& path) {
+    if (path.ends_with("/resumed-000002")) told_before = is_told();
+  };
+  require_open(test.open(2, 2));
+  CHECK(told_before == std::optional(false));
+  CHECK(is_told());
 }
 
 TEST_CASE("another number of ranks gets what all have alike", "[snapshot]") {
@@ -173,6 +195,17 @@ TEST_CASE("what rank 0 cannot read stops all, and all say why", "[snapshot]") {
   for (const auto& each : ranks)
     CHECK(each.error == errc::version_mismatch);
   CHECK(ranks[2].problem == "rank 0: " + ranks[0].problem);
+}
+
+TEST_CASE("a store is another one than the one before at its port", "[snapshot]") {
+  std::uint16_t port = 0;
+  {
+    job_under_test before;
+    port = before.store.port();
+    require_open(before.open(1, 2));
+  }
+  job_under_test test(port);
+  require_open(test.open(1, 3));
 }
 
 TEST_CASE("a rank that does not come to a snapshot is named", "[snapshot]") {
