@@ -30,7 +30,8 @@ def read(path):
     return rows, restarts
 
 
-def draw(rows, restarts, title, path):
+def draw(rows, restarts, title):
+    """The figure: a part for each number, from above in the order of their names."""
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
@@ -52,7 +53,11 @@ def draw(rows, restarts, title, path):
     parts[-1, 0].set_xlabel("step")
     parts[0, 0].set_title(title)
     figure.tight_layout()
-    figure.savefig(path)
+    return figure
+
+
+def counted(number, what):
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def main():
@@ -61,8 +66,8 @@ def main():
     rows, restarts = read(sys.argv[1])
     if not rows:
         sys.exit(f"{sys.argv[1]}: there are no numbers in it yet")
-    draw(rows, restarts, sys.argv[1], sys.argv[2])
-    print(f"{len(rows)} points, {len(restarts)} restarts: {sys.argv[2]}")
+    draw(rows, restarts, sys.argv[1]).savefig(sys.argv[2])
+    print(f"{counted(len(rows), 'point')}, {counted(len(restarts), 'restart')}: {sys.argv[2]}")
 
 
 if __name__ == "__main__":

@@ -3,10 +3,14 @@
 #include "worker/distributed_sampler.hpp"
 #include "worker/environment.hpp"
 
+#include <charconv>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace {
 
@@ -65,13 +69,68 @@ struct walk {
   }
 };
 
+constexpr const char* usage =
+    "usage: sampler_walk [--rank N --world-size N]\n\n"
+    "Says which samples each rank gets of a data set. Started by ddprun or torchrun it needs no\n"
+    "option; by hand both.\n";
+
+struct refused : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+std::uint32_t read_number(std::string_view option, std::string_view text, std::uint32_t least) {
+  std::uint32_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, failure] = std::from_chars(text.data(), end, value);
+  if (failure == std::errc{} && rest == end && value >= least) return value;
+  throw refused(std::string(option) + " is '" + std::string(text) +
+                "': it must be a whole number of at least " + std::to_string(least));
+}
+
+// From the two options, or the launcher's variables; none: help was asked for.
+std::optional<worker::environment> read_place(int count, char** values) {
+  std::optional<std::uint32_t> rank, world_size;
+  for (int at = 1; at < count; ++at) {
+    std::string_view option = values[at];
+    if (option == "--help" || option == "-h") return std::nullopt;
+    const auto equals = option.find('=');
+    std::string_view text;
+    if (equals != option.npos) {
+      text = option.substr(equals + 1);
+      option = option.substr(0, equals);
+    }
+    if (option != "--rank" && option != "--world-size") {
+      throw refused(std::string(option) + " is no option; --help lists them");
+    }
+    if (equals == option.npos && ++at == count)
+      throw refused(std::string(option) + " needs a number");
+    if (equals == option.npos) text = values[at];
+    if (option == "--rank") rank = read_number(option, text, 0);
+    if (option == "--world-size") world_size = read_number(option, text, 1);
+  }
+  if (!rank && !world_size) return worker::read_environment();
+  if (!rank || !world_size) throw refused("--rank and --world-size go together");
+  if (*rank >= *world_size) {
+    throw refused("rank " + std::to_string(*rank) + " of " + std::to_string(*world_size) +
+                  " is none: ranks are 0 to the world size less one");
+  }
+  worker::environment here;
+  here.rank = *rank;
+  here.world_size = *world_size;
+  return here;
+}
+
 }  // namespace
 
-int main() {
+int main(int count, char** values) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   try {
-    const auto here = worker::read_environment();
-    walk{here}.all();
+    const auto here = read_place(count, values);
+    if (here) walk{*here}.all();
+    if (!here) std::fputs(usage, stdout);
+  } catch (const refused& error) {
+    std::fprintf(stderr, "sampler_walk: %s\n", error.what());
+    return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "sampler_walk: %s\n", error.what());
     return 1;

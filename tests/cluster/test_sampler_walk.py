@@ -1,31 +1,51 @@
-"""examples/05_sampler_walk: the C++ program and PyTorch's sampler deal the same samples out."""
+"""examples/05_sampler_walk in each form in which people launch it: the C++ program and PyTorch's
+sampler deal the same samples out."""
 
-import sys
+from tests.support.cluster import Program
+from tests.support.workload import PLACE, Workload, lines_of
 
-import pytest
-
-from tests.support.cluster import BIN, ROOT
-
-PROGRAM = BIN / "sampler_walk"
-SCRIPT = ROOT / "examples" / "05_sampler_walk" / "sampler_walk.py"
-LIMIT = 120
+EXAMPLE = Workload("sampler_walk", "05_sampler_walk", "sampler_walk.py")
+WHO = ["--rank", "{rank}", "--world-size", "{world_size}"]
 
 
-def walk(cluster, command, workers):
-    agent = cluster.agent("node", workers=workers, command=command,
-                          environment={"PYTHON_EXEC": sys.executable})
-    assert agent.wait(LIMIT) == 0, agent.err()
-    return sorted(agent.out().splitlines())
+def shares(lines, case):
+    return [line.split("[")[-1] for line in lines if f"| {case}" in line]
 
 
 def test_each_rank_has_its_share(cluster):
-    lines = walk(cluster, ["--no-python", PROGRAM], 3)
+    lines = EXAMPLE.run(cluster, "program", [3])
     assert len(lines) == 3 * 9
-    even = [line.split("[")[-1] for line in lines if "| 1 even" in line]
-    assert even == ["0 3]", "1 4]", "2 5]"]
+    assert shares(lines, "1 even") == ["0 3]", "1 4]", "2 5]"]
+
+
+def test_ranks_of_two_nodes_told_by_the_launcher_by_arguments_and_by_hand(cluster):
+    five = EXAMPLE.run(cluster, "program", [2, 3])
+    assert shares(five, "1 even") == ["0 5]", "1 6]", "2 7]", "3 8]", "4 9]"]
+    assert EXAMPLE.run(cluster, "program", [3, 2], *WHO) == five
+    by_hand = [Program(cluster, f"rank{rank}", EXAMPLE.by_hand("program", "--rank", rank,
+                                                               f"--world-size={5}"))
+               for rank in range(5)]
+    assert lines_of(by_hand) == five
 
 
 def test_the_shares_are_those_of_pytorch(cluster):
-    pytest.importorskip("torch", reason="PyTorch is not installed here")
-    ours = walk(cluster, ["--no-python", PROGRAM], 3)
-    assert walk(cluster, [SCRIPT], 3) == ours
+    ours = EXAMPLE.run(cluster, "program", [1, 1])
+    assert EXAMPLE.run(cluster, "python", [2], *WHO) == ours
+    assert EXAMPLE.run(cluster, "python", [1, 1], "--backend", "gloo", *PLACE) == ours
+
+
+def test_what_is_wrong_by_hand_is_said(cluster):
+    for arguments, status, line in [
+            (["--rank", 0], 2, "--rank and --world-size go together\n"),
+            (["--rank=x"], 2, "--rank is 'x': it must be a whole number of at least 0\n"),
+            (["--world-size", 0], 2,
+             "--world-size is '0': it must be a whole number of at least 1\n"),
+            (["--rank"], 2, "--rank needs a number\n"),
+            (["--rnk", 1], 2, "--rnk is no option; --help lists them\n"),
+            (["--rank", 3, "--world-size", 3], 2,
+             "rank 3 of 3 is none: ranks are 0 to the world size less one\n"),
+            ([], 1, "WORLD_SIZE is not set: start this program with ddprun or torchrun, which set "
+                    "it\n")]:
+        one = Program(cluster, "alone", EXAMPLE.by_hand("program", *arguments))
+        assert one.wait() == status
+        assert one.err() == "sampler_walk: " + line

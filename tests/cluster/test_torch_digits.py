@@ -20,6 +20,11 @@ def test_on_one_node_and_on_more(cluster, nodes):
     assert len(lines) == EPOCHS * (sum(nodes) + 1)
 
 
+@pytest.mark.parametrize("nodes", [[2], [2, 3]])
+def test_the_script_on_one_node_and_on_two(cluster, nodes):
+    check_training(EXAMPLE.run(cluster, "python", nodes, "--epochs", 1), 1, sum(nodes))
+
+
 def test_the_script_finds_the_same_with_ranks_told_by_arguments(cluster):
     ours = EXAMPLE.run(cluster, "program", [1, 1], "--epochs", EPOCHS, *PLACE)
     check_training(ours, EPOCHS, 2)

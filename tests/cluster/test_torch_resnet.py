@@ -1,11 +1,13 @@
 """examples/07_resnet_synthetic in each form in which people launch it, and its --resume: the C++
 program and the PyTorch script find the same."""
 
+import os
 import re
+import signal
 
 import pytest
 
-from tests.support.cluster import Program, free_port
+from tests.support.cluster import Program, free_port, wait_for
 from tests.support.gpus import visible_gpus
 from tests.support.workload import PLACE, Workload, lines_of, nearly, split
 
@@ -14,6 +16,8 @@ EXAMPLE = Workload("resnet_synthetic", "07_resnet_synthetic", "resnet.py")
 # At the usual learning rate so few images make training diverge, and what it comes to is chance.
 SMALL = ["--images", 64, "--test-images", 16, "--batch-size", 8, "--print-freq", 2,
          "--lr", 0.003]
+SPAWNING = ["--multiprocessing-distributed", "--workers-per-node", 2, "--dist-url",
+            "{master_url}", "--world-size", "{nnodes}", "--rank", "{group_rank}"]
 FOUND = re.compile(r"Epoch: \[(\d+)\]\[\d+/\d+\] .* Loss ([\d.]+) \([\d.]+\)")
 
 
@@ -36,6 +40,11 @@ def test_on_one_node_and_on_more(cluster, nodes):
     assert sum("images/s" in line for line in lines) == 2
 
 
+def test_the_script_on_two_nodes_with_two_and_three_workers(cluster):
+    lines = EXAMPLE.run(cluster, "python", [2, 3], *SMALL, "--epochs", 1)
+    assert list(losses(lines)) == [1]
+
+
 def test_the_script_finds_the_same_with_ranks_told_by_arguments(cluster):
     ours = EXAMPLE.run(cluster, "program", [1, 1], *SMALL, "--epochs", 2, *PLACE)
     theirs = EXAMPLE.run(cluster, "python", [1, 1], *SMALL, "--epochs", 2, *PLACE)
@@ -52,10 +61,26 @@ def test_a_deep_one(cluster):
 def test_a_script_that_spawns_its_workers_by_itself(cluster):
     usual = EXAMPLE.run(cluster, "python", [2, 2], *SMALL, "--epochs", 1)
     spawned = EXAMPLE.run(cluster, "python", [1, 1], *SMALL, "--epochs", 1,
-                          "--multiprocessing-distributed", "--workers-per-node", 2,
-                          "--dist-url", "{master_url}", "--world-size", "{nnodes}",
-                          "--rank", "{group_rank}")
+                          *SPAWNING)
     assert split(without_times(spawned)) == nearly(without_times(usual))
+
+
+def test_a_spawned_worker_is_killed_and_the_job_goes_on(cluster, tmp_path):
+    """The launcher sees the one process that it has started: that ends with an error when one of
+    its own has died, and is started again."""
+    agent, = EXAMPLE.start(cluster, "python", [1], *SMALL, "--epochs", 6, "--resume",
+                           tmp_path / "kept.pt", *SPAWNING, options=["--max-restarts", 1])
+    wait_for("an epoch that is saved", (tmp_path / "kept.pt").exists, 240)
+    spawned = [pid for pid, line in cluster.marked().items() if "spawn_main" in line]
+    assert len(spawned) == 2
+    os.kill(spawned[1], signal.SIGKILL)
+    lines = lines_of([agent])
+    assert re.search(r"code 1: .*(process \d terminated with signal SIGKILL|"
+                     r"Connection (closed|reset) by peer)", agent.err())
+    assert "restart 1 of 1" in agent.err()
+    resumed, = [line for line in lines if line.startswith("resuming from")]
+    first = int(resumed.split()[-1])
+    assert first > 1 and max(losses(lines)) == 6
 
 
 def test_by_hand(cluster):
@@ -74,6 +99,17 @@ def test_goes_on_where_it_was(cluster, tmp_path, kind):
     rest = EXAMPLE.run(cluster, kind, [2], *kept, "--epochs", 3)
     assert sum("resuming from" in line and "at epoch 3" in line for line in rest) == 1
     assert losses(rest) == {3: pytest.approx(losses(whole)[3], rel=0.005)}
+
+
+def test_goes_on_with_another_number_of_ranks(cluster, tmp_path):
+    kept = ["--resume", tmp_path / "kept", "--epochs"]
+    EXAMPLE.run(cluster, "program", [2], *SMALL, "--images", 240, *kept, 2)
+    # Without learning anything more, the loss says whose weights these are.
+    still = [*SMALL, "--lr", 0]
+    rest = EXAMPLE.run(cluster, "program", [3], *still, *kept, 3)
+    assert sum("resuming from" in line and "at epoch 3" in line for line in rest) == 1
+    fresh = EXAMPLE.run(cluster, "program", [3], *still, "--epochs", 1)
+    assert list(losses(rest)) == [3] and losses(rest)[3] < 0.7 * losses(fresh)[1]
 
 
 def test_a_snapshot_of_another_network_is_refused(cluster, tmp_path):

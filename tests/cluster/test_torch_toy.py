@@ -23,9 +23,14 @@ def expected(world_size):
     return sorted(lines)
 
 
-@pytest.mark.parametrize("kind", ["program", "python"])
-def test_two_nodes_with_two_and_three_workers(cluster, kind):
-    assert TOY.run(cluster, kind, [2, 3]) == expected(5)
+@pytest.mark.parametrize("nodes", [[2], [1, 1], [2, 3]])
+def test_on_one_node_and_on_more(cluster, nodes):
+    assert TOY.run(cluster, "program", nodes) == expected(sum(nodes))
+
+
+@pytest.mark.parametrize("nodes", [[1, 1], [2, 3]])
+def test_the_script_on_two_nodes(cluster, nodes):
+    assert TOY.run(cluster, "python", nodes) == expected(sum(nodes))
 
 
 @pytest.mark.parametrize("kind", ["program", "python"])

@@ -45,18 +45,20 @@ class Workload:
 
     def run(self, cluster, kind, nodes, *arguments, on_gpus=False):
         """The lines of all nodes, sorted. `nodes` are their numbers of workers."""
+        return lines_of(self.start(cluster, kind, nodes, *arguments, on_gpus=on_gpus))
+
+    def start(self, cluster, kind, nodes, *arguments, on_gpus=False, options=()):
+        """Their agents. `options` are the launcher's."""
         command = self.command(kind, *arguments)
         run = f"{self.program.name}-{kind}-{'-'.join(map(str, nodes))}"
         endpoint = f"127.0.0.1:{cluster.daemon().port}" if len(nodes) > 1 else None
-        agents = [cluster.agent(f"{run}-{node}", nnodes=len(nodes), workers=workers, run=run,
-                                endpoint=endpoint, command=command,
-                                environment={**({} if on_gpus else {"CUDA_VISIBLE_DEVICES": ""}),
-                                             "PYTHON_EXEC": sys.executable,
-                                             **THREADS,
-                                             "DDPRUN_DIGITS": str(DIGITS)})
-                  for node, workers in enumerate(nodes)]
-        return lines_of(agents)
-
+        return [cluster.agent(f"{run}-{node}", *options, nnodes=len(nodes), workers=workers,
+                              run=run, endpoint=endpoint, command=command,
+                              environment={**({} if on_gpus else {"CUDA_VISIBLE_DEVICES": ""}),
+                                           "PYTHON_EXEC": sys.executable,
+                                           **THREADS,
+                                           "DDPRUN_DIGITS": str(DIGITS)})
+                for node, workers in enumerate(nodes)]
 
     def check_no_gpu(self, cluster):
         """The one for GPUs says that there is none, and ends."""
