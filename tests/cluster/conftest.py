@@ -9,6 +9,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.cluster import Cluster  # noqa: E402
 from tests.support.hosts import Switch, available  # noqa: E402
+from tests.support.slow_switch import SlowSwitch  # noqa: E402
+from tests.support.slow_switch import available as taps_available  # noqa: E402
 from tests.support.small_disk import mounted  # noqa: E402
 
 
@@ -59,6 +61,20 @@ def make_hosts(cluster):
         if not available():
             pytest.skip("this machine does not allow network namespaces (needs root)")
         switch = Switch(count, ipv6)
+        cluster.hosts.append(switch)
+        return switch.hosts
+
+    return make
+
+
+@pytest.fixture
+def make_slow_hosts(cluster):
+    """As make_hosts, behind a switch that delays all frames and loses some."""
+
+    def make(count, delay, loss):
+        if not available() or not taps_available():
+            pytest.skip("this machine does not allow network namespaces or TAP devices")
+        switch = SlowSwitch(count, delay, loss)
         cluster.hosts.append(switch)
         return switch.hosts
 

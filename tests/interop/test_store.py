@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 import torch.distributed as dist
 import torch_versions
-from store_client import connect, renew
+from store_client import PATIENCE, connect, renew
 
 SHORT = timedelta(milliseconds=50)
 
@@ -98,6 +98,7 @@ def test_a_wait_that_times_out_names_its_keys_and_leaves_the_client_usable(store
     store.set_timeout(SHORT)
     with pytest.raises(dist.DistStoreError):
         store.get("missing")
+    store.set_timeout(PATIENCE)
     store.set("missing", "x")
     assert store.get("missing") == b"x"
 
@@ -145,6 +146,7 @@ def test_queues(store, server):
     with pytest.raises(dist.DistStoreError):
         store.set_timeout(SHORT)
         store.queue_pop("q")
+    store.set_timeout(PATIENCE)
     # The item that came too late for a waiter is there for the next.
     other.queue_push("q", "3")
     assert store.queue_pop("q") == b"3"
@@ -152,7 +154,7 @@ def test_queues(store, server):
 
 def test_a_waiter_that_gave_up_does_not_keep_an_item_from_the_next(server):
     pusher = connect(server.port)
-    quitter = connect(server.port, SHORT)
+    quitter = connect(server.port)
     with pytest.raises(dist.DistStoreError):
         quitter.wait(["q"], SHORT)
     waiter = connect(server.port)
@@ -172,7 +174,7 @@ def test_a_barrier_of_the_clients_own(store, server):
     with pytest.raises(dist.DistStoreError, match="barrier timeout after 50ms, key: c"):
         store.barrier("c", 2, SHORT)
     assert store.get("c") == b"1"
-    store.barrier("c", 2, SHORT)
+    store.barrier("c", 2)
 
 
 def test_prefix_store_and_clone(store, server):

@@ -12,6 +12,9 @@ SINCE = {
     # MASTER_ADDR:MASTER_PORT (of another spelling of the address: where the port is taken). Before,
     # of every tcp:// address.
     "agent store by address": (2, 14),
+    # The backend "nccl" is ProcessGroupNCCL2, unless TORCH_DIST_USE_NCCL2=0; "nccl-legacy" is
+    # ProcessGroupNCCL.
+    "nccl2 by default": (2, 15),
 }
 
 

@@ -1,0 +1,66 @@
+"""What ddprun exits with: each sentence of README about it."""
+
+import signal
+
+import pytest
+
+from tests.support.cluster import free_port
+
+
+@pytest.mark.parametrize("words, code", [
+    (["true"], 0),
+    (["sh", "-c", "exit 7"], 7),
+    (["sh", "-c", "sh -c 'kill -9 $PPID'; sleep 100"], 137),
+    (["sh", "-c", "sh -c 'kill -11 $PPID'; sleep 100"], 139),
+    (["no-such-program"], 2),
+])
+def test_one_node_exits_with_what_its_worker_did(cluster, words, code):
+    assert cluster.agent("", command=["--no-python", *words]).wait() == code
+
+
+def test_a_wrong_command_line_is_2(cluster):
+    assert cluster.agent("", "--no-such-option").wait() == 2
+
+
+def test_a_node_that_the_run_refuses_exits_with_64(cluster):
+    daemon = cluster.daemon()
+    endpoint = f"127.0.0.1:{daemon.port}"
+    first = cluster.agent("node-a", endpoint=endpoint, nnodes="1:2", conf="last_call_timeout=0.1")
+    cluster.started(1, 1)
+    other = cluster.agent("node-b", "--max-restarts=5", endpoint=endpoint, nnodes="1:2",
+                          conf="last_call_timeout=0.1")
+    assert other.wait() == 64
+    # The only one is the run: it ends with its signal.
+    first.kill(signal.SIGTERM)
+    assert first.wait() == 143
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_node_that_is_told_to_leave_exits_with_0_where_the_others_go_on(cluster, number):
+    daemon = cluster.daemon()
+    a, b = cluster.nodes("node-a", "node-b", endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2")
+    cluster.started(1, 2)
+    b.kill(number)
+    assert b.wait() == 0
+    cluster.started(2, 1)
+    cluster.finish(1)
+    assert a.wait() == 0
+    cluster.nothing_left(but=[daemon])
+
+
+def test_an_interrupted_job_exits_with_130_everywhere(cluster):
+    daemon = cluster.daemon()
+    a, b = cluster.nodes("node-a", "node-b", endpoint=f"127.0.0.1:{daemon.port}", nnodes="2")
+    cluster.started(1, 2)
+    a.kill(signal.SIGINT)
+    assert (a.wait(), b.wait()) == (130, 130)
+
+
+def test_nodes_that_do_not_meet_in_time_exit_with_69(cluster):
+    conf = "join_timeout=1"
+    nobody = cluster.agent("node-a", "--embed-daemon=never", endpoint=f"127.0.0.1:{free_port()}",
+                           nnodes="2", conf=conf)
+    alone = cluster.agent("node-b", endpoint=f"127.0.0.1:{free_port()}", nnodes="2", conf=conf)
+    assert (nobody.wait(), alone.wait()) == (69, 69)
+    assert "exit code 69: cannot reach the rendezvous daemon" in nobody.err()
+    assert "exit code 69: gave up after 1 s (join_timeout): waiting for 1 of 2 nodes" in alone.err()

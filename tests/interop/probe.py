@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""A worker that writes down what it was given, in DIR/RANK, where DIR is its last argument; and
+says a few lines on each stream."""
+
+import json
+import os
+import sys
+
+WORDS = ("an apple", "a kiwi", "a fig, ripe", "no fruit")
+
+
+def status_of(name):
+    with open("/proc/self/status") as lines:
+        return next(line.split()[1] for line in lines if line.startswith(name + ":"))
+
+
+def open_files():
+    """But the one that is open for looking."""
+    return sorted(int(number) for number in os.listdir("/proc/self/fd")
+                  if os.path.exists(f"/proc/self/fd/{number}"))
+
+
+facts = {
+    "environment": dict(os.environ),
+    "arguments": sys.argv[1:-1],
+    "script": sys.argv[0],
+    "name": __name__,
+    "unbuffered": sys.stdout.write_through,
+    "folder": os.getcwd(),
+    "leads its session": os.getsid(0) == os.getpid() == os.getpgrp(),
+    "stdin": os.readlink("/proc/self/fd/0"),
+    "descriptors": open_files(),
+    "ignored signals": status_of("SigIgn"),
+    "blocked signals": status_of("SigBlk"),
+    "mask of new files": status_of("Umask"),
+    "processors": sorted(os.sched_getaffinity(0)),
+    "niceness": os.nice(0),
+}
+rank = os.environ["RANK"]
+with open(os.path.join(sys.argv[-1], rank), "w") as to:
+    json.dump(facts, to)
+# Each line is one write, and those of several workers do not mix: print() writes its end alone.
+for word in WORDS:
+    sys.stdout.write(f"{rank} says {word}\n")
+    sys.stderr.write(f"{rank} warns of {word}\n")
+if "PROBE_FAILS" in os.environ and facts["environment"]["TORCHELASTIC_RESTART_COUNT"] == "0":
+    sys.exit(7)
