@@ -121,16 +121,17 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def restart_ms(launcher):
+def restart_ms(launcher, nodes=2, workers=2):
+    """Nodes on this one machine: from a worker's exit until all workers run again."""
     folder = Path(tempfile.mkdtemp())
     notes = folder / "notes"
     endpoint = f"127.0.0.1:{free_port()}"
     agents = []
-    for index in range(2):
+    for index in range(nodes):
         agents.append(subprocess.Popen(
-            [*launcher, "--nnodes", "2", "--nproc-per-node", "2", "--rdzv-backend", "c10d",
-             "--rdzv-endpoint", endpoint, "--rdzv-id", "bench", "--max-restarts", "3",
-             "--no-python", BIN / "restart_worker", notes],
+            [*launcher, "--nnodes", str(nodes), "--nproc-per-node", str(workers),
+             "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint, "--rdzv-id", "bench",
+             "--max-restarts", "3", "--no-python", BIN / "restart_worker", notes],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         if index == 0:
             time.sleep(0.5)
@@ -139,8 +140,8 @@ def restart_ms(launcher):
     shutil.rmtree(folder)
     end = next(int(line[3]) for line in lines if line[2] == "exit")
     again = [int(line[3]) for line in lines if line[2] == "start" and int(line[3]) > end]
-    if codes != [0, 0] or len(again) != 4:
-        raise RuntimeError(f"restart did not work: exit codes {codes}, {len(again)} of 4 again")
+    if any(codes) or len(again) != nodes * workers:
+        raise RuntimeError(f"restart did not work: exit codes {codes}, {len(again)} again")
     return (max(again) - end) / 1e6
 
 
@@ -154,6 +155,13 @@ def restart(rounds):
     print(f"  ddprun               {summary(ours, 'ms')}   (promise: at most 20 ms)")
     print(f"  torchrun             {summary(theirs, 'ms')}")
     print(f"  torchrun / ddprun    {statistics.median(theirs) / statistics.median(ours):.0f} x")
+
+
+def restart_of_many(rounds):
+    print("N nodes x 1 worker, all on this machine: a worker exits 3 -> all N started again")
+    for nodes in (8, 64, 256):
+        times = [restart_ms([BIN / "ddprun"], nodes, 1) for _ in range(rounds)]
+        print(f"  {nodes:3} nodes            {summary(times, 'ms')}")
 
 
 def fresh_daemon_ms():
@@ -204,6 +212,7 @@ def run():
     many(20)
     memory()
     restart(15)
+    restart_of_many(5)
     ids(15)
     fresh_daemon(15)
 

@@ -8,6 +8,7 @@ by `tests/benchmark/run`, never beside tests.
     training_benchmark.py [ROUNDS]
 """
 
+import math
 import os
 import re
 import statistics
@@ -30,10 +31,17 @@ class Workload:
     program: str
     script: str
     batch_size: int
-    steps: int  # of an epoch of two ranks
+    samples: int  # of an epoch
     epochs: int
     epoch: str  # the line that ends one, once a job
     arguments: tuple = ()
+    ranks: int = 2
+    # CUDA_VISIBLE_DEVICES: the scripts take a GPU where they see one. None: as it is.
+    gpus: str | None = ""
+
+    def steps(self, ranks, batch_size):
+        """Of an epoch: each rank has as many samples, the last batch may be smaller."""
+        return math.ceil(math.ceil(self.samples / ranks) / batch_size)
 
     def command(self, kind, batch_size):
         started = (["--no-python", BIN / self.program] if kind == "C++"
@@ -42,11 +50,11 @@ class Workload:
 
 
 WORKLOADS = [
-    Workload("digits", "digits", "06_digits/digits.py", 64, 12, 40, r"all    \| epoch (\d+) \|"),
+    Workload("digits", "digits", "06_digits/digits.py", 64, 1437, 40, r"all    \| epoch (\d+) \|"),
     Workload("ResNet-18, images of 32x32", "resnet_synthetic", "07_resnet_synthetic/resnet.py",
-             16, 16, 5, r"Epoch: \[(\d+)\] took",
+             16, 512, 5, r"Epoch: \[(\d+)\] took",
              ("--test-images", 2, "--print-freq", 1000)),
-    Workload("BERT tiny, 32 tokens", "bert_classifier", "08_bert_classifier/bert.py", 16, 34, 6,
+    Workload("BERT tiny, 32 tokens", "bert_classifier", "08_bert_classifier/bert.py", 16, 1068, 6,
              r"epoch (\d+) took"),
 ]
 
@@ -84,17 +92,20 @@ class Found:
 jobs = 0
 
 
-def train(workload, kind, ranks=2, threads=1, batch_size=None):
+def train(workload, kind, ranks=None, threads=1, batch_size=None):
     global jobs
     jobs += 1
     run = f"benchmark-{os.getpid()}-{jobs}"
+    ranks, batch_size = ranks or workload.ranks, batch_size or workload.batch_size
+    gpus = {} if workload.gpus is None else {"CUDA_VISIBLE_DEVICES": workload.gpus}
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
         job = subprocess.Popen(
             list(map(str, [BIN / "ddprun", "--nproc-per-node", ranks, "--rdzv-id", run,
-                           *workload.command(kind, batch_size or workload.batch_size)])),
-            env={**os.environ, "DDPRUN_DIGITS": str(DIGITS), "OMP_NUM_THREADS": str(threads),
-                 "PYTHON_EXEC": sys.executable, "XDG_STATE_HOME": folder},
+                           *workload.command(kind, batch_size)])),
+            env={**os.environ, **gpus, "DDPRUN_DIGITS": str(DIGITS),
+                 "OMP_NUM_THREADS": str(threads), "PYTHON_EXEC": sys.executable,
+                 "XDG_STATE_HOME": folder},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         times, lines, peak = {}, [], 0.0
         for line in job.stdout:
@@ -107,8 +118,8 @@ def train(workload, kind, ranks=2, threads=1, batch_size=None):
             raise SystemExit("training_benchmark: the job has failed:\n" + "".join(lines))
     an_epoch = (times[workload.epochs] - times[1]) / (workload.epochs - 1)
     hidden = re.search(r"(\d+) % of it hidden", lines[-2])
-    return Found(times[1] - begin - an_epoch, workload.steps / an_epoch, peak,
-                 float(hidden[1]) if hidden else 0.0)
+    rate = workload.steps(ranks, batch_size) / an_epoch
+    return Found(times[1] - begin - an_epoch, rate, peak, float(hidden[1]) if hidden else 0.0)
 
 
 def compare_kinds(workload, rounds):
@@ -116,8 +127,10 @@ def compare_kinds(workload, rounds):
     for _ in range(rounds):
         for kind in KINDS:
             found[kind].append(train(workload, kind))
-    print(f"\n{workload.name}: 2 ranks, gloo, one thread each, {workload.epochs} epochs of "
-          f"{workload.steps} steps", flush=True)
+    backend = "gloo" if workload.gpus == "" else "NCCL"
+    print(f"\n{workload.name}: {workload.ranks} {'rank' if workload.ranks == 1 else 'ranks'}, "
+          f"{backend}, one thread each, {workload.epochs} epochs of "
+          f"{workload.steps(workload.ranks, workload.batch_size)} steps", flush=True)
     for name, what, unit, is_more_better in [
             ("start", "start until it trains", "s", False),
             ("rate", "after the first epoch", "steps/s", True),
