@@ -346,7 +346,6 @@ void session::end(error_code reason) {
   report(reason);
   const auto keep = shared_from_this();
   loop_.remove(socket_.get());
-  socket_.reset();
   const auto id = conversation_->id();
   conversation_.reset();
   space_->release_buffered(std::exchange(held_, 0));
@@ -358,6 +357,7 @@ void session::end(error_code reason) {
   unsent_.reset();
   space_->deliver_wakes();
   space_->remove(id);
+  socket_.reset();  // last: a peer that sees the end, and connects again, finds it counted
   space_->notify_if_empty();
 }
 

@@ -82,3 +82,16 @@ TEST_CASE("of those that are mute the oldest go, as many as are too many") {
   user.ask(get, {"/k"});
   CHECK(user.hear_string() == "value");
 }
+
+// A client that is turned away and connects again at once must not be counted twice.
+TEST_CASE("one that sees the end of its connection is not counted any more") {
+  served_store store;
+  for (int turn = 0; turn < 1000; ++turn) {
+    loopback_client one(store.port());
+    await_mute(store, 1);
+    store.loop().post([&] { space_of(store).cut_mute(0, 0); });
+    REQUIRE(one.is_closed());
+    REQUIRE(space_of(store).mute_count() == 0);
+    REQUIRE(space_of(store).connection_count() == 0);
+  }
+}
