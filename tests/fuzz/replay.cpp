@@ -7,6 +7,8 @@
 // An input that ends the process is left in crash-fuzz_NAME in the working folder, and its seed is
 // said: `--seed N --runs 1` makes the same one again. Without paths it takes
 // tests/fuzz/corpus/NAME.
+#include "tests/support/source_tree.hpp"
+
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -169,7 +171,7 @@ int main(int argc, char** argv) {
   }
   const std::string program = fs::path(argv[0]).filename().string();
   const std::string target = program.substr(program.find('_') + 1);
-  if (paths.empty()) paths.push_back(fs::path(FUZZ_CORPORA) / target);
+  if (paths.empty()) paths.push_back(ddprun::tests::source_tree() / "tests/fuzz/corpus" / target);
   crash_file = "crash-" + program;
   for (const int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL})
     std::signal(number, on_signal);

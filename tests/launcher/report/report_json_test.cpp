@@ -2,6 +2,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/full_messages.hpp"
+#include "tests/support/source_tree.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -64,7 +65,7 @@ TEST_CASE("the outcome tells failures from ends that were asked for") {
 }
 
 TEST_CASE("each name of a report stands in PROTOCOL.md") {
-  std::ifstream file(DDPRUN_TREE "/rendezvous/PROTOCOL.md");
+  std::ifstream file(tests::source_tree() / "rendezvous/PROTOCOL.md");
   std::stringstream page;
   page << file.rdbuf();
   const std::string text = page.str();

@@ -2,6 +2,7 @@
 #include "rendezvous/protocol/agent.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/full_messages.hpp"
+#include "tests/support/source_tree.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -15,7 +16,7 @@ namespace {
 
 // The names of all fields in the tables of the agent protocol.
 std::set<std::string> names_on_the_page() {
-  std::ifstream file(DDPRUN_TREE "/rendezvous/PROTOCOL.md");
+  std::ifstream file(source_tree() / "rendezvous/PROTOCOL.md");
   REQUIRE(file);
   std::set<std::string> names;
   std::string line;
