@@ -2,9 +2,13 @@
 
 import os
 import signal
-import socket
+
+import pytest
 
 from tests.support.cluster import wait_for
+from tests.support.ports import free_port
+
+pytestmark = pytest.mark.main_path
 
 FAST = "node_timeout=3"
 
@@ -90,7 +94,7 @@ def test_daemon_killed_and_started_again_workers_do_not_notice(cluster):
     daemon.wait()
     for agent in agents:
         agent.says("daemon")
-    again = cluster.daemon(daemon.port, recovery=10)
+    again = cluster.daemon(daemon.port, "--state-dir", "none", recovery=10)
     for agent in agents:
         agent.says("again")
     assert len(cluster.events("start")) == 2, "no worker was started anew"
@@ -121,11 +125,7 @@ def test_daemon_that_stays_dead_costs_no_worker_while_the_nodes_see_each_other(c
 
 
 def test_agent_that_hosts_the_daemon_is_killed_the_others_end_with_a_clear_line(cluster):
-    probe = socket.socket()
-    probe.bind(("127.0.0.1", 0))
-    port = probe.getsockname()[1]
-    probe.close()
-    endpoint = f"127.0.0.1:{port}"
+    endpoint = f"127.0.0.1:{free_port()}"
     conf = "node_timeout=6,join_timeout=20"
     a = cluster.agent("node-a", endpoint=endpoint, nnodes=2, workers=1, conf=conf)
     a.says("1 of 2 nodes")

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from tests.support.cluster import free_port
+from tests.support.ports import free_port
 
 
 @pytest.mark.parametrize("words, code", [

@@ -2,7 +2,11 @@
 
 import json
 
+import pytest
+
 from tests.support.cluster import get
+
+pytestmark = pytest.mark.main_path
 
 
 def test_health_and_runs(cluster):

@@ -3,7 +3,7 @@ worker of the life before may live beside the first round of the next."""
 
 import signal
 
-from tests.support.cluster import free_port, wait_for
+from tests.support.cluster import wait_for
 
 FAST = "node_timeout=2,last_call_timeout=0.3"
 

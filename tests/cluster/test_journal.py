@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import BIN, free_port, get, wait_for
+from tests.support.cluster import BIN, get, wait_for
+from tests.support.ports import free_port
 
 FAST = "node_timeout=3,last_call_timeout=0.3,settle=0.1"
 
@@ -99,7 +100,7 @@ def test_a_round_outlives_a_daemon_that_is_killed_and_has_a_journal(cluster):
 
 def test_a_second_daemon_does_not_take_the_folder_of_the_first(cluster):
     state = cluster.folder / "kept"
-    daemon = cluster.daemon(0, "--state-dir", state)
+    daemon = cluster.daemon(None, "--state-dir", state)
     daemon.says("keeps what must outlive it in")
     second = subprocess.run([BIN / "ddprun-rendezvous", "--port", "0", "--state-dir", state],
                             capture_output=True, text=True, timeout=60)
@@ -109,7 +110,7 @@ def test_a_second_daemon_does_not_take_the_folder_of_the_first(cluster):
 
 def test_a_state_folder_that_cannot_be_made_is_said_and_done_without(cluster):
     (cluster.folder / "file").write_text("x")
-    daemon = cluster.daemon(0, "--state-dir", cluster.folder / "file" / "below")
+    daemon = cluster.daemon(None, "--state-dir", cluster.folder / "file" / "below")
     daemon.says(r"cannot make the state folder .*/file/below: Not a directory")
     health = get(daemon.port, "/healthz")[1]
     assert "ok, but kept in memory only: cannot make the state folder" in health
@@ -128,7 +129,7 @@ def test_a_disk_that_is_full_holds_up_nothing(cluster):
     if mounted.returncode != 0:
         pytest.skip("this machine does not allow to mount (needs root)")
     try:
-        daemon = cluster.daemon(0, "--state-dir", disk / "state")
+        daemon = cluster.daemon(None, "--state-dir", disk / "state")
         daemon.says("keeps what must outlive it in")
         agent = cluster.agent("a", "--max-restarts", "1", endpoint=f"127.0.0.1:{daemon.port}")
         cluster.started(1, 1)

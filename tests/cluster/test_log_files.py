@@ -5,8 +5,13 @@ That they are torchrun's, file by file, is in tests/interop/test_log_files.py.
 
 import re
 
-from tests.support.cluster import BIN, Program, free_port, wait_for
+import pytest
+
+from tests.support.cluster import BIN, Program, wait_for
+from tests.support.ports import free_port
 from tests.support.small_disk import fill
+
+pytestmark = pytest.mark.main_path
 
 
 def start(cluster, name, script, *options, **variables):

@@ -2,7 +2,11 @@
 
 import re
 
+import pytest
+
 from tests.support.cluster import wait_for
+
+pytestmark = pytest.mark.main_path
 
 
 def test_a_late_node_starts_the_round(cluster):

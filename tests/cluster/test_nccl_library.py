@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import BIN, WORKER, Program, wait_for
+from tests.support.cluster import BIN, WORKER, Program
 from tests.support.gpus import visible_gpus
 from tests.support.installed_nccl import installed_nccl
 from tests.support.machines import without_installed_libraries

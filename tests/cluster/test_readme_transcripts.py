@@ -9,7 +9,8 @@ import textwrap
 
 import pytest
 
-from tests.support.cluster import BIN, ROOT, Program, free_port, get
+from tests.support.cluster import BIN, ROOT, Program, get
+from tests.support.ports import free_port
 
 README = (ROOT / "README.md").read_text()
 NODES = re.findall(r"node-a\$ ddprun (.*?)\n(.*?)\n\nnode-b\$ ddprun (.*?)\n(.*?)```", README, re.S)

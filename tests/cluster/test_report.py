@@ -5,7 +5,12 @@ import json
 import re
 import subprocess
 
-from tests.support.cluster import BIN, Program, free_port, get, wait_for
+import pytest
+
+from tests.support.cluster import BIN, Program, get, wait_for
+from tests.support.ports import free_port
+
+pytestmark = pytest.mark.main_path
 
 # Rank 2 fails; rank 3 does not end when it is asked to.
 WORKER = """

@@ -7,7 +7,8 @@ import signal
 
 import pytest
 
-from tests.support.cluster import free_port, get, wait_for
+from tests.support.cluster import get, wait_for
+from tests.support.ports import free_port
 
 
 def run_seen(daemon):

@@ -2,6 +2,10 @@
 
 import re
 
+import pytest
+
+pytestmark = pytest.mark.main_path
+
 
 def test_one_node_needs_no_endpoint(cluster):
     agent = cluster.agent("", "--nnodes", "1", workers=2)

@@ -2,13 +2,13 @@
 
 import re
 import signal
-import socket
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.cluster import Program, variables_of, wait_for
+from tests.support.ports import free_port
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -57,10 +57,7 @@ def test_while_a_name_is_looked_up(cluster, make_hosts):
 
 
 def test_while_the_daemon_in_this_process_serves_another_run(cluster):
-    probe = socket.socket()
-    probe.bind(("127.0.0.1", 0))
-    endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
-    probe.close()
+    endpoint = f"127.0.0.1:{free_port()}"
     host = cluster.agent("node-a", endpoint=endpoint, conf="linger=600")
     cluster.started(1, 1)
     other = cluster.agent("node-b", endpoint=endpoint, nnodes=2, run="other")

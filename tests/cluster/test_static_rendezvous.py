@@ -8,7 +8,10 @@ import textwrap
 
 import pytest
 
-from tests.support.cluster import Program, free_port, get, wait_for
+from tests.support.cluster import Program, get, wait_for
+from tests.support.ports import free_port
+
+pytestmark = pytest.mark.main_path
 
 CONF = "node_timeout=3"
 
@@ -28,7 +31,7 @@ def ranks_of(workers):
 @contextlib.contextmanager
 def busy_port():
     with socket.socket() as other:
-        other.bind(("0.0.0.0", 0))
+        other.bind(("0.0.0.0", free_port()))
         other.listen()
         yield other.getsockname()[1]
 

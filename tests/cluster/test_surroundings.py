@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from tests.support.cluster import BIN, GO_ON, LIMIT, WORKER, Program, free_port, wait_for
+from tests.support.cluster import BIN, GO_ON, LIMIT, WORKER, Program, wait_for
+from tests.support.ports import free_port
 
 
 def ddprun(*arguments, shell_before="", shell_after="", **more):
@@ -143,7 +144,7 @@ def test_nobody_can_take_a_fixed_master_port_between_two_rounds(cluster):
 
 def test_a_master_port_that_is_free_soon_costs_no_restart(cluster):
     with socket.socket() as other:
-        other.bind(("0.0.0.0", 0))
+        other.bind(("0.0.0.0", free_port()))
         other.listen()
         agent = cluster.agent("", "--master-port", other.getsockname()[1], workers=1)
         agent.says("Address already in use; trying for 3 s")

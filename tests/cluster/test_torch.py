@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from tests.support.cluster import free_port
+from tests.support.ports import free_port
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import Program, free_port
+from tests.support.cluster import Program
 from tests.support.gpus import visible_gpus
+from tests.support.ports import free_port
 from tests.support.workload import PLACE, Workload, check_training, lines_of
 
 GPUS = visible_gpus()

@@ -3,7 +3,8 @@ gradients do not, and the C++ program and the PyTorch script find the same."""
 
 import pytest
 
-from tests.support.cluster import Program, free_port
+from tests.support.cluster import Program
+from tests.support.ports import free_port
 from tests.support.workload import (DIGITS, PLACE, Workload, check_training, lines_of, nearly,
                                     split)
 

@@ -6,7 +6,8 @@ import textwrap
 
 import pytest
 
-from tests.support.cluster import BIN, Program, free_port
+from tests.support.cluster import BIN, Program
+from tests.support.ports import free_port
 
 LIMIT = 240  # PyTorch is imported
 # Rank 2 fails, and cleans up before it ends: the others see its connections close before.

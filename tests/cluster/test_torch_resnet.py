@@ -7,8 +7,9 @@ import signal
 
 import pytest
 
-from tests.support.cluster import Program, free_port, wait_for
+from tests.support.cluster import Program, wait_for
 from tests.support.gpus import visible_gpus
+from tests.support.ports import free_port
 from tests.support.workload import PLACE, Workload, lines_of, nearly, split
 
 GPUS = visible_gpus()

@@ -3,7 +3,8 @@ say the same."""
 
 import pytest
 
-from tests.support.cluster import Program, free_port
+from tests.support.cluster import Program
+from tests.support.ports import free_port
 from tests.support.workload import Workload, lines_of
 
 TOY = Workload("toy", "04_toy", "toy.py")

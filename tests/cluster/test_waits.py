@@ -3,7 +3,8 @@
 import shutil
 import signal
 
-from tests.support.cluster import WORKER, free_port
+from tests.support.cluster import WORKER
+from tests.support.ports import free_port
 
 LOST = r"node-b \(127\.0\.0\.1, rank 1\) was lost \d+ s ago: its ddprun process died"
 GUARDIANS_WORD = "reconnect_grace=8"  # longer than it takes to say so on a slow machine

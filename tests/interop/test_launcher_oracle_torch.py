@@ -8,7 +8,8 @@ import textwrap
 
 import pytest
 
-from tests.support.cluster import BIN, Program, free_port
+from tests.support.cluster import BIN, Program
+from tests.support.ports import free_port
 
 LIMIT = 240  # every worker imports PyTorch
 

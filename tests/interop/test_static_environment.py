@@ -5,7 +5,8 @@ import json
 import sys
 import textwrap
 
-from tests.support.cluster import BIN, Program, free_port
+from tests.support.cluster import BIN, Program
+from tests.support.ports import free_port
 
 LIMIT = 240  # torchrun imports PyTorch
 

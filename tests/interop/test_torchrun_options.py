@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 from torch.distributed.argparse_util import check_env, env
 from torch.distributed.run import get_args_parser
-from torchrun_options import ALWAYS, PORT, ROWS, RUNS
+from torchrun_options import ALWAYS, ROWS, RUNS
 
-from tests.support.cluster import BIN, ROOT, Program, free_port
+from tests.support.cluster import BIN, ROOT, Program
+from tests.support.ports import free_port
 
 PROBE = Path(__file__).with_name("probe.py")
 ACTIONS = {action.option_strings[-1].lstrip("-").replace("_", "-"): action

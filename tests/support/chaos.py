@@ -19,6 +19,7 @@ from tests.support.chaos_plan import ENDS_RUN, NODES, steps_of
 from tests.support.chaos_report import report
 from tests.support.chaos_watch import Watch
 from tests.support.cluster import LIMIT, ROOT, Cluster
+from tests.support.ports import free_port
 
 WORKER = ROOT / "tests" / "support" / "chaos_worker.sh"
 BROKEN = re.compile(r"broken rule in the program|cannot go on|terminate called|Sanitizer|"
@@ -68,6 +69,8 @@ class Chaos:
         self.may_end_until = 0.0  # agents may leave as the run was ended
         self.finishing = False
         self.faults = Faults(self)
+        self.ticked_at = time.monotonic()
+        self.stood_still = 0.0  # seconds, at most at a time: this process, and so perhaps all
 
     # ---- telling ---------------------------------------------------------------------------
 
@@ -158,6 +161,9 @@ class Chaos:
 
     def tick(self):
         """To be called in every wait: keeps the scheduler going and checks what was seen."""
+        now = time.monotonic()
+        self.stood_still = max(self.stood_still, now - self.ticked_at)
+        self.ticked_at = now
         self.supervise()
         self.faults.due()
         with self.watch.lock:
@@ -211,11 +217,8 @@ class Chaos:
     # ---- an episode ------------------------------------------------------------------------
 
     def start(self):
-        if self.setting.embedded:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                self.port = probe.getsockname()[1]
-        else:
+        self.port = free_port()
+        if not self.setting.embedded:
             self.start_daemon(0)
             self.idle_sockets = sockets_of(self.daemon.pid)
         for node in self.nodes:
@@ -256,6 +259,7 @@ class Chaos:
     def finish(self):
         self.say(f"the workers are told to finish; the daemon: {self.setting.finish}")
         self.finishing = True
+        self.stood_still = 0.0
         rounds = set(self.checker.rounds)
         (self.cluster.folder / "finish").touch()
         self.faults.at_the_finish()
@@ -269,7 +273,9 @@ class Chaos:
 
         self.wait("all agents to end", all_ended)
         late = set(self.checker.rounds) - rounds
-        if late:
+        if late and self.stood_still > self.setting.node_timeout / 4:
+            self.say(f"this machine stood still for {self.stood_still:.1f} s: nodes were lost")
+        elif late:
             self.fail(f"the run was about to finish, and started a round again: {sorted(late)}")
         self.nothing_is_left()
 

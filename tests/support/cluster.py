@@ -11,7 +11,6 @@ import errno
 import os
 import re
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -19,11 +18,15 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.ports import free_port
+
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("DDPRUN_BUILD", ROOT / "build")).resolve() / "bin"
 WORKER = ROOT / "tests" / "support" / "worker.sh"
-# Generous: a slow machine under a sanitizer must never fail a test that is right.
-LIMIT = float(os.environ.get("DDPRUN_TEST_LIMIT", "60"))
+# Generous: a slow and busy machine must never fail a test that is right.
+LIMIT = float(os.environ.get("DDPRUN_TEST_LIMIT", "180"))
+# By these a program ends that has a fault of its own.
+CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 
 
 # For a test whose workers fail at once, again and again, and are started again all the same.
@@ -41,13 +44,6 @@ def wait_for(what, condition, limit=None):
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {limit:.0f} s in vain for: {what}")
         time.sleep(0.01)
-
-
-def free_port():
-    """One that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def get(port, path):
@@ -108,6 +104,7 @@ class Program:
                 env=environment_of(cluster, environment),
                 **popen,
             )
+        self.sent = set()  # signals, by the test
         cluster.programs.append(self)
 
     @property
@@ -121,7 +118,14 @@ class Program:
         return self.err_path.read_text(errors="replace")
 
     def kill(self, number=signal.SIGKILL):
+        self.sent.add(number)
         os.kill(self.pid, number)
+
+    def has_crashed(self):
+        """One of ours, by no wish of the test's."""
+        number = -(self.process.poll() or 0)
+        is_ours = any(Path(word).name.startswith("ddprun") for word in self.command[:1])
+        return is_ours and number in CRASHES and number not in self.sent
 
     def wait(self, limit=None):
         limit = LIMIT if limit is None else limit
@@ -160,8 +164,10 @@ class Cluster:
 
     # ---- starting --------------------------------------------------------------------------
 
-    def daemon(self, port=0, *arguments, name="daemon", host=None, bind="127.0.0.1", recovery=0,
+    def daemon(self, port=None, *arguments, name="daemon", host=None, bind="127.0.0.1", recovery=0,
                prefix=()):
+        """At a port that stays this test's, as it may start another one there."""
+        port = free_port() if port is None else port
         port_file = self.folder / f"port.{len(self.programs)}"
         program = Program(
             self,
@@ -298,6 +304,11 @@ class Cluster:
                 pass
         for host in self.hosts:
             host.remove()
+
+    def crashes(self):
+        """Of our programs: never to be tried again (tests/runner), whatever the test was about."""
+        return "\n".join(f"{one.name} has crashed: signal {-one.process.returncode}\n"
+                         f"{one.err()[-4000:]}" for one in self.programs if one.has_crashed())
 
     def report(self):
         """What every program wrote, for a test that failed."""
