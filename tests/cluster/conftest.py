@@ -1,5 +1,6 @@
 """Fixtures of the cluster tests: `cluster` starts programs, `hosts` makes network namespaces."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -17,6 +18,17 @@ from tests.support.small_disk import mounted  # noqa: E402
 def pytest_addoption(parser):
     parser.addoption("--seconds", type=float, help="how long the chaos test runs (one episode)")
     parser.addoption("--seed", type=int, help="the first seed of the chaos test")
+
+
+def pytest_configure(config):
+    for line in ("slow: takes half a minute and more; DDPRUN_TEST_SLOW=1 runs it",
+                 "main_path: each of our programs on its main path, for the sanitizers"):
+        config.addinivalue_line("markers", line)
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("slow") and "DDPRUN_TEST_SLOW" not in os.environ:
+        pytest.skip("slow: tests/run slow, or DDPRUN_TEST_SLOW=1, runs it")
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -41,6 +53,7 @@ def cluster(tmp_path, request):
         for program in made.programs:
             left.pop(program.pid, None)
     made.close()
+    assert not made.crashes(), made.crashes()
     assert not left, f"processes were left behind: {left}"
 
 

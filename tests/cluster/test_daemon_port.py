@@ -3,7 +3,6 @@ by the share of their protocol, /healthz answers, agents come and come back, mem
 
 import contextlib
 import json
-import os
 import re
 import socket
 from pathlib import Path
@@ -182,7 +181,7 @@ def test_the_kernel_asks_every_peer_whether_it_is_still_there(cluster):
     del silent, http
 
 
-@pytest.mark.skipif(not os.environ.get("DDPRUN_TEST_SLOW"), reason="takes two minutes")
+@pytest.mark.slow
 def test_clients_on_a_host_that_vanishes_give_their_places_back(cluster, make_hosts):
     hosts = make_hosts(2)
     daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")

@@ -16,8 +16,6 @@ import pytest
 from tests.support.cluster import BIN, LIMIT, Program, wait_for
 from tests.support.small_disk import fill
 
-slow = pytest.mark.skipif("DDPRUN_TEST_SLOW" not in os.environ,
-                          reason="takes half a minute; set DDPRUN_TEST_SLOW to run it")
 REASON = "RuntimeError: the reason of rank 0"
 # Rank 0 fails with a traceback, the others wait to be stopped.
 SCRIPT = f"""
@@ -69,11 +67,11 @@ class Run:
 
 @pytest.mark.parametrize("workers, code, lines, stall", [
     (1, 3, 4200, 5),
-    pytest.param(8, 3, 4200, 5, marks=slow),
-    pytest.param(1, 0, 3000, 20, marks=slow),
-    pytest.param(8, 0, 3000, 20, marks=slow),
-    pytest.param(1, 3, 3000, 20, marks=slow),
-    pytest.param(8, 3, 3000, 20, marks=slow),
+    pytest.param(8, 3, 4200, 5, marks=pytest.mark.slow),
+    pytest.param(1, 0, 3000, 20, marks=pytest.mark.slow),
+    pytest.param(8, 0, 3000, 20, marks=pytest.mark.slow),
+    pytest.param(1, 3, 3000, 20, marks=pytest.mark.slow),
+    pytest.param(8, 3, 3000, 20, marks=pytest.mark.slow),
 ])
 def test_a_reader_that_pauses_gets_every_line_and_the_reason(workers, code, lines, stall):
     run = Run(workers, code, lines)
@@ -81,14 +79,14 @@ def test_a_reader_that_pauses_gets_every_line_and_the_reason(workers, code, line
     run.check(*run.read())
 
 
-@slow
+@pytest.mark.slow
 @pytest.mark.parametrize("workers, code", [(1, 0), (8, 0), (1, 3), (8, 3)])
 def test_a_steady_reader_of_20_kb_a_second_gets_every_line(workers, code):
     run = Run(workers, code, 6000 // workers)
     run.check(*run.read(2000, 0.1))
 
 
-@slow
+@pytest.mark.slow
 def test_a_reader_that_never_comes_back_is_given_up_and_the_loss_is_said():
     run = Run(1, 0, 4200)
     errors = run.process.stderr.read().decode()

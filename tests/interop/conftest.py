@@ -41,6 +41,7 @@ def cluster(tmp_path):
     for program in made.programs:
         left.pop(program.pid, None)
     made.close()
+    assert not made.crashes(), made.crashes()
     assert not left, f"processes were left behind: {left}"
 
 

@@ -3,7 +3,6 @@
 Where PyTorch has a function that reads what people type, that function is the judge.
 """
 
-import json
 import re
 import signal
 import subprocess

@@ -86,7 +86,7 @@ PLACES = [
     (r"torch/|c10/|ATen/|nccl\.h|cuda", (), LIGHT),
     (r"nccl\.h|cuda", NCCL, ("worker/",)),
     (r"torch/c|torch/[a-z]+\.h|c10/|ATen/", TORCH, ("worker/",)),
-    (r"catch2/", ("tests/support/catch.hpp",), ("",)),
+    (r"catch2/", ("tests/support/catch.hpp", "tests/support/catch_main.cpp"), ("",)),
 ]
 
 # The words that all folders speak are ddprun itself; those of core/messages that only machines need

@@ -1,0 +1,279 @@
+"""Builds ddprun and runs its tests; start tests/run, which sets up first. This says what there is:
+tests/README.md, and `tests/run --help`."""
+
+import argparse
+import contextlib
+import fcntl
+import os
+import queue
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import builds
+import second_tries
+import special
+from commands import Commands, Stopped
+from outcomes import FAILED, PASSED, SKIPPED, Outcome, Report, Reports
+from parts import ASAN, PLAIN, TSAN, WORDS, Part, chosen
+from runs import Runner, python_of_the_tree, text_of
+from screen import Screen
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        prog="tests/run", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Builds ddprun and runs its tests: those that a landing has to pass, only the "
+                    "parts that are named,\nor with the word `thorough` everything.",
+        epilog="parts: " + " ".join(WORDS))
+    parser.add_argument("parts", nargs="*", metavar="PART", help="thorough, or any of those below")
+    parser.add_argument("--repeat", type=int, metavar="N", default=0,
+                        help="the parts of real processes (process, cluster, interop; or those "
+                             "named) N times, without second tries")
+    parser.add_argument("--under-load", action="store_true",
+                        help="beside a busy loop on each core")
+    parser.add_argument("--check-arguments", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    for word in given.parts:
+        if given.parts != ["thorough"] and not chosen([word]):
+            parser.error(f"no part '{word}'; there are: thorough, {', '.join(WORDS)}")
+    if given.repeat < 0:
+        parser.error(f"--repeat is {given.repeat}: it must be at least 1")
+    if given.repeat and not given.parts:
+        given.parts = ["process", "cluster", "interop"]
+    return given
+
+
+@contextlib.contextmanager
+def alone_in_this_tree():
+    """Two runs would build over each other, and read each other's logs."""
+    Path(PLAIN).mkdir(exist_ok=True)
+    with open(Path(PLAIN, ".tests-run"), "a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise builds.Refused(f"process {file.read().strip() or '?'} runs the tests of this "
+                                 "tree already: wait for it, or end it") from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}")
+        file.flush()
+        yield
+
+
+class Behind:
+    """One thing after the other, at the lowest priority, while others wait more than compute."""
+
+    def __init__(self):
+        self.jobs, self.errors = queue.Queue(), []
+        self.thread = threading.Thread(target=self.work, daemon=True)
+        self.thread.start()
+
+    def work(self):
+        while (job := self.jobs.get()) is not None:
+            try:
+                job()
+            except Stopped:
+                return
+            except Exception as error:  # said when it is waited for
+                self.errors.append(error)
+
+    def add(self, job):
+        done = threading.Event()
+
+        def run():
+            try:
+                job()
+            finally:
+                done.set()
+
+        self.jobs.put(run)
+        return done
+
+    def finish(self):
+        self.jobs.put(None)
+        while self.thread.is_alive():
+            self.thread.join(0.5)  # Ctrl-C comes between
+        for error in self.errors:
+            raise error
+
+
+class Run:
+    def __init__(self, screen, commands):
+        self.screen, self.commands = screen, commands
+        self.runner = Runner(commands, screen, python_of_the_tree())
+        self.reports, self.built = Reports(), {}
+
+    def build(self, build, is_nice=False):
+        self.built[build] = builds.make(build, self.commands, self.screen, is_nice)
+        if not self.built[build]:
+            self.tell(Report(Part(build, "build"), f"{build}/test-logs/build.log",
+                             [Outcome("build", FAILED)]))
+
+    def tell(self, report):
+        self.reports.add(report)
+        text = text_of(report)
+        self.screen.say("\n".join(filter(None, [text, report.line(), *report.skip_lines()])))
+
+    def part(self, part):
+        if part.build and not self.built.get(part.build):
+            return
+        if part.kind == "own":
+            for report in getattr(special, part.name)(self.runner, part):
+                self.tell(report)
+        else:
+            self.tell(self.runner.run(part))
+
+    def beside(self, parts):
+        """Each on a thread of its own: half of what they do is waiting."""
+        threads = [threading.Thread(target=self.on_thread, args=(part,)) for part in parts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def on_thread(self, part):
+        with contextlib.suppress(Stopped):
+            self.part(part)
+
+    def all(self, parts):
+        """Behind the tests of the plain build the sanitizers' builds are made; then come theirs."""
+        behind = Behind()
+        wanted = [build for build in (PLAIN, ASAN, TSAN) if any(part.build == build
+                                                                for part in parts)]
+        for part in parts:
+            if not part.build:
+                self.part(part)
+        if PLAIN in wanted:
+            self.build(PLAIN)
+        self.put_behind(behind, parts, PLAIN)
+        made = {build: behind.add(lambda build=build: self.build(build, is_nice=True))
+                for build in wanted if build != PLAIN}
+        self.put_behind(behind, parts, ASAN)
+        for part in parts:
+            if part.build == PLAIN and not part.behind:
+                self.part(part)
+        for build in (ASAN, TSAN):
+            if build not in made:
+                continue
+            while not made[build].wait(0.5):
+                if self.commands.stopping:
+                    raise Stopped
+            self.beside([part for part in parts if part.build == build and not part.behind])
+        behind.finish()
+        self.sanitizers_reports(wanted)
+        second_tries.take_place(self.runner, self.screen, self.reports)
+        self.sanitizers_reports(wanted)
+
+    def put_behind(self, behind, parts, build):
+        for part in parts:
+            if part.build == build and part.behind:
+                behind.add(lambda part=part: self.part(part))
+
+    def sanitizers_reports(self, wanted):
+        """Of processes that nobody looks at, such as a daemon at its end."""
+        for build in wanted:
+            for file in sorted(Path(build, "test-logs").glob("report.*")):
+                if file.stat().st_size:
+                    self.tell(Report(Part(f"{build}-report", "report", build=build), str(file), [
+                        Outcome(file.name, FAILED, 0, file.read_text(errors="replace")[:6000])]))
+                file.rename(file.with_name(f"told.{file.name}"))
+
+    def repeat(self, parts, count):
+        self.build(PLAIN)
+        failures = Counter()
+        for number in range(1, count + 1):
+            for part in parts:
+                if not self.built[PLAIN]:
+                    return
+                report = self.runner.run(part, suffix=f"-{number}")
+                self.tell(report)
+                failures.update(f"{part.name} {one.name}" for one in report.failed())
+            self.screen.say(f"{number} of {count} times; failed so far: "
+                            f"{sum(failures.values())}")
+        for name, times in failures.most_common():
+            self.screen.say(f"failed {times} of {count} times: {name}")
+
+
+@contextlib.contextmanager
+def load(commands):
+    """A busy loop for each core."""
+    loops = [commands.start(["sh", "-c", "while :; do :; done"])
+             for _ in os.sched_getaffinity(0)]
+    yield
+    for loop in loops:
+        loop.kill()
+        loop.wait()
+
+
+def clear_logs():
+    for build in (PLAIN, ASAN, TSAN):
+        for file in Path(build, "test-logs").glob("*report.*"):
+            file.unlink()
+    # What the tests' daemons keep is not the person's.
+    shutil.rmtree(Path(PLAIN, "test-state"), ignore_errors=True)
+
+
+def run(given, screen, commands):
+    parts = chosen(given.parts)
+    for build in {part.build for part in parts if part.build}:
+        builds.check(build)
+    clear_logs()
+    Path(PLAIN, "test-logs").mkdir(parents=True, exist_ok=True)
+    whole = Run(screen, commands)
+    with load(commands) if given.under_load else contextlib.nullcontext():
+        if given.repeat:
+            whole.repeat(parts, given.repeat)
+        else:
+            whole.all(parts)
+    reports = whole.reports
+    failed = [f"{report.part.name} {outcome.name}" for report in reports.all
+              for outcome in report.failed()]
+    for line in (f"all in {time.monotonic() - screen.start:.0f} s",
+                 *(f"failed: {name}" for name in failed), second_tries.line(reports)):
+        if line:
+            screen.say(line)
+    passed, bad, skipped = map(reports.total, (PASSED, FAILED, SKIPPED))
+    screen.say(f"{passed} passed, {bad} failed, {skipped} skipped")
+    return 1 if bad else 0
+
+
+def main():
+    os.chdir(ROOT)
+    given = arguments()
+    if given.check_arguments:
+        return 0
+    screen, commands = Screen(), Commands()
+
+    def leave(number, _):
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
+    try:
+        with alone_in_this_tree():
+            return run(given, screen, commands)
+    except builds.Refused as refused:
+        print(f"tests/run: {refused}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"tests/run: {error}", file=sys.stderr)
+        return 2
+    except SystemExit as left:
+        name = signal.Signals(left.code - 128).name
+        screen.say(f"tests/run: {name}: ending all that was started")
+        raise
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        commands.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""Reads what a Catch2 program writes with its TeamCity reporter, a line for each event, while it
+is being written: which test runs now is known, whatever becomes of the program."""
+
+import re
+
+from follow import Follower
+from outcomes import FAILED, PASSED, Outcome
+
+EVENT = re.compile(r"##teamcity\[(\w+) (.*)\]$")
+VALUE = re.compile(r"(\w+)='((?:\|.|[^'|])*)'")
+ESCAPED = {"n": "\n", "r": "\r"}
+
+
+def unescaped(text):
+    return re.sub(r"\|(.)", lambda match: ESCAPED.get(match[1], match[1]), text)
+
+
+class Stream:
+    def __init__(self, path):
+        self.file = Follower(path)
+        self.outcomes, self.current = [], None
+
+    def close(self):
+        self.file.close()
+
+    def read(self):
+        """The tests that have ended since the last call."""
+        before = len(self.outcomes)
+        for line in self.file.lines():
+            if match := EVENT.search(line):
+                self.take(match[1], {key: unescaped(value)
+                                     for key, value in VALUE.findall(match[2])})
+        return self.outcomes[before:]
+
+    def take(self, event, values):
+        if event == "testStarted":
+            self.current = Outcome(values["name"], PASSED)
+        elif event == "testFailed" and self.current:
+            self.current.result = FAILED
+            self.current.text += values.get("message", "") + values.get("details", "") + "\n"
+            self.current.may_be_again = "fatal error condition" not in self.current.text
+        elif event == "testFinished" and self.current:
+            self.current.seconds = float(values.get("duration", 0)) / 1000
+            self.outcomes.append(self.current)
+            self.current = None
+
+    def ended(self, status):
+        """What is wrong with the end itself, as a failure of the test that ran, or of them all."""
+        if status == 0 or (status is not None and any(one.result == FAILED
+                                                      for one in self.outcomes)):
+            return []
+        how = "took too long" if status is None else f"ended with {status}"
+        lost = self.current or Outcome("the program", FAILED)
+        lost.result, lost.text, lost.may_be_again = FAILED, lost.text + how, status is None
+        self.outcomes.append(lost)
+        return [lost]
+
+
+def selector(name):
+    """A test's name as an argument of its program."""
+    return re.sub(r"([,\[\]\\])", r"\\\1", name)

@@ -1,0 +1,94 @@
+"""Starts programs and ends them: all that a run has started is gone when it ends."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+
+MARK = "DDPRUN_TEST_RUN"  # in the environment of all that this run starts, however deep
+INTERRUPT_LIMIT_S = 30  # for pytest to take down what its tests have started
+TICK_S = 0.5
+OWN_GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
+
+
+class Stopped(Exception):
+    """The run is being ended; nothing new is started."""
+
+
+class Commands:
+    def __init__(self):
+        self.mark = uuid.uuid4().hex
+        self.lock = threading.Lock()
+        self.running = set()
+        self.stopping = False
+
+    def start(self, command, log=subprocess.DEVNULL, environment=None, is_nice=False, cwd=None):
+        """In a group of its own: Ctrl-C is this program's, which then ends the others. Not in a
+        session: the kernel shares the processor out among sessions, whatever their niceness, and a
+        test of SIGTSTP needs a group that is not orphaned."""
+        words = ["nice", "-n", "19"] * is_nice + [str(word) for word in command]
+        with self.lock:
+            if self.stopping:
+                raise Stopped
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=cwd,
+                env={**os.environ, **(environment or {}), MARK: self.mark},
+                **OWN_GROUP)
+            self.running.add(process)
+        return process
+
+    def run(self, command, log_path, limit_s, environment=None, is_nice=False, tick=None,
+            append=False, cwd=None):
+        """Its exit status, None when it took too long. `tick` is called now and then."""
+        with open(log_path, "ab" if append else "wb") as log:
+            process = self.start(command, log, environment, is_nice, cwd)
+        end = time.monotonic() + limit_s
+        try:
+            while process.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(TICK_S)
+                if tick:
+                    tick()
+                if process.poll() is None and time.monotonic() > end:
+                    self.end([process])
+                    return None
+        finally:
+            with self.lock:
+                self.running.discard(process)
+        if self.stopping:
+            raise Stopped
+        return process.returncode
+
+    @staticmethod
+    def end(processes):
+        """By Ctrl-C, as pytest's tests then take down what they have started; then for good."""
+        for number, limit in ((signal.SIGINT, INTERRUPT_LIMIT_S), (signal.SIGKILL, None)):
+            for process in processes:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, number)
+            until = time.monotonic() + (limit or 0)
+            for process in processes:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.0, until - time.monotonic()) if limit else None)
+
+    def stop(self):
+        """Ends all that runs, and what was left behind by what has ended."""
+        with self.lock:
+            self.stopping = True
+            processes = list(self.running)
+        self.end(processes)
+        self.sweep()
+
+    def sweep(self):
+        wanted = f"{MARK}={self.mark}".encode()
+        for folder in Path("/proc").iterdir():
+            if not folder.name.isdigit() or int(folder.name) == os.getpid():
+                continue
+            with contextlib.suppress(OSError):
+                if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(folder.name), signal.SIGKILL)

@@ -1,0 +1,95 @@
+"""What can be run, and in which tier: a row for each part."""
+
+from dataclasses import dataclass
+
+PLAIN, ASAN, TSAN = "build", "build-asan", "build-tsan"
+# The sanitizers' builds are without LibTorch, and with them the tests that load Python's.
+WITHOUT_TORCH = ("--ignore-glob=*torch*",)
+# Sanitized, each program goes through its main paths once; `thorough` takes all paths.
+MAIN_PATHS = (*WITHOUT_TORCH, "-m", "main_path")
+
+
+@dataclass(frozen=True)
+class Part:
+    """`name` is what tests/run is told, `kind` how it is run:
+
+    check    `target` is a command that passes or fails
+    catch    `target` is a program of Catch2 in the build's bin/
+    fuzz     each fuzz target replays its corpus, and mutations of it
+    pytest   `target` is a folder or a file below tests/
+    own      a function of special.py with this name
+
+    `again`: what fails is of real processes, time or networks, and is tried again alone.
+    `behind`: it computes only, and runs behind the others at the lowest priority.
+    `quick`: it belongs to the first tier, which a landing has to pass.
+    `thorough`: it belongs to the second tier (most of the first does, too).
+    """
+
+    name: str
+    kind: str
+    target: str = ""
+    build: str = PLAIN
+    arguments: tuple = ()
+    environment: tuple = ()
+    again: bool = False
+    behind: bool = False
+    quick: bool = True
+    thorough: bool = True
+
+    @property
+    def word(self):
+        """The word by which it is asked for: all parts of a sanitizer have one."""
+        return self.build.partition("-")[2] or self.name
+
+
+def sanitized(build):
+    name = build.partition("-")[2]
+    parts = [
+        Part(f"{name}-unit", "catch", "unit_tests", build),
+        Part(f"{name}-process", "catch", "process_tests", build, again=True),
+        Part(f"{name}-main-paths", "pytest", "cluster", build, MAIN_PATHS, again=True,
+             thorough=False),
+        Part(f"{name}-cluster", "pytest", "cluster", build, WITHOUT_TORCH, again=True,
+             quick=False),
+    ]
+    if build == ASAN:  # TSan's build leaves out what has one thread
+        parts += [
+            Part("asan-fuzz", "fuzz", "fuzz", build, ("--runs", "2000")),
+            Part("asan-simulation", "catch", "simulation_tests", build, behind=True,
+                 environment=(("DDPRUN_SIMULATION_SCHEDULES", "100"),)),
+        ]
+    return parts
+
+
+PARTS = [
+    Part("style", "own", build=""),
+    Part("runner", "pytest", "runner", build=""),
+    Part("unit", "catch", "unit_tests"),
+    Part("process", "catch", "process_tests", again=True),
+    Part("torch", "catch", "torch_tests"),
+    Part("fuzz", "fuzz", "fuzz"),
+    Part("cluster", "pytest", "cluster", again=True),
+    Part("interop", "pytest", "interop", again=True),
+    Part("simulation", "catch", "simulation_tests", behind=True),
+    *sanitized(ASAN),
+    *sanitized(TSAN),
+    Part("slow", "pytest", "cluster", arguments=("-m", "slow"), again=True, quick=False,
+         environment=(("DDPRUN_TEST_SLOW", "1"),)),
+    Part("chaos", "pytest", "cluster/test_chaos.py", arguments=("--seconds", "300"), quick=False),
+    Part("million", "catch", "simulation_tests", arguments=("random faults",), quick=False,
+         environment=(("DDPRUN_SIMULATION_SCHEDULES", "1000000"),)),
+    Part("arithmetic", "own", quick=False),
+    Part("mutation", "own", build="", quick=False),
+    Part("versions", "own", build="", quick=False),
+]
+WORDS = list(dict.fromkeys(part.word for part in PARTS))  # and each part by its own name
+
+
+def chosen(words):
+    """The parts that these words ask for: no word is the first tier, `thorough` the second."""
+    if words == ["thorough"]:
+        return [part for part in PARTS if part.thorough]
+    if not words:
+        return [part for part in PARTS if part.quick]
+    return [part for part in PARTS if part.name in words or (part.word in words and part.quick)]
+

@@ -1,0 +1,173 @@
+"""Runs one part, and again what failed of it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import catch
+from builds import tail
+from follow import Follower
+from outcomes import FAILED, PASSED, SKIPPED, Outcome, Report
+from parts import ASAN, PLAIN, TSAN
+
+PART_LIMIT_S = 2400
+TEST_LIMIT_S = 900  # of a test in Python; one that hangs, and no other, reaches it
+# Cluster tests wait more than they compute; a rank of PyTorch takes 0.4 GB.
+AT_ONCE = min(12, 2 * len(os.sched_getaffinity(0)))
+AT_ONCE_SANITIZED = AT_ONCE * 3 // 2  # no PyTorch: they wait even more
+HERE = Path(__file__).resolve().parent
+
+
+class Runner:
+    def __init__(self, commands, screen, python):
+        self.commands, self.screen, self.python = commands, screen, python
+        self.prefix = {TSAN: self.without_randomization()}
+
+    @staticmethod
+    def without_randomization():
+        """clang's TSan cannot place its shadow under some kernels' address randomization."""
+        setarch = shutil.which("setarch")
+        if setarch and subprocess.run([setarch, "-R", "true"], capture_output=True,
+                                      check=False).returncode == 0:
+            return [setarch, "-R"]
+        return []
+
+    @staticmethod
+    def logs(part):
+        return Path(part.build or PLAIN, "test-logs")
+
+    def environment(self, part):
+        """What the tests of this part are told."""
+        logs = self.logs(part).resolve()
+        reports = f"log_path={logs}/report"
+        told = {"DDPRUN_BUILD": part.build or PLAIN,
+                "XDG_STATE_HOME": str(logs.parent / "test-state")}
+        if part.build in (ASAN, TSAN):
+            tsan = "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0"
+            told |= {"ASAN_OPTIONS": reports, "UBSAN_OPTIONS": f"print_stacktrace=1:{reports}",
+                     "TSAN_OPTIONS": f"{tsan}:{reports}", "DDPRUN_TEST_LIMIT": "300"}
+        return {**told, **dict(part.environment)}
+
+    def run(self, part, only=(), suffix="", at_once=None):
+        """Its report. `only` are names of tests."""
+        logs = self.logs(part)
+        logs.mkdir(parents=True, exist_ok=True)
+        log = logs / f"{part.name}{suffix}.log"
+        report = Report(part, str(log))
+        start = time.monotonic()
+        environment = self.environment(part)
+        how = {"catch": self.catch, "pytest": self.pytest, "fuzz": self.fuzz}[part.kind]
+        how(part, report, environment, only, at_once)
+        report.seconds = time.monotonic() - start
+        report.write_junit(log.with_suffix(".xml"))
+        self.screen.over(part.name)
+        return report
+
+    def failed(self, report, outcome):
+        self.screen.say(f"{report.part.name}: FAILED: {outcome.name} ({report.log})")
+
+    def take(self, report, outcomes):
+        for outcome in outcomes:
+            report.outcomes.append(outcome)
+            if outcome.result == FAILED:
+                self.failed(report, outcome)
+
+    # ---- Catch2 ----------------------------------------------------------------------------------
+
+    def catch(self, part, report, environment, only, _):
+        program = Path(part.build, "bin", part.target)
+        if not program.exists():
+            self.take(report, [Outcome(part.target, SKIPPED, text="it is not built here")])
+            return
+        names = [catch.selector(name) for name in only] or list(part.arguments)
+        wanted = [",".join(names)] if names else []
+        prefix = self.prefix.get(part.build, [])
+        whole = self.number_of_tests([*prefix, program, *wanted], environment)
+        Path(report.log).write_bytes(b"")
+        stream = catch.Stream(report.log)
+
+        def tick():
+            self.take(report, stream.read())
+            self.screen.at(part.name, len(report.outcomes), whole)
+
+        status = self.commands.run([*prefix, program, "-r", "teamcity", *wanted], report.log,
+                                   PART_LIMIT_S, environment, part.behind, tick)
+        self.take(report, stream.read())
+        self.take(report, stream.ended(status))
+        stream.close()
+
+    @staticmethod
+    def number_of_tests(command, environment):
+        listed = subprocess.run([*command, "--list-test-names-only"], capture_output=True,
+                                text=True, env={**os.environ, **environment}, check=False)
+        return len(listed.stdout.splitlines())
+
+    # ---- fuzz targets ----------------------------------------------------------------------------
+
+    def fuzz(self, part, report, environment, only, _):
+        targets = sorted(Path(part.build, "bin").glob("fuzz_*"))
+        Path(report.log).write_bytes(b"")
+        for target in targets:
+            start = time.monotonic()
+            # An input that fails is left in the working folder: among the logs.
+            status = self.commands.run(
+                [*self.prefix.get(part.build, []), target.resolve(), *part.arguments], report.log,
+                PART_LIMIT_S, environment, append=True, cwd=Path(report.log).parent)
+            self.take(report, [Outcome(
+                target.name, PASSED if status == 0 else FAILED, time.monotonic() - start,
+                "" if status == 0 else tail(report.log, 4000))])
+            self.screen.at(part.name, len(report.outcomes), len(targets))
+
+    # ---- pytest ----------------------------------------------------------------------------------
+
+    def pytest(self, part, report, environment, only, at_once):
+        stream = Path(report.log).with_suffix(".jsonl")
+        stream.write_bytes(b"")
+        if at_once is None:
+            at_once = AT_ONCE if part.build not in (ASAN, TSAN) else AT_ONCE_SANITIZED
+        spread = ["-n", at_once, "--dist", "worksteal"] if not only else []
+        what = list(only) or [f"tests/{part.target}"]
+        environment = {**environment, "DDPRUN_TEST_STREAM": str(stream.resolve()),
+                       "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, [
+                           os.environ.get("PYTHONPATH")])])}
+        file, whole = Follower(stream), None
+
+        def tick():
+            nonlocal whole
+            for line in file.lines():
+                values = json.loads(line)
+                whole = values.pop("whole", whole)
+                if values:
+                    self.take(report, [Outcome(**values)])
+            self.screen.at(part.name, len(report.outcomes), whole)
+
+        status = self.commands.run(
+            [*self.prefix.get(part.build, []), self.python, "-m", "pytest", "-q", "-rs",
+             "-p", "no:cacheprovider", "-p", "pytest_stream", f"--timeout={TEST_LIMIT_S}", *spread,
+             *what, *part.arguments], report.log, PART_LIMIT_S, environment, part.behind, tick)
+        tick()
+        file.close()
+        for outcome in report.outcomes:
+            outcome.may_be_again = "has crashed: " not in outcome.text
+        lost = whole is not None and len(report.outcomes) < whole and not only
+        if status is None or status not in (0, 1, 5) or lost:
+            how = "took too long" if status is None else f"pytest ended with {status}"
+            if lost:
+                how += f", {len(report.outcomes)} of {whole} tests have ended"
+            self.take(report, [Outcome("all of it", FAILED, 0, how, may_be_again=False)])
+        elif status == 1 and not report.failed():
+            self.take(report, [Outcome("all of it", FAILED, 0, tail(report.log, 4000), False)])
+
+
+def text_of(report, characters=6000):
+    """Of what failed, for whoever reads the run's output alone."""
+    return "\n".join(f"---- {report.part.name}: {one.name}\n{one.text[-characters:]}"
+                     for one in report.failed())
+
+
+def python_of_the_tree():
+    return Path(".venv/bin/python") if Path(".venv/bin/python").exists() else Path(sys.executable)

@@ -1,0 +1,92 @@
+"""Parts that are more than one program: functions with their names."""
+
+import itertools
+import subprocess
+import time
+from pathlib import Path
+
+import builds
+from outcomes import FAILED, PASSED, Outcome, Report
+from parts import PLAIN, Part
+
+LIMIT_S = 7200
+SOURCES = ("rendezvous", "launcher", "worker", "examples", "tests")
+
+
+def check(runner, report, name, command, environment=None):
+    """One test that passes or fails."""
+    log, start = Path(PLAIN, "test-logs", f"{name}.log"), time.monotonic()
+    status = runner.commands.run(command, log, LIMIT_S, environment)
+    seconds = time.monotonic() - start
+    report.seconds += seconds
+    runner.take(report, [Outcome(name, PASSED if status == 0 else FAILED, seconds,
+                                 "" if status == 0 else builds.tail(log, 4000))])
+
+
+def style(runner, part):
+    report = Report(part, f"{PLAIN}/test-logs")
+    files = [path for folder in SOURCES for path in Path(folder).rglob("*")
+             if path.suffix in (".cpp", ".hpp", ".cu")]
+    check(runner, report, "format", ["clang-format", "--dry-run", "-Werror", *files])
+    for name in ("layers", "sizes"):
+        check(runner, report, name, ["python3", f"tests/support/check_{name}.py"])
+    yield report
+
+
+def mutation(runner, part):
+    report = Report(part, f"{PLAIN}/test-logs")
+    check(runner, report, "mutation", ["tests/mutation/run"])
+    yield report
+
+
+# What a processor without AVX-512 or AVX2 takes in oneDNN and in ATen, and how many threads.
+ISAS, CAPABILITIES, THREADS = ("", "AVX2", "SSE41"), ("", "avx2", "default"), ("1", "2")
+
+
+def every_pair():
+    """Few settings in which each value of one of the three meets each of the others."""
+    for one, two in itertools.product(range(len(ISAS)), range(len(CAPABILITIES))):
+        yield ISAS[one], CAPABILITIES[two], THREADS[(one + two) % 2]
+    yield "SSE41", "default", "2"  # the weakest
+
+
+def arithmetic(runner, part):
+    """All that trains, as on other processors: no test may hang on how a sum is rounded."""
+    torch = sorted(map(str, Path("tests/cluster").glob("test_torch*.py")))
+    for isa, capability, threads in every_pair():
+        name = f"arithmetic-{isa or 'all'}-{capability or 'all'}-{threads}"
+        told = (("OMP_NUM_THREADS", threads), ("DDPRUN_TEST_THREADS", threads),
+                *((("ONEDNN_MAX_CPU_ISA", isa),) if isa else ()),
+                *((("ATEN_CPU_CAPABILITY", capability),) if capability else ()))
+        yield runner.run(Part(f"{name}-torch", "catch", "torch_tests", environment=told))
+        yield runner.run(Part(f"{name}-cluster", "pytest", torch[0].removeprefix("tests/"),
+                              arguments=tuple(torch[1:]), environment=told, again=True))
+        yield runner.run(Part(f"{name}-interop", "pytest", "interop", environment=told, again=True))
+        report = Report(part, f"{PLAIN}/test-logs/{name}-demo.log")
+        check(runner, report, f"{name}-demo", ["examples/demo"], dict(told))
+        yield report
+
+
+def versions(runner, part):
+    """worker/torch built with each supported PyTorch, and what it and its scripts meet there."""
+    build, python = "build-versions", runner.python
+    for line in Path("tests/torch_versions.txt").read_text().splitlines():
+        packages = line.partition("#")[0].split()
+        if not packages:
+            continue
+        name = packages[0].replace("==", "-")
+        report = Report(part, f"{PLAIN}/test-logs/{name}.log")
+        made = subprocess.run(["tests/support/torch_environment", *packages], text=True,
+                              check=False, stdout=subprocess.PIPE)
+        runner.python = Path(made.stdout.strip(), "bin", "python")
+        check(runner, report, name, ["sh", "-c", f"""
+            cmake -S . -B {build} -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DDDPRUN_SANITIZE= \
+                -DDDPRUN_PYTHON={runner.python} &&
+            ninja -C {build} torch_tests ddprun ddprun-rendezvous store_server store_talker"""])
+        yield report
+        if not report.failed():
+            yield runner.run(Part(f"{name}-torch", "catch", "torch_tests", build))
+            yield runner.run(Part(f"{name}-interop", "pytest", "interop", build))
+    runner.python = python
+
+

@@ -1,0 +1,223 @@
+"""tests/run itself: what it counts, what it tries again, what it refuses, and what it leaves."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import catch  # noqa: E402
+import second_tries  # noqa: E402
+from commands import MARK  # noqa: E402
+from outcomes import FAILED, PASSED, SKIPPED, Outcome, Report, Reports  # noqa: E402
+from parts import PARTS, Part, chosen  # noqa: E402
+
+LIMIT_S = 120
+
+
+def wait_for(condition):
+    end = time.monotonic() + LIMIT_S
+    while not (value := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return value
+
+
+# ---- what a program of Catch2 writes -------------------------------------------------------------
+
+def read(tmp_path, text, status):
+    path = tmp_path / "log"
+    path.write_text(text)
+    stream = catch.Stream(path)
+    stream.read()
+    stream.ended(status)
+    stream.close()
+    return [(one.name, one.result, one.may_be_again) for one in stream.outcomes]
+
+
+GOOD = "##teamcity[testStarted name='it|'s |[good|]']\n" \
+       "##teamcity[testFinished name='it|'s |[good|]' duration='7']\n"
+BAD = "##teamcity[testStarted name='bad']\n" \
+      "##teamcity[testFailed name='bad' message='x.cpp:1|nexpression failed']\n" \
+      "##teamcity[testFinished name='bad' duration='7']\n"
+
+
+def test_each_test_of_a_program_is_counted(tmp_path):
+    assert read(tmp_path, GOOD + BAD, 1) == [("it's [good]", PASSED, True), ("bad", FAILED, True)]
+
+
+def test_a_program_that_dies_fails_the_test_that_ran_and_is_not_tried_again(tmp_path):
+    text = GOOD + "##teamcity[testStarted name='last']\nSegmentation fault\n"
+    assert read(tmp_path, text, -11)[1:] == [("last", FAILED, False)]
+    assert read(tmp_path, GOOD, -11)[1:] == [("the program", FAILED, False)]
+    assert read(tmp_path, text, None)[1:] == [("last", FAILED, True)]  # it took too long
+
+
+# ---- what pytest writes --------------------------------------------------------------------------
+
+def test_each_test_of_pytest_is_counted_once(tmp_path):
+    (tmp_path / "test_it.py").write_text("""
+import pytest
+@pytest.fixture
+def leaky():
+    yield
+    raise RuntimeError("left behind")
+def test_good(): pass
+def test_bad(): assert 1 == 2
+def test_leaky(leaky): pass
+def test_bad_and_leaky(leaky): assert 1 == 2
+def test_left_out(): pytest.skip("no GPU")
+@pytest.mark.xfail
+def test_known(): assert False
+""")
+    environment = {**os.environ, "DDPRUN_TEST_STREAM": str(tmp_path / "stream"),
+                   "PYTHONPATH": str(HERE)}
+    for spread in ([], ["-n", "2"]):
+        (tmp_path / "stream").unlink(missing_ok=True)
+        subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "pytest_stream", "-p",
+                        "no:cacheprovider", *spread, tmp_path / "test_it.py"], check=False,
+                       env=environment, capture_output=True, cwd=tmp_path)
+        lines = [json.loads(line) for line in (tmp_path / "stream").read_text().splitlines()]
+        assert lines[0] == {"whole": 6}
+        found = {line["name"].partition("::")[2]: line for line in lines[1:]}
+        assert len(lines) == 7
+        assert {name: line["result"] for name, line in found.items()} == {
+            "test_good": PASSED, "test_bad": FAILED, "test_leaky": FAILED,
+            "test_bad_and_leaky": FAILED, "test_left_out": SKIPPED, "test_known": PASSED}
+        assert "left behind" in found["test_leaky"]["text"]
+        assert found["test_left_out"]["text"] == "no GPU"
+
+
+# ---- second tries --------------------------------------------------------------------------------
+
+class Machine:
+    """Runs tests again: those that are named in `better` pass at that try."""
+
+    def __init__(self, **better):
+        self.better, self.tried = better, []
+
+    def run(self, part, names, suffix):
+        self.tried.append(names[0])
+        number = self.tried.count(names[0])
+        is_good = self.better.get(names[0]) == number
+        return Report(part, "log" + suffix, [Outcome(names[0], PASSED if is_good else FAILED)])
+
+
+def tried_again(machine, part, outcomes):
+    reports = Reports()
+    reports.add(Report(part, "log", outcomes))
+    second_tries.take_place(machine, SimpleNamespace(say=lambda text: None), reports)
+    return reports
+
+
+PROCESSES = Part("processes", "pytest", again=True)
+
+
+def test_who_passes_alone_is_counted_as_passed_and_named():
+    machine = Machine(late=1, later=2)
+    reports = tried_again(machine, PROCESSES, [Outcome(name, FAILED)
+                                               for name in ("late", "later", "never")])
+    assert machine.tried == ["late", "later", "later", "never", "never"]
+    assert (reports.total(PASSED), reports.total(FAILED)) == (2, 1)
+    assert second_tries.line(reports) == "2 on a second try: processes late, processes later"
+
+
+def test_what_computes_only_and_what_crashed_has_no_second_try():
+    machine = Machine(a=1)
+    assert tried_again(machine, Part("sums", "catch"), [Outcome("a", FAILED)]).total(FAILED) == 1
+    crash = Outcome("a", FAILED, may_be_again=False)
+    assert tried_again(machine, PROCESSES, [crash]).total(FAILED) == 1
+    assert not machine.tried
+
+
+def test_more_than_five_are_red():
+    names = "abcdef"
+    machine = Machine(**dict.fromkeys(names, 1))
+    outcomes = [Outcome(name, FAILED) for name in names]
+    assert tried_again(machine, PROCESSES, outcomes).total(FAILED) == 6
+    assert not machine.tried
+    assert tried_again(machine, PROCESSES, outcomes[:5]).total(FAILED) == 0
+
+
+def test_the_tiers():
+    for part in PARTS:
+        computes = part.name.endswith(("unit", "simulation", "fuzz")) or part.name == "million"
+        assert not (computes and part.again), part.name
+    quick, thorough = chosen([]), chosen(["thorough"])
+    assert {part.name for part in quick} - {part.name for part in thorough} == {
+        "asan-main-paths", "tsan-main-paths"}  # the second tier takes all paths
+    assert [part.name for part in chosen(["asan-cluster"])] == ["asan-cluster"]
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+@pytest.fixture
+def tree(tmp_path):
+    """A checkout with this runner, whose build is a program that never ends and has a child."""
+    shutil.copytree(HERE, tmp_path / "tests/runner", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "bin").mkdir()
+    cmake = tmp_path / "bin/cmake"
+    cmake.write_text(f"#!/bin/sh\nsetsid sleep 1000 &\necho > {tmp_path}/begun\nwait\n")
+    cmake.chmod(0o755)
+    return tmp_path
+
+
+def start(tree, *words):
+    environment = {**os.environ, "PATH": f"{tree}/bin:{os.environ['PATH']}"}
+    return subprocess.Popen([sys.executable, tree / "tests/runner", *words], env=environment,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def refusal(tree, *words):
+    run = start(tree, *words)
+    text, _ = run.communicate(timeout=LIMIT_S)
+    assert run.returncode == 2
+    assert text.count("\n") == 1 or text.startswith("usage: "), text
+    return text.splitlines()[-1]
+
+
+def processes_of(tree):
+    """That this tree's run has started, by the environment that it gives them."""
+    def belongs(folder):
+        try:
+            variables = (folder / "environ").read_bytes()
+        except OSError:
+            return False
+        return f"PATH={tree}/bin:".encode() in variables and f"{MARK}=".encode() in variables
+
+    return [folder.name for folder in Path("/proc").glob("[0-9]*")
+            if int(folder.name) != os.getpid() and belongs(folder)]
+
+
+def test_an_unknown_part_is_refused(tree):
+    assert "no part 'unti'; there are: thorough, style" in refusal(tree, "unti")
+
+
+def test_a_build_of_another_checkout_is_refused(tree):
+    (tree / "build").mkdir()
+    (tree / "build/CMakeCache.txt").write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n")
+    assert refusal(tree, "unit") == ("tests/run: build/ was made for another checkout, /elsewhere: "
+                                     "remove it")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_one_run_at_a_time_and_nothing_is_left_of_one_that_is_ended(tree, number):
+    run = start(tree, "unit")
+    wait_for((tree / "begun").exists)
+    assert refusal(tree, "unit") == (f"tests/run: process {run.pid} runs the tests of this tree "
+                                     "already: wait for it, or end it")
+    assert processes_of(tree)
+    run.send_signal(number)
+    text, _ = run.communicate(timeout=LIMIT_S)
+    assert run.returncode == 128 + number
+    assert text == f"tests/run: {number.name}: ending all that was started\n"
+    assert not processes_of(tree)
