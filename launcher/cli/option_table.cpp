@@ -43,7 +43,9 @@ cli::checked apply_endpoint(options_draft& draft, const cli::given_option& optio
   return {};
 }
 
+// Empty is what an unset variable of a shell leaves: torchrun takes it as not given.
 cli::checked apply_rdzv_id(options_draft& draft, const cli::given_option& option) {
+  if (option.value.empty()) return {};
   return cli::keep(draft.options.run_id, cli::read_name(option.given, option.value, "run id"));
 }
 
@@ -213,7 +215,12 @@ cli::checked apply_nccl_ids(options_draft& draft, const cli::given_option& optio
                    cli::read_word(option.given, option.value, words, "auto, on or off"));
 }
 
+// TorchX passes an empty one for jobs without roles, and torchrun's workers see it as it is.
 cli::checked apply_role(options_draft& draft, const cli::given_option& option) {
+  if (option.value.empty()) {
+    draft.options.role.clear();
+    return {};
+  }
   return cli::keep(draft.options.role, cli::read_name(option.given, option.value, "role"));
 }
 

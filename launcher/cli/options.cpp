@@ -58,7 +58,7 @@ cli::checked settle_endpoint(options_draft& draft) {
   } else if (options.endpoint.port == 0) {
     return cli::usage_error{endpoint + ": all nodes must know the port, so it cannot be 0 (" +
                             std::to_string(cli::default_endpoint_port) + " when left out)"};
-  } else if (draft.words_of("rdzv-id").empty()) {
+  } else if (options.run_id.empty()) {
     options.run_id = "none";  // torchrun's default, so that nodes that all leave it out meet
   }
   return {};

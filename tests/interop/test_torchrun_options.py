@@ -68,7 +68,9 @@ def typed(run, form, node, fills):
         value = value[node] if isinstance(value, tuple) else value
         for what, with_what in fills.items():
             value = value if value is True else value.replace("{" + what + "}", with_what)
-        if form == "variables" and isinstance(ACTIONS.get(name), (env, check_env)):
+        # An empty variable is what a pod's template has left open: ddprun takes it as not set.
+        by_variable = form == "variables" and value != ""
+        if by_variable and isinstance(ACTIONS.get(name), (env, check_env)):
             variables["PET_" + name.replace("-", "_").upper()] = "1" if value is True else value
         else:
             line += FORMS[form](name, value)

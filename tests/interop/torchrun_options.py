@@ -93,7 +93,9 @@ ROWS = {
     "rdzv-endpoint": Row({"one node": "localhost:0", "static backend": f"localhost:{PORT}",
                           "two nodes": f"127.0.0.1:{PORT}", "restart": f"localhost:{PORT}"},
                          "MASTER_ADDR and MASTER_PORT of the static form", wrong="host:port"),
-    "rdzv-id": Row({"one node": "job7", "two nodes": "job_8.x", "restart": "job9"},
+    # Empty, as of a shell's variable that is not set: none is given.
+    "rdzv-id": Row({"one node": "job7", "two nodes": "job_8.x", "restart": "job9",
+                    "standalone": "", "program": ""},
                    "TORCHELASTIC_RUN_ID; the log folder"),
     "rdzv-conf": Row({"one node": "read_timeout=60,join_timeout=100,last_call_timeout=20",
                       "static": "timeout=100", "two nodes": "keep_alive_interval=5"},
@@ -108,7 +110,9 @@ ROWS = {
                         "that the job runs", wrong="thread", differs="`--start-method`"),
     "event-log-handler": Row({"one node": "null", "static": "console"}, "that the job runs",
                              differs="`--event-log-handler`"),
-    "role": Row({"one node": "trainer", "two nodes": ("reader", "trainer")},
+    # Empty, as TorchX passes it.
+    "role": Row({"one node": "trainer", "two nodes": ("reader", "trainer"), "standalone": "",
+                 "program": ""},
                 "ROLE_NAME, ROLE_RANK, ROLE_WORLD_SIZE; the prefix of lines"),
     "module": Row({"standalone": True}, "how the script is run"),
     "no-python": Row({"program": True}, "how the script is run"),

@@ -88,6 +88,14 @@ TEST_CASE("dashes, underscores, prefixes and both forms of values mean the same"
   CHECK(options_of("--spar=3 a.py").settings.spares_max == 3);
 }
 
+TEST_CASE("an empty run id is none, and an empty role is a role") {
+  const launch_options options =
+      options_of("--nnodes=2 --rdzv-endpoint=node0 --rdzv-id= --role= a.py");
+  CHECK(options.run_id == options_of("--nnodes=2 --rdzv-endpoint=node0 a.py").run_id);
+  CHECK(options.role.empty());
+  CHECK(options_of("a.py").role == "default");
+}
+
 TEST_CASE("everything after the script is the script's") {
   const launch_options options = options_of("--nproc-per-node=2 a.py --nnodes 3:2 -- --help -m");
   CHECK(options.settings.nodes_max == 1);
@@ -241,7 +249,6 @@ TEST_CASE("mistakes are answered with what, where and what to do") {
       {"--log-level=loud a.py", "--log-level=loud: write debug, info, warning or error"},
       {"--master-port=70000 a.py",
        "--master-port=70000: the port is a number from 1 to 65535, or 0 for a new one"},
-      {"--rdzv-id= a.py", "--rdzv-id=: the run id is empty"},
       {"--embed-daemon=never a.py",
        "--embed-daemon=never needs --rdzv-endpoint=HOST[:PORT]: without one, the daemon of this "
        "run is in this process"},
