@@ -3,9 +3,7 @@ worker of the life before may live beside the first round of the next."""
 
 import signal
 
-from tests.support.cluster import wait_for
-
-FAST = "node_timeout=2,last_call_timeout=0.3"
+from tests.support.cluster import LOST_SOON, NONE_IS_LOST, wait_for
 
 
 def starts_of(cluster, node):
@@ -26,13 +24,14 @@ def test_members_that_come_back_after_the_window_are_not_fenced_for_a_newcomer(c
     daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
     endpoint = f"{hosts[0].address}:29400"
     members = [cluster.agent(f"node-{index}", endpoint=endpoint, nnodes=2, host=hosts[index],
-                             conf=FAST) for index in (1, 2)]
+                             conf=NONE_IS_LOST) for index in (1, 2)]
     cluster.started(1, 2)
     hosts[0].cut()
     daemon.kill()
     daemon.wait()
     again = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0", recovery=0.2)
-    newcomer = cluster.agent("newcomer", endpoint=endpoint, nnodes=2, host=hosts[0], conf=FAST)
+    newcomer = cluster.agent("newcomer", endpoint=endpoint, nnodes=2, host=hosts[0],
+                             conf=NONE_IS_LOST)
     newcomer.says("waiting for 1 of 2 nodes")
     hosts[0].heal()
     for member in members:
@@ -48,11 +47,11 @@ def test_members_that_come_back_after_the_window_are_not_fenced_for_a_newcomer(c
 def test_an_agent_that_brings_a_daemon_where_one_has_died_takes_the_running_job_in(cluster):
     daemon = cluster.daemon()
     endpoint = f"127.0.0.1:{daemon.port}"
-    members = cluster.nodes("node-a", "node-b", endpoint=endpoint, nnodes=2, conf=FAST)
+    members = cluster.nodes("node-a", "node-b", endpoint=endpoint, nnodes=2, conf=NONE_IS_LOST)
     cluster.started(1, 2)
     daemon.kill()
     daemon.wait()
-    newcomer = cluster.agent("newcomer", endpoint=endpoint, nnodes=2, conf=FAST)
+    newcomer = cluster.agent("newcomer", endpoint=endpoint, nnodes=2, conf=NONE_IS_LOST)
     for member in members:
         member.says("again")
     # With it the daemon would go: it waits, although the job is full.
@@ -68,7 +67,7 @@ def test_the_run_after_an_operators_stop_waits_for_a_node_that_was_cut_off(clust
     hosts = make_hosts(3)
     daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
     endpoint = f"{hosts[0].address}:29400"
-    conf = "node_timeout=4,last_call_timeout=0.3"
+    conf = LOST_SOON
     # The leader is cut off: it holds its workers for twice the isolation limit after the others let
     # go, which is longer than the daemon takes to call it lost.
     leader = cluster.agent("leader", endpoint=endpoint, nnodes=2, host=hosts[1], conf=conf)
@@ -92,7 +91,8 @@ def test_a_node_without_a_daemon_ends_its_workers_before_the_orphan_limit(cluste
     hosts = make_hosts(3)
     daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
     endpoint = f"{hosts[0].address}:29400"
-    conf = FAST + ",orphan_limit=8"
+    # A tenth of the limit is left for the workers to end: it must outlast their agent's waiting.
+    conf = f"{LOST_SOON},last_call_timeout=0.3,orphan_limit=20,stop_grace=0.1"
     alone = cluster.agent("alone", endpoint=endpoint, nnodes="1:2", host=hosts[1], conf=conf)
     old = cluster.started(1, 1)
     waiting = cluster.agent("waiting", endpoint=endpoint, nnodes="1:2", host=hosts[2], conf=conf)
@@ -110,7 +110,8 @@ def test_a_node_without_a_daemon_ends_its_workers_before_the_orphan_limit(cluste
 def test_a_hosting_agent_is_started_again_while_another_node_is_cut_off(cluster, make_hosts):
     hosts = make_hosts(2)
     endpoint = f"{hosts[0].address}:29400"
-    conf = "node_timeout=10,last_call_timeout=3"
+    # As long as the second run waits for the workers of the first: node-1 has the time to join.
+    conf = "node_timeout=10,last_call_timeout=15"
     host = cluster.agent("node-0", endpoint=endpoint, nnodes="1:2", host=hosts[0], conf=conf)
     host.says("here: node-0")
     other = cluster.agent("node-1", endpoint=endpoint, nnodes="1:2", host=hosts[1], conf=conf)

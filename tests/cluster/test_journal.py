@@ -4,16 +4,18 @@ started again."""
 import contextlib
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import BIN, get, wait_for
+from tests.support.cluster import BIN, LIMIT, NONE_IS_LOST, get, wait_for
 from tests.support.ports import free_port
 
-FAST = "node_timeout=3,last_call_timeout=0.3,settle=0.1"
+CONF = f"{NONE_IS_LOST},settle=0.1"
 
 
 def records(folder):
@@ -21,6 +23,23 @@ def records(folder):
     with contextlib.closing(sqlite3.connect(Path(folder) / "journal.sqlite")) as database:
         database.row_factory = sqlite3.Row
         return {row["run_id"]: dict(row) for row in database.execute("SELECT * FROM runs")}
+
+
+def wait_until_kept(cluster, folder, **fields):
+    """Until the journal that a daemon has holds that of the run. A daemon whose disk is slow goes
+    on without, and writes it later; the file is its own, so a copy is looked at."""
+    def look():
+        with tempfile.TemporaryDirectory(dir=cluster.folder) as copy:
+            try:
+                for path in Path(folder).glob("journal.sqlite*"):
+                    if not path.name.endswith("-shm"):
+                        shutil.copy(path, copy)
+                kept = records(copy).get("test", {})
+            except (OSError, sqlite3.Error):  # it was written to meanwhile
+                return False
+        return all(kept.get(name) == value for name, value in fields.items())
+
+    wait_for(f"the journal in {folder} to hold {fields}", look)
 
 
 def kill_everything(cluster):
@@ -33,7 +52,7 @@ def kill_everything(cluster):
 
 
 def two_agents(cluster, port, **options):
-    return cluster.nodes("a", "b", endpoint=f"127.0.0.1:{port}", nnodes="2", conf=FAST,
+    return cluster.nodes("a", "b", endpoint=f"127.0.0.1:{port}", nnodes="2", conf=CONF,
                          arguments=("--max-restarts", "3"), **options)
 
 
@@ -44,6 +63,7 @@ def test_all_die_together_and_the_same_commands_go_on(cluster):
     cluster.started(1, 2)
     cluster.order(1, "exit 3")
     cluster.started(2, 2)
+    wait_until_kept(cluster, state, restarts_used=1)
     kill_everything(cluster)
     assert records(state)["test"]["restarts_used"] == 1
 
@@ -54,6 +74,7 @@ def test_all_die_together_and_the_same_commands_go_on(cluster):
         assert event.restarts == "1"
     cluster.finish(2)
     assert [agent.wait() for agent in again] == [0, 0]
+    wait_until_kept(cluster, state, exit_code=0)
     daemon.kill(15)
     daemon.wait()
     kept = records(state)["test"]
@@ -73,7 +94,7 @@ def test_a_fresh_daemon_starts_the_first_round_at_once(cluster):
 
 def test_without_a_state_folder_a_daemon_waits_as_before(cluster):
     port = free_port()
-    cluster.daemon(port, "--state-dir", "none", recovery=10)
+    cluster.daemon(port, "--state-dir", "none", recovery=15)
     agents = two_agents(cluster, port)
     agents[0].says("the daemon has just started and waits")
     cluster.started(1, 2)
@@ -83,12 +104,12 @@ def test_without_a_state_folder_a_daemon_waits_as_before(cluster):
 
 def test_a_round_outlives_a_daemon_that_is_killed_and_has_a_journal(cluster):
     port, state = free_port(), cluster.folder / "kept"
-    daemon = cluster.daemon(port, "--state-dir", state, recovery=10)
+    daemon = cluster.daemon(port, "--state-dir", state, recovery=60)
     agents = two_agents(cluster, port)
     old = cluster.started(1, 2)
     daemon.kill()
     daemon.wait()
-    cluster.daemon(port, "--state-dir", state, recovery=10)
+    cluster.daemon(port, "--state-dir", state, recovery=60)
     wait_for("the round to be kept",
              lambda: json.loads(get(port, "/api/v1/runs")[1])["runs"][0]["phase"] == "running")
     cluster.order(0, "exit 5")
@@ -103,7 +124,7 @@ def test_a_second_daemon_does_not_take_the_folder_of_the_first(cluster):
     daemon = cluster.daemon(None, "--state-dir", state)
     daemon.says("keeps what must outlive it in")
     second = subprocess.run([BIN / "ddprun-rendezvous", "--port", "0", "--state-dir", state],
-                            capture_output=True, text=True, timeout=60)
+                            capture_output=True, text=True, timeout=LIMIT)
     assert second.returncode == 1
     assert f"{state}/journal.sqlite is in use by another daemon" in second.stdout + second.stderr
 
@@ -146,9 +167,10 @@ def test_a_disk_that_is_full_holds_up_nothing(cluster):
         assert "kept in memory only" in get(daemon.port, "/healthz")[1]
         filler.unlink()
         daemon.says("the journal is written again")
-        assert get(daemon.port, "/healthz")[1] == "ok\n"
+        wait_for("the journal to be well", lambda: get(daemon.port, "/healthz")[1] == "ok\n")
         cluster.finish(1)
         assert agent.wait() == 0
+        wait_until_kept(cluster, disk / "state", exit_code=0)
         daemon.kill(15)
         assert daemon.wait() == 0
         kept = records(disk / "state")["test"]
@@ -164,6 +186,8 @@ def test_a_hosting_agent_that_is_started_again_goes_on(cluster):
     cluster.started(1, 2)
     cluster.order(0, "exit 3")
     cluster.started(2, 2)
+    file, = cluster.folder.glob("state/**/journal.sqlite")
+    wait_until_kept(cluster, file.parent, restarts_used=1)
     kill_everything(cluster)
     again = two_agents(cluster, port)
     again[0].says(r"round 17 starts: .*; restart 1 of 3")

@@ -4,9 +4,7 @@ import re
 
 import pytest
 
-from tests.support.cluster import wait_for
-
-CONF = "node_timeout=3"
+from tests.support.cluster import LOST_SOON, NONE_IS_LOST, wait_for
 
 
 @pytest.mark.parametrize("ipv6", [False, True], ids=["ipv4", "ipv6"])
@@ -50,7 +48,7 @@ def test_a_cut_link_is_a_lost_node_and_its_workers_end(cluster, make_hosts):
     endpoint = f"{hosts[0].address}:{daemon.port}"
     agents = [
         cluster.agent(f"node-{index}", endpoint=endpoint, nnodes="1:2", host=hosts[index],
-                      conf=CONF) for index in (1, 2)
+                      conf=LOST_SOON) for index in (1, 2)
     ]
     before = cluster.started(1, 2)
     cut = next(w for w in before if w.node == "node-2")
@@ -76,7 +74,7 @@ def test_a_link_that_heals_in_time_costs_nothing(cluster, make_hosts):
     endpoint = f"{hosts[0].address}:{daemon.port}"
     agents = [
         cluster.agent(f"node-{index}", endpoint=endpoint, nnodes=2, host=hosts[index],
-                      conf="node_timeout=20") for index in (1, 2)
+                      conf=NONE_IS_LOST) for index in (1, 2)
     ]
     cluster.started(1, 2)
     hosts[2].cut()
@@ -91,13 +89,14 @@ def test_the_daemons_host_is_cut_off_and_the_nodes_run_on(cluster, make_hosts):
     daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
     endpoint = f"{hosts[0].address}:{daemon.port}"
     agents = [
-        cluster.agent(f"node-{index}", endpoint=endpoint, nnodes=2, host=hosts[index], conf=CONF)
+        cluster.agent(f"node-{index}", endpoint=endpoint, nnodes=2, host=hosts[index])
         for index in (1, 2)
     ]
     cluster.started(1, 2)
     hosts[0].cut()
     for agent in agents:
-        agent.says(r"no rendezvous daemon at .* for (\d{2,}|[4-9][\d.]*) s")
+        # After 4 s without a word it counts as gone, after 10 s a node is lost.
+        agent.says(r"no rendezvous daemon at .* for (\d{2,}|[7-9][\d.]*) s")
     assert len(cluster.events("start")) == 2
     hosts[0].heal()
     for agent in agents:

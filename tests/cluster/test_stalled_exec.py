@@ -4,10 +4,8 @@ import signal
 
 import pytest
 
-from tests.support.cluster import LIMIT, WORKER, wait_for
+from tests.support.cluster import LIMIT, LOST_SOON, WORKER, wait_for
 from tests.support.exec_gate import ExecGate
-
-CONF = "node_timeout=3"
 
 
 @pytest.fixture
@@ -29,7 +27,7 @@ def test_a_node_whose_exec_hangs_isolates_itself_in_time(cluster, make_hosts, ga
     hosts = make_hosts(3)
     daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
     endpoint = f"{hosts[0].address}:{daemon.port}"
-    common = dict(endpoint=endpoint, nnodes="1:2", workers=2, conf=CONF)
+    common = dict(endpoint=endpoint, nnodes="1:2", workers=2, conf=LOST_SOON)
     a = cluster.agent("node-1", host=hosts[1], **common)
     a.says("here:.*node-1")
     b = cluster.agent("node-2", host=hosts[2], command=["--no-python", program], **common)

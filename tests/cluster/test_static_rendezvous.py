@@ -1,19 +1,17 @@
 """torchrun's static form: --nnodes=2 --node-rank=R --master-addr=A --master-port=P, and no daemon
 that anybody starts."""
 
-import contextlib
 import socket
 import sys
 import textwrap
 
 import pytest
 
-from tests.support.cluster import Program, get, wait_for
+from tests.support.busy_ports import at_a_busy_port, busy_port
+from tests.support.cluster import LOST_SOON, Program, get, wait_for
 from tests.support.ports import free_port
 
 pytestmark = pytest.mark.main_path
-
-CONF = "node_timeout=3"
 
 
 def node(cluster, rank, port, *arguments, address="127.0.0.1", nodes=2, **options):
@@ -26,14 +24,6 @@ def node(cluster, rank, port, *arguments, address="127.0.0.1", nodes=2, **option
 def ranks_of(workers):
     """Nodes by rank."""
     return [worker.node for worker in workers]
-
-
-@contextlib.contextmanager
-def busy_port():
-    with socket.socket() as other:
-        other.bind(("0.0.0.0", free_port()))
-        other.listen()
-        yield other.getsockname()[1]
 
 
 def test_ranks_are_those_of_the_nodes_and_the_master_is_as_typed(cluster):
@@ -125,11 +115,12 @@ def test_nodes_without_a_rank_are_told_of_each_other(cluster):
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_node_that_is_started_again_has_its_rank_again(cluster, lost):
     port = free_port()
-    agents = [node(cluster, rank, port, conf=CONF) for rank in (0, 1)]
+    agents = [node(cluster, rank, port, conf=LOST_SOON) for rank in (0, 1)]
     cluster.started(1, 2)
     agents[lost].kill()
+    agents[lost].wait()  # its port is free
     agents[1 - lost].says("node rank 1" if lost == 1 else "lost|connection|Connection")
-    again = node(cluster, lost, port, conf=CONF)
+    again = node(cluster, lost, port, conf=LOST_SOON)
     wait_for("both to run again", lambda: {e.node for e in cluster.events("start")
                                            if e.round != "1"} == {"node-0", "node-1"})
     later = [e for e in cluster.events("start") if e.round != "1"]
@@ -141,9 +132,7 @@ def test_a_node_that_is_started_again_has_its_rank_again(cluster, lost):
 
 
 def test_a_port_that_is_about_to_be_free_is_waited_for(cluster):
-    with busy_port() as port:
-        first = node(cluster, 0, port)
-        first.says("Address already in use; trying for 3 s")
+    first, port = at_a_busy_port(lambda port: node(cluster, 0, port))
     second = node(cluster, 1, port)
     cluster.finish(2)
     assert (first.wait(), second.wait()) == (0, 0)
@@ -176,9 +165,9 @@ def test_whoever_asks_the_store_when_no_round_is_on_is_turned_away(cluster):
 def test_two_hosts(cluster, make_hosts):
     hosts = make_hosts(2)
     address = hosts[0].address
-    late = node(cluster, 1, 29500, address=address, host=hosts[1], conf=CONF)
+    late = node(cluster, 1, 29500, address=address, host=hosts[1])
     late.says("refused|unreachable|waiting")
-    first = node(cluster, 0, 29500, address=address, host=hosts[0], conf=CONF)
+    first = node(cluster, 0, 29500, address=address, host=hosts[0])
     workers = cluster.started(1, 2)
     assert ranks_of(workers) == ["node-0", "node-1"]
     assert {worker.master for worker in workers} == {f"{address}:29500"}
@@ -196,9 +185,10 @@ def test_an_interrupt_before_the_others_come_ends_it(cluster):
 
 
 def test_an_interrupt_while_the_port_is_busy_ends_it(cluster):
-    with busy_port() as port:
-        first = node(cluster, 0, port)
-        first.says("trying for 3 s")
-        first.kill(2)
-        assert first.wait() == 130
+    def interrupt(agent):
+        agent.kill(2)
+        agent.wait()
+
+    first, _ = at_a_busy_port(lambda port: node(cluster, 0, port), interrupt)
+    assert first.wait() == 130
     cluster.nothing_left()

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support import cgroups
 from tests.support.chaos_watch import GUARDIAN
-from tests.support.cluster import BIN, GO_ON, Program, WORKER, wait_for
+from tests.support.cluster import BIN, GO_ON, LOST_SOON, Program, WORKER, wait_for
 
 
 def lives(pid):
@@ -224,9 +224,8 @@ def test_no_stray_outlives_a_graceful_stop(cluster, strays, number):
 
 def test_no_stray_outlives_the_workers_of_an_isolated_node(cluster, strays):
     daemon = cluster.daemon()
-    conf = "node_timeout=6"
     a, b = cluster.nodes("node-a", "node-b", endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2",
-                         conf=conf)
+                         conf=LOST_SOON)
     workers = cluster.started(1, 2)
     strays.order(1)
     daemon.kill(signal.SIGSTOP)
@@ -301,6 +300,9 @@ def test_a_guardian_that_was_started_again_knows_the_cgroup(cluster, strays):
     first = wait_for("the guardian", lambda: guardians(cluster))
     os.kill(first[0], signal.SIGKILL)
     wait_for("another guardian", lambda: guardians(cluster) not in ([], first))
+    # The agent hears its workers only once it has told the new guardian all.
+    cluster.order(0, "echo after the guardian")
+    agent.says("after the guardian")
     agent.kill()
     wait_for("the strays to be killed", lambda: not strays.alive())
     cluster.nothing_left()
@@ -335,6 +337,8 @@ def test_the_cgroup_of_an_agent_that_died_with_its_guardian_is_taken_away_later(
     os.kill(guardian, signal.SIGKILL)
     agent.wait()
     cluster.nothing_left()
+    # One that has lost its environment may not have left its cgroup yet.
+    wait_for("the cgroup to be empty", lambda: cgroups.is_empty(folder))
     # Whoever starts takes it away, another test's agent too.
     after = cluster.agent("", command=["--no-python", "true"])
     assert after.wait() == 0

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import BIN, ROOT, Program, variables_of, wait_for
+from tests.support.cluster import BIN, ROOT, Program, wait_for
+from tests.support.held_rank import HeldRank
 
 DIGITS = Path(os.environ.get("DDPRUN_DIGITS", ROOT / ".cache" / "digits.csv"))
 PROGRAM = BIN / "snapshot_resume"
@@ -56,24 +57,24 @@ def finish(agents):
     return result[0][1], result[1][1]
 
 
-def process_of(cluster, rank):
-    for pid in cluster.marked():
-        if f"RANK={rank}".encode() in variables_of(pid):
-            return pid
-    raise AssertionError(f"rank {rank} has no process: {cluster.marked()}")
+def held_job(held, kind, folder):
+    """The same, of which one rank goes no further than the test lets it."""
+    command = job(kind, folder)
+    words = [sys.executable, *command] if kind == "python" else command[1:]
+    return held.command(*words)
 
 
-def kill_in_epoch(cluster, agents, rank):
-    """In the one after KILL_AFTER, or soon after: there must be some left when it is killed, so
-    its process is looked for before. The snapshot before that may still be under way, and goes
-    with it."""
-    def has_done(epoch):
-        return re.search(rf"\[rank {rank}\] epoch {epoch} ", output(agents))
+def kill_in_epoch(held):
+    """In the one after KILL_AFTER, or soon after: it is held there, so that some are left when it
+    is killed. The snapshot before that may still be under way, and goes with it."""
+    held.run_until(KILL_AFTER, LIMIT)
+    os.kill(held.pid(), signal.SIGKILL)
 
-    wait_for("the first epoch", lambda: has_done(1), LIMIT)
-    process = process_of(cluster, rank)
-    wait_for("the epoch in which to kill", lambda: has_done(KILL_AFTER), LIMIT)
-    os.kill(process, signal.SIGKILL)
+
+def has_been_sent(pid, number):
+    """Whether the signal waits for this process, which stands still."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"^ShdPnd:\s+(\w+)", status, re.M)[1], 16) >> (number - 1) & 1
 
 
 @pytest.mark.parametrize("kind", ["program", "python"])
@@ -81,8 +82,9 @@ def test_a_killed_worker_resumes_and_changes_nothing(cluster, tmp_path, kind):
     daemon = cluster.daemon()
     expected = finish(start(cluster, daemon, job(kind, tmp_path / "plain"), "plain"))
 
-    agents = start(cluster, daemon, job(kind, tmp_path / "killed"), "killed")
-    kill_in_epoch(cluster, agents, 3)
+    with HeldRank(cluster, 3) as held:
+        agents = start(cluster, daemon, held_job(held, kind, tmp_path / "killed"), "killed")
+        kill_in_epoch(held)
     assert finish(agents) == expected
 
     resumed = re.search(r"resuming from snapshot \S+ at epoch (\d+)", output(agents))
@@ -95,9 +97,10 @@ def test_a_killed_worker_resumes_and_changes_nothing(cluster, tmp_path, kind):
 def test_metrics_are_kept_over_a_restart_and_drawn(cluster, tmp_path):
     daemon = cluster.daemon()
     metrics = tmp_path / "metrics.jsonl"
-    command = [*job("program", tmp_path / "snapshots"), "--metrics", metrics]
-    agents = start(cluster, daemon, command, "killed", ["a"])
-    kill_in_epoch(cluster, agents, 1)
+    with HeldRank(cluster, 1) as held:
+        command = [*held_job(held, "program", tmp_path / "snapshots"), "--metrics", metrics]
+        agents = start(cluster, daemon, command, "killed", ["a"])
+        kill_in_epoch(held)
     finish(agents)
 
     rows = [json.loads(line) for line in metrics.read_text().splitlines()]
@@ -122,9 +125,17 @@ def test_sigterm_saves_the_epoch_that_is_under_way(cluster, tmp_path, kind):
     daemon = cluster.daemon()
     expected = finish(start(cluster, daemon, job(kind, tmp_path / "plain"), "plain", ["a"]))
 
-    stopped, = start(cluster, daemon, job(kind, tmp_path / "stopped"), "stopped", ["a"])
-    wait_for("an epoch in the middle", lambda: "epoch 4 |" in stopped.out(), LIMIT)
-    stopped.process.send_signal(signal.SIGTERM)
+    with HeldRank(cluster, 1) as held:
+        command = held_job(held, kind, tmp_path / "stopped")
+        stopped, = start(cluster, daemon, command, "stopped", ["a"])
+        held.run_until(4, LIMIT)
+        # What it is sent while it stands still can be seen; then it may go on.
+        pid = held.pid()
+        os.kill(pid, signal.SIGSTOP)
+        stopped.kill(signal.SIGTERM)
+        wait_for("the worker to be sent SIGTERM", lambda: has_been_sent(pid, signal.SIGTERM))
+        os.kill(pid, signal.SIGCONT)
+        held.run_on(stopped, LIMIT)
     assert stopped.wait(LIMIT) == 128 + signal.SIGTERM
     assert "snapshot saved at" in stopped.out()
     done = max(int(epoch) for epoch in re.findall(r"\[rank 0\] epoch (\d+) \|", stopped.out()))
@@ -194,12 +205,16 @@ def test_a_folder_that_may_not_be_written_is_named(cluster, tmp_path, is_there_f
         pytest.skip("needs setpriv, and the right to drop capabilities")
     if is_there_first:
         folder.chmod(0o555)
-    line = cluster.agent_line("a", workers=2, command=job("program", folder))
-    agent = Program(cluster, "a", line,
-                    prefix=BOUND_BY_MODES, environment={"DDPRUN_DIGITS": str(DIGITS)})
-    if not is_there_first:
-        agent.says(r"snapshot saved at", LIMIT)
-        folder.chmod(0o555)
+    with HeldRank(cluster, 1) as held:
+        command = held_job(held, "program", folder)
+        agent = Program(cluster, "a", cluster.agent_line("a", workers=2, command=command),
+                        prefix=BOUND_BY_MODES, environment={"DDPRUN_DIGITS": str(DIGITS)})
+        if not is_there_first:
+            # By then rank 0 has told of the first snapshot, or is about to.
+            held.run_until(KILL_AFTER, LIMIT)
+            agent.says("snapshot saved at", LIMIT)
+            folder.chmod(0o555)
+        held.run_on(agent, LIMIT)
     assert agent.wait(LIMIT) == 1
     said = agent.out() + agent.err()
     if is_there_first:

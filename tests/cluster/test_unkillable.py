@@ -1,13 +1,15 @@
 """What SIGKILL does not end, as a process that is stuck in the kernel: it is named, takes its node
 out of the run while it is asked to stop, and holds nobody up for ever."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.support.cluster import WORKER, wait_for
+from tests.support.cluster import NONE_IS_LOST, WORKER, wait_for
 from tests.support.exec_gate import ExecGate
 from tests.support.freezer import Freezer
 
-CONF = "node_timeout=3,stop_grace=0.2,kill_wait=0.5"
+CONF = f"{NONE_IS_LOST},stop_grace=0.2,kill_wait=0.5"
 
 
 @pytest.fixture
@@ -34,11 +36,19 @@ def gated(cluster, freezer):
     gate.close()
 
 
-def start_stray(cluster, rank):
-    """One stray of this worker; returns its number."""
+def name_of(pid):
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+def frozen_stray(cluster, freezer, rank):
+    """One stray of this worker, which SIGKILL does not end any more; returns its number."""
     path = cluster.folder / "stray"
     cluster.order(rank, f"(setsid sh -c 'echo $$ >{path}; exec sleep 1000' >/dev/null 2>&1 &)")
-    return int(wait_for("the stray", lambda: path.exists() and path.read_text().strip()))
+    pid = int(wait_for("the stray", lambda: path.exists() and path.read_text().strip()))
+    wait_for("the stray to have its name", lambda: name_of(pid) == "sleep")
+    freezer.freeze(pid)
+    wait_for("the stray to stand still", freezer.is_frozen)
+    return pid
 
 
 def two_nodes(cluster, **more):
@@ -52,7 +62,7 @@ def two_nodes(cluster, **more):
 def test_a_stray_counts_as_a_worker_that_cannot_be_killed(cluster, freezer):
     daemon, (a, b) = two_nodes(cluster)
     cluster.started(1, 2)
-    freezer.freeze(start_stray(cluster, 1))
+    frozen_stray(cluster, freezer, 1)
     cluster.order(0, "exit 3")
     # node-b is asked to stop, and takes no part until the stray is gone.
     b.says("outlived SIGKILL")
@@ -70,8 +80,7 @@ def test_a_stray_counts_as_a_worker_that_cannot_be_killed(cluster, freezer):
 def test_a_stray_of_a_run_that_succeeded_is_named_and_left(cluster, freezer):
     agent = cluster.agent("", "--children-grace=0", workers=1)
     cluster.started(1, 1)
-    pid = start_stray(cluster, 0)
-    freezer.freeze(pid)
+    pid = frozen_stray(cluster, freezer, 0)
     cluster.order(0, "exit 0")
     assert agent.wait() == 0
     assert f"left behind cannot be killed (stuck in the kernel): sleep ({pid})" in agent.err()

@@ -1,4 +1,4 @@
-"""tests/support/ports.py: a port is one process's own, among all that run tests at the same time."""
+"""tests/support/ports.py: a port is one process's own among all that run tests at the same time."""
 
 import subprocess
 import sys

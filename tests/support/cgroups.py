@@ -36,5 +36,13 @@ def needed():
         pytest.skip("no cgroup of version 2 may be made here")
 
 
+def is_empty(folder):
+    """Whether it can be taken away; or it has been."""
+    try:
+        return "populated 0" in (folder / "cgroup.events").read_text()
+    except FileNotFoundError:
+        return True
+
+
 def of(agent):
     return own_folder() / f"ddprun-{agent.pid}"

@@ -32,6 +32,12 @@ CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.
 # For a test whose workers fail at once, again and again, and are started again all the same.
 GO_ON = ("--max-quick-failures", "0", "--rdzv-conf", "backoff_max=0")
 
+# For a test in which no node is to be lost: none is, however long one has to wait for its turn.
+NONE_IS_LOST = "node_timeout=60"
+# For a test that waits until a node is lost, or until one ends its workers as nobody vouches for
+# it. The others must be able to stand still for five seconds, and to do without a daemon that does.
+LOST_SOON = "node_timeout=7,heartbeat_interval=0.5,isolation_limit=6"
+
 
 def wait_for(what, condition, limit=None):
     """Waits until `condition()` is true and returns its value; fails naming `what`."""

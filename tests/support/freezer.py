@@ -25,6 +25,10 @@ class Freezer:
         (self.folder / "cgroup.procs").write_text(str(pid))
         (self.folder / "freezer.state").write_text("FROZEN")
 
+    def is_frozen(self):
+        """Until then SIGKILL ends what is to stand still."""
+        return (self.folder / "freezer.state").read_text().strip() == "FROZEN"
+
     def thaw(self):
         (self.folder / "freezer.state").write_text("THAWED")
 
