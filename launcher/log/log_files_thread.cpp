@@ -131,7 +131,8 @@ void log_files::shared::serve(const shared_file& one) {
 
 bool log_files::shared::open_now(file& one) {
   if (one.opened) return true;
-  const int error = make_folder(std::filesystem::path(one.path).parent_path());
+  const auto folder = std::filesystem::path(one.path).parent_path();
+  const int error = folder.empty() ? 0 : make_folder(folder);  // empty: the working folder
   if (error == 0) {
     one.opened.reset(
         ::open(one.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666));
