@@ -76,13 +76,32 @@ def test_all_nodes_tell_the_same_once(cluster, tmp_path):
 
 
 def test_a_run_that_goes_well_is_reported_too(cluster, tmp_path):
-    job = Program(cluster, "a", [BIN / "ddprun", "--report", tmp_path / "r", "--nproc-per-node=3",
-                                 "--no-python", "/bin/true"])
+    # A bare name is a file of the working folder.
+    job = Program(cluster, "a", [BIN / "ddprun", "--report", "r", "--nproc-per-node=3",
+                                 "--no-python", "/bin/true"], cwd=tmp_path)
     assert job.wait() == 0
-    assert "first cause" not in job.err()
+    assert "first cause" not in job.err() and "warning" not in job.err()
     report = json.loads((tmp_path / "r").read_text())
     assert report["outcome"] == "succeeded" and report["exit_code"] == 0
     assert report["ends"] == [{"how": "succeeded", "first_rank": 0, "last_rank": 2}]
+
+
+def test_a_rank_that_saves_and_ends_well_when_it_is_asked_to_stop_was_stopped(cluster, tmp_path):
+    script = """
+        if [ $RANK = 1 ]; then
+            while [ ! -e ready ]; do sleep 0.01; done
+            exit 7
+        fi
+        trap 'exit 0' TERM
+        touch ready
+        while :; do sleep 0.05; done
+    """
+    job = Program(cluster, "a", [BIN / "ddprun", "--report", "r", "--nproc-per-node=2",
+                                 "--no-python", "sh", "-c", script], cwd=tmp_path)
+    assert job.wait() == 7
+    assert "rank 0 was stopped" in job.err() and "ended well" not in job.err()
+    report = json.loads((tmp_path / "r").read_text())
+    assert {"how": "stopped", "first_rank": 0, "last_rank": 0} in report["ends"]
 
 
 def test_a_node_that_was_lost_is_told_of(cluster, tmp_path):

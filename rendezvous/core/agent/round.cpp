@@ -91,7 +91,8 @@ void agent::state::handle(const worker_ended& event) {
   if (event.round != here.number() || !here.workers.end(event.local_rank)) return;
   if (here.workers.unkillable() != unkillable) changed = true;
   if (event.success) {
-    here.ends.set(event.local_rank, ending::succeeded);
+    // Asked to stop it may well have saved, and ended with 0: its work was not done.
+    here.ends.set(event.local_rank, here.workers.are_asked() ? ending::stopped : ending::succeeded);
   } else {
     ddprun::cause why = event.cause;
     why.local_rank = event.local_rank;

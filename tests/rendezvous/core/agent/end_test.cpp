@@ -324,3 +324,12 @@ TEST_CASE("a node that is stopped after its workers had succeeded says both") {
   CHECK(story.sent.phase == member_phase::stopped);
   CHECK_FALSE(story.sent.succeeded);
 }
+
+TEST_CASE("a worker that ends well when it is asked to was stopped, before that it succeeded") {
+  odd_story story;
+  story.worker_succeeds(0);
+  story.want(desired_phase::stop, 1);
+  story.worker_succeeds(1);
+  const std::vector<ended_ranks> told{{ending::stopped, 3, 3}, {ending::succeeded, 2, 2}};
+  CHECK(story.sent.ends == told);
+}
