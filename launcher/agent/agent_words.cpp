@@ -89,8 +89,7 @@ void agent::hear_report(const round_report& report) {
 void agent::tell_end_of_run(const core::leave& effect) {
   tell_hook(events_.left(effect.exit_code, effect.text));
   leave_error_file(effect);
-  const bool is_over = summary_.is_whole() || effect.first_cause;
-  if (is_over && summary_.is_worth_telling()) say(note_level::info, summary_.text());
+  if (summary_.is_worth_telling()) say(note_level::info, summary_.text());
 }
 
 // For who has started this agent, whatever it was that failed.

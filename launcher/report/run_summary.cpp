@@ -22,7 +22,6 @@ std::string why_of(const round_report& report) {
 void run_summary::add(const round_report& report, const std::string& members) {
   ++rounds_;
   if (is_failure(report)) ++failed_;
-  is_whole_ = report.is_last;
   std::string line = "round " + std::to_string(report.round) + ", " +
                      (report.lasted > duration::zero() ? to_text(report.lasted) : "not started");
   if (!members.empty()) {

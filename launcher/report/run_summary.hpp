@@ -30,8 +30,6 @@ class run_summary {
 
   // There was more than one round, and one failed: of a single one its own report says all.
   bool is_worth_telling() const { return rounds_ > 1 && failed_ > 0; }
-  // The run is over, as far as the reports say.
-  bool is_whole() const { return is_whole_; }
 
   // Without the last newline.
   std::string text() const;
@@ -39,7 +37,6 @@ class run_summary {
  private:
   std::uint64_t rounds_ = 0;
   std::uint64_t failed_ = 0;
-  bool is_whole_ = false;
   std::string members_before_;
   std::vector<std::string> first_;
   std::deque<std::string> last_;

@@ -74,6 +74,8 @@ def test_a_pause_is_shown_and_ctrl_c_ends_it(cluster):
         "the next round waits .* s: the last . rounds failed", run_seen(daemon)["why"]))
     agent.kill(signal.SIGINT)
     assert agent.wait() == 130
+    assert "this node was in 4 rounds, 4 of which failed:" in agent.err()
+    assert "stopped by SIGINT while waiting for the next round after round 4" in agent.err()
     cluster.nothing_left(but=[daemon])
 
 

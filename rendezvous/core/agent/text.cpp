@@ -87,14 +87,16 @@ std::string agent::state::where_text() const {
 std::string agent::state::interrupted_text(int signal) const {
   std::string text = "stopped by " + signal_name(signal) + " while waiting";
   const bool had_round = entered_round != 0;
+  const std::string gone = wait.gone_text(now);
   if (!daemon.is_in_session()) {
     text += " for the rendezvous daemon at " + endpoints_text;
   } else if (had_round) {
-    text += " for nodes";
+    // All may be here, in the pause after a failure.
+    text += gone.empty() ? " for the next round" : " for nodes";
   }
   text +=
       had_round ? " after round " + std::to_string(entered_round) : ", before a round began here";
-  return text + wait.gone_text(now);
+  return text + gone;
 }
 
 // How long there has been no daemon, why, and until when one is looked for.

@@ -102,6 +102,17 @@ TEST_CASE("a signal in a wait tells the truth about the rounds before it") {
     story.tell(signal_received{SIGINT});
     CHECK(story.left->text == "stopped by SIGINT while waiting, before a round began here");
   }
+  SECTION("there was one, and all are here") {
+    story.run_as_member();
+    story.want(desired_phase::stop, 1);
+    story.workers_end_by_signal(SIGTERM);
+    desired order = wait_of(story);
+    order.round = 1;
+    story.say(order);
+    story.tell(signal_received{SIGINT});
+    REQUIRE(story.left);
+    CHECK(story.left->text == "stopped by SIGINT while waiting for the next round after round 1");
+  }
   SECTION("there was one, and then a loss") {
     story.run_as_member();
     story.want(desired_phase::stop, 1);
