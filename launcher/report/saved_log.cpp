@@ -13,6 +13,7 @@ constexpr std::size_t sources_max = 4096;
 constexpr std::size_t tail_max = 16 * 1024;
 constexpr std::size_t line_max = 2048;  // what is longer says no more
 constexpr std::size_t others_max = 8;   // named
+constexpr char name_end = '\n';         // of a label, where its key has a rank, too
 constexpr std::string_view box_ending = "; the first cause:";
 
 bool is_digit(char c) {
@@ -98,6 +99,12 @@ void saved_log::add(std::string_view line) {
   const std::string rank = rank_of(rest);
   if (who.empty() && !rank.empty()) who = "rank " + rank;
   auto found = sources_.find(who);
+  // torchrun's label counts within a node, and the file may be of several.
+  if (found != sources_.end() && !rank.empty() && !found->second.rank.empty() &&
+      found->second.rank != rank) {
+    who += name_end + rank;
+    found = sources_.find(who);
+  }
   if (found == sources_.end()) {
     if (sources_.size() >= sources_max) return;
     found = sources_.emplace(who, source()).first;
@@ -164,9 +171,10 @@ void saved_log::take_verdict(std::string_view line) {
 
 std::vector<saved_log::finding> saved_log::findings() const {
   std::vector<finding> found;
-  for (const auto& [name, from] : sources_) {
+  for (const auto& [key, from] : sources_) {
+    const std::string name = key.substr(0, key.find(name_end));
     finding one;
-    one.who = name.empty() ? "" : name;
+    one.who = name;
     if (!from.rank.empty() && name.find("rank " + from.rank) != 0) {
       one.who += (one.who.empty() ? "rank " : " (rank ") + from.rank + (name.empty() ? "" : ")");
     }

@@ -58,6 +58,22 @@ TEST_CASE("PyTorch's rank is told beside torchrun's label, which counts within a
   CHECK(lines[0] == "first cause: default0 (rank 5), line 1: KeyError: 'x'");
 }
 
+TEST_CASE("ranks of two nodes with one label, in one file, are told apart") {
+  std::istringstream one(labelled("[default1]:[rank1]: ", raised(peer_gone)));
+  std::istringstream three(labelled("[default1]:[rank3]: ", raised("ValueError: loss is NaN")));
+  std::string mixed;
+  for (std::string line; std::getline(one, line);) {
+    mixed += line + "\n";
+    if (std::getline(three, line)) mixed += line + "\n";
+  }
+  const auto lines = explained(mixed);
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[0].starts_with("first cause: default1 (rank 3), line "));
+  CHECK(lines[0].ends_with(": ValueError: loss is NaN"));
+  CHECK(lines[2] == "    /data/train.py:7 in <module>: step()");
+  CHECK(lines[3].starts_with("  then failed: "));
+}
+
 TEST_CASE("a log in which all failures are effects says that the cause is not in it") {
   const auto lines = explained(labelled("[rank0]: ", raised(peer_gone)) +
                                labelled("[rank1]: ", raised(peer_gone)));
