@@ -1,12 +1,11 @@
 #include "rendezvous/journal/sqlite_file.hpp"
 
 #include "rendezvous/core/messages/settings.hpp"
+#include "rendezvous/journal/folder_lock.hpp"
 
-#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <sqlite3.h>
-#include <sys/stat.h>
 
 namespace ddprun::journal {
 namespace {
@@ -59,20 +58,6 @@ bool put(sqlite3_stmt* to, int place, const std::string& text) {
 
 bool put(sqlite3_stmt* to, int place, std::uint64_t number) {
   return sqlite3_bind_int64(to, place, static_cast<sqlite3_int64>(number)) == SQLITE_OK;
-}
-
-// For nobody else: names of jobs and nodes are in it. 0, or the system's error.
-int make_folders(const std::string& folder) {
-  for (std::size_t at = 1; at != std::string::npos;) {
-    at = folder.find('/', at + 1);
-    const std::string part = folder.substr(0, at);
-    if (::mkdir(part.c_str(), 0700) == 0 || errno == EEXIST) continue;
-    const int error = errno;
-    // Where nothing may be written it may be there all the same.
-    struct stat found {};
-    if (::stat(part.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) return error;
-  }
-  return 0;
 }
 
 // False where the row holds what this program never writes.
@@ -163,12 +148,9 @@ bool sqlite_file::prepare(open_failure& failure) {
                        (version == schema_version || execute(set_version.c_str())) &&
                        execute(forget_finished) && execute("COMMIT");
   if (!is_made) {
-    failure.is_taken = (sqlite3_errcode(database_.get()) & 0xFF) == SQLITE_BUSY;
-    failure.problem = failure.is_taken
-                          ? path_ +
-                                " is in use by another daemon: end that one, or name another "
-                                "--state-dir"
-                          : trouble("cannot use");
+    const bool is_taken = (sqlite3_errcode(database_.get()) & 0xFF) == SQLITE_BUSY;
+    failure = is_taken ? taken_by_another(path_.substr(0, path_.rfind('/')))
+                       : open_failure{trouble("cannot use")};
     execute("ROLLBACK");
     return false;
   }

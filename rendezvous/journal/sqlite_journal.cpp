@@ -1,6 +1,7 @@
 #include "rendezvous/journal/sqlite_journal.hpp"
 
 #include "rendezvous/base/lifetime.hpp"
+#include "rendezvous/journal/folder_lock.hpp"
 #include "rendezvous/net/threads.hpp"
 
 #include <boost/asio/post.hpp>
@@ -51,13 +52,14 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
   void wait_for_it() {
     patience->expires_after(options.patience);
     patience->async_wait(while_alive(weak_from_this(), [this](error_code cancelled) {
-      if (!cancelled && settled != last_number()) settle(last_number(), no_answer(options));
+      if (!cancelled && settled != last_number())
+        settle(last_number(), no_answer(options, options.patience));
     }));
   }
 
-  static std::string no_answer(const sqlite_options& of) {
+  static std::string no_answer(const sqlite_options& of, std::chrono::milliseconds waited) {
     return "the state folder " + of.folder + " has not answered for " +
-           std::to_string(of.patience.count()) + " ms: look at its disk";
+           std::to_string(waited.count()) + " ms: look at its disk";
   }
 
   void settle(std::uint64_t number, const std::string& problem) {
@@ -80,6 +82,12 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
   // ---- the thread's side ----
 
   void run() {
+    // First: of two daemons that find an empty folder both would begin in it.
+    open_failure taken;
+    if (!claim.take(options.folder, taken)) {
+      tell_opened(std::nullopt, std::move(taken));
+      return end();
+    }
     // Nothing was ever written: that is known before a file is made, which takes a disk's time.
     std::error_code error;
     const bool is_new = !std::filesystem::exists(sqlite_file::path_in(options.folder), error);
@@ -151,6 +159,7 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
 
   void end() {
     file.reset();
+    claim.release();
     const std::lock_guard lock(mutex);
     ended = true;
     done.notify_all();
@@ -176,7 +185,8 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
   bool stopping = false;
   bool ended = false;
 
-  std::unique_ptr<sqlite_file> file;  // the thread's
+  folder_lock claim;  // the thread's, as is the file
+  std::unique_ptr<sqlite_file> file;
   std::thread thread;
 };
 
@@ -193,9 +203,10 @@ std::unique_ptr<sqlite_journal> sqlite_journal::open(net::executor where,
   std::unique_ptr<sqlite_journal> made(new sqlite_journal(shared));
   std::unique_lock lock(shared->mutex);
   const bool answered =
-      shared->done.wait_for(lock, options.patience, [&] { return shared->is_opened; });
+      shared->done.wait_for(lock, options.open_patience, [&] { return shared->is_opened; });
   if (answered && shared->loaded) return made;
-  failure = answered ? shared->open_problem : open_failure{state::no_answer(options)};
+  failure = answered ? shared->open_problem
+                     : open_failure{state::no_answer(options, options.open_patience)};
   lock.unlock();
   return nullptr;
 }

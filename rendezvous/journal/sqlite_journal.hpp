@@ -20,6 +20,9 @@ namespace ddprun::journal {
 
 struct sqlite_options {
   std::string folder;
+  // Of the first look, without which what an earlier daemon has kept is lost to this one; and of
+  // each write.
+  std::chrono::milliseconds open_patience{5000};
   std::chrono::milliseconds patience{1000};
   std::chrono::milliseconds retry_interval{1000};
   const char* vfs = nullptr;  // for tests
@@ -27,7 +30,7 @@ struct sqlite_options {
 
 class sqlite_journal final : public journal {
  public:
-  // Null: `failure` says why. Waits for the disk for `patience` at most.
+  // Null: `failure` says why. Waits for the disk for `open_patience` at most.
   static std::unique_ptr<sqlite_journal> open(net::executor where, const sqlite_options& options,
                                               handlers told, open_failure& failure);
   ~sqlite_journal() override;

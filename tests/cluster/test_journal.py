@@ -2,8 +2,10 @@
 started again."""
 
 import contextlib
+import fcntl
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -42,6 +44,17 @@ def wait_until_kept(cluster, folder, **fields):
     wait_for(f"the journal in {folder} to hold {fields}", look)
 
 
+def daemon_with_journal(cluster, *arguments, **options):
+    """A daemon that had to wait for its turn for a second while it
+    opened its journal does without, until it is started again: then that is done."""
+    while True:
+        daemon = cluster.daemon(*arguments, **options)
+        if not re.search("the state folder .* has not answered", daemon.err()):
+            return daemon
+        daemon.kill()
+        daemon.wait()
+
+
 def kill_everything(cluster):
     for program in cluster.programs:
         if program.running():
@@ -58,7 +71,7 @@ def two_agents(cluster, port, **options):
 
 def test_all_die_together_and_the_same_commands_go_on(cluster):
     port, state = free_port(), cluster.folder / "kept"
-    cluster.daemon(port, "--state-dir", state, recovery=1)
+    daemon_with_journal(cluster, port, "--state-dir", state, recovery=1)
     two_agents(cluster, port)
     cluster.started(1, 2)
     cluster.order(1, "exit 3")
@@ -67,7 +80,7 @@ def test_all_die_together_and_the_same_commands_go_on(cluster):
     kill_everything(cluster)
     assert records(state)["test"]["restarts_used"] == 1
 
-    daemon = cluster.daemon(port, "--state-dir", state, recovery=1)
+    daemon = daemon_with_journal(cluster, port, "--state-dir", state, recovery=1)
     again = two_agents(cluster, port)
     again[0].says(r"round 17 starts: ranks 0 on .*, 1 on .*; restart 1 of 3")
     for event in cluster.started(17, 2):
@@ -85,7 +98,7 @@ def test_all_die_together_and_the_same_commands_go_on(cluster):
 def test_a_fresh_daemon_starts_the_first_round_at_once(cluster):
     port = free_port()
     # Were its window waited for, the test would end before it does.
-    cluster.daemon(port, "--state-dir", cluster.folder / "kept", recovery=86400)
+    daemon_with_journal(cluster, port, "--state-dir", cluster.folder / "kept", recovery=86400)
     agents = two_agents(cluster, port)
     cluster.started(1, 2)
     cluster.finish(2)
@@ -104,12 +117,12 @@ def test_without_a_state_folder_a_daemon_waits_as_before(cluster):
 
 def test_a_round_outlives_a_daemon_that_is_killed_and_has_a_journal(cluster):
     port, state = free_port(), cluster.folder / "kept"
-    daemon = cluster.daemon(port, "--state-dir", state, recovery=60)
+    daemon = daemon_with_journal(cluster, port, "--state-dir", state, recovery=60)
     agents = two_agents(cluster, port)
     old = cluster.started(1, 2)
     daemon.kill()
     daemon.wait()
-    cluster.daemon(port, "--state-dir", state, recovery=60)
+    daemon_with_journal(cluster, port, "--state-dir", state, recovery=60)
     wait_for("the round to be kept",
              lambda: json.loads(get(port, "/api/v1/runs")[1])["runs"][0]["phase"] == "running")
     cluster.order(0, "exit 5")
@@ -121,12 +134,25 @@ def test_a_round_outlives_a_daemon_that_is_killed_and_has_a_journal(cluster):
 
 def test_a_second_daemon_does_not_take_the_folder_of_the_first(cluster):
     state = cluster.folder / "kept"
-    daemon = cluster.daemon(None, "--state-dir", state)
+    daemon = daemon_with_journal(cluster, None, "--state-dir", state)
     daemon.says("keeps what must outlive it in")
     second = subprocess.run([BIN / "ddprun-rendezvous", "--port", "0", "--state-dir", state],
                             capture_output=True, text=True, timeout=LIMIT)
     assert second.returncode == 1
     assert f"{state}/journal.sqlite is in use by another daemon" in second.stdout + second.stderr
+
+
+def test_a_folder_in_which_nothing_was_written_yet_is_one_daemons_too(cluster):
+    """Two that start at once in an empty folder meet at its lock, and at nothing else."""
+    state = cluster.folder / "kept"
+    state.mkdir()
+    with open(state / "lock", "w") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        second = subprocess.run([BIN / "ddprun-rendezvous", "--port", "0", "--state-dir", state],
+                                capture_output=True, text=True, timeout=LIMIT)
+    assert second.returncode == 1
+    assert f"{state}/journal.sqlite is in use by another daemon" in second.stdout + second.stderr
+    cluster.daemon(None, "--state-dir", state).says("keeps what must outlive it in")
 
 
 def test_a_state_folder_that_cannot_be_made_is_said_and_done_without(cluster):
@@ -150,7 +176,7 @@ def test_a_disk_that_is_full_holds_up_nothing(cluster):
     if mounted.returncode != 0:
         pytest.skip("this machine does not allow to mount (needs root)")
     try:
-        daemon = cluster.daemon(None, "--state-dir", disk / "state")
+        daemon = daemon_with_journal(cluster, None, "--state-dir", disk / "state")
         daemon.says("keeps what must outlive it in")
         agent = cluster.agent("a", "--max-restarts", "1", endpoint=f"127.0.0.1:{daemon.port}")
         cluster.started(1, 1)

@@ -28,7 +28,7 @@ struct fixture {
     journal::sqlite_options options;
     options.folder = at.path;
     options.vfs = vfs;
-    options.patience = patience;
+    options.patience = options.open_patience = patience;
     options.retry_interval = 1ms;
     journal::open_failure failure;
     kept = journal::sqlite_journal::open(io.get_executor(), options, handlers(), failure);

@@ -1,0 +1,59 @@
+#include "rendezvous/journal/folder_lock.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+
+namespace ddprun::journal {
+namespace {
+
+constexpr std::chrono::milliseconds pause{10};
+constexpr int tries_max = 30;
+
+bool is_locked_by_another(int file) {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  return ::fcntl(file, F_SETLK, &whole) != 0 && (errno == EACCES || errno == EAGAIN);
+}
+
+}  // namespace
+
+bool folder_lock::take(const std::string& folder, open_failure& failure) {
+  if (make_folders(folder) != 0) return true;  // who opens the journal there says why
+  file_.reset(::open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  for (int tries = 1; file_ && is_locked_by_another(file_.get()); ++tries) {
+    if (tries == tries_max) {
+      failure = taken_by_another(folder);
+      release();
+      return false;
+    }
+    std::this_thread::sleep_for(pause);
+  }
+  return true;
+}
+
+int make_folders(const std::string& folder) {
+  for (std::size_t at = 1; at != std::string::npos;) {
+    at = folder.find('/', at + 1);
+    const std::string part = folder.substr(0, at);
+    if (::mkdir(part.c_str(), 0700) == 0 || errno == EEXIST) continue;
+    const int error = errno;
+    // Where nothing may be written it may be there all the same.
+    struct stat found {};
+    if (::stat(part.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) return error;
+  }
+  return 0;
+}
+
+open_failure taken_by_another(const std::string& folder) {
+  return {folder +
+              "/journal.sqlite is in use by another daemon: end that one, or name another "
+              "--state-dir",
+          true};
+}
+
+}  // namespace ddprun::journal
