@@ -71,6 +71,13 @@ def kill_in_epoch(held):
     os.kill(held.pid(), signal.SIGKILL)
 
 
+def stands_still(pid):
+    """All its threads: one that is still to stop would take a signal that comes meanwhile."""
+    states = [path.read_text().rsplit(")", 1)[1].split()[0]
+              for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return set(states) == {"T"}
+
+
 def has_been_sent(pid, number):
     """Whether the signal waits for this process, which stands still."""
     status = Path(f"/proc/{pid}/status").read_text()
@@ -132,6 +139,7 @@ def test_sigterm_saves_the_epoch_that_is_under_way(cluster, tmp_path, kind):
         # What it is sent while it stands still can be seen; then it may go on.
         pid = held.pid()
         os.kill(pid, signal.SIGSTOP)
+        wait_for("the worker to stand still", lambda: stands_still(pid))
         stopped.kill(signal.SIGTERM)
         wait_for("the worker to be sent SIGTERM", lambda: has_been_sent(pid, signal.SIGTERM))
         os.kill(pid, signal.SIGCONT)

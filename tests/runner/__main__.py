@@ -256,6 +256,8 @@ def main():
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, leave)
+    # A shell starts its background jobs with this one ignored, and their children inherit that.
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     try:
         with alone_in_this_tree():
             return run(given, screen, commands)

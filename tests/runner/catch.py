@@ -5,6 +5,7 @@ import re
 
 from follow import Follower
 from outcomes import FAILED, PASSED, Outcome
+from parts import PURE
 
 EVENT = re.compile(r"##teamcity\[(\w+) (.*)\]$")
 VALUE = re.compile(r"(\w+)='((?:\|.|[^'|])*)'")
@@ -13,6 +14,11 @@ ESCAPED = {"n": "\n", "r": "\r"}
 
 def unescaped(text):
     return re.sub(r"\|(.)", lambda match: ESCAPED.get(match[1], match[1]), text)
+
+
+def may_be_again(text):
+    """No crash, and a test of what does more than compute: the text begins with its place."""
+    return "fatal error condition" not in text and not text.removeprefix("./").startswith(PURE)
 
 
 class Stream:
@@ -38,7 +44,7 @@ class Stream:
         elif event == "testFailed" and self.current:
             self.current.result = FAILED
             self.current.text += values.get("message", "") + values.get("details", "") + "\n"
-            self.current.may_be_again = "fatal error condition" not in self.current.text
+            self.current.may_be_again = may_be_again(self.current.text)
         elif event == "testFinished" and self.current:
             self.current.seconds = float(values.get("duration", 0)) / 1000
             self.outcomes.append(self.current)

@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 
 PLAIN, ASAN, TSAN = "build", "build-asan", "build-tsan"
+# Unit tests of these folders compute only; those of the others have sockets, files and clocks.
+PURE = tuple(f"tests/{folder}/" for folder in (
+    "rendezvous/base", "rendezvous/core", "rendezvous/protocol", "rendezvous/cli", "launcher/cli",
+    "launcher/report", "worker/metrics", "simulation"))
 # The sanitizers' builds are without LibTorch, and with them the tests that load Python's.
 WITHOUT_TORCH = ("--ignore-glob=*torch*",)
 # Sanitized, each program goes through its main paths once; `thorough` takes all paths.
@@ -19,7 +23,8 @@ class Part:
     pytest   `target` is a folder or a file below tests/
     own      a function of special.py with this name
 
-    `again`: what fails is of real processes, time or networks, and is tried again alone.
+    `again`: what fails is of real processes, time or networks, and is tried again alone; but not
+    what computes only, by PURE.
     `behind`: it computes only, and runs behind the others at the lowest priority.
     `quick`: it belongs to the first tier, which a landing has to pass.
     `thorough`: it belongs to the second tier (most of the first does, too).
@@ -45,7 +50,7 @@ class Part:
 def sanitized(build):
     name = build.partition("-")[2]
     parts = [
-        Part(f"{name}-unit", "catch", "unit_tests", build),
+        Part(f"{name}-unit", "catch", "unit_tests", build, again=True),
         Part(f"{name}-process", "catch", "process_tests", build, again=True),
         Part(f"{name}-main-paths", "pytest", "cluster", build, MAIN_PATHS, again=True,
              thorough=False),
@@ -64,7 +69,7 @@ def sanitized(build):
 PARTS = [
     Part("style", "own", build=""),
     Part("runner", "pytest", "runner", build=""),
-    Part("unit", "catch", "unit_tests"),
+    Part("unit", "catch", "unit_tests", again=True),
     Part("process", "catch", "process_tests", again=True),
     Part("torch", "catch", "torch_tests"),
     Part("fuzz", "fuzz", "fuzz"),

@@ -55,6 +55,14 @@ def test_each_test_of_a_program_is_counted(tmp_path):
     assert read(tmp_path, GOOD + BAD, 1) == [("it's [good]", PASSED, True), ("bad", FAILED, True)]
 
 
+def test_what_computes_only_is_known_by_its_folder(tmp_path):
+    place = BAD.replace("x.cpp:1", "./tests/{}:1|n....|n|n./tests/{}:2")
+    for file, may_be_again in (("rendezvous/core/run/close_test.cpp", False),
+                               ("launcher/agent/round_service_test.cpp", True)):
+        found = read(tmp_path, place.replace("{}", file), 1)
+        assert found == [("bad", FAILED, may_be_again)]
+
+
 def test_a_program_that_dies_fails_the_test_that_ran_and_is_not_tried_again(tmp_path):
     text = GOOD + "##teamcity[testStarted name='last']\nSegmentation fault\n"
     assert read(tmp_path, text, -11)[1:] == [("last", FAILED, False)]
@@ -150,7 +158,7 @@ def test_more_than_five_are_red():
 
 def test_the_tiers():
     for part in PARTS:
-        computes = part.name.endswith(("unit", "simulation", "fuzz")) or part.name == "million"
+        computes = part.name.endswith(("simulation", "fuzz")) or part.name == "million"
         assert not (computes and part.again), part.name
     quick, thorough = chosen([]), chosen(["thorough"])
     assert {part.name for part in quick} - {part.name for part in thorough} == {
