@@ -172,8 +172,12 @@ class Cluster:
 
     def daemon(self, port=None, *arguments, name="daemon", host=None, bind="127.0.0.1", recovery=0,
                prefix=()):
-        """At a port that stays this test's, as it may start another one there."""
-        port = free_port() if port is None else port
+        """At a port that stays this test's, as it may start another one there. Without a port and a
+        folder of the test's choice it keeps no journal, which opens files when it is time."""
+        if port is None:
+            port = free_port()
+            if "--state-dir" not in arguments:
+                arguments = (*arguments, "--state-dir", "none")
         port_file = self.folder / f"port.{len(self.programs)}"
         program = Program(
             self,
