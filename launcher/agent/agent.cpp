@@ -1,9 +1,10 @@
 #include "launcher/agent/agent.hpp"
 
-#include "launcher/cli/help.hpp"
 #include "rendezvous/base/name_text.hpp"
+#include "rendezvous/base/printable_text.hpp"
 #include "rendezvous/base/rank_text.hpp"
 #include "rendezvous/base/signals.hpp"
+#include "rendezvous/base/version.hpp"
 #include "rendezvous/cli/values.hpp"
 #include "rendezvous/net/descriptor_limit.hpp"
 #include "rendezvous/net/host_name.hpp"
@@ -202,7 +203,7 @@ void agent::start_machine(const std::string& host, std::uint16_t port) {
 
 hello agent::greeting() const {
   hello words;
-  words.version = version_text();
+  words.version = version;
   words.run_id = options_.run_id;
   words.session = identity_.session;
   words.node = identity_.node;
@@ -211,7 +212,7 @@ hello agent::greeting() const {
   words.worker_count = identity_.worker_count;
   words.node_rank = options_.node_rank;
   words.role = options_.role;
-  words.script = options_.program.substr(options_.program.rfind('/') + 1);
+  words.script = in_one_line(options_.program.substr(options_.program.rfind('/') + 1));
   words.address = options_.local_address;
   words.settings = options_.settings;
   return words;

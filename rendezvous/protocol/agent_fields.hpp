@@ -172,7 +172,7 @@ void fields_of(auto& on, some<status> auto& value) {
 
 void fields_of(auto& on, some<hello> auto& value) {
   on.number("protocol", value.protocol, 0, u32_max, presence::required);
-  on.label("version", value.version);
+  on.sentence("version", value.version);  // agents of 0.1.0 end it with a line feed
   on.check_version(value);
   on.label("token", value.token);
   on.label("run_id", value.run_id, presence::required);

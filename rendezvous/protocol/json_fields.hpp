@@ -1,6 +1,9 @@
 // Reads typed fields, with their limits, out of one JSON object; the decoding half of agent.hpp.
 // agent_fields.hpp has what its verbs mean.
 //
+// Nothing that it gives can pass for words of ours where it is shown: names with control characters
+// are refused, sentences and tails lose them.
+//
 // After the first mistake all reads are harmless, so that a message is read straight down and
 // judged once, by its verdict.
 //
@@ -8,6 +11,7 @@
 // Thread rule: one thread. Ownership: object and verdict must outlive the fields.
 #pragma once
 
+#include "rendezvous/base/printable_text.hpp"
 #include "rendezvous/protocol/agent.hpp"
 #include "rendezvous/protocol/agent_fields.hpp"
 
@@ -123,15 +127,19 @@ class fields {
     value = field->get<bool>();
   }
 
+  // A name: what no ddprun would send is refused.
   void label(std::string_view name, std::string& value, presence wanted = presence::if_any) {
     text(name, value, name_bytes_max, wanted);
+    check(name, !has_control_characters(value), "holds a control character");
   }
   void label_or(std::string_view name, std::string& value, std::string_view) { label(name, value); }
   void sentence(std::string_view name, std::string& value, presence wanted = presence::if_any) {
     text(name, value, text_bytes_max, wanted);
+    value = in_one_line(value);
   }
   void tail(std::string_view name, std::string& value, std::size_t bytes_max) {
     text(name, value, bytes_max, presence::if_any);
+    value = in_lines(value);
   }
   void text(std::string_view name, std::string& value, std::size_t bytes_max, presence wanted) {
     const json* field = find(name, wanted);
@@ -150,10 +158,11 @@ class fields {
     const json* list = list_of(name, count_limit);
     if (list == nullptr) return;
     for (const json& item : *list) {
-      if (!item.is_string() || item.get_ref<const std::string&>().size() > name_bytes_max) {
+      if (!item.is_string() || item.get_ref<const std::string&>().size() > name_bytes_max ||
+          has_control_characters(item.get_ref<const std::string&>())) {
         return fail(errc::malformed_message, name,
                     "holds something that is no string of at most " +
-                        std::to_string(name_bytes_max) + " bytes");
+                        std::to_string(name_bytes_max) + " bytes without control characters");
       }
       values.push_back(item.get<std::string>());
     }

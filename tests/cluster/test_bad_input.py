@@ -1,16 +1,18 @@
 """Bad input gets one clear line, an exit code, and loses nothing else."""
 
+import json
+import signal
 import socket
 import subprocess
 
 import pytest
 
-from tests.support.cluster import BIN
+from tests.support.cluster import BIN, LIMIT
 
 
 def ddprun(*arguments, **more):
     return subprocess.run([BIN / "ddprun", *map(str, arguments)], capture_output=True, text=True,
-                          timeout=60, check=False, **more)
+                          timeout=LIMIT, check=False, **more)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +93,22 @@ def test_garbage_on_the_daemons_port_harms_nobody(cluster):
     cluster.finish(1)
     assert agent.wait() == 0
     assert daemon.running()
+
+
+def test_a_name_with_a_line_feed_forges_no_line(cluster):
+    daemon = cluster.daemon()
+    agent = cluster.agent("node-a", endpoint=f"127.0.0.1:{daemon.port}", nnodes=2)
+    agent.says("waiting for 1 of 2 nodes")
+    hello = {"type": "hello", "protocol": 1, "run_id": "test", "node": "x\nddprun node-a: forged",
+             "session": "00000000000000000000000000000001",
+             "settings": {"nodes_min": 2, "nodes_max": 2}}
+    with socket.create_connection(("127.0.0.1", daemon.port), LIMIT) as liar:
+        liar.sendall(json.dumps(hello).encode() + b"\n")
+        answer = liar.makefile().read()
+    assert "hello.node: holds a control character" in answer
+    agent.kill(signal.SIGTERM)
+    agent.wait()
+    assert "forged" not in agent.err() + daemon.err()
 
 
 def test_too_few_descriptors_for_the_world(cluster):

@@ -24,7 +24,7 @@ inline cause full_cause() {
   value.was_failing = true;
   value.age = 1500us;
   value.text = "killed by SIGKILL";
-  value.tail = "Traceback:\n\x1b[31m\"quoted\" \\ \xE2\x82\xAC\x01\n";
+  value.tail = "Traceback:\n\t\"quoted\" \\ \xE2\x82\xAC\n";
   return value;
 }
 

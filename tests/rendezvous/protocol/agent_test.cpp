@@ -202,7 +202,7 @@ TEST_CASE("the worst status fits a line and can be read") {
   REQUIRE(back.has_value());
   const auto& state = std::get<status>(*back);
   REQUIRE(state.causes.size() == causes_max);
-  CHECK(state.causes[0].tail == noise.substr(0, tail_bytes_max));
+  CHECK(state.causes[0].tail == std::string(tail_bytes_max, ' '));
   CHECK(state.causes[1].tail.empty());
 
   desired last = full_desired();
@@ -235,7 +235,25 @@ TEST_CASE("a hello with all that an agent may have to say is far from its limit"
   const std::string line = encode(agent_message(greeting));
   const auto back = decode_agent_message(without_newline(line));
   REQUIRE(back.has_value());
-  CHECK(std::get<hello>(*back).state.causes.front().tail.size() == tail_bytes_max);
+  CHECK(std::get<hello>(*back).state.causes.front().tail == std::string(tail_bytes_max, ' '));
+}
+
+TEST_CASE("nothing that a peer says can pass for words of ours") {
+  const std::string start =
+      R"({"type":"hello","protocol":1,"run_id":"r","session":"00000000000000000000000000000001",)";
+  CHECK(problem_of_agent(start + R"("node":"a\nddprun b: forged"})") ==
+        "hello.node: holds a control character [malformed message]");
+  CHECK(problem_of_agent(start + R"("host":"\u001b[2J"})") ==
+        "hello.host: holds a control character [malformed message]");
+  CHECK(
+      problem_of_agent(R"({"type":"status","nccl_ids":["a\u0007"]})").find("control characters") !=
+      std::string::npos);
+  const auto back = decode_agent_message(
+      R"({"type":"status","causes":[{"text":"one\n\u001b[1mtwo","tail":"a\n\u001b[2Jb\r"}]})");
+  REQUIRE(back.has_value());
+  const cause& why = std::get<status>(*back).causes[0];
+  CHECK(why.text == "one two");
+  CHECK(why.tail == "a\nb ");
 }
 
 TEST_CASE("the newest bytes of a tail survive, as valid text") {

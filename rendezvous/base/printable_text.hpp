@@ -1,0 +1,21 @@
+// Makes the words of others fit to be shown: what a peer says lands in logs and on terminals, and a
+// line feed or an escape sequence in it would pass for words of ours.
+//
+// Control characters are those below U+0020, U+007F, and U+0080 to U+009F. Text is valid UTF-8.
+//
+// Thread rule: pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+bool has_control_characters(std::string_view text);
+
+// The text without escape sequences (ECMA-48), each other control character a blank.
+std::string in_one_line(std::string_view text);
+// The same of text that has lines: line feeds and tabs stay.
+std::string in_lines(std::string_view text);
+
+}  // namespace ddprun

@@ -1,0 +1,31 @@
+#include "rendezvous/base/printable_text.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace ddprun;
+
+TEST_CASE("control characters of each kind are known, and no others") {
+  for (const std::string_view text :
+       {"a\nb", "\x1b[1m", "\t", "\x7f", "a\xC2\x85", "\xC2\x9B", "\r"})
+    CHECK(has_control_characters(text));
+  CHECK(has_control_characters(std::string_view("a\0b", 3)));
+  for (const std::string_view text :
+       {"", "node-a.example", "a b", "\xC2\xA0", "\xC3\xA9", "\xE2\x82\xAC"})
+    CHECK_FALSE(has_control_characters(text));
+}
+
+TEST_CASE("words of others stay in their line, without sequences of a terminal") {
+  CHECK(in_one_line("rank 1 failed") == "rank 1 failed");
+  CHECK(in_one_line("first\nddprun node-b 10:00: forged") == "first ddprun node-b 10:00: forged");
+  CHECK(in_one_line("a\x1b[2J\x1b[31mb\r\tc\x07") == "ab  c ");
+  CHECK(in_one_line("caf\xC3\xA9\xC2\x9B"
+                    "31m") == "caf\xC3\xA9 31m");
+  CHECK(in_one_line("\x1b[") == "");
+}
+
+TEST_CASE("text of several lines keeps them, and nothing else of its control characters") {
+  CHECK(in_lines("Traceback:\n\tf()\r\n\x1b[1mValueError\x1b[0m\x01\n") ==
+        "Traceback:\n\tf() \nValueError \n");
+  const std::string once = in_lines("a\x1b\x1b[[1mb\x1b");
+  CHECK(in_lines(once) == once);
+}
