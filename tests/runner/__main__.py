@@ -104,6 +104,10 @@ class Behind:
             raise error
 
 
+def builds_of(parts):
+    return [build for build in (PLAIN, ASAN, TSAN) if any(part.build == build for part in parts)]
+
+
 class Run:
     def __init__(self, screen, commands):
         self.screen, self.commands = screen, commands
@@ -121,14 +125,19 @@ class Run:
         text = text_of(report)
         self.screen.say("\n".join(filter(None, [text, report.line(), *report.skip_lines()])))
 
-    def part(self, part):
+    def part(self, part, suffix=""):
+        """Its reports, told one by one; none when its build has failed."""
         if part.build and not self.built.get(part.build):
-            return
+            return []
         if part.kind == "own":
-            for report in getattr(special, part.name)(self.runner, part):
-                self.tell(report)
+            reports = getattr(special, part.name)(self.runner, part)
         else:
-            self.tell(self.runner.run(part))
+            reports = [self.runner.run(part, suffix=suffix)]
+        told = []
+        for report in reports:
+            self.tell(report)
+            told.append(report)
+        return told
 
     def beside(self, parts):
         """Each on a thread of its own: half of what they do is waiting."""
@@ -145,8 +154,7 @@ class Run:
     def all(self, parts):
         """Behind the tests of the plain build the sanitizers' builds are made; then come theirs."""
         behind = Behind()
-        wanted = [build for build in (PLAIN, ASAN, TSAN) if any(part.build == build
-                                                                for part in parts)]
+        wanted = builds_of(parts)
         for part in parts:
             if not part.build:
                 self.part(part)
@@ -186,17 +194,19 @@ class Run:
                 file.rename(file.with_name(f"told.{file.name}"))
 
     def repeat(self, parts, count):
-        self.build(PLAIN)
+        wanted = builds_of(parts)
+        for build in wanted:
+            self.build(build)
+        if not all(self.built.values()):
+            return
         failures = Counter()
         for number in range(1, count + 1):
             for part in parts:
-                if not self.built[PLAIN]:
-                    return
-                report = self.runner.run(part, suffix=f"-{number}")
-                self.tell(report)
-                failures.update(f"{part.name} {one.name}" for one in report.failed())
+                for report in self.part(part, suffix=f"-{number}"):
+                    failures.update(f"{part.name} {one.name}" for one in report.failed())
             self.screen.say(f"{number} of {count} times; failed so far: "
                             f"{sum(failures.values())}")
+        self.sanitizers_reports(wanted)
         for name, times in failures.most_common():
             self.screen.say(f"failed {times} of {count} times: {name}")
 

@@ -17,7 +17,6 @@ MAIN_PATHS = (*WITHOUT_TORCH, "-m", "main_path")
 class Part:
     """`name` is what tests/run is told, `kind` how it is run:
 
-    check    `target` is a command that passes or fails
     catch    `target` is a program of Catch2 in the build's bin/
     fuzz     each fuzz target replays its corpus, and mutations of it
     pytest   `target` is a folder or a file below tests/

@@ -52,8 +52,8 @@ class Runner:
                      "TSAN_OPTIONS": f"{tsan}:{reports}", "DDPRUN_TEST_LIMIT": "300"}
         return {**told, **dict(part.environment)}
 
-    def run(self, part, only=(), suffix="", at_once=None):
-        """Its report. `only` are names of tests."""
+    def run(self, part, only=(), suffix=""):
+        """Its report. `only` are names of tests, which then run one after the other."""
         logs = self.logs(part)
         logs.mkdir(parents=True, exist_ok=True)
         log = logs / f"{part.name}{suffix}.log"
@@ -61,7 +61,7 @@ class Runner:
         start = time.monotonic()
         environment = self.environment(part)
         how = {"catch": self.catch, "pytest": self.pytest, "fuzz": self.fuzz}[part.kind]
-        how(part, report, environment, only, at_once)
+        how(part, report, environment, only)
         report.seconds = time.monotonic() - start
         report.write_junit(log.with_suffix(".xml"))
         self.screen.over(part.name)
@@ -78,7 +78,7 @@ class Runner:
 
     # ---- Catch2 ----------------------------------------------------------------------------------
 
-    def catch(self, part, report, environment, only, _):
+    def catch(self, part, report, environment, only):
         program = Path(part.build, "bin", part.target)
         if not program.exists():
             self.take(report, [Outcome(part.target, SKIPPED, text="it is not built here")])
@@ -86,7 +86,7 @@ class Runner:
         names = [catch.selector(name) for name in only] or list(part.arguments)
         wanted = [",".join(names)] if names else []
         prefix = self.prefix.get(part.build, [])
-        whole = self.number_of_tests([*prefix, program, *wanted], environment)
+        whole = self.number_of_tests([*prefix, program, *wanted], report.log, environment)
         Path(report.log).write_bytes(b"")
         stream = catch.Stream(report.log)
 
@@ -100,15 +100,13 @@ class Runner:
         self.take(report, stream.ended(status))
         stream.close()
 
-    @staticmethod
-    def number_of_tests(command, environment):
-        listed = subprocess.run([*command, "--list-test-names-only"], capture_output=True,
-                                text=True, env={**os.environ, **environment}, check=False)
-        return len(listed.stdout.splitlines())
+    def number_of_tests(self, command, log, environment):
+        self.commands.run([*command, "--list-test-names-only"], log, PART_LIMIT_S, environment)
+        return len(Path(log).read_text(errors="replace").splitlines())
 
     # ---- fuzz targets ----------------------------------------------------------------------------
 
-    def fuzz(self, part, report, environment, only, _):
+    def fuzz(self, part, report, environment, only):
         targets = sorted(Path(part.build, "bin").glob("fuzz_*"))
         Path(report.log).write_bytes(b"")
         for target in targets:
@@ -124,11 +122,10 @@ class Runner:
 
     # ---- pytest ----------------------------------------------------------------------------------
 
-    def pytest(self, part, report, environment, only, at_once):
+    def pytest(self, part, report, environment, only):
         stream = Path(report.log).with_suffix(".jsonl")
         stream.write_bytes(b"")
-        if at_once is None:
-            at_once = AT_ONCE if part.build not in (ASAN, TSAN) else AT_ONCE_SANITIZED
+        at_once = AT_ONCE_SANITIZED if part.build in (ASAN, TSAN) else AT_ONCE
         spread = ["-n", at_once, "--dist", "worksteal"] if not only else []
         what = list(only) or [f"tests/{part.target}"]
         environment = {**environment, "DDPRUN_TEST_STREAM": str(stream.resolve()),

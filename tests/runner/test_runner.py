@@ -217,6 +217,26 @@ def test_a_build_of_another_checkout_is_refused(tree):
                                      "remove it")
 
 
+def test_a_part_that_needs_no_build_is_repeated_and_its_failures_counted(tree):
+    (tree / "tests/support").mkdir()
+    for name, code in (("layers", ""), ("sizes", "raise SystemExit('too long')")):
+        (tree / f"tests/support/check_{name}.py").write_text(code)
+    run = start(tree, "--repeat", "2", "style")
+    text, _ = run.communicate(timeout=LIMIT_S)
+    assert "failed 2 of 2 times: style sizes" in text
+    assert text.endswith("\n4 passed, 2 failed, 0 skipped\n")
+
+
+def test_builds_that_repeated_parts_need_are_made(tree):
+    (tree / "bin/cmake").write_text(f"#!/bin/sh\necho $4 >> {tree}/begun\n")
+    (tree / "bin/ninja").write_text("#!/bin/sh\nexit 1\n")
+    (tree / "bin/ninja").chmod(0o755)
+    run = start(tree, "--repeat", "2", "asan", "unit")
+    text, _ = run.communicate(timeout=LIMIT_S)
+    assert (tree / "begun").read_text() == "build\nbuild-asan\n"
+    assert text.endswith("\n0 passed, 2 failed, 0 skipped\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_one_run_at_a_time_and_nothing_is_left_of_one_that_is_ended(tree, number):
     run = start(tree, "unit")
