@@ -8,7 +8,7 @@ import pytest
 from tests.support.cluster import Program
 from tests.support.gpus import visible_gpus
 from tests.support.ports import free_port
-from tests.support.workload import PLACE, Workload, check_training, lines_of
+from tests.support.workload import PLACE, TOLERANCE, Workload, check_training, lines_of
 
 GPUS = visible_gpus()
 EXAMPLE = Workload("bert_classifier", "08_bert_classifier", "bert.py")
@@ -19,8 +19,7 @@ pytestmark = pytest.mark.skipif(not TEXTS.is_dir(), reason=f"no {TEXTS}: this is
 
 
 def nearly(found):
-    """Sums in another order round otherwise, and the steps after them carry it on."""
-    return {epoch: {name: pytest.approx(value, rel=0.02, abs=0.02)
+    return {epoch: {name: pytest.approx(value, **TOLERANCE)
                     for name, value in each.items()} for epoch, each in found.items()}
 
 

@@ -5,8 +5,8 @@ import pytest
 
 from tests.support.cluster import Program
 from tests.support.ports import free_port
-from tests.support.workload import (DIGITS, PLACE, Workload, check_training, lines_of, nearly,
-                                    split)
+from tests.support.workload import (DIGITS, PLACE, Workload, check_alike, check_training,
+                                    lines_of)
 
 EXAMPLE = Workload("digits", "06_digits", "digits.py")
 EPOCHS = 3
@@ -30,7 +30,7 @@ def test_the_script_finds_the_same_with_ranks_told_by_arguments(cluster):
     ours = EXAMPLE.run(cluster, "program", [1, 1], "--epochs", EPOCHS, *PLACE)
     check_training(ours, EPOCHS, 2)
     theirs = EXAMPLE.run(cluster, "python", [1, 1], "--epochs", EPOCHS, *PLACE)
-    assert split(theirs) == nearly(ours)
+    check_alike(theirs, ours)
 
 
 def test_by_hand(cluster):

@@ -10,7 +10,7 @@ import pytest
 from tests.support.cluster import Program, wait_for
 from tests.support.gpus import visible_gpus
 from tests.support.ports import free_port
-from tests.support.workload import PLACE, Workload, lines_of, nearly, split
+from tests.support.workload import PLACE, Workload, check_alike, lines_of
 
 GPUS = visible_gpus()
 EXAMPLE = Workload("resnet_synthetic", "07_resnet_synthetic", "resnet.py")
@@ -49,21 +49,21 @@ def test_the_script_on_two_nodes_with_two_and_three_workers(cluster):
 def test_the_script_finds_the_same_with_ranks_told_by_arguments(cluster):
     ours = EXAMPLE.run(cluster, "program", [1, 1], *SMALL, "--epochs", 2, *PLACE)
     theirs = EXAMPLE.run(cluster, "python", [1, 1], *SMALL, "--epochs", 2, *PLACE)
-    assert split(without_times(theirs)) == nearly(without_times(ours))
+    check_alike(without_times(theirs), without_times(ours))
 
 
 def test_a_deep_one(cluster):
     few = ["--arch", "resnet50", "--images", 16, "--test-images", 5, "--batch-size", 8,
            "--epochs", 1, "--print-freq", 1, "--lr", 0.001]
     ours = without_times(EXAMPLE.run(cluster, "program", [1], *few))
-    assert split(without_times(EXAMPLE.run(cluster, "python", [1], *few))) == nearly(ours)
+    check_alike(without_times(EXAMPLE.run(cluster, "python", [1], *few)), ours)
 
 
 def test_a_script_that_spawns_its_workers_by_itself(cluster):
     usual = EXAMPLE.run(cluster, "python", [2, 2], *SMALL, "--epochs", 1)
     spawned = EXAMPLE.run(cluster, "python", [1, 1], *SMALL, "--epochs", 1,
                           *SPAWNING)
-    assert split(without_times(spawned)) == nearly(without_times(usual))
+    check_alike(without_times(spawned), without_times(usual))
 
 
 def test_a_spawned_worker_is_killed_and_the_job_goes_on(cluster, tmp_path):

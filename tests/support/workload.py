@@ -16,6 +16,9 @@ LIMIT = 240
 # the core that those need: a step would take minutes.
 THREADS = {"OMP_NUM_THREADS": os.environ.get("DDPRUN_TEST_THREADS", "1"),
            "OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
+# Sums are added up in another order where memory is aligned otherwise or a loop is split otherwise,
+# and what follows carries the difference on.
+TOLERANCE = {"rel": 0.02, "abs": 0.02}
 PLACE = ["--init-method", "{master_url}", "--rank", "{rank}",
          "--world-size", "{world_size}"]
 
@@ -75,19 +78,15 @@ def lines_of(programs):
     return sorted(re.sub(r"^\[[^ ]+:\d+\] ", "", line) for line in text.splitlines())
 
 
-def nearly(lines):
-    """What another program prints that computes the same on this machine. Sums are added up in
-    another order where memory is aligned otherwise or a loop is split otherwise, and what follows
-    carries the difference on: a number with a decimal point may differ by a fiftieth."""
+def check_alike(theirs, ours):
+    """Two programs that compute the same on this machine have printed the same, but for a
+    fiftieth of each number with a decimal point."""
     fraction = r"\d+\.\d+"
-    return [(re.sub(fraction, "#", line), pytest.approx(
-        [float(number) for number in re.findall(fraction, line)], rel=0.02, abs=0.02))
-        for line in lines]
-
-
-def split(lines):
-    """As `nearly`, to be compared with it."""
-    return [(text, numbers.expected) for text, numbers in nearly(lines)]
+    numbers = [[float(number) for line in lines for number in re.findall(fraction, line)]
+               for lines in (theirs, ours)]
+    assert [re.sub(fraction, "#", line) for line in theirs] == [
+        re.sub(fraction, "#", line) for line in ours]
+    assert numbers[0] == pytest.approx(numbers[1], **TOLERANCE)
 
 
 def check_training(lines, epochs, world_size):
