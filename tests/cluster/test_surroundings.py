@@ -99,15 +99,19 @@ def test_a_fixed_master_port_serves_every_round(cluster, store):
     port = free_port()
     agent = cluster.agent("", "--max-restarts", 3, *GO_ON, "--master-port", port, "--store", store,
                           workers=2)
+    clients = []
     for round_number in (1, 2, 3, 4):
         workers = cluster.started(round_number, 2)
         assert {w.master.rsplit(":", 1)[1] for w in workers} == {str(port)}
         if store == "agent":
             # A client that stays connected from one round into the next.
-            socket.create_connection(("127.0.0.1", port)).sendall(b"\0\x10\x40\x85\x3c")
+            clients.append(socket.create_connection(("127.0.0.1", port)))
+            clients[-1].sendall(b"\0\x10\x40\x85\x3c")
         cluster.order(0, "exit 3" if round_number < 4 else "exit 0")
     cluster.order(1, "exit 0")
     assert agent.wait() == 0
+    for client in clients:
+        client.close()
     cluster.nothing_left()
 
 
