@@ -5,6 +5,7 @@
 #include "launcher/cli/check_files.hpp"
 #include "launcher/cli/help.hpp"
 #include "launcher/cli/options.hpp"
+#include "launcher/hosts/doctor/doctor.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/guardian_process.hpp"
 #include "launcher/report/explain.hpp"
@@ -18,6 +19,7 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <sys/random.h>
 #include <unistd.h>
 #include <utility>
@@ -56,6 +58,8 @@ ddprun::launcher::agent_identity make_identity(const ddprun::launcher::launch_op
 int run(int argc, char** argv) {
   if (ddprun::launcher::is_to_explain(argc, argv)) return ddprun::launcher::explain(argv[2]);
   const ddprun::environment_map environment = ddprun::environment_from(environ);
+  if (argc >= 2 && argv[1] == std::string_view("doctor"))
+    return ddprun::launcher::doctor::examine({argv + 2, argv + argc}, environment);
   ddprun::launcher::parse_outcome outcome = ddprun::launcher::parse_options(
       std::vector<std::string>(argv + 1, argv + argc), environment,
       [&] { return ddprun::launcher::installed_torch(environment); });

@@ -12,10 +12,9 @@ README = (ROOT / "README.md").read_text()
 
 
 def test_every_option_it_names_is_known():
-    known = subprocess.run([BIN / "ddprun", "--help"], capture_output=True, text=True,
-                           check=True).stdout
-    known += subprocess.run([BIN / "ddprun-rendezvous", "--help"], capture_output=True, text=True,
-                            check=True).stdout
+    known = "".join(subprocess.run([BIN / words[0], *words[1:], "--help"], capture_output=True,
+                                   text=True, check=True).stdout
+                    for words in (["ddprun"], ["ddprun", "doctor"], ["ddprun-rendezvous"]))
     of_others = {"--build", "--install", "--prefix", "--logs-specs"}
     for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - of_others:
         assert option in known, option

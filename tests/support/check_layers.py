@@ -68,6 +68,7 @@ JSON = (
     "rendezvous/protocol/json_fields.hpp",
     "rendezvous/log/own_line.cpp",
     "rendezvous/server/runs_json.cpp",
+    "launcher/hosts/doctor/report.cpp",
     "launcher/process/timer_request.cpp",
     "launcher/report/error_file.cpp",
     "launcher/report/event_json.cpp",

@@ -27,3 +27,14 @@ def with_gpus(count):
 def without_installed_libraries():
     """Where ldconfig has found nothing: only the loader's own folders (/lib, /usr/lib) are left."""
     return _behind("mount --bind /dev/null /etc/ld.so.cache", "a system without libraries")
+
+
+def with_shared_memory(size):
+    """A container's /dev/shm, of `size` as mount(8) has it."""
+    return _behind(f"mount -t tmpfs -o size={size} tmpfs /dev/shm", "a small /dev/shm")
+
+
+def without_a_name():
+    """A host that no name service knows."""
+    return _behind("mount --bind /dev/null /etc/hosts && mount --bind /dev/null /etc/resolv.conf",
+                   "a host without a name")

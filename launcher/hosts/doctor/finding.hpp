@@ -1,0 +1,27 @@
+// What `ddprun doctor` has found out about one thing on this node.
+//
+// Thread rule: plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddprun::launcher::doctor {
+
+enum class health : std::uint8_t {
+  ok,
+  warning,  // some jobs, or some programs, will have trouble
+  error,    // jobs fail on this node
+};
+
+struct finding {
+  std::string check;  // "/dev/shm": short, and the same on every node
+  health state = health::ok;
+  std::string seen;    // facts, with units
+  std::string advice;  // what to do; empty where nothing needs to be done
+};
+
+using findings = std::vector<finding>;
+
+}  // namespace ddprun::launcher::doctor

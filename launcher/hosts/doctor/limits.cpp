@@ -1,0 +1,234 @@
+#include "launcher/hosts/doctor/limits.hpp"
+
+#include "launcher/agent/numa_topology.hpp"
+#include "launcher/hosts/doctor/node_files.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+namespace ddprun::launcher::doctor {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t mib = 1024 * 1024;
+constexpr std::uint64_t gib = 1024 * mib;
+// Eight workers with a few DataLoader processes each have some hundred pipes, files and sockets.
+constexpr std::uint64_t open_files_enough = 4096;
+constexpr std::uint64_t processes_enough = 1000;
+constexpr std::uint64_t memory_enough = gib;         // PyTorch takes 0.4 GiB a worker once imported
+constexpr std::uint64_t shared_memory_enough = gib;  // containers have 64 MiB unless told otherwise
+constexpr std::uint64_t disk_enough = gib;
+
+std::optional<std::uint64_t> hard_limit(int resource) {
+  rlimit limit{};
+  if (getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0) return std::nullopt;
+  if (limit.rlim_max == RLIM_INFINITY) return std::nullopt;
+  return limit.rlim_max;
+}
+
+folder_room room_in(const std::string& folder) {
+  folder_room room{folder, {}, 0, 0};
+  struct statvfs found {};
+  if (statvfs(folder.c_str(), &found) != 0 || access(folder.c_str(), W_OK | X_OK) != 0) {
+    room.problem = std::strerror(errno);
+    return room;
+  }
+  room.size = std::uint64_t{found.f_blocks} * found.f_frsize;
+  room.free = std::uint64_t{found.f_bavail} * found.f_frsize;
+  return room;
+}
+
+void keep_least(std::optional<std::uint64_t>& least, std::optional<std::uint64_t> limit,
+                std::optional<std::uint64_t> used) {
+  if (!limit || !used) return;
+  const std::uint64_t left = *limit - std::min(*limit, *used);
+  least = std::min(least.value_or(left), left);
+}
+
+// "200000 100000" are two processors; "max 100000" is no limit.
+std::optional<double> quota_in(const fs::path& file) {
+  std::istringstream words(first_line(file).value_or(""));
+  double quota = 0;
+  double period = 0;
+  if (!(words >> quota >> period) || period <= 0) return std::nullopt;
+  return quota / period;
+}
+
+std::optional<std::uint64_t> available_memory(const fs::path& root) {
+  std::ifstream lines(root / "proc/meminfo");
+  for (std::string line; std::getline(lines, line);) {
+    unsigned long long kib = 0;
+    if (std::sscanf(line.c_str(), "MemAvailable: %llu kB", &kib) == 1) return kib * 1024;
+  }
+  return std::nullopt;
+}
+
+// Without files that are only cached, which the kernel gives up before anything fails.
+std::optional<std::uint64_t> memory_used_in(const fs::path& group) {
+  const auto used = number_in(group / "memory.current");
+  std::ifstream lines(group / "memory.stat");
+  for (std::string name; used && lines >> name;) {
+    std::uint64_t bytes = 0;
+    lines >> bytes;
+    if (name == "inactive_file") return *used - std::min(*used, bytes);
+  }
+  return used;
+}
+
+bool is_clock_set() {
+  timex state{};
+  const int answer = adjtimex(&state);
+  return answer >= 0 && answer != TIME_ERROR && (state.status & STA_UNSYNC) == 0;
+}
+
+// The folder of the state, or as much of its path as is there.
+std::string state_folder(const environment_map& environment) {
+  std::string wanted = variable_or_empty(environment, "XDG_STATE_HOME");
+  if (wanted.empty()) wanted = variable_or_empty(environment, "HOME");
+  fs::path path = wanted.empty() ? "/" : wanted;
+  std::error_code error;
+  while (path != path.parent_path() && !fs::exists(path, error))
+    path = path.parent_path();
+  return path.string();
+}
+
+finding judge_open_files(const limit_facts& facts) {
+  if (!facts.open_files) return {"open files", health::ok, "no limit", {}};
+  const bool is_enough = *facts.open_files >= open_files_enough;
+  return {"open files", is_enough ? health::ok : health::warning,
+          fmt::format("at most {} a process", *facts.open_files),
+          is_enough ? ""
+                    : fmt::format("raise it to {} (ulimit -Hn, LimitNOFILE=, --ulimit nofile)",
+                                  open_files_enough)};
+}
+
+void judge_locked_memory(const limit_facts& facts, findings& found) {
+  if (!facts.has_infiniband) return;  // nothing else that NCCL uses locks much
+  const bool is_limited = facts.locked_memory.has_value();
+  found.push_back({"locked memory", is_limited ? health::error : health::ok,
+                   is_limited ? "at most " + size_text(*facts.locked_memory) : "no limit",
+                   is_limited ? "NCCL registers its buffers with the InfiniBand card: set it to "
+                                "unlimited (ulimit -l, LimitMEMLOCK=, --ulimit memlock=-1)"
+                              : ""});
+}
+
+void judge_processes(const limit_facts& facts, findings& found) {
+  if (!facts.processes_left) return;
+  const bool is_enough = *facts.processes_left >= processes_enough;
+  found.push_back(
+      {"processes", is_enough ? health::ok : health::warning,
+       fmt::format("{} more are allowed in this cgroup", *facts.processes_left),
+       is_enough ? "" : "threads count, too: raise pids.max (--pids-limit, TasksMax=)"});
+}
+
+finding judge_memory(const limit_facts& facts) {
+  if (!facts.memory_left) return {"memory", health::ok, "what is left is not known", {}};
+  const bool is_enough = *facts.memory_left >= memory_enough;
+  return {"memory", is_enough ? health::ok : health::warning,
+          size_text(*facts.memory_left) + " left",
+          is_enough ? ""
+                    : "a worker takes 0.4 GiB once it has imported PyTorch: end what else "
+                      "runs here, or raise the limit of the container"};
+}
+
+finding judge_shared_memory(const folder_room& room) {
+  finding found{"shared memory", health::ok, {}, {}};
+  if (!room.problem.empty()) {
+    found.state = health::error;
+    found.seen = room.folder + ": " + room.problem;
+    found.advice = "PyTorch's DataLoader and NCCL exchange data there: mount a tmpfs";
+    return found;
+  }
+  found.seen = fmt::format("{} free of {}", size_text(room.free), size_text(room.size));
+  if (room.free >= shared_memory_enough) return found;
+  found.state = room.free < 16 * mib ? health::error : health::warning;
+  found.advice = room.size < shared_memory_enough
+                     ? "a DataLoader with workers dies of a bus error when it is full: start the "
+                       "container with --shm-size=8g (Kubernetes: an emptyDir of medium Memory)"
+                     : "it is nearly full: remove what ended jobs left in " + room.folder;
+  return found;
+}
+
+finding judge_folder(const folder_room& room) {
+  finding found{"disk", health::ok, room.folder + ": ", {}};
+  if (!room.problem.empty()) {
+    found.state = health::error;
+    found.seen += room.problem;
+    found.advice = "make it writable, or choose another by TMPDIR or XDG_STATE_HOME";
+    return found;
+  }
+  found.seen += size_text(room.free) + " free";
+  if (room.free >= disk_enough) return found;
+  found.state = room.free < mib ? health::error : health::warning;
+  found.advice = "make room: logs, snapshots and ddprun's own state are written there";
+  return found;
+}
+
+finding judge_processors(const limit_facts& facts) {
+  if (!facts.processor_quota || *facts.processor_quota >= facts.processors)
+    return {"processors", health::ok, fmt::format("{} may be used", facts.processors), {}};
+  return {"processors", health::warning,
+          fmt::format("{} may be used, for {:.1f} processors' time", facts.processors,
+                      *facts.processor_quota),
+          fmt::format("the cgroup's quota stalls what has more threads: set OMP_NUM_THREADS so "
+                      "that all workers together have {:.0f}",
+                      std::max(1.0, std::floor(*facts.processor_quota)))};
+}
+
+finding judge_clock(bool is_set) {
+  if (is_set) return {"clock", health::ok, "synchronised", {}};
+  return {"clock", health::warning, "not synchronised, as far as the kernel knows",
+          "ddprun does not need it, but time stamps of several nodes cannot be compared: run "
+          "chrony or systemd-timesyncd"};
+}
+
+}  // namespace
+
+limit_facts read_limits(const fs::path& root, const environment_map& environment) {
+  limit_facts facts;
+  facts.open_files = hard_limit(RLIMIT_NOFILE);
+  facts.locked_memory = hard_limit(RLIMIT_MEMLOCK);
+  facts.has_infiniband = !names_in(root / "sys/class/infiniband").empty();
+  facts.memory_left = available_memory(root);
+  for (const fs::path& group : own_cgroups(root)) {
+    keep_least(facts.processes_left, number_in(group / "pids.max"),
+               number_in(group / "pids.current"));
+    keep_least(facts.memory_left, number_in(group / "memory.max"), memory_used_in(group));
+    if (const auto quota = quota_in(group / "cpu.max"))
+      facts.processor_quota = std::min(facts.processor_quota.value_or(*quota), *quota);
+  }
+  facts.processors =
+      static_cast<std::uint32_t>(std::max<std::size_t>(1, allowed_processors().size()));
+  facts.shared_memory = room_in((root / "dev/shm").string());
+  facts.folders = {room_in(folder_for_temporaries(environment)),
+                   room_in(state_folder(environment))};
+  if (facts.folders[0].folder == facts.folders[1].folder) facts.folders.pop_back();
+  facts.is_clock_set = is_clock_set();
+  return facts;
+}
+
+findings judge_limits(const limit_facts& facts) {
+  findings found = {judge_processors(facts), judge_memory(facts)};
+  found.push_back(judge_shared_memory(facts.shared_memory));
+  for (const folder_room& room : facts.folders)
+    found.push_back(judge_folder(room));
+  found.push_back(judge_open_files(facts));
+  judge_processes(facts, found);
+  judge_locked_memory(facts, found);
+  found.push_back(judge_clock(facts.is_clock_set));
+  return found;
+}
+
+}  // namespace ddprun::launcher::doctor

@@ -1,0 +1,137 @@
+#include "launcher/hosts/doctor/limits.hpp"
+
+#include "launcher/hosts/doctor/node_files.hpp"
+#include "tests/launcher/hosts/doctor/doctor_support.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace ddprun::launcher::doctor;
+using namespace ddprun::tests::doctor;
+
+namespace {
+
+constexpr std::uint64_t mib = 1024 * 1024;
+constexpr std::uint64_t gib = 1024 * mib;
+
+limit_facts roomy() {
+  limit_facts facts;
+  facts.open_files = 1'048'576;
+  facts.memory_left = 100 * gib;
+  facts.processors = 8;
+  facts.shared_memory = {"/dev/shm", {}, 64 * gib, 64 * gib};
+  facts.folders = {{"/tmp", {}, 100 * gib, 50 * gib}};
+  return facts;
+}
+
+}  // namespace
+
+TEST_CASE("a roomy node has nothing to be warned of") {
+  for (const finding& each : judge_limits(roomy())) {
+    INFO(each.check);
+    CHECK(each.state == health::ok);
+    CHECK(each.advice.empty());
+  }
+}
+
+TEST_CASE("the shared memory of a container that nobody has thought of") {
+  limit_facts facts = roomy();
+  facts.shared_memory = {"/dev/shm", {}, 64 * mib, 64 * mib};
+  CHECK(line_of(judge_limits(facts), "shared memory")
+            .starts_with(
+                "warning: 64 MiB free of 64 MiB: a DataLoader with workers dies of a bus error"));
+  facts.shared_memory.free = 2 * mib;
+  CHECK(line_of(judge_limits(facts), "shared memory").starts_with("error: 2 MiB free of 64 MiB"));
+}
+
+TEST_CASE("shared memory that is full of what jobs have left") {
+  limit_facts facts = roomy();
+  facts.shared_memory.free = 0;
+  CHECK(
+      line_of(judge_limits(facts), "shared memory") ==
+      "error: 0 KiB free of 64.0 GiB: it is nearly full: remove what ended jobs left in /dev/shm");
+}
+
+TEST_CASE("a folder that cannot be written, and one that is full") {
+  limit_facts facts = roomy();
+  facts.folders = {{"/scratch", "Read-only file system", 0, 0}};
+  CHECK(line_of(judge_limits(facts), "disk").starts_with("error: /scratch: Read-only file system"));
+  facts.folders = {{"/scratch", {}, 100 * gib, 3 * mib}};
+  CHECK(line_of(judge_limits(facts), "disk").starts_with("warning: /scratch: 3 MiB free"));
+}
+
+TEST_CASE("locked memory counts where there is InfiniBand only") {
+  limit_facts facts = roomy();
+  facts.locked_memory = 8 * mib;
+  CHECK(line_of(judge_limits(facts), "locked memory") == "nothing");
+  facts.has_infiniband = true;
+  CHECK(line_of(judge_limits(facts), "locked memory").starts_with("error: at most 8 MiB"));
+  facts.locked_memory.reset();
+  CHECK(line_of(judge_limits(facts), "locked memory") == "ok: no limit");
+}
+
+TEST_CASE("a quota below the processors is the number of threads to have") {
+  limit_facts facts = roomy();
+  facts.processor_quota = 2.5;
+  const std::string line = line_of(judge_limits(facts), "processors");
+  CHECK(line.starts_with("warning: 8 may be used, for 2.5 processors' time"));
+  CHECK(line.ends_with("all workers together have 2"));
+  facts.processor_quota = 8;
+  CHECK(line_of(judge_limits(facts), "processors") == "ok: 8 may be used");
+}
+
+TEST_CASE("few open files, few processes, little memory, a clock of its own") {
+  limit_facts facts = roomy();
+  facts.open_files = 1024;
+  facts.processes_left = 12;
+  facts.memory_left = 300 * mib;
+  facts.is_clock_set = false;
+  for (const char* check : {"open files", "processes", "memory", "clock"}) {
+    INFO(check);
+    CHECK(line_of(judge_limits(facts), check).starts_with("warning: "));
+  }
+}
+
+TEST_CASE("of a cgroup and those around it, the tightest counts") {
+  const fake_node node;
+  node.write("sys/fs/cgroup/cgroup.controllers", "memory pids cpu");
+  node.write("proc/self/cgroup", "0::/pod/container");
+  node.write("proc/meminfo", "MemTotal: 100 kB\nMemAvailable:   104857600 kB\n");
+  node.write("sys/fs/cgroup/pod/pids.max", "500");
+  node.write("sys/fs/cgroup/pod/pids.current", "480");
+  node.write("sys/fs/cgroup/pod/container/pids.max", "max");
+  node.write("sys/fs/cgroup/pod/container/pids.current", "40");
+  node.write("sys/fs/cgroup/pod/container/memory.max", "2147483648");
+  node.write("sys/fs/cgroup/pod/container/memory.current", "1073741824");
+  node.write("sys/fs/cgroup/pod/container/memory.stat", "anon 5\ninactive_file 536870912\n");
+  node.write("sys/fs/cgroup/pod/container/cpu.max", "250000 100000");
+  node.write("sys/fs/cgroup/pod/cpu.max", "max 100000");
+  const limit_facts facts = read_limits(node.root(), {});
+  CHECK(facts.processes_left == 20);
+  CHECK(facts.memory_left == 1536 * mib);
+  CHECK(facts.processor_quota == 2.5);
+}
+
+TEST_CASE("without cgroups the node's own memory counts") {
+  const fake_node node;
+  node.write("proc/meminfo", "MemTotal: 100 kB\nMemAvailable:   2048 kB\n");
+  const limit_facts facts = read_limits(node.root(), {});
+  CHECK(facts.memory_left == 2 * mib);
+  CHECK_FALSE(facts.processes_left);
+  CHECK_FALSE(facts.processor_quota);
+  CHECK(facts.shared_memory.problem == "No such file or directory");
+}
+
+TEST_CASE("a folder of the state that is not made yet is judged by the one that it will be in") {
+  const fake_node node;
+  const std::string home = node.root().string();
+  const limit_facts facts =
+      read_limits(node.root(), {{"XDG_STATE_HOME", home + "/state/deeper"}, {"TMPDIR", "/tmp"}});
+  REQUIRE(facts.folders.size() == 2);
+  CHECK(facts.folders[1].folder == home);
+  CHECK(facts.folders[1].problem.empty());
+}
+
+TEST_CASE("sizes are said as people say them") {
+  CHECK(size_text(0) == "0 KiB");
+  CHECK(size_text(64 * mib) == "64 MiB");
+  CHECK(size_text(gib + gib / 2) == "1.5 GiB");
+}
