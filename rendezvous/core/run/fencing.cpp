@@ -99,8 +99,14 @@ void run::state::remember_departure(const node& who, const cause& why) {
 void run::state::mark_ended(seat& of) {
   if (of.is_unreachable()) mark_reached(of);
   seats.mark_ended(of);
-  // The last one that could be reached: from now on the others are waited for.
-  if (seats.unreachable() != 0 && seats.are_all_ended_or_unreachable()) notice.change();
+  tell_if_only_unreachable_are_left();
+}
+
+// The last one that could be reached: from now on the others are waited for, which may take long.
+void run::state::tell_if_only_unreachable_are_left() {
+  if (seats.unreachable() == 0 || !seats.are_all_ended_or_unreachable()) return;
+  notice.change();
+  if (stop.begins_to_wait()) note(note_level::warning, stopping_reason());
 }
 
 void run::state::mark_unreachable(seat& of) {
@@ -109,6 +115,7 @@ void run::state::mark_unreachable(seat& of) {
   if (of.command() != command::run) return mark_ended(of);
   seats.mark_unreachable(of);
   stop.vouched_until(of.holder()->heard);
+  tell_if_only_unreachable_are_left();
 }
 
 void run::state::mark_reached(seat& of) {

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace ddprun::core {
 
@@ -54,6 +55,8 @@ class round_stop {
   duration patience() const { return patience_; }
   time_point overdue_at() const { return told_at_ + patience_; }
 
+  // Only members that cannot be reached are left. Once: true.
+  bool begins_to_wait() { return !std::exchange(waits_, true); }
   // A member has dropped its tethers, or died.
   void acknowledge(time_point now, bool is_leader);
   // The last word of a member that cannot be reached: it was answered until then.
@@ -71,6 +74,7 @@ class round_stop {
   std::uint64_t step_ = 0;
   duration patience_{};
   bool is_free_ = false;
+  bool waits_ = false;
   std::shared_ptr<const daemon_message> message_;
   std::optional<time_point> first_acknowledged_;
   std::optional<time_point> leader_acknowledged_;

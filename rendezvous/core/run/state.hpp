@@ -256,6 +256,7 @@ struct run::state {
   void remember_departure(const node& who, const cause& why);
   void mark_ended(seat& of);
   void mark_unreachable(seat& of);
+  void tell_if_only_unreachable_are_left();
   void mark_reached(seat& of);
   void acknowledge(seat& of);
   void fence(node& who);

@@ -1,6 +1,8 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/trio_story.hpp"
 
+#include <algorithm>
+
 using namespace ddprun;
 using namespace ddprun::tests;
 using namespace std::chrono_literals;
@@ -87,6 +89,12 @@ TEST_CASE("without a word from any member the next round waits for orphan_limit"
     story.disconnect(*who);
   story.pass(2s);
   CHECK(story.view().phase == run_phase::stopping);
+  // At once, and once: nobody else is left to hear of it.
+  CHECK(std::count_if(story.notes.begin(), story.notes.end(), [](const std::string& each) {
+          return each.find(
+                     "no node of it can be reached, so its workers may still run: a, b, c; "
+                     "waiting for one of them to come back, or for 10 min") != std::string::npos;
+        }) == 1);
   fake_node& newcomer = story.joined("d", nodes_of(1, 3));
   story.pass(9min);
   CHECK(story.view().round == 1);
