@@ -80,7 +80,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                {[this](std::string own_address) {
                   brief_guardian();
                   own_address_ = own_address;
-                  feed(core::daemon_connected{std::move(own_address)});
+                  feed(core::daemon_connected{std::move(own_address), embedded_->hosts()});
                 },
                 [this](std::shared_ptr<const daemon_message> message) { hear(std::move(message)); },
                 [this](std::string text) { feed(core::daemon_disconnected{std::move(text)}); }}),
@@ -161,9 +161,6 @@ void agent::finish_output() {
 // ---- the daemon ------------------------------------------------------------------------------
 
 void agent::find_daemon() {
-  embedded_ = std::make_unique<embedded_daemon>(
-      context_.get_executor(), socket_thread_,
-      [this](note_level level, const std::string& text) { say(level, text); });
   daemon_search search;
   search.endpoint = options_.endpoint;
   search.standalone = options_.standalone;
@@ -171,7 +168,10 @@ void agent::find_daemon() {
   search.nodes_max = options_.settings.nodes_max + options_.settings.spares_max;
   search.own_workers = identity_.worker_count;
   if (options_.is_static) search.job_store = service_->take_in();
-  embedded_->find(search, [this](daemon_place place) {
+  embedded_ = std::make_unique<embedded_daemon>(
+      context_.get_executor(), socket_thread_, std::move(search),
+      [this](note_level level, const std::string& text) { say(level, text); });
+  embedded_->find([this](daemon_place place) {
     if (exit_code_) return;  // a signal came first
     if (!place.problem.empty()) {
       say(note_level::error, place.problem);
@@ -179,19 +179,17 @@ void agent::find_daemon() {
       tell_end_of_run({1, place.problem, std::nullopt});
       return after_goodbye();
     }
-    start_machine(place.host, place.port);
+    daemon_place_ = std::move(place);
+    start_machine();
   });
 }
 
-void agent::start_machine(const std::string& host, std::uint16_t port) {
-  daemon_host_ = host;
-  daemon_port_ = port;
+void agent::start_machine() {
   core::agent_options values;
   values.greeting = greeting();
-  values.endpoints = {options_.standalone ? to_text(cli::endpoint_address{host, port})
-                                          : to_text(options_.endpoint)};
+  const cli::endpoint_address own{daemon_place_.host, daemon_place_.port};
+  values.endpoints = {to_text(options_.standalone ? own : options_.endpoint)};
   values.seed = identity_.seed;
-  values.greeting.hosts_daemon = embedded_->hosts();
   machine_.emplace(std::move(values));
   core::agent_effects effects;
   machine_->start(std::chrono::steady_clock::now(), effects);
@@ -222,7 +220,7 @@ hello agent::greeting() const {
 void agent::brief_guardian() {
   if (embedded_->hosts()) return;  // the daemon dies with us
   const agent_message word = guardian_word{options_.run_id, identity_.session};
-  guardian_.tell(session_.peer_address(), daemon_port_, protocol::encode(word));
+  guardian_.tell(session_.peer_address(), daemon_place_.port, protocol::encode(word));
 }
 
 void agent::hear(std::shared_ptr<const daemon_message> message) {

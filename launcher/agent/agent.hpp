@@ -74,7 +74,7 @@ class agent {
  private:
   // ---- agent.cpp: life of the process ----
   void find_daemon();
-  void start_machine(const std::string& host, std::uint16_t port);
+  void start_machine();
   hello greeting() const;
   void brief_guardian();
   void hear(std::shared_ptr<const daemon_message> message);
@@ -181,9 +181,8 @@ class agent {
   file_reader file_reader_;
   own_error_file own_error_file_;
   gloo_interface gloo_;
-  std::string own_address_;  // towards the daemon
-  std::string daemon_host_;
-  std::uint16_t daemon_port_ = 0;
+  std::string own_address_;    // towards the daemon
+  daemon_place daemon_place_;  // that is dialled
   std::optional<core::agent> machine_;
   std::optional<time_point> armed_for_;
   lateness_watch lateness_;

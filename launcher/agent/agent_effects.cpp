@@ -33,7 +33,14 @@ std::string list_of(const std::vector<std::string>& names) {
 // ---- the daemon ------------------------------------------------------------------------------
 
 void agent::apply(const core::connect_daemon& effect) {
-  session_.connect(daemon_host_, daemon_port_, effect.delay);
+  if (!effect.may_host) {
+    return session_.connect(daemon_place_.host, daemon_place_.port, effect.delay);
+  }
+  embedded_->find_again(effect.delay, [this](daemon_place place) {
+    if (exit_code_) return;
+    daemon_place_ = std::move(place);
+    session_.connect(daemon_place_.host, daemon_place_.port);
+  });
 }
 
 void agent::apply(const core::send_to_daemon& effect) {
@@ -42,6 +49,7 @@ void agent::apply(const core::send_to_daemon& effect) {
 }
 
 void agent::apply(const core::disconnect_daemon&) {
+  embedded_->stop_finding();
   session_.disconnect();
 }
 

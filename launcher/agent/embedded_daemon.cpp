@@ -39,132 +39,185 @@ std::string bind_address(const daemon_search& search) {
 }  // namespace
 
 embedded_daemon::embedded_daemon(boost::asio::any_io_executor main, socket_thread& thread,
-                                 log_handler log)
-    : main_(main), thread_(thread), log_(std::move(log)), resolver_(main), retry_(main) {}
+                                 daemon_search search, log_handler log)
+    : main_(main),
+      thread_(thread),
+      search_(std::move(search)),
+      log_(std::move(log)),
+      resolver_(main),
+      retry_(main) {}
 
 embedded_daemon::~embedded_daemon() {
   // The server belongs to the socket thread, or to nobody once that has ended.
   thread_.stop();
 }
 
-void embedded_daemon::find(const daemon_search& search, place_handler found) {
-  const auto later = [this, search, found](bool is_own) {
-    boost::asio::post(main_, [this, search, found, is_own] { decide(search, is_own, found); });
-  };
-  if (search.standalone || search.embed != embed_policy::automatic) return later(true);
-  if (const auto numeric = net::numeric_address(search.endpoint.host)) {
-    return later(is_own_address(*numeric));
+// ---- where it is -------------------------------------------------------------------------------
+
+void embedded_daemon::find(place_handler found) {
+  found_ = std::move(found);
+  waits_for_look_up_ = true;
+  if (search_.standalone || search_.embed != embed_policy::automatic) {
+    return boost::asio::post(main_, [this] { know(search_.standalone); });
   }
   // Another host may have the same name: where that leads there, the daemon is not here.
-  if (is_own_name(search.endpoint.host)) {
+  if (is_own_name(search_.endpoint.host)) {
     retry_.expires_after(own_name_limit);
-    retry_.async_wait([this, search, found](error_code cancelled) {
-      if (cancelled || is_found_by_name_) return;
-      resolver_.cancel();
-      find_by_name(search, found, boost::asio::error::timed_out, {});
+    retry_.async_wait([this](error_code cancelled) {
+      if (!cancelled && waits_for_look_up_) looked_up(boost::asio::error::timed_out, {});
     });
   }
-  resolver_.start(search.endpoint.host, search.endpoint.port,
-                  [this, search, found](error_code error, const net::endpoints& endpoints) {
-                    find_by_name(search, found, error, endpoints);
+  look_up();
+}
+
+void embedded_daemon::find_again(duration delay, place_handler found) {
+  found_ = std::move(found);
+  is_first_ = false;
+  if (!hosts_ && search_.embed == embed_policy::automatic) look_up();
+  retry_.expires_after(delay);
+  retry_.async_wait([this](error_code cancelled) {
+    if (!cancelled) hosts_ ? answer(own_place_) : decide();
+  });
+}
+
+void embedded_daemon::stop_finding() {
+  found_ = nullptr;
+  waits_for_look_up_ = false;
+  retry_.cancel();
+  tries_left_ = 0;  // for the one that may be under way
+}
+
+void embedded_daemon::answer(daemon_place place) {
+  if (const place_handler told = std::exchange(found_, nullptr)) told(std::move(place));
+}
+
+// One at a time: a name service may take longer than we wait between two tries.
+void embedded_daemon::look_up() {
+  if (std::exchange(is_looking_, true)) return;
+  resolver_.start(search_.endpoint.host, search_.endpoint.port,
+                  [this](error_code error, const net::endpoints& endpoints) {
+                    is_looking_ = false;
+                    looked_up(error, endpoints);
                   });
 }
 
-void embedded_daemon::find_by_name(const daemon_search& search, const place_handler& found,
-                                   error_code error, const net::endpoints& endpoints) {
-  if (std::exchange(is_found_by_name_, true)) return;
-  retry_.cancel();
+void embedded_daemon::looked_up(error_code error, const net::endpoints& endpoints) {
   if (!error) {
-    const bool is_own =
-        std::any_of(endpoints.begin(), endpoints.end(),
-                    [](const net::tcp::endpoint& each) { return is_own_address(each.address()); });
-    return decide(search, is_own, found);
+    return know(std::any_of(endpoints.begin(), endpoints.end(), [](const net::tcp::endpoint& each) {
+      return is_own_address(each.address());
+    }));
   }
-  const bool is_ours = is_own_name(search.endpoint.host);
-  if (is_ours && search.nodes_max > 1) {
-    log_(note_level::info, "this host is called " + search.endpoint.host +
+  const bool is_ours = is_own_name(search_.endpoint.host);
+  if (is_ours && waits_for_look_up_ && search_.nodes_max > 1) {
+    log_(note_level::info, "this host is called " + search_.endpoint.host +
                                ", and no address is known for that name: the daemon is here; where "
                                "another host has that name, too, give its address as endpoint");
   }
-  decide(search, is_ours, found);
+  // A name service that does not answer says nothing: what was known stands.
+  know(is_ours || is_own_);
 }
 
-void embedded_daemon::decide(const daemon_search& search, bool is_own, place_handler found) {
-  const bool wanted = search.standalone || search.embed == embed_policy::always ||
-                      (search.embed == embed_policy::automatic && is_own);
-  if (!wanted) return found({search.endpoint.host, search.endpoint.port, {}});
+void embedded_daemon::know(bool is_own) {
+  is_own_ = is_own;
+  if (!std::exchange(waits_for_look_up_, false)) return;
+  retry_.cancel();
   tries_left_ = tries_max;
-  open(search, std::move(found));
+  decide();
 }
+
+void embedded_daemon::decide() {
+  const bool wanted = search_.standalone || search_.embed == embed_policy::always ||
+                      (search_.embed == embed_policy::automatic && is_own_);
+  wanted ? open() : answer({search_.endpoint.host, search_.endpoint.port, {}});
+}
+
+// ---- opening it --------------------------------------------------------------------------------
 
 // False: not any more.
-bool embedded_daemon::try_again(const daemon_search& search, place_handler found,
-                                const std::string& problem) {
+bool embedded_daemon::try_again(const std::string& problem) {
   if (tries_left_ == 0) return false;
   if (tries_left_ == tries_max) {
     log_(note_level::warning, problem + "; trying for " + to_text(round_port::busy_limit));
   }
   --tries_left_;
   retry_.expires_after(round_port::pause_between_tries);
-  retry_.async_wait([this, search, found = std::move(found)](error_code cancelled) {
-    if (!cancelled) open(search, found);
+  retry_.async_wait([this](error_code cancelled) {
+    if (!cancelled) open();
   });
   return true;
 }
 
-void embedded_daemon::open(const daemon_search& search, place_handler found) {
-  connections_max_ = daemon_connections(search.nodes_max, search.own_workers);
-  if (!has_descriptors_for_nodes(search.nodes_max, search.own_workers)) {
+bool embedded_daemon::prepare_to_open() {
+  connections_max_ = daemon_connections(search_.nodes_max, search_.own_workers);
+  if (!has_descriptors_for_nodes(search_.nodes_max, search_.own_workers) &&
+      !std::exchange(has_warned_, true)) {
     log_(note_level::warning, "this process may open too few file descriptors for " +
-                                  counted(search.nodes_max, "node") +
+                                  counted(search_.nodes_max, "node") +
                                   ": raise the hard limit (ulimit -Hn)");
   }
-  if (const error_code error = thread_.start()) {
-    return found({{}, 0, net::thread_problem("the rendezvous daemon in this process", error)});
-  }
+  const error_code error = thread_.start();
+  if (error) opened(error, net::thread_problem("the rendezvous daemon in this process", error));
+  return !error;
+}
+
+server::server_options embedded_daemon::options_of_server() {
   // A port of its own choosing is found by nobody again.
-  const std::string folder = search.standalone
+  const std::string folder = search_.standalone
                                  ? std::string()
                                  : journal::default_state_folder(
-                                       std::getenv, net::short_host_name(), search.endpoint.port);
-  boost::asio::post(
-      thread_.context(), [this, search, folder, most = connections_max_, found = std::move(found)] {
-        server::server_options options;
-        options.bind_address = bind_address(search);
-        options.port = search.standalone ? std::uint16_t{0} : search.endpoint.port;
-        options.connections_max = most;
-        options.tcpstore = search.job_store;
-        if (!folder.empty()) options.daemon.open_journal = journal::in_folder(folder);
-        options.daemon.window_without_journal = duration::zero();
-        // The agent tells the person what matters of it; the daemon's own lines are for looking
-        // closely.
-        options.daemon.log = [this](note_level, const std::string& text) {
-          boost::asio::post(main_, [this, text] { log_(note_level::debug, "daemon: " + text); });
-        };
-        options.daemon.journal_log = [this](note_level level, const std::string& text) {
-          const auto shown = level == note_level::error ? note_level::warning : note_level::debug;
-          boost::asio::post(
-              main_, [this, shown, text] { log_(shown, "what the daemon here decides: " + text); });
-        };
-        auto opened = std::make_unique<server::server>(thread_.executor(), std::move(options));
-        std::string problem;
-        const result<std::uint16_t> port = opened->start(problem);
-        if (port) server_ = std::move(opened);
-        boost::asio::post(main_, [this, search, found, port, problem] {
-          if (port) {
-            hosts_ = true;
-            const std::string bound = bind_address(search);
-            return found({bound.empty() ? "127.0.0.1" : bound, *port, {}});
-          }
-          // Somebody listens there already: that is the daemon, or will be named as a stranger.
-          const bool taken = port.error() == boost::system::errc::address_in_use;
-          if (taken && search.embed != embed_policy::always) {
-            return found({search.endpoint.host, search.endpoint.port, {}});
-          }
-          if (taken && try_again(search, found, problem)) return;
-          found({{}, 0, problem});
-        });
-      });
+                                       std::getenv, net::short_host_name(), search_.endpoint.port);
+  server::server_options options;
+  options.bind_address = bind_address(search_);
+  options.port = search_.standalone ? std::uint16_t{0} : search_.endpoint.port;
+  options.connections_max = connections_max_;
+  options.tcpstore = search_.job_store;
+  if (!folder.empty()) options.daemon.open_journal = journal::in_folder(folder);
+  options.daemon.window_without_journal = duration::zero();
+  // The agent tells the person what matters of it; the daemon's own lines are for looking closely.
+  options.daemon.log = [this](note_level, const std::string& text) {
+    boost::asio::post(main_, [this, text] { log_(note_level::debug, "daemon: " + text); });
+  };
+  options.daemon.journal_log = [this](note_level level, const std::string& text) {
+    const auto shown = level == note_level::error ? note_level::warning : note_level::debug;
+    boost::asio::post(
+        main_, [this, shown, text] { log_(shown, "what the daemon here decides: " + text); });
+  };
+  return options;
+}
+
+void embedded_daemon::open() {
+  if (!prepare_to_open()) return;
+  boost::asio::post(thread_.context(), [this, options = options_of_server()]() mutable {
+    auto made = std::make_unique<server::server>(thread_.executor(), std::move(options));
+    std::string problem;
+    const result<std::uint16_t> port = made->start(problem);
+    if (port) server_ = std::move(made);
+    boost::asio::post(main_, [this, port, problem] { opened(port, problem); });
+  });
+}
+
+void embedded_daemon::opened(const result<std::uint16_t>& port, const std::string& problem) {
+  if (port) {
+    hosts_ = true;
+    const std::string bound = bind_address(search_);
+    own_place_ = {bound.empty() ? "127.0.0.1" : bound, *port, {}};
+    if (!is_first_) {
+      log_(note_level::info, "the rendezvous daemon at " + to_text(search_.endpoint) +
+                                 " is in this process from now on, as nobody else held it");
+    }
+    return answer(own_place_);
+  }
+  // Somebody listens there already: that is the daemon, or will be named as a stranger.
+  const bool taken = port.error() == boost::system::errc::address_in_use;
+  const bool is_for_others = taken && search_.embed != embed_policy::always;
+  if (!is_for_others && is_first_) {
+    if (taken && try_again(problem)) return;
+    return answer({{}, 0, problem});
+  }
+  if (!taken && !std::exchange(has_warned_, true)) {
+    log_(note_level::warning, "no daemon can be opened in this process: " + problem);
+  }
+  answer({search_.endpoint.host, search_.endpoint.port, {}});
 }
 
 void embedded_daemon::name_agents(const std::string& own_run, names_handler named) {
@@ -181,8 +234,7 @@ void embedded_daemon::name_agents(const std::string& own_run, names_handler name
 
 void embedded_daemon::close(duration linger, std::function<void()> done) {
   resolver_.cancel();
-  retry_.cancel();
-  tries_left_ = 0;  // for the one that may be under way
+  stop_finding();
   if (!hosts_) {
     boost::asio::post(main_, std::move(done));
     return;

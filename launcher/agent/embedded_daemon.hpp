@@ -1,5 +1,10 @@
 // The embedded daemon is a ddprun-rendezvous inside this agent: for one node without an endpoint,
-// and where the endpoint is this host and nobody listens there yet.
+// and where the endpoint is this host and nobody listens there.
+//
+// Whether it is to live here is asked anew for each try to connect: a name may stand for this host
+// only later, and who held the daemon may leave or die. Of several agents of one host that ask at
+// once the port lets one have it; the others find it taken, and connect. A look-up holds up the
+// first try alone: it counts for the next one.
 //
 // It dies with its agent. What it must know of a run that was on then it finds in its journal
 // (rendezvous/DESIGN.md); a run that is new there waits for nobody, and agents of an earlier daemon
@@ -48,14 +53,20 @@ class embedded_daemon {
   using log_handler = std::function<void(note_level level, const std::string& text)>;
   using place_handler = std::function<void(daemon_place place)>;
 
-  embedded_daemon(boost::asio::any_io_executor main, socket_thread& thread, log_handler log);
+  embedded_daemon(boost::asio::any_io_executor main, socket_thread& thread, daemon_search search,
+                  log_handler log);
   ~embedded_daemon();
   embedded_daemon(const embedded_daemon&) = delete;
   embedded_daemon& operator=(const embedded_daemon&) = delete;
 
-  // Once. Decides whether the daemon is to live here, and opens it then; `found` is called from the
-  // loop of the main thread.
-  void find(const daemon_search& search, place_handler found);
+  // Before the first try to connect. Decides whether the daemon is to live here, and opens it then;
+  // `found` is called from the loop of the main thread.
+  void find(place_handler found);
+  // Before a later one, `delay` from now. What cannot be opened is looked for where it was, too:
+  // `found` gets no problem.
+  void find_again(duration delay, place_handler found);
+  // No answer is wanted any more.
+  void stop_finding();
 
   bool hosts() const { return hosts_; }
   // How many it may hold; 0 where it does not live here.
@@ -73,20 +84,32 @@ class embedded_daemon {
   void close(duration linger, std::function<void()> done);
 
  private:
-  void find_by_name(const daemon_search& search, const place_handler& found, error_code error,
-                    const net::endpoints& endpoints);
-  void decide(const daemon_search& search, bool is_own, place_handler found);
-  void open(const daemon_search& search, place_handler found);
-  bool try_again(const daemon_search& search, place_handler found, const std::string& problem);
+  void look_up();
+  void looked_up(error_code error, const net::endpoints& endpoints);
+  void know(bool is_own);
+  void decide();
+  void open();
+  void opened(const result<std::uint16_t>& port, const std::string& problem);
+  bool try_again(const std::string& problem);
+  void answer(daemon_place place);
+  bool prepare_to_open();
+  server::server_options options_of_server();
 
   boost::asio::any_io_executor main_;
   socket_thread& thread_;
+  const daemon_search search_;
   log_handler log_;
   net::resolver resolver_;
   boost::asio::steady_timer retry_;
+  place_handler found_;             // none: nobody asks
+  bool is_own_ = false;             // the endpoint is this host, as far as is known
+  bool is_looking_ = false;         // whether it is
+  bool is_first_ = true;            // nothing was found yet
+  bool waits_for_look_up_ = false;  // the first try does
+  bool has_warned_ = false;         // of what is not well with this host
   std::int64_t tries_left_ = 0;
   std::unique_ptr<server::server> server_;  // used on the socket thread only, once it is open
-  bool is_found_by_name_ = false;
+  daemon_place own_place_;                  // where it is reached, once it is open
   bool hosts_ = false;
   std::size_t connections_max_ = 0;
 };

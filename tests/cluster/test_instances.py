@@ -51,7 +51,8 @@ def test_an_agent_that_brings_a_daemon_where_one_has_died_takes_the_running_job_
     cluster.started(1, 2)
     daemon.kill()
     daemon.wait()
-    newcomer = cluster.agent("newcomer", endpoint=endpoint, nnodes=2, conf=NONE_IS_LOST)
+    newcomer = cluster.agent("newcomer", "--embed-daemon=auto", endpoint=endpoint, nnodes=2,
+                             conf=NONE_IS_LOST)
     for member in members:
         member.says("again")
     # With it the daemon would go: it waits, although the job is full.

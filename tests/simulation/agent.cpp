@@ -61,6 +61,7 @@ void agent::run(const core::connect_daemon& effect) {
   world_.time().after(host_.clock.true_duration(effect.delay), [=, this] {
     post([=, this] {
       if (attempt != daemon_attempt_ || left_) return;
+      if (effect.may_host) world_.host_daemon(*this);
       const std::string address = hosted == nullptr ? world_.endpoint_address() : "127.0.0.1";
       daemon_dial_ = world_.net().dial(*this, address, daemon_port);
     });
@@ -188,7 +189,8 @@ void agent::on_dialed(std::uint64_t dial, connection& to, int) {
   if (dial == daemon_dial_) {
     daemon_ = to.shared_from_this();
     if (hosted == nullptr) daemon_address_ = world_.host_at(to.ends[1].host).address;
-    step(core::daemon_connected{hosted == nullptr ? host_.address : "127.0.0.1"});
+    step(
+        core::daemon_connected{hosted == nullptr ? host_.address : "127.0.0.1", hosted != nullptr});
   } else if (dial == tether_dial_) {
     tether_ = to.shared_from_this();
     world_.net().send(to, 0, agent_message(tether_hello_));

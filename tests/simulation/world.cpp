@@ -58,18 +58,21 @@ agent& world::start_agent(host& on, agent_wish wish) {
   }
   options.endpoints = {"endpoint:29400"};
   options.seed = random_.next();
-  // As launcher/agent/embedded_daemon does: where the endpoint is this host and nobody listens.
-  const bool hosts =
-      options_.embeds && on.address == endpoint_address_ && !network_.is_taken(on.id, daemon_port);
-  options.greeting.hosts_daemon = hosts;
   agents_.push_back(std::make_unique<agent>(*this, on, std::move(options)));
   agent& made = *agents_.back();
   made.index = agents_.size() - 1;
   trace([&] { return "agent " + made.greeting().node + " starts"; });
-  if (hosts) made.hosted = &add_daemon(on, &made);
+  host_daemon(made);
   note_trouble();
   made.begin();
   return made;
+}
+
+void world::host_daemon(agent& in) {
+  host& on = in.where();
+  const bool may = options_.embeds && in.hosted == nullptr && on.address == endpoint_address_ &&
+                   !network_.is_taken(on.id, daemon_port);
+  if (may) in.hosted = &add_daemon(on, &in);
 }
 
 daemon& world::add_daemon(host& on, agent* inside) {

@@ -81,6 +81,8 @@ class world {
   // ---- building, and what people do ----
   host& add_host();
   agent& start_agent(host& on, agent_wish wish = {});
+  // As launcher/agent/embedded_daemon does: where the endpoint is its host and nobody listens.
+  void host_daemon(agent& in);
   // The endpoint's name is that host's from now on: there agents look for a daemon.
   void set_endpoint(const host& on);
   // And starts one there, a program of its own; none where its port is taken.

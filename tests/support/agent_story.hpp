@@ -66,7 +66,7 @@ class agent_story {
   }
   void answer_status() { say(answer{sent.seq}); }
   void connect() {
-    tell(core::daemon_connected{"10.0.0.2"});
+    tell(core::daemon_connected{"10.0.0.2", daemon_is_here});
     welcome words;
     words.epoch = epoch;
     words.timing = timing;
@@ -184,6 +184,7 @@ class agent_story {
 
   timers timing;
   bool daemon_answers = true;
+  bool daemon_is_here = false;  // in the agent's own process
   bool leader_answers = true;
   std::map<std::uint64_t, bool> silent_members;  // tethers that beat no more
   bool members_succeeded = false;                // what their beats say

@@ -201,11 +201,19 @@ class Cluster:
         line = [BIN / "ddprun", "--nnodes", nnodes, "--nproc-per-node", workers, "--rdzv-id", run]
         if endpoint is not None:
             line += ["--rdzv-endpoint", endpoint]
+            line += self.embedding(endpoint, *arguments, conf)
         if conf:
             line += ["--rdzv-conf", conf]
         if name:
             line += ["--node-id", name]
         return [*line, *arguments, *(command or ["--no-python", WORKER])]
+
+    def embedding(self, endpoint, *words):
+        """A daemon that a test has started, and ends, is the test's to start again: no agent is to
+        be at the port first, unless the test says so."""
+        is_ours = any(endpoint.endswith(f":{getattr(one, 'port', None)}") for one in self.programs)
+        is_said = any(re.search("embed-daemon|is_host", str(word)) for word in words)
+        return ["--embed-daemon", "never"] if is_ours and not is_said else []
 
     def agent(self, name, *arguments, host=None, environment=None, endpoint=None, nnodes="1",
               workers=1, run="test", command=None, conf=None, **popen):

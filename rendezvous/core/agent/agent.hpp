@@ -27,9 +27,11 @@ namespace ddprun::core {
 
 // ---- events ------------------------------------------------------------------------------------
 
-// A connection to the daemon stands; `own_address` is this end's numeric address.
+// A connection to the daemon stands; `own_address` is this end's numeric address. `is_here`: that
+// daemon lives in this process.
 struct daemon_connected {
   std::string own_address;
+  bool is_here = false;
 };
 // It ended or could not be made; `text` says how ("10.0.0.1:29400: Connection refused").
 struct daemon_disconnected {
@@ -110,10 +112,12 @@ using agent_event =
 // ---- effects -----------------------------------------------------------------------------------
 
 // Dial the daemon at agent_options::endpoints[endpoint] after `delay`; answer with daemon_connected
-// or daemon_disconnected.
+// or daemon_disconnected. `may_host`: where that endpoint is this host and nobody listens there, a
+// daemon may be opened in this process first, if the person allows it.
 struct connect_daemon {
   duration delay{};
   std::size_t endpoint = 0;
+  bool may_host = false;
 };
 // Queue the message; a `status` replaces a `status` that has not been sent yet.
 struct send_to_daemon {

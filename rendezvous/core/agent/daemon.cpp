@@ -11,6 +11,7 @@ void agent::state::handle(const daemon_connected& event) {
   daemon.connected(event.own_address, now);
   word.connected();
   here.causes.connected();
+  options.greeting.hosts_daemon = event.is_here;
   hello greeting = options.greeting;
   greeting.own_address = event.own_address;
   greeting.state = make_status();
@@ -30,16 +31,20 @@ void agent::state::handle(const daemon_disconnected& event) {
 // Daemons that know nothing of each other must not share the nodes of a run: whom one of these has
 // welcomed stays with it. Those with an epoch know which of them decides.
 void agent::state::connect_again(bool elsewhere) {
-  if (daemon.is_in_session()) {
-    note(note_level::warning, "lost the rendezvous daemon at " + endpoints_text + " (" +
-                                  daemon.error() + "); trying again");
-  } else if (!daemon.was_in_session() || word.epoch() != 0) {
-    elsewhere = true;
-  }
+  const bool is_lost = daemon.is_in_session();
+  if (!daemon.was_in_session() || (!is_lost && word.epoch() != 0)) elsewhere = true;
   if (elsewhere) endpoint_index = (endpoint_index + 1) % options.endpoints.size();
   const duration delay = jittered(daemon.ended(now, timing.reconnect_grace));
-  emit(connect_daemon{delay, endpoint_index});
+  if (is_lost) note(note_level::warning, lost_daemon_text());
+  emit(connect_daemon{delay, endpoint_index, may_host_at(now + delay)});
   leave_if_drained();
+}
+
+// Whoever held the daemon that is lost may start it again: it has as long as a daemon waits for its
+// agents. Who leaves opens none that would leave with it.
+bool agent::state::may_host_at(time_point moment) const {
+  if (out.is_draining()) return false;
+  return !daemon.was_in_session() || moment >= daemon.apart_since() + timing.reconnect_grace;
 }
 
 void agent::state::drop_daemon(std::string text, bool elsewhere) {

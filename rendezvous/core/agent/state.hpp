@@ -69,6 +69,7 @@ struct agent::state {
   void answered_by(const answer& message);
   void refused_by(const refused& message);
   void connect_again(bool elsewhere = false);
+  bool may_host_at(time_point moment) const;
   void turned_away_by(const not_primary& message);
   void drop_daemon(std::string text, bool elsewhere = false);
   status make_status();
@@ -138,6 +139,7 @@ struct agent::state {
   void was_late(duration by);
 
   // ---- text.cpp ----
+  std::string lost_daemon_text() const;
   std::string unreachable_text() const;
   std::string tether_failure_text() const;
   std::string isolation_text() const;

@@ -28,6 +28,21 @@ std::string ranks_text(const assignment& place, std::uint32_t worker_count) {
 
 }  // namespace
 
+// At once for how long, and what follows: nobody else is left to say it.
+std::string agent::state::lost_daemon_text() const {
+  std::string text = "lost the rendezvous daemon at " + endpoints_text + " (" +
+                     or_else(daemon.error(), "no answer") + "): ";
+  const std::string what = "for a daemon to answer there again";
+  if (const moment end = orphan_due(); end && *end > now) {
+    return text + "the workers run on, and this node waits " + what + ", " +
+           rough_text(*end - now) + " at most; then they are ended";
+  }
+  if (const moment end = join_deadline(); end && *end > now) {
+    return text + "this node waits " + what + ", " + rough_text(*end - now) + " at most";
+  }
+  return text + "this node waits " + what;
+}
+
 std::string agent::state::unreachable_text() const {
   const std::string tried = to_text(now - daemon.apart_since());
   const std::string last = "; the last try: " + or_else(daemon.error(), "no answer");
@@ -106,6 +121,9 @@ std::string agent::state::apart_text() const {
                      or_else(daemon.error(), "no answer") + ")";
   const moment end = join_deadline();
   if (end && *end > now) text += "; trying for " + rough_text(*end - now) + " more";
+  const moment orphaned = orphan_due();
+  if (orphaned && *orphaned > now)
+    text += "; the workers run on for " + rough_text(*orphaned - now) + " at most";
   return text;
 }
 

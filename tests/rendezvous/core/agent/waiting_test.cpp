@@ -43,9 +43,8 @@ TEST_CASE("a wait names the run, the endpoint, and what is left") {
 }
 
 TEST_CASE("the agent that holds the daemon says so") {
-  agent_options options = agent_story::default_options();
-  options.greeting.hosts_daemon = true;
-  agent_story story(std::move(options));
+  agent_story story;
+  story.daemon_is_here = true;
   story.connect();
   story.say(wait_of(story));
   CHECK(story.machine()
