@@ -1,5 +1,6 @@
 #include "worker/store_connection.hpp"
 
+#include "rendezvous/base/lost_peer.hpp"
 #include "rendezvous/net/types.hpp"
 #include "worker/store_question.hpp"
 
@@ -41,6 +42,11 @@ bool is_stranger(error_code error) {
   return error == errc::malformed_message || error == errc::message_too_long;
 }
 
+// Not what the question itself is to blame for, nor what is none of the store's.
+bool is_of_peer(error_code error) {
+  return !is_stranger(error) && error != errc::wrong_protocol;
+}
+
 }  // namespace
 
 result<std::shared_ptr<store_connection>> store_connection::open(const std::string& host,
@@ -75,8 +81,8 @@ result<std::shared_ptr<store_connection>> store_connection::open(const std::stri
   }
   // The time that there was, rounded up: it was taken from a whole number just before.
   const std::string span = to_text(until.at() - start + 1ms);
-  problem = store + ": not reached within " + span + " (" + std::to_string(tries) +
-            (tries == 1 ? " try): " : " tries): ") + why;
+  problem = for_want_of_peer(store + ": not reached within " + span + " (" + std::to_string(tries) +
+                             (tries == 1 ? " try): " : " tries): ") + why);
   return errc::timed_out;
 }
 
@@ -94,6 +100,7 @@ std::string store_connection::elapsed() const {
 
 error_code store_connection::fail(const question& what, error_code code, const std::string& why) {
   problem_ = place_ + ": " + question_text(what.code, what.strings) + ": " + why;
+  if (is_of_peer(code)) problem_ = for_want_of_peer(std::move(problem_));
   return code;
 }
 

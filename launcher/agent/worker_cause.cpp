@@ -18,6 +18,7 @@ bool take_failure_before_stop(cause& why, const worker_end& end) {
   if (end.tail_before_stop.empty()) return false;
   cause before = why;
   before.kind = cause_class::exit;
+  before.code = 1;  // as that exception would have ended it
   before.tail = end.tail_before_stop;
   const failure_words words = read_failure(before);
   if (words.error.empty() || words.is_effect) return false;
@@ -56,7 +57,8 @@ cause cause_of(const worker_end& end, const std::string& recorded) {
     }
   }
   why.is_effect = words.is_effect;
-  why.text = end.status.core_dumped ? "core dumped" : words.error;
+  why.text = words.error;
+  if (end.status.core_dumped) why.text += why.text.empty() ? "core dumped" : " (core dumped)";
   return why;
 }
 

@@ -1,9 +1,13 @@
 #include "launcher/report/failure_words.hpp"
 
+#include "launcher/report/output_lines.hpp"
 #include "rendezvous/base/utf8.hpp"
 
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
+#include <iterator>
+#include <limits>
 #include <sstream>
 
 namespace ddprun::launcher {
@@ -18,9 +22,39 @@ std::string cut(std::string text, std::size_t bytes_max) {
   return std::string(first_of(text, bytes_max)) + " ...";
 }
 
-// A process that did something forbidden has a reason of its own, whatever it has printed.
-bool is_own_fault(const cause& value) {
-  return value.kind == cause_class::signal && value.code != SIGABRT;
+// Somebody else has ended it, whatever it had printed before. A crash may be that of a way out.
+bool is_ended_from_outside(const cause& value) {
+  if (value.kind != cause_class::signal) return false;
+  for (const int crash : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGTRAP}) {
+    if (value.code == crash) return false;
+  }
+  return true;
+}
+
+// How many lines a program may have written behind what is to be the reason of its end. An
+// exception that nobody caught is followed by what is written at exit, and the code is 1.
+struct nearness {
+  std::size_t uncaught;
+  std::size_t other;
+};
+constexpr nearness anywhere = {std::numeric_limits<std::size_t>::max(),
+                               std::numeric_limits<std::size_t>::max()};
+
+nearness nearness_of(const cause& value) {
+  if (is_ended_from_outside(value)) return {3, 3};
+  const bool is_exceptions = value.kind == cause_class::exit && value.code == 1;
+  return {is_exceptions ? 40U : 10U, 10};
+}
+
+// The one that ended the program; null: none did.
+const python_chain* reason_in(const std::vector<python_chain>& chains, const nearness& near) {
+  const python_chain* reason = nullptr;
+  for (const python_chain& chain : chains) {
+    const bool is_uncaught = chain.by == printed_by::interpreter;
+    if (chain.lines_after > (is_uncaught ? near.uncaught : near.other)) continue;
+    if (reason == nullptr || chain.by <= reason->by) reason = &chain;
+  }
+  return reason;
 }
 
 std::vector<python_frame> last_own_frames(const std::vector<python_frame>& frames) {
@@ -33,24 +67,74 @@ std::vector<python_frame> last_own_frames(const std::vector<python_frame>& frame
   return own;
 }
 
-const signature* known_in(std::string_view text, bool only_effects) {
-  std::istringstream stream{std::string(text)};
-  for (std::string line; std::getline(stream, line);) {
-    const signature* const found = find_signature(line);
-    if (found != nullptr && (!only_effects || found->is_effect())) return found;
+bool says_more(const signature& one, const signature& than) {
+  if (one.is_crash() || than.is_crash()) return !one.is_crash();
+  return !one.is_effect() || than.is_effect();
+}
+
+// Of those that are near enough to the end: the first that is a cause, else the first.
+const signature* known_in(std::string_view text, const nearness& near) {
+  const std::vector<std::string_view> lines = output_lines(text);
+  const signature* best = nullptr;
+  std::size_t after = 0;
+  for (auto line = lines.rbegin(); line != lines.rend() && after <= near.other; ++line) {
+    if (!is_of_way_out(*line)) ++after;
+    const signature* const found = find_signature(*line);
+    if (found != nullptr && (best == nullptr || says_more(*found, *best))) best = found;
   }
-  return nullptr;
+  return best;
+}
+
+// Whose further lines are part of the message.
+bool is_of_group(std::string_view text) {
+  return text.starts_with("torch.distributed.") || text.starts_with("RuntimeError: ");
 }
 
 // NCCL's own last error says more than PyTorch's sentence above it.
 const signature* known_of(const python_error& error) {
-  const signature* const below = find_signature(error.last_error);
-  return below != nullptr ? below : find_signature(error.text);
+  const auto mark = std::find(error.more.begin(), error.more.end(), "Last error:");
+  if (mark != error.more.end() && std::next(mark) != error.more.end()) {
+    const signature* const last = find_signature(*std::next(mark));
+    if (last != nullptr) return last;
+  }
+  const signature* const own = find_signature(error.text);
+  if (own != nullptr || !is_of_group(error.text)) return own;
+  for (const std::string& line : error.more) {
+    if (const signature* const below = find_signature(line)) return below;
+  }
+  return nullptr;
 }
 
 bool is_effect(const python_error& error) {
   const signature* const known = known_of(error);
   return known != nullptr && known->is_effect();
+}
+
+// What happened first says whether it is an effect. Told is what ended the program, but not that
+// its way out failed, too.
+void take_chain(failure_words& words, const std::vector<python_error>& chain) {
+  words.is_effect = is_effect(chain.front()) && !chain.front().has_lost_origin;
+  const auto last = std::find_if_not(chain.rbegin(), chain.rend(), is_effect);
+  const python_error& told = words.is_effect || last == chain.rend() ? chain.front() : *last;
+  words.error = cut(told.text, line_bytes_max);
+  words.frames = last_own_frames(told.frames);
+  words.known = known_of(told);
+  for (const python_error& error : chain) {
+    if (words.known == nullptr && !is_effect(error)) words.known = known_of(error);
+  }
+}
+
+failure_words read_words(std::string_view text, const nearness& near) {
+  failure_words words;
+  const std::vector<python_chain> chains = find_python_chains(text);
+  if (const python_chain* const reason = reason_in(chains, near)) {
+    take_chain(words, reason->errors);
+  } else {
+    words.frames = last_own_frames(find_dumped_frames(text));
+    words.known = known_in(text, near);
+    words.is_effect = words.known != nullptr && words.known->is_effect();
+  }
+  return words;
 }
 
 std::vector<std::string> last_lines(const std::string& tail) {
@@ -65,31 +149,25 @@ std::vector<std::string> last_lines(const std::string& tail) {
 }  // namespace
 
 failure_words read_failure(const cause& value) {
-  failure_words words;
-  const std::vector<python_error> chain = find_python_errors(value.tail);
-  if (!chain.empty()) {
-    // What happened first says whether it is an effect. Told is what ended the program, but not
-    // that its way out failed, too.
-    words.is_effect = is_effect(chain.front()) && !chain.front().has_lost_origin;
-    const auto last = std::find_if_not(chain.rbegin(), chain.rend(), is_effect);
-    const python_error& told = words.is_effect || last == chain.rend() ? chain.front() : *last;
-    words.error = cut(told.text, line_bytes_max);
-    words.frames = last_own_frames(told.frames);
-    words.known = known_of(told);
-  } else {
-    words.known = known_in(value.tail, false);
-    const signature* const effect = known_in(value.tail, true);
-    words.is_effect = words.known != nullptr && words.known == effect;
-  }
-  if (is_own_fault(value) || value.kind == cause_class::start) words.is_effect = false;
-  if (words.known == nullptr && value.kind == cause_class::signal) {
+  failure_words words = read_words(value.tail, nearness_of(value));
+  if (is_ended_from_outside(value) || value.kind == cause_class::start) words.is_effect = false;
+  if (value.kind == cause_class::signal && value.text.starts_with("out of memory: ")) {
+    words.known = signature_of_oom_kill();
+  } else if (words.known == nullptr && value.kind == cause_class::signal) {
     words.known = signature_of_signal(value.code);
   }
   return words;
 }
 
+failure_words read_log(std::string_view text) {
+  return read_words(text, anywhere);
+}
+
 std::vector<std::string> failure_lines(const cause& value) {
-  const failure_words words = read_failure(value);
+  return failure_lines(read_failure(value), value.tail);
+}
+
+std::vector<std::string> failure_lines(const failure_words& words, const std::string& tail) {
   std::vector<std::string> lines;
   if (!words.frames.empty()) {
     lines.emplace_back("where it failed, the innermost last:");
@@ -97,9 +175,9 @@ std::vector<std::string> failure_lines(const cause& value) {
       lines.push_back("  " + cut(frame.place, line_bytes_max) +
                       (frame.code.empty() ? "" : ": " + cut(frame.code, line_bytes_max)));
     }
-  } else if (!value.tail.empty()) {
+  } else if (!tail.empty()) {
     lines.emplace_back("the last lines that it wrote to stderr:");
-    for (const std::string& line : last_lines(value.tail))
+    for (const std::string& line : last_lines(tail))
       lines.push_back("  " + line);
   }
   if (words.known != nullptr) {

@@ -1,9 +1,11 @@
 // What a worker's last words say of why it failed.
 //
-// Whether that is the effect of another failure is said by the words alone: an exception of Python
-// that a row of signatures.hpp knows as one, whatever was made of it later in its chain; without
-// any exception, any line that is known as one, of a worker that was not ended by a fault of its
-// own.
+// The reason of an end is the exception that reached the interpreter, else one that the program has
+// printed itself; but none behind which it has gone on with its work. Whether that is the effect of
+// another failure is said by the words alone: the first of its chain is one that a row of
+// signatures.hpp knows as an effect, whatever was made of it later. A crash behind it is one of the
+// way out. Without any exception, a line near the end that is known as an effect says so. Who was
+// ended from outside (SIGKILL, SIGTERM) is no effect.
 //
 // Thread rule: pure functions.
 #pragma once
@@ -13,6 +15,7 @@
 #include "rendezvous/core/messages/messages.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddprun::launcher {
@@ -27,8 +30,12 @@ struct failure_words {
 // From kind, code and tail.
 failure_words read_failure(const cause& value);
 
+// From a saved log, of which it is not known how the program ended, nor who wrote behind it.
+failure_words read_log(std::string_view text);
+
 // What a person is shown below the sentence about it, at most 14 lines without newlines. What
 // belongs to the line above it is indented.
 std::vector<std::string> failure_lines(const cause& value);
+std::vector<std::string> failure_lines(const failure_words& words, const std::string& tail);
 
 }  // namespace ddprun::launcher

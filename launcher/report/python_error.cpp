@@ -1,5 +1,7 @@
 #include "launcher/report/python_error.hpp"
 
+#include "launcher/report/output_lines.hpp"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -7,25 +9,8 @@
 namespace ddprun::launcher {
 namespace {
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 bool is_of_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || c == '.';
-}
-
-// Without PyTorch's "[rank3]: ".
-std::string_view without_rank(std::string_view line) {
-  constexpr std::string_view begin = "[rank";
-  if (!line.starts_with(begin)) return line;
-  std::size_t at = begin.size();
-  while (at < line.size() && is_digit(line[at]))
-    ++at;
-  if (at == begin.size() || !line.substr(at).starts_with("]:")) return line;
-  line.remove_prefix(at + 2);
-  if (line.starts_with(' ')) line.remove_prefix(1);
-  return line;
 }
 
 // Without what draws the tree of an ExceptionGroup: "    | ", "  + ".
@@ -42,28 +27,44 @@ bool parts_group(std::string_view line) {
   return begin != std::string_view::npos && line.substr(begin).starts_with("+-");
 }
 
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    lines.push_back(without_tree(without_rank(line)));
-    text.remove_prefix(std::min(end + 1, text.size()));
+bool is_users_file(std::string_view file) {
+  if (file.starts_with('<')) return false;  // <frozen importlib._bootstrap>
+  for (const std::string_view part : {"/site-packages/", "/dist-packages/", "/lib/python3"}) {
+    if (file.find(part) != std::string_view::npos) return false;
   }
-  return lines;
+  return true;
 }
 
+// Also behind a progress bar that has not ended its line, and at the top of rich's box.
 bool is_head(std::string_view line) {
-  return line == "Traceback (most recent call last):" ||
-         line == "Exception Group Traceback (most recent call last):";
+  return line.ends_with("Traceback (most recent call last):") ||
+         (line.starts_with("╭") && line.find("Traceback (most recent call last)") != line.npos);
+}
+
+// rich's: "│ /data/train.py:7 in step      │"
+constexpr std::string_view box_side = "│ ";
+
+std::optional<python_frame> boxed_frame_in(std::string_view line) {
+  line.remove_prefix(box_side.size());
+  const std::size_t in = line.find(" in ");
+  if (in == 0 || in == std::string_view::npos || line.starts_with(' ')) return {};
+  const std::string_view place = line.substr(0, in);
+  const std::size_t colon = place.rfind(':');
+  const bool has_line =
+      colon != std::string_view::npos && colon + 1 < place.size() &&
+      std::all_of(place.begin() + static_cast<std::ptrdiff_t>(colon) + 1, place.end(), is_digit);
+  if (!has_line) return {};
+  python_frame frame;
+  frame.place = line.substr(0, line.find(' ', in + 4));
+  frame.is_users = is_users_file(place.substr(0, colon));
+  return frame;
 }
 
 // What stands above a traceback of something that did not end the process.
 bool is_aside(std::string_view line) {
   for (const std::string_view begin :
        {"Exception ignored", "Exception in thread", "Exception in callback", "Error in atexit",
-        "Error in sys.excepthook", "--- Logging error"}) {
+        "Error in sys.excepthook", "--- Logging error", "future: <Task"}) {
     if (line.starts_with(begin)) return true;
   }
   return false;
@@ -79,12 +80,11 @@ bool joins_errors(std::string_view line) {
          line.starts_with("The above exception was the direct cause");
 }
 
-bool is_users_file(std::string_view file) {
-  if (file.starts_with('<')) return false;  // <frozen importlib._bootstrap>
-  for (const std::string_view part : {"/site-packages/", "/dist-packages/", "/lib/python3"}) {
-    if (file.find(part) != std::string_view::npos) return false;
-  }
-  return true;
+// Within the message of an exception, before the traceback of another process that it hands on:
+// torch.multiprocessing.spawn's, and a DataLoader's.
+bool hands_on(std::string_view line) {
+  return line.starts_with("Original Traceback (most recent call last):") ||
+         (line.starts_with("-- Process ") && line.ends_with("with the following error:"));
 }
 
 // `  File "train.py", line 31, in step`; of a syntax error without the last part.
@@ -103,6 +103,8 @@ std::optional<python_frame> frame_in(std::string_view line) {
   python_frame frame;
   frame.place = std::string(file) + ":" + std::string(line.substr(0, digits));
   line.remove_prefix(digits);
+  // faulthandler's have no comma: they are of a thread, and of no exception.
+  if (!line.empty() && !line.starts_with(", in ")) return {};
   if (line.starts_with(", in ")) frame.place += " in " + std::string(line.substr(5));
   frame.is_users = is_users_file(file);
   return frame;
@@ -125,52 +127,179 @@ std::string_view without_indent(std::string_view line) {
   return line.substr(std::min(line.find_first_not_of(' '), line.size()));
 }
 
+// The outermost frame of what reaches the interpreter.
+bool is_main(const python_frame& frame) {
+  return frame.place.ends_with(" in <module>") ||
+         frame.place.find(" in _run_module_as_main") != std::string::npos ||
+         frame.place.find(" in ") == std::string::npos;  // of a syntax error
+}
+
+// Caught in Python's own library, which prints it and goes on: a queue's thread, a finalizer.
+bool is_of_library(const python_frame& frame) {
+  return !frame.is_users && frame.place.find("/lib/python3") != std::string::npos &&
+         frame.place.find("-packages/") == std::string::npos;
+}
+
+class chain_reader {
+ public:
+  void take(std::string_view line);
+  std::vector<python_chain> finish();
+
+ private:
+  enum class kind { own, child, aside };
+  static constexpr std::size_t more_max = 12;
+
+  void begin();
+  void take_boxed(std::string_view line);
+  void take_exception(std::string_view line);
+  void take_other(std::string_view line);
+
+  std::vector<python_chain> chains_;
+  std::vector<std::size_t> ends_;  // of each: written_ at its end
+  std::size_t written_ = 0;
+  python_error open_;        // its exception has not come yet
+  kind whose_ = kind::own;   // of the traceback that is open
+  bool is_within_ = false;   // a traceback
+  bool has_head_ = false;    // of that one, it was not cut off
+  bool is_joined_ = false;   // the next one goes on with the chain
+  bool is_handed_ = false;   // the next one stands for the one before
+  bool is_fatal_ = false;    // what follows is faulthandler's
+  bool is_message_ = false;  // right below an exception
+  std::string_view above_;
+};
+
+void chain_reader::begin() {
+  open_ = {};
+  is_within_ = has_head_ = true;
+  is_fatal_ = is_message_ = false;
+  if (is_joined_ || is_handed_) return;
+  whose_ = is_aside(above_) ? kind::aside : is_of_child(above_) ? kind::child : kind::own;
+}
+
+void chain_reader::take(std::string_view line) {
+  if (hands_on(line) && !chains_.empty() && whose_ != kind::aside) {
+    is_handed_ = true;
+    if (line.starts_with("Original")) begin();
+  } else if (is_head(line)) {
+    begin();
+  } else if (joins_errors(line) || parts_group(line)) {
+    is_joined_ = true;
+    is_message_ = false;
+  } else if (is_within_ && line.starts_with("│")) {
+    take_boxed(line);
+  } else if (is_within_ && line.starts_with("╰")) {
+    is_message_ = false;  // the exception stands below the box
+  } else if (auto frame = frame_in(line)) {
+    open_.frames.push_back(std::move(*frame));
+    is_within_ = true;
+    is_message_ = false;
+  } else if (is_within_ && line.starts_with("    ")) {
+    // The line of code; below it may be marks.
+    const bool is_first = !open_.frames.empty() && open_.frames.back().code.empty();
+    if (is_first) open_.frames.back().code = without_indent(line);
+  } else if (is_within_ && is_exception(line, !open_.frames.empty())) {
+    take_exception(line);
+  } else if (is_within_ && !line.starts_with(' ')) {
+    open_ = {};
+    is_within_ = has_head_ = false;
+    take_other(line);
+  } else {
+    take_other(line);
+  }
+  if (!line.empty()) above_ = line;
+}
+
+void chain_reader::take_boxed(std::string_view line) {
+  constexpr std::string_view mark = "│ ❱ ";
+  if (!line.starts_with(box_side)) return;
+  if (auto frame = boxed_frame_in(line)) {
+    open_.frames.push_back(std::move(*frame));
+  } else if (line.starts_with(mark) && !open_.frames.empty()) {
+    // "│ ❱  7 │   raise ValueError("loss is NaN")      │"
+    line.remove_prefix(mark.size());
+    line = line.substr(std::min(line.find_first_not_of(" 0123456789"), line.size()));
+    if (line.starts_with(box_side)) line.remove_prefix(box_side.size());
+    if (line.ends_with("│")) line.remove_suffix(std::string_view("│").size());
+    line = without_indent(line);
+    open_.frames.back().code = line.substr(0, line.find_last_not_of(' ') + 1);
+  }
+}
+
+void chain_reader::take_exception(std::string_view line) {
+  const bool goes_on = std::exchange(is_joined_, false);
+  const bool is_handed = std::exchange(is_handed_, false);
+  const bool has_head = std::exchange(has_head_, false);
+  is_within_ = false;
+  const python_frame* const outermost = open_.frames.empty() ? nullptr : &open_.frames.front();
+  const bool is_mains = outermost == nullptr || is_main(*outermost) || !has_head;
+  if (!goes_on && !is_handed && !is_mains && is_of_library(*outermost)) whose_ = kind::aside;
+  if (whose_ == kind::aside) {
+    open_ = {};
+    return;
+  }
+  open_.text = line;
+  if (is_handed && !chains_.empty()) {
+    chains_.back().errors.clear();
+  } else if (!goes_on || chains_.empty()) {
+    open_.has_lost_origin = goes_on;
+    chains_.push_back({{}, whose_ == kind::child ? printed_by::child : printed_by::program, 0});
+    ends_.push_back(0);
+  }
+  python_chain& to = chains_.back();
+  if (is_mains && to.by == printed_by::program) to.by = printed_by::interpreter;
+  to.errors.push_back(std::exchange(open_, {}));
+  ends_.back() = written_;
+  is_message_ = true;
+}
+
+void chain_reader::take_other(std::string_view line) {
+  if (is_fatal_error(line)) is_fatal_ = true;
+  if (is_aside(line)) is_message_ = false;
+  if (is_message_ && chains_.back().errors.back().more.size() < more_max) {
+    chains_.back().errors.back().more.emplace_back(line);
+  }
+  if (!is_fatal_ && !is_of_way_out(line)) ++written_;
+}
+
+std::vector<python_chain> chain_reader::finish() {
+  for (std::size_t index = 0; index < chains_.size(); ++index)
+    chains_[index].lines_after = written_ - ends_[index];
+  return std::move(chains_);
+}
+
+// `  File "train.py", line 31 in step`
+std::optional<python_frame> dumped_frame_in(std::string_view line) {
+  const std::size_t in = line.rfind(" in ");
+  if (in == std::string_view::npos || line.find(", in ") != std::string_view::npos) return {};
+  auto frame = frame_in(line.substr(0, in));
+  if (frame) frame->place += std::string(line.substr(in));
+  return frame;
+}
+
 }  // namespace
 
-std::vector<python_error> find_python_errors(std::string_view text) {
-  enum class kind { own, child, aside };
-  std::vector<python_error> chain, of_child;
-  python_error open;       // its exception has not come yet
-  kind whose = kind::own;  // of the traceback that is open
-  bool is_within = false;  // a traceback
-  bool is_joined = false;  // the next one goes on with the chain
-  bool is_last_error = false;
-  std::string_view above;
-  for (const std::string_view line : lines_of(text)) {
-    if (is_head(line)) {
-      open = {};
+std::vector<python_frame> find_dumped_frames(std::string_view text) {
+  std::vector<python_frame> frames;
+  bool is_within = false;
+  for (const std::string_view line : output_lines(text)) {
+    if (line.starts_with("Current thread 0x")) {
       is_within = true;
-      if (!is_joined) {
-        whose = is_aside(above) ? kind::aside : is_of_child(above) ? kind::child : kind::own;
-      }
-    } else if (joins_errors(line) || parts_group(line)) {
-      is_joined = true;
-    } else if (auto frame = frame_in(line)) {
-      open.frames.push_back(std::move(*frame));
-      is_within = true;
-    } else if (is_within && line.starts_with("    ")) {
-      // The line of code; below it may be marks.
-      const bool is_first = !open.frames.empty() && open.frames.back().code.empty();
-      if (is_first) open.frames.back().code = without_indent(line);
-    } else if (is_within && is_exception(line, !open.frames.empty())) {
-      std::vector<python_error>& to = whose == kind::child ? of_child : chain;
-      const bool goes_on = std::exchange(is_joined, false);
-      if (whose != kind::aside) {
-        if (!goes_on) to.clear();
-        open.text = line;
-        open.has_lost_origin = goes_on && to.empty();
-        to.push_back(std::exchange(open, {}));
-      }
+      frames.clear();
+    } else if (auto frame = is_within ? dumped_frame_in(line) : std::nullopt) {
+      frames.push_back(std::move(*frame));
+    } else {
       is_within = false;
-    } else if (is_within && !line.starts_with(' ')) {
-      open = {};
-      is_within = false;
-    } else if (std::exchange(is_last_error, line == "Last error:") && !chain.empty()) {
-      chain.back().last_error = line;
     }
-    if (!line.empty()) above = line;
   }
-  return chain.empty() ? of_child : chain;
+  std::reverse(frames.begin(), frames.end());
+  return frames;
+}
+
+std::vector<python_chain> find_python_chains(std::string_view text) {
+  chain_reader reader;
+  for (const std::string_view line : output_lines(text))
+    reader.take(without_tree(line));
+  return reader.finish();
 }
 
 }  // namespace ddprun::launcher

@@ -1,6 +1,7 @@
 #include "launcher/report/saved_log.hpp"
 
 #include "launcher/report/failure_words.hpp"
+#include "launcher/report/output_lines.hpp"
 #include "rendezvous/base/terminal_escapes.hpp"
 
 #include <algorithm>
@@ -13,12 +14,9 @@ constexpr std::size_t sources_max = 4096;
 constexpr std::size_t tail_max = 16 * 1024;
 constexpr std::size_t line_max = 2048;  // what is longer says no more
 constexpr std::size_t others_max = 8;   // named
+constexpr std::size_t rounds_max = 20;  // the same
 constexpr char name_end = '\n';         // of a label, where its key has a rank, too
 constexpr std::string_view box_ending = "; the first cause:";
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 bool is_number(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
@@ -57,6 +55,28 @@ labelled split_label(std::string_view line) {
   return {{}, line};
 }
 
+// "2026-11-25T16:10:03.412345678Z ", as `kubectl logs --timestamps` and `docker logs -t` put it
+// before each line.
+std::string_view without_stamp(std::string_view line) {
+  constexpr std::string_view form = "dddd-dd-ddTdd:dd:dd";
+  if (line.size() <= form.size()) return line;
+  for (std::size_t at = 0; at < form.size(); ++at) {
+    if (form[at] == 'd' ? !is_digit(line[at]) : line[at] != form[at]) return line;
+  }
+  const std::size_t end = line.find(' ');
+  if (end == std::string_view::npos) return line;
+  const std::string_view zone = line.substr(form.size(), end - form.size());
+  if (zone.find_first_not_of("0123456789.:+-Z") != std::string_view::npos) return line;
+  return line.substr(end + 1);
+}
+
+// "[pod/job-0/train] ", as `kubectl logs --prefix` puts it before that.
+labelled split_pod(std::string_view line) {
+  const std::size_t end = line.starts_with("[pod/") ? line.find("] ") : std::string_view::npos;
+  if (end == std::string_view::npos) return {{}, line};
+  return {std::string(line.substr(1, end - 1)), line.substr(end + 2)};
+}
+
 // "3" of "[rank3]: ..."; empty: PyTorch has not said.
 std::string rank_of(std::string_view line) {
   constexpr std::string_view begin = "[rank";
@@ -79,17 +99,34 @@ bool is_of_launcher(const std::string& error) {
 struct saved_log::finding {
   std::string who;
   std::uint64_t line = 0;
+  std::string file;
   failure_words words;
+
+  std::string place() const {
+    return (file.empty() ? "line " : file + ", line ") + std::to_string(line);
+  }
+
   std::vector<std::string> shown;
 };
 
+void saved_log::begin_file(const std::string& name) {
+  ++files_;
+  file_ = name;
+  line_ = 0;
+  is_in_box_ = false;
+  verdict_lines_ = 0;
+}
+
 void saved_log::add(std::string_view line) {
   ++lines_;
+  ++line_;
   if (line.ends_with('\r')) line.remove_suffix(1);
   // Saved from a terminal.
   std::string plain;
   if (line.find('\x1b') != std::string_view::npos) line = plain = without_escapes(line);
-  auto [who, rest] = split_label(line);
+  const auto [pod, said] = split_pod(line);
+  auto [who, rest] = split_label(without_stamp(said));
+  if (who.empty()) who = pod;
   const auto own = read_own_json_line(rest);
   if (own && take_box(*own)) return;
   rest = own ? std::string_view(own->message) : rest;
@@ -98,6 +135,9 @@ void saved_log::add(std::string_view line) {
   take_verdict(rest);
   const std::string rank = rank_of(rest);
   if (who.empty() && !rank.empty()) who = "rank " + rank;
+  if (who.empty()) who = file_;
+  // Two nodes' files may have one label.
+  who = std::to_string(files_) + name_end + who;
   auto found = sources_.find(who);
   // torchrun's label counts within a node, and the file may be of several.
   if (found != sources_.end() && !rank.empty() && !found->second.rank.empty() &&
@@ -108,6 +148,7 @@ void saved_log::add(std::string_view line) {
   if (found == sources_.end()) {
     if (sources_.size() >= sources_max) return;
     found = sources_.emplace(who, source()).first;
+    found->second.file = file_;
   }
   if (!rank.empty()) found->second.rank = rank;
   take_line(found->second, rest);
@@ -117,20 +158,21 @@ void saved_log::take_line(source& of, std::string_view line) {
   of.tail += line;
   of.tail += '\n';
   if (of.tail.size() > 2 * tail_max) of.tail.erase(0, of.tail.find('\n', tail_max) + 1);
-  if (line.ends_with("Traceback (most recent call last):")) of.head_at = lines_;
+  if (line.ends_with("Traceback (most recent call last):")) of.head_at = line_;
   const signature* const known = find_signature(line);
   if (known == nullptr) return;
   const signature* const before = find_signature(of.known_line);
-  const bool is_better = before == nullptr || (before->is_effect() && !known->is_effect());
+  const bool is_better = before == nullptr || (before->is_crash() && !known->is_crash()) ||
+                         (before->is_effect() && !known->is_effect() && !known->is_crash());
   if (!is_better) return;
   of.known_line = line;
-  of.known_at = lines_;
+  of.known_at = line_;
 }
 
 bool saved_log::take_box(const own_json_line& line) {
   if (line.lines.empty() || !line.message.ends_with(box_ending)) return false;
   is_in_box_ = false;
-  box_ = {line.message};
+  begin_box(line.message);
   for (const std::string& each : line.lines)
     box_.push_back("  " + each);
   return true;
@@ -145,8 +187,32 @@ bool saved_log::take_box(std::string_view line) {
   is_in_box_ = line.starts_with("ddprun ") && line.ends_with(box_ending);
   if (!is_in_box_) return false;
   const std::size_t begin = line.find(": warning: ");
-  box_ = {std::string(begin == std::string_view::npos ? line : line.substr(begin + 11))};
+  begin_box(std::string(begin == std::string_view::npos ? line : line.substr(begin + 11)));
   return true;
+}
+
+// What every node has told in the same words is one round.
+void saved_log::begin_box(std::string headline) {
+  if (box_.size() > 1) {
+    const std::string before =
+        box_[0].substr(0, box_[0].size() - box_ending.size()) + ":" + box_[1].substr(1);
+    if (std::find(earlier_.begin(), earlier_.end(), before) == earlier_.end()) {
+      earlier_.push_back(before);
+    }
+    if (earlier_.size() > rounds_max) earlier_.pop_front();
+  }
+  box_ = {std::move(headline)};
+}
+
+std::vector<std::string> saved_log::with_earlier_rounds() const {
+  std::vector<std::string> lines = box_;
+  for (const std::string& round : earlier_) {
+    const bool is_this =
+        box_.size() > 1 &&
+        round.starts_with(box_[0].substr(0, box_[0].size() - box_ending.size()) + ":");
+    if (!is_this) lines.push_back("before that, " + round);
+  }
+  return lines;
 }
 
 // torchrun: "Root Cause (first observed failure):", then host, rank and exitcode, a line each.
@@ -172,24 +238,24 @@ void saved_log::take_verdict(std::string_view line) {
 std::vector<saved_log::finding> saved_log::findings() const {
   std::vector<finding> found;
   for (const auto& [key, from] : sources_) {
-    const std::string name = key.substr(0, key.find(name_end));
+    const std::size_t begin = key.find(name_end) + 1;
+    const std::string name = key.substr(begin, key.find(name_end, begin) - begin);
     finding one;
     one.who = name;
     if (!from.rank.empty() && name.find("rank " + from.rank) != 0) {
       one.who += (one.who.empty() ? "rank " : " (rank ") + from.rank + (name.empty() ? "" : ")");
     }
-    cause value;
-    value.code = 1;
-    value.tail = from.tail;
-    one.words = read_failure(value);
+    std::string text = from.tail;
+    one.words = read_log(text);
     one.line = from.head_at;
+    one.file = from.file;
     if (one.words.error.empty() || is_of_launcher(one.words.error)) {
       if (from.known_at == 0) continue;
-      value.tail = from.known_line;
-      one.words = read_failure(value);
+      text = from.known_line;
+      one.words = read_log(text);
       one.line = from.known_at;
     }
-    one.shown = failure_lines(value);
+    one.shown = failure_lines(one.words, text);
     found.push_back(std::move(one));
   }
   std::sort(found.begin(), found.end(), [](const finding& a, const finding& b) {
@@ -199,14 +265,14 @@ std::vector<saved_log::finding> saved_log::findings() const {
 }
 
 std::vector<std::string> saved_log::explain() const {
-  if (!box_.empty()) return box_;
+  if (!box_.empty()) return with_earlier_rounds();
   const std::vector<finding> found = findings();
   std::vector<std::string> lines;
   if (!found.empty()) {
     const finding& first = found.front();
-    lines.push_back((first.who.empty() ? "first cause" : "first cause: " + first.who) + ", line " +
-                    std::to_string(first.line) +
-                    (first.words.error.empty() ? "" : ": " + first.words.error));
+    const bool is_named = !first.who.empty() && first.who != first.file;
+    lines.push_back((is_named ? "first cause: " + first.who : "first cause") + ", " +
+                    first.place() + (first.words.error.empty() ? "" : ": " + first.words.error));
     for (const std::string& line : first.shown)
       lines.push_back("  " + line);
     if (first.words.is_effect) {
@@ -217,7 +283,9 @@ std::vector<std::string> saved_log::explain() const {
     std::string others;
     for (std::size_t index = 1; index < found.size() && index <= others_max; ++index) {
       const std::string who = found[index].who.empty() ? "the rest" : found[index].who;
-      others += (index == 1 ? "" : ", ") + who + " (line " + std::to_string(found[index].line) +
+      others += (index == 1 ? "" : ", ") + who + " (" +
+                (who == found[index].file ? "line " + std::to_string(found[index].line)
+                                          : found[index].place()) +
                 (found[index].words.is_effect ? ", an effect)" : ")");
     }
     if (found.size() > others_max + 1) {

@@ -2,10 +2,12 @@
 // or the output of one program.
 //
 // Whose a line is is told by what it begins with: "[node:3] " (ddprun), "[default3]:" (torchrun's
-// --tee), "3: " (srun --label), "[rank3]: " (PyTorch's exceptions). What counts is each one's last
-// exception, or the first line that is known (signatures.hpp); of several the one that fails for a
-// reason of its own, and among those the one whose words stand first. Where ddprun has written its
-// box (round_box.hpp), as text or with --log-format=json, that is the answer.
+// --tee), "3: " (srun --label), "[rank3]: " (PyTorch's exceptions), "[pod/job-0/train] " (kubectl
+// logs --prefix); stamps of kubectl and docker before it are left out. What counts is each one's
+// last exception, or the first line that is known (signatures.hpp); of several the one that fails
+// for a reason of its own, and among those the one whose words stand first. Where ddprun has
+// written its box (round_box.hpp), as text or with --log-format=json, that is the answer: the last
+// one whole, and of the rounds before it a line each.
 //
 // Thread rule: one thread. Memory: at most 16 KiB for each of 4096 sources.
 #pragma once
@@ -14,6 +16,7 @@
 #include "launcher/report/signatures.hpp"
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
@@ -23,6 +26,9 @@ namespace ddprun::launcher {
 
 class saved_log {
  public:
+  // What follows is of another file of the same job, whose name is told. Of a single one there is
+  // no need to say so.
+  void begin_file(const std::string& name);
   // Line by line, without newlines.
   void add(std::string_view line);
 
@@ -34,6 +40,7 @@ class saved_log {
 
  private:
   struct source {
+    std::string file;           // where it stands
     std::string tail;           // its last lines, without what they begin with
     std::string rank;           // as PyTorch says
     std::uint64_t head_at = 0;  // the line in which its last exception begins; 0: none
@@ -43,14 +50,20 @@ class saved_log {
   struct finding;
 
   void take_line(source& of, std::string_view line);
+  void begin_box(std::string headline);
+  std::vector<std::string> with_earlier_rounds() const;
   bool take_box(std::string_view line);
   bool take_box(const own_json_line& line);
   void take_verdict(std::string_view line);
   std::vector<finding> findings() const;
 
   std::uint64_t lines_ = 0;
+  std::string file_;  // empty: there is only one
+  std::uint64_t files_ = 0;
+  std::uint64_t line_ = 0;  // of that file
   std::map<std::string, source> sources_;
-  std::vector<std::string> box_;  // the last of ddprun's own
+  std::vector<std::string> box_;     // the last of ddprun's own
+  std::deque<std::string> earlier_;  // of the rounds before that, one line each
   bool is_in_box_ = false;
   std::string verdict_;    // of torchrun or srun: who ended first, as they saw it
   int verdict_lines_ = 0;  // of torchrun's that are still to come

@@ -1,5 +1,7 @@
 #include "launcher/report/signatures.hpp"
 
+#include "rendezvous/base/lost_peer.hpp"
+
 #include <csignal>
 #include <iterator>
 
@@ -9,9 +11,31 @@ namespace {
 constexpr std::string_view look_at_the_first =
     "look for the rank that ended, or stood still, before this one";
 
+// Said of a signal, and where faulthandler says it.
+constexpr std::string_view not_own_memory =
+    "it touched memory that is not its own: a bug in C or C++ code, such as an extension's";
+constexpr std::string_view say_where =
+    "PYTHONFAULTHANDLER=1 tells where in Python; coredumpctl, or ulimit -c unlimited, where in C";
+constexpr std::string_view gave_up =
+    "the program, or a library in it, gave up: a check failed, or nobody caught an exception of "
+    "C++";
+constexpr std::string_view say_why = "what it wrote before; PYTHONFAULTHANDLER=1 tells where";
+constexpr std::string_view no_file_memory =
+    "memory that is a file could not be had, most often /dev/shm";
+constexpr std::string_view divided = "a whole number was divided by zero, in C or C++ code";
+constexpr std::string_view other_processor = "a program was built for another processor";
+
 // {name, first, second, from, meaning, advice}
 constexpr signature rows[] = {
     // ---- the end or the silence of another rank ----
+    {"worker-late", lost_peer_mark, "in time", follows::silence,
+     "another rank did not take part in this operation in time", look_at_the_first},
+    {"worker-timeout", lost_peer_mark, "imed out", follows::silence,
+     "another rank did not take part in this operation in time", look_at_the_first},
+    {"worker-waits", lost_peer_mark, "still waiting", follows::silence,
+     "another rank did not come to the same point in time", look_at_the_first},
+    {"worker-peer", lost_peer_mark, "", follows::end,
+     "another rank, or the process that serves the job's store, is gone", look_at_the_first},
     {"gloo-peer-gone", "gloo/transport", "Connection closed by peer", follows::end,
      "another rank ended, or closed its connections", look_at_the_first},
     {"gloo-peer-reset", "gloo/transport", "Connection reset by peer", follows::end,
@@ -38,6 +62,9 @@ constexpr signature rows[] = {
      "the process that serves the job's store ended", look_at_the_first},
     {"store-timeout", "DistStoreError", "imed out", follows::silence,
      "another rank did not come to the same point in time", look_at_the_first},
+    {"store-never", "The client socket has timed out", "", follows::silence,
+     "the process that serves the job's store did not come, or cannot be reached",
+     "look for the rank that ended before this one; MASTER_ADDR, MASTER_PORT, and what is between"},
     {"barrier-timeout", "RuntimeError: Socket Timeout", "", follows::silence,
      "another rank did not come to the same point in time", look_at_the_first},
     {"store-wait", "wait timeout after", "", follows::silence,
@@ -54,6 +81,15 @@ constexpr signature rows[] = {
      "another rank did not take part in this operation in time", look_at_the_first},
     {"gloo-mesh", "Gloo connectFullMesh failed", "", follows::end,
      "another rank was gone, or could not be reached, when the group was made", look_at_the_first},
+    // ---- ranks that do not do the same ----
+    {"gloo-sizes", "op.preamble.length <= op.nbytes", "", follows::nothing,
+     "the ranks came to one operation with tensors of different sizes, or to different operations",
+     "compare them on all ranks; TORCH_DISTRIBUTED_DEBUG=DETAIL does"},
+    {"ddp-models", "DDP expects same model across all ranks", "", follows::nothing,
+     "the ranks have made different models", "what differs by rank before the model is made"},
+    {"ddp-unused", "Expected to have finished reduction in the prior iteration", "",
+     follows::nothing, "some parameters had no part in the loss",
+     "DistributedDataParallel(..., find_unused_parameters=True), or leave them out"},
     // ---- memory ----
     {"cuda-memory", "CUDA out of memory", "", follows::nothing, "the GPU's memory is full",
      "take a smaller batch; nvidia-smi shows who else uses this GPU"},
@@ -83,6 +119,9 @@ constexpr signature rows[] = {
      "run with CUDA_LAUNCH_BLOCKING=1 to see where"},
     {"gpu-kernel", "no kernel image is available", "", follows::nothing,
      "this PyTorch was not built for this GPU", "install a build for its architecture"},
+    {"gpu-none", "Found no NVIDIA driver on your system", "", follows::nothing,
+     "this node has no GPU that works, or the container does not see it",
+     "nvidia-smi on this node; docker --gpus, or the pod's nvidia.com/gpu"},
     {"gpu-driver", "NVIDIA driver on your system is too old", "", follows::nothing,
      "the driver is older than this PyTorch's CUDA", "update it, or install an older build"},
     {"nccl-interface", "Bootstrap : no socket interface found", "", follows::nothing,
@@ -107,20 +146,76 @@ constexpr signature rows[] = {
      "is it the right one? PYTHON_EXEC names the Python of the workers"},
     {"too-many-files", "Too many open files", "", follows::nothing,
      "the limit of open files is reached", "ulimit -n"},
+    // ---- crashes, as Python's faulthandler tells them ----
+    {"fatal-segfault", "Fatal Python error: Segmentation fault", "", follows::nothing,
+     not_own_memory, say_where},
+    {"fatal-abort", "Fatal Python error: Aborted", "", follows::nothing, gave_up, say_why},
+    {"fatal-bus-error", "Fatal Python error: Bus error", "", follows::nothing, no_file_memory,
+     "df /dev/shm"},
+    {"fatal-division", "Fatal Python error: Floating", "", follows::nothing, divided, say_where},
+    {"fatal-instruction", "Fatal Python error: Illegal instruction", "", follows::nothing,
+     other_processor, "lscpu on this node, and where it was built"},
 };
 
-constexpr signature bus_error = {"bus-error",
-                                 "",
-                                 "",
-                                 follows::nothing,
-                                 "memory that is a file could not be had, most often /dev/shm",
-                                 "df /dev/shm"};
-constexpr signature illegal = {"illegal-instruction",
-                               "",
-                               "",
-                               follows::nothing,
-                               "a program was built for another processor",
-                               "lscpu on this node, and where it was built"};
+struct of_signal {
+  int signal;
+  signature row;
+};
+
+constexpr of_signal signals[] = {
+    {SIGSEGV, {"segfault", "", "", follows::nothing, not_own_memory, say_where}},
+    {SIGABRT, {"abort", "", "", follows::nothing, gave_up, say_why}},
+    {SIGBUS, {"bus-error", "", "", follows::nothing, no_file_memory, "df /dev/shm"}},
+    {SIGFPE, {"division", "", "", follows::nothing, divided, say_where}},
+    {SIGILL,
+     {"illegal-instruction", "", "", follows::nothing, other_processor,
+      "lscpu on this node, and where it was built"}},
+    {SIGTRAP,
+     {"trap", "", "", follows::nothing, "a check in C or C++ code failed, or a breakpoint was left",
+      say_where}},
+    {SIGSYS,
+     {"forbidden-call", "", "", follows::nothing,
+      "it asked the kernel for something that the container forbids", "its seccomp profile"}},
+    {SIGKILL,
+     {"killed", "", "", follows::nothing,
+      "somebody killed it: a person, the kernel for want of memory, or the scheduler or the "
+      "container's runtime for a limit",
+      "dmesg, and the limits of the job and of the container"}},
+    {SIGTERM,
+     {"terminated", "", "", follows::nothing,
+      "somebody asked it to end: a person, the scheduler, or a container that is being stopped",
+      "the scheduler's log of this node"}},
+    {SIGINT,
+     {"interrupted", "", "", follows::nothing, "somebody interrupted it, as Ctrl-C does",
+      "who sends signals to it alone"}},
+    {SIGQUIT,
+     {"quit", "", "", follows::nothing, "somebody asked it to end with a core dump",
+      "who sends signals to it alone"}},
+    {SIGHUP,
+     {"hang-up", "", "", follows::nothing, "its terminal or its session was closed",
+      "start the job in tmux, with nohup, or by a batch system"}},
+    {SIGPIPE,
+     {"broken-pipe", "", "", follows::nothing,
+      "it wrote to a pipe or a connection that nobody reads any more",
+      "what its output goes to; Python ignores this signal, C and C++ programs have to"}},
+    {SIGXCPU,
+     {"cpu-time", "", "", follows::nothing, "it has used the processor time that it may use",
+      "ulimit -t"}},
+    {SIGXFSZ,
+     {"file-size", "", "", follows::nothing, "a file grew beyond the size that it may have",
+      "ulimit -f"}},
+    {SIGUSR1,
+     {"user-signal-1", "", "", follows::nothing,
+      "it was sent SIGUSR1, which it does not handle: batch systems announce the end of a job so",
+      "the job's time limit; sbatch --signal"}},
+    {SIGUSR2,
+     {"user-signal-2", "", "", follows::nothing,
+      "it was sent SIGUSR2, which it does not handle: batch systems announce the end of a job so",
+      "the job's time limit; sbatch --signal"}},
+    {SIGALRM,
+     {"alarm", "", "", follows::nothing, "an alarm that it had set rang, and nobody handled it",
+      "who calls alarm() or setitimer() in it"}},
+};
 
 bool fits(const signature& row, std::string_view line) {
   return line.find(row.first) != std::string_view::npos &&
@@ -137,14 +232,22 @@ const signature* find_signature(std::string_view line) {
 }
 
 const signature* signature_of_signal(int signal) {
-  switch (signal) {
-    case SIGBUS:
-      return &bus_error;
-    case SIGILL:
-      return &illegal;
-    default:
-      return nullptr;
+  for (const of_signal& each : signals) {
+    if (each.signal == signal) return &each.row;
   }
+  return nullptr;
+}
+
+const signature* signature_of_oom_kill() {
+  static constexpr signature row = {
+      "oom-killed",
+      "",
+      "",
+      follows::nothing,
+      "the kernel found no more memory, and this process had the most of it",
+      "the limits of the job and of the container, and free -h; fewer workers a node, or fewer "
+      "processes that load data"};
+  return &row;
 }
 
 const signature* begin_signatures() {

@@ -26,6 +26,8 @@ struct signature {
   std::string_view advice;  // what to check, or do
 
   bool is_effect() const { return from != follows::nothing; }
+  // What happened, and not why: any other row says more.
+  bool is_crash() const { return name.starts_with("fatal-"); }
 };
 
 // The first row that fits the line; null: none.
@@ -33,6 +35,9 @@ const signature* find_signature(std::string_view line);
 
 // Of a worker that a signal ended without a word that is known; null: nothing is known of it.
 const signature* signature_of_signal(int signal);
+
+// Of one that the kernel has ended for want of memory.
+const signature* signature_of_oom_kill();
 
 // All rows, for tests.
 const signature* begin_signatures();

@@ -1,5 +1,6 @@
 #include "worker/nccl/communicator.hpp"
 
+#include "rendezvous/base/lost_peer.hpp"
 #include "worker/nccl/communicator_state.hpp"
 #include "worker/nccl/meeting.hpp"
 #include "worker/own_gpu.hpp"
@@ -124,8 +125,10 @@ void communicator::wait(cuda_stream stream, const deadline& until) {
       state_->fail("wait for " + state_->newest(),
                    std::string(cudaGetErrorName(code)) + ": " + cudaGetErrorString(code));
     }
-    if (until.passed())
-      state_->fail("wait for " + state_->newest(), "not done in time" + state_->who_is_missing());
+    if (until.passed()) {
+      state_->fail("wait for " + state_->newest(),
+                   for_want_of_peer("not done in time" + state_->who_is_missing()));
+    }
     pause();
   }
 }

@@ -1,5 +1,6 @@
 #include "worker/nccl/communicator_state.hpp"
 
+#include "rendezvous/base/lost_peer.hpp"
 #include "rendezvous/base/nccl_version.hpp"
 #include "worker/roll_call.hpp"
 
@@ -14,6 +15,16 @@ namespace ddprun::worker {
 namespace {
 
 using namespace std::chrono_literals;
+
+// What NCCL's last error says of the way to another rank.
+bool is_of_way(std::string_view last) {
+  for (const std::string_view words :
+       {"Connection refused", "Connection reset", "Connection closed", "Connection timed out",
+        "Broken pipe", "remote process exited", "connect to", "Connect to"}) {
+    if (last.find(words) != std::string_view::npos) return true;
+  }
+  return false;
+}
 
 constexpr auto pause_max = 500us;
 // NCCL's own threads may hang where a device does.
@@ -50,7 +61,7 @@ void communicator::state::settle(ncclResult_t code, const std::string& what, con
                                  const std::function<std::string()>& late) {
   look_again pause;
   while (code == ncclInProgress) {
-    if (until.passed()) fail(what, late());
+    if (until.passed()) fail(what, for_want_of_peer(late()));
     pause();
     ncclResult_t now = ncclInProgress;
     const ncclResult_t asked = ncclCommGetAsyncError(comm, &now);
@@ -95,14 +106,16 @@ void communicator::state::refuse(const std::string& what, const std::string& why
 
 std::string communicator::state::reason_of(ncclResult_t code) const {
   std::string why = ncclGetErrorString(code);
+  bool is_of_peer = code == ncclRemoteError;
   const char* const last = ncclGetLastError(comm);
   if (last != nullptr && *last != '\0') {
     const std::string_view text = last;
     why += ": " + std::string(text.substr(0, text.find('\n')));
+    is_of_peer = is_of_peer || (code == ncclSystemError && is_of_way(text));
   } else if (std::getenv("NCCL_DEBUG") == nullptr) {
     why += "; NCCL_DEBUG=WARN says more";
   }
-  return why;
+  return is_of_peer ? for_want_of_peer(std::move(why)) : why;
 }
 
 void communicator::state::fail(const std::string& what, ncclResult_t code) {

@@ -2,6 +2,7 @@
 // than the Gloo inside libtorch_cpu: only shared pointers to Gloo's types are touched here.
 #include "worker/torch/process_group.hpp"
 
+#include "rendezvous/base/lost_peer.hpp"
 #include "worker/roll_call.hpp"
 #include "worker/store_client.hpp"
 
@@ -57,6 +58,16 @@ std::string first_line(const std::string& text) {
 // What LibTorch and Gloo say when a deadline has passed.
 bool is_late(const std::string& text) {
   return text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
+}
+
+// What they say when a rank, or the store, is gone.
+bool is_of_lost_peer(const std::string& text) {
+  for (const char* const words :
+       {"Connection closed by peer", "Connection reset by peer", "Broken pipe",
+        "Connection was likely closed", "Connection refused", "connectFullMesh failed"}) {
+    if (text.find(words) != std::string::npos) return true;
+  }
+  return is_late(text);
 }
 
 // This host's address on the way to the store, as text; empty when there is none. Nothing is sent:
@@ -219,8 +230,9 @@ std::string process_group::who_is_missing() const {
 
 void process_group::guarded(const char* what, const std::function<void()>& work) const {
   const auto fail = [&](const std::string& text) {
-    return process_group_error(who() + ": " + what + ": " + first_line(text) +
-                               (is_late(text) ? who_is_missing() : ""));
+    const std::string told =
+        who() + ": " + what + ": " + first_line(text) + (is_late(text) ? who_is_missing() : "");
+    return process_group_error(is_of_lost_peer(text) ? for_want_of_peer(told) : told);
   };
   if (is_closed_) throw process_group_error(who() + ": " + what + ": the group is closed");
   try {

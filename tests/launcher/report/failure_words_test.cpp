@@ -24,6 +24,21 @@ cause of(std::string tail, cause_class kind = cause_class::exit, int code = 1) {
 
 // A line as the program prints it, for each row.
 const std::map<std::string, std::string> examples = {
+    {"worker-late",
+     "nccl_allreduce: rank 0 of 2, NCCL 2.30.7, GPU 0: wait for all_reduce of 4 float (call 3): "
+     "not "
+     "done in time; rank 1 has not come to this call (a peer is gone or late)"},
+    {"worker-timeout",
+     "toy: rank 0 of 2, store at 10.0.0.1:29500: all_reduce: Timed out waiting 2000ms for recv "
+     "operation to complete; rank 1 has not come (a peer is gone or late)"},
+    {"worker-waits",
+     "roll_call: rank 0 of 3: store at 10.0.0.1:29400: WAIT 'a': still waiting after 60 s (a peer "
+     "is "
+     "gone or late)"},
+    {"worker-peer",
+     "toy: rank 0 of 2, store at 10.0.0.1:29500: averaging the gradients: Connection closed by "
+     "peer "
+     "[10.0.0.2]:53410 (a peer is gone or late)"},
     {"gloo-peer-gone", peer_gone},
     {"gloo-peer-reset",
      "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Read error "
@@ -48,6 +63,10 @@ const std::map<std::string, std::string> examples = {
     {"store-timeout",
      "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 1/2 "
      "clients joined."},
+    {"store-never",
+     "torch.distributed.DistNetworkError: The client socket has timed out after 2000ms while "
+     "trying "
+     "to connect to (10.0.0.1, 29500)."},
     {"barrier-timeout", "RuntimeError: Socket Timeout"},
     {"store-wait",
      "torch.distributed.DistStoreError: wait timeout after 4000ms, keys: /default_pg/0//key"},
@@ -64,6 +83,16 @@ const std::map<std::string, std::string> examples = {
     {"gloo-mesh",
      "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/"
      "pair.cc:144] no error"},
+    {"gloo-sizes",
+     "  what():  [enforce fail at gloo/transport/tcp/pair.cc:464] op.preamble.length <= op.nbytes. "
+     "2000 vs 1000. Received data size doesn't match expected size."},
+    {"ddp-models",
+     "RuntimeError: DDP expects same model across all ranks, but Rank 1 has 4 params, while rank 0 "
+     "has inconsistent 2 params."},
+    {"ddp-unused",
+     "RuntimeError: Expected to have finished reduction in the prior iteration before starting a "
+     "new one."},
+    {"gpu-none", "RuntimeError: Found no NVIDIA driver on your system. Please check"},
     {"cuda-memory", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB."},
     {"cuda-memory-code", "RuntimeError: CUDA error: out of memory"},
     {"shm-nccl", "Error while creating shared memory segment /dev/shm/nccl-x4dYs1 (size 9637888)"},
@@ -97,6 +126,11 @@ const std::map<std::string, std::string> examples = {
      "network address. port: 29500, code: -98, name: EADDRINUSE, message: address already in use"},
     {"port-in-use-words", "OSError: [Errno 98] Address already in use"},
     {"no-module", "ModuleNotFoundError: No module named 'torchvision'"},
+    {"fatal-segfault", "Fatal Python error: Segmentation fault"},
+    {"fatal-abort", "Fatal Python error: Aborted"},
+    {"fatal-bus-error", "Fatal Python error: Bus error"},
+    {"fatal-division", "Fatal Python error: Floating-point exception"},
+    {"fatal-instruction", "Fatal Python error: Illegal instruction"},
     {"too-many-files", "OSError: [Errno 24] Too many open files"},
 };
 
@@ -227,10 +261,12 @@ TEST_CASE("words of others that only look like ours are no effects") {
       read_failure(of(raised("ConnectionRefusedError: [Errno 111] Connection refused"))).is_effect);
 }
 
-TEST_CASE("without an exception a known line tells, but of a worker that did something forbidden") {
+TEST_CASE("without an exception a known line tells, but of a worker that others have ended") {
   const std::string watchdog = examples.at("nccl-watchdog") + "\nterminate called\n";
   CHECK(read_failure(of(watchdog, cause_class::signal, SIGABRT)).is_effect);
-  CHECK_FALSE(read_failure(of(watchdog, cause_class::signal, SIGSEGV)).is_effect);
+  // It crashes on its way out.
+  CHECK(read_failure(of(watchdog, cause_class::signal, SIGSEGV)).is_effect);
+  CHECK_FALSE(read_failure(of(watchdog, cause_class::signal, SIGKILL)).is_effect);
   CHECK_FALSE(read_failure(of(watchdog, cause_class::start, ENOENT)).is_effect);
   CHECK_FALSE(read_failure(of("CUDA out of memory\n" + std::string(peer_gone))).is_effect);
 }
@@ -265,10 +301,61 @@ TEST_CASE("a failure without an exception is shown by its last lines, and never 
   CHECK(failure_lines(of(deep + "RecursionError: too deep\n")).size() == 4);
 }
 
-TEST_CASE("a signal without words is explained where that is known") {
-  CHECK(failure_lines(of("", cause_class::signal, SIGBUS)) ==
-        std::vector<std::string>{"that means: memory that is a file could not be had, most often "
-                                 "/dev/shm; check: df /dev/shm"});
-  CHECK(failure_lines(of("", cause_class::signal, SIGKILL)).empty());
+TEST_CASE("each usual signal without words is explained, one row each") {
+  const std::map<int, std::string> meant = {
+      {SIGSEGV, "touched memory that is not its own"},
+      {SIGABRT, "gave up"},
+      {SIGBUS, "memory that is a file could not be had"},
+      {SIGFPE, "divided by zero"},
+      {SIGILL, "built for another processor"},
+      {SIGTRAP, "a check in C or C++ code failed"},
+      {SIGSYS, "the container forbids"},
+      {SIGKILL, "somebody killed it"},
+      {SIGTERM, "somebody asked it to end: a person, the scheduler"},
+      {SIGINT, "as Ctrl-C does"},
+      {SIGQUIT, "core dump"},
+      {SIGHUP, "its terminal or its session was closed"},
+      {SIGPIPE, "that nobody reads any more"},
+      {SIGXCPU, "processor time"},
+      {SIGXFSZ, "beyond the size"},
+      {SIGUSR1, "SIGUSR1, which it does not handle"},
+      {SIGUSR2, "SIGUSR2, which it does not handle"},
+      {SIGALRM, "an alarm"},
+  };
+  for (const auto& [signal, meaning] : meant) {
+    INFO(signal);
+    const auto lines = failure_lines(of("", cause_class::signal, signal));
+    REQUIRE(lines.size() == 1);
+    CHECK(lines[0].starts_with("that means: "));
+    CHECK(lines[0].find(meaning) != std::string::npos);
+    CHECK(lines[0].find("; check: ") != std::string::npos);
+    CHECK(lines[0].size() < 260);
+  }
+  CHECK(signature_of_signal(SIGCHLD) == nullptr);
   CHECK(failure_lines(of("", cause_class::exit, 1)).empty());
+}
+
+TEST_CASE("what a crashed program said before says more than that it crashed") {
+  const std::string dump =
+      "Fatal Python error: Aborted\n\nThread 0x00007f15d1000640 (most recent call first):\n"
+      "  File \"/usr/lib/python3.11/threading.py\", line 320 in wait\n\n"
+      "Current thread 0x00007f15dcccc040 (most recent call first):\n"
+      "  File \"/data/model.py\", line 7 in forward\n"
+      "  File \"/data/train.py\", line 10 in <module>\n\nExtension modules: numpy (total: 1)\n";
+  const failure_words alone = read_failure(of(dump, cause_class::signal, SIGABRT));
+  CHECK(alone.known->name == "fatal-abort");
+  REQUIRE(alone.frames.size() == 2);
+  CHECK(alone.frames[0].place == "/data/train.py:10 in <module>");
+  CHECK(alone.frames[1].place == "/data/model.py:7 in forward");
+  const failure_words after =
+      read_failure(of(examples.at("nccl-watchdog") + "\n" + dump, cause_class::signal, SIGABRT));
+  CHECK(after.known->name == "nccl-watchdog");
+  CHECK(after.is_effect);
+}
+
+TEST_CASE("a kill for want of memory is told from one by hand") {
+  cause killed = of("", cause_class::signal, SIGKILL);
+  CHECK(read_failure(killed).known->name == "killed");
+  killed.text = "out of memory: the kernel has just ended a process of this job for want of it";
+  CHECK(read_failure(killed).known->name == "oom-killed");
 }

@@ -6,9 +6,14 @@ using namespace ddprun::launcher;
 
 namespace {
 
+std::vector<python_error> last_chain(std::string_view of) {
+  const auto chains = find_python_chains(of);
+  return chains.empty() ? std::vector<python_error>() : chains.back().errors;
+}
+
 std::vector<std::string> texts(std::string_view of) {
   std::vector<std::string> result;
-  for (const python_error& error : find_python_errors(of))
+  for (const python_error& error : last_chain(of))
     result.push_back(error.text);
   return result;
 }
@@ -26,7 +31,7 @@ ValueError: loss is NaN
 }  // namespace
 
 TEST_CASE("an exception of Python is found with its frames") {
-  const auto chain = find_python_errors(simple);
+  const auto chain = last_chain(simple);
   REQUIRE(chain.size() == 1);
   CHECK(chain[0].text == "ValueError: loss is NaN");
   REQUIRE(chain[0].frames.size() == 2);
@@ -41,7 +46,7 @@ TEST_CASE("PyTorch's rank before each line, and Windows' ends of lines, are no p
   std::string text;
   for (const char c : simple)
     text += c == '\n' ? std::string("\r\n[rank12]: ") : std::string(1, c);
-  const auto chain = find_python_errors("[rank12]: " + text);
+  const auto chain = last_chain("[rank12]: " + text);
   REQUIRE(chain.size() == 1);
   CHECK(chain[0].text == "ValueError: loss is NaN");
   CHECK(chain[0].frames.size() == 2);
@@ -92,7 +97,7 @@ TEST_CASE("names of exceptions are those of classes, alone or before a colon") {
 
 TEST_CASE("frames of Python and of installed packages are told from the user's own") {
   const auto is_users = [](const std::string& file) {
-    return find_python_errors("  File \"" + file + "\", line 3, in f\n    x\nE: y\n")
+    return last_chain("  File \"" + file + "\", line 3, in f\n    x\nE: y\n")
         .at(0)
         .frames.at(0)
         .is_users;

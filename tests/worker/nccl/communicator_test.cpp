@@ -113,7 +113,7 @@ TEST_CASE("a rank that does not come is named", "[nccl]") {
   fixture.come(2, "world/join");
   CHECK(fixture.join_error() ==
         "rank 1 of 4, NCCL 2.28.9, GPU 1: join: not joined within 50 ms: ranks 0 and 3 have not "
-        "come");
+        "come (a peer is gone or late)");
   CHECK(fixture.nccl.aborted == 1);
   CHECK(fixture.nccl.open == 0);
 }
@@ -263,7 +263,7 @@ TEST_CASE("a wait that is too long names who has not come to it", "[nccl]") {
   fixture.come(3, "world/late/1");
   contains(error_of([&] { all.wait(nullptr, soon); }),
            "wait for all_reduce of 8 float32 (call 1): not done in time; rank 2 has not come to "
-           "this call");
+           "this call (in a wait of their own, or not at all) (a peer is gone or late)");
   CHECK(fixture.nccl.aborted == 1);
   CHECK(all.native() == nullptr);
 }
@@ -279,7 +279,7 @@ TEST_CASE("an error of NCCL's own threads ends a wait", "[nccl]") {
   fixture.nccl.last_error = "socketProgress: Connection closed by remote peer node-b<41233>\nmore";
   CHECK(error_of([&] { all.wait(nullptr, patience); }) ==
         "rank 1 of 4, NCCL 2.28.9, GPU 1: all_reduce of 8 float32 (call 1): remote error: "
-        "socketProgress: Connection closed by remote peer node-b<41233>");
+        "socketProgress: Connection closed by remote peer node-b<41233> (a peer is gone or late)");
   CHECK(fixture.nccl.aborted == 1);
 }
 

@@ -1,6 +1,7 @@
 // REQUIRE only: CHECK is here a macro of LibTorch, which ends the program.
 #include "worker/torch/process_group.hpp"
 
+#include "rendezvous/base/lost_peer.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/worker/torch/ranks.hpp"
 #include "worker/torch/metrics.hpp"
@@ -95,6 +96,7 @@ TEST_CASE("ranks that do not join are named", "[torch]") {
   INFO(said[2]);
   REQUIRE(said[0].find("cannot join the other ranks: ") != std::string::npos);
   REQUIRE(said[0].find("; ranks 1 and 3 have not come") != std::string::npos);
+  REQUIRE(said[0].find(ddprun::lost_peer_mark) != std::string::npos);
 }
 
 TEST_CASE("a rank that dies is an error of the others, with rank and store named", "[torch]") {
@@ -110,6 +112,7 @@ TEST_CASE("a rank that dies is an error of the others, with rank and store named
   REQUIRE(said[1] == "exited with 7");
   REQUIRE(said[0].starts_with("error: rank 0 of 2, store at 127.0.0.1:"));
   REQUIRE(said[0].find(": all_reduce: ") != std::string::npos);
+  REQUIRE(said[0].find(ddprun::lost_peer_mark) != std::string::npos);
   REQUIRE(said[0].find('\n') == std::string::npos);
 }
 

@@ -1,0 +1,4 @@
+# ranks=1
+import torch
+
+torch.empty(10**14)

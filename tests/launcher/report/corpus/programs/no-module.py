@@ -1,0 +1,2 @@
+# ranks=1
+import flash_attn_of_mine

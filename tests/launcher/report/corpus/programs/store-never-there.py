@@ -1,0 +1,8 @@
+# ranks=1 keep=0
+import os, sys, time
+import torch
+import torch.distributed as dist
+from datetime import timedelta
+
+rank = int(os.environ["RANK"])
+dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), 2, False, timedelta(seconds=2))

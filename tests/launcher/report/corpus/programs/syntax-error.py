@@ -1,0 +1,3 @@
+# ranks=1
+def step()
+    pass

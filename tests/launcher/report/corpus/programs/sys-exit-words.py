@@ -1,0 +1,4 @@
+# ranks=1
+import sys
+
+sys.exit("no checkpoint in /data/ckpt: give --from-scratch")
