@@ -129,6 +129,7 @@ int agent::run() {
     // What is to be kept would be left in it.
     if (options_.children_grace) reaper_.make_cgroup();
     guardian_.cgroup(reaper_.cgroup_path());
+    oom_kills_.workers_cgroup(reaper_.cgroup_path());
   });
   context_.run();
   socket_thread_.ask_to_stop();

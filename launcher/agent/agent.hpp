@@ -190,7 +190,7 @@ class agent {
   std::unique_ptr<worker_group> workers_;
   round_number workers_round_ = 0;
   restarts_heard restarts_heard_;
-  recent_oom_kills oom_kills_;
+  oom_watch oom_kills_;
   std::vector<std::string> error_files_;   // of those, by local rank
   std::map<pid_t, std::string> recorded_;  // what was in them, where that may be asked for
   round_number stopped_round_ = 0;         // the newest whose workers were asked to end

@@ -241,9 +241,10 @@ void agent::tell_end(round_number round, const worker_end& end, const std::strin
   event.cause = cause_of(end, recorded);
   event.cause.round = round;
   event.cause.node = identity_.node;
-  if (end.status.signal == SIGKILL && oom_kills_.is_any(count_oom_kills())) {
-    event.cause.text =
-        "out of memory: the kernel has just ended a process of this host for want of it";
+  if (end.status.signal == SIGKILL) {
+    if (std::string reason = oom_kills_.reason(end.pid); !reason.empty()) {
+      event.cause.text = std::move(reason);
+    }
   }
   name_timer(end, event.cause);
   feed(event);

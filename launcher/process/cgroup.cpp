@@ -29,6 +29,18 @@ std::optional<std::string> own_place(std::istream& cgroups) {
   return std::nullopt;
 }
 
+// "4:cpu,memory:/jobs/7", of version 1.
+std::optional<std::string> own_memory_place(std::istream& cgroups) {
+  for (std::string line; std::getline(cgroups, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    if (controllers.find(",memory,") != std::string::npos) return line.substr(second + 1);
+  }
+  return std::nullopt;
+}
+
 // Spaces and their like are written as "\040".
 std::string unescaped(const std::string& text) {
   std::string result;
@@ -49,6 +61,20 @@ std::optional<std::string> below(const std::string& place, const std::string& ro
   if (place == root) return std::string();
   if (!place.starts_with(root + "/")) return std::nullopt;
   return place.substr(root.size());
+}
+
+// "36 35 98:0 /root /point options shared:1 - cgroup2 source options"
+std::optional<std::string> folder_below_mount(std::istream& mounts, const std::string& place,
+                                              std::string_view type, std::string_view option) {
+  for (std::string line; std::getline(mounts, line);) {
+    const std::size_t at = line.find(type);
+    if (at == std::string::npos || line.find(option, at) == std::string::npos) continue;
+    std::istringstream words(line);
+    std::string skipped, root, point;
+    if (!(words >> skipped >> skipped >> skipped >> root >> point)) continue;
+    if (const auto rest = below(place, unescaped(root))) return unescaped(point) + *rest;
+  }
+  return std::nullopt;
 }
 
 std::vector<std::string> folders_in(const std::string& path) {
@@ -97,18 +123,14 @@ void remove_abandoned(const std::string& folder) {
 
 }  // namespace
 
-// "36 35 98:0 /root /point options shared:1 - cgroup2 source options"
 std::optional<std::string> own_cgroup_folder(std::istream& cgroups, std::istream& mounts) {
   const auto place = own_place(cgroups);
-  if (!place) return std::nullopt;
-  for (std::string line; std::getline(mounts, line);) {
-    if (line.find(" - cgroup2 ") == std::string::npos) continue;
-    std::istringstream words(line);
-    std::string skipped, root, point;
-    if (!(words >> skipped >> skipped >> skipped >> root >> point)) continue;
-    if (const auto rest = below(*place, unescaped(root))) return unescaped(point) + *rest;
-  }
-  return std::nullopt;
+  return place ? folder_below_mount(mounts, *place, " - cgroup2 ", "") : std::nullopt;
+}
+
+std::optional<std::string> own_memory_cgroup_folder(std::istream& cgroups, std::istream& mounts) {
+  const auto place = own_memory_place(cgroups);
+  return place ? folder_below_mount(mounts, *place, " - cgroup ", ",memory") : std::nullopt;
 }
 
 std::optional<cgroup> cgroup::make() {

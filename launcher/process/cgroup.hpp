@@ -50,4 +50,7 @@ void remove_cgroup(const std::string& path);
 // say (man 7 cgroups, man 5 proc); none where version 2 is not mounted, or not with our part of it.
 std::optional<std::string> own_cgroup_folder(std::istream& cgroups, std::istream& mounts);
 
+// The same of the memory controller of version 1.
+std::optional<std::string> own_memory_cgroup_folder(std::istream& cgroups, std::istream& mounts);
+
 }  // namespace ddprun::launcher

@@ -1,12 +1,31 @@
 #include "launcher/process/oom_kills.hpp"
 
+#include "launcher/process/cgroup.hpp"
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <fcntl.h>
 #include <fstream>
-#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
 
 namespace ddprun::launcher {
+namespace {
 
-std::optional<std::uint64_t> count_oom_kills() {
-  std::ifstream counters("/proc/vmstat");
+// Of the namespace in which the kernel's log numbers processes: PROC_PID_INIT_INO of its sources.
+constexpr ino_t first_pid_namespace = 0xEFFFFFFC;
+
+bool is_first_pid_namespace() {
+  struct stat space {};
+  return ::stat("/proc/self/ns/pid", &space) == 0 && space.st_ino == first_pid_namespace;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> count_oom_kills(const std::string& file) {
+  std::ifstream counters(file);
   std::string name;
   for (std::uint64_t count = 0; counters >> name >> count;) {
     if (name == "oom_kill") return count;
@@ -14,16 +33,100 @@ std::optional<std::uint64_t> count_oom_kills() {
   return {};
 }
 
-void recent_oom_kills::notice(clock::time_point now, std::optional<std::uint64_t> (*count)()) {
-  if (last_at_ && now - *last_at_ < interval) return;
+// "6,1234,5678,-;Memory cgroup out of memory: Killed process 4711 (python) total-vm:..."
+std::optional<pid_t> oom_killed_process(std::string_view record) {
+  constexpr std::string_view words = "illed process ";
+  const std::size_t reason = record.find("ut of memory");
+  if (reason == std::string_view::npos) return {};
+  const std::size_t at = record.find(words, reason);
+  if (at == std::string_view::npos) return {};
+  record.remove_prefix(at + words.size());
+  pid_t process = 0;
+  const auto [end, failure] =
+      std::from_chars(record.data(), record.data() + record.size(), process);
+  if (failure != std::errc{} || process <= 0) return {};
+  return process;
+}
+
+std::vector<std::string> own_oom_counters() {
+  std::vector<std::string> files;
+  const auto add = [&files](const std::optional<std::string>& folder, const char* name) {
+    if (folder && count_oom_kills(*folder + name)) files.push_back(*folder + name);
+  };
+  {
+    std::ifstream cgroups("/proc/self/cgroup"), mounts("/proc/self/mountinfo");
+    add(own_cgroup_folder(cgroups, mounts), "/memory.events");
+  }
+  std::ifstream cgroups("/proc/self/cgroup"), mounts("/proc/self/mountinfo");
+  add(own_memory_cgroup_folder(cgroups, mounts), "/memory.oom_control");
+  return files;
+}
+
+void recent_oom_kills::notice(clock::time_point now, std::optional<std::uint64_t> count) {
   last_at_ = now;
   before_ = last_;
-  last_ = count();
+  last_ = count;
   if (!before_) before_ = last_;
 }
 
 bool recent_oom_kills::is_any(std::optional<std::uint64_t> counted_now) const {
   return before_ && counted_now && *counted_now > *before_;
+}
+
+oom_log::oom_log() {
+  if (!is_first_pid_namespace()) return;
+  unique_fd log(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (log && ::lseek(log.get(), 0, SEEK_END) == 0) log_ = std::move(log);
+}
+
+bool oom_log::names(pid_t process) {
+  std::array<char, 8192> record{};  // the kernel's own limit
+  while (log_) {
+    const ssize_t got = ::read(log_.get(), record.data(), record.size());
+    if (got < 0 && (errno == EPIPE || errno == EINTR)) continue;  // some were overwritten
+    if (got <= 0) break;
+    const auto killed =
+        oom_killed_process(std::string_view(record.data(), static_cast<std::size_t>(got)));
+    if (killed && killed_.size() < killed_max) killed_.insert(*killed);
+  }
+  return killed_.erase(process) != 0;
+}
+
+oom_watch::oom_watch(std::vector<std::string> own, std::string host)
+    : own_files_(std::move(own)), host_file_(std::move(host)) {}
+
+void oom_watch::workers_cgroup(const std::string& folder) {
+  workers_file_ = folder.empty() ? "" : folder + "/memory.events";
+}
+
+std::optional<std::uint64_t> oom_watch::count_own() const {
+  std::optional<std::uint64_t> sum;
+  const auto add = [&sum](const std::string& file) {
+    if (const auto count = count_oom_kills(file)) sum = sum.value_or(0) + *count;
+  };
+  for (const std::string& file : own_files_)
+    add(file);
+  if (!workers_file_.empty()) add(workers_file_);
+  return sum;
+}
+
+void oom_watch::notice(clock::time_point now) {
+  if (!host_.is_due(now)) return;
+  own_.notice(now, count_own());
+  host_.notice(now, count_oom_kills(host_file_));
+}
+
+std::string oom_watch::reason(pid_t process) {
+  const std::string begin(out_of_memory);
+  const bool is_named = log_.names(process);
+  const auto own = count_own();
+  if (own_.is_any(own)) {
+    return begin + "the kernel has just ended a process of this job for want of it";
+  }
+  if (is_named) return begin + "the kernel's log says that it was ended for want of it";
+  // Whoever counts our own, or names who was ended, knows that it was none of us.
+  if (own || log_.is_readable() || !host_.is_any(count_oom_kills(host_file_))) return {};
+  return begin + "the kernel has just ended a process of this host for want of it";
 }
 
 }  // namespace ddprun::launcher

@@ -1,20 +1,40 @@
-// The kernel's count of processes that it has killed for want of memory, of the whole host: a
-// SIGKILL by it is told from one by hand.
+// Whether the kernel ended a process for want of memory: its SIGKILL is told from one by hand.
 //
-// Thread rule: any thread. It reads /proc, which does not block.
+// What counts, in this order:
+// - the counts of our own memory cgroup, and of that in which the workers run (version 2,
+//   `oom_kill` of memory.events; version 1, that of memory.oom_control): they have the processes of
+//   this job alone, whoever else shares the host, and whatever the limit was that was reached;
+// - else the kernel's log, where it may be read (/dev/kmsg): it names the process;
+// - else the host's count (/proc/vmstat), which is anybody's.
+// A count that has not grown within the last seconds says nothing of a worker that has just ended.
+//
+// Thread rule: one thread. It reads /proc, /sys and /dev/kmsg, which does not block.
 #pragma once
+
+#include "rendezvous/base/unique_fd.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
 
 namespace ddprun::launcher {
 
-// Since the host has started (`oom_kill` of /proc/vmstat). None: this kernel does not count them.
-std::optional<std::uint64_t> count_oom_kills();
+// The line "oom_kill N" of a file. None: there is no such line, or no such file.
+std::optional<std::uint64_t> count_oom_kills(const std::string& file);
 
-// Whether the kernel has killed something within the last seconds. Other programs share the host,
-// so an older count says nothing of a worker that has just ended.
+// The process that a record of the kernel's log says was killed for want of memory; none: it says
+// something else.
+std::optional<pid_t> oom_killed_process(std::string_view record);
+
+// The files with the counts of our own memory cgroups; empty: there is none, or it does not count.
+std::vector<std::string> own_oom_counters();
+
+// One count, looked at now and then.
 //
 // Thread rule: one thread, a plain value.
 class recent_oom_kills {
@@ -22,8 +42,9 @@ class recent_oom_kills {
   using clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds interval{1};
 
-  // To be called now and then; counts at most once an interval.
-  void notice(clock::time_point now, std::optional<std::uint64_t> (*count)() = count_oom_kills);
+  bool is_due(clock::time_point now) const { return !last_at_ || now - *last_at_ >= interval; }
+  // To be called when it is due.
+  void notice(clock::time_point now, std::optional<std::uint64_t> count);
   // Since the count before the last: one to two intervals ago, or as long as nobody noticed.
   bool is_any(std::optional<std::uint64_t> counted_now) const;
 
@@ -31,5 +52,48 @@ class recent_oom_kills {
   std::optional<std::uint64_t> before_, last_;
   std::optional<clock::time_point> last_at_;
 };
+
+// What the kernel's log has said since this was made.
+class oom_log {
+ public:
+  oom_log();
+  // The log can be read, and its numbers of processes are ours.
+  bool is_readable() const { return static_cast<bool>(log_); }
+  bool names(pid_t process);
+
+ private:
+  static constexpr std::size_t killed_max = 1024;
+  unique_fd log_;
+  std::set<pid_t> killed_;
+};
+
+class oom_watch {
+ public:
+  using clock = recent_oom_kills::clock;
+
+  // `own` and `host`: files with a count; for tests others than the system's.
+  explicit oom_watch(std::vector<std::string> own = own_oom_counters(),
+                     std::string host = "/proc/vmstat");
+
+  // The cgroup of the workers (version 2); empty: they are in our own.
+  void workers_cgroup(const std::string& folder);
+  // To be called now and then; looks at most once an interval.
+  void notice(clock::time_point now);
+  // That process has just been ended by SIGKILL: why the kernel did it, as a sentence's end; empty:
+  // nothing says that it did.
+  std::string reason(pid_t process);
+
+ private:
+  std::optional<std::uint64_t> count_own() const;
+
+  std::vector<std::string> own_files_;
+  std::string workers_file_;
+  std::string host_file_;
+  recent_oom_kills own_, host_;
+  oom_log log_;
+};
+
+// How each reason() begins.
+inline constexpr std::string_view out_of_memory = "out of memory: ";
 
 }  // namespace ddprun::launcher
