@@ -56,7 +56,9 @@ ddprun::launcher::agent_identity make_identity(const ddprun::launcher::launch_op
 }
 
 int run(int argc, char** argv) {
-  if (ddprun::launcher::is_to_explain(argc, argv)) return ddprun::launcher::explain(argv[2]);
+  if (ddprun::launcher::is_to_explain(argc, argv)) {
+    return ddprun::launcher::explain({argv + 2, argv + argc});
+  }
   const ddprun::environment_map environment = ddprun::environment_from(environ);
   if (argc >= 2 && argv[1] == std::string_view("doctor"))
     return ddprun::launcher::doctor::examine({argv + 2, argv + argc}, environment);

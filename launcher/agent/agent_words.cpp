@@ -77,7 +77,11 @@ void agent::hear_report(const round_report& report) {
   }
   summary_.add(report, members_);
   tell_hook(events_.over(report, output));
-  if (is_worth_a_box(report)) say(note_level::warning, round_box(report, output));
+  if (is_worth_a_box(report)) {
+    const bool is_whole = report.group_world_size <= nodes_with_boxes_max || events_.leads() ||
+                          report.first_cause->node == identity_.node;
+    say(note_level::warning, is_whole ? round_box(report, output) : round_line(report));
+  }
   if (report_file_ != 0) {
     log_files_.push(report_file_, report_json(report, {options_.run_id, identity_.node, output}));
   }

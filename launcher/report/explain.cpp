@@ -17,9 +17,11 @@ namespace {
 
 constexpr int unreadable_exit_code = 2;  // as a mistake on the command line
 constexpr const char* usage =
-    "usage: ddprun explain FILE | -\n\n"
-    "Says why a job failed, from its saved log: of ddprun, torchrun or srun; - is standard input.\n"
-    "Exit code: 0; 1 when nothing in it looks like a failure; 2 when FILE cannot be read.\n";
+    "usage: ddprun explain FILE... | -\n\n"
+    "Says why a job failed, from its saved log: of ddprun, torchrun, srun or kubectl; - is "
+    "standard\n"
+    "input. Several files, such as one a node or a rank, are taken as those of one job.\n"
+    "Exit code: 0; 1 when nothing in it looks like a failure; 2 when a FILE cannot be read.\n";
 constexpr std::size_t line_bytes_kept = 64 * 1024;
 
 // 0, or why it cannot be read. The end of a line that is too long is left out.
@@ -49,21 +51,28 @@ int read_lines(int fd, saved_log& log) {
 }  // namespace
 
 bool is_to_explain(int argc, const char* const* argv) {
-  return argc == 3 && std::string_view(argv[1]) == "explain";
+  return argc >= 2 && std::string_view(argv[1]) == "explain";
 }
 
-int explain(const char* file) {
-  if (const std::string_view word(file); word == "--help" || word == "-h") {
+int explain(std::span<const char* const> files) {
+  if (files.empty()) {
+    std::fputs(usage, stderr);
+    return unreadable_exit_code;
+  }
+  if (const std::string_view word(files.front()); word == "--help" || word == "-h") {
     std::fputs(usage, stdout);
     return 0;
   }
-  const bool is_input = std::string_view(file) == "-";
-  const unique_fd opened(is_input ? ::dup(STDIN_FILENO) : ::open(file, O_RDONLY | O_CLOEXEC));
   saved_log log;
-  const int problem = opened ? read_lines(opened.get(), log) : errno;
-  if (problem != 0) {
-    std::fprintf(stderr, "ddprun explain: %s cannot be read: %s\n", file, std::strerror(problem));
-    return unreadable_exit_code;
+  for (const char* const file : files) {
+    const bool is_input = std::string_view(file) == "-";
+    if (files.size() > 1) log.begin_file(is_input ? "standard input" : file);
+    const unique_fd opened(is_input ? ::dup(STDIN_FILENO) : ::open(file, O_RDONLY | O_CLOEXEC));
+    const int problem = opened ? read_lines(opened.get(), log) : errno;
+    if (problem != 0) {
+      std::fprintf(stderr, "ddprun explain: %s cannot be read: %s\n", file, std::strerror(problem));
+      return unreadable_exit_code;
+    }
   }
   const auto lines = log.explain();
   for (const std::string& line : lines)

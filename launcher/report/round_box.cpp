@@ -95,6 +95,14 @@ std::string others_text(const round_report& report) {
   return text;
 }
 
+std::string round_line(const round_report& report) {
+  const cause& first = *report.first_cause;
+  std::string text = "round " + std::to_string(report.round) + " failed: " + core::describe(first) +
+                     (report.is_last ? "; the end: " : "; next: ") + report.text;
+  return text + "; the whole report is in the output of the node of rank 0" +
+         (first.node.empty() ? "" : " and of " + first.node);
+}
+
 std::string round_box(const round_report& report, const std::string& output) {
   const cause& first = *report.first_cause;
   std::string text = "round " + std::to_string(report.round) + " failed " +

@@ -13,6 +13,7 @@
 
 #include "rendezvous/core/messages/messages.hpp"
 
+#include <cstdint>
 #include <string>
 
 namespace ddprun::launcher {
@@ -26,6 +27,13 @@ bool is_worth_a_box(const round_report& report);
 // Of such a round, without the last newline, at most 25 lines. `output`: where all that the first
 // cause has said can be read; empty: not here.
 std::string round_box(const round_report& report, const std::string& output);
+
+// Where a round has more nodes than this, the box is told by its leader, and on the node of the
+// first cause; the others say where, in one line: thousands of copies are no help.
+inline constexpr std::uint32_t nodes_with_boxes_max = 8;
+
+// That line, of such a round.
+std::string round_line(const round_report& report);
 
 // "ranks 0 and 1 ended because of it; rank 3 was stopped"; without the rank of the first cause.
 // Empty: there is none, or nothing is known of them.

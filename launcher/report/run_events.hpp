@@ -51,6 +51,8 @@ class run_events {
   // Nothing for a node that was turned away: the run is another one's.
   std::vector<run_event> left(int exit_code, const std::string& text);
 
+  bool leads() const { return leads_; }  // this node, in the round that it has entered last
+
  private:
   run_event event_of(run_event_kind kind) const;
 

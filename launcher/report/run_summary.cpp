@@ -28,7 +28,9 @@ void run_summary::add(const round_report& report, const std::string& members) {
     line += ", " + (members == members_before_ ? "on the same nodes" : members);
   }
   members_before_ = members;
-  line += ": " + why_of(report);
+  const std::string why = why_of(report);
+  line += why == why_before_ ? ": the same" : ": " + why;
+  why_before_ = why;
   if (first_.size() < first_max) {
     first_.push_back(std::move(line));
     return;

@@ -38,6 +38,7 @@ class run_summary {
   std::uint64_t rounds_ = 0;
   std::uint64_t failed_ = 0;
   std::string members_before_;
+  std::string why_before_;  // of a cause that comes again there is no need to say it again
   std::vector<std::string> first_;
   std::deque<std::string> last_;
 };

@@ -132,10 +132,14 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_starts(clust
     assert not (tmp_path / "started").exists()
 
 
-def explain(file, text=None):
-    done = subprocess.run([BIN / "ddprun", "explain", file], input=text, capture_output=True,
+def explain_all(*files, text=None):
+    done = subprocess.run([BIN / "ddprun", "explain", *files], input=text, capture_output=True,
                           text=True, check=False)
     return done.returncode, done.stdout, done.stderr
+
+
+def explain(file, text=None):
+    return explain_all(file, text=text)
 
 
 def test_a_saved_log_is_explained(cluster, tmp_path):
@@ -156,4 +160,11 @@ def test_a_saved_log_is_explained(cluster, tmp_path):
     code, _, errors = explain(tmp_path / "none")
     assert (code, errors) == (2, f"ddprun explain: {tmp_path}/none cannot be read: No such file or "
                                  "directory\n")
-    assert explain("--help")[1].startswith("usage: ddprun explain FILE | -\n")
+    assert explain("--help")[1].startswith("usage: ddprun explain FILE... | -\n")
+    # The node that failed wrote to one file, the other to another.
+    files = [tmp_path / node.name for node in nodes]
+    for file, node in zip(files, nodes):
+        file.write_text(node.err())
+    assert explain_all(*files)[:2] == (0, box.replace("\n  | ", "\n  ") + "\n")
+    code, shown, errors = explain_all()
+    assert (code, shown) == (2, "") and errors.startswith("usage: ddprun explain FILE... | -\n")

@@ -97,3 +97,32 @@ TEST_CASE("what ends as somebody has asked is no failure, and a bare sentence ne
   report.first_cause.reset();
   CHECK_FALSE(is_failure(report));
 }
+
+TEST_CASE("of many nodes most say in one line what failed, and where the box is") {
+  CHECK(round_line(failed()) ==
+        "round 2 failed: b: rank 2 (local rank 0) exited with code 1: ValueError: loss is NaN; "
+        "next: restart 2 of 3; the whole report is in the output of the node of rank 0 and of b");
+  round_report report = failed();
+  report.is_last = true;
+  report.text = "all 3 restarts are used";
+  report.first_cause->node.clear();
+  CHECK(round_line(report).ends_with(
+      "; the end: all 3 restarts are used; the whole report is in the output of the node of rank "
+      "0"));
+}
+
+TEST_CASE(
+    "a lone worker that a signal ended without a word is worth a box: it says what it means") {
+  round_report report = failed();
+  report.is_last = true;
+  report.world_size = 1;
+  report.group_world_size = 1;
+  report.first_cause->kind = cause_class::signal;
+  report.first_cause->code = SIGSEGV;
+  report.first_cause->tail.clear();
+  report.first_cause->text.clear();
+  report.ends = {{ending::failed, 2, 2}};
+  CHECK(is_worth_a_box(report));
+  CHECK(round_box(report, "").find("that means: it touched memory that is not its own") !=
+        std::string::npos);
+}

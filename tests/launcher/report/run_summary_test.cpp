@@ -47,6 +47,13 @@ TEST_CASE("the summary of a run has a line for each round") {
                            "the same nodes: every worker succeeded");
 }
 
+TEST_CASE("a cause that comes again is told once") {
+  run_summary told;
+  told.add(failed(1), members);
+  told.add(failed(2), members);
+  CHECK(told.text().ends_with("\n  | round 2, 8.2 s, on the same nodes: the same"));
+}
+
 TEST_CASE("nothing is summed up where nothing has failed, or there was one round") {
   run_summary told;
   told.add(failed(1), members);

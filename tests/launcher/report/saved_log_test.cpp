@@ -124,6 +124,63 @@ TEST_CASE("ddprun's own box is the answer, the last one") {
                                  "  the end: enough"});
 }
 
+TEST_CASE("of the rounds before the last one each has a line, once") {
+  const auto box = [](const std::string& node, int round) {
+    const std::string number = std::to_string(round);
+    return "ddprun " + node + " 02:13:05: warning: round " + number +
+           " failed 3 s after its start; the first cause:\n  | a: rank " + number +
+           " (local rank 0) exited with code 1\n  | next: more\n";
+  };
+  std::string log;
+  for (const std::string node : {"a", "b"})
+    log += box(node, 1) + box(node, 2) + box(node, 3);
+  CHECK(explained(log) ==
+        std::vector<std::string>{
+            "round 3 failed 3 s after its start; the first cause:",
+            "  a: rank 3 (local rank 0) exited with code 1", "  next: more",
+            "before that, round 1 failed 3 s after its start: a: rank 1 (local rank 0) exited with "
+            "code 1",
+            "before that, round 2 failed 3 s after its start: a: rank 2 (local rank 0) exited with "
+            "code 1"});
+}
+
+TEST_CASE("stamps and names of kubectl and docker before each line do not matter") {
+  const std::string words = labelled("[a:0] ", raised("KeyError: 'x'"));
+  const auto plain = explained(words);
+  REQUIRE_FALSE(plain.empty());
+  for (const std::string stamp :
+       {"2026-11-25T16:10:03.412345678Z ", "2026-11-25T16:10:03+02:00 ", "[pod/job-0/train] ",
+        "[pod/job-0/train] 2026-11-25T16:10:03.412345678Z "}) {
+    INFO(stamp);
+    CHECK(explained(labelled(stamp, words)) == plain);
+  }
+  // Whose it is where nothing else says so.
+  const auto lines = explained(labelled("[pod/job-0/train] ", raised("KeyError: 'x'")));
+  REQUIRE_FALSE(lines.empty());
+  CHECK(lines[0] == "first cause: pod/job-0/train, line 1: KeyError: 'x'");
+  CHECK(explained(labelled("2026-11-25T16:10:03Z ",
+                           "ddprun a 1: warning: round 1 failed 3 s after its start; the first "
+                           "cause:\n  | a: rank 1 exited with code 1\n")) ==
+        std::vector<std::string>{"round 1 failed 3 s after its start; the first cause:",
+                                 "  a: rank 1 exited with code 1"});
+}
+
+TEST_CASE("several files are those of one job, and each failure is found in its own") {
+  saved_log log;
+  const auto add = [&log](const std::string& file, const std::string& text) {
+    log.begin_file(file);
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);)
+      log.add(line);
+  };
+  add("logs/0/stderr.log", "loading\n" + raised(peer_gone));
+  add("logs/1/stderr.log", "loading\nepoch 1\n" + raised("ValueError: loss is NaN"));
+  const auto lines = log.explain();
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[0] == "first cause, logs/1/stderr.log, line 3: ValueError: loss is NaN");
+  CHECK(lines[3] == "  then failed: logs/0/stderr.log (line 2, an effect)");
+}
+
 TEST_CASE("ddprun's own box is read from --log-format=json, too") {
   const ddprun::log::line_origin from{"ddprun", "node-a", "job1"};
   const std::string cause =
