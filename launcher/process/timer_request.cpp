@@ -1,5 +1,6 @@
 #include "launcher/process/timer_request.hpp"
 
+#include "rendezvous/base/printable_text.hpp"
 #include "rendezvous/base/utf8.hpp"
 
 #include <nlohmann/json.hpp>
@@ -21,13 +22,6 @@ std::string shown(std::string_view line) {
 }
 
 }  // namespace
-
-std::string in_one_line(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < ' ') c = ' ';
-  }
-  return text;
-}
 
 std::optional<timer_request> read_timer_request(std::string_view line) {
   const json object = json::parse(line, nullptr, false);

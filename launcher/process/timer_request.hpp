@@ -23,9 +23,6 @@ struct timer_request {
   int signal = 0;            // that the process gets then; 0: none
 };
 
-// Control characters become blanks.
-std::string in_one_line(std::string text);
-
 // None: it is no such line.
 std::optional<timer_request> read_timer_request(std::string_view line);
 

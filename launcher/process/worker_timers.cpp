@@ -1,5 +1,6 @@
 #include "launcher/process/worker_timers.hpp"
 
+#include "rendezvous/base/printable_text.hpp"
 #include "rendezvous/base/utf8.hpp"
 
 #include <algorithm>

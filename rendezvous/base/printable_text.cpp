@@ -3,6 +3,7 @@
 #include "rendezvous/base/terminal_escapes.hpp"
 
 #include <cstddef>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -15,14 +16,31 @@ std::size_t control_size(std::string_view text) {
   return static_cast<unsigned char>(text[1]) < 0xA0 ? 2 : 0;
 }
 
-template <typename Keep>
-std::string with_blanks(std::string_view text, Keep&& keep) {
+bool is_never_kept(char) {
+  return false;
+}
+bool is_of_lines(char c) {
+  return c == '\n' || c == '\t';
+}
+
+using keep_function = bool (*)(char);
+
+bool holds_others(std::string_view text, keep_function is_kept) {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (control_size(text.substr(at)) != 0 && !is_kept(text[at])) return true;
+  }
+  return false;
+}
+
+// Almost every text is fit as it came: that costs one look at it, and no copy.
+std::string with_blanks(std::string text, keep_function is_kept) {
+  if (!holds_others(text, is_kept)) return text;
   const std::string plain = without_escapes(text);
   std::string made;
   made.reserve(plain.size());
   for (std::size_t at = 0; at < plain.size();) {
     const std::size_t size = control_size(std::string_view(plain).substr(at));
-    if (size == 0 || keep(plain[at])) {
+    if (size == 0 || is_kept(plain[at])) {
       made += plain[at++];
     } else {
       made += ' ';
@@ -35,18 +53,15 @@ std::string with_blanks(std::string_view text, Keep&& keep) {
 }  // namespace
 
 bool has_control_characters(std::string_view text) {
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (control_size(text.substr(at)) != 0) return true;
-  }
-  return false;
+  return holds_others(text, is_never_kept);
 }
 
-std::string in_one_line(std::string_view text) {
-  return with_blanks(text, [](char) { return false; });
+std::string in_one_line(std::string text) {
+  return with_blanks(std::move(text), is_never_kept);
 }
 
-std::string in_lines(std::string_view text) {
-  return with_blanks(text, [](char c) { return c == '\n' || c == '\t'; });
+std::string in_lines(std::string text) {
+  return with_blanks(std::move(text), is_of_lines);
 }
 
 }  // namespace ddprun

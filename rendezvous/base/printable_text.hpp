@@ -1,6 +1,9 @@
 // Makes the words of others fit to be shown: what a peer says lands in logs and on terminals, and a
 // line feed or an escape sequence in it would pass for words of ours.
 //
+// Both sides of a connection call it: who sends, so that a line has room for its texts, and who
+// reads, as nobody has to be a ddprun that connects.
+//
 // Control characters are those below U+0020, U+007F, and U+0080 to U+009F. Text is valid UTF-8.
 //
 // Thread rule: pure functions.
@@ -14,8 +17,8 @@ namespace ddprun {
 bool has_control_characters(std::string_view text);
 
 // The text without escape sequences (ECMA-48), each other control character a blank.
-std::string in_one_line(std::string_view text);
+std::string in_one_line(std::string text);
 // The same of text that has lines: line feeds and tabs stay.
-std::string in_lines(std::string_view text);
+std::string in_lines(std::string text);
 
 }  // namespace ddprun

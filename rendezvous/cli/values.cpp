@@ -1,5 +1,7 @@
 #include "rendezvous/cli/values.hpp"
 
+#include "rendezvous/base/printable_text.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -24,9 +26,8 @@ std::optional<std::uint64_t> whole_number(std::string_view text) {
   return value;
 }
 
-bool is_printable(std::string_view text) {
-  return std::none_of(text.begin(), text.end(),
-                      [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == '\x7f'; });
+bool is_one_word(std::string_view text) {
+  return !has_control_characters(text) && text.find(' ') == std::string_view::npos;
 }
 
 }  // namespace
@@ -90,7 +91,7 @@ parsed<endpoint_address> read_endpoint(std::string_view given, std::string_view 
     return wrong(given, "write the endpoint as HOST:PORT, without a scheme");
   }
   if (endpoint.host.empty()) return wrong(given, "the host is missing; write HOST:PORT");
-  if (endpoint.host.size() > name_bytes_max || !is_printable(endpoint.host)) {
+  if (endpoint.host.size() > name_bytes_max || !is_one_word(endpoint.host)) {
     return wrong(given, "that is not a host name or an address");
   }
   endpoint.port = default_endpoint_port;
@@ -112,7 +113,7 @@ parsed<std::string> read_name(std::string_view given, std::string_view text,
     return wrong(given, "the " + std::string(what) + " is longer than " +
                             std::to_string(name_bytes_max) + " bytes");
   }
-  if (!is_printable(text)) {
+  if (!is_one_word(text)) {
     return wrong(given, "the " + std::string(what) + " may not hold blanks or control characters");
   }
   return {boost::system::in_place_value, text};

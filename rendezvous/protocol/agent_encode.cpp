@@ -1,4 +1,5 @@
 // The encoding half of agent.hpp; agent.cpp decodes.
+#include "rendezvous/base/printable_text.hpp"
 #include "rendezvous/base/utf8.hpp"
 #include "rendezvous/protocol/agent.hpp"
 #include "rendezvous/protocol/agent_fields.hpp"
@@ -46,12 +47,9 @@ enum class tails { all, first_only, none };
 
 // Names and sentences: no control characters, so that escaping at most doubles them.
 std::string plain(std::string_view value, std::size_t bytes_max) {
-  std::string text = to_valid_utf8(value);
-  for (char& byte : text) {
-    const auto code = static_cast<unsigned char>(byte);
-    if ((code < 0x20 && byte != '\n' && byte != '\t') || code == 0x7F) byte = '?';
-  }
-  return std::string(first_of(text, bytes_max));
+  std::string text = in_one_line(to_valid_utf8(value));
+  text.resize(first_of(text, bytes_max).size());
+  return text;
 }
 
 // Writes one object; agent_fields.hpp has what its verbs mean. Ranges are for readers.
@@ -111,7 +109,7 @@ class field_writer {
   }
   void tail(std::string_view name, std::string_view value, std::size_t bytes_max) {
     if (room_ == tails::none || value.empty()) return;
-    object_.text(name, last_of(to_valid_utf8(value), bytes_max));
+    object_.text(name, last_of(in_lines(to_valid_utf8(value)), bytes_max));
   }
   void labels(std::string_view name, const std::vector<std::string>& values,
               std::size_t count_limit) {

@@ -135,11 +135,11 @@ class fields {
   void label_or(std::string_view name, std::string& value, std::string_view) { label(name, value); }
   void sentence(std::string_view name, std::string& value, presence wanted = presence::if_any) {
     text(name, value, text_bytes_max, wanted);
-    value = in_one_line(value);
+    value = in_one_line(std::move(value));
   }
   void tail(std::string_view name, std::string& value, std::size_t bytes_max) {
     text(name, value, bytes_max, presence::if_any);
-    value = in_lines(value);
+    value = in_lines(std::move(value));
   }
   void text(std::string_view name, std::string& value, std::size_t bytes_max, presence wanted) {
     const json* field = find(name, wanted);

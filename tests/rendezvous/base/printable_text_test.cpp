@@ -2,6 +2,8 @@
 
 #include "tests/support/catch.hpp"
 
+#include <utility>
+
 using namespace ddprun;
 
 TEST_CASE("control characters of each kind are known, and no others") {
@@ -21,6 +23,17 @@ TEST_CASE("words of others stay in their line, without sequences of a terminal")
   CHECK(in_one_line("caf\xC3\xA9\xC2\x9B"
                     "31m") == "caf\xC3\xA9 31m");
   CHECK(in_one_line("\x1b[") == "");
+}
+
+TEST_CASE("text that is fit as it came is not copied") {
+  std::string line(100, 'x');
+  std::string lines = line + "\n\t" + line;
+  for (const bool is_line : {true, false}) {
+    std::string& text = is_line ? line : lines;
+    const void* const bytes = text.data();
+    const std::string shown = is_line ? in_one_line(std::move(text)) : in_lines(std::move(text));
+    CHECK(shown.data() == bytes);
+  }
 }
 
 TEST_CASE("text of several lines keeps them, and nothing else of its control characters") {

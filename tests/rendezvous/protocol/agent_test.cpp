@@ -187,13 +187,20 @@ TEST_CASE("the worst status fits a line and can be read") {
   cause bad = full_cause();
   bad.node = quotes;
   bad.text = quotes;
-  bad.tail = noise;
+  bad.tail = quotes;
   worst.causes.assign(100, bad);
   hello greeting = full_hello();
   greeting.version = greeting.token = greeting.run_id = greeting.node = greeting.host = quotes;
   greeting.address = greeting.own_address = garbage;
   greeting.state = worst;
-  CHECK(encode(agent_message(greeting)).size() <= hello_bytes_max);
+  const std::string first_line = encode(agent_message(greeting));
+  CHECK(first_line.size() <= hello_bytes_max);
+  const auto first = decode_agent_message(without_newline(first_line));
+  REQUIRE(first.has_value());
+  const std::vector<cause>& told = std::get<hello>(*first).state.causes;
+  REQUIRE(told.size() == causes_max);
+  CHECK(told[0].tail == std::string(tail_bytes_max, '"'));
+  CHECK(told[1].tail.empty());
   const std::string line = encode(agent_message(worst));
   CHECK(line.size() <= line_bytes_max);
   std::string problem;
@@ -202,8 +209,7 @@ TEST_CASE("the worst status fits a line and can be read") {
   REQUIRE(back.has_value());
   const auto& state = std::get<status>(*back);
   REQUIRE(state.causes.size() == causes_max);
-  CHECK(state.causes[0].tail == std::string(tail_bytes_max, ' '));
-  CHECK(state.causes[1].tail.empty());
+  CHECK(state.causes[0].tail == std::string(tail_bytes_max, '"'));
 
   desired last = full_desired();
   last.text = garbage;
