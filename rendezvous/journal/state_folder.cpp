@@ -13,16 +13,17 @@ std::string default_state_folder(const std::function<const char*(const char*)>& 
   };
   // Of several, which systemd separates by colons, the first.
   std::string folder = path_in("STATE_DIRECTORY");
-  if (!folder.empty()) return folder.substr(0, folder.find(':'));
+  std::string name = host;
+  std::replace(name.begin(), name.end(), '/', '_');
+  name += "-" + std::to_string(port);
+  if (!folder.empty()) return folder.substr(0, folder.find(':')) + "/" + name;
   folder = path_in("XDG_STATE_HOME");
   if (folder.empty()) {
     folder = path_in("HOME");
     if (folder.empty()) return {};
     folder += "/.local/state";
   }
-  std::string name = host;
-  std::replace(name.begin(), name.end(), '/', '_');
-  return folder + "/ddprun/" + name + "-" + std::to_string(port);
+  return folder + "/ddprun/" + name;
 }
 
 }  // namespace ddprun::journal

@@ -90,9 +90,9 @@ constexpr std::array own_options = {
         apply_recovery_window},
     row{{"state-dir", "DIR | none", "",
          "keep here what must outlive all agents: which runs are on, how often\n"
-         "they were restarted, how they ended ($STATE_DIRECTORY, else\n"
-         "ddprun/HOST-PORT in $XDG_STATE_HOME or ~/.local/state; none with\n"
-         "--port=0)"},
+         "they were restarted, how they ended (HOST-PORT in\n"
+         "$STATE_DIRECTORY, else ddprun/HOST-PORT in $XDG_STATE_HOME or\n"
+         "~/.local/state; none with --port=0)"},
         apply_state_folder},
     row{{"store-memory", "MIB", "",
          "hold at most so much for TCPStore clients, a quarter of it for\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import BIN, LIMIT, NONE_IS_LOST, get, wait_for
+from tests.support.cluster import BIN, LIMIT, NONE_IS_LOST, Program, get, wait_for
 from tests.support.ports import free_port
 
 CONF = f"{NONE_IS_LOST},settle=0.1"
@@ -140,6 +140,17 @@ def test_a_second_daemon_does_not_take_the_folder_of_the_first(cluster):
                             capture_output=True, text=True, timeout=LIMIT)
     assert second.returncode == 1
     assert f"{state}/journal.sqlite is in use by another daemon" in second.stdout + second.stderr
+
+
+def test_daemons_of_one_service_have_a_folder_each(cluster):
+    """Below the one that systemd gives them all."""
+    folder = cluster.folder / "service"
+    for port in (free_port(), free_port()):
+        one = Program(cluster, f"daemon-{port}", [BIN / "ddprun-rendezvous", "--bind=127.0.0.1",
+                                                  "--port", port],
+                      environment={"STATE_DIRECTORY": str(folder)})
+        one.says("keeps what must outlive it in " + str(folder))
+    assert len(list(folder.glob("*/journal.sqlite"))) == 2
 
 
 def test_a_folder_in_which_nothing_was_written_yet_is_one_daemons_too(cluster):

@@ -18,8 +18,8 @@ std::string folder_with(const std::map<std::string, std::string>& variables) {
 
 TEST_CASE("what outlives a daemon lies where the system says") {
   CHECK(folder_with({{"STATE_DIRECTORY", "/var/lib/ddprun"}, {"HOME", "/root"}}) ==
-        "/var/lib/ddprun");
-  CHECK(folder_with({{"STATE_DIRECTORY", "/a:/b"}}) == "/a");
+        "/var/lib/ddprun/node-a-29400");
+  CHECK(folder_with({{"STATE_DIRECTORY", "/a:/b"}}) == "/a/node-a-29400");
   CHECK(folder_with({{"XDG_STATE_HOME", "/state"}, {"HOME", "/home/x"}}) ==
         "/state/ddprun/node-a-29400");
   CHECK(folder_with({{"HOME", "/home/x"}}) == "/home/x/.local/state/ddprun/node-a-29400");
