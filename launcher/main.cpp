@@ -44,13 +44,14 @@ ddprun::launcher::agent_identity make_identity(const ddprun::launcher::launch_op
                                                std::uint32_t workers) {
   ddprun::launcher::agent_identity identity;
   identity.session = {random_number() | 1, random_number()};
+  identity.tether_session = {random_number() | 1, random_number()};
+  identity.mark = ddprun::to_string(ddprun::session_id{random_number() | 1, random_number()});
   identity.seed = random_number();
   identity.worker_count = workers;
   identity.node = options.node_id;
   if (identity.node.empty()) {
     // Two agents on one host, and two hosts of one name, are normal: the suffix tells them apart.
-    identity.node =
-        ddprun::net::short_host_name() + "-" + ddprun::to_string(identity.session).substr(24);
+    identity.node = ddprun::net::short_host_name() + "-" + identity.mark.substr(24);
   }
   return identity;
 }
@@ -80,10 +81,10 @@ int run(int argc, char** argv) {
   ddprun::launcher::agent_identity identity = make_identity(options, plan->workers);
   identity.visible_gpus = plan->visible_gpus;
   identity.processors = std::move(plan->processors);
-  if (options.run_id.empty()) options.run_id = ddprun::to_string(identity.session);
+  if (options.run_id.empty()) options.run_id = identity.mark;
 
   auto logs = ddprun::launcher::log_folder::make(options.output, options.run_id, identity.node,
-                                                 ddprun::to_string(identity.session), environment);
+                                                 identity.mark, environment);
   if (!logs) return usage(logs.error());
 
   // Forked before any thread or socket exists.

@@ -1,7 +1,6 @@
 #include "launcher/agent/agent.hpp"
 
 #include "rendezvous/base/name_text.hpp"
-#include "rendezvous/base/printable_text.hpp"
 #include "rendezvous/base/rank_text.hpp"
 #include "rendezvous/base/signals.hpp"
 #include "rendezvous/base/version.hpp"
@@ -24,10 +23,6 @@ namespace {
 
 // What is still queued to the daemon when the member leaves has this long to go out.
 constexpr auto goodbye_limit = std::chrono::seconds(1);
-// A reader of our output that takes nothing for so long at the end is given up; sooner where a
-// person or a batch system has asked for the end.
-constexpr auto output_limit = std::chrono::seconds(60);
-constexpr auto output_limit_after_signal = std::chrono::seconds(10);
 // Others that leave when this node does are gone by then: nothing need be said of them.
 constexpr auto departure_expected = std::chrono::milliseconds(300);
 // So long --on-event has for what it was told last.
@@ -93,8 +88,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                  feed(core::tether_disconnected{tether_round_, std::move(text)});
                }}),
       file_reader_(context_.get_executor()),
-      own_error_file_(context_.get_executor(),
-                      own_error_file::wanted(environment_, to_string(identity_.session)),
+      own_error_file_(context_.get_executor(), own_error_file::wanted(environment_, identity_.mark),
                       [this](const std::string& line) { say(note_level::warning, line); }),
       gloo_(context_.get_executor()),
       events_(options_.settings.restarts_max) {
@@ -150,15 +144,6 @@ int agent::run() {
   return exit_code_.value_or(1);
 }
 
-void agent::finish_output() {
-  const auto limit = was_signalled_ ? output_limit_after_signal : output_limit;
-  const log::output_loss lost = log_files_.finish(limit);
-  if (!lost.none()) {
-    say(note_level::warning, lost.is_lost("log files") + ": they could not be written in time");
-  }
-  writer_.finish(limit);
-}
-
 // ---- the daemon ------------------------------------------------------------------------------
 
 void agent::find_daemon() {
@@ -192,6 +177,7 @@ void agent::start_machine() {
   values.endpoints = {to_text(options_.standalone ? own : options_.endpoint)};
   values.seed = identity_.seed;
   machine_.emplace(std::move(values));
+  values.tether_session = identity_.tether_session;
   core::agent_effects effects;
   machine_->start(std::chrono::steady_clock::now(), effects);
   for (const core::agent_effect& effect : effects)
@@ -211,7 +197,7 @@ hello agent::greeting() const {
   words.worker_count = identity_.worker_count;
   words.node_rank = options_.node_rank;
   words.role = options_.role;
-  words.script = in_one_line(options_.program.substr(options_.program.rfind('/') + 1));
+  words.script = options_.program.substr(options_.program.rfind('/') + 1);
   words.address = options_.local_address;
   words.settings = options_.settings;
   return words;

@@ -52,7 +52,9 @@ namespace ddprun::launcher {
 
 // What the agent needs beside the options; drawn or counted by main.
 struct agent_identity {
-  session_id session;              // random
+  session_id session;              // random; a secret: whoever knows it can end this node's part
+  session_id tether_session;       // random; the same towards the leaders of its rounds
+  std::string mark;                // random, apart from those: what names and environments show
   std::uint64_t seed = 0;          // for the jitter of reconnects
   std::string node;                // label
   std::uint32_t worker_count = 1;  // workers on this node

@@ -102,8 +102,8 @@ void agent::apply(const core::start_workers& effect) {
   facts.worker_count = identity_.worker_count;
   facts.node = identity_.node;
   facts.run_id = options_.run_id;
-  facts.session = to_string(identity_.session);
-  const std::string mark = std::string(session_variable) + "=" + facts.session;
+  facts.mark = identity_.mark;
+  const std::string mark = std::string(session_variable) + "=" + facts.mark;
   guardian_.mark(mark);
   reaper_.mark(mark);
 

@@ -30,7 +30,7 @@ void agent::watch_timers() {
   timers_ = std::make_unique<timer_pipe>(
       context_.get_executor(),
       timer_pipe::place{variable_or_empty(environment_, path_variable),
-                        folder_for_temporaries(environment_), to_string(identity_.session)},
+                        folder_for_temporaries(environment_), identity_.mark},
       std::move(told));
   environment_.erase(std::string(path_variable));
   if (!timers_->path().empty()) {

@@ -11,6 +11,14 @@
 #include <vector>
 
 namespace ddprun::launcher {
+namespace {
+
+// A reader of our output that takes nothing for so long at the end is given up; sooner where a
+// person or a batch system has asked for the end.
+constexpr auto output_limit = std::chrono::seconds(60);
+constexpr auto output_limit_after_signal = std::chrono::seconds(10);
+
+}  // namespace
 
 void agent::say(note_level level, const std::string& text) {
   console_.say(level, text);
@@ -131,6 +139,15 @@ void agent::tell_hook(const std::vector<run_event>& events) {
     if (event.kind != run_event_kind::ended) what += " of round " + std::to_string(event.round);
     hook_->run({std::move(what), event_json(event, options_.run_id, identity_.node)});
   }
+}
+
+void agent::finish_output() {
+  const auto limit = was_signalled_ ? output_limit_after_signal : output_limit;
+  const log::output_loss lost = log_files_.finish(limit);
+  if (!lost.none()) {
+    say(note_level::warning, lost.is_lost("log files") + ": they could not be written in time");
+  }
+  writer_.finish(limit);
 }
 
 }  // namespace ddprun::launcher

@@ -29,7 +29,7 @@ std::string one_name(std::string text) {
 }  // namespace
 
 cli::parsed<log_folder> log_folder::make(const output_options& options, const std::string& run_id,
-                                         const std::string& node, const std::string& session,
+                                         const std::string& node, const std::string& mark,
                                          const environment_map& environment) {
   log_folder made;
   if (options.is_off()) return made;
@@ -40,7 +40,7 @@ cli::parsed<log_folder> log_folder::make(const output_options& options, const st
   const fs::path absolute = fs::absolute(base, error);
   if (is_temporary && !options.writes_files()) {
     const bool is_writable = !error && ::access(absolute.c_str(), W_OK | X_OK) == 0;
-    if (is_writable) made.errors_ = absolute / ("ddprun_" + session);
+    if (is_writable) made.errors_ = absolute / ("ddprun_" + mark);
     return made;
   }
   if (!is_temporary && !error) fs::create_directories(absolute, error);

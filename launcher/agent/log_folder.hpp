@@ -28,10 +28,10 @@ class log_folder {
  public:
   log_folder() = default;  // there is none
 
-  // Makes what was asked for, with the folders above it. `session` is this agent's, in hexadecimal.
+  // Makes what was asked for, with the folders above it. `mark` is this agent's alone.
   // Errors: what is wrong, and what to do.
   static cli::parsed<log_folder> make(const output_options& options, const std::string& run_id,
-                                      const std::string& node, const std::string& session,
+                                      const std::string& node, const std::string& mark,
                                       const environment_map& environment);
 
   // Empty: there is none.

@@ -84,7 +84,7 @@ environment_map worker_environment(const launch_options& options, const worker_r
   set("DDPRUN_ROUND", number(round.round));
   set("DDPRUN_NODE_ID", round.node);
   set_nccl_ids(variables, place.nccl);
-  set(std::string(session_variable), round.session);
+  set(std::string(session_variable), round.mark);
 
   // What the person may have set to something else.
   variables.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");

@@ -27,7 +27,7 @@ struct worker_round {
   std::uint32_t worker_count = 1;  // on this node
   std::string node;                // this node's label
   std::string run_id;              // never empty
-  std::string session;             // this agent process, in hexadecimal
+  std::string mark;                // of this agent process: in the environment of its workers
   std::string gloo_interface;      // for Gloo where the person has chosen none; empty: none
   // Where torch's @record writes, by local rank; none: nowhere.
   std::vector<std::string> error_files;

@@ -211,6 +211,8 @@ struct agent_options {
   // or may not decide, the next one is tried.
   std::vector<std::string> endpoints;
   std::uint64_t seed = 0;  // for the jitter of reconnects
+  // Who it is to the leaders of its rounds, who are not to know its session; all 0: that.
+  session_id tether_session;
 };
 
 class agent {

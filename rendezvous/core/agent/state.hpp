@@ -115,6 +115,7 @@ struct agent::state {
   moment own_stop_deadline() const;
 
   // ---- tether.cpp ----
+  session_id own_tether_session() const;
   void dial(duration delay);
   void dial_again(std::string text);
   void beat_if_due();

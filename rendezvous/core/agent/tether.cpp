@@ -11,12 +11,16 @@ namespace ddprun::core {
 
 // ---- the member's end --------------------------------------------------------------------------
 
+session_id agent::state::own_tether_session() const {
+  return options.tether_session == session_id{} ? options.greeting.session : options.tether_session;
+}
+
 void agent::state::dial(duration delay) {
   here.tether.dial(now, delay);
   const assignment& place = *here.place();
   emit(dial_tether{here.number(), place.master_address, place.tether_port, delay,
-                   tether_hello{here.instance(), here.number(), options.greeting.session,
-                                place.slot, word.epoch()}});
+                   tether_hello{here.instance(), here.number(), own_tether_session(), place.slot,
+                                word.epoch()}});
 }
 
 void agent::state::dial_again(std::string text) {

@@ -54,8 +54,8 @@ void daemon::hear(const agent_said& event, const guardian_word& word) {
   const auto found = runs_.find(word.run_id);
   if (found != runs_.end()) {
     note_some(guardians_, note_level::info,
-              "the guardian of session " + to_string(word.session) + " at " + event.peer_address +
-                  ": its agent is dead, its workers are killed");
+              "a guardian at " + event.peer_address + " says for run " + word.run_id +
+                  " that its agent is dead, and its workers are killed");
     step_run(found->second, guardian_reported{word.session});
   }
   effects_->push_back(disconnect_agent{event.connection});

@@ -132,7 +132,7 @@ std::string run::state::problem_with(const hello& greeting, const node* known) c
   if (!problem.empty() || known == nullptr) return problem;
   const std::string change = first_change(known->greeting, greeting);
   if (change.empty()) return {};
-  return "session " + to_string(greeting.session) + " is here already, with another " + change;
+  return "the session of node " + known->greeting.node + " is here already, with another " + change;
 }
 
 // Numbers that this daemon cannot go on from: it counts past what agents of an earlier one say.

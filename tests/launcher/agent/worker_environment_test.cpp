@@ -17,7 +17,7 @@ ddprun::launcher::worker_round second_node() {
   round.worker_count = 3;
   round.node = "node-b";
   round.run_id = "job7";
-  round.session = "00ab";
+  round.mark = "00ab";
   round.place.slot = 1;
   round.place.group_world_size = 2;
   round.place.rank_first = 2;

@@ -42,6 +42,17 @@ TEST_CASE("a service that cannot be opened fails the round as a start") {
   CHECK(story.sent.causes[0].text == "port 29500: Address already in use");
 }
 
+TEST_CASE("no leader is told the session by which a member is known to the daemon") {
+  core::agent_options options = agent_story::default_options();
+  options.tether_session = {3, 4};
+  REQUIRE(options.greeting.session != options.tether_session);
+  agent_story story(options);
+  story.connect();
+  story.assign(1, 1, 2);
+  REQUIRE(story.all<dial_tether>().size() == 1);
+  CHECK(story.all<dial_tether>()[0].hello.session == options.tether_session);
+}
+
 TEST_CASE("a member dials the leader before it starts workers") {
   agent_story story;
   story.connect();

@@ -43,8 +43,7 @@ TEST_CASE("a session that says hello again is the same node: another label is re
   SECTION("another label") {
     again.greeting.node_is_explicit = true;
     story.connect(again);
-    CHECK(again.refusal ==
-          "session 00000000000000070000000000000001 is here already, with another node id");
+    CHECK(again.refusal == "the session of node a is here already, with another node id");
   }
   SECTION("other settings") {
     again.greeting = first.greeting;
