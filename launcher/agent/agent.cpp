@@ -68,7 +68,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
           round_service_options{options_.settings.store, options_.master_port,
                                 options_.is_static && options_.settings.store == store_mode::agent,
                                 identity_.seed, identity_.worker_count,
-                                options_.settings.timing.node_timeout},
+                                options_.settings.timing.node_timeout, options_.allows_other_users},
           [this](const core::agent_event& event) { hear_service(event); },
           [this](note_level level, const std::string& text) { say(level, text); })),
       session_(context_.get_executor(),
@@ -153,6 +153,8 @@ void agent::find_daemon() {
   search.embed = options_.embed;
   search.nodes_max = options_.settings.nodes_max + options_.settings.spares_max;
   search.own_workers = identity_.worker_count;
+  search.allows_other_users = options_.allows_other_users;
+  search.is_static = options_.is_static;
   if (options_.is_static) search.job_store = service_->take_in();
   embedded_ = std::make_unique<embedded_daemon>(
       context_.get_executor(), socket_thread_, std::move(search),
@@ -176,8 +178,8 @@ void agent::start_machine() {
   const cli::endpoint_address own{daemon_place_.host, daemon_place_.port};
   values.endpoints = {to_text(options_.standalone ? own : options_.endpoint)};
   values.seed = identity_.seed;
-  machine_.emplace(std::move(values));
   values.tether_session = identity_.tether_session;
+  machine_.emplace(std::move(values));
   core::agent_effects effects;
   machine_->start(std::chrono::steady_clock::now(), effects);
   for (const core::agent_effect& effect : effects)

@@ -1,6 +1,7 @@
 #include "launcher/agent/embedded_daemon.hpp"
 
 #include "launcher/agent/descriptor_needs.hpp"
+#include "launcher/agent/listen_addresses.hpp"
 #include "launcher/agent/own_addresses.hpp"
 #include "launcher/agent/round_port.hpp"
 #include "rendezvous/base/counted.hpp"
@@ -29,11 +30,30 @@ constexpr std::int64_t tries_max = round_port::busy_limit / round_port::pause_be
 // How long this host's own name is looked up, before it is taken for just that.
 constexpr auto own_name_limit = std::chrono::seconds(2);
 
-// Only for this host where the endpoint says so; else for all that can reach the port.
-std::string bind_address(const daemon_search& search) {
-  if (search.standalone) return "127.0.0.1";
+// Only for this host where the endpoint says so; in the static form, where that is an address of
+// this host, for those who dial it; else for all that can reach the port. Empty: every interface.
+std::vector<std::string> addresses_for(const daemon_search& search) {
+  if (search.standalone) return {"127.0.0.1"};
   const auto numeric = net::numeric_address(search.endpoint.host);
-  return numeric && numeric->is_loopback() ? search.endpoint.host : "";
+  if (numeric && search.is_static) return listen_addresses({*numeric});
+  if (numeric && numeric->is_loopback()) return {search.endpoint.host};
+  return {};
+}
+
+// The one by which the agent here dials its own daemon.
+std::string own_way(const daemon_search& search) {
+  const std::vector<std::string> all = addresses_for(search);
+  const bool has_loopback = std::find(all.begin(), all.end(), "127.0.0.1") != all.end();
+  return all.empty() || has_loopback ? "127.0.0.1" : all.front();
+}
+
+// Where the static form cannot keep to the address that all are told. Empty: it can.
+std::string why_everywhere(const daemon_search& search) {
+  if (!search.is_static || !addresses_for(search).empty()) return {};
+  const bool is_name = !net::numeric_address(search.endpoint.host);
+  return "the daemon listens on every interface: " + search.endpoint.host +
+         (is_name ? " is a name, and other nodes may know this host by another of its addresses"
+                  : " is none of this host's own addresses; what is sent there may come by any");
 }
 
 }  // namespace
@@ -155,9 +175,12 @@ bool embedded_daemon::prepare_to_open() {
                                   counted(search_.nodes_max, "node") +
                                   ": raise the hard limit (ulimit -Hn)");
   }
-  const error_code error = thread_.start();
-  if (error) opened(error, net::thread_problem("the rendezvous daemon in this process", error));
-  return !error;
+  if (const error_code error = thread_.start()) {
+    opened(error, net::thread_problem("the rendezvous daemon in this process", error));
+    return false;
+  }
+  if (const std::string why = why_everywhere(search_); !why.empty()) log_(note_level::debug, why);
+  return true;
 }
 
 server::server_options embedded_daemon::options_of_server() {
@@ -167,10 +190,15 @@ server::server_options embedded_daemon::options_of_server() {
                                  : journal::default_state_folder(
                                        std::getenv, net::short_host_name(), search_.endpoint.port);
   server::server_options options;
-  options.bind_address = bind_address(search_);
+  const std::vector<std::string> addresses = addresses_for(search_);
+  if (!addresses.empty()) {
+    options.bind_address = addresses.front();
+    options.more_addresses.assign(addresses.begin() + 1, addresses.end());
+  }
   options.port = search_.standalone ? std::uint16_t{0} : search_.endpoint.port;
   options.connections_max = connections_max_;
   options.tcpstore = search_.job_store;
+  options.daemon.allows_other_users = search_.allows_other_users;
   if (!folder.empty()) options.daemon.open_journal = journal::in_folder(folder);
   options.daemon.window_without_journal = duration::zero();
   // The agent tells the person what matters of it; the daemon's own lines are for looking closely.
@@ -199,8 +227,7 @@ void embedded_daemon::open() {
 void embedded_daemon::opened(const result<std::uint16_t>& port, const std::string& problem) {
   if (port) {
     hosts_ = true;
-    const std::string bound = bind_address(search_);
-    own_place_ = {bound.empty() ? "127.0.0.1" : bound, *port, {}};
+    own_place_ = {own_way(search_), *port, {}};
     if (!is_first_) {
       log_(note_level::info, "the rendezvous daemon at " + to_text(search_.endpoint) +
                                  " is in this process from now on, as nobody else held it");

@@ -37,7 +37,10 @@ struct daemon_search {
   embed_policy embed = embed_policy::automatic;
   std::uint32_t nodes_max = 1;    // that may connect, spares among them
   std::uint32_t own_workers = 1;  // for which descriptors are kept back
-  // Of the static rendezvous: takes the clients of TCPStore, on the socket thread.
+  bool allows_other_users = false;
+  // The static rendezvous: all nodes are told the endpoint, and the daemon listens there and on
+  // loopback only. `job_store` takes the clients of TCPStore, on the socket thread.
+  bool is_static = false;
   std::function<void(net::tcp::socket socket)> job_store;
 };
 

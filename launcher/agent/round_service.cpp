@@ -137,6 +137,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     // One host for all rounds, so that it numbers its tethers through: what the main thread still
     // has on its way about one of an earlier round finds nobody.
     if (!tethers) tethers.emplace(tether_handlers());
+    tethers->let_in_other_users(options.allows_other_users);
     tethers->set_tethers_max(std::max(tethers_min, tethers_per_member * wanted.group_world_size));
     if (options.store == store_mode::agent) {
       store::keyspace_options values;

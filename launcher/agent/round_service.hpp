@@ -40,6 +40,7 @@ struct round_service_options {
   std::uint64_t seed = 0;         // where to begin to look for a port of the workers' own
   std::uint32_t own_workers = 0;  // of this node
   duration node_timeout = std::chrono::seconds(10);
+  bool allows_other_users = false;  // of this host, to hang on this node
 
   bool has_port_of_its_own() const { return store == store_mode::agent && !has_daemons_port; }
 };

@@ -1,5 +1,5 @@
 // The rows of the option table that say what of this node the workers use: its network, its GPUs,
-// its processors; and what becomes of the processes that they leave behind.
+// its processors; what becomes of the processes that they leave behind; and whose agents may come.
 //
 // Thread rule: constants and pure functions.
 #pragma once
@@ -37,7 +37,17 @@ inline cli::checked apply_children_grace(options_draft& draft, const cli::given_
                    cli::read_seconds(option.given, option.value, true));
 }
 
+inline cli::checked apply_other_users(options_draft& draft, const cli::given_option&) {
+  draft.options.allows_other_users = true;
+  return {};
+}
+
 inline constexpr std::array node_rows = {
+    cli::option<options_draft>{{"allow-other-users", "", "Rendezvous",
+                                "take agents of other users of this host, too, where one in this\n"
+                                "process listens; else only root's and those of the same user",
+                                cli::option_owner::ddprun, cli::option_kind::flag},
+                               apply_other_users},
     cli::option<options_draft>{{"network", "CIDR | INTERFACE,...", "This node",
                                 "by which nodes reach each other, the first that this node has\n"
                                 "(10.0.0.0/8, eth0): its address is published, and NCCL and gloo\n"

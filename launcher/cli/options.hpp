@@ -93,6 +93,8 @@ struct launch_options {
   std::vector<std::string> arguments;
   placeholder_mode placeholders = placeholder_mode::on;
 
+  bool allows_other_users = false;  // of this host, to speak to what listens here
+
   output_options output;
   cli::log_options log;
   std::string on_event;  // a command that is told what happens; empty: none

@@ -33,6 +33,7 @@ tether_host::~tether_host() {
 
 void tether_host::accept(net::tcp::socket socket) {
   if (tethers_.size() >= limits_.tethers_max && !end_oldest_stranger()) return;
+  const std::string refusal = lets_in_others_ ? "" : users_.refusal(socket);
   const std::uint64_t id = ++last_id_;
   const net::executor where = socket.get_executor();
   net::line_handlers events;
@@ -50,6 +51,7 @@ void tether_host::accept(net::tcp::socket socket) {
       }));
   tethers_.emplace(id, std::move(entry));
   connection->start();
+  if (!refusal.empty()) reject(id, refusal);
 }
 
 void tether_host::take_line(std::uint64_t id, std::string_view line) {

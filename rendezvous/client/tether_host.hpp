@@ -12,6 +12,7 @@
 
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/net/line_connection.hpp"
+#include "rendezvous/net/peer_user.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +46,8 @@ class tether_host {
   // `socket` is connected and speaks the agent protocol; nothing was read from it. Where there are
   // too many, the oldest goes that has not said its hello, else this one.
   void accept(net::tcp::socket socket);
+  // Of this host; else they are refused (net/peer_user.hpp).
+  void let_in_other_users(bool allowed) { lets_in_others_ = allowed; }
   // As many as there are stay.
   void set_tethers_max(std::size_t most) { limits_.tethers_max = most; }
 
@@ -69,6 +72,8 @@ class tether_host {
   limits limits_;
   std::map<std::uint64_t, std::unique_ptr<tether>> tethers_;
   std::uint64_t last_id_ = 0;
+  net::peer_users users_;
+  bool lets_in_others_ = false;
 };
 
 }  // namespace ddprun::client

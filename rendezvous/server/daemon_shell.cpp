@@ -88,8 +88,17 @@ void daemon_shell::say_of_journal(note_level level, const std::string& text) con
 void daemon_shell::accept(net::tcp::socket socket) {
   ++inputs_;
   const connection_id id = ++last_connection_;
-  sessions_[id] = std::make_unique<agent_session>(std::move(socket), id, *this, options_.newcomers,
-                                                  options_.hello_limit, options_.hello_limit);
+  const std::string refusal = options_.allows_other_users ? std::string() : users_.refusal(socket);
+  auto session = std::make_unique<agent_session>(std::move(socket), id, *this, options_.newcomers,
+                                                 options_.hello_limit, options_.hello_limit);
+  if (refusal.empty()) {
+    sessions_[id] = std::move(session);
+    return;
+  }
+  session->refuse(refusal);
+  const auto line =
+      strangers_.admit("refused " + session->peer_address() + ": " + refusal, steady_clock::now());
+  if (line) log(note_level::warning, *line);
 }
 
 void daemon_shell::when_no_agents(std::function<void()> handler) {

@@ -12,6 +12,7 @@
 #include "rendezvous/base/lifetime.hpp"
 #include "rendezvous/core/daemon/daemon.hpp"
 #include "rendezvous/journal/journal.hpp"
+#include "rendezvous/net/peer_user.hpp"
 #include "rendezvous/server/agent_session.hpp"
 #include "rendezvous/server/front_door.hpp"
 #include "rendezvous/server/runs_json.hpp"
@@ -48,6 +49,8 @@ struct daemon_shell_options {
   // hour, as far as this number has room, so that nodes that come late are told how they ended.
   std::size_t runs_max = 1000;
   log_function log;  // may be empty
+  // Of this host: their agents and guardians are refused otherwise (net/peer_user.hpp).
+  bool allows_other_users = false;
 };
 
 class daemon_shell final : public agent_session::owner {
@@ -122,6 +125,8 @@ class daemon_shell final : public agent_session::owner {
   std::unordered_map<connection_id, std::unique_ptr<agent_session>> sessions_;
   connection_id last_connection_ = 0;
   std::random_device random_;
+  net::peer_users users_;
+  log_limit strangers_;
 
   // The newest message that several agents share, and its bytes.
   std::shared_ptr<const daemon_message> shared_message_;

@@ -137,6 +137,7 @@ int serve(const daemon_options& options, log::writer& out) {
   const std::string folder = state_folder_of(options);
   if (!folder.empty()) wanted.daemon.open_journal = journal::in_folder(folder);
   wanted.journal_is_ours = true;
+  wanted.daemon.allows_other_users = options.allows_other_users;
   wanted.store_limits.bytes_max = options.store_bytes_max;
   wanted.daemon.log = [](note_level level, const std::string& text) {
     spdlog::log(to_spdlog(level), text);

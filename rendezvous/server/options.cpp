@@ -60,6 +60,11 @@ cli::checked apply_store_memory(options_draft& draft, const cli::given_option& o
   return {};
 }
 
+cli::checked apply_other_users(options_draft& draft, const cli::given_option&) {
+  draft.options.allows_other_users = true;
+  return {};
+}
+
 cli::checked show_help(options_draft& draft, const cli::given_option& option);
 
 cli::checked show_version(options_draft& draft, const cli::given_option&) {
@@ -101,6 +106,11 @@ constexpr std::array own_options = {
          cli::option_owner::ddprun, cli::option_kind::value, 0,
          [] { return std::to_string(daemon_options().store_bytes_max >> 20U); }},
         apply_store_memory},
+    row{{"allow-other-users", "", "",
+         "take agents of other users of this host, too; else only root's, those\n"
+         "of the user that runs this, and those of other hosts",
+         cli::option_owner::ddprun, cli::option_kind::flag},
+        apply_other_users},
     row{{"help", "", "", "this text", cli::option_owner::ddprun, cli::option_kind::question, 'h'},
         show_help},
     row{{"version", "", "", "the version", cli::option_owner::ddprun, cli::option_kind::question},

@@ -27,6 +27,7 @@ struct daemon_options {
   cli::log_options log;
   color_mode color = color_mode::automatic;
   duration recovery_window = timers().recovery_window;
+  bool allows_other_users = false;                               // of its host
   std::size_t store_bytes_max = core::store_limits{}.bytes_max;  // of the daemon's own TCPStore
 };
 

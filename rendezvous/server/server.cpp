@@ -2,6 +2,7 @@
 
 #include "rendezvous/base/lifetime.hpp"
 #include "rendezvous/net/descriptor_limit.hpp"
+#include "rendezvous/net/resolve.hpp"
 #include "rendezvous/net/threads.hpp"
 
 #include <boost/asio/post.hpp>
@@ -25,12 +26,20 @@ std::size_t connections_of(const server_options& options) {
   return limit > descriptors_reserved ? limit - descriptors_reserved : 1;
 }
 
+// Hosts without IPv6 are many.
+bool is_missing_loopback(const std::string& address, const error_code& error) {
+  const auto numeric = net::numeric_address(address);
+  return numeric && numeric->is_loopback() &&
+         (error == boost::system::errc::address_not_available ||
+          error == boost::system::errc::address_family_not_supported);
+}
+
 }  // namespace
 
 server::server(net::executor where, server_options options)
     : options_(std::move(options)),
       shares_(connections_of(options_)),
-      listener_(where, options_.keep_alive),
+      executor_(where),
       door_({.agent = [this](net::tcp::socket socket) { shell_->accept(std::move(socket)); },
              .tcpstore = options_.tcpstore
                              ? options_.tcpstore
@@ -54,9 +63,27 @@ server::server(net::executor where, server_options options)
   space_ = std::make_shared<store::keyspace>(std::move(keys));
 }
 
-result<std::uint16_t> server::start(std::string& problem) {
-  const auto port = listener_.open(options_.bind_address, options_.port, problem);
+result<std::uint16_t> server::listen(std::string& problem) {
+  net::listener& first = listeners_.emplace_back(executor_, options_.keep_alive);
+  const auto port = first.open(options_.bind_address, options_.port, problem);
   if (!port) return port;
+  for (const std::string& address : options_.more_addresses) {
+    net::listener& next = listeners_.emplace_back(executor_, options_.keep_alive);
+    const auto opened = next.open(address, *port, problem);
+    if (opened) continue;
+    if (!is_missing_loopback(address, opened.error())) return opened;
+    listeners_.pop_back();
+    problem.clear();
+  }
+  return port;
+}
+
+result<std::uint16_t> server::start(std::string& problem) {
+  const auto port = listen(problem);
+  if (!port) {
+    listeners_.clear();
+    return port;
+  }
   const journal::open_failure failure = shell_->open_journal();
   if (failure.is_taken && options_.journal_is_ours) {
     problem = failure.problem;
@@ -67,7 +94,8 @@ result<std::uint16_t> server::start(std::string& problem) {
   net::listener_handlers handlers;
   handlers.on_accept = [this](net::tcp::socket socket) { accept(std::move(socket)); };
   handlers.on_trouble = [this](const std::string& text) { log(note_level::error, text); };
-  listener_.start(std::move(handlers));
+  for (net::listener& each : listeners_)
+    each.start(handlers);
   return port;
 }
 
@@ -134,7 +162,7 @@ void server::turn_away(peer_kind kind, const std::string& who) {
 }
 
 void server::stop() {
-  listener_.close();
+  listeners_.clear();
   door_.close();
   shell_->stop();
   store_.stop();

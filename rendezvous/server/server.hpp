@@ -28,6 +28,7 @@
 
 #include <array>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,7 +36,9 @@
 namespace ddprun::server {
 
 struct server_options {
-  std::string bind_address;         // numeric; empty: all, IPv6 and IPv4
+  std::string bind_address;  // numeric; empty: all, IPv6 and IPv4
+  // Beside that, on the same port. Loopback among them may be one that this host does not have.
+  std::vector<std::string> more_addresses;
   std::uint16_t port = 29400;       // 0 picks a free one
   std::size_t connections_max = 0;  // of all kinds; 0: what the limit of open files leaves
   daemon_shell_options daemon;      // its log takes the lines of all parts
@@ -74,6 +77,7 @@ class server {
   void when_no_agents(std::function<void()> handler) { shell_->when_no_agents(std::move(handler)); }
 
  private:
+  result<std::uint16_t> listen(std::string& problem);
   void accept(net::tcp::socket socket);
   void accept_store(net::tcp::socket socket);
   void accept_http(net::tcp::socket socket);
@@ -85,7 +89,8 @@ class server {
   server_options options_;
   port_shares shares_;
   std::shared_ptr<waiting_room> newcomers_ = std::make_shared<waiting_room>();
-  net::listener listener_;
+  net::executor executor_;
+  std::list<net::listener> listeners_;
   front_door door_;
   std::shared_ptr<daemon_shell> shell_;  // HTTP sessions look whether it is still there
   std::shared_ptr<store::keyspace> space_;

@@ -1,6 +1,8 @@
 """torchrun's static form: --nnodes=2 --node-rank=R --master-addr=A --master-port=P, and no daemon
 that anybody starts."""
 
+import contextlib
+import signal
 import socket
 import sys
 import textwrap
@@ -9,7 +11,7 @@ import pytest
 
 from tests.support.busy_ports import at_a_busy_port, busy_port
 from tests.support.cluster import LOST_SOON, Program, get, wait_for
-from tests.support.ports import free_port
+from tests.support.ports import free_port, listening
 
 pytestmark = pytest.mark.main_path
 
@@ -19,6 +21,50 @@ def node(cluster, rank, port, *arguments, address="127.0.0.1", nodes=2, **option
     return cluster.agent(f"node-{'x' if rank is None else rank}", *placed,
                          f"--master-addr={address}", f"--master-port={port}", *arguments,
                          nnodes=nodes, **options)
+
+
+def own_address():
+    """That this host would send from, if it has one beside loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        with contextlib.suppress(OSError):
+            probe.connect(("192.0.2.1", 9))
+            return probe.getsockname()[0]
+    return pytest.skip("this host has no address beside loopback")
+
+
+LOOPBACK = {"127.0.0.1", "::1"}
+
+
+@pytest.mark.parametrize("typed, others, expected", [
+    ("127.0.0.1", "127.0.0.1", LOOPBACK),
+    ("own", "own", {"own", *LOOPBACK}),
+    ("own", "localhost", {"own", *LOOPBACK}),
+    ("localhost", "own", {"::"}),  # a name: others may come by any address
+])
+def test_it_listens_where_all_are_told_and_on_loopback(cluster, typed, others, expected):
+    """Daemon, agents and the workers' store, all at one port."""
+    port = free_port()
+    own = own_address() if "own" in (typed, others) else ""
+    first, second = (own if each == "own" else each for each in (typed, others))
+    leader = node(cluster, 0, port, "--log-level=debug", address=first)
+    other = node(cluster, 1, port, address=second)
+    cluster.started(1, 2)
+    found = {address for address, number in listening(leader.pid) if number == port}
+    assert found == {own if each == "own" else each for each in expected}
+    is_said = "the daemon listens on every interface: localhost is a name" in leader.err()
+    assert is_said == (typed == "localhost")
+    cluster.finish(2)
+    assert [leader.wait(), other.wait()] == [0, 0]
+
+
+def test_an_address_that_is_not_here_is_listened_for_everywhere(cluster):
+    """That of a service, which sends on to an address of this host."""
+    port = free_port()
+    leader = node(cluster, 0, port, "--log-level=debug", address="192.0.2.1")
+    leader.says("every interface: 192.0.2.1 is none of this host's own addresses")
+    wait_for("the port", lambda: ("::", port) in listening(leader.pid))
+    leader.kill(signal.SIGTERM)
+    leader.wait()
 
 
 def ranks_of(workers):

@@ -34,3 +34,22 @@ def free_port():
             held.append(file)
             return port
     raise RuntimeError(f"no port from {FIRST} to {LAST} is free")
+
+
+def listening(pid):
+    """(address, port) of each TCP socket on which this process listens."""
+    own = set()
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            own.add(os.readlink(file))
+    found = []
+    for family, name in ((socket.AF_INET, "tcp"), (socket.AF_INET6, "tcp6")):
+        for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]:
+            words = line.split()
+            address, _, port = words[1].partition(":")
+            if words[3] != "0A" or f"socket:[{words[9]}]" not in own:
+                continue
+            # Words of four bytes in the order of this machine.
+            parts = [bytes.fromhex(address[at:at + 8])[::-1] for at in range(0, len(address), 8)]
+            found.append((socket.inet_ntop(family, b"".join(parts)), int(port, 16)))
+    return found
