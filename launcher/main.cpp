@@ -2,6 +2,7 @@
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/installed_packages.hpp"
 #include "launcher/agent/node_plan.hpp"
+#include "launcher/agent/own_job.hpp"
 #include "launcher/cli/check_files.hpp"
 #include "launcher/cli/help.hpp"
 #include "launcher/cli/options.hpp"
@@ -16,6 +17,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <exception>
 #include <optional>
 #include <string>
@@ -82,6 +84,7 @@ int run(int argc, char** argv) {
   identity.visible_gpus = plan->visible_gpus;
   identity.processors = std::move(plan->processors);
   if (options.run_id.empty()) options.run_id = identity.mark;
+  identity.job = ddprun::launcher::own_job(options, identity.node, std::time(nullptr));
 
   auto logs = ddprun::launcher::log_folder::make(options.output, options.run_id, identity.node,
                                                  identity.mark, environment);

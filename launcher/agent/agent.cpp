@@ -1,5 +1,6 @@
 #include "launcher/agent/agent.hpp"
 
+#include "launcher/agent/own_job.hpp"
 #include "rendezvous/base/name_text.hpp"
 #include "rendezvous/base/rank_text.hpp"
 #include "rendezvous/base/signals.hpp"
@@ -156,6 +157,7 @@ void agent::find_daemon() {
   search.allows_other_users = options_.allows_other_users;
   search.is_static = options_.is_static;
   if (options_.is_static) search.job_store = service_->take_in();
+  search.opened_by = {options_.run_id, identity_.job};
   embedded_ = std::make_unique<embedded_daemon>(
       context_.get_executor(), socket_thread_, std::move(search),
       [this](note_level level, const std::string& text) { say(level, text); });
@@ -199,7 +201,7 @@ hello agent::greeting() const {
   words.worker_count = identity_.worker_count;
   words.node_rank = options_.node_rank;
   words.role = options_.role;
-  words.script = options_.program.substr(options_.program.rfind('/') + 1);
+  say_job(words, identity_.job);
   words.address = options_.local_address;
   words.settings = options_.settings;
   return words;

@@ -60,6 +60,7 @@ struct agent_identity {
   std::uint32_t worker_count = 1;  // workers on this node
   std::uint32_t visible_gpus = 0;
   std::vector<std::vector<int>> processors;  // of each worker, by local rank; empty: as ours
+  started_job job;
 };
 
 class agent {

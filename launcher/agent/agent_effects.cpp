@@ -36,7 +36,7 @@ void agent::apply(const core::connect_daemon& effect) {
   if (!effect.may_host) {
     return session_.connect(daemon_place_.host, daemon_place_.port, effect.delay);
   }
-  embedded_->find_again(effect.delay, [this](daemon_place place) {
+  embedded_->find_again(effect.delay, effect.job, [this](daemon_place place) {
     if (exit_code_) return;
     daemon_place_ = std::move(place);
     session_.connect(daemon_place_.host, daemon_place_.port);

@@ -90,7 +90,9 @@ void embedded_daemon::find(place_handler found) {
   look_up();
 }
 
-void embedded_daemon::find_again(duration delay, place_handler found) {
+void embedded_daemon::find_again(duration delay, std::optional<started_job> job,
+                                 place_handler found) {
+  if (job) search_.opened_by.job = std::move(*job);
   found_ = std::move(found);
   is_first_ = false;
   if (!hosts_ && search_.embed == embed_policy::automatic) look_up();
@@ -199,8 +201,9 @@ server::server_options embedded_daemon::options_of_server() {
   options.connections_max = connections_max_;
   options.tcpstore = search_.job_store;
   options.daemon.allows_other_users = search_.allows_other_users;
-  if (!folder.empty()) options.daemon.open_journal = journal::in_folder(folder);
+  if (!folder.empty()) options.daemon.open_journal = journal::in_folder(folder, true);
   options.daemon.window_without_journal = duration::zero();
+  options.daemon.opened_by = search_.opened_by;
   // The agent tells the person what matters of it; the daemon's own lines are for looking closely.
   options.daemon.log = [this](note_level, const std::string& text) {
     boost::asio::post(main_, [this, text] { log_(note_level::debug, "daemon: " + text); });

@@ -37,6 +37,7 @@ struct daemon_search {
   embed_policy embed = embed_policy::automatic;
   std::uint32_t nodes_max = 1;    // that may connect, spares among them
   std::uint32_t own_workers = 1;  // for which descriptors are kept back
+  opened_run opened_by;           // the run of this agent, and its job
   bool allows_other_users = false;
   // The static rendezvous: all nodes are told the endpoint, and the daemon listens there and on
   // loopback only. `job_store` takes the clients of TCPStore, on the socket thread.
@@ -65,9 +66,10 @@ class embedded_daemon {
   // Before the first try to connect. Decides whether the daemon is to live here, and opens it then;
   // `found` is called from the loop of the main thread.
   void find(place_handler found);
-  // Before a later one, `delay` from now. What cannot be opened is looked for where it was, too:
-  // `found` gets no problem.
-  void find_again(duration delay, place_handler found);
+  // Before a later one, `delay` from now. A daemon that is opened then belongs to `job`; none: to
+  // what it did before. What cannot be opened is looked for where it was, too: `found` gets no
+  // problem.
+  void find_again(duration delay, std::optional<started_job> job, place_handler found);
   // No answer is wanted any more.
   void stop_finding();
 
@@ -100,7 +102,7 @@ class embedded_daemon {
 
   boost::asio::any_io_executor main_;
   socket_thread& thread_;
-  const daemon_search search_;
+  daemon_search search_;
   log_handler log_;
   net::resolver resolver_;
   boost::asio::steady_timer retry_;

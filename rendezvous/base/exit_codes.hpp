@@ -8,6 +8,8 @@ namespace ddprun {
 
 inline constexpr int usage_exit_code = 2;     // a mistake on the command line
 inline constexpr int refused_exit_code = 64;  // the run refuses this node
+// Another job has opened the endpoint: the place of this one is taken.
+inline constexpr int displaced_exit_code = 68;
 // The nodes did not meet within join_timeout: the endpoint was not reached, or others were missing.
 inline constexpr int unmet_exit_code = 69;
 

@@ -20,18 +20,38 @@ bool is_locked_by_another(int file) {
   return ::fcntl(file, F_SETLK, &whole) != 0 && (errno == EACCES || errno == EAGAIN);
 }
 
+// The daemon before may have taken it away with its folder, after it was opened here.
+bool is_still_at(const std::string& path, int file) {
+  struct stat there {};
+  struct stat opened {};
+  if (::fstat(file, &opened) != 0) return true;
+  return ::stat(path.c_str(), &there) == 0 && there.st_dev == opened.st_dev &&
+         there.st_ino == opened.st_ino;
+}
+
 }  // namespace
 
 bool folder_lock::take(const std::string& folder, open_failure& failure) {
-  if (make_folders(folder) != 0) return true;  // who opens the journal there says why
-  file_.reset(::open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  for (int tries = 1; file_ && is_locked_by_another(file_.get()); ++tries) {
+  const std::string path = folder + "/lock";
+  const auto open = [&] {
+    if (make_folders(folder) != 0) return;  // who opens the journal there says why
+    file_.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  };
+  open();
+  for (int tries = 1; file_; ++tries) {
+    const bool is_taken = is_locked_by_another(file_.get());
+    if (!is_taken && is_still_at(path, file_.get())) return true;
     if (tries == tries_max) {
       failure = taken_by_another(folder);
       release();
       return false;
     }
-    std::this_thread::sleep_for(pause);
+    if (is_taken) {
+      std::this_thread::sleep_for(pause);
+    } else {
+      release();
+      open();
+    }
   }
   return true;
 }

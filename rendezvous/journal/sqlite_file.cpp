@@ -6,12 +6,13 @@
 #include <charconv>
 #include <cstring>
 #include <sqlite3.h>
+#include <unistd.h>
 
 namespace ddprun::journal {
 namespace {
 
 // Grows with each change of the tables.
-constexpr int schema_version = 2;
+constexpr int schema_version = 3;
 
 // No run's timers add up to more.
 constexpr duration timers_max = 4 * timer_max;
@@ -28,12 +29,32 @@ constexpr const char* make_tables =
     "exit_code INTEGER, "  // NULL: open
     "text TEXT NOT NULL, "
     "changed_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, "
-    "restarts_forgiven INTEGER NOT NULL DEFAULT 0"
+    "restarts_forgiven INTEGER NOT NULL DEFAULT 0, "
+    "job TEXT, "  // its digest; NULL: of a daemon that did not ask
+    "program TEXT NOT NULL DEFAULT '', "
+    "started TEXT NOT NULL DEFAULT '', "
+    "node TEXT NOT NULL DEFAULT '', "
+    // When a daemon that keeps it was alive last: see record_age.hpp.
+    "boot TEXT NOT NULL DEFAULT '', "
+    "alive_up INTEGER NOT NULL DEFAULT 0, "
+    "alive_at INTEGER NOT NULL DEFAULT 0"
     ") STRICT, WITHOUT ROWID";
 
 // Of a file of version 1, whose rows stay.
 constexpr const char* add_restarts_forgiven =
     "ALTER TABLE runs ADD COLUMN restarts_forgiven INTEGER NOT NULL DEFAULT 0";
+
+// Of one of version 2, too. When its daemon was alive last is not known: when it wrote the row, at
+// least.
+constexpr const char* add_jobs =
+    "ALTER TABLE runs ADD COLUMN job TEXT; "
+    "ALTER TABLE runs ADD COLUMN program TEXT NOT NULL DEFAULT ''; "
+    "ALTER TABLE runs ADD COLUMN started TEXT NOT NULL DEFAULT ''; "
+    "ALTER TABLE runs ADD COLUMN node TEXT NOT NULL DEFAULT ''; "
+    "ALTER TABLE runs ADD COLUMN boot TEXT NOT NULL DEFAULT ''; "
+    "ALTER TABLE runs ADD COLUMN alive_up INTEGER NOT NULL DEFAULT 0; "
+    "ALTER TABLE runs ADD COLUMN alive_at INTEGER NOT NULL DEFAULT 0; "
+    "UPDATE runs SET alive_at = CAST(strftime('%s', changed_at) AS INTEGER)";
 
 // Daemons that live for less than an hour would never forget them.
 constexpr const char* forget_finished =
@@ -43,7 +64,11 @@ constexpr const char* forget_finished =
 constexpr const char* keep_words =
     "INSERT OR REPLACE INTO runs "
     "(run_id, instance, rounds_reserved, restarts_used, exit_code, text, nodes, gone_after_us, "
-    "lost_after_us, restarts_forgiven) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    "lost_after_us, restarts_forgiven, job, program, started, node, boot, alive_up, alive_at) "
+    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+
+constexpr const char* show_life =
+    "UPDATE runs SET boot = ?1, alive_up = ?2, alive_at = ?3 WHERE exit_code IS NULL";
 
 std::string text_of(sqlite3_stmt* row, int column) {
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(row, column));
@@ -87,7 +112,27 @@ bool read_row(sqlite3_stmt* row, core::run_record& record) {
   for (const duration limit : {record.gone_after, record.lost_after}) {
     if (limit < duration::zero() || limit > timers_max) return false;
   }
+  if (sqlite3_column_type(row, 10) != SQLITE_NULL) {
+    record.job =
+        started_job{text_of(row, 10), text_of(row, 11), text_of(row, 12), text_of(row, 13)};
+  }
   return true;
+}
+
+host_moment read_life(sqlite3_stmt* row) {
+  return {text_of(row, 14), sqlite3_column_int64(row, 15), sqlite3_column_int64(row, 16)};
+}
+
+bool put_job(sqlite3_stmt* to, const std::optional<started_job>& job) {
+  const started_job said = job.value_or(started_job());
+  const bool has_digest = job ? put(to, 11, said.digest) : sqlite3_bind_null(to, 11) == SQLITE_OK;
+  return has_digest && put(to, 12, said.program) && put(to, 13, said.started) &&
+         put(to, 14, said.node);
+}
+
+bool put_life(sqlite3_stmt* to, int first, const host_moment& now) {
+  return put(to, first, now.boot) && put(to, first + 1, static_cast<std::uint64_t>(now.up)) &&
+         put(to, first + 2, static_cast<std::uint64_t>(now.clock));
 }
 
 }  // namespace
@@ -102,12 +147,12 @@ void sqlite_file::closing::operator()(sqlite3_stmt* statement) const {
 sqlite_file::~sqlite_file() = default;
 
 std::unique_ptr<sqlite_file> sqlite_file::open(const std::string& folder, open_failure& failure,
-                                               const char* vfs) {
+                                               const char* vfs, const host_clock& clock) {
   if (const int error = make_folders(folder)) {
     failure.problem = "cannot make the state folder " + folder + ": " + std::strerror(error);
     return nullptr;
   }
-  std::unique_ptr<sqlite_file> made(new sqlite_file(path_in(folder)));
+  std::unique_ptr<sqlite_file> made(new sqlite_file(path_in(folder), clock));
   sqlite3* database = nullptr;
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
   const int code = sqlite3_open_v2(made->path_.c_str(), &database, flags, vfs);
@@ -145,6 +190,7 @@ bool sqlite_file::prepare(open_failure& failure) {
   // The transaction takes the lock, which is kept from then on.
   const bool is_made = is_set_up && execute("BEGIN EXCLUSIVE") && execute(make_tables) &&
                        (version != 1 || execute(add_restarts_forgiven)) &&
+                       (version == 0 || version >= 3 || execute(add_jobs)) &&
                        (version == schema_version || execute(set_version.c_str())) &&
                        execute(forget_finished) && execute("COMMIT");
   if (!is_made) {
@@ -156,7 +202,8 @@ bool sqlite_file::prepare(open_failure& failure) {
   }
   keep_ = compile(keep_words);
   forget_ = compile("DELETE FROM runs WHERE run_id = ?1");
-  if (keep_ && forget_) return true;
+  live_ = compile(show_life);
+  if (keep_ && forget_ && live_) return true;
   failure.problem = trouble("cannot use");
   return false;
 }
@@ -165,9 +212,10 @@ std::optional<std::vector<core::run_record>> sqlite_file::read(std::string& prob
   const statement rows = compile(
       "SELECT run_id, instance, rounds_reserved, restarts_used, exit_code, text, nodes, "
       "gone_after_us, "
-      "lost_after_us, restarts_forgiven FROM runs "
-      "ORDER BY run_id");
+      "lost_after_us, restarts_forgiven, job, program, started, node, boot, alive_up, alive_at "
+      "FROM runs ORDER BY run_id");
   std::vector<core::run_record> found;
+  const host_moment now = clock_();
   int code = rows ? sqlite3_step(rows.get()) : SQLITE_ERROR;
   for (; code == SQLITE_ROW; code = sqlite3_step(rows.get())) {
     if (!read_row(rows.get(), found.emplace_back())) {
@@ -175,6 +223,8 @@ std::optional<std::vector<core::run_record>> sqlite_file::read(std::string& prob
                 "'): move the file away, or name another --state-dir";
       return std::nullopt;
     }
+    // It stays where it is until this run is kept anew: of no use, and in nobody's way.
+    if (is_too_old(found.back(), read_life(rows.get()), now)) found.pop_back();
   }
   if (code == SQLITE_DONE) return found;
   problem = trouble("cannot read");
@@ -191,6 +241,25 @@ bool sqlite_file::write(const std::vector<change>& changes, std::string& problem
   return false;
 }
 
+bool sqlite_file::is_done() {
+  const statement asked = compile("SELECT 1 FROM runs WHERE exit_code IS NOT 0 OR nodes != 0");
+  return asked && sqlite3_step(asked.get()) == SQLITE_DONE;
+}
+
+// The lock last: until then nobody else begins here.
+void sqlite_file::remove(const std::string& folder) {
+  const std::string file = path_in(folder);
+  for (const std::string& path : {file, file + "-wal", file + "-shm", folder + "/lock"})
+    ::unlink(path.c_str());
+  ::rmdir(folder.c_str());
+}
+
+bool sqlite_file::show_alive() {
+  const bool is_good =
+      put_life(live_.get(), 1, clock_()) && sqlite3_step(live_.get()) == SQLITE_DONE;
+  return sqlite3_reset(live_.get()) == SQLITE_OK && is_good;
+}
+
 bool sqlite_file::apply(const change& one) {
   const auto& [run_id, record] = one;
   sqlite3_stmt* const to = record ? keep_.get() : forget_.get();
@@ -205,7 +274,8 @@ bool sqlite_file::apply(const change& one) {
               put(to, 7, std::uint64_t{record->nodes}) &&
               put(to, 8, static_cast<std::uint64_t>(to_micros(record->gone_after))) &&
               put(to, 9, static_cast<std::uint64_t>(to_micros(record->lost_after))) &&
-              put(to, 10, std::uint64_t{record->restarts_forgiven});
+              put(to, 10, std::uint64_t{record->restarts_forgiven}) && put_job(to, record->job) &&
+              put_life(to, 15, clock_());
   }
   is_good = is_good && sqlite3_step(to) == SQLITE_DONE;
   return sqlite3_reset(to) == SQLITE_OK && is_good;

@@ -10,7 +10,9 @@
 #pragma once
 
 #include "rendezvous/journal/journal.hpp"
+#include "rendezvous/journal/record_age.hpp"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,21 +27,32 @@ namespace ddprun::journal {
 // The record of a run; none: forget it.
 using change = std::pair<std::string, std::optional<core::run_record>>;
 
+using host_clock = std::function<host_moment()>;
+
 class sqlite_file {
  public:
-  // Makes folder and file where they are missing. `vfs`: SQLite's name of another file system, for
-  // tests; null: the system's.
+  // Makes folder and file where they are missing. For tests: `vfs`, SQLite's name of another file
+  // system (null: the system's), and another clock.
   static std::unique_ptr<sqlite_file> open(const std::string& folder, open_failure& failure,
-                                           const char* vfs = nullptr);
+                                           const char* vfs = nullptr,
+                                           const host_clock& clock = host_now);
   ~sqlite_file();
   sqlite_file(const sqlite_file&) = delete;
   sqlite_file& operator=(const sqlite_file&) = delete;
 
-  // By run id. None: `problem` says why.
+  // By run id, without those that are too old to count. None: `problem` says why.
   std::optional<std::vector<core::run_record>> read(std::string& problem);
   bool write(const std::vector<change>& changes, std::string& problem);
 
+  // Nothing in it is needed by anybody: each run has ended well, and none of its nodes may live.
+  bool is_done();
+  // Leaves word that the daemon which keeps these records is alive.
+  bool show_alive();
+
   const std::string& path() const { return path_; }
+  // The file with all that belongs to it, and the folder where nothing else is in it. Closed, and
+  // the folder locked by the caller, whose lock goes, too.
+  static void remove(const std::string& folder);
   static std::string path_in(const std::string& folder) { return folder + "/journal.sqlite"; }
 
  private:
@@ -49,7 +62,8 @@ class sqlite_file {
   };
   using statement = std::unique_ptr<sqlite3_stmt, closing>;
 
-  explicit sqlite_file(std::string path) : path_(std::move(path)) {}
+  sqlite_file(std::string path, host_clock clock)
+      : path_(std::move(path)), clock_(std::move(clock)) {}
   bool prepare(open_failure& failure);
   bool execute(const char* words);
   statement compile(const char* words);
@@ -57,9 +71,11 @@ class sqlite_file {
   std::string trouble(const std::string& what) const;
 
   std::string path_;
+  host_clock clock_;
   std::unique_ptr<sqlite3, closing> database_;
   statement keep_;
   statement forget_;
+  statement live_;
 };
 
 }  // namespace ddprun::journal

@@ -130,8 +130,12 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
     for (bool failed = false;;) {
       if (failed) {
         done.wait_for(lock, options.retry_interval, [this] { return stopping; });
-      } else {
-        work.wait(lock, [this] { return stopping || !waiting.empty(); });
+      } else if (!work.wait_for(lock, alive_interval,
+                                [this] { return stopping || !waiting.empty(); })) {
+        lock.unlock();
+        if (file) file->show_alive();  // a disk that is broken is told of with the next change
+        lock.lock();
+        continue;
       }
       if (waiting.empty()) return;
       const bool is_last = stopping;
@@ -158,7 +162,9 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
   }
 
   void end() {
+    const bool is_done = options.is_removed_when_done && file && file->is_done();
     file.reset();
+    if (is_done) sqlite_file::remove(options.folder);
     claim.release();
     const std::lock_guard lock(mutex);
     ended = true;
@@ -211,11 +217,13 @@ std::unique_ptr<sqlite_journal> sqlite_journal::open(net::executor where,
   return nullptr;
 }
 
-opener in_folder(std::string folder) {
-  return [folder = std::move(folder)](const net::executor& where, handlers told,
-                                      open_failure& failure) -> std::unique_ptr<journal> {
+opener in_folder(std::string folder, bool is_removed_when_done) {
+  return [folder = std::move(folder), is_removed_when_done](
+             const net::executor& where, handlers told,
+             open_failure& failure) -> std::unique_ptr<journal> {
     sqlite_options options;
     options.folder = folder;
+    options.is_removed_when_done = is_removed_when_done;
     return sqlite_journal::open(where, options, std::move(told), failure);
   };
 }

@@ -25,6 +25,8 @@ struct sqlite_options {
   std::chrono::milliseconds open_patience{5000};
   std::chrono::milliseconds patience{1000};
   std::chrono::milliseconds retry_interval{1000};
+  // The folder goes with the journal where all its runs have ended well.
+  bool is_removed_when_done = false;
   const char* vfs = nullptr;  // for tests
 };
 
@@ -46,6 +48,6 @@ class sqlite_journal final : public journal {
 };
 
 // Opens such a one, with the values above.
-opener in_folder(std::string folder);
+opener in_folder(std::string folder, bool is_removed_when_done = false);
 
 }  // namespace ddprun::journal

@@ -170,6 +170,13 @@ void fields_of(auto& on, some<status> auto& value) {
   on.ends("ends", value.ends);
 }
 
+void fields_of(auto& on, some<started_job> auto& value) {
+  on.label("digest", value.digest);
+  on.label("program", value.program);
+  on.label("started", value.started);
+  on.label("node", value.node);
+}
+
 void fields_of(auto& on, some<hello> auto& value) {
   on.number("protocol", value.protocol, 0, u32_max, presence::required);
   on.sentence("version", value.version);  // agents of 0.1.0 end it with a line feed
@@ -188,6 +195,7 @@ void fields_of(auto& on, some<hello> auto& value) {
   on.label("own_address", value.own_address);
   on.flag("hosts_daemon", value.hosts_daemon);
   on.label("script", value.script);
+  on.object("job", value.job);
   on.object("settings", value.settings);
   on.object("state", value.state);
 }
@@ -257,6 +265,7 @@ void fields_of(auto& on, some<desired> auto& value) {
   on.object("gone", value.gone);
   on.sentence("news", value.news);
   on.sentence("warning", value.warning);
+  on.object("job", value.job);
 }
 
 void fields_of(auto& on, some<round_report> auto& value) {

@@ -30,6 +30,7 @@ core::daemon_options of_machine(const daemon_shell_options& options, journal::jo
   made.keeps_records = kept != nullptr;
   if (kept != nullptr) made.remembered = kept->take_loaded();
   made.version = version;
+  made.opened_by = options.opened_by;
   made.runs_max = options.runs_max;
   made.agents_max = options.agents_max;
   made.recovery_until =

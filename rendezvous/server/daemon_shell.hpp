@@ -48,6 +48,8 @@ struct daemon_shell_options {
   // Of these at a time somebody is there, or may still live. Finished runs are remembered for an
   // hour, as far as this number has room, so that nodes that come late are told how they ended.
   std::size_t runs_max = 1000;
+  std::optional<opened_run>
+      opened_by;     // of the agent that this daemon lives in; none: it stands alone
   log_function log;  // may be empty
   // Of this host: their agents and guardians are refused otherwise (net/peer_user.hpp).
   bool allows_other_users = false;

@@ -191,7 +191,8 @@ class agent_story {
   std::uint16_t tether_port = 29500;
   std::uint64_t epoch = 0;  // of the daemon
   std::uint64_t desired_seq = 0;
-  status sent;  // the newest
+  status sent;    // the newest
+  hello greeted;  // the newest
   std::size_t statuses = 0;
   std::optional<core::leave> left;
 
@@ -206,7 +207,10 @@ class agent_story {
   void react(const T&) {}
   void react(const core::leave& effect) { left = effect; }
   void react(const core::send_to_daemon& effect) {
-    if (const auto* const first = std::get_if<hello>(&effect.message)) sent = first->state;
+    if (const auto* const first = std::get_if<hello>(&effect.message)) {
+      greeted = *first;
+      sent = first->state;
+    }
     if (const auto* const next = std::get_if<status>(&effect.message)) {
       sent = *next;
       ++statuses;

@@ -82,6 +82,7 @@ inline hello full_hello() {
   value.own_address = "10.0.0.3";
   value.hosts_daemon = true;
   value.script = "train.py";
+  value.job = started_job{"a2", "train.py", "10:31", "node-a"};
   value.settings.nodes_min = 1;
   value.settings.nodes_max = 4;
   value.settings.spares_max = 1;
@@ -122,6 +123,7 @@ inline desired full_desired() {
   value.gone = {"node-c (10.0.0.3, rank 4) was lost", 40s, "silent for 10 s"};
   value.news = "node-b was replaced by node-c";
   value.warning = "nodes of this run start different scripts";
+  value.job = started_job{"a2", "train.py", "10:31", "node-a"};
   return value;
 }
 

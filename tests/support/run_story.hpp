@@ -30,6 +30,7 @@ struct fake_node {
   bool answered_before_wanted = false;  // was ever answered while `wanted` said nothing
   std::size_t desired_count = 0;
   std::string refusal;
+  int refusal_code = 0;
   std::vector<round_report> reports;
   const void* wanted_buffer = nullptr;
 };
@@ -274,6 +275,7 @@ class run_story {
       if (who->wanted.seq == 0) who->answered_before_wanted = true;
     } else if (const auto* no = std::get_if<refused>(sent.message.get())) {
       who->refusal = no->text;
+      who->refusal_code = no->exit_code;
     } else if (const auto* report = std::get_if<round_report>(sent.message.get())) {
       who->reports.push_back(*report);
     }

@@ -113,11 +113,13 @@ using agent_event =
 
 // Dial the daemon at agent_options::endpoints[endpoint] after `delay`; answer with daemon_connected
 // or daemon_disconnected. `may_host`: where that endpoint is this host and nobody listens there, a
-// daemon may be opened in this process first, if the person allows it.
+// daemon may be opened in this process first, if the person allows it; it belongs to `job`, that of
+// the instance which this node knows (none: to its own).
 struct connect_daemon {
   duration delay{};
   std::size_t endpoint = 0;
   bool may_host = false;
+  std::optional<started_job> job;
 };
 // Queue the message; a `status` replaces a `status` that has not been sent yet.
 struct send_to_daemon {

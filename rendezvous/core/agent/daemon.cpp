@@ -16,6 +16,8 @@ void agent::state::handle(const daemon_connected& event) {
   greeting.own_address = event.own_address;
   greeting.state = make_status();
   greeting.state.place = here.place();
+  // What its own command line says is no word on an instance that somebody else may have opened.
+  if (job || here.instance() != 0) greeting.job = job;
   emit(send_to_daemon{std::move(greeting)});
 }
 
@@ -36,7 +38,7 @@ void agent::state::connect_again(bool elsewhere) {
   if (elsewhere) endpoint_index = (endpoint_index + 1) % options.endpoints.size();
   const duration delay = jittered(daemon.ended(now, timing.reconnect_grace));
   if (is_lost) note(note_level::warning, lost_daemon_text());
-  emit(connect_daemon{delay, endpoint_index, may_host_at(now + delay)});
+  emit(connect_daemon{delay, endpoint_index, may_host_at(now + delay), job});
   leave_if_drained();
 }
 

@@ -24,6 +24,7 @@ void agent::state::told(const desired& message) {
   }
   if (!word.take(message)) return;
   changed = true;
+  if (message.instance != 0) job = message.job;
   if (message.instance == here.instance()) hear_restarts(message);
   wait.hear(message, now);
   if (word.take_warning(message.warning)) note(note_level::warning, message.warning);

@@ -169,6 +169,7 @@ struct agent::state {
   std::string whereabouts;          // who is where in the newest round that began here, in words
   std::uint32_t restarts_used = 0;  // charged in the instance that this node is in
   std::uint32_t restarts_forgiven = 0;  // of them
+  std::optional<started_job> job;       // of the newest instance that a daemon named
   instance_id entered_instance = 0;     // of the newest round that began here, also after a fence
   round_number entered_round = 0;
   way_out out;

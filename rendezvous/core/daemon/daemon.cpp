@@ -196,6 +196,8 @@ run_options daemon::options_of(const std::string& run_id) const {
   options.version = options_.version;
   options.keeps_records = options_.keeps_records;
   options.began = options_.began;
+  const auto& opened_by = options_.opened_by;
+  if (opened_by && run_id == opened_by->run_id) options.opened_by = opened_by->job;
   return options;
 }
 

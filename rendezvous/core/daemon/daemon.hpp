@@ -99,6 +99,8 @@ struct daemon_options {
   bool keeps_records = false;          // keep_record is carried out
   std::vector<run_record> remembered;  // what an earlier daemon has kept
   time_point began{};                  // this one
+  std::optional<opened_run>
+      opened_by;  // of the agent that this daemon lives in; none: it stands alone
 };
 
 class daemon {

@@ -11,6 +11,7 @@
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/core/messages/rank_ends.hpp"
 #include "rendezvous/core/messages/settings.hpp"
+#include "rendezvous/core/messages/started_job.hpp"
 #include "rendezvous/core/messages/types.hpp"
 
 #include <cstdint>
@@ -132,6 +133,8 @@ struct hello {
   std::string own_address;                 // of its socket towards the daemon
   bool hosts_daemon = false;               // the daemon that it speaks to lives in its process
   std::string script;                      // what its workers run, without folder and arguments
+  // What its instance was opened with, as a daemon told it; in none as yet, what it starts itself.
+  std::optional<started_job> job;
   run_settings settings;
   status state;
   bool operator==(const hello&) const = default;
@@ -198,10 +201,11 @@ struct desired {
   std::string text;                     // for people: whom we wait for, why we stop, how it ended
   // wait: how long what the first clause of `text` says goes on at most; 0: that is not known
   duration left{};
-  bool is_last_call = false;      // wait: then a round starts, else the run gives up
-  std::optional<departure> gone;  // wait: since the round before
-  std::string news;               // for people, once: who has taken whose place
-  std::string warning;            // for people, once: what may have been started wrongly
+  bool is_last_call = false;       // wait: then a round starts, else the run gives up
+  std::optional<departure> gone;   // wait: since the round before
+  std::string news;                // for people, once: who has taken whose place
+  std::string warning;             // for people, once: what may have been started wrongly
+  std::optional<started_job> job;  // what the instance was opened with
   bool operator==(const desired&) const = default;
 };
 

@@ -207,18 +207,19 @@ std::string run::state::refusal(const agent_joined& event) const {
   return {};
 }
 
-void run::state::refuse(connection_id connection, const std::string& node, std::string text) {
+void run::state::refuse(connection_id connection, const std::string& node, std::string text,
+                        int exit_code) {
   effects->emplace_back(run_note{note_level::warning, "refused " + node + ": " + text, true});
   // Made in place: g++ 12 at -O2 takes a moved temporary of the variant for uninitialised.
-  effects->emplace_back(send_to_agent{connection, std::make_shared<const daemon_message>(refused{
-                                                      refused_exit_code, std::move(text)})});
+  effects->emplace_back(send_to_agent{
+      connection, std::make_shared<const daemon_message>(refused{exit_code, std::move(text)})});
   effects->emplace_back(disconnect_agent{connection});
 }
 
-void run::state::refuse(node& who, std::string text) {
+void run::state::refuse(node& who, std::string text, int exit_code) {
   effects->emplace_back(
       run_note{note_level::warning, "refused " + who.label() + ": " + text, true});
-  send(who, std::make_shared<const daemon_message>(refused{refused_exit_code, std::move(text)}));
+  send(who, std::make_shared<const daemon_message>(refused{exit_code, std::move(text)}));
   forget(who);
 }
 
@@ -286,7 +287,9 @@ void run::state::recognise(node& who) {
       return;
     }
   }
-  if (phase == run_phase::closed) open_instance(who.fresh_instance);
+  const std::string taken = place_taken_text(said.instance, who.greeting.job);
+  if (!taken.empty() && who.seat == nullptr) return refuse(who, taken, displaced_exit_code);
+  if (phase == run_phase::closed) open_instance(who.fresh_instance, who.greeting.job);
   if (is_recovering() || is_of_running_instance(who)) {
     claim(who);
     return;
@@ -297,7 +300,7 @@ void run::state::recognise(node& who) {
       adopt(said.instance, {&who});
       return;
     }
-    begin_instance(who.fresh_instance);
+    begin_instance(who);
   }
   if (outdates_found_round(who)) {
     claim_anew(who);

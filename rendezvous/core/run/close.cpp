@@ -84,6 +84,7 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   record.restarts_used = current.budget.restarts_used();
   record.restarts_forgiven = current.budget.restarts_forgiven();
   record.closed_at = now;
+  record.job = current.job;
   record.left = std::move(current.left_behind);
   current.left_behind = {};
   ddprun::desired value = base_desired(desired_phase::close);
@@ -120,8 +121,12 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   closed.add(std::move(record));
 }
 
-void run::state::open_instance(instance_id fresh) {
-  current = instance_here{.id = fresh, .opened_at = now};
+void run::state::open_instance(instance_id fresh, const std::optional<started_job>& by) {
+  const std::optional<started_job> before =
+      earlier.is_there() ? earlier.record()->job : current.job;
+  const std::optional<started_job>& job = options.opened_by ? options.opened_by : by;
+  if (!is_same_job(before, job)) leave_other_job(before);
+  current = instance_here{.id = fresh, .opened_at = now, .job = job};
   claims = {};
   earlier.drop();
   rounds.begin_instance(options.first_round - 1);

@@ -77,6 +77,11 @@ bool closed_instances::has_let_go(instance_id instance) const {
   });
 }
 
+void closed_instances::forget_living() {
+  for (closed_instance& one : closed_)
+    one.left.until = {};
+}
+
 time_point closed_instances::living_until() const {
   time_point until{};
   for (const closed_instance& one : closed_)

@@ -48,7 +48,8 @@ struct closed_instance {
   std::uint32_t restarts_used = 0;
   std::uint32_t restarts_forgiven = 0;
   time_point closed_at{};
-  std::set<session_id> absent;  // have not been told, or have not said goodbye
+  std::optional<started_job> job;  // that had opened it
+  std::set<session_id> absent;     // have not been told, or have not said goodbye
   leftovers left;
 
   bool is_old(time_point now) const { return now - closed_at >= closed_memory; }
@@ -75,6 +76,8 @@ class closed_instances {
   void take_out(const session_id& session, instance_id instance, bool has_let_go, time_point now);
   // Some member of that instance, which is closed, has let go of the others.
   bool has_let_go(instance_id instance) const;
+  // Nobody waits any longer for those that were left behind.
+  void forget_living();
   // From then on none of all that were left behind lives.
   time_point living_until() const;
 

@@ -16,7 +16,7 @@ void run::state::check_gathering() {
   if (is_recovering()) return;
   if (has_claims && !decide_on_claims(true) && has_claims) return;
   if (phase != run_phase::gathering) return;
-  if (!current.is_decided()) begin_instance(nodes.some_connected().fresh_instance);
+  if (!current.is_decided()) begin_instance(nodes.some_connected());
   lose_ending();
   if (!current.is_decided()) return;  // the last node was one of those
   take_back();

@@ -32,6 +32,7 @@ inline constexpr std::size_t reports_max = 16;
 struct instance_here {
   instance_id id = 0;  // none has been decided on: 0
   time_point opened_at{};
+  std::optional<started_job> job;        // that opened it
   std::optional<run_settings> settings;  // from the first round on
   restart_budget budget;
   quick_failures quick;

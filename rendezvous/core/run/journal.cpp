@@ -27,6 +27,8 @@ void run::state::go_on_from(const run_record& record) {
 
 void run::state::remember(const run_record& record) {
   records.begin_with(record);
+  current.job = record.job;
+  if (!record.end && !is_same_job(record.job, options.opened_by)) return claims.end_wait();
   go_on_from(record);
   if (!record.end) {
     earlier.begin(record, options.began);
@@ -46,6 +48,7 @@ void run::state::remember(const run_record& record) {
   over.restarts_used = current.budget.restarts_used();
   over.restarts_forgiven = current.budget.restarts_forgiven();
   over.closed_at = options.began;
+  over.job = record.job;
   over.left.round = rounds.reserved();
   over.left.unknown = record.nodes;
   if (record.nodes != 0) over.left.until = options.began + record.gone_after;
@@ -55,10 +58,13 @@ void run::state::remember(const run_record& record) {
 }
 
 // Of those who are here nobody knows of a round.
-void run::state::begin_instance(instance_id fresh) {
-  if (!earlier.is_there()) return open_instance(fresh);
+void run::state::begin_instance(const node& opener) {
+  if (!earlier.is_there() || is_record_of_another()) {
+    return open_instance(opener.fresh_instance, opener.greeting.job);
+  }
   const remembered_run before = earlier;
-  open_instance(before.record()->instance);
+  open_instance(before.record()->instance, before.record()->job);
+  if (before.record()->job) current.job = before.record()->job;
   earlier = before;
   go_on_from(*before.record());
   // Its members may still come, until others are placed: whatever round they name is more than is
@@ -111,6 +117,7 @@ run_record run::state::record_of(const closed_instance& over) const {
     record.gone_after = over.left.until - over.closed_at;
   }
   record.end = run_end{over.exit_code, over.text};
+  record.job = over.job;
   return record;
 }
 
@@ -140,6 +147,7 @@ std::optional<run_record> run::state::record_now() const {
   record.rounds_reserved = rounds.reserved();
   record.restarts_used = current.budget.restarts_used();
   record.restarts_forgiven = current.budget.restarts_forgiven();
+  record.job = current.job;
   record.nodes = current.placed.count;
   record.gone_after = current.placed.gone_after;
   record.lost_after =

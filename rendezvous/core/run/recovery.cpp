@@ -30,6 +30,7 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   const placed_nodes before = is_remembered ? current.placed : placed_nodes{};
   if (!is_record_newer) earlier.drop();
   current.id = which;
+  if (const auto& job = claimants.front()->greeting.job) current.job = job;
   has_claims = false;
   current.is_found = true;
   claims.settle();

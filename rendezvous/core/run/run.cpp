@@ -97,6 +97,11 @@ void run::state::apply(const agent_joined& event) {
   }
   closed_instance* const record = closed.of(greeting, now);
   if (known == nullptr && record == nullptr) {
+    const std::string taken = place_taken_text(greeting.state.instance, greeting.job);
+    if (!taken.empty()) {
+      return refuse(event.connection, greeting.node, taken, displaced_exit_code);
+    }
+    make_way_for(greeting);
     const std::string text = refusal(event);
     if (!text.empty()) {
       if (!difference(greeting).empty()) remember_refusal(greeting);
@@ -324,6 +329,7 @@ ddprun::desired run::state::base_desired(desired_phase what) {
   value.phase = what;
   value.restarts_used = current.budget.restarts_used();
   value.restarts_forgiven = current.budget.restarts_forgiven();
+  value.job = current.job;
   return value;
 }
 

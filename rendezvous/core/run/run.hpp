@@ -124,6 +124,9 @@ struct run_options {
   // What an earlier daemon has kept of this run; with it, when this one began.
   std::optional<run_record> remembered;
   time_point began{};
+  // Of the agent that this daemon lives in, where this is its run: whatever comes from another job
+  // has lost its place. None: whoever comes first opens the run.
+  std::optional<started_job> opened_by;
 };
 
 // What a person or a page may know of a member.

@@ -5,6 +5,7 @@
 // Thread rule: plain values.
 #pragma once
 
+#include "rendezvous/core/messages/started_job.hpp"
 #include "rendezvous/core/messages/types.hpp"
 
 #include <cstdint>
@@ -32,9 +33,10 @@ struct run_record {
   // Of the newest round; of an instance that is over: those that could not be reached. 0: no worker
   // was ever started, or none can live.
   std::uint32_t nodes = 0;
-  duration gone_after{};       // the daemon's death: no worker of these nodes lives any longer
-  duration lost_after{};       // the next daemon's start: the instance ends if nobody has come
-  std::optional<run_end> end;  // none: it is open
+  duration gone_after{};           // the daemon's death: no worker of these nodes lives any longer
+  duration lost_after{};           // the next daemon's start: the instance ends if nobody has come
+  std::optional<run_end> end;      // none: it is open
+  std::optional<started_job> job;  // that opened it; none: of a daemon that did not ask
   bool operator==(const run_record&) const = default;
 };
 

@@ -138,8 +138,9 @@ struct run::state {
   void raise_seq(std::uint64_t said);
   void raise_restarts_used(const node& by);
   std::string refusal(const agent_joined& event) const;
-  void refuse(connection_id connection, const std::string& node, std::string text);
-  void refuse(node& who, std::string text);
+  void refuse(connection_id connection, const std::string& node, std::string text,
+              int exit_code = refused_exit_code);
+  void refuse(node& who, std::string text, int exit_code = refused_exit_code);
   bool is_able(const node& who) const;
   bool is_fit(const node& who) const;
   bool is_candidate(const node& who) const;
@@ -301,16 +302,23 @@ struct run::state {
   void close(int exit_code, std::optional<cause> why, std::string text);
   void learn_of_success(closed_instance& record, const status& said);
   bool completes_success(const node& who);
-  void open_instance(instance_id fresh);
+  void open_instance(instance_id fresh, const std::optional<started_job>& by);
   void drain(node& who);
   void release(node& who, int exit_code);
   void stop_by_operator(cause why);
   bool is_deserted(time_point at) const;  // nobody is here, and nobody is waited for
 
+  // jobs.cpp: whose it is.
+  const std::optional<started_job>& job_here() const;
+  std::string place_taken_text(instance_id instance, const std::optional<started_job>& job) const;
+  bool is_record_of_another() const;
+  void make_way_for(const hello& newcomer);
+  void leave_other_job(const std::optional<started_job>& before);
+
   // journal.cpp.
   void go_on_from(const run_record& record);
   void remember(const run_record& record);
-  void begin_instance(instance_id fresh);
+  void begin_instance(const node& opener);
   void end_lost_instance();
   std::optional<time_point> lost_instance_at() const;
   time_point remembered_until() const;

@@ -10,7 +10,6 @@
 namespace ddprun::core {
 namespace {
 
-constexpr std::string_view default_run_id = "none";  // ddprun's, and torchrun's
 // Two that do not fit together are looked for among the first nodes: it is a person who types too
 // few options, at a few hosts.
 constexpr std::size_t looked_at_max = 64;

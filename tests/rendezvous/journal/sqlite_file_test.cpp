@@ -193,3 +193,36 @@ TEST_CASE("after a loss of power all is there that was said to be written") {
     CHECK((found == kept || found == tried));
   }
 }
+
+TEST_CASE("what a run was opened with is kept, and that nobody has said so") {
+  const folder at;
+  core::run_record said = record_of("a", 1, 16);
+  said.job = started_job{"a1", "train.py", "10:31", "node-a"};
+  core::run_record with_id = record_of("b", 2, 16);
+  with_id.job = started_job{"", "train.py", "10:31", "node-a"};
+  const core::run_record silent = record_of("c", 3, 16);
+  CHECK(write(*opened(at.path), {{"a", said}, {"b", with_id}, {"c", silent}}));
+  CHECK(records(*opened(at.path)) == std::vector<core::run_record>{said, with_id, silent});
+}
+
+TEST_CASE("a record counts for as long as its daemon is alive, and not for good afterwards") {
+  const folder at;
+  journal::host_moment now{"boot", 1000, 1'000'000};
+  const auto open_now = [&] {
+    open_failure failure;
+    auto file = sqlite_file::open(at.path, failure, nullptr, [&] { return now; });
+    REQUIRE(file);
+    return file;
+  };
+  core::run_record record = record_of("a", 1, 16);
+  record.lost_after = std::chrono::minutes(10);
+  REQUIRE(write(*open_now(), {{"a", record}}));
+  now.up += 30 * 24 * 3600;  // a month of training, without any news
+  now.clock += 30 * 24 * 3600;
+  CHECK(records(*open_now()).empty());
+  REQUIRE(open_now()->show_alive());
+  now.up += 3600;
+  CHECK(records(*open_now()).size() == 1);
+  now.up += 600;
+  CHECK(records(*open_now()).empty());
+}

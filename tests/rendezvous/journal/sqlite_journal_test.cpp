@@ -6,6 +6,8 @@
 #include "tests/support/loop.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+#include <filesystem>
+
 using namespace ddprun;
 using namespace std::chrono_literals;
 using tests::fault_kind;
@@ -78,6 +80,42 @@ TEST_CASE("what was not said yet to be kept is tried once more at the end") {
   fixture f;
   f.kept->keep(f.record("a", 1));
   CHECK(f.next_life() == std::vector{f.record("a", 1)});
+}
+
+TEST_CASE("the folder goes with a journal of which all has ended well, where that is asked for") {
+  fixture f;
+  core::run_record good = f.record("a", 1);
+  good.end = core::run_end{0, "every worker succeeded"};
+  core::run_record other = f.record("b", 1);
+  SECTION("one is open") {
+    other.end.reset();
+  }
+  SECTION("one has failed") {
+    other.end = core::run_end{1, "failed"};
+  }
+  SECTION("of one a node may live") {
+    other.end = core::run_end{0, ""};
+    other.nodes = 1;
+  }
+  f.kept.reset();
+  const std::string folder = f.at.path + "/state";
+  const auto keep = [&](const std::vector<core::run_record>& records) {
+    journal::open_failure failure;
+    auto kept = journal::in_folder(folder, true)(f.io.get_executor(), f.handlers(), failure);
+    REQUIRE(kept);
+    for (const core::run_record& record : records)
+      kept->keep(record);
+  };
+  keep({good, other});
+  CHECK(std::filesystem::exists(folder + "/journal.sqlite"));
+  keep({good, [&] {
+          other.end = core::run_end{0, ""};
+          other.nodes = 0;
+          return other;
+        }()});
+  CHECK_FALSE(std::filesystem::exists(folder));
+  keep({});
+  CHECK_FALSE(std::filesystem::exists(folder));
 }
 
 TEST_CASE("a second daemon is told that the folder is taken") {

@@ -1,0 +1,40 @@
+// What a job is by its start: the program and arguments of the node that opened it, when and where.
+//
+// The digest is of that node's command line alone, as nodes of one job may differ in arguments.
+// Whoever goes on with what another one has left (agents that dial on, a record of an earlier
+// daemon) asks first whether both are one job: nodes that leave --rdzv-id out all have one run id.
+//
+// Thread rule: plain values and pure functions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+// Of whoever leaves --rdzv-id out; torchrun's, too.
+inline constexpr std::string_view default_run_id = "none";
+
+struct started_job {
+  // Of program and arguments, in hexadecimal. Empty: a person gave the run its id, which tells.
+  std::string digest;
+  std::string program;  // without folder and arguments, for messages
+  std::string started;  // by the clock of that node, for messages: "10:31"
+  std::string node;     // its label, for messages
+  bool operator==(const started_job&) const = default;
+};
+
+// A run and the job that opened it.
+struct opened_run {
+  std::string run_id;
+  started_job job;
+};
+
+// Who does not say what was started, or whose run has an id of its own, is believed.
+bool is_same_job(const std::optional<started_job>& one, const std::optional<started_job>& other);
+
+// "another job (train_b.py, started 10:31 on node-a)"; what is not known is left out.
+std::string as_another(const std::optional<started_job>& job);
+
+}  // namespace ddprun
