@@ -24,6 +24,8 @@ struct agent_wish {
   std::string role = "default";
   std::string label;                     // explicit, where it is not empty
   std::optional<run_settings> settings;  // none: the world's
+  std::string job;        // what it is of in truth; empty: it does not say what it starts
+  std::string arguments;  // by which nodes of one job may differ
 };
 
 class agent final : public process {
@@ -57,6 +59,7 @@ class agent final : public process {
   news told(instance_id instance) const;
   std::string why() const override { return machine_.why(local_now()); }
   std::uint64_t index = 0;
+  std::string job;                      // what it is of in truth
   bool asked_to_leave = false;          // a signal was sent to it
   bool deaf = false;                    // reads answers, and nothing else that the daemon says
   bool is_stuck = false;                // a worker of it never ends

@@ -190,6 +190,10 @@ void checkers::group_started(const std::shared_ptr<worker_group>& group) {
   // Now and then: ten thousand groups start in one round.
   if (++started_since_sweep_ > live_.size() / 4) forget_dead();
   instance_record& instance = instances_[group->instance];
+  if (!instance.job) instance.job = group->owner->job;
+  if (*instance.job != group->owner->job)
+    return violated(*group, "jobs: workers of " + group->owner->job + " in what " + *instance.job +
+                                " had opened");
   if (instance.closed && instance.closed_by == group->told_by && !group->owner->went_on_at())
     return violated(*group, "closed: workers started in a closed instance");
   if (instance.told_success && !group->owner->went_on_at())

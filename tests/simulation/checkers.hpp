@@ -10,6 +10,7 @@
 //   queue        per peer at most one state waits
 //   success      after a round whose members all said that they succeeded there is no other, and
 //                they leave with 0
+//   jobs         all workers of an instance are of one job
 //   progress     workers are taken down only when something has gone wrong lately
 //   journal      where it is kept well: no number is given to two rounds, restarts never fall, and
 //                nothing starts in an instance that somebody was told is over and well, whoever
@@ -123,6 +124,7 @@ class checkers {
     std::map<std::pair<std::uint64_t, round_number>, std::set<session_id>> heard_at_order;
     std::uint32_t refilled_at = 0;        // restarts, in a round that ran for restart_window
     std::set<round_number> start_failed;  // said so, whether or not a worker was ever started
+    std::optional<std::string> job;       // of its first worker
     std::uint64_t order = 0;        // of its first worker among the instances; 0: none started
     std::set<instance_id> unknown;  // older ones that its daemon had not heard of when it started
     std::uint64_t begun_by = 0;     // that daemon

@@ -97,7 +97,8 @@ std::optional<moment> checkers::unknowing_until(const worker_group& older) const
 
 bool checkers::excludes(const worker_group& one, const worker_group& other) const {
   if (one.instance == other.instance) return one.round != other.round;
-  return one.run_id == other.run_id && world_.strict().across_instances;
+  return one.run_id == other.run_id && one.owner->job == other.owner->job &&
+         world_.strict().across_instances;
 }
 
 // The instance that started later is the newer one.

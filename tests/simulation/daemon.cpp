@@ -24,6 +24,9 @@ void daemon::begin() {
   core::daemon_options options;
   options.version = "sim";
   options.began = local_now();
+  if (inside_ != nullptr && inside_->greeting().job) {
+    options.opened_by = opened_run{inside_->greeting().run_id, *inside_->greeting().job};
+  }
   options.recovery_until = local_now() + window;
   open_journal(options);
   machine_.emplace(std::move(options));

@@ -56,11 +56,16 @@ agent& world::start_agent(host& on, agent_wish wish) {
     const std::uint32_t nodes = options.greeting.settings.nodes_max;
     options.greeting.node_rank = (on.id + nodes - 1) % nodes;
   }
+  if (!wish.job.empty()) {
+    options.greeting.job =
+        started_job{wish.job + wish.arguments, wish.job, "10:31", options.greeting.node};
+  }
   options.endpoints = {"endpoint:29400"};
   options.seed = random_.next();
   agents_.push_back(std::make_unique<agent>(*this, on, std::move(options)));
   agent& made = *agents_.back();
   made.index = agents_.size() - 1;
+  made.job = wish.job;
   trace([&] { return "agent " + made.greeting().node + " starts"; });
   host_daemon(made);
   note_trouble();
