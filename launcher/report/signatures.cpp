@@ -34,6 +34,8 @@ constexpr signature rows[] = {
      "another rank did not take part in this operation in time", look_at_the_first},
     {"worker-waits", lost_peer_mark, "still waiting", follows::silence,
      "another rank did not come to the same point in time", look_at_the_first},
+    {"worker-absent", lost_peer_mark, "not come", follows::silence,
+     "another rank did not come to the same point in time", look_at_the_first},
     {"worker-peer", lost_peer_mark, "", follows::end,
      "another rank, or the process that serves the job's store, is gone", look_at_the_first},
     {"gloo-peer-gone", "gloo/transport", "Connection closed by peer", follows::end,
@@ -178,8 +180,7 @@ constexpr of_signal signals[] = {
       "it asked the kernel for something that the container forbids", "its seccomp profile"}},
     {SIGKILL,
      {"killed", "", "", follows::nothing,
-      "somebody killed it: a person, the kernel for want of memory, or the scheduler or the "
-      "container's runtime for a limit",
+      "somebody killed it: a person, or the scheduler or the container's runtime for a limit",
       "dmesg, and the limits of the job and of the container"}},
     {SIGTERM,
      {"terminated", "", "", follows::nothing,

@@ -44,7 +44,8 @@ def test_the_kernels_kill_is_named(cluster, small_memory):
     eat = f"echo $$$$ > {small_memory}; exec {sys.executable} -c 'bytearray(400_000_000)'"
     job = Program(cluster, "a", [BIN / "ddprun", "--no-python", "/bin/bash", "-c", eat])
     assert job.wait() == 128 + signal.SIGKILL
-    assert "killed by SIGKILL: out of memory: the kernel has just ended a process" in job.err()
+    # By the kernel's log, or by a count, as this machine allows.
+    assert "killed by SIGKILL: out of memory: the kernel" in job.err()
 
 
 def test_a_kill_by_hand_is_not_called_that(cluster, tmp_path):

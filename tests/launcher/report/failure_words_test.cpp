@@ -35,6 +35,10 @@ const std::map<std::string, std::string> examples = {
      "roll_call: rank 0 of 3: store at 10.0.0.1:29400: WAIT 'a': still waiting after 60 s (a peer "
      "is "
      "gone or late)"},
+    {"worker-absent",
+     "toy: rank 0 of 4, store at 10.0.0.1:29500: cannot join the other ranks: wait timeout after "
+     "2000ms, keys: /ddprun_worker/1/world/0/1; ranks 1 and 3 have not come (a peer is gone or "
+     "late)"},
     {"worker-peer",
      "toy: rank 0 of 2, store at 10.0.0.1:29500: averaging the gradients: Connection closed by "
      "peer "
