@@ -20,16 +20,16 @@ from tests.support.ports import free_port, listening
 NOBODY = 65534
 SECRET = f"{7:032x}"  # of a session that a test opens by hand
 
-# Says lines to a port of this host and shows what comes back; ends when that closes, or after a
-# while where it does not.
+# Says lines to a port of this host and shows the first that comes back; none where it is closed.
 TALKER = r"""
 import socket, sys
 peer = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 60)
 try:
     peer.sendall(sys.stdin.buffer.read())
-    peer.shutdown(socket.SHUT_WR)
-    while heard := peer.recv(65536):
-        sys.stdout.buffer.write(heard)
+    heard = b""
+    while b"\n" not in heard and (more := peer.recv(65536)):
+        heard += more
+    sys.stdout.buffer.write(heard)
 except ConnectionError:
     pass
 """
@@ -57,7 +57,7 @@ def lines(*messages):
 
 
 def say(port, *messages, user=None):
-    """What the port answers, with all lines said at once."""
+    """What the port answers to all these at once."""
     ids = {} if user is None else {"user": user, "group": user, "extra_groups": []}
     done = subprocess.run([sys.executable if user is None else "/usr/bin/python3", "-c", TALKER,
                            str(port)], input=lines(*messages), stdout=subprocess.PIPE, check=True,
@@ -111,7 +111,7 @@ def test_another_user_is_refused_even_with_the_secret(cluster, attack):
 def test_one_that_is_gone_before_it_is_asked_is_not_heard(cluster):
     """It closes at once, and has left what it had to say."""
     daemon = cluster.daemon()
-    closing = TALKER.partition("    peer.shutdown")[0] + "    peer.close()\nfinally:\n    pass\n"
+    closing = TALKER.partition("    heard = ")[0] + "    peer.close()\nfinally:\n    pass\n"
     daemon.kill(subprocess.signal.SIGSTOP)
     with socket.create_connection(("127.0.0.1", daemon.port), LIMIT) as early:
         subprocess.run(["/usr/bin/python3", "-c", closing, str(daemon.port)], check=True, cwd="/",
