@@ -2,7 +2,6 @@
 
 #include "launcher/agent/own_job.hpp"
 #include "rendezvous/base/name_text.hpp"
-#include "rendezvous/base/rank_text.hpp"
 #include "rendezvous/base/signals.hpp"
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/cli/values.hpp"
@@ -33,11 +32,6 @@ constexpr auto progress_interval = std::chrono::seconds(2);
 constexpr auto live_interval = std::chrono::seconds(1);
 constexpr auto progress_interval_max = std::chrono::seconds(30);
 
-bool is_ignored(int signal) {
-  struct sigaction action {};
-  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
 }  // namespace
 
 agent::agent(launch_options options, agent_identity identity, environment_map environment,
@@ -57,6 +51,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
       spawner_(context_.get_executor()),
       guardian_(context_.get_executor(), spawner_, std::move(guard),
                 [this](const std::string& line) { say(note_level::warning, line); }),
+      guardian_beat_(context_.get_executor(), guardian_, options_.settings.timing.isolation_limit),
       reaper_(context_.get_executor(), spawner_),
       signals_(context_),
       timer_(context_),
@@ -221,52 +216,6 @@ void agent::hear(std::shared_ptr<const daemon_message> message) {
 
 // ---- events ----------------------------------------------------------------------------------
 
-void agent::watch_signals() {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
-    // Under nohup the hang-up of the terminal is not for us.
-    if (number == SIGHUP && is_ignored(number)) continue;
-    signals_.add(number);
-  }
-  for (const int number : {SIGUSR1, SIGUSR2}) {
-    if (!is_ignored(number)) signals_.add(number);
-  }
-  await_signal();
-}
-
-void agent::await_signal() {
-  signals_.async_wait([this](boost::system::error_code error, int number) {
-    if (error) return;
-    await_signal();
-    if (number == SIGUSR1 || number == SIGUSR2) return pass_on(number);
-    was_signalled_ = true;
-    // On the way out only others are waited for.
-    if (goodbye_said_) return context_.stop();
-    if (machine_) return feed(core::signal_received{number});
-    exit_code_ = exit_code_of_signal(number);  // before there is a member: nothing to take down
-    tell_end_of_run({*exit_code_, "stopped by " + std::string(signal_name(number)), std::nullopt});
-    after_goodbye();
-  });
-}
-
-// A batch system's word to the program ("the time is nearly over"), which means nothing to us.
-// Whoever has no handler would die of it, and the job with it.
-void agent::pass_on(int signal) {
-  std::vector<std::uint32_t> reached, spared;
-  if (workers_) {
-    for (const worker_group::live_worker& one : workers_->live())
-      (workers_->pass_on(one.pid, signal) ? reached : spared).push_back(one.rank);
-  }
-  const std::string name = signal_name(signal);
-  if (reached.empty() && spared.empty()) {
-    return say(note_level::warning, name + ": no worker runs here that it could be passed on to");
-  }
-  if (!reached.empty()) say(note_level::info, name + " goes on to " + text_of_ranks(reached));
-  if (!spared.empty()) {
-    say(note_level::warning, name + " is not passed on to " + text_of_ranks(spared) +
-                                 ": without a handler for it a worker would die");
-  }
-}
-
 void agent::feed(const core::agent_event& event) {
   notice_lateness();
   step(event);
@@ -276,15 +225,24 @@ void agent::feed(const core::agent_event& event) {
 // to be held against their senders, nor against this node.
 void agent::notice_lateness() {
   const auto late = lateness_.notice(std::chrono::steady_clock::now());
-  if (late) step(core::agent_loop_was_late{*late});
+  if (!late) return;
+  step(core::agent_loop_was_late{*late});
+  notice_strike();
+}
+
+void agent::notice_strike() {
+  if (guardian_.take_strike()) step(core::killed_by_guardian{workers_round_});
 }
 
 void agent::step(const core::agent_event& event) {
   if (!machine_ || exit_code_) return;
   core::agent_effects now;
   machine_->step(event, std::chrono::steady_clock::now(), now);
+  const auto limit = machine_->workers_live_until();
+  if (limit) guardian_beat_.allow_until(limit);
   for (const core::agent_effect& effect : now)
     std::visit([this](const auto& each) { apply(each); }, effect);
+  if (!limit) guardian_beat_.allow_until(limit);
   if (!exit_code_) arm_timer();
 }
 

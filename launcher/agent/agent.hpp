@@ -23,6 +23,7 @@
 #include "launcher/log/log_mux.hpp"
 #include "launcher/process/boost_spawner.hpp"
 #include "launcher/process/guardian.hpp"
+#include "launcher/process/guardian_beat.hpp"
 #include "launcher/process/hook_runner.hpp"
 #include "launcher/process/oom_kills.hpp"
 #include "launcher/process/stray_reaper.hpp"
@@ -83,17 +84,20 @@ class agent {
   void hear(std::shared_ptr<const daemon_message> message);
   void report_progress(duration after);
   bool show_wait(const std::string& why);
-  void watch_signals();
-  void await_signal();
-  void pass_on(int signal);
   void feed(const core::agent_event& event);
   void notice_lateness();
+  void notice_strike();
   void step(const core::agent_event& event);
   void arm_timer();
   void leave_in_order(const core::leave& effect);
   void after_goodbye();
   void finish_output();
   void resize_terminals();
+
+  // ---- agent_signals.cpp ----
+  void watch_signals();
+  void await_signal();
+  void pass_on(int signal);
 
   // ---- agent_words.cpp: what is told of the run, to people and to --on-event ----
   void say(note_level level, const std::string& text);
@@ -161,6 +165,7 @@ class agent {
   own_terminal terminal_;
   boost_spawner spawner_;
   guardian guardian_;
+  guardian_beat guardian_beat_;
   stray_reaper reaper_;
   boost::asio::signal_set signals_;
   boost::asio::steady_timer timer_;           // the member's next deadline

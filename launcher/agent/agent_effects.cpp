@@ -104,6 +104,7 @@ void agent::apply(const core::start_workers& effect) {
   facts.run_id = options_.run_id;
   facts.mark = identity_.mark;
   const std::string mark = std::string(session_variable) + "=" + facts.mark;
+  guardian_.take_strike();  // one that found none of the last round's workers
   guardian_.mark(mark);
   reaper_.mark(mark);
 
@@ -210,6 +211,7 @@ worker_group::events agent::worker_events(round_number round) {
 
 // One that nobody has stopped may have left an exception in its file, and is told of with that.
 void agent::worker_is_over(round_number round, const worker_end& end) {
+  notice_strike();
   if (!end.lost.none()) {
     say(note_level::warning, end.lost.is_lost("rank " + std::to_string(end.rank) + "'s output") +
                                  ": nobody read ours in time");

@@ -115,7 +115,7 @@ spawn_result boost_spawner::spawn(const spawn_request& request, spawn_handlers h
   auto pipes = make_pipes(request);
   if (!pipes) return failed(start_stage::descriptors, pipes.error().value());
   child_plan plan = make_child_plan(request, program);
-  plan.output = pipes->output.write.get();
+  plan.output = request.capture ? pipes->output.write.get() : request.standard_output;
   plan.errors = pipes->errors.write.get();
   plan.report = pipes->report.write.get();
   plan.descriptor_limit = descriptor_limit_;

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,6 +19,9 @@ namespace {
 
 constexpr int starts_max = 10;  // more than an accident: somebody keeps killing it
 constexpr int farewell_wait_ms = 200;
+// A guardian that has read nothing for so long, and at so many beats in a row, stands still itself.
+constexpr auto deaf_after = std::chrono::seconds(3);
+constexpr int deaf_beats = 3;
 
 std::string to_bytes(const guardian_message& message) {
   return {reinterpret_cast<const char*>(&message), sizeof(message)};
@@ -27,17 +31,43 @@ std::string to_bytes(guardian_verb word, const std::string& body, std::uint16_t 
   return to_bytes({word, 0, port, static_cast<std::uint32_t>(body.size())}) + body;
 }
 
+bool is_beat(const std::string& bytes) {
+  guardian_message message{};
+  std::memcpy(&message, bytes.data(), sizeof(message));
+  return message.word == guardian_verb::beat;
+}
+
+std::int64_t to_nanoseconds(duration value) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(value).count();
+}
+
 }  // namespace
 
 struct guardian::link {
-  link(const asio::any_io_executor& executor, pid_t process, unique_fd write_end)
-      : pid(process), pipe(executor, write_end.release()) {
-    // The guardian holds the read end only, so no other process is surprised by O_NONBLOCK.
+  link(const asio::any_io_executor& executor, pid_t process, unique_fd write_end,
+       unique_fd read_end)
+      : pid(process), pipe(executor, write_end.release()), answers(std::move(read_end)) {
+    // The guardian holds the other ends only, so no other process is surprised by O_NONBLOCK.
     set_nonblocking(pipe.native_handle());
+    set_nonblocking(answers.get());
+  }
+
+  // Asked at a beat: what was said before has long been read by a guardian that runs.
+  bool is_deaf(time_point now) {
+    int unread = 0;
+    if (::ioctl(pipe.native_handle(), FIONREAD, &unread) != 0 || unread == 0) {
+      unheard_beats = 0;
+      return false;
+    }
+    if (unheard_beats++ == 0) unheard_since = now;
+    return unheard_beats > deaf_beats && now - unheard_since >= deaf_after;
   }
 
   pid_t pid;
   asio::posix::stream_descriptor pipe;
+  unique_fd answers;
+  int unheard_beats = 0;
+  time_point unheard_since;
   std::deque<std::string> backlog;  // messages that the full pipe did not take
 };
 
@@ -46,8 +76,9 @@ guardian_process start_guardian() {
   ::signal(SIGPIPE, SIG_IGN);
   guardian_process started;
   auto pipe = make_pipe();
-  if (!pipe) {
-    started.error = pipe.error().value();
+  auto answers = make_pipe();
+  if (!pipe || !answers) {
+    started.error = (pipe ? answers : pipe).error().value();
     return started;
   }
   // The guardian ignores signals, and lets them through only then.
@@ -55,12 +86,13 @@ guardian_process start_guardian() {
   started.pid = ::fork();
   if (started.pid == 0) {
     pipe->write.reset();
-    run_guardian(pipe->read.get());
+    run_guardian(pipe->read.get(), answers->write.get());
   }
   if (started.pid < 0) {
     started.error = errno;
   } else {
     started.death_pipe = std::move(pipe->write);
+    started.answers = std::move(answers->read);
   }
   return started;
 }
@@ -75,7 +107,8 @@ guardian::guardian(asio::any_io_executor executor, spawner& spawn, guardian_proc
     start_again();
     return;
   }
-  link_ = std::make_shared<link>(executor_, process.pid, std::move(process.death_pipe));
+  link_ = std::make_shared<link>(executor_, process.pid, std::move(process.death_pipe),
+                                 std::move(process.answers));
   spawner_.adopt(process.pid, while_alive(std::weak_ptr(link_),
                                           [this](pid_t, exit_status status) { lost(status); }));
 }
@@ -113,6 +146,31 @@ void guardian::cgroup(const std::string& path) {
   if (path.empty() || path.size() > guardian_tell_bytes_max) return;
   cgroup_message_ = to_bytes(guardian_verb::cgroup, path);
   send(cgroup_message_);
+}
+
+void guardian::beat(std::optional<time_point> until, duration grace) {
+  guardian_limit_body body{};
+  if (until) body = {to_nanoseconds(until->time_since_epoch()), to_nanoseconds(grace)};
+  beat_message_ =
+      to_bytes(guardian_verb::beat, {reinterpret_cast<const char*>(&body), sizeof(body)});
+  if (!link_) return;
+  if (link_->is_deaf(std::chrono::steady_clock::now())) {
+    link_->unheard_beats = 0;
+    say_("the guardian does not read what it is told (stopped?): it is replaced");
+    ::kill(link_->pid, SIGKILL);
+    return;  // lost() comes, and the new one is told everything
+  }
+  // Of those that a full pipe does not take only the newest counts.
+  if (link_->backlog.size() > 1 && is_beat(link_->backlog.back())) link_->backlog.pop_back();
+  send(beat_message_);
+}
+
+bool guardian::take_strike() {
+  bool is_there = false;
+  char answer;
+  while (link_ && ::read(link_->answers.get(), &answer, 1) == 1)
+    is_there = true;
+  return is_there;
 }
 
 bool guardian::tell(const std::string& address, std::uint16_t port, const std::string& bytes) {
@@ -155,8 +213,9 @@ void guardian::lost(exit_status status) {
 void guardian::start_again() {
   ++starts_;
   auto pipe = make_pipe();
-  if (!pipe) {
-    say_("the guardian cannot be started: " + pipe.error().message());
+  auto answers = make_pipe();
+  if (!pipe || !answers) {
+    say_("the guardian cannot be started: " + (pipe ? answers : pipe).error().message());
     return;
   }
   spawn_request request;
@@ -166,8 +225,10 @@ void guardian::start_again() {
     request.environment.emplace_back(*entry);
   request.capture = false;
   request.standard_input = pipe->read.get();
+  request.standard_output = answers->write.get();
   request.outlives_us = true;
-  const auto next = std::make_shared<link>(executor_, -1, std::move(pipe->write));
+  const auto next =
+      std::make_shared<link>(executor_, -1, std::move(pipe->write), std::move(answers->read));
   spawn_handlers handlers;
   handlers.failed = while_alive(std::weak_ptr(next), [this](const start_failure& why) {
     link_.reset();
@@ -185,7 +246,8 @@ void guardian::start_again() {
   link_->pid = started->pid;
   for (const pid_t group : groups_)
     send(to_bytes(add_group_message(group)));
-  for (const std::string* message : {&tell_message_, &mark_message_, &cgroup_message_}) {
+  for (const std::string* message :
+       {&tell_message_, &mark_message_, &cgroup_message_, &beat_message_}) {
     if (!message->empty()) send(*message);
   }
 }

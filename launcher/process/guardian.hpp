@@ -1,4 +1,5 @@
-// The agent's side of the guardian: the process that kills the workers when the agent dies.
+// The agent's side of the guardian: the process that kills the workers when the agent dies, or
+// stands still for too long.
 //
 // start_guardian() forks it first thing in main, which costs a fraction of a millisecond; the class
 // then talks to it. When it is killed itself it is started again through the spawner (a process
@@ -20,6 +21,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -29,6 +31,7 @@ namespace ddprun::launcher {
 struct guardian_process {
   pid_t pid = -1;
   unique_fd death_pipe;  // write end
+  unique_fd answers;     // read end
   int error = 0;
 };
 
@@ -66,6 +69,15 @@ class guardian {
   // Empty: there is none.
   void cgroup(const std::string& path);
 
+  // The agent lives: its workers may do so until then if it says nothing more; none: without limit.
+  // The guardian kills them `life_limit::margin` after that. `grace`: so long it waits for a beat
+  // after it has stood still itself. One that does not read is replaced, and one line says so.
+  void beat(std::optional<time_point> until, duration grace);
+
+  // True: it has killed the workers since this was asked last, as the agent stood still. Known
+  // before the end of any of them.
+  bool take_strike();
+
   // What to send to whom once the workers are dead: numeric address, whole line. The newest counts;
   // empty bytes: nobody. Refused (false) when too long for one message.
   bool tell(const std::string& address, std::uint16_t port, const std::string& bytes);
@@ -90,6 +102,7 @@ class guardian {
   std::string tell_message_;  // as last sent; empty: none
   std::string mark_message_;  // the same
   std::string cgroup_message_;
+  std::string beat_message_;
   int starts_ = 0;
 };
 

@@ -20,13 +20,24 @@ enum class guardian_verb : std::uint32_t {
   farewell = 4,  // the agent leaves in order: kill nothing, tell nobody
   mark = 5,      // followed by `size` bytes: "NAME=VALUE" in the environment of every worker
   cgroup = 6,    // followed by `size` bytes: the path of the workers' cgroup
+  beat = 7,      // followed by a guardian_limit_body: until when the workers may live
 };
+
+// Of CLOCK_MONOTONIC, which both ends read on one host.
+struct guardian_limit_body {
+  std::int64_t until_ns;  // 0: without limit
+  std::int64_t grace_ns;  // how long to wait for a beat after the guardian itself stood still
+};
+
+// What the guardian writes to its standard output before it kills the workers of an agent that
+// stands still.
+inline constexpr char guardian_strikes = 'k';
 
 struct guardian_message {
   guardian_verb word;
   std::int32_t group;  // add, remove
   std::uint32_t port;  // tell
-  std::uint32_t size;  // tell, mark, cgroup
+  std::uint32_t size;  // tell, mark, cgroup, beat
 };
 
 inline guardian_message add_group_message(pid_t group) {

@@ -3,16 +3,18 @@
 #include "launcher/process/cgroup.hpp"
 #include "launcher/process/guardian_message.hpp"
 #include "launcher/process/guardian_sender.hpp"
+#include "launcher/process/life_limit.hpp"
 #include "launcher/process/process_table.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fcntl.h>
 #include <functional>
+#include <poll.h>
 #include <set>
 #include <string>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -32,6 +34,7 @@ struct charge {
   std::string bytes;
   std::string mark;
   std::string cgroup;
+  life_limit limit;
   bool farewell = false;
 };
 
@@ -41,6 +44,15 @@ void take_tell(const guardian_message& message, const std::string& body, charge&
   known.address = body.substr(0, end);
   known.port = static_cast<std::uint16_t>(message.port);
   known.bytes = body.substr(end + 1);
+}
+
+void take_beat(const std::string& body, charge& known) {
+  guardian_limit_body told;
+  if (body.size() != sizeof(told)) return;
+  std::memcpy(&told, body.data(), sizeof(told));
+  if (told.until_ns == 0) return known.limit.lift();
+  known.limit.set(time_point(std::chrono::nanoseconds(told.until_ns)),
+                  std::chrono::nanoseconds(told.grace_ns));
 }
 
 void take_message(const guardian_message& message, const std::string& body, charge& known) {
@@ -66,28 +78,10 @@ void take_message(const guardian_message& message, const std::string& body, char
     case guardian_verb::cgroup:
       known.cgroup = body;
       break;
+    case guardian_verb::beat:
+      take_beat(body, known);
+      break;
   }
-}
-
-// Returns at the end of the pipe: the agent left or died.
-charge listen(int death_pipe) {
-  charge known;
-  std::string buffer;
-  char chunk[PIPE_BUF];
-  while (!known.farewell) {
-    const auto count = ::read(death_pipe, chunk, sizeof(chunk));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    buffer.append(chunk, static_cast<std::size_t>(count));
-    guardian_message message;
-    while (buffer.size() >= sizeof(message)) {
-      std::memcpy(&message, buffer.data(), sizeof(message));
-      if (buffer.size() < sizeof(message) + message.size) break;
-      take_message(message, buffer.substr(sizeof(message), message.size), known);
-      buffer.erase(0, sizeof(message) + message.size);
-    }
-  }
-  return known;
 }
 
 // SIGKILL until nothing of the groups runs. The wait is a short sleep: no handle tells when a whole
@@ -150,8 +144,8 @@ void tell_daemon(const charge& known) {
   }
 }
 
-void report(const charge& known, std::size_t escaped, bool all_dead) {
-  std::string line = "ddprun guardian: the agent died; ";
+void report(const char* why, const charge& known, std::size_t escaped, bool all_dead) {
+  std::string line = std::string("ddprun guardian: ") + why + "; ";
   line += all_dead ? "killed " : "could not kill in time all of ";
   line += std::to_string(known.groups.size()) +
           (known.groups.size() == 1 ? " worker process group" : " worker process groups");
@@ -160,12 +154,63 @@ void report(const charge& known, std::size_t escaped, bool all_dead) {
             (escaped == 1 ? " process that had left them" : " processes that had left them");
   }
   line += '\n';
+  // A reader that stands still, too, must not hold up the next thing that is to be done.
+  pollfd errors{2, POLLOUT, 0};
+  if (::poll(&errors, 1, 0) != 1) return;
   [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
 }
 
-// Everything of the agent but the pipe (moved to 0) and standard error is let go: a held pipe of
-// the agent's output would keep its reader waiting.
-void leave_the_agent(int death_pipe) {
+// True: nothing of the workers lives any more.
+bool kill_workers(const char* why, const charge& known) {
+  const auto deadline = clock::now() + guardian_limit;
+  bool all_dead = kill_groups(known.groups, deadline);
+  std::set<pid_t> escaped;
+  all_dead &= kill_escaped(known, deadline, escaped);
+  if (!known.groups.empty() || !escaped.empty()) report(why, known, escaped.size(), all_dead);
+  return all_dead;
+}
+
+// The agent lives, but does not come to its loop. It finds the word before any of its workers'
+// ends.
+void strike(const charge& known) {
+  if (known.groups.empty()) return;
+  [[maybe_unused]] const auto written = ::write(1, &guardian_strikes, 1);
+  kill_workers("the agent has stood still for its isolation limit", known);
+}
+
+void take_bytes(std::string& buffer, charge& known) {
+  guardian_message message;
+  while (buffer.size() >= sizeof(message)) {
+    std::memcpy(&message, buffer.data(), sizeof(message));
+    if (buffer.size() < sizeof(message) + message.size) return;
+    take_message(message, buffer.substr(sizeof(message), message.size), known);
+    buffer.erase(0, sizeof(message) + message.size);
+  }
+}
+
+// Returns at the end of the pipe: the agent left or died. A limit is judged only when the pipe is
+// empty: what the agent has said counts, however late this process comes to read it.
+charge watch(int death_pipe) {
+  charge known;
+  std::string buffer;
+  char chunk[PIPE_BUF];
+  while (!known.farewell) {
+    pollfd entry{death_pipe, POLLIN, 0};
+    const int ready = ::poll(&entry, 1, known.limit.wait_ms(clock::now()));
+    if (ready == 0 && known.limit.is_over(clock::now())) strike(known);
+    if (ready <= 0) continue;
+    const auto count = ::read(death_pipe, chunk, sizeof(chunk));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    buffer.append(chunk, static_cast<std::size_t>(count));
+    take_bytes(buffer, known);
+  }
+  return known;
+}
+
+// Everything of the agent but its two pipes (moved to 0 and 1) and standard error is let go: a held
+// pipe of the agent's output would keep its reader waiting.
+void leave_the_agent(int death_pipe, int answers) {
   ::setsid();
   ::prctl(PR_SET_NAME, guardian_name);
   ::prctl(PR_SET_PDEATHSIG, 0);
@@ -175,31 +220,27 @@ void leave_the_agent(int death_pipe) {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   if (death_pipe != 0) ::dup2(death_pipe, 0);
-  const int null_device = ::open("/dev/null", O_WRONLY);
-  if (null_device >= 0) ::dup2(null_device, 1);
+  if (answers != 1) ::dup2(answers, 1);
   ::syscall(SYS_close_range, 3u, ~0u, 0u);
   [[maybe_unused]] const int moved = ::chdir("/");
 }
 
 }  // namespace
 
-void run_guardian(int death_pipe) {
-  leave_the_agent(death_pipe);
-  const charge known = listen(0);
+void run_guardian(int death_pipe, int answers) {
+  leave_the_agent(death_pipe, answers);
+  // So that a page of the program on a file server that hangs is none that is needed here. Where
+  // the user may not lock so much (RLIMIT_MEMLOCK) it is as any process.
+  ::mlockall(MCL_CURRENT);
+  const charge known = watch(0);
   if (known.farewell) ::_exit(0);
-  const auto deadline = clock::now() + guardian_limit;
-  bool all_dead = kill_groups(known.groups, deadline);
-  std::set<pid_t> escaped;
-  all_dead &= kill_escaped(known, deadline, escaped);
-  if (!known.groups.empty() || !escaped.empty()) report(known, escaped.size(), all_dead);
-  if (all_dead && !known.bytes.empty()) {
-    tell_daemon(known);
-  }
+  const bool all_dead = kill_workers("the agent died", known);
+  if (all_dead && !known.bytes.empty()) tell_daemon(known);
   ::_exit(0);
 }
 
 void become_guardian_if_asked(int argc, char** argv) {
-  if (argc == 2 && std::strcmp(argv[1], guardian_argument) == 0) run_guardian(0);
+  if (argc == 2 && std::strcmp(argv[1], guardian_argument) == 0) run_guardian(0, 1);
 }
 
 }  // namespace ddprun::launcher

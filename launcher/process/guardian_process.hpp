@@ -1,9 +1,12 @@
 // The guardian's own process: waits at the death pipe and, when the agent dies without a farewell,
-// kills every worker group that it was told of.
+// kills every worker group that it was told of. It does the same, and goes on waiting, when the
+// agent stands still (SIGSTOP, a debugger, a page on a disk that hangs) until the moment up to
+// which it said last that its workers may live; life_limit.hpp has the rule.
 //
 // It is a fork of ddprun made before any thread or, when a first one was killed, ddprun executed
 // again with `guardian_argument`. It has its own session and ignores every signal that can be
-// ignored. It holds no descriptor of the agent but standard error.
+// ignored. It holds no descriptor of the agent but standard error, opens nothing while it watches,
+// and is locked in memory where that is allowed.
 //
 // Order at the agent's death: SIGKILL to each group; wait until no process of them lives; only then
 // the word to the daemon, because the daemon takes it as proof that it may start the next round.
@@ -25,11 +28,11 @@ inline constexpr std::chrono::milliseconds guardian_word_try{2000};  // of one t
 inline constexpr const char* guardian_name = "ddprun-guardian";
 
 // The hidden first argument of ddprun that makes it a guardian with the death pipe as its standard
-// input.
+// input, and the pipe for its answers as its standard output.
 inline constexpr const char* guardian_argument = "--ddprun-guardian";
 
-// Never returns. `death_pipe` is the read end.
-[[noreturn]] void run_guardian(int death_pipe);
+// Never returns. `death_pipe` is a read end, `answers` a write end.
+[[noreturn]] void run_guardian(int death_pipe, int answers);
 
 // To be called first in main: becomes the guardian when the arguments say so, else does nothing.
 void become_guardian_if_asked(int argc, char** argv);

@@ -89,6 +89,16 @@ def test_a_stopped_node_is_excused_until_it_had_time_to_end_its_workers():
     assert "two rounds live at once" in said(checker)
 
 
+def test_a_stopped_node_that_has_a_guardian_is_excused_when_it_wakes_only():
+    checker = Checker()
+    checker.excuse("node-a", since=float("inf"))
+    both = round_of(1) + round_of(2, node="node-b")
+    assert "two rounds live at once" in said(after(both, both, checker=checker))
+    checker = Checker()
+    checker.excuse("node-a", since=float("inf")).since = -1.0
+    assert not after(both, both, checker=checker).violations
+
+
 def test_a_stopped_node_excuses_no_other():
     checker = Checker()
     checker.excuse("node-c", since=-1.0)

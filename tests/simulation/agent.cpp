@@ -1,5 +1,6 @@
 #include "tests/simulation/agent.hpp"
 
+#include "launcher/process/life_limit.hpp"
 #include "tests/simulation/daemon.hpp"
 #include "tests/simulation/network.hpp"
 #include "tests/simulation/world.hpp"
@@ -26,12 +27,16 @@ void agent::begin() {
 
 void agent::step(const core::agent_event& event) {
   if (!alive() || left_ || world_.over()) return;
+  const bool is_struck = was_struck_ && !std::holds_alternative<core::agent_loop_was_late>(event);
+  if (is_struck) was_struck_ = false, step(core::killed_by_guardian{group->round});
   core::agent_event changed = event;
   if (world_.mutation().agent_event && !world_.mutation().agent_event(*this, changed)) return;
   core::agent_effects effects;
   machine_.step(changed, local_now(), effects);
   if (world_.mutation().agent_effects) world_.mutation().agent_effects(*this, changed, effects);
+  if (machine_.workers_live_until()) tell_guardian();
   apply(effects);
+  tell_guardian();
   if (!left_) wake_at(machine_.next_deadline());
 }
 
@@ -253,6 +258,34 @@ void agent::on_closed(connection& from, int, const std::string& text) {
   } else if (accepted_.erase(from.id) == 1 && attached_.erase(from.id) == 1) {
     step(core::member_detached{from.id});
   }
+}
+
+// ---- its guardian, while it lives --------------------------------------------------------------
+
+void agent::tell_guardian() {
+  const auto limit = left_ ? std::nullopt : machine_.workers_live_until();
+  if (limit == limit_of_workers_) return;
+  limit_of_workers_ = limit;
+  if (!limit || world_.mutation().guardian_sleeps) return;
+  await_judgement(host_.clock.true_time(*limit + launcher::life_limit::margin));
+}
+
+void agent::await_judgement(moment when) {
+  world_.time().at(when, [=, this, limit = limit_of_workers_] {
+    if (alive() && limit && limit_of_workers_ == limit && host_.powered) judge(*limit);
+  });
+}
+
+// What was sent is heard at once. A host that stands still takes the guardian with it, which then
+// waits for a beat.
+void agent::judge(time_point limit) {
+  const duration grace = 2 * greeting_.settings.timing.heartbeat_interval;
+  const time_point due = limit + launcher::life_limit::margin;
+  if (host_.standing_still) return await_judgement(world_.now() + grace);
+  if (local_now() < due) return await_judgement(host_.clock.true_time(due) + 1us);
+  if (!standing_still()) return;  // it knows the moment itself
+  was_struck_ = true;
+  world_.guardian_strikes(*this);
 }
 
 // ---- guardian ----------------------------------------------------------------------------------

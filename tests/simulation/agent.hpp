@@ -35,6 +35,8 @@ class agent final : public process {
   void begin();
   void step(const core::agent_event& event);
   void step_unchanged(const core::agent_event& event);  // past the mutant
+  // Until when its guardian, which does not stand still with it, lets its workers live.
+  const std::optional<time_point>& limit_of_workers() const { return limit_of_workers_; }
 
   const hello& greeting() const { return greeting_; }
   session_id session() const { return greeting_.session; }
@@ -93,6 +95,9 @@ class agent final : public process {
   void run(const core::leave& effect);
   void tether_spoke(connection& from, const agent_message& message);
   void exit_when_flushed(moment limit);
+  void tell_guardian();
+  void await_judgement(moment when);
+  void judge(time_point limit);
 
   hello greeting_;
   core::agent machine_;
@@ -111,6 +116,8 @@ class agent final : public process {
   std::map<std::uint64_t, std::shared_ptr<connection>> accepted_;  // by connection id
   std::map<std::uint64_t, bool> attached_;
   std::optional<core::leave> left_;
+  std::optional<time_point> limit_of_workers_;
+  bool was_struck_ = false;  // by its guardian, and does not know it yet
   std::map<instance_id, news> told_;
 };
 

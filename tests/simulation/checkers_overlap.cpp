@@ -22,7 +22,6 @@ const strictness promised = {
 bool checkers::excused(const worker_group& older, moment& until) const {
   until = duration::max();
   if (older.only_unkillable()) return true;
-  if (older.owner->standing_still() && older.owner->alive()) return true;
   if (world_.host_at(older.host).standing_still) return true;
   const timers& timing = world_.settings().timing;
   const duration orphan = timing.orphan_limit;

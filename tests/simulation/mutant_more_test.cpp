@@ -63,13 +63,28 @@ TEST_CASE("mutant: a node that stood still takes a whole isolation limit to noti
     made.options.settings.nodes_min = 1;
     const auto host = static_cast<std::uint32_t>(1 + seed % 3);
     made.faults.push_back(fault_of(fault_kind::isolate_host, 1500ms, host, 40s));
-    made.faults.push_back(fault_of(fault_kind::stop_agent, 1600ms, host, 15s));
+    made.faults.push_back(fault_of(fault_kind::freeze_host, 1600ms, host, 15s));
     made.heal_at = 42s;
     return made;
   };
   const auto just_back = [](const agent& by) { return by.went_on_at().has_value(); };
   REQUIRE_THAT(caught(keeps_workers(just_back), 10, frozen), StartsWith("overlap:"));
   REQUIRE(caught({}, 10, frozen) == "nothing");
+}
+
+TEST_CASE("mutant: a guardian leaves the workers of an agent that is stopped") {
+  const auto stopped = [](std::uint64_t seed) {
+    schedule made = quiet_schedule(seed, 3);
+    made.options.settings.nodes_min = 1;
+    const auto host = static_cast<std::uint32_t>(1 + seed % 3);
+    made.faults.push_back(fault_of(fault_kind::stop_agent, 1500ms, host, 40s));
+    made.heal_at = 42s;
+    return made;
+  };
+  mutant sleeping;
+  sleeping.guardian_sleeps = true;
+  REQUIRE_THAT(caught(sleeping, 3, stopped), StartsWith("overlap:"));
+  REQUIRE(caught({}, 30, stopped) == "nothing");
 }
 
 TEST_CASE("mutant: a daemon does not hear of success") {

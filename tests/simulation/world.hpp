@@ -36,6 +36,7 @@ struct mutant {
   std::function<void(agent&, const core::agent_event&, core::agent_effects&)> agent_effects;
   bool queues_replace = true;
   bool journal_reports_early = false;  // before it has written
+  bool guardian_sleeps = false;        // while its agent lives
   bool journal_is_ignored = false;     // what it has kept is given to nobody
 };
 
@@ -171,6 +172,7 @@ class world {
   void start_workers(agent& by, const core::start_workers& effect);
   void ask_workers(agent& by, round_number round, int signal);
   void kill_workers(agent& by, round_number round_most);
+  void guardian_strikes(agent& of);  // which stands still
   bool service_fails(host_id on) { return services_to_fail_.erase(on) == 1; }
   void agent_exits(agent& who);
   void daemon_exits(daemon& which);

@@ -213,6 +213,12 @@ void world::kill_workers(agent& by, round_number round_most) {
   others_fail_too(*group);
 }
 
+void world::guardian_strikes(agent& of) {
+  trace([&] { return "the guardian of " + of.greeting().node + " strikes"; });
+  note_trouble();
+  kill_workers(of, ~0ULL);
+}
+
 void world::ask_workers(agent& by, round_number round, int number) {
   const auto group = by.group;
   if (!group || group->round != round || group->alive == 0) return;

@@ -44,7 +44,8 @@ class Seen:
 
 @dataclass
 class Excuse:
-    """A node that cannot end its processes, as it was stopped: from `since` until `until`."""
+    """A node that cannot end its processes: its guardian stands still with its agent, or the agent
+    has just been woken. From `since` until `until`."""
 
     node: str
     children_only: bool

@@ -64,13 +64,16 @@ class Faults:
             self.must_die.add((pid, start))
 
     def stop(self, pid, start, what, hold, node=None, children_only=False):
-        """SIGSTOP, and SIGCONT when `hold` is over; `node` is excused for so long."""
+        """SIGSTOP, and SIGCONT when `hold` is over. `node` is that of an agent or a guardian. An
+        agent is excused when it wakes only: until then its guardian has to act for it."""
         if any((pid, start) == (each[1], each[2]) for each in self.stopped):
             return
         excuse = None
         if node is not None:
+            is_excused = children_only or not self.is_guarded(node)
             with self.chaos.watch.lock:
-                excuse = self.chaos.checker.excuse(node.name, time.monotonic(), children_only)
+                since = time.monotonic() if is_excused else float("inf")
+                excuse = self.chaos.checker.excuse(node.name, since, children_only)
         if self.send(pid, start, signal.SIGSTOP, f"{what} for {hold:.2f} s"):
             self.stopped.append((time.monotonic() + hold, pid, start, what, excuse))
         elif excuse is not None:
@@ -90,12 +93,25 @@ class Faults:
             if not gone:
                 self.send(pid, start, signal.SIGCONT, what)
             if excuse is not None:
+                excuse.since = min(excuse.since, now)
                 excuse.until = now + self.allowance
                 if excuse.children_only:
                     excuse.until += GUARDIAN_LIMIT
             self.last = now
         self.stopped = left
         self.sweep_strays(now)
+
+    def is_guarded(self, node):
+        """A guardian runs that can end what this agent does not end while it is stopped."""
+        guardian = self.chaos.watch.latest.guardian(node.agent.pid)
+        return (guardian is not None and guardian not in self.must_die
+                and all(guardian != (each[1], each[2]) for each in self.stopped))
+
+    def unguarded(self, node):
+        """Agent and guardian stand still, or are gone, together: nobody is left who could act."""
+        for _, _, _, what, excuse in self.stopped:
+            if what == node.name and excuse is not None:
+                excuse.since = min(excuse.since, time.monotonic())
 
     def wake_all(self):
         for _, pid, start, what, _ in self.stopped:
@@ -237,12 +253,14 @@ class Faults:
         if self.setting.strays and signal.SIGKILL in node.told:
             self.strays_are_nobodys(node)
         self.kill(*guardian, f"the guardian of {node.name}")
+        self.unguarded(node)
 
     def guardian_stop(self, step, node):
         guardian = self.chaos.watch.latest.guardian(node.agent.pid)
         if guardian is not None:
             self.stop(*guardian, f"the guardian of {node.name}", step.hold, node,
                       children_only=True)
+            self.unguarded(node)
 
     # Agent and guardian are both killed: nobody is left who could end what has left its session.
     def strays_are_nobodys(self, node):
@@ -275,7 +293,8 @@ class Faults:
     def daemon_stop(self, step, node):
         found = self.daemon_process()
         if found:
-            self.stop(*found, step.hold, self.chaos.nodes[0] if self.setting.embedded else None)
+            what = self.chaos.nodes[0] if self.setting.embedded else None
+            self.stop(*found, step.hold, what)
 
     def at_the_finish(self):
         """A standalone daemon may die, or stop, while the workers finish."""

@@ -35,6 +35,10 @@ std::optional<time_point> agent::next_deadline() const {
   return next;
 }
 
+std::optional<time_point> agent::workers_live_until() const {
+  return state_->workers_live_until();
+}
+
 std::string agent::why(time_point now) const {
   state_->now = now;
   return state_->why_text();

@@ -94,6 +94,12 @@ struct worker_ended {
   ddprun::cause cause;
 };
 
+// The caller did not come to its loop by `workers_live_until()`, and its guardian has killed them.
+// Told before their ends.
+struct killed_by_guardian {
+  round_number round = 0;
+};
+
 struct signal_received {
   int signal = 0;  // SIGINT, SIGTERM, SIGHUP or SIGQUIT
 };
@@ -106,8 +112,8 @@ struct agent_loop_was_late {
 using agent_event =
     std::variant<daemon_connected, daemon_disconnected, daemon_said, service_opened, service_failed,
                  tether_connected, tether_disconnected, tether_answered, member_attached,
-                 member_beat, member_detached, workers_started, worker_ended, signal_received,
-                 agent_time_passed, agent_loop_was_late>;
+                 member_beat, member_detached, workers_started, worker_ended, killed_by_guardian,
+                 signal_received, agent_time_passed, agent_loop_was_late>;
 
 // ---- effects -----------------------------------------------------------------------------------
 
@@ -231,6 +237,10 @@ class agent {
   void step(const agent_event& event, time_point now, agent_effects& effects);
 
   std::optional<time_point> next_deadline() const;
+
+  // If this machine did nothing more: from when on another round may start elsewhere while this
+  // node's workers live. None: no worker lives, or there is nobody who could start one.
+  std::optional<time_point> workers_live_until() const;
 
   // What this node waits for or does, in words.
   std::string why(time_point now) const;

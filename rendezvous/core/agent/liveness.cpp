@@ -71,6 +71,14 @@ agent::state::moment agent::state::isolation_deadline() const {
   return here.isolation.put_off_from(due);
 }
 
+// The guardian's limit, for a caller that stands still. The only node of a run whose daemon it
+// holds has nobody beside it, and may go on wherever it was.
+agent::state::moment agent::state::workers_live_until() const {
+  const bool is_all = options.greeting.hosts_daemon && options.greeting.settings.nodes_max == 1;
+  if (left || here.workers.living() == 0 || (is_all && here.is_alone())) return std::nullopt;
+  return isolation_deadline();
+}
+
 // The workers ought to have ended by now.
 bool agent::state::has_lapsed() const {
   const auto is_past = [this](const moment& due) { return due && now >= *due; };
@@ -87,18 +95,30 @@ void agent::state::check_isolation() {
   const moment alone_since = isolation_due();
   const bool is_isolated = alone_since && now >= *alone_since;
   const std::string text = is_isolated ? isolation_text() : orphan_text();
-  note(note_level::error, text);
-  if (!here.workers.are_asked()) {
-    ddprun::cause why;
-    why.kind = cause_class::node_lost;
-    why.by_our_stop = true;
-    why.text = text;
-    remember(std::move(why));
-  }
+  remember_isolation(text);
   if (is_isolated) return take_down(force::kill);
   // No other round can have begun: there is time to ask.
   here.isolation.ask();
   take_down(force::ask, std::min(timing.stop_grace, timing.orphan_limit / 20));
+}
+
+void agent::state::remember_isolation(const std::string& text) {
+  note(note_level::error, text);
+  if (here.workers.are_asked()) return;
+  ddprun::cause why;
+  why.kind = cause_class::node_lost;
+  why.by_our_stop = true;
+  why.text = text;
+  remember(std::move(why));
+}
+
+// As after an isolation that this machine has seen itself.
+void agent::state::handle(const killed_by_guardian& event) {
+  if (event.round != here.number() || here.workers.living() == 0 || here.workers.are_killed())
+    return;
+  here.workers.take_as_struck();
+  remember_isolation(stood_still_text());
+  take_down(force::kill);
 }
 
 // The loop stood still: nothing could be heard, so nothing is held against anybody for that long.

@@ -115,7 +115,8 @@ void agent::state::handle(const worker_ended& event) {
 
 void agent::state::worker_failed(ddprun::cause why) {
   const time_point at = now - std::max(why.age, duration::zero());
-  const bool is_ours = here.workers.are_asked_by(at);
+  const bool is_struck = here.workers.are_struck() && is_end_by(why, SIGKILL);  // before we knew
+  const bool is_ours = is_struck || here.workers.are_asked_by(at);
   const bool is_drain = out.is_draining() && is_end_by(why, out.signal());
   if (!is_ours && !is_drain) {
     if (!out.is_draining() && !here.workers.are_killed() && is_end_by_request(why)) {

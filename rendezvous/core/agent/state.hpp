@@ -55,6 +55,7 @@ struct agent::state {
   void handle(const member_detached& event);
   void handle(const workers_started& event);
   void handle(const worker_ended& event);
+  void handle(const killed_by_guardian& event);
   void handle(const signal_received& event);
   void handle(const agent_time_passed& event);
   void handle(const agent_loop_was_late& event);
@@ -135,6 +136,8 @@ struct agent::state {
   moment isolation_due() const;
   moment orphan_due() const;
   moment isolation_deadline() const;
+  moment workers_live_until() const;
+  void remember_isolation(const std::string& text);
   void vouched_anew();
   void check_isolation();
   void was_late(duration by);
@@ -144,6 +147,7 @@ struct agent::state {
   std::string unreachable_text() const;
   std::string tether_failure_text() const;
   std::string isolation_text() const;
+  std::string stood_still_text() const;
   std::string orphan_text() const;
   std::string why_text() const;
   std::string where_text() const;

@@ -84,6 +84,14 @@ std::string agent::state::isolation_text() const {
   return text + ")";
 }
 
+std::string agent::state::stood_still_text() const {
+  return "this ddprun stood still (SIGSTOP, Ctrl-Z, a debugger, a disk that hangs) until nobody "
+         "vouched for its node any more (isolation_limit " +
+         to_text(timing.isolation_limit) +
+         "): its guardian has killed the workers, so that no two rounds live at once; it joins "
+         "anew";
+}
+
 std::string agent::state::orphan_text() const {
   return "there has been no rendezvous daemon at " + endpoints_text + " for " +
          to_text(now - daemon.vouched().value_or(here.began())) +

@@ -32,6 +32,9 @@ class workers_here {
   bool ask(time_point now, duration grace);
   // True: they are to be killed now.
   bool kill(time_point now, duration kill_wait);
+  // The guardian has killed them already.
+  void take_as_struck() { are_struck_ = true; }
+  bool are_struck() const { return are_struck_; }
   // None lives, and whoever waits for the end of the round need not be asked.
   void take_as_asked(time_point now);
   // True: those that live now have outlived SIGKILL by `kill_wait`.
@@ -56,6 +59,7 @@ class workers_here {
   std::uint32_t unkillable_ = 0;
   moment asked_at_;  // when they were asked, or killed, first
   bool are_killed_ = false;
+  bool are_struck_ = false;
   moment grace_until_;
   moment kill_until_;
 };

@@ -1,0 +1,64 @@
+// What the agent does with signals: some end its part in the run, others go on to the workers.
+#include "launcher/agent/agent.hpp"
+#include "rendezvous/base/rank_text.hpp"
+#include "rendezvous/base/signals.hpp"
+
+#include <csignal>
+
+namespace ddprun::launcher {
+namespace {
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+void agent::watch_signals() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    // Under nohup the hang-up of the terminal is not for us.
+    if (number == SIGHUP && is_ignored(number)) continue;
+    signals_.add(number);
+  }
+  for (const int number : {SIGUSR1, SIGUSR2}) {
+    if (!is_ignored(number)) signals_.add(number);
+  }
+  await_signal();
+}
+
+void agent::await_signal() {
+  signals_.async_wait([this](boost::system::error_code error, int number) {
+    if (error) return;
+    await_signal();
+    if (number == SIGUSR1 || number == SIGUSR2) return pass_on(number);
+    was_signalled_ = true;
+    // On the way out only others are waited for.
+    if (goodbye_said_) return context_.stop();
+    if (machine_) return feed(core::signal_received{number});
+    exit_code_ = exit_code_of_signal(number);  // before there is a member: nothing to take down
+    tell_end_of_run({*exit_code_, "stopped by " + std::string(signal_name(number)), std::nullopt});
+    after_goodbye();
+  });
+}
+
+// A batch system's word to the program ("the time is nearly over"), which means nothing to us.
+// Whoever has no handler would die of it, and the job with it.
+void agent::pass_on(int signal) {
+  std::vector<std::uint32_t> reached, spared;
+  if (workers_) {
+    for (const worker_group::live_worker& one : workers_->live())
+      (workers_->pass_on(one.pid, signal) ? reached : spared).push_back(one.rank);
+  }
+  const std::string name = signal_name(signal);
+  if (reached.empty() && spared.empty()) {
+    return say(note_level::warning, name + ": no worker runs here that it could be passed on to");
+  }
+  if (!reached.empty()) say(note_level::info, name + " goes on to " + text_of_ranks(reached));
+  if (!spared.empty()) {
+    say(note_level::warning, name + " is not passed on to " + text_of_ranks(spared) +
+                                 ": without a handler for it a worker would die");
+  }
+}
+
+}  // namespace ddprun::launcher

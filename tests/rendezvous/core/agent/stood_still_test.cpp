@@ -1,0 +1,80 @@
+// An agent whose loop stands still: until when its guardian lets its workers live, and what the
+// machine does when it hears that they were killed.
+#include "tests/support/agent_story.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using namespace ddprun::core;
+using ddprun::tests::agent_story;
+
+TEST_CASE("workers may live until the machine itself would end them") {
+  agent_story story;
+  CHECK_FALSE(story.machine().workers_live_until());
+  story.run_as_member();
+  const auto first = story.machine().workers_live_until();
+  REQUIRE(first);
+  SECTION("each answer moves it") {
+    story.pass(5s);
+    CHECK(*story.machine().workers_live_until() >= *first + 4s);
+  }
+  SECTION("nobody's answer leaves it where it is, and the machine acts on it") {
+    story.lose_daemon();
+    story.leader_answers = false;
+    story.pass(2s);
+    const auto last = story.machine().workers_live_until();
+    REQUIRE(last);
+    CHECK(*last <= story.now() + story.timing.isolation_limit);
+    story.pass(*last - story.now());
+    CHECK(story.did<kill_workers>());
+    CHECK_FALSE(story.machine().workers_live_until());
+  }
+  SECTION("without workers there is none") {
+    story.worker_fails(0);
+    story.worker_fails(1);
+    CHECK_FALSE(story.machine().workers_live_until());
+  }
+}
+
+TEST_CASE("a node alone is no danger to anybody for as long as no daemon may start a round") {
+  agent_story story;
+  story.run_as_leader(1);
+  const auto limit = story.machine().workers_live_until();
+  REQUIRE(limit);
+  CHECK(*limit > story.now() + story.timing.orphan_limit / 2);
+}
+
+TEST_CASE("the only node of a run whose daemon it holds goes on wherever it was") {
+  core::agent_options options = agent_story::default_options();
+  options.greeting.hosts_daemon = true;
+  agent_story story(std::move(options));
+  story.run_as_leader(1);
+  CHECK_FALSE(story.machine().workers_live_until());
+}
+
+TEST_CASE("workers that the guardian has killed end as after an isolation") {
+  agent_story story;
+  story.run_as_member();
+  story.freeze(60s);
+  story.tell(agent_loop_was_late{60s});
+  story.tell(killed_by_guardian{1});
+  CHECK(story.did<kill_workers>());
+  story.worker_ends_by(0, 9, 30s);  // seen before the guardian's word was
+  story.worker_ends_by(1, 9);
+  CHECK(story.machine().phase() == member_phase::stopped);
+  REQUIRE_FALSE(story.sent.causes.empty());
+  CHECK(story.sent.causes.front().kind == cause_class::node_lost);
+  for (const cause& each : story.sent.causes)
+    CHECK(each.by_our_stop);
+}
+
+TEST_CASE("a guardian's word about another round, or twice, changes nothing") {
+  agent_story story;
+  story.run_as_member();
+  story.tell(killed_by_guardian{0});
+  CHECK_FALSE(story.did<kill_workers>());
+  story.tell(killed_by_guardian{1});
+  story.forget();
+  story.tell(killed_by_guardian{1});
+  CHECK_FALSE(story.did<kill_workers>());
+}
