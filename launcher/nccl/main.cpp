@@ -11,6 +11,7 @@
 #include "launcher/nccl/program_libraries.hpp"
 #include "rendezvous/base/environment_map.hpp"
 
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -104,6 +105,9 @@ int serve(const launcher::nccl_id_options& options, const environment_map& envir
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A batch system's word to the program, sent to every process of the job, is not for this one.
+  ::signal(SIGUSR1, SIG_IGN);
+  ::signal(SIGUSR2, SIG_IGN);
   const environment_map environment = environment_from(environ);
   auto outcome = launcher::parse_nccl_id_options({argv + 1, argv + argc}, environment);
   if (const auto* const error = std::get_if<cli::usage_error>(&outcome)) {

@@ -156,6 +156,20 @@ def test_a_helper_that_dies_is_said_and_the_workers_run_on(cluster):
     cluster.nothing_left(but=[daemon])
 
 
+def test_a_helper_outlives_a_batch_systems_word_to_every_process(cluster):
+    agent = cluster.agent("node-a", "--nccl-ids", "on", environment=BY_PATH, workers=1)
+    cluster.started(1, 1)
+    helper, = helpers(cluster)
+    os.kill(helper, signal.SIGUSR1)
+    os.kill(helper, signal.SIGUSR2)
+    told(cluster, 1, 1)
+    assert helpers(cluster) == [helper]
+    cluster.finish(1)
+    assert agent.wait() == 0
+    assert "ddprun-nccl-id, " not in agent.err()
+    cluster.nothing_left()
+
+
 def test_an_agent_that_is_killed_leaves_no_helper(cluster):
     daemon, (agent,) = nodes(cluster, "node-a")
     cluster.started(1, 1)
