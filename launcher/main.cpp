@@ -74,6 +74,8 @@ int run(int argc, char** argv) {
     return 0;
   }
   auto options = std::get<ddprun::launcher::launch_options>(std::move(outcome));
+  // Once: a folder of PATH that hangs later is not to hold up a restart.
+  options.python = ddprun::launcher::python_program(environment);
   if (const ddprun::cli::checked error = ddprun::launcher::check_files(options, environment))
     return usage(*error);
   auto plan = ddprun::launcher::plan_node(options, environment);

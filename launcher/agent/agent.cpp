@@ -151,19 +151,14 @@ void agent::find_daemon() {
   search.own_workers = identity_.worker_count;
   search.allows_other_users = options_.allows_other_users;
   search.is_static = options_.is_static;
-  if (options_.is_static) search.job_store = service_->take_in();
+  if (options_.is_static) search.round_service = service_->take_in();
   search.opened_by = {options_.run_id, identity_.job};
   embedded_ = std::make_unique<embedded_daemon>(
       context_.get_executor(), socket_thread_, std::move(search),
       [this](note_level level, const std::string& text) { say(level, text); });
   embedded_->find([this](daemon_place place) {
     if (exit_code_) return;  // a signal came first
-    if (!place.problem.empty()) {
-      say(note_level::error, place.problem);
-      exit_code_ = 1;
-      tell_end_of_run({1, place.problem, std::nullopt});
-      return after_goodbye();
-    }
+    if (!place.problem.empty()) return end_without_daemon(std::move(place.problem));
     daemon_place_ = std::move(place);
     start_machine();
   });

@@ -78,6 +78,7 @@ class agent {
  private:
   // ---- agent.cpp: life of the process ----
   void find_daemon();
+  void end_without_daemon(std::string problem);
   void start_machine();
   hello greeting() const;
   void brief_guardian();
@@ -142,6 +143,7 @@ class agent {
   void apply(const core::leave& effect);
   worker_group::events worker_events(round_number round);
   std::string choose_gloo_interface(const assignment& place);
+  std::string as_seen_here(const std::string& master_address) const;
   void worker_is_over(round_number round, const worker_end& end);
   void forget_error_files();
   void tell_end(round_number round, const worker_end& end, const std::string& recorded);

@@ -65,10 +65,16 @@ void agent::apply(const core::close_service& effect) {
   drop_nccl_ids();
 }
 
+// In the static rendezvous each node has been told by hand where the leader is, and goes by that,
+// as torchrun does: "localhost" on the first node is its own word for itself.
+std::string agent::as_seen_here(const std::string& master_address) const {
+  return options_.is_static ? options_.endpoint.host : master_address;
+}
+
 void agent::apply(const core::dial_tether& effect) {
   service_->let_go_of_port();
   tether_round_ = effect.round;
-  tether_.dial(effect.address, effect.port, effect.delay, effect.hello);
+  tether_.dial(as_seen_here(effect.address), effect.port, effect.delay, effect.hello);
 }
 
 void agent::apply(const core::send_tether_beat& effect) {
@@ -98,6 +104,7 @@ void agent::apply(const core::start_workers& effect) {
   facts.instance = effect.instance;
   facts.round = effect.round;
   facts.place = effect.place;
+  facts.place.master_address = as_seen_here(effect.place.master_address);
   facts.restarts_used = effect.restarts_used;
   facts.worker_count = identity_.worker_count;
   facts.node = identity_.node;
@@ -111,7 +118,7 @@ void agent::apply(const core::start_workers& effect) {
   log_folder_.begin_round(effect.round, effect.restarts_used);
   const auto folders = log_folder_.worker_folders(facts.worker_count);
   if (!folders.empty()) log_files_.make_folders(folders);
-  facts.gloo_interface = choose_gloo_interface(effect.place);
+  facts.gloo_interface = choose_gloo_interface(facts.place);
   forget_error_files();
   recorded_.clear();
   expired_timers_.clear();
@@ -130,7 +137,7 @@ void agent::apply(const core::start_workers& effect) {
   for (std::uint32_t local_rank = 0; local_rank < facts.worker_count; ++local_rank) {
     const std::uint16_t free_port = free_ports.empty() ? 0 : free_ports[local_rank];
     worker_command command;
-    command.argv = worker_command_line(options_, facts, local_rank, environment_, free_port);
+    command.argv = worker_command_line(options_, facts, local_rank, free_port);
     command.environment = to_entries(worker_environment(options_, facts, local_rank, environment_));
     if (!identity_.processors.empty()) command.processors = identity_.processors.at(local_rank);
     command.local_rank = local_rank;

@@ -199,7 +199,8 @@ server::server_options embedded_daemon::options_of_server() {
   }
   options.port = search_.standalone ? std::uint16_t{0} : search_.endpoint.port;
   options.connections_max = connections_max_;
-  options.tcpstore = search_.job_store;
+  options.tcpstore = search_.round_service;
+  options.tether = search_.round_service;
   options.daemon.allows_other_users = search_.allows_other_users;
   if (!folder.empty()) options.daemon.open_journal = journal::in_folder(folder, true);
   options.daemon.window_without_journal = duration::zero();

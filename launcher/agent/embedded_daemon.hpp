@@ -40,9 +40,10 @@ struct daemon_search {
   opened_run opened_by;           // the run of this agent, and its job
   bool allows_other_users = false;
   // The static rendezvous: all nodes are told the endpoint, and the daemon listens there and on
-  // loopback only. `job_store` takes the clients of TCPStore, on the socket thread.
+  // loopback only. `round_service` takes the clients of TCPStore and the tethers, on the socket
+  // thread.
   bool is_static = false;
-  std::function<void(net::tcp::socket socket)> job_store;
+  std::function<void(net::tcp::socket socket)> round_service;
 };
 
 // Where the agent is to connect. `problem`: nowhere, and why.

@@ -1,7 +1,9 @@
 #include "launcher/agent/node_plan.hpp"
 
+#include "launcher/agent/installed_packages.hpp"
 #include "launcher/agent/network_choice.hpp"
 #include "launcher/agent/numa_binding.hpp"
+#include "launcher/agent/own_addresses.hpp"
 #include "launcher/agent/worker_environment.hpp"
 #include "launcher/cli/gpu_list.hpp"
 #include "launcher/cli/virtual_local_rank.hpp"
@@ -37,10 +39,20 @@ cli::checked plan_workers(const launch_options& options, node_plan& plan) {
   processor_counts counts = count_processors(plan.environment);
   if (!options.gpus.empty()) {
     const processor_counts all = count_processors({});
+    if (all.gpus == 0 && !find_visible_list(plan.environment)) {
+      plan.notes.push_back(
+          "--gpus: no GPU is visible on this node; workers are told to use those "
+          "numbers all the same");
+    }
     if (auto wrong = show_gpus(plan.environment, options.gpus, all.gpus)) return wrong;
     counts.gpus = static_cast<std::uint32_t>(options.gpus.size());
   }
-  const auto workers = count_workers(options.workers, counts);
+  // Only then is Python asked, which takes its time.
+  const bool may_be_xpus =
+      options.workers.kind == worker_count_kind::automatic && counts.gpus == 0 && counts.xpus > 0;
+  const bool is_for_xpu =
+      may_be_xpus && installed_torch(plan.environment).find("+xpu") != std::string::npos;
+  const auto workers = count_workers(options.workers, counts, is_for_xpu);
   if (!workers) return workers.error();
   plan.workers = *workers;
   plan.visible_gpus = counts.gpus;
@@ -66,13 +78,32 @@ cli::checked plan_processors(const launch_options& options, node_plan& plan) {
   return {};
 }
 
+// Where the first node is behind a NAT or a service that is right; else it is the wrong address, or
+// a second node that was given the rank 0, and nobody would say so.
+cli::checked plan_master(const launch_options& options, node_plan& plan) {
+  if (!options.is_static || options.node_rank.value_or(1) != 0) return {};
+  const auto master = net::numeric_address(options.endpoint.host);
+  if (!master || is_own_address(*master)) return {};
+  std::string own;
+  for (const interface_address& each : own_addresses_by_interface()) {
+    if (each.value.is_loopback()) continue;
+    own += (own.empty() ? "" : ", ") + each.value.to_string() + " (" + each.interface + ")";
+  }
+  plan.notes.push_back("this node has --node-rank 0, and " + options.endpoint.host +
+                       ", where the others look for it, is none of its addresses" +
+                       (own.empty() ? "" : ", which are " + own) +
+                       ": right behind a NAT or a service; else give it another rank, or all nodes "
+                       "its address");
+  return {};
+}
+
 }  // namespace
 
 cli::parsed<node_plan> plan_node(const launch_options& options, const environment_map& inherited) {
   node_plan plan;
   plan.environment = inherited;
   plan.address = options.local_address;
-  for (const auto& step : {plan_workers, plan_network, plan_processors}) {
+  for (const auto& step : {plan_workers, plan_network, plan_processors, plan_master}) {
     if (const cli::checked wrong = step(options, plan)) return *wrong;
   }
   return plan;

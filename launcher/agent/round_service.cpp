@@ -52,7 +52,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
         log(std::move(text)),
         resolver(here),
         retry(here),
-        port(here, options.has_port_of_its_own() ? options.master_port : 0,
+        port(here, options.store == store_mode::agent ? options.master_port : 0,
              net::keep_alive_for(options.node_timeout),
              {[this](std::uint16_t number, const std::string& problem) {
                 port_opened(number, problem);
@@ -92,6 +92,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   }
 
   void find_addresses() {
+    if (options.has_daemons_port) return port_opened(options.master_port, {});
     find_listen_addresses(
         resolver, wanted.master_address, wanted.group_world_size > 1,
         [this](std::vector<std::string> addresses) { port.open(std::move(addresses)); });
@@ -100,9 +101,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   void port_opened(std::uint16_t number, const std::string& problem) {
     if (number == 0) return fail(problem);
     std::uint16_t master_port = number;
-    if (options.has_daemons_port) {
-      master_port = options.master_port;
-    } else if (options.store == store_mode::worker) {
+    if (options.store == store_mode::worker) {
       master_port =
           options.master_port != 0 ? options.master_port : unused_static_port(options.seed + round);
       if (master_port == 0) return fail("no free port for the workers' store");

@@ -4,7 +4,8 @@
 // Both share one port, told apart by the first byte, so that one port has to pass a firewall. In
 // store mode `worker` the port is for tethers alone, and MASTER_PORT is another one that rank 0
 // will open itself: it is picked outside the range from which the kernel gives ports away. In the
-// static rendezvous MASTER_PORT is the daemon's, which is in the leader's process.
+// static rendezvous the port is the daemon's, which is in the leader's process and hands on what
+// comes for the round.
 // Each round has a fresh keyspace, and a new port unless the person fixed it. It listens where its
 // clients come (listen_addresses.hpp): those of a round of one node are on this host.
 //
@@ -35,14 +36,12 @@ namespace ddprun::launcher {
 struct round_service_options {
   store_mode store = store_mode::agent;
   std::uint16_t master_port = 0;  // 0: a new one each round
-  // The daemon in this process has master_port, and hands the store's clients on: see take_in.
+  // The daemon in this process has master_port, and hands on what comes for a round: see take_in.
   bool has_daemons_port = false;
   std::uint64_t seed = 0;         // where to begin to look for a port of the workers' own
   std::uint32_t own_workers = 0;  // of this node
   duration node_timeout = std::chrono::seconds(10);
   bool allows_other_users = false;  // of this host, to hang on this node
-
-  bool has_port_of_its_own() const { return store == store_mode::agent && !has_daemons_port; }
 };
 
 class round_service {
@@ -63,8 +62,8 @@ class round_service {
   // Ends with service_opened or service_failed. A round that is still open is closed first.
   // `of_daemon`: how many connections a daemon in this process may hold.
   void open(const core::open_service& wanted, std::size_t of_daemon);
-  // Takes the clients of the store from another port, on the socket thread. While no round is open
-  // they are closed. It may be called for as long as that thread runs.
+  // Takes tethers and the store's clients from another port, on the socket thread. While no round
+  // is open they are closed. It may be called for as long as that thread runs.
   std::function<void(net::tcp::socket socket)> take_in() const;
   // In the job store of the round that is open; nothing without one.
   void put(std::string key, std::string value);

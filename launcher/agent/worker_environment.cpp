@@ -1,6 +1,5 @@
 #include "launcher/agent/worker_environment.hpp"
 
-#include "launcher/cli/check_files.hpp"
 #include "launcher/cli/placeholders.hpp"
 #include "launcher/cli/virtual_local_rank.hpp"
 
@@ -113,17 +112,16 @@ std::string thread_count_note(std::uint32_t worker_count, const environment_map&
 
 std::vector<std::string> worker_command_line(const launch_options& options,
                                              const worker_round& round, std::uint32_t local_rank,
-                                             const environment_map& inherited,
                                              std::uint16_t free_port) {
   std::vector<std::string> command;
   const std::string number = std::to_string(local_rank);
   if (options.run_path) {
-    command = {python_program(inherited), "-u", "-c", std::string(run_path_program),
+    command = {options.python, "-u", "-c", std::string(run_path_program),
                fill_in(options.program, {}, number)};
   } else if (options.no_python) {
     command.push_back(options.program);
   } else {
-    command = {python_program(inherited), "-u"};
+    command = {options.python, "-u"};
     if (options.module) command.emplace_back("-m");
     // To torchrun it is one of Python's arguments.
     command.push_back(fill_in(options.program, {}, number));

@@ -58,7 +58,6 @@ std::string thread_count_note(std::uint32_t worker_count, const environment_map&
 // one for each worker where `wants_free_port`.
 std::vector<std::string> worker_command_line(const launch_options& options,
                                              const worker_round& round, std::uint32_t local_rank,
-                                             const environment_map& inherited,
                                              std::uint16_t free_port = 0);
 
 // What begins each of its lines on our own output. Empty in a world of one, unless the person has

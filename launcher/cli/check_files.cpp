@@ -2,6 +2,7 @@
 
 #include "rendezvous/base/unique_fd.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -10,6 +11,7 @@
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <vector>
 
 namespace ddprun::launcher {
 namespace {
@@ -26,21 +28,29 @@ int execution_error(const std::string& path) {
   return access(path.c_str(), X_OK) == 0 ? 0 : errno;
 }
 
-// 0, or why none of the folders of PATH has it; EACCES wins over ENOENT, as in execvp().
-int search_error(const std::string& name, const environment_map& environment) {
-  if (name.find('/') != std::string::npos) return execution_error(name);
+std::vector<std::string> folders_of_path(const environment_map& environment) {
   const std::string* const path = find_variable(environment, "PATH");
   std::string_view rest = path != nullptr ? std::string_view(*path) : "/bin:/usr/bin";
-  int result = ENOENT;
+  std::vector<std::string> folders;
   while (true) {
     const std::size_t colon = rest.find(':');
     const std::string folder(rest.substr(0, colon));
-    const int code = execution_error((folder.empty() ? "." : folder) + "/" + name);
-    if (code == 0) return 0;
-    if (code == EACCES) result = EACCES;
-    if (colon == std::string_view::npos) return result;
+    folders.push_back(folder.empty() ? "." : folder);
+    if (colon == std::string_view::npos) return folders;
     rest.remove_prefix(colon + 1);
   }
+}
+
+// 0, or why none of the folders of PATH has it; EACCES wins over ENOENT, as in execvp().
+int search_error(const std::string& name, const environment_map& environment) {
+  if (name.find('/') != std::string::npos) return execution_error(name);
+  int result = ENOENT;
+  for (const std::string& folder : folders_of_path(environment)) {
+    const int code = execution_error(folder + "/" + name);
+    if (code == 0) return 0;
+    if (code == EACCES) result = EACCES;
+  }
+  return result;
 }
 
 bool is_elf(const std::string& path) {
@@ -108,11 +118,23 @@ std::string nccl_helper_program() {
   return (folder / "ddprun-nccl-id").string();
 }
 
+// The one that `python` means in the shell that started us: whichever environment was activated
+// last (venv, conda, pyenv's shims, a module) is first in PATH.
 std::string python_program(const environment_map& environment) {
   const std::string* const chosen = find_variable(environment, "PYTHON_EXEC");
   if (chosen != nullptr && !chosen->empty()) return *chosen;
   const std::string* const venv = find_variable(environment, "VIRTUAL_ENV");
-  if (venv != nullptr && !venv->empty()) return *venv + "/bin/python";
+  const std::vector<std::string> folders = folders_of_path(environment);
+  if (venv != nullptr && !venv->empty()) {
+    const std::string own = *venv + "/bin";
+    const bool is_in_path = std::find(folders.begin(), folders.end(), own) != folders.end();
+    if (!is_in_path) return own + "/python";
+  }
+  for (const std::string& folder : folders) {
+    for (const char* const name : {"/python3", "/python"}) {
+      if (execution_error(folder + name) == 0) return folder + name;
+    }
+  }
   return "python3";
 }
 
@@ -129,10 +151,9 @@ cli::checked check_files(const launch_options& options, const environment_map& e
   if (!options.module || options.run_path) {
     if (const cli::checked wrong = check_script(options.program)) return wrong;
   }
-  const std::string python = python_program(environment);
-  const int code = search_error(python, environment);
+  const int code = search_error(options.python, environment);
   if (code == 0) return {};
-  return cli::usage_error{python + ": Python cannot be executed: " + reason(code) +
+  return cli::usage_error{options.python + ": Python cannot be executed: " + reason(code) +
                           "; set PYTHON_EXEC to the one to use (--no-python for a plain program)"};
 }
 

@@ -1,15 +1,35 @@
-// The rows of the option table that say what of this node the workers use: its network, its GPUs,
-// its processors; what becomes of the processes that they leave behind; and whose agents may come.
+// The rows of the option table that say how many workers there are and what of this node they use:
+// its network, its GPUs, its processors; what becomes of the processes that they leave behind; and
+// whose agents may come.
 //
 // Thread rule: constants and pure functions.
 #pragma once
 
 #include "launcher/cli/gpu_list.hpp"
 #include "launcher/cli/option_table.hpp"
+#include "rendezvous/cli/values.hpp"
 
 #include <array>
+#include <string_view>
 
 namespace ddprun::launcher {
+
+inline cli::checked apply_nproc_per_node(options_draft& draft, const cli::given_option& option) {
+  static constexpr cli::typed_word<worker_count_kind> words[] = {
+      {"auto", worker_count_kind::automatic},
+      {"cpu", worker_count_kind::cpu},
+      {"gpu", worker_count_kind::gpu},
+      {"xpu", worker_count_kind::xpu}};
+  worker_count_request& workers = draft.options.workers;
+  workers = {};
+  const std::string_view text = cli::without_blanks(option.value);
+  if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
+    return cli::keep(workers.number,
+                     cli::read_count(option.given, text, "workers", 1, workers_per_node_max));
+  }
+  return cli::keep(workers.kind, cli::read_word(option.given, option.value, words,
+                                                "a number of workers, or auto, cpu, gpu or xpu"));
+}
 
 inline cli::checked apply_network(options_draft& draft, const cli::given_option& option) {
   return cli::keep(draft.options.networks, read_networks(option.given, option.value));
@@ -48,6 +68,10 @@ inline constexpr std::array node_rows = {
                                 "process listens; else only root's and those of the same user",
                                 cli::option_owner::ddprun, cli::option_kind::flag},
                                apply_other_users},
+    cli::option<options_draft>{{"nproc-per-node", "N | auto | cpu | gpu | xpu", "Size",
+                                "workers on this node; auto: one per GPU, else per processor (1)",
+                                cli::option_owner::torchrun},
+                               apply_nproc_per_node},
     cli::option<options_draft>{{"network", "CIDR | INTERFACE,...", "This node",
                                 "by which nodes reach each other, the first that this node has\n"
                                 "(10.0.0.0/8, eth0): its address is published, and NCCL and gloo\n"

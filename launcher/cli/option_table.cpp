@@ -12,28 +12,10 @@
 #include <algorithm>
 #include <array>
 #include <tuple>
+#include <utility>
 
 namespace ddprun::launcher {
 namespace {
-
-cli::checked apply_nproc_per_node(options_draft& draft, const cli::given_option& option) {
-  worker_count_request& workers = draft.options.workers;
-  workers = {};
-  if (option.value == "auto") {
-    workers.kind = worker_count_kind::automatic;
-  } else if (option.value == "cpu") {
-    workers.kind = worker_count_kind::cpu;
-  } else if (option.value == "gpu") {
-    workers.kind = worker_count_kind::gpu;
-  } else if (option.value.empty() ||
-             option.value.find_first_not_of("0123456789") != std::string::npos) {
-    return cli::wrong(option, "write a number of workers, or auto, cpu or gpu");
-  } else {
-    return cli::keep(workers.number, cli::read_count(option.given, option.value, "workers", 1,
-                                                     workers_per_node_max));
-  }
-  return {};
-}
 
 cli::checked apply_endpoint(options_draft& draft, const cli::given_option& option) {
   if (!option.value.empty()) {
@@ -102,7 +84,12 @@ cli::checked apply_local_addr(options_draft& draft, const cli::given_option& opt
 }
 
 cli::checked apply_master_addr(options_draft& draft, const cli::given_option& option) {
-  return cli::keep(draft.master_address, cli::read_name(option.given, option.value, "address"));
+  if (!option.value.empty()) {
+    return cli::keep(draft.master_address, cli::read_name(option.given, option.value, "address"));
+  }
+  draft.master_address.clear();
+  draft.empty_master_address = std::exchange(draft.given[option.spec->name], {});
+  return {};
 }
 
 cli::checked apply_master_port(options_draft& draft, const cli::given_option& option) {
@@ -249,9 +236,6 @@ constexpr cli::option_kind question = cli::option_kind::question;
 using row = cli::option<options_draft>;
 
 constexpr std::array own_options = {
-    row{{"nproc-per-node", "N | auto | cpu | gpu", "Size",
-         "workers on this node; auto: one per GPU, else per processor (1)", torchrun},
-        apply_nproc_per_node},
     row{{"rdzv-endpoint", "HOST[:PORT]", "Rendezvous",
          "where the rendezvous daemon is or will be, the same on all nodes;\n"
          "IPv6 as [ADDRESS]:PORT (port {})",
@@ -294,7 +278,9 @@ constexpr std::array own_options = {
          [] { return std::to_string(default_master_port); }},
         apply_master_port},
     row{{"shutdown-timeout", "SECONDS", "Failures",
-         "from SIGTERM to SIGKILL after a failure, as stop_grace", torchrun},
+         "from a signal to ddprun, which workers get, to SIGKILL; as\n"
+         "drain_grace (30)",
+         torchrun},
         apply_shutdown_timeout},
     row{{"failure-grace", "SECONDS", "Failures",
          "when a worker fails because a peer is gone, how long the others\n"

@@ -22,9 +22,10 @@ namespace ddprun::launcher {
 struct options_draft {
   launch_options options;
   std::string master_address;                // the value of --master-addr
+  std::string empty_master_address;          // the words for it, where it had no value
   std::string backend;                       // of --rdzv-backend; empty: not given
   std::optional<bool> is_host;               // of --rdzv-conf
-  std::optional<duration> shutdown_timeout;  // becomes stop_grace
+  std::optional<duration> shutdown_timeout;  // becomes drain_grace
   std::optional<duration> failure_grace;     // wins over that of --rdzv-conf
   std::optional<duration> restart_window;    // the same
   std::string answer;                        // to --help or --version

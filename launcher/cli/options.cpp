@@ -98,6 +98,17 @@ void settle_master_address(options_draft& draft) {
                           "0; --local-addr says which one that is");
 }
 
+// Scripts have one variable for both; torchrun's c10d never looks at --master-port.
+void settle_master_port(options_draft& draft) {
+  launch_options& options = draft.options;
+  const bool is_daemons = !options.standalone && options.master_port == options.endpoint.port;
+  if (!is_daemons) return;
+  options.master_port = 0;
+  options.notes.push_back(draft.words_of("master-port") + " is ignored: the rendezvous daemon of " +
+                          draft.words_of("rdzv-endpoint") +
+                          " has that port, and workers get a new one each round");
+}
+
 // The port of the first "tcp://HOST:PORT" in `text`; nothing when there is none in digits.
 std::optional<std::uint16_t> tcp_url_port(std::string_view text) {
   const std::size_t scheme = text.find("tcp://");
@@ -222,6 +233,7 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
     if (const cli::checked wrong = settle_endpoint(draft)) return *wrong;
     if (const cli::checked wrong = settle_embedding(draft)) return *wrong;
     settle_master_address(draft);
+    settle_master_port(draft);
   }
   if (const cli::checked wrong = settle_shutdown_timeout(draft, environment)) return *wrong;
   if (draft.failure_grace) draft.options.settings.timing.failure_grace = *draft.failure_grace;

@@ -29,7 +29,7 @@ namespace ddprun::launcher {
 
 inline constexpr std::uint16_t default_master_port = 29500;  // torchrun's
 
-enum class worker_count_kind { number, automatic, cpu, gpu };
+enum class worker_count_kind { number, automatic, cpu, gpu, xpu };
 
 // How many workers this node starts, as asked for; `count_workers` makes a number of it.
 struct worker_count_request {
@@ -85,11 +85,12 @@ struct launch_options {
   // for good.
   std::optional<duration> children_grace = std::chrono::seconds(30);
 
-  bool module = false;           // `program` is a Python module
-  bool no_python = false;        // `program` is executed as it is
-  bool run_path = false;         // `program` is run by runpy in a Python; wins over both
-  bool pass_local_rank = false;  // --local-rank=N is the first argument
-  std::string program;           // script, module or program
+  bool module = false;             // `program` is a Python module
+  bool no_python = false;          // `program` is executed as it is
+  bool run_path = false;           // `program` is run by runpy in a Python; wins over both
+  bool pass_local_rank = false;    // --local-rank=N is the first argument
+  std::string python = "python3";  // which one, see python_program in check_files.hpp
+  std::string program;             // script, module or program
   std::vector<std::string> arguments;
   placeholder_mode placeholders = placeholder_mode::on;
 

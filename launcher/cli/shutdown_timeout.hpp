@@ -1,5 +1,7 @@
-// How long workers have from SIGTERM to SIGKILL, as torchrun's users say it: --shutdown-timeout, or
-// TORCH_ELASTIC_SHUTDOWN_TIMEOUT in the environment. It becomes the timer stop_grace.
+// How long workers have from a signal to the launcher, which they get too, to SIGKILL, as
+// torchrun's users say it: --shutdown-timeout, or TORCH_ELASTIC_SHUTDOWN_TIMEOUT in the
+// environment. It becomes the timer drain_grace; after a failure stop_grace counts, and with
+// torchrun always 30 s.
 //
 // Thread rule: pure functions.
 #pragma once
@@ -21,13 +23,13 @@ inline cli::parsed<duration> read_shutdown_timeout(std::string_view given, std::
   return seconds;
 }
 
-// Once all options are read. What was typed wins, also as stop_grace of --rdzv-conf.
+// Once all options are read. What was typed wins, also as drain_grace of --rdzv-conf.
 inline cli::checked settle_shutdown_timeout(options_draft& draft,
                                             const environment_map& environment) {
   constexpr std::string_view name = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
   const std::string* const text = find_variable(environment, name);
   const bool is_typed = draft.shutdown_timeout.has_value() ||
-                        draft.words_of("rdzv-conf").find("stop_grace") != std::string::npos;
+                        draft.words_of("rdzv-conf").find("drain_grace") != std::string::npos;
   if (text != nullptr && !text->empty() && !is_typed) {
     std::string given(name);
     given += '=';
@@ -36,7 +38,7 @@ inline cli::checked settle_shutdown_timeout(options_draft& draft,
       return wrong;
     }
   }
-  if (draft.shutdown_timeout) draft.options.settings.timing.stop_grace = *draft.shutdown_timeout;
+  if (draft.shutdown_timeout) draft.options.settings.timing.drain_grace = *draft.shutdown_timeout;
   return {};
 }
 

@@ -74,6 +74,11 @@ cli::checked settle_static(options_draft& draft) {
                             ": all nodes must know the port, so it cannot be 0 (" +
                             std::to_string(default_master_port) + " when left out)"};
   }
+  if (!draft.empty_master_address.empty() && draft.master_address.empty()) {
+    return cli::usage_error{draft.empty_master_address +
+                            " names no address: a variable of the shell that is not set? All nodes "
+                            "need that of the one with --node-rank=0"};
+  }
   if (draft.master_address.empty()) draft.master_address = "127.0.0.1";
   options.is_static = true;
   options.endpoint = {draft.master_address, options.master_port};

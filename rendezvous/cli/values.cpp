@@ -19,6 +19,7 @@ std::string lower(std::string_view text) {
 
 // All of `text` as a number, or nothing.
 std::optional<std::uint64_t> whole_number(std::string_view text) {
+  text = without_blanks(text);
   std::uint64_t value = 0;
   const char* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, value);
@@ -31,6 +32,13 @@ bool is_one_word(std::string_view text) {
 }
 
 }  // namespace
+
+std::string_view without_blanks(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) + 1 - first);
+}
 
 parsed<std::uint32_t> read_count(std::string_view given, std::string_view text,
                                  std::string_view what, std::uint32_t min, std::uint32_t max) {
@@ -63,6 +71,7 @@ parsed<node_range> read_node_range(std::string_view given, std::string_view text
 }
 
 parsed<endpoint_address> read_endpoint(std::string_view given, std::string_view text) {
+  text = without_blanks(text);
   if (text.find(',') != std::string_view::npos) {
     return wrong(given,
                  "name one endpoint: daemons do not know of each other yet, and two would divide "

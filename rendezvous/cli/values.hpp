@@ -29,6 +29,10 @@ struct endpoint_address {
   std::uint16_t port = 0;  // 0: picked by the kernel, with --standalone only
 };
 
+// Without those at both ends: a template or a file has often left a blank or a line's end there,
+// and Python, which torchrun reads numbers and endpoints with, does not mind.
+std::string_view without_blanks(std::string_view text);
+
 // A whole number of at least `min` and at most `max`; `what` says what it counts ("restarts").
 parsed<std::uint32_t> read_count(std::string_view given, std::string_view text,
                                  std::string_view what, std::uint32_t min, std::uint32_t max);

@@ -35,6 +35,14 @@ wire sniff(std::string_view first_bytes) {
   }
 }
 
+agent_line sniff_agent_line(std::string_view first_bytes) {
+  constexpr std::string_view tether = "{\"type\":\"tether_";
+  static_assert(tether.size() == agent_sniff_bytes);
+  const std::size_t common = std::min(tether.size(), first_bytes.size());
+  if (first_bytes.substr(0, common) != tether.substr(0, common)) return agent_line::session;
+  return common == tether.size() ? agent_line::tether : agent_line::undecided;
+}
+
 std::string_view to_string(wire value) {
   switch (value) {
     case wire::undecided:

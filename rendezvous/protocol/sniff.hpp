@@ -24,6 +24,14 @@ inline constexpr std::size_t sniff_bytes_max = 8;
 
 wire sniff(std::string_view first_bytes);
 
+// Whose the first line of the agent protocol is, as every agent writes it: a tether's, which
+// belongs to the leader of a round, or that of an agent's session. `agent_sniff_bytes` are enough.
+enum class agent_line { undecided, session, tether };
+
+inline constexpr std::size_t agent_sniff_bytes = 16;
+
+agent_line sniff_agent_line(std::string_view first_bytes);
+
 std::string_view to_string(wire value);
 
 }  // namespace ddprun::protocol

@@ -4,7 +4,9 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include <algorithm>
 #include <array>
+#include <sys/socket.h>
 #include <utility>
 
 namespace ddprun::server {
@@ -19,6 +21,7 @@ struct front_door::guest {
   net::asio::steady_timer timer;
   time_point since = std::chrono::steady_clock::now();
   waiting_room::ticket place = 0;
+  bool is_asked_for_more = false;
   bool gone = false;  // handed on, dismissed, or the door is closed
 };
 
@@ -42,6 +45,10 @@ void front_door::accept(tcp::socket socket) {
     if (error || who->gone) return;
     dismiss(id, note_level::info, "said nothing within " + to_text(first_byte_limit_));
   });
+  await_words(who, id);
+}
+
+void front_door::await_words(const std::shared_ptr<guest>& who, std::uint64_t id) {
   who->socket.async_wait(tcp::socket::wait_read, [this, id, who](error_code) {
     if (!who->gone) look(id);
   });
@@ -60,21 +67,20 @@ void front_door::let_go(std::uint64_t id) {
 
 void front_door::look(std::uint64_t id) {
   guest& who = *guests_.at(id);
-  std::array<char, protocol::sniff_bytes_max> first{};
+  std::array<char, std::max(protocol::sniff_bytes_max, protocol::agent_sniff_bytes)> first{};
   error_code error;
   const std::size_t size =
       who.socket.receive(net::asio::buffer(first), tcp::socket::message_peek, error);
   if (error || size == 0) return dismiss(id, note_level::debug, "left without a word");
-  wire kind = protocol::sniff({first.data(), size});
+  const std::string_view words(first.data(), size);
+  wire kind = protocol::sniff(words.substr(0, protocol::sniff_bytes_max));
   // Only HTTP can begin with bytes that do not decide yet, and its own reader takes the rest.
   if (kind == wire::undecided) kind = wire::http;
-  const front_door_handlers::take* take = nullptr;
-  if (kind == wire::agent) take = &handlers_.agent;
-  if (kind == wire::tcpstore) take = &handlers_.tcpstore;
-  if (kind == wire::http) take = &handlers_.http;
   if (kind == wire::tls) {
     return dismiss(id, note_level::info, "speaks TLS, which this port does not");
   }
+  if (kind == wire::agent && is_half_a_word(who, words)) return await_words(guests_.at(id), id);
+  const front_door_handlers::take* const take = whose(kind, words);
   if (take == nullptr || !*take) {
     return dismiss(
         id, note_level::info,
@@ -86,6 +92,27 @@ void front_door::look(std::uint64_t id) {
   room_->leave(held->place);
   guests_.erase(id);
   (*take)(std::move(held->socket));
+}
+
+const front_door_handlers::take* front_door::whose(wire kind, std::string_view first) const {
+  const auto line = protocol::sniff_agent_line(first);
+  if (kind == wire::agent && handlers_.tether && line == protocol::agent_line::tether)
+    return &handlers_.tether;
+  if (kind == wire::agent) return &handlers_.agent;
+  if (kind == wire::tcpstore) return &handlers_.tcpstore;
+  return kind == wire::http ? &handlers_.http : nullptr;
+}
+
+// Of the agent protocol, where it matters whose it is. The kernel wakes us again when there is
+// more, or no more comes; whoever takes the socket hears of each byte.
+bool front_door::is_half_a_word(guest& who, std::string_view first) {
+  const bool is_half = handlers_.tether && !who.is_asked_for_more &&
+                       protocol::sniff_agent_line(first) == protocol::agent_line::undecided;
+  if (!is_half && !who.is_asked_for_more) return false;
+  const int bytes = is_half ? static_cast<int>(protocol::agent_sniff_bytes) : 1;
+  ::setsockopt(who.socket.native_handle(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
+  who.is_asked_for_more = is_half;
+  return is_half;
 }
 
 void front_door::dismiss(std::uint64_t id, note_level level, const std::string& why) {

@@ -14,6 +14,7 @@
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/messages/types.hpp"
 #include "rendezvous/net/types.hpp"
+#include "rendezvous/protocol/sniff.hpp"
 #include "rendezvous/server/waiting_room.hpp"
 
 #include <cstddef>
@@ -22,6 +23,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace ddprun::server {
 
@@ -30,6 +32,7 @@ using log_function = std::function<void(note_level level, const std::string& tex
 struct front_door_handlers {
   using take = std::function<void(net::tcp::socket socket)>;
   take agent;
+  take tether;  // apart from `agent`; empty: that takes them, too
   take tcpstore;
   take http;
   log_function log;  // may be empty
@@ -57,7 +60,10 @@ class front_door {
  private:
   struct guest;
 
+  void await_words(const std::shared_ptr<guest>& who, std::uint64_t id);
   void look(std::uint64_t id);
+  const front_door_handlers::take* whose(protocol::wire kind, std::string_view first) const;
+  bool is_half_a_word(guest& who, std::string_view first);
   void let_go(std::uint64_t id);
   void dismiss(std::uint64_t id, note_level level, const std::string& why);
 

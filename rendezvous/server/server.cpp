@@ -41,6 +41,7 @@ server::server(net::executor where, server_options options)
       shares_(connections_of(options_)),
       executor_(where),
       door_({.agent = [this](net::tcp::socket socket) { shell_->accept(std::move(socket)); },
+             .tether = options_.tether,
              .tcpstore = options_.tcpstore
                              ? options_.tcpstore
                              : [this](net::tcp::socket socket) { accept_store(std::move(socket)); },

@@ -49,6 +49,8 @@ struct server_options {
   core::store_limits store_limits;
   // Takes the clients of TCPStore in place of that keyspace; it counts and limits them, too.
   front_door_handlers::take tcpstore;
+  // Takes the tethers of a leader that is in the same process; empty: they are refused.
+  front_door_handlers::take tether;
   net::keep_alive keep_alive;
 };
 

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.support.cluster import LOST_SOON, NONE_IS_LOST, Program, wait_for
+from tests.support.cluster import LOST_SOON, NONE_IS_LOST, WORKER, Program, wait_for
 from tests.support.ports import free_port
 
 IN_THIS_PROCESS = r"the rendezvous daemon at \S+ is in this process from now on"
@@ -74,8 +74,11 @@ def test_a_failure_after_the_first_job_has_left_is_made_good(cluster, how):
 def test_the_other_nodes_of_that_host_agree_on_who_holds_the_next(cluster, number):
     endpoint = f"127.0.0.1:{free_port()}"
     conf = f"{LOST_SOON},last_call_timeout=1,linger=0.2"
-    first, *others = cluster.nodes("node-a", "node-b", "node-c", endpoint=endpoint, nnodes="2:3",
-                                   conf=conf)
+    # Of one job, though their arguments differ and no id says so.
+    first, *others = [each for name in ("node-a", "node-b", "node-c")
+                      for each in cluster.nodes(name, endpoint=endpoint, nnodes="2:3", conf=conf,
+                                                run="none",
+                                                command=["--no-python", WORKER, f"--of={name}"])]
     cluster.started(1, 3)
     first.kill(number)
     first.wait()

@@ -6,6 +6,7 @@ import pytest
 from torch.numa import binding
 
 from tests.support.cluster import BIN, Program
+from tests.support.gpus import visible_gpus
 
 TALKER = ["--no-python", "sh", "-c",
           "echo $MASTER_ADDR $NCCL_SOCKET_IFNAME $GLOO_SOCKET_IFNAME"]
@@ -75,6 +76,14 @@ def test_workers_see_the_gpus_that_were_asked_for(cluster, words, seen):
     assert agent.wait() == 0
     lines = sorted(line.rsplit("] ", 1)[-1] for line in agent.out().splitlines())
     assert lines == seen
+
+
+def test_gpus_where_none_are_visible_are_a_line(cluster):
+    if visible_gpus() > 0:
+        pytest.skip("this machine has GPUs")
+    agent = ddprun(cluster, "--gpus=2", "--no-python", "true", environment={})
+    assert agent.wait() == 0
+    assert "--gpus: no GPU is visible on this node" in agent.err()
 
 
 @pytest.mark.parametrize("words, wrong", [

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,19 @@ def test_every_option_it_names_is_known():
     of_others = {"--build", "--install", "--prefix", "--logs-specs"}
     for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - of_others:
         assert option in known, option
+
+
+def test_the_last_line_of_install_makes_ddprun_and_python_found():
+    block = re.search(r"## Install\n\n```\n(.*?)```", README, re.S)[1]
+    programs = [ROOT / "build/bin/ddprun", ROOT / ".venv/bin/python"]
+    if not all(program.exists() for program in programs):
+        pytest.skip("built elsewhere, or with another Python")
+    ask = f"{block.splitlines()[-1]}\ncd / && command -v ddprun python"
+    done = subprocess.run(["bash", "-c", ask], cwd=ROOT, env={"PATH": "/usr/bin:/bin"}, text=True,
+                          capture_output=True, check=True)
+    # By folders: an environment's Python is a link to the system's.
+    found = [Path(line).parent.resolve() for line in done.stdout.splitlines()]
+    assert found == [program.parent.resolve() for program in programs]
 
 
 def test_every_timer_is_in_the_protocol():

@@ -179,3 +179,15 @@ def test_usr1_while_no_worker_runs_ends_nothing(cluster):
     other = cluster.agent("node-b", endpoint=f"127.0.0.1:{daemon.port}", nnodes=2)
     cluster.finish(2)
     assert (agent.wait(), other.wait()) == (0, 0)
+
+
+@pytest.mark.parametrize("words, variables", [
+    (["--shutdown-timeout=1"], {}), ([], {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "1"}),
+], ids=["typed", "variable"])
+def test_shutdown_timeout_rules_a_signal(cluster, words, variables):
+    agent = cluster.agent("", *words, environment={"DDPRUN_TEST_TERM": "ignore", **variables})
+    cluster.started(1, 1)
+    agent.kill(signal.SIGTERM)
+    agent.says("workers that have not ended in 1 s are killed")
+    assert agent.wait() == 128 + signal.SIGTERM
+    cluster.nothing_left()

@@ -60,8 +60,8 @@ def test_it_listens_where_all_are_told_and_on_loopback(cluster, typed, others, e
 def test_an_address_that_is_not_here_is_listened_for_everywhere(cluster):
     """That of a service, which sends on to an address of this host."""
     port = free_port()
-    leader = node(cluster, 0, port, "--log-level=debug", address="192.0.2.1")
-    leader.says("every interface: 192.0.2.1 is none of this host's own addresses")
+    leader = node(cluster, 0, port, "--log-level=debug", address="203.0.113.1")
+    leader.says("every interface: 203.0.113.1 is none of this host's own addresses")
     wait_for("the port", lambda: ("::", port) in listening(leader.pid))
     leader.kill(signal.SIGTERM)
     leader.wait()
@@ -84,6 +84,22 @@ def test_ranks_are_those_of_the_nodes_and_the_master_is_as_typed(cluster):
     assert get(port, "/healthz") == (200, "ok\n")  # the daemon has the same port
     cluster.finish(4)
     assert [agent.wait() for agent in agents] == [0, 0, 0]
+    cluster.nothing_left()
+
+
+@pytest.mark.parametrize("first", ["localhost", "0.0.0.0"])
+def test_each_nodes_workers_are_told_what_was_typed_there(cluster, make_hosts, first):
+    """As Kubeflow's operators do; and one port is all that a firewall has to let through."""
+    hosts = make_hosts(2)
+    address = hosts[0].address
+    agents = [node(cluster, 0, 29500, address=first, host=hosts[0]),
+              node(cluster, 1, 29500, address=address, host=hosts[1])]
+    workers = cluster.started(1, 2)
+    assert ranks_of(workers) == ["node-0", "node-1"]
+    assert [worker.master for worker in workers] == [f"{first}:29500", f"{address}:29500"]
+    assert [{port for _, port in listening(agent.pid)} for agent in agents] == [{29500}, set()]
+    cluster.finish(2)
+    assert [agent.wait() for agent in agents] == [0, 0]
     cluster.nothing_left()
 
 
@@ -190,6 +206,16 @@ def test_a_port_that_is_never_free_is_an_error(cluster):
         assert first.wait() == 1
     last = first.err().splitlines()[-1]
     assert f":{port}" in last and "Address already in use" in last, last
+    assert "another node with --node-rank 0 on this host" in last, last
+
+
+def test_a_first_node_at_an_address_of_another_host_says_so(cluster):
+    first = node(cluster, 0, free_port(), address="203.0.113.1")
+    first.says("this node has --node-rank 0, and 203.0.113.1, where the others look for it, is "
+               "none of its addresses")
+    first.says("waiting for 1 of 2 nodes")
+    first.kill(2)
+    assert first.wait() == 130
 
 
 def test_whoever_asks_the_store_when_no_round_is_on_is_turned_away(cluster):

@@ -27,12 +27,11 @@ ddprun::launcher::worker_round second_node() {
   return round;
 }
 
-std::vector<std::string> command(const std::vector<std::string>& arguments,
-                                 const environment_map& inherited = {}) {
+std::vector<std::string> command(const std::vector<std::string>& arguments) {
   ddprun::launcher::launch_options options;
   options.program = "train.py";
   options.arguments = arguments;
-  return worker_command_line(options, second_node(), 1, inherited, 4321);
+  return worker_command_line(options, second_node(), 1, 4321);
 }
 
 std::string filled(const std::string& argument) {
@@ -174,18 +173,17 @@ TEST_CASE("the worker store takes the agent's place when asked for") {
 
 TEST_CASE("scripts are run by Python without buffering") {
   CHECK(command({"-x"}) == std::vector<std::string>{"python3", "-u", "train.py", "-x"});
-  CHECK(command({}, {{"VIRTUAL_ENV", "/venv"}}).front() == "/venv/bin/python");
-  CHECK(command({}, {{"PYTHON_EXEC", "/py"}, {"VIRTUAL_ENV", "/venv"}}).front() == "/py");
 
   ddprun::launcher::launch_options options;
+  options.python = "/venv/bin/python";
   options.program = "package.train";
   options.module = true;
-  CHECK(worker_command_line(options, second_node(), 0, {}) ==
-        std::vector<std::string>{"python3", "-u", "-m", "package.train"});
+  CHECK(worker_command_line(options, second_node(), 0) ==
+        std::vector<std::string>{"/venv/bin/python", "-u", "-m", "package.train"});
   options.module = false;
   options.no_python = true;
   options.program = "./train";
-  CHECK(worker_command_line(options, second_node(), 0, {}) == std::vector<std::string>{"./train"});
+  CHECK(worker_command_line(options, second_node(), 0) == std::vector<std::string>{"./train"});
 }
 
 TEST_CASE("placeholders in arguments are filled in") {
@@ -232,7 +230,7 @@ TEST_CASE("as torchrun has it only the local rank is replaced, in the script's n
   options.placeholders = ddprun::launcher::placeholder_mode::torchrun;
   options.program = "train-${local_rank}-{rank}.py";
   options.arguments = {"{rank} {{rank}} $${rank} ${local_rank}", "{free_port}"};
-  CHECK(worker_command_line(options, second_node(), 1, {}) ==
+  CHECK(worker_command_line(options, second_node(), 1) ==
         std::vector<std::string>{"python3", "-u", "train-1-{rank}.py", "{rank} {{rank}} ${rank} 1",
                                  "{free_port}"});
   CHECK_FALSE(wants_free_port(options));
@@ -245,7 +243,7 @@ TEST_CASE("an IPv6 master is bracketed in its url only") {
   options.no_python = true;
   options.program = "p";
   options.arguments = {"{master_url}", "{master_addr}"};
-  CHECK(worker_command_line(options, round, 0, {}) ==
+  CHECK(worker_command_line(options, round, 0) ==
         std::vector<std::string>{"p", "tcp://[fd00::1]:29501", "fd00::1"});
 }
 
@@ -268,8 +266,8 @@ TEST_CASE("a script is run by runpy, or given its local rank, where that is aske
   ddprun::launcher::launch_options options;
   options.program = "/data/train.py";
   options.arguments = {"--epochs", "3"};
-  const environment_map environment = {{"PYTHON_EXEC", "python"}};
-  const auto command = [&] { return worker_command_line(options, second_node(), 1, environment); };
+  options.python = "python";
+  const auto command = [&] { return worker_command_line(options, second_node(), 1); };
   using words = std::vector<std::string>;
   options.pass_local_rank = true;
   CHECK(command() == words{"python", "-u", "/data/train.py", "--local-rank=1", "--epochs", "3"});

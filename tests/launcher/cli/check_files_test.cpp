@@ -39,18 +39,44 @@ std::string check(const std::string& program, bool no_python,
   ddprun::launcher::launch_options options;
   options.program = program;
   options.no_python = no_python;
+  options.python = ddprun::launcher::python_program(environment);
   const ddprun::cli::checked wrong = check_files(options, environment);
   return wrong ? wrong->text : std::string();
 }
 
 }  // namespace
 
-TEST_CASE("Python is PYTHON_EXEC, else the virtual environment's, else python3") {
-  CHECK(ddprun::launcher::python_program({}) == "python3");
+TEST_CASE("Python is PYTHON_EXEC, else the virtual environment's, else the first in PATH") {
+  CHECK(ddprun::launcher::python_program({{"PATH", "/none"}}) == "python3");
   CHECK(ddprun::launcher::python_program({{"VIRTUAL_ENV", "/venv"}}) == "/venv/bin/python");
   CHECK(ddprun::launcher::python_program({{"VIRTUAL_ENV", "/venv"}, {"PYTHON_EXEC", "py"}}) ==
         "py");
-  CHECK(ddprun::launcher::python_program({{"VIRTUAL_ENV", ""}, {"PYTHON_EXEC", ""}}) == "python3");
+  CHECK(ddprun::launcher::python_program(
+            {{"VIRTUAL_ENV", ""}, {"PYTHON_EXEC", ""}, {"PATH", "/none"}}) == "python3");
+}
+
+TEST_CASE("of several environments that are active the one counts that the shell finds first") {
+  const folder venv, conda, plain, old;
+  for (const folder* const one : {&venv, &conda}) {
+    std::filesystem::create_directory(one->path() + "/bin");
+    one->write("bin/python", "", 0755);
+    one->write("bin/python3", "", 0755);
+  }
+  plain.write("python3", "", 0755);
+  old.write("python3", "", 0644);  // not to be executed
+  old.write("python", "", 0755);
+  const auto python = [&](const std::string& path) {
+    return ddprun::launcher::python_program({{"VIRTUAL_ENV", venv.path()}, {"PATH", path}});
+  };
+  const std::string of_venv = venv.path() + "/bin";
+  const std::string of_conda = conda.path() + "/bin";
+  CHECK(python(of_conda + ":" + of_venv) == of_conda + "/python3");
+  CHECK(python(of_venv + ":" + of_conda) == of_venv + "/python3");
+  CHECK(python(of_conda) == of_venv + "/python");
+  CHECK(ddprun::launcher::python_program({{"PATH", "/none:" + plain.path()}}) ==
+        plain.path() + "/python3");
+  CHECK(ddprun::launcher::python_program({{"PATH", old.path() + ":" + plain.path()}}) ==
+        old.path() + "/python");
 }
 
 TEST_CASE("a script that cannot be read is refused") {

@@ -25,7 +25,7 @@ TEST_CASE("completions have the words that an option takes") {
   const std::string bash = bash_completion(launcher_command());
   CHECK(bash.find("--embed-daemon) COMPREPLY=($(compgen -W \"auto always never\"") !=
         std::string::npos);
-  CHECK(bash.find("--nproc-per-node) COMPREPLY=($(compgen -W \"auto cpu gpu\"") !=
+  CHECK(bash.find("--nproc-per-node) COMPREPLY=($(compgen -W \"auto cpu gpu xpu\"") !=
         std::string::npos);
   CHECK(bash.find("--log-dir) COMPREPLY=($(compgen -d") != std::string::npos);
   const std::string zsh = zsh_completion(launcher_command());

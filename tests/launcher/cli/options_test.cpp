@@ -58,7 +58,7 @@ TEST_CASE("the options of an elastic run are read") {
   CHECK(options.settings.node_losses_max == 7);
   CHECK(options.settings.spares_max == 1);
   CHECK(options.settings.on_join == ddprun::join_policy::restart);
-  CHECK(options.settings.timing.stop_grace == 2500ms);
+  CHECK(options.settings.timing.drain_grace == 2500ms);
   CHECK(options.node_id == "left");
   CHECK(options.node_rank == 1U);
   CHECK(options.local_address == "10.0.0.1");
@@ -111,11 +111,12 @@ TEST_CASE("everything after the script is the script's") {
   CHECK(options_of("--no-python -- echo -- x").arguments == words("-- x"));
 }
 
-TEST_CASE("workers are a number, auto, cpu or gpu") {
+TEST_CASE("workers are a number, auto, cpu, gpu or xpu") {
   using kind = ddprun::launcher::worker_count_kind;
   CHECK(options_of("--nproc-per-node=auto a.py").workers.kind == kind::automatic);
   CHECK(options_of("--nproc-per-node=cpu a.py").workers.kind == kind::cpu);
   CHECK(options_of("--nproc-per-node=gpu a.py").workers.kind == kind::gpu);
+  CHECK(options_of("--nproc-per-node=xpu a.py").workers.kind == kind::xpu);
   CHECK(options_of("--nproc-per-node=gpu --nproc-per-node=4 a.py").workers.kind == kind::number);
 }
 
@@ -163,12 +164,12 @@ TEST_CASE("mistakes are answered with what, where and what to do") {
       {"--nproc-per-node=0 a.py",
        "--nproc-per-node=0: the number of workers is a whole number from 1 to 4096"},
       {"--nproc-per-node=-1 a.py",
-       "--nproc-per-node=-1: write a number of workers, or auto, cpu or gpu"},
-      {"--nproc-per-node=xpu a.py",
-       "--nproc-per-node=xpu: write a number of workers, or auto, cpu or gpu"},
+       "--nproc-per-node=-1: write a number of workers, or auto, cpu, gpu or xpu"},
+      {"--nproc-per-node=hpu a.py",
+       "--nproc-per-node=hpu: write a number of workers, or auto, cpu, gpu or xpu"},
       {"--nproc-per-nod a.py",
        "--nproc-per-nod=a.py: write a number of workers, or auto, "
-       "cpu or gpu"},
+       "cpu, gpu or xpu"},
       {"--nprocpernode=2 a.py",
        "unknown option --nprocpernode; did you mean --nproc-per-node? ddprun --help lists all "
        "(options of the script come after the script)"},
@@ -183,7 +184,7 @@ TEST_CASE("mistakes are answered with what, where and what to do") {
       {"-mx a",
        "unknown option -x in -mx; long options start with two dashes, and ddprun --help lists all"},
       {"--n=2 a.py",
-       "--n could be --nnodes, --nproc-per-node, --node-rank, --no-python or "
+       "--n could be --nnodes, --node-rank, --no-python, --nproc-per-node or "
        "--numa-binding; write more of it"},
       {"--nnodes", "--nnodes needs a value"},
       {"--nnodes --standalone a.py", "--nnodes needs a value"},

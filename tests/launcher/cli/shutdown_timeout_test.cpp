@@ -18,30 +18,34 @@ parse_outcome parse(std::vector<std::string> words, const environment_map& envir
   return parse_options(words, environment);
 }
 
-duration stop_grace(std::vector<std::string> words, const environment_map& environment = {}) {
+duration drain_grace(std::vector<std::string> words, const environment_map& environment = {}) {
   const auto outcome = parse(std::move(words), environment);
   if (const auto* wrong = std::get_if<cli::usage_error>(&outcome)) FAIL(wrong->text);
-  return std::get<launch_options>(outcome).settings.timing.stop_grace;
+  return std::get<launch_options>(outcome).settings.timing.drain_grace;
 }
 
 }  // namespace
 
-TEST_CASE("the shutdown timeout is stop_grace, by the option or by torchrun's variable") {
-  CHECK(stop_grace({"--shutdown-timeout=7"}) == 7s);
-  CHECK(stop_grace({}, {{variable, "600"}}) == 600s);
-  CHECK(stop_grace({"--rdzv-conf=settle=0"}, {{variable, "600"}}) == 600s);
-  CHECK(stop_grace({}, {{variable, ""}}) == timers().stop_grace);
+TEST_CASE(
+    "the shutdown timeout is drain_grace, and not stop_grace, by the option or by torchrun's "
+    "variable") {
+  CHECK(drain_grace({"--shutdown-timeout=7"}) == 7s);
+  CHECK(drain_grace({}, {{variable, "600"}}) == 600s);
+  CHECK(drain_grace({"--rdzv-conf=settle=0"}, {{variable, "600"}}) == 600s);
+  CHECK(drain_grace({}, {{variable, ""}}) == timers().drain_grace);
+  const auto outcome = parse({"--shutdown-timeout=7"}, {{variable, "600"}});
+  CHECK(std::get<launch_options>(outcome).settings.timing.stop_grace == timers().stop_grace);
 }
 
 TEST_CASE("a shutdown timeout that was typed wins over the variable") {
-  CHECK(stop_grace({"--shutdown-timeout=7"}, {{variable, "600"}}) == 7s);
-  CHECK(stop_grace({}, {{"PET_SHUTDOWN_TIMEOUT", "7"}, {variable, "600"}}) == 7s);
-  CHECK(stop_grace({"--rdzv-conf=stop_grace=7"}, {{variable, "600"}}) == 7s);
+  CHECK(drain_grace({"--shutdown-timeout=7"}, {{variable, "600"}}) == 7s);
+  CHECK(drain_grace({}, {{"PET_SHUTDOWN_TIMEOUT", "7"}, {variable, "600"}}) == 7s);
+  CHECK(drain_grace({"--rdzv-conf=drain_grace=7"}, {{variable, "600"}}) == 7s);
 }
 
 TEST_CASE("a shutdown timeout of 0 is the least that a timer can be") {
-  CHECK(stop_grace({"--shutdown-timeout=0"}) == 1ms);
-  CHECK(stop_grace({}, {{variable, "0"}}) == 1ms);
+  CHECK(drain_grace({"--shutdown-timeout=0"}) == 1ms);
+  CHECK(drain_grace({}, {{variable, "0"}}) == 1ms);
 }
 
 TEST_CASE("a shutdown timeout that is no time is refused by its name") {

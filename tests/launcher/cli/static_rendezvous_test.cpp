@@ -45,6 +45,26 @@ TEST_CASE("an address that was left empty is none") {
             .standalone);
 }
 
+TEST_CASE("where the nodes meet cannot be left empty by hand") {
+  CHECK(options_of("--master-addr= --nproc-per-node=2 a.py").standalone);
+  CHECK(options_of("--nnodes=2 --master-addr= --master-addr=h a.py").endpoint.host == "h");
+  CHECK(tests::usage_error_of("--nnodes=2 --node-rank=1 --master-addr= a.py") ==
+        "--master-addr= names no address: a variable of the shell that is not set? All nodes need "
+        "that of the one with --node-rank=0");
+}
+
+TEST_CASE("a blank that a template has left at a number or an endpoint is none") {
+  const launch_options options = options_of("a.py", {{"PET_NNODES", " 2\n"},
+                                                     {"PET_NPROC_PER_NODE", "3 "},
+                                                     {"PET_NODE_RANK", "1\r\n"},
+                                                     {"PET_RDZV_BACKEND", "c10d"},
+                                                     {"PET_RDZV_ENDPOINT", " h:5 \n"}});
+  CHECK(options.settings.nodes_max == 2);
+  CHECK(options.workers.number == 3);
+  CHECK(options.node_rank == 1U);
+  CHECK(to_text(options.endpoint) == "h:5");
+}
+
 TEST_CASE("the variables of a pod say it, too") {
   const launch_options options = options_of("a.py", {{"PET_NNODES", "2"},
                                                      {"PET_NODE_RANK", "1"},
@@ -74,6 +94,24 @@ TEST_CASE("an endpoint means c10d, unless the backend is static") {
   CHECK(both.notes == std::vector<std::string>{
                           "--master-addr and --master-port are ignored: --rdzv-endpoint=h:5 says "
                           "where the nodes meet"});
+}
+
+// As scripts do that have one variable for both; torchrun's c10d never looks at --master-port.
+TEST_CASE("the master's port is left to a daemon that has the same") {
+  const launch_options two = options_of(
+      "--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=h:29500 --master-addr=h --master-port=29500 "
+      "--node-rank=1 a.py");
+  CHECK_FALSE(two.is_static);
+  CHECK(two.endpoint.port == 29500);
+  CHECK(two.master_port == 0);
+  REQUIRE(two.notes.size() == 2);
+  CHECK(two.notes.back() ==
+        "--master-port=29500 is ignored: the rendezvous daemon of --rdzv-endpoint=h:29500 has that "
+        "port, and workers get a new one each round");
+  CHECK(options_of("--rdzv-endpoint=h:29500 --master-port=29500 a.py").master_port == 0);
+  CHECK(options_of("--rdzv-endpoint=h:29500 --master-port=29501 a.py").master_port == 29501);
+  CHECK(options_of("--standalone --rdzv-endpoint=h:29500 --master-port=29500 a.py").master_port ==
+        29500);
 }
 
 TEST_CASE("one node has nobody to meet") {

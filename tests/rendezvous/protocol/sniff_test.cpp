@@ -1,5 +1,6 @@
 #include "rendezvous/protocol/sniff.hpp"
 
+#include "rendezvous/protocol/agent.hpp"
 #include "tests/support/catch.hpp"
 
 #include <string>
@@ -31,6 +32,23 @@ TEST_CASE("a method is undecided at every prefix and decided by its blank") {
     CHECK(method.size() + 1 <= sniff_bytes_max);
     CHECK(sniff(method + " ") == wire::http);
   }
+}
+
+TEST_CASE("a tether's first line is told from a session's, whatever has come of it") {
+  const std::string tether =
+      ddprun::protocol::encode(ddprun::agent_message(ddprun::tether_hello{}));
+  for (std::size_t size = 1; size < tether.size(); ++size) {
+    const agent_line expected =
+        size < agent_sniff_bytes ? agent_line::undecided : agent_line::tether;
+    INFO(size);
+    CHECK(sniff_agent_line(tether.substr(0, size)) == expected);
+  }
+  for (const ddprun::agent_message& message :
+       {ddprun::agent_message(ddprun::hello{}), ddprun::agent_message(ddprun::guardian_word{})}) {
+    const std::string line = ddprun::protocol::encode(message);
+    CHECK(sniff_agent_line(line.substr(0, agent_sniff_bytes)) == agent_line::session);
+  }
+  CHECK(sniff_agent_line("{\"phase\"") == agent_line::session);
 }
 
 TEST_CASE("sniff_bytes_max bytes always decide") {

@@ -54,3 +54,17 @@ TEST_CASE("where its daemon did not say so, a node of an instance says nothing")
   story.tell_phase(desired_phase::wait, std::nullopt);
   CHECK(story.says_again() == std::nullopt);
 }
+
+TEST_CASE("a daemon that a node opens belongs to the job that its instance was opened with") {
+  told_story story;
+  story.connect();
+  const auto job_of_next_daemon = [&] {
+    story.lose_daemon();
+    const std::optional<started_job> job = story.all<core::connect_daemon>().back().job;
+    story.connect();
+    return job;
+  };
+  CHECK(job_of_next_daemon() == std::nullopt);  // its own
+  story.tell_phase(desired_phase::wait, opened);
+  CHECK(job_of_next_daemon() == opened);
+}

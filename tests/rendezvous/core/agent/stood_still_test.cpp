@@ -45,9 +45,8 @@ TEST_CASE("a node alone is no danger to anybody for as long as no daemon may sta
 }
 
 TEST_CASE("the only node of a run whose daemon it holds goes on wherever it was") {
-  core::agent_options options = agent_story::default_options();
-  options.greeting.hosts_daemon = true;
-  agent_story story(std::move(options));
+  agent_story story;
+  story.daemon_is_here = true;
   story.run_as_leader(1);
   CHECK_FALSE(story.machine().workers_live_until());
 }
