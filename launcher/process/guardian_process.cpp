@@ -124,7 +124,6 @@ bool kill_escaped(const charge& known, clock::time_point deadline, std::set<pid_
   bool all_dead = true;
   if (!known.cgroup.empty()) {
     all_dead &= kill_all([&] { return processes_in_cgroup(known.cgroup); }, deadline, killed);
-    remove_cgroup(known.cgroup);
   }
   if (!known.mark.empty()) {
     all_dead &= kill_all([&] { return processes_with(known.mark); }, deadline, killed);
@@ -235,6 +234,7 @@ void run_guardian(int death_pipe, int answers) {
   const charge known = watch(0);
   if (known.farewell) ::_exit(0);
   const bool all_dead = kill_workers("the agent died", known);
+  if (!known.cgroup.empty()) remove_cgroup(known.cgroup);
   if (all_dead && !known.bytes.empty()) tell_daemon(known);
   ::_exit(0);
 }

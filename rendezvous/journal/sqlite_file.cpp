@@ -44,8 +44,8 @@ constexpr const char* make_tables =
 constexpr const char* add_restarts_forgiven =
     "ALTER TABLE runs ADD COLUMN restarts_forgiven INTEGER NOT NULL DEFAULT 0";
 
-// Of one of version 2, too. When its daemon was alive last is not known: when it wrote the row, at
-// least.
+// Of one of version 2, too. When its daemon was alive last is not known: of a run that is over,
+// when that was written; of one that is open, until now.
 constexpr const char* add_jobs =
     "ALTER TABLE runs ADD COLUMN job TEXT; "
     "ALTER TABLE runs ADD COLUMN program TEXT NOT NULL DEFAULT ''; "
@@ -54,7 +54,8 @@ constexpr const char* add_jobs =
     "ALTER TABLE runs ADD COLUMN boot TEXT NOT NULL DEFAULT ''; "
     "ALTER TABLE runs ADD COLUMN alive_up INTEGER NOT NULL DEFAULT 0; "
     "ALTER TABLE runs ADD COLUMN alive_at INTEGER NOT NULL DEFAULT 0; "
-    "UPDATE runs SET alive_at = CAST(strftime('%s', changed_at) AS INTEGER)";
+    "UPDATE runs SET alive_at = CAST(strftime('%s', "
+    "CASE WHEN exit_code IS NULL THEN 'now' ELSE changed_at END) AS INTEGER)";
 
 // Daemons that live for less than an hour would never forget them.
 constexpr const char* forget_finished =
@@ -215,6 +216,7 @@ std::optional<std::vector<core::run_record>> sqlite_file::read(std::string& prob
       "lost_after_us, restarts_forgiven, job, program, started, node, boot, alive_up, alive_at "
       "FROM runs ORDER BY run_id");
   std::vector<core::run_record> found;
+  std::vector<change> too_old;
   const host_moment now = clock_();
   int code = rows ? sqlite3_step(rows.get()) : SQLITE_ERROR;
   for (; code == SQLITE_ROW; code = sqlite3_step(rows.get())) {
@@ -223,10 +225,17 @@ std::optional<std::vector<core::run_record>> sqlite_file::read(std::string& prob
                 "'): move the file away, or name another --state-dir";
       return std::nullopt;
     }
-    // It stays where it is until this run is kept anew: of no use, and in nobody's way.
-    if (is_too_old(found.back(), read_life(rows.get()), now)) found.pop_back();
+    if (!is_too_old(found.back(), read_life(rows.get()), now)) continue;
+    too_old.push_back({found.back().run_id, std::nullopt});
+    found.pop_back();
   }
-  if (code == SQLITE_DONE) return found;
+  if (code == SQLITE_DONE) {
+    // Or the word that this daemon is alive would make them young again. A disk that is broken is
+    // told of with the first change.
+    std::string trouble_with_old;
+    if (!too_old.empty()) write(too_old, trouble_with_old);
+    return found;
+  }
   problem = trouble("cannot read");
   return std::nullopt;
 }

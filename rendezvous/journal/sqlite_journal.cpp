@@ -93,7 +93,7 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
     const bool is_new = !std::filesystem::exists(sqlite_file::path_in(options.folder), error);
     if (is_new && !error) tell_opened(std::vector<core::run_record>(), {});
     open_failure failure;
-    file = sqlite_file::open(options.folder, failure, options.vfs);
+    file = sqlite_file::open(options.folder, failure, options.vfs, options.clock);
     if (!is_new || error) {
       std::optional<std::vector<core::run_record>> found;
       if (file) found = file->read(failure.problem);
@@ -125,15 +125,24 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
     done.notify_all();
   }
 
+  // Also between changes, however many there are: each is of one run only.
+  void show_alive_when_due() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_alive) return;
+    next_alive = now + options.alive_interval;
+    if (file) file->show_alive();  // a disk that is broken is told of with the next change
+  }
+
   void keep_writing() {
+    next_alive = std::chrono::steady_clock::now() + options.alive_interval;
     std::unique_lock lock(mutex);
     for (bool failed = false;;) {
       if (failed) {
         done.wait_for(lock, options.retry_interval, [this] { return stopping; });
-      } else if (!work.wait_for(lock, alive_interval,
-                                [this] { return stopping || !waiting.empty(); })) {
+      } else if (!work.wait_until(lock, next_alive,
+                                  [this] { return stopping || !waiting.empty(); })) {
         lock.unlock();
-        if (file) file->show_alive();  // a disk that is broken is told of with the next change
+        show_alive_when_due();
         lock.lock();
         continue;
       }
@@ -144,6 +153,7 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
       lock.unlock();
       std::string problem;
       failed = !write({taken.begin(), taken.end()}, problem);
+      show_alive_when_due();
       lock.lock();
       tell([this, number, problem] { settle(number, problem); });
       // What has come since is newer.
@@ -155,7 +165,7 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
   bool write(const std::vector<change>& changes, std::string& problem) {
     if (!file) {
       open_failure failure;
-      file = sqlite_file::open(options.folder, failure, options.vfs);
+      file = sqlite_file::open(options.folder, failure, options.vfs, options.clock);
       problem = failure.problem;
     }
     return file && file->write(changes, problem);
@@ -193,6 +203,7 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
 
   folder_lock claim;  // the thread's, as is the file
   std::unique_ptr<sqlite_file> file;
+  std::chrono::steady_clock::time_point next_alive;
   std::thread thread;
 };
 

@@ -25,9 +25,11 @@ struct sqlite_options {
   std::chrono::milliseconds open_patience{5000};
   std::chrono::milliseconds patience{1000};
   std::chrono::milliseconds retry_interval{1000};
+  std::chrono::milliseconds alive_interval{ddprun::journal::alive_interval};
   // The folder goes with the journal where all its runs have ended well.
   bool is_removed_when_done = false;
-  const char* vfs = nullptr;  // for tests
+  const char* vfs = nullptr;  // for tests, as is this
+  host_clock clock = host_now;
 };
 
 class sqlite_journal final : public journal {

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
@@ -73,8 +74,14 @@ int state_of(tcp::socket& socket) {
 peer_users::peer_users()
     : netlink_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG)) {
   std::ifstream map("/proc/self/uid_map");
-  for (std::uint64_t first = 0, outside = 0, count = 0; map >> first >> outside >> count;)
+  bool is_whole = false;  // this is the first user namespace, or one that maps all
+  for (std::uint64_t first = 0, outside = 0, count = 0; map >> first >> outside >> count;) {
     mapped_.emplace_back(first, count);
+    is_whole |= count == std::numeric_limits<std::uint32_t>::max();
+  }
+  std::uint32_t overflow = 0;
+  if (!is_whole && std::ifstream("/proc/sys/kernel/overflowuid") >> overflow)
+    stands_for_ = overflow;
 }
 
 std::string peer_users::refusal(tcp::socket& socket) {
@@ -135,8 +142,9 @@ peer_users::answer peer_users::ask(const tcp::endpoint& local, const tcp::endpoi
   }
 }
 
-// Those of other user namespaces are all shown as one number, which is nobody's.
+// Those of other user namespaces are all shown as one number, which may be mapped, too.
 bool peer_users::is_mapped(std::uint32_t user) const {
+  if (user == stands_for_) return false;
   if (mapped_.empty()) return true;
   return std::any_of(mapped_.begin(), mapped_.end(), [user](const auto& range) {
     return user >= range.first && user - range.first < range.second;

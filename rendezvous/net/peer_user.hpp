@@ -14,6 +14,7 @@
 #include "rendezvous/net/types.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,6 +47,7 @@ class peer_users {
   unique_fd netlink_;
   std::uint32_t last_question_ = 0;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> mapped_;  // users: first, count
+  std::optional<std::uint32_t> stands_for_;  // all that are not mapped; none: there are none
 };
 
 }  // namespace ddprun::net

@@ -125,7 +125,7 @@ void run::state::open_instance(instance_id fresh, const std::optional<started_jo
   const std::optional<started_job> before =
       earlier.is_there() ? earlier.record()->job : current.job;
   const std::optional<started_job>& job = options.opened_by ? options.opened_by : by;
-  if (!is_same_job(before, job)) leave_other_job(before);
+  if (!may_be_same_job(before, job)) leave_other_job(before);
   current = instance_here{.id = fresh, .opened_at = now, .job = job};
   claims = {};
   earlier.drop();

@@ -27,12 +27,23 @@ std::string run::state::place_taken_text(instance_id instance,
          "its own --rdzv-id";
 }
 
-// A daemon that lives in an agent is opened by its job. One that stands alone asks all who came.
+// A daemon that lives in an agent is opened by its job. One that stands alone knows of whom comes
+// only what that starts itself, and nodes of one job may differ in arguments: where the script has
+// the same name, workers of the job before are waited for, rather than that two rounds live at
+// once.
+bool run::state::may_be_same_job(const std::optional<started_job>& one,
+                                 const std::optional<started_job>& other) const {
+  if (is_same_job(one, other)) return true;
+  return !options.opened_by && one->program == other->program;
+}
+
+// One that stands alone asks all who came.
 bool run::state::is_record_of_another() const {
   const std::optional<started_job>& job = earlier.record()->job;
   if (options.opened_by) return !is_same_job(job, options.opened_by);
-  return std::none_of(nodes.begin(), nodes.end(),
-                      [&](const auto& one) { return is_same_job(job, one.second->greeting.job); });
+  return std::none_of(nodes.begin(), nodes.end(), [&](const auto& one) {
+    return may_be_same_job(job, one.second->greeting.job);
+  });
 }
 
 // Of the instance that is on nobody is left, and what comes is none of it.

@@ -311,6 +311,8 @@ struct run::state {
   // jobs.cpp: whose it is.
   const std::optional<started_job>& job_here() const;
   std::string place_taken_text(instance_id instance, const std::optional<started_job>& job) const;
+  bool may_be_same_job(const std::optional<started_job>& one,
+                       const std::optional<started_job>& other) const;
   bool is_record_of_another() const;
   void make_way_for(const hello& newcomer);
   void leave_other_job(const std::optional<started_job>& before);

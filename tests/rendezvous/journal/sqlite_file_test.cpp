@@ -219,10 +219,15 @@ TEST_CASE("a record counts for as long as its daemon is alive, and not for good 
   REQUIRE(write(*open_now(), {{"a", record}}));
   now.up += 30 * 24 * 3600;  // a month of training, without any news
   now.clock += 30 * 24 * 3600;
-  CHECK(records(*open_now()).empty());
   REQUIRE(open_now()->show_alive());
   now.up += 3600;
   CHECK(records(*open_now()).size() == 1);
   now.up += 600;
   CHECK(records(*open_now()).empty());
+  // A daemon that did not take it up does not keep it alive either.
+  const auto next = open_now();
+  CHECK(records(*next).empty());
+  REQUIRE(next->show_alive());
+  CHECK(records(*next).empty());
+  CHECK(next->is_done());
 }

@@ -6,6 +6,7 @@
 #include "tests/support/loop.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+#include <atomic>
 #include <filesystem>
 
 using namespace ddprun;
@@ -21,6 +22,8 @@ struct fixture {
   std::uint64_t persisted = 0;
   std::vector<std::string> health;
   std::unique_ptr<journal::sqlite_journal> kept;
+  std::chrono::milliseconds alive_interval = 1h;
+  std::atomic<std::int64_t> up = 0;  // the host's, seconds
 
   explicit fixture(const char* vfs = nullptr, std::chrono::milliseconds patience = 60s) {
     open(vfs, patience);
@@ -32,6 +35,8 @@ struct fixture {
     options.vfs = vfs;
     options.patience = options.open_patience = patience;
     options.retry_interval = 1ms;
+    options.alive_interval = alive_interval;
+    options.clock = [this] { return journal::host_moment{"boot", up, 1'000'000}; };
     journal::open_failure failure;
     kept = journal::sqlite_journal::open(io.get_executor(), options, handlers(), failure);
     INFO(failure.problem);
@@ -74,6 +79,20 @@ TEST_CASE("what is said to be kept is there in the next life") {
   REQUIRE(f.hears_of(4));
   CHECK(f.health.empty());
   CHECK(f.next_life() == std::vector{f.record("a", 2)});
+}
+
+TEST_CASE("a run that never changes is kept alive also while others change all the time") {
+  fixture f;
+  f.alive_interval = 5ms;
+  f.next_life();
+  const auto last = [&](const std::string& run_id) { return f.kept->keep(f.record(run_id, 1)); };
+  REQUIRE(f.hears_of(last("quiet")));
+  f.up += 10 * 3600;
+  for (const auto end = std::chrono::steady_clock::now() + 20 * f.alive_interval;
+       std::chrono::steady_clock::now() < end;)
+    last("busy");
+  f.next_life();
+  CHECK(f.next_life() == std::vector{f.record("busy", 1), f.record("quiet", 1)});
 }
 
 TEST_CASE("what was not said yet to be kept is tried once more at the end") {

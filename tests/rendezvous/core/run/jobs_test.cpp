@@ -170,6 +170,15 @@ TEST_CASE("a daemon that stands alone gives a record to its job, and to no other
     CHECK(a.wanted.instance == 100);
     CHECK(a.wanted.restarts_used == 0);
   }
+  SECTION("of which one comes with the script of that name and other arguments") {
+    story.disconnect(a);
+    fake_node& b = joined_of(story, "b", started_job{"c3", "train_a.py", "10:40", "node-b"});
+    joined_of(story, "c", started_job{"d4", "train_a.py", "10:40", "node-c"});
+    story.pass(11s);
+    CHECK(b.wanted.instance == 42);
+    CHECK(b.wanted.restarts_used == 1);
+    CHECK(b.wanted.job == first_job);
+  }
   SECTION("also while another one waits there") {
     fake_node& left = survivor_of(story, "c", 0, first_job);
     fake_node& other = survivor_of(story, "d", 1, first_job);
