@@ -7,6 +7,7 @@
 #include "launcher/cli/help.hpp"
 #include "launcher/cli/options.hpp"
 #include "launcher/hosts/doctor/doctor.hpp"
+#include "launcher/hosts/engines.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/guardian_process.hpp"
 #include "launcher/report/explain.hpp"
@@ -67,7 +68,8 @@ int run(int argc, char** argv) {
     return ddprun::launcher::doctor::examine({argv + 2, argv + argc}, environment);
   ddprun::launcher::parse_outcome outcome = ddprun::launcher::parse_options(
       std::vector<std::string>(argv + 1, argv + argc), environment,
-      [&] { return ddprun::launcher::installed_torch(environment); });
+      [&] { return ddprun::launcher::installed_torch(environment); },
+      [&] { return ddprun::launcher::hosts::find_placement(environment); });
   if (const auto* error = std::get_if<ddprun::cli::usage_error>(&outcome)) return usage(*error);
   if (const auto* shown = std::get_if<ddprun::cli::show_text>(&outcome)) {
     std::fputs(shown->text.c_str(), stdout);

@@ -1,5 +1,6 @@
 #include "launcher/cli/options.hpp"
 
+#include "launcher/cli/engine_placement.hpp"
 #include "launcher/cli/option_table.hpp"
 #include "launcher/cli/shutdown_timeout.hpp"
 #include "launcher/cli/static_rendezvous.hpp"
@@ -214,7 +215,8 @@ void apply_log_level_variable(options_draft& draft, const environment_map& envir
 
 parse_outcome parse_options(const std::vector<std::string>& command_line,
                             const environment_map& environment,
-                            const std::function<std::string()>& installed_torch) {
+                            const std::function<std::string()>& installed_torch,
+                            const std::function<hosts::placement_outcome()>& find_placement) {
   auto line = cli::split_command_line(launcher_command(), command_line, environment);
   if (!line) return line.error();
   options_draft draft;
@@ -228,6 +230,7 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
 
   if (const cli::checked wrong = check_program(draft)) return *wrong;
   if (const cli::checked wrong = check_standalone(draft)) return *wrong;
+  if (const cli::checked wrong = settle_placement(draft, find_placement)) return *wrong;
   if (const cli::checked wrong = settle_static(draft)) return *wrong;
   if (!draft.options.is_static) {
     if (const cli::checked wrong = settle_endpoint(draft)) return *wrong;

@@ -10,6 +10,7 @@
 
 #include "launcher/cli/output_options.hpp"
 #include "launcher/cli/wanted_networks.hpp"
+#include "launcher/hosts/placement.hpp"
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/cli/command_line.hpp"
 #include "rendezvous/cli/log_options.hpp"
@@ -107,9 +108,11 @@ struct launch_options {
 using parse_outcome = std::variant<launch_options, cli::show_text, cli::usage_error>;
 
 // Reads the command line without the program's own name. Where the right options depend on the
-// workers' PyTorch `installed_torch` is called, and returns its version ("" when there is none).
+// workers' PyTorch `installed_torch` is called, and returns its version ("" when there is none);
+// where they leave out where the nodes meet, `find_placement` (see launcher/hosts/engines.hpp).
 parse_outcome parse_options(const std::vector<std::string>& command_line,
                             const environment_map& environment,
-                            const std::function<std::string()>& installed_torch = {});
+                            const std::function<std::string()>& installed_torch = {},
+                            const std::function<hosts::placement_outcome()>& find_placement = {});
 
 }  // namespace ddprun::launcher

@@ -23,7 +23,8 @@ CLIENT = (*NET, "rendezvous/client/")
 OUTPUT = ("rendezvous/log/", "launcher/process/", "launcher/log/")
 WORKER_RULES = ("launcher/process/worker_rules", "launcher/process/worker_life",
                 "launcher/process/worker_timers", "launcher/process/timer_request")
-PURE_LAUNCHER = (*CORE, *CLI, "launcher/cli/", "launcher/agent/worker_environment")
+PURE_LAUNCHER = (*CORE, *CLI, "launcher/cli/", "launcher/agent/worker_environment",
+                 "launcher/hosts/placement")
 
 # The first matching prefix says what a file may include of ours. launcher/process and launcher/log
 # know nothing of rounds and agents.

@@ -1,0 +1,103 @@
+// What a cluster's own engine says stands in for what the person left out, and for nothing else.
+#include "tests/launcher/cli/command_line.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+using hosts::placement;
+using hosts::placement_outcome;
+
+placement second_of_four() {
+  placement found;
+  found.engine = "Slurm step 12.0";
+  found.nodes = 4;
+  found.node_rank = 1;
+  found.meeting_host = "node01";
+  found.meeting_port = 61452;
+  found.run_id = "slurm-12.0";
+  found.workers = 8;
+  return found;
+}
+
+parse_outcome outcome_of(const std::string& line, const placement_outcome& found) {
+  return parse_options(tests::words(line), {}, {}, [&] { return found; });
+}
+
+launch_options options_with(const std::string& line, const placement_outcome& found) {
+  const parse_outcome outcome = outcome_of(line, found);
+  if (const auto* wrong = std::get_if<cli::usage_error>(&outcome)) FAIL(wrong->text);
+  return std::get<launch_options>(outcome);
+}
+
+std::string error_with(const std::string& line, const placement_outcome& found) {
+  const parse_outcome outcome = outcome_of(line, found);
+  const auto* wrong = std::get_if<cli::usage_error>(&outcome);
+  return wrong == nullptr ? std::string() : wrong->text;
+}
+
+}  // namespace
+
+TEST_CASE("a script alone runs on all nodes that the engine has given") {
+  const launch_options options = options_with("train.py", second_of_four());
+  CHECK(options.settings.nodes_min == 4);
+  CHECK(options.settings.nodes_max == 4);
+  CHECK(options.workers.number == 8);
+  CHECK(to_text(options.endpoint) == "node01:61452");
+  CHECK(options.run_id == "slurm-12.0");
+  CHECK(options.node_rank == 1U);
+  CHECK(options.embed == embed_policy::automatic);
+  CHECK_FALSE(options.standalone);
+  CHECK_FALSE(options.is_static);
+}
+
+TEST_CASE("the node with rank 0 holds the daemon") {
+  placement first = second_of_four();
+  first.node_rank = 0;
+  CHECK(options_with("train.py", first).embed == embed_policy::always);
+  CHECK(options_with("--embed-daemon=never train.py", first).embed == embed_policy::never);
+}
+
+TEST_CASE("what is typed wins over the engine") {
+  const launch_options options =
+      options_with("--nnodes=2:8 --nproc-per-node=2 --rdzv-id=job train.py", second_of_four());
+  CHECK(options.settings.nodes_min == 2);
+  CHECK(options.settings.nodes_max == 8);
+  CHECK(options.workers.number == 2);
+  CHECK(options.run_id == "job");
+  CHECK(to_text(options.endpoint) == "node01:61452");
+}
+
+TEST_CASE("who says where the nodes meet is not asked about the engine") {
+  for (const std::string line : {"--nnodes=2 --rdzv-endpoint=h:1 a.py", "--standalone a.py",
+                                 "--nnodes=2 --master-addr=h a.py", "--nnodes=1 a.py",
+                                 "--nnodes=2 --node-rank=1 --master-addr=h a.py"}) {
+    const auto find = [&]() -> placement_outcome {
+      FAIL("asked for " + line);
+      return {};
+    };
+    CHECK(std::holds_alternative<launch_options>(parse_options(tests::words(line), {}, {}, find)));
+  }
+}
+
+TEST_CASE("one node of an engine has its daemon in its own process") {
+  placement one;
+  one.engine = "Slurm step 12.0";
+  one.run_id = "slurm-12.0";
+  one.workers = 2;
+  const launch_options options = options_with("train.py", one);
+  CHECK(options.standalone);
+  CHECK(options.workers.number == 2);
+}
+
+TEST_CASE("more nodes than the engine has are refused with both numbers") {
+  CHECK(error_with("--nnodes=8 train.py", second_of_four()) ==
+        "--nnodes=8: Slurm step 12.0 has 4 nodes; ask it for more, or write what it has");
+}
+
+TEST_CASE("an engine that cannot work says so itself; none leaves all as it was") {
+  CHECK(error_with("train.py", cli::usage_error{"two tasks on one node"}) ==
+        "two tasks on one node");
+  CHECK(options_with("train.py", {}).standalone);
+}
+
+}  // namespace ddprun::launcher
