@@ -5,11 +5,9 @@ import argparse
 import contextlib
 import fcntl
 import os
-import queue
 import shutil
 import signal
 import sys
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -18,6 +16,7 @@ import builds
 import second_tries
 import special
 from commands import Commands, Stopped
+from lanes import Lane
 from outcomes import FAILED, PASSED, SKIPPED, Outcome, Report, Reports
 from parts import ASAN, PLAIN, TSAN, WORDS, Part, chosen
 from runs import Runner, python_of_the_tree, text_of
@@ -67,43 +66,6 @@ def alone_in_this_tree():
         yield
 
 
-class Behind:
-    """One thing after the other, at the lowest priority, while others wait more than compute."""
-
-    def __init__(self):
-        self.jobs, self.errors = queue.Queue(), []
-        self.thread = threading.Thread(target=self.work, daemon=True)
-        self.thread.start()
-
-    def work(self):
-        while (job := self.jobs.get()) is not None:
-            try:
-                job()
-            except Stopped:
-                return
-            except Exception as error:  # said when it is waited for
-                self.errors.append(error)
-
-    def add(self, job):
-        done = threading.Event()
-
-        def run():
-            try:
-                job()
-            finally:
-                done.set()
-
-        self.jobs.put(run)
-        return done
-
-    def finish(self):
-        self.jobs.put(None)
-        while self.thread.is_alive():
-            self.thread.join(0.5)  # Ctrl-C comes between
-        for error in self.errors:
-            raise error
-
-
 def builds_of(parts):
     return [build for build in (PLAIN, ASAN, TSAN) if any(part.build == build for part in parts)]
 
@@ -139,50 +101,41 @@ class Run:
             told.append(report)
         return told
 
-    def beside(self, parts):
-        """Each on a thread of its own: half of what they do is waiting."""
-        threads = [threading.Thread(target=self.on_thread, args=(part,)) for part in parts]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    def on_thread(self, part):
-        with contextlib.suppress(Stopped):
-            self.part(part)
-
     def all(self, parts):
-        """Behind the tests of the plain build the sanitizers' builds are made; then come theirs."""
-        behind = Behind()
+        """In front, one after the other, the parts that have many processes; beside them those of
+        one process each; behind both, at the lowest priority, the sanitizers' builds and what
+        computes only."""
+        beside, behind = Lane(), Lane()
         wanted = builds_of(parts)
         for part in parts:
             if not part.build:
                 self.part(part)
         if PLAIN in wanted:
             self.build(PLAIN)
-        self.put_behind(behind, parts, PLAIN)
+        self.add(behind, [part for part in parts if part.behind and part.build == PLAIN])
         made = {build: behind.add(lambda build=build: self.build(build, is_nice=True))
                 for build in wanted if build != PLAIN}
-        self.put_behind(behind, parts, ASAN)
+        self.add(behind, [part for part in parts if part.behind and part.build != PLAIN])
+        for build in (PLAIN, ASAN, TSAN):
+            if build in made:
+                beside.add(made[build].wait)
+            self.add(beside, [part for part in parts if part.beside and part.build == build])
         for part in parts:
-            if part.build == PLAIN and not part.behind:
-                self.part(part)
-        for build in (ASAN, TSAN):
-            if build not in made:
+            if not part.build or part.behind or part.beside:
                 continue
-            while not made[build].wait(0.5):
+            while part.build in made and not made[part.build].wait(0.5):
                 if self.commands.stopping:
                     raise Stopped
-            self.beside([part for part in parts if part.build == build and not part.behind])
+            self.part(part)
+        beside.finish()
         behind.finish()
         self.sanitizers_reports(wanted)
         second_tries.take_place(self.runner, self.screen, self.reports)
         self.sanitizers_reports(wanted)
 
-    def put_behind(self, behind, parts, build):
+    def add(self, lane, parts):
         for part in parts:
-            if part.build == build and part.behind:
-                behind.add(lambda part=part: self.part(part))
+            lane.add(lambda part=part: self.part(part))
 
     def sanitizers_reports(self, wanted):
         """Of processes that nobody looks at, such as a daemon at its end."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 MARK = "DDPRUN_TEST_RUN"  # in the environment of all that this run starts, however deep
 INTERRUPT_LIMIT_S = 30  # for pytest to take down what its tests have started
+SWEEP_LIMIT_S = 60  # a process that hangs in the kernel is not waited for beyond this
 TICK_S = 0.5
 OWN_GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
 
@@ -85,10 +86,20 @@ class Commands:
         self.sweep()
 
     def sweep(self):
+        """Until none is seen: one that has been killed is there until the kernel has run it."""
         wanted = f"{MARK}={self.mark}".encode()
+        until = time.monotonic() + SWEEP_LIMIT_S
+        while self.kill_those_with(wanted) and time.monotonic() < until:
+            time.sleep(0.01)
+
+    @staticmethod
+    def kill_those_with(wanted):
+        found = False
         for folder in Path("/proc").iterdir():
             if not folder.name.isdigit() or int(folder.name) == os.getpid():
                 continue
             with contextlib.suppress(OSError):
                 if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                    found = True
                     os.kill(int(folder.name), signal.SIGKILL)
+        return found

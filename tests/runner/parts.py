@@ -24,6 +24,7 @@ class Part:
 
     `again`: what fails is of real processes, time or networks, and is tried again alone; but not
     what computes only, by PURE.
+    `beside`: it is one process, and runs beside those that have many.
     `behind`: it computes only, and runs behind the others at the lowest priority.
     `quick`: it belongs to the first tier, which a landing has to pass.
     `thorough`: it belongs to the second tier (most of the first does, too).
@@ -36,6 +37,7 @@ class Part:
     arguments: tuple = ()
     environment: tuple = ()
     again: bool = False
+    beside: bool = False
     behind: bool = False
     quick: bool = True
     thorough: bool = True
@@ -49,7 +51,7 @@ class Part:
 def sanitized(build):
     name = build.partition("-")[2]
     parts = [
-        Part(f"{name}-unit", "catch", "unit_tests", build, again=True),
+        Part(f"{name}-unit", "catch", "unit_tests", build, again=True, beside=True),
         Part(f"{name}-process", "catch", "process_tests", build, again=True),
         Part(f"{name}-main-paths", "pytest", "cluster", build, MAIN_PATHS, again=True,
              thorough=False),
@@ -58,7 +60,7 @@ def sanitized(build):
     ]
     if build == ASAN:  # TSan's build leaves out what has one thread
         parts += [
-            Part("asan-fuzz", "fuzz", "fuzz", build, ("--runs", "2000")),
+            Part("asan-fuzz", "fuzz", "fuzz", build, ("--runs", "2000"), beside=True),
             Part("asan-simulation", "catch", "simulation_tests", build, behind=True,
                  environment=(("DDPRUN_SIMULATION_SCHEDULES", "100"),)),
         ]
@@ -68,10 +70,10 @@ def sanitized(build):
 PARTS = [
     Part("style", "own", build=""),
     Part("runner", "pytest", "runner", build=""),
-    Part("unit", "catch", "unit_tests", again=True),
+    Part("unit", "catch", "unit_tests", again=True, beside=True),
     Part("process", "catch", "process_tests", again=True),
     Part("torch", "catch", "torch_tests"),
-    Part("fuzz", "fuzz", "fuzz"),
+    Part("fuzz", "fuzz", "fuzz", beside=True),
     Part("cluster", "pytest", "cluster", again=True),
     Part("interop", "pytest", "interop", again=True),
     Part("simulation", "catch", "simulation_tests", behind=True),
