@@ -1,11 +1,11 @@
 #include "launcher/hosts/doctor/network.hpp"
 
 #include "launcher/agent/gloo_interface.hpp"
+#include "launcher/hosts/doctor/look_up.hpp"
 #include "launcher/hosts/doctor/node_files.hpp"
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/net/dialer.hpp"
 #include "rendezvous/net/host_name.hpp"
-#include "rendezvous/net/resolve.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <spdlog/fmt/fmt.h>
@@ -19,25 +19,6 @@ namespace ddprun::launcher::doctor {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct look_up_answer {
-  bool is_late = true;
-  error_code error;
-  net::endpoints found;
-};
-
-look_up_answer look_up(const std::string& host, std::uint16_t port) {
-  boost::asio::io_context loop;
-  look_up_answer answer;
-  net::resolver resolver(loop.get_executor());
-  resolver.start(host, port, [&](error_code error, net::endpoints found) {
-    answer = {false, error, std::move(found)};
-    loop.stop();
-  });
-  const auto keeps_running = boost::asio::make_work_guard(loop);
-  loop.run_for(patience);
-  return answer;
-}
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
@@ -159,7 +140,7 @@ void judge_ports(const network_facts& facts, std::uint16_t port, findings& found
 network_facts read_network(const fs::path& root) {
   network_facts facts;
   facts.host_name = net::full_host_name();
-  const look_up_answer answer = look_up(facts.host_name, 0);
+  const look_up_answer answer = look_up(facts.host_name, 0, patience);
   facts.is_name_late = answer.is_late;
   facts.name_problem = name_problem(answer.found);
   facts.addresses = own_addresses_by_interface();
@@ -183,7 +164,7 @@ findings judge_network(const network_facts& facts, const environment_map& enviro
 endpoint_facts read_endpoint(const cli::endpoint_address& endpoint) {
   endpoint_facts facts;
   facts.endpoint = endpoint;
-  const look_up_answer answer = look_up(endpoint.host, endpoint.port);
+  const look_up_answer answer = look_up(endpoint.host, endpoint.port, patience);
   if (answer.is_late)
     facts.look_up_problem =
         fmt::format("no answer from the name service in {} s", patience.count());
