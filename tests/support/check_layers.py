@@ -49,6 +49,9 @@ LAYERS = [
     *((rules, (*BASE, *WORKER_RULES, "launcher/process/start_failure")) for rules in WORKER_RULES),
     ("launcher/process/", (*NET, *OUTPUT)),
     ("launcher/log/", (*NET, *OUTPUT)),
+    # As one of a job's workers would.
+    ("launcher/hosts/doctor/", (*SERVER, *CLIENT, "launcher/", "worker/store_client",
+                                "worker/blocking_stream")),
     ("launcher/", (*SERVER, *CLIENT, "launcher/")),
     ("worker/", (*NET, "worker/")),
     ("examples/", (*NET, "worker/", "examples/")),
@@ -69,6 +72,7 @@ JSON = (
     "rendezvous/protocol/json_fields.hpp",
     "rendezvous/log/own_line.cpp",
     "rendezvous/server/runs_json.cpp",
+    "launcher/hosts/doctor/cluster_json.cpp",
     "launcher/hosts/doctor/report.cpp",
     "launcher/process/timer_request.cpp",
     "launcher/report/error_file.cpp",

@@ -34,6 +34,11 @@ def with_shared_memory(size):
     return _behind(f"mount -t tmpfs -o size={size} tmpfs /dev/shm", "a small /dev/shm")
 
 
+def with_folder(folder):
+    """Where an empty folder of this host's own is in that place."""
+    return _behind(f"mount -t tmpfs tmpfs {folder}", "a folder of one host's own")
+
+
 def without_a_name():
     """A host that no name service knows."""
     return _behind("mount --bind /dev/null /etc/hosts && mount --bind /dev/null /etc/resolv.conf",

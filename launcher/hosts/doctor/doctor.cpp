@@ -1,14 +1,14 @@
 #include "launcher/hosts/doctor/doctor.hpp"
 
+#include "launcher/hosts/doctor/examine_cluster.hpp"
 #include "launcher/hosts/doctor/gpus.hpp"
 #include "launcher/hosts/doctor/limits.hpp"
-#include "launcher/hosts/doctor/network.hpp"
-#include "launcher/hosts/doctor/python.hpp"
-#include "launcher/hosts/doctor/report.hpp"
 #include "rendezvous/cli/command_line.hpp"
 #include "rendezvous/cli/option.hpp"
-#include "rendezvous/net/host_name.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <optional>
@@ -17,8 +17,12 @@
 namespace ddprun::launcher::doctor {
 namespace {
 
+constexpr std::uint32_t nodes_max = 1024;  // each asks each
+
 struct options_draft {
   std::optional<cli::endpoint_address> endpoint;
+  cluster_wishes cluster;
+  std::string nodes_given;  // as it was typed; empty: it was not
   bool is_json = false;
   std::string answer;  // to a question
 };
@@ -27,6 +31,38 @@ cli::checked apply_endpoint(options_draft& draft, const cli::given_option& optio
   const auto read = cli::read_endpoint(option.given, option.value);
   if (!read) return read.error();
   draft.endpoint = *read;
+  draft.cluster.meeting.endpoint = *read;
+  return {};
+}
+
+cli::checked apply_nnodes(options_draft& draft, const cli::given_option& option) {
+  draft.nodes_given = option.given;
+  return cli::keep(draft.cluster.meeting.nodes,
+                   cli::read_count(option.given, option.value, "nodes", 1, nodes_max));
+}
+
+cli::checked apply_rdzv_id(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.cluster.meeting.run_id,
+                   cli::read_name(option.given, option.value, "run id"));
+}
+
+cli::checked apply_wait(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.cluster.meeting.wait,
+                   cli::read_seconds(option.given, option.value, false));
+}
+
+cli::checked apply_network(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.cluster.networks, read_networks(option.given, option.value));
+}
+
+cli::checked apply_shared(options_draft& draft, const cli::given_option& option) {
+  if (!option.value.starts_with('/')) return cli::wrong(option, "write a folder's whole path");
+  draft.cluster.folder = option.value;
+  return {};
+}
+
+cli::checked apply_bandwidth(options_draft& draft, const cli::given_option&) {
+  draft.cluster.wants_bandwidth = true;
   return {};
 }
 
@@ -42,6 +78,19 @@ using row = cli::option<options_draft>;
 constexpr std::array table = {
     row{{"rdzv-endpoint", "HOST[:PORT]", "", "whether this node reaches the job's endpoint, too"},
         apply_endpoint},
+    row{{"nnodes", "N", "", "that so many nodes type this line, and examine each other (1)"},
+        apply_nnodes},
+    row{{"rdzv-id", "ID", "", "tells two doctors at one endpoint apart (none)"}, apply_rdzv_id},
+    row{{"wait", "SECONDS", "", "how long to wait for the others (60)"}, apply_wait},
+    row{{"network", "CIDR | INTERFACE,...", "",
+         "by which nodes reach each other, as with ddprun (that of the\n"
+         "endpoint)"},
+        apply_network},
+    row{{"shared", "FOLDER", "", "also whether all nodes have that one, and how it caches"},
+        apply_shared},
+    row{{"bandwidth", "", "", "also how fast data goes from each node to each other, 20 s in all",
+         cli::option_owner::ddprun, cli::option_kind::flag},
+        apply_bandwidth},
     row{{"json", "", "", "one object in place of lines", cli::option_owner::ddprun,
          cli::option_kind::flag},
         apply_json},
@@ -61,6 +110,10 @@ Looks for what would make a job fail on this node: names, interfaces, ports, pro
 shared memory, disks, limits, the clock, GPUs and who holds them, Python, PyTorch and its CUDA.
 Each line says ok, warning or error, what was seen, and what to do. Nothing is changed.
 
+With --nnodes N and --rdzv-endpoint, typed on N nodes at the same time, the nodes meet there, as
+those of a job would, and examine each other: addresses, names, random ports in both directions,
+firewalls, packet sizes, round trips, clocks, versions. Each node shows the same of all.
+
 )" + help_under(doctor_command(), "") +
                  R"(
 Exit code: 0; 1 when something is an error; 2 for a mistake on the command line.
@@ -77,23 +130,49 @@ cli::parsed<options_draft> read_options(const std::vector<std::string>& words) {
   }
   if (!line->program.empty() && draft.answer.empty())
     return cli::usage_error{"'" + line->program + "': doctor takes options only; see --help"};
+  if (draft.cluster.meeting.nodes > 1 && !draft.endpoint && draft.answer.empty())
+    return cli::usage_error{draft.nodes_given +
+                            " needs --rdzv-endpoint HOST: where the nodes meet"};
   return draft;
 }
 
-findings examine_node(const options_draft& options, const environment_map& environment) {
+own_facts examine_node(const options_draft& options, const environment_map& environment) {
   const char* const root = "/";
-  findings found;
+  own_facts own;
   const auto add = [&](findings more) {
-    found.insert(found.end(), std::make_move_iterator(more.begin()),
-                 std::make_move_iterator(more.end()));
+    own.found.insert(own.found.end(), std::make_move_iterator(more.begin()),
+                     std::make_move_iterator(more.end()));
   };
   const std::uint16_t port = options.endpoint ? options.endpoint->port : cli::default_endpoint_port;
-  add(judge_network(read_network(root), environment, port));
-  if (options.endpoint) found.push_back(judge_endpoint(read_endpoint(*options.endpoint)));
+  own.network = read_network(root);
+  add(judge_network(own.network, environment, port));
+  if (options.endpoint) {
+    own.endpoint = read_endpoint(*options.endpoint);
+    add({judge_endpoint(own.endpoint)});
+  }
   add(judge_limits(read_limits(root, environment)));
   add(judge_gpus(read_gpus(root, environment)));
-  add(judge_python(read_python(environment)));
-  return found;
+  own.python = read_python(environment);
+  add(judge_python(own.python));
+  return own;
+}
+
+void show(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+// What is known of this node is shown before the others are waited for.
+int examine_with_others(const options_draft& options, const own_facts& own,
+                        const environment_map& environment) {
+  if (!options.is_json) {
+    const meeting_options& meeting = options.cluster.meeting;
+    show(fmt::format("\n{} nodes meet at {}; waiting up to {}\n", meeting.nodes,
+                     cli::to_text(meeting.endpoint), ddprun::to_text(meeting.wait)));
+  }
+  const cluster_report all = examine_cluster(options.cluster, own, environment);
+  show(options.is_json ? to_json(own.found, own.network.host_name, &all) : "\n" + to_text(all));
+  return std::max(exit_code_of(own.found), exit_code_of(all.found));
 }
 
 }  // namespace
@@ -108,10 +187,12 @@ int examine(const std::vector<std::string>& words, const environment_map& enviro
     std::fputs(options->answer.c_str(), stdout);
     return 0;
   }
-  const findings found = examine_node(*options, environment);
-  std::fputs((options->is_json ? to_json(found, net::full_host_name()) : to_text(found)).c_str(),
-             stdout);
-  return exit_code_of(found);
+  const own_facts own = examine_node(*options, environment);
+  const bool has_others = options->cluster.meeting.nodes > 1;
+  if (!options->is_json) show(to_text(own.found));
+  if (has_others) return examine_with_others(*options, own, environment);
+  if (options->is_json) show(to_json(own.found, own.network.host_name));
+  return exit_code_of(own.found);
 }
 
 }  // namespace ddprun::launcher::doctor

@@ -1,0 +1,35 @@
+#include "launcher/hosts/doctor/pair_schedule.hpp"
+
+namespace ddprun::launcher::doctor {
+
+std::vector<std::uint32_t> order_of_others(std::uint32_t own, std::uint32_t nodes) {
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t distance = 1; distance < nodes; ++distance)
+    order.push_back((own + distance) % nodes);
+  return order;
+}
+
+std::uint32_t tournament_steps(std::uint32_t nodes) {
+  if (nodes < 2) return 0;
+  return nodes % 2 == 0 ? nodes - 1 : nodes;
+}
+
+// The circle method: two nodes meet in the step that their indexes add up to, modulo the steps; the
+// last of an even number of nodes meets whoever would meet itself.
+std::optional<std::uint32_t> tournament_partner(std::uint32_t own, std::uint32_t step,
+                                                std::uint32_t nodes) {
+  const std::uint32_t steps = tournament_steps(nodes);
+  if (steps == 0) return {};
+  const bool is_even = nodes % 2 == 0;
+  if (is_even && own == nodes - 1) {
+    for (std::uint32_t other = 0; other < steps; ++other) {
+      if (2 * other % steps == step % steps) return other;
+    }
+  }
+  const std::uint32_t partner = (step % steps + steps - own) % steps;
+  if (partner != own) return partner;
+  if (is_even) return nodes - 1;
+  return {};
+}
+
+}  // namespace ddprun::launcher::doctor
