@@ -7,6 +7,7 @@
 #include "launcher/cli/help.hpp"
 #include "launcher/cli/options.hpp"
 #include "launcher/hosts/doctor/doctor.hpp"
+#include "launcher/hosts/doctor/start_check.hpp"
 #include "launcher/hosts/engines.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/guardian_process.hpp"
@@ -96,6 +97,10 @@ int run(int argc, char** argv) {
 
   // Forked before any thread or socket exists.
   ddprun::launcher::guardian_process guard = ddprun::launcher::start_guardian();
+  if (options.checks_node) {
+    options.warnings = ddprun::launcher::doctor::start_warnings_within(
+        ddprun::launcher::doctor::start_check_limit, "/", environment);
+  }
   ddprun::launcher::agent agent(std::move(options), std::move(identity),
                                 std::move(plan->environment), std::move(*logs), std::move(guard));
   return agent.run();

@@ -104,6 +104,8 @@ int agent::run() {
   if (options_.output.writes_files()) say(note_level::info, "log files: " + log_folder_.path());
   for (const std::string& note : options_.notes)
     say(note_level::info, note);
+  for (const std::string& warning : options_.warnings)
+    say(note_level::warning, warning);
   if (!options_.output.report_file.empty()) {
     report_file_ = log_files_.open(options_.output.report_file);
   }

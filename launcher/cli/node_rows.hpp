@@ -57,6 +57,12 @@ inline cli::checked apply_children_grace(options_draft& draft, const cli::given_
                    cli::read_seconds(option.given, option.value, true));
 }
 
+inline cli::checked apply_check(options_draft& draft, const cli::given_option& option) {
+  static constexpr cli::typed_word<bool> words[] = {{"auto", true}, {"off", false}};
+  return cli::keep(draft.options.checks_node,
+                   cli::read_word(option.given, option.value, words, "auto or off"));
+}
+
 inline cli::checked apply_other_users(options_draft& draft, const cli::given_option&) {
   draft.options.allows_other_users = true;
   return {};
@@ -81,6 +87,10 @@ inline constexpr std::array node_rows = {
                                 "these GPUs are for the workers, by CUDA_VISIBLE_DEVICES; one\n"
                                 "worker each, without --nproc-per-node (0,2-3)"},
                                apply_gpus},
+    cli::option<options_draft>{{"check", "auto | off", "This node",
+                                "look before the first round for what a job would hang on: wrong\n"
+                                "interfaces, little shared memory, low limits (auto)"},
+                               apply_check},
     cli::option<options_draft>{
         {"numa-binding", "node | socket | exclusive | core-complex", "Workers",
          "each runs on the processors near its GPU only: those of its NUMA\n"

@@ -101,8 +101,11 @@ struct launch_options {
   cli::log_options log;
   std::string on_event;  // a command that is told what happens; empty: none
 
+  bool checks_node = true;  // before the first round (launcher/hosts/doctor/start_check.hpp)
+
   // What the person should know of how the options were read; a line each, for standard error.
   std::vector<std::string> notes;
+  std::vector<std::string> warnings;  // likewise, of this node
 };
 
 using parse_outcome = std::variant<launch_options, cli::show_text, cli::usage_error>;

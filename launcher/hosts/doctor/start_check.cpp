@@ -1,0 +1,127 @@
+#include "launcher/hosts/doctor/start_check.hpp"
+
+#include "launcher/cli/check_files.hpp"
+#include "launcher/hosts/doctor/limits.hpp"
+#include "launcher/hosts/doctor/network.hpp"
+#include "launcher/hosts/doctor/node_files.hpp"
+#include "launcher/process/find_program.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <system_error>
+#include <thread>
+
+namespace ddprun::launcher::doctor {
+namespace {
+
+namespace fs = std::filesystem;
+
+int whole_number(std::string_view text) {
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+// The driver that CUDA 11, 12 and 13 need at least, whatever their minor version.
+struct needed_driver {
+  int cuda;
+  int driver;
+};
+constexpr needed_driver needed_drivers[] = {{11, 450}, {12, 525}, {13, 580}};
+
+// Of the doctor's findings those that matter to every job, and cost nothing to look at.
+bool is_for_a_start(const finding& each) {
+  static const std::set<std::string> always = {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME",
+                                               "shared memory",      "open files",
+                                               "processes",          "locked memory"};
+  if (each.state == health::ok) return false;
+  return always.contains(each.check) || (each.check == "disk" && each.state == health::error);
+}
+
+}  // namespace
+
+std::string driver_in(const std::string& line) {
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    const bool is_version = word.find_first_not_of("0123456789.") == std::string::npos;
+    if (is_version && word.find('.') != std::string::npos) return word;
+  }
+  return {};
+}
+
+std::string torch_beside(const fs::path& python) {
+  const fs::path libraries = python.parent_path().parent_path() / "lib";
+  for (const std::string& name : names_in(libraries)) {
+    if (!name.starts_with("python3")) continue;
+    std::ifstream lines(libraries / name / "site-packages/torch/version.py");
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("__version__")) continue;
+      const std::size_t begin = line.find_first_of("'\"");
+      const std::size_t end = line.find_last_of("'\"");
+      if (begin < end) return line.substr(begin + 1, end - begin - 1);
+    }
+  }
+  return {};
+}
+
+findings judge_driver(const std::string& driver, const std::string& torch) {
+  const std::size_t at = torch.find("+cu");
+  if (driver.empty() || at == std::string::npos) return {};
+  const int cuda = whole_number(torch.substr(at + 3)) / 10;
+  for (const needed_driver& each : needed_drivers) {
+    if (each.cuda != cuda || whole_number(driver) >= each.driver) continue;
+    const std::string wanted = std::to_string(each.driver);
+    return {{"driver", health::warning,
+             "PyTorch " + torch + " needs NVIDIA's driver " + wanted + " or newer, and " + driver +
+                 " is loaded",
+             "install that, or a PyTorch that is built for an older CUDA"}};
+  }
+  return {};
+}
+
+findings check_start(const fs::path& root, const environment_map& environment) {
+  network_facts network;
+  network.addresses = own_addresses_by_interface();
+  findings all = judge_network(network, environment, 0);
+  const findings limits = judge_limits(read_limits(root, environment));
+  all.insert(all.end(), limits.begin(), limits.end());
+  findings found;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(found), is_for_a_start);
+  const std::string driver =
+      driver_in(first_line(root / "proc/driver/nvidia/version").value_or(""));
+  if (driver.empty()) return found;
+  const auto python = find_program(python_program(environment), to_entries(environment));
+  const findings more = judge_driver(driver, python ? torch_beside(*python) : "");
+  found.insert(found.end(), more.begin(), more.end());
+  return found;
+}
+
+std::vector<std::string> start_warnings_within(duration limit, const fs::path& root,
+                                               const environment_map& environment) {
+  const auto answer = std::make_shared<std::promise<findings>>();
+  std::future<findings> found = answer->get_future();
+  try {
+    std::thread([answer, root, environment] {
+      try {
+        answer->set_value(check_start(root, environment));
+      } catch (const std::exception&) {
+        answer->set_value({});  // it is help, and not to be in the way
+      }
+    }).detach();
+  } catch (const std::system_error&) {
+    return {};
+  }
+  if (found.wait_for(limit) != std::future_status::ready) return {};
+  std::vector<std::string> lines;
+  for (const finding& each : found.get())
+    lines.push_back(each.check + ": " + each.seen +
+                    (each.advice.empty() ? "" : ": " + each.advice));
+  return lines;
+}
+
+}  // namespace ddprun::launcher::doctor
