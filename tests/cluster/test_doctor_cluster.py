@@ -118,6 +118,16 @@ def test_a_link_that_loses_large_packets(doctors):
         assert of_all(each, "connections")[0]["seen"].startswith("1 of 2 pairs ")
 
 
+def test_the_daemons_long_answers_are_lost(doctors):
+    group = doctors(2)
+    incoming(group.hosts[1], "tcp dport 1-65535 meta length > 1200 drop")
+    first, second = group.run()
+    wrong = of_all(second, "nodes", "error")[0]["seen"]
+    assert "large packets are lost on the way (MTU)" in wrong
+    assert any("node-1 came, and has said nothing for" in each["seen"]
+               for each in of_all(first, "nodes", "error"))
+
+
 def test_packet_sizes_that_differ(doctors):
     group = doctors(2)
     subprocess.run(["ip", "-n", group.hosts[1].name, "link", "set", "eth0", "mtu", "1400"],
