@@ -147,6 +147,7 @@ int agent::run() {
 void agent::find_daemon() {
   daemon_search search;
   search.endpoint = options_.endpoint;
+  search.more_ports = options_.more_ports;
   search.standalone = options_.standalone;
   search.embed = options_.embed;
   search.nodes_max = options_.settings.nodes_max + options_.settings.spares_max;
@@ -158,10 +159,16 @@ void agent::find_daemon() {
   embedded_ = std::make_unique<embedded_daemon>(
       context_.get_executor(), socket_thread_, std::move(search),
       [this](note_level level, const std::string& text) { say(level, text); });
+  if (!options_.more_ports.empty() && options_.embed == embed_policy::never) return search_ports();
+  open_or_dial();
+}
+
+void agent::open_or_dial() {
   embedded_->find([this](daemon_place place) {
     if (exit_code_) return;  // a signal came first
     if (!place.problem.empty()) return end_without_daemon(std::move(place.problem));
     daemon_place_ = std::move(place);
+    if (!options_.more_ports.empty()) options_.endpoint.port = daemon_place_.port;
     start_machine();
   });
 }

@@ -17,6 +17,7 @@
 #include "launcher/agent/own_addresses.hpp"
 #include "launcher/agent/own_error_file.hpp"
 #include "launcher/agent/own_terminal.hpp"
+#include "launcher/agent/port_search.hpp"
 #include "launcher/agent/round_service.hpp"
 #include "launcher/agent/socket_thread.hpp"
 #include "launcher/cli/options.hpp"
@@ -78,8 +79,12 @@ class agent {
  private:
   // ---- agent.cpp: life of the process ----
   void find_daemon();
-  void end_without_daemon(std::string problem);
+  void open_or_dial();
+  void end_without_daemon(std::string problem, int code = 1);
   void start_machine();
+  // ---- agent_search.cpp: the daemon may be at one of several ports ----
+  void search_ports();
+  void say_search(duration after);
   hello greeting() const;
   void brief_guardian();
   void hear(std::shared_ptr<const daemon_message> message);
@@ -176,6 +181,7 @@ class agent {
   socket_thread socket_thread_;
   std::unique_ptr<round_service> service_;
   std::unique_ptr<embedded_daemon> embedded_;
+  std::unique_ptr<port_search> search_;  // none: there is one port
   client::daemon_session session_;
   client::tether_client tether_;
 

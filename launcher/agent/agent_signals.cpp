@@ -36,6 +36,7 @@ void agent::await_signal() {
     // On the way out only others are waited for.
     if (goodbye_said_) return context_.stop();
     if (machine_) return feed(core::signal_received{number});
+    if (search_) search_->stop();
     exit_code_ = exit_code_of_signal(number);  // before there is a member: nothing to take down
     tell_end_of_run({*exit_code_, "stopped by " + std::string(signal_name(number)), std::nullopt});
     after_goodbye();

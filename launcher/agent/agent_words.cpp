@@ -24,15 +24,15 @@ void agent::say(note_level level, const std::string& text) {
   console_.say(level, text);
 }
 
-void agent::end_without_daemon(std::string problem) {
+void agent::end_without_daemon(std::string problem, int code) {
   if (options_.is_static && problem.find("in use") != std::string::npos) {
     problem +=
         ": by another program, or by another node with --node-rank 0 on this host; choose "
         "another --master-port, or another rank";
   }
   say(note_level::error, problem);
-  exit_code_ = 1;
-  tell_end_of_run({1, problem, std::nullopt});
+  exit_code_ = code;
+  tell_end_of_run({code, problem, std::nullopt});
   after_goodbye();
 }
 

@@ -169,6 +169,18 @@ bool embedded_daemon::try_again(const std::string& problem) {
   return true;
 }
 
+// False: there is none.
+bool embedded_daemon::take_next_port() {
+  if (search_.more_ports.empty()) return false;
+  const std::uint16_t next = search_.more_ports.front();
+  log_(note_level::info, "another program has port " + std::to_string(search_.endpoint.port) +
+                             " of this host: the rendezvous daemon is to be at " +
+                             std::to_string(next));
+  search_.more_ports.erase(search_.more_ports.begin());
+  search_.endpoint.port = next;
+  return true;
+}
+
 bool embedded_daemon::prepare_to_open() {
   connections_max_ = daemon_connections(search_.nodes_max, search_.own_workers);
   if (!has_descriptors_for_nodes(search_.nodes_max, search_.own_workers) &&
@@ -242,6 +254,7 @@ void embedded_daemon::opened(const result<std::uint16_t>& port, const std::strin
   const bool taken = port.error() == boost::system::errc::address_in_use;
   const bool is_for_others = taken && search_.embed != embed_policy::always;
   if (!is_for_others && is_first_) {
+    if (taken && take_next_port()) return open();
     if (taken && try_again(problem)) return;
     return answer({{}, 0, problem});
   }

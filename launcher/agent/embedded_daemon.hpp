@@ -33,6 +33,7 @@ namespace ddprun::launcher {
 
 struct daemon_search {
   cli::endpoint_address endpoint;
+  std::vector<std::uint16_t> more_ports;  // tried in this order where another program has that one
   bool standalone = false;
   embed_policy embed = embed_policy::automatic;
   std::uint32_t nodes_max = 1;    // that may connect, spares among them
@@ -67,6 +68,8 @@ class embedded_daemon {
   // Before the first try to connect. Decides whether the daemon is to live here, and opens it then;
   // `found` is called from the loop of the main thread.
   void find(place_handler found);
+  // Before that: at this port of the endpoint's host the daemon has been found.
+  void is_at(std::uint16_t port) { search_.endpoint.port = port; }
   // Before a later one, `delay` from now. A daemon that is opened then belongs to `job`; none: to
   // what it did before. What cannot be opened is looked for where it was, too: `found` gets no
   // problem.
@@ -97,6 +100,7 @@ class embedded_daemon {
   void open();
   void opened(const result<std::uint16_t>& port, const std::string& problem);
   bool try_again(const std::string& problem);
+  bool take_next_port();
   void answer(daemon_place place);
   bool prepare_to_open();
   server::server_options options_of_server();

@@ -39,8 +39,13 @@ void fill_in(options_draft& draft, hosts::placement placement) {
     options.endpoint = {std::move(placement.meeting_host), placement.meeting_port};
     draft.given["rdzv-endpoint"] = said_by;
     options.node_rank = placement.node_rank;
-    if (options.embed == embed_policy::automatic && placement.node_rank == 0 && !draft.is_host) {
-      options.embed = embed_policy::always;
+    options.more_ports = std::move(placement.more_meeting_ports);
+    if (options.embed == embed_policy::automatic && !draft.is_host) {
+      // Of several ports none is opened beside the one that rank 0 has chosen.
+      if (placement.node_rank == 0)
+        options.embed = embed_policy::always;
+      else if (!options.more_ports.empty())
+        options.embed = embed_policy::never;
     }
     if (options.local_address.empty()) options.local_address = std::move(placement.local_address);
   }

@@ -64,6 +64,8 @@ struct launch_options {
 
   std::string run_id;              // empty: standalone without --rdzv-id, the caller draws one
   cli::endpoint_address endpoint;  // standalone: 127.0.0.1 with port 0
+  // Where else the daemon may be, see placement::more_meeting_ports.
+  std::vector<std::uint16_t> more_ports;
   bool standalone = false;  // one node: the daemon lives in this process, on a port of its own
   embed_policy embed = embed_policy::automatic;
   // torchrun's static rendezvous: a fixed number of nodes, each with its rank, which meet at

@@ -24,6 +24,9 @@ struct placement {
   // nodes.
   std::string meeting_host;  // a name or a numeric address, without brackets
   std::uint16_t meeting_port = 0;
+  // Where another program has that port the daemon takes the first of these that is free, and the
+  // other nodes look for their run at each. Empty: there is no other.
+  std::vector<std::uint16_t> more_meeting_ports;
 
   std::string run_id;                    // tells this job from others at the same endpoint
   std::optional<std::uint32_t> workers;  // on this node; empty: the engine gives no GPUs

@@ -57,6 +57,16 @@ TEST_CASE("the node with rank 0 holds the daemon") {
   CHECK(options_with("--embed-daemon=never train.py", first).embed == embed_policy::never);
 }
 
+TEST_CASE("where there are several ports only the node with rank 0 opens one") {
+  placement second = second_of_four();
+  second.more_meeting_ports = {62817, 64182};
+  CHECK(options_with("train.py", second).more_ports == std::vector<std::uint16_t>{62817, 64182});
+  CHECK(options_with("train.py", second).embed == embed_policy::never);
+  placement first = second;
+  first.node_rank = 0;
+  CHECK(options_with("train.py", first).embed == embed_policy::always);
+}
+
 TEST_CASE("what is typed wins over the engine") {
   const launch_options options =
       options_with("--nnodes=2:8 --nproc-per-node=2 --rdzv-id=job train.py", second_of_four());

@@ -1,0 +1,65 @@
+// A port search finds the daemon that holds a run, on a host where it may be at one of several
+// ports: the first may be another program's, or the daemon of another job.
+//
+// It asks at each port in turn for the run, over HTTP (GET /api/v1/runs/ID,
+// rendezvous/PROTOCOL.md), as joining there would open the run at a daemon of strangers. Only the
+// answer 200 counts. After the last port it pauses, from 200 ms on up to 2 s, and begins anew: the
+// daemon may come later.
+//
+// Thread rule: one thread, that of the executor. The handler comes from the loop, and not after
+// `stop` or destruction.
+#pragma once
+
+#include "rendezvous/base/lifetime.hpp"
+#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/net/dialer.hpp"
+
+#include <boost/asio/steady_timer.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddprun::launcher {
+
+class port_search {
+ public:
+  // 0: none within the limit; `problem` is what was seen at each.
+  using handler = std::function<void(std::uint16_t port, std::string problem)>;
+
+  port_search(net::executor where, std::string host, std::vector<std::uint16_t> ports,
+              const std::string& run_id);
+  ~port_search();
+  port_search(const port_search&) = delete;
+  port_search& operator=(const port_search&) = delete;
+
+  void start(duration limit, handler found);
+  void stop();
+
+ private:
+  struct question;  // one connection, kept alive by its operations
+
+  void ask();
+  void answered(const std::string& problem);
+  void next();
+  void end(std::uint16_t port, std::string problem);
+
+  net::executor executor_;
+  net::dialer dialer_;
+  boost::asio::steady_timer pause_timer_;
+  std::string host_;
+  std::vector<std::uint16_t> ports_;
+  std::vector<std::string> problems_;  // of each port, the newest; empty: not asked yet
+  std::string request_;
+  handler found_;  // none: nobody asks
+  time_point give_up_{};
+  std::size_t at_ = 0;
+  duration pause_{};
+  std::shared_ptr<question> question_;
+  lifetime lifetime_;
+};
+
+}  // namespace ddprun::launcher
