@@ -9,6 +9,7 @@
 #include "launcher/hosts/doctor/doctor.hpp"
 #include "launcher/hosts/doctor/start_check.hpp"
 #include "launcher/hosts/engines.hpp"
+#include "launcher/hosts/slurm/slurm.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/guardian_process.hpp"
 #include "launcher/report/explain.hpp"
@@ -33,7 +34,8 @@
 namespace {
 
 int usage(const ddprun::cli::usage_error& error) {
-  std::fprintf(stderr, "ddprun: %s\n", error.text.c_str());
+  // Without a text another process says it.
+  if (!error.text.empty()) std::fprintf(stderr, "ddprun: %s\n", error.text.c_str());
   return ddprun::usage_exit_code;
 }
 
@@ -77,6 +79,8 @@ int run(int argc, char** argv) {
     return 0;
   }
   auto options = std::get<ddprun::launcher::launch_options>(std::move(outcome));
+  for (std::string& note : ddprun::launcher::slurm::contradictions_here(environment, options))
+    options.notes.push_back(std::move(note));
   // Once: a folder of PATH that hangs later is not to hold up a restart.
   options.python = ddprun::launcher::python_program(environment);
   if (const ddprun::cli::checked error = ddprun::launcher::check_files(options, environment))

@@ -1,5 +1,7 @@
 #include "launcher/hosts/engines.hpp"
 
+#include "launcher/hosts/slurm/slurm.hpp"
+
 #include <initializer_list>
 
 namespace ddprun::launcher::hosts {
@@ -8,7 +10,9 @@ namespace {
 using engine = placement_outcome (*)(const environment_map&);
 
 // Innermost first.
-constexpr std::initializer_list<engine> engines = {};
+constexpr std::initializer_list<engine> engines = {
+    slurm::find,
+};
 
 }  // namespace
 

@@ -1,0 +1,31 @@
+// Slurm's compressed lists: "node[001-003,007],gpu5" for names, "2(x3),1" for a number on each.
+//
+// Source of the forms: scontrol(1) "show hostnames" and srun(1) SLURM_TASKS_PER_NODE, Slurm 22.05.
+// What scontrol expands is expanded alike (tests/cluster/test_slurm.py asks it); a suffix behind
+// the last bracket, which scontrol of 22.05 refuses, is taken.
+//
+// Thread rule: pure functions.
+// Errors: nothing, where it is no such list, or one of more than `names_max`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::launcher::slurm {
+
+inline constexpr std::size_t names_max = 65'536;  // Slurm's own limit of nodes
+
+// In the order of the list; a name that is there twice comes twice. An empty list has no names.
+std::optional<std::vector<std::string>> expand_node_list(std::string_view list);
+
+// One number for each node, in the order of the node list.
+std::optional<std::vector<std::uint32_t>> expand_counts(std::string_view list);
+
+// node2 before node10: digits are compared as numbers, everything else byte by byte.
+bool is_before(std::string_view left, std::string_view right);
+
+}  // namespace ddprun::launcher::slurm

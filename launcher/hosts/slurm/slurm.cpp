@@ -1,0 +1,133 @@
+#include "launcher/hosts/slurm/slurm.hpp"
+
+#include "launcher/hosts/slurm/ports.hpp"
+#include "rendezvous/base/counted.hpp"
+
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+namespace ddprun::launcher::slurm {
+namespace {
+
+std::string text_of_file(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return std::move(text).str();
+}
+
+// How the slurmstepd calls itself that has started the task to which this process belongs. Empty in
+// a container, which does not see it.
+std::string step_daemon_title(const environment_map& environment) {
+  const std::string task = variable_or_empty(environment, "SLURM_TASK_PID");
+  if (task.empty() || task.find_first_not_of("0123456789") != std::string::npos) return {};
+  const std::string status = text_of_file("/proc/" + task + "/status");
+  constexpr std::string_view name = "\nPPid:\t";
+  const std::size_t at = status.find(name);
+  if (at == std::string::npos) return {};
+  const std::size_t start = at + name.size();
+  const std::string parent = status.substr(start, status.find('\n', start) - start);
+  const std::string title = text_of_file("/proc/" + parent + "/cmdline");
+  return title.starts_with("slurmstepd") ? title : std::string();
+}
+
+cli::usage_error not_by_srun(const step& found) {
+  const std::string here = found.from == origin::batch ? "the batch script" : "a shell";
+  return {"this is " + here + " of " + found.name() + ", which has " +
+          counted(found.nodes.size(), "node") +
+          ", and not a step of it: write srun ddprun ..., which starts one on each node; "
+          "--standalone runs on this host alone"};
+}
+
+// One agent of a node starts all of its workers. Tasks that wait beside it would keep what Slurm
+// has bound to them: GPUs and processors that its workers are to have.
+cli::usage_error several_tasks(const step& found) {
+  if (found.task != 0) return {};
+  const std::string nodes = std::to_string(found.nodes.size());
+  std::string line = "srun --ntasks=" + nodes + " --ntasks-per-node=1";
+  if (found.gpus) line += " --gpus-per-node=" + std::to_string(*found.gpus);
+  if (found.cpus) line += " --cpus-per-task=" + std::to_string(*found.cpus);
+  return {found.name() + " has " + counted(found.tasks_on_node_max, "task") +
+          " on a node, and one ddprun there starts all workers: write " + line + " ddprun ..."};
+}
+
+void note_of_cpus(const step& found, hosts::placement& placed) {
+  const std::uint32_t workers = found.gpus.value_or(1);
+  if (!found.cpus || *found.cpus >= workers) return;
+  placed.notes.push_back(found.name() + " gives this node " + counted(*found.cpus, "CPU") +
+                         " for " + counted(workers, "worker") +
+                         ": srun --cpus-per-task=N, or --exclusive, gives it more");
+}
+
+}  // namespace
+
+hosts::placement_outcome place(const step& found) {
+  const bool is_step = found.from == origin::step;
+  if (!is_step && found.nodes.size() > 1) return not_by_srun(found);
+  if (found.tasks_on_node_max > 1) return several_tasks(found);
+  hosts::placement placed;
+  placed.engine = found.name();
+  placed.nodes = static_cast<std::uint32_t>(found.nodes.size());
+  placed.node_rank = found.node_rank;
+  placed.run_id = found.run_id();
+  placed.workers = found.gpus;
+  if (found.from == origin::allocation) {
+    placed.notes.push_back("this is a shell of " + found.name() + " on " + found.nodes.front() +
+                           ", and not a step of it: workers run on this host; srun ddprun ... "
+                           "runs them there");
+  }
+  if (placed.nodes > 1) {
+    placed.meeting_host = found.first_address.empty() ? found.nodes.front() : found.first_address;
+    std::vector<std::uint16_t> ports = meeting_ports(found.job, found.number);
+    placed.meeting_port = ports.front();
+    placed.more_meeting_ports.assign(ports.begin() + 1, ports.end());
+  }
+  note_of_cpus(found, placed);
+  return placed;
+}
+
+hosts::placement_outcome find(const environment_map& environment) {
+  if (!find_variable(environment, "SLURM_JOB_ID")) return {};
+  auto found = read_step(environment, step_daemon_title(environment));
+  if (!found) return found.error();
+  if (!*found) return {};
+  return place(**found);
+}
+
+std::vector<std::string> contradictions(const step& found, const launch_options& options) {
+  std::vector<std::string> notes;
+  if (found.from != origin::step) return notes;
+  const std::uint32_t nodes = static_cast<std::uint32_t>(found.nodes.size());
+  const bool is_first = found.node_rank == 0;
+  const std::string has = found.name() + " has " + counted(nodes, "node");
+  if (is_first && nodes > 1 && options.settings.nodes_max == 1) {
+    notes.push_back(has + ", and each of them trains for itself, as --nnodes or --standalone says");
+  } else if (is_first && nodes > options.settings.nodes_max + options.settings.spares_max) {
+    notes.push_back(has + ", and --nnodes says " + std::to_string(options.settings.nodes_max) +
+                    ": the others wait");
+  }
+  if (options.node_rank && nodes > 1 && *options.node_rank != found.node_rank) {
+    notes.push_back("--node-rank says " + std::to_string(*options.node_rank) +
+                    ", and this is node " + std::to_string(found.node_rank) + " of " +
+                    found.name() +
+                    "; where the shell of the batch script has replaced a variable of srun's, "
+                    "leave the option out");
+  }
+  const bool is_number = options.workers.kind == worker_count_kind::number;
+  if (found.gpus && is_number && options.workers.number > *found.gpus) {
+    notes.push_back(counted(options.workers.number, "worker") + " are asked for, and " +
+                    found.name() + " has given this node " + counted(*found.gpus, "GPU"));
+  }
+  return notes;
+}
+
+std::vector<std::string> contradictions_here(const environment_map& environment,
+                                             const launch_options& options) {
+  if (!find_variable(environment, "SLURM_JOB_ID")) return {};
+  const auto found = read_step(environment, step_daemon_title(environment));
+  if (!found || !*found) return {};
+  return contradictions(**found, options);
+}
+
+}  // namespace ddprun::launcher::slurm
