@@ -1,6 +1,7 @@
 """`srun ddprun` under a real Slurm: several slurmd on this machine, each on a host of its own."""
 
 import re
+import subprocess
 
 import pytest
 
@@ -38,6 +39,18 @@ def test_srun_needs_no_other_flag(cluster, make_slurm):
     cluster.finish(6)
     assert job.wait() == 0
     assert "warning" not in job.err(), job.err()
+
+
+LISTS = ["n1", "n[1-3]", "n[001-003,007],gpu5", "n[99-101]", "n[5,05,005]", "n[0001]", "n[01-2]",
+         "n10,n2", "a,b,a", "a,,b", "a b", "a[1,1]", "[1-3]", "n[1-010]", "n[1-2][3-4]",
+         "n[1-3]-[5-6]", "n[1-3,5],n[7]", "node[9-11]", ""]
+
+
+def test_lists_of_nodes_are_what_scontrol_makes_of_them(cluster, make_slurm):
+    slurm = make_slurm("n1")
+    theirs = [slurm.ask("scontrol", "show", "hostnames", text).split() for text in LISTS]
+    ours = subprocess.run([BIN / "slurm_names", *LISTS], capture_output=True, text=True, check=True)
+    assert [line.split() for line in ours.stdout.splitlines()] == theirs
 
 
 def test_ranks_go_by_number_whoever_comes_first(cluster, make_slurm):
@@ -215,6 +228,7 @@ def test_a_batch_systems_usr1_reaches_the_workers_that_want_it(cluster, make_slu
     assert job.wait() == 0
 
 
+@pytest.mark.slow
 def test_the_others_go_on_without_a_lost_node(cluster, make_slurm):
     slurm = make_slurm("n1", "n2", "n3", slurmd_timeout=5)
     job = slurm.start("head", "salloc", "-N3", "--no-kill", "srun", "--no-kill", "--wait=0",
