@@ -16,7 +16,8 @@ def test_every_option_it_names_is_known():
     known = "".join(subprocess.run([BIN / words[0], *words[1:], "--help"], capture_output=True,
                                    text=True, check=True).stdout
                     for words in (["ddprun"], ["ddprun", "doctor"], ["ddprun-rendezvous"]))
-    of_others = {"--build", "--install", "--prefix", "--logs-specs"}
+    of_others = {"--build", "--install", "--prefix", "--logs-specs", "--nodes", "--ntasks-per-node",
+                 "--gpus-per-node"}
     for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - of_others:
         assert option in known, option
 
