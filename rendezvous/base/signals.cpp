@@ -1,13 +1,33 @@
 #include "rendezvous/base/signals.hpp"
 
-#include <cstring>
+#include <csignal>
 
 namespace ddprun {
+namespace {
+
+struct named_signal {
+  int number;
+  const char* name;
+};
+
+// As sigabbrev_np() has them, which glibc has only from 2.32 on.
+constexpr named_signal names[] = {
+    {SIGABRT, "ABRT"},     {SIGALRM, "ALRM"}, {SIGBUS, "BUS"},   {SIGCHLD, "CHLD"},
+    {SIGCONT, "CONT"},     {SIGFPE, "FPE"},   {SIGHUP, "HUP"},   {SIGILL, "ILL"},
+    {SIGINT, "INT"},       {SIGKILL, "KILL"}, {SIGPIPE, "PIPE"}, {SIGPOLL, "POLL"},
+    {SIGPROF, "PROF"},     {SIGPWR, "PWR"},   {SIGQUIT, "QUIT"}, {SIGSEGV, "SEGV"},
+    {SIGSTKFLT, "STKFLT"}, {SIGSTOP, "STOP"}, {SIGSYS, "SYS"},   {SIGTERM, "TERM"},
+    {SIGTRAP, "TRAP"},     {SIGTSTP, "TSTP"}, {SIGTTIN, "TTIN"}, {SIGTTOU, "TTOU"},
+    {SIGURG, "URG"},       {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}, {SIGVTALRM, "VTALRM"},
+    {SIGWINCH, "WINCH"},   {SIGXCPU, "XCPU"}, {SIGXFSZ, "XFSZ"}};
+
+}  // namespace
 
 std::string signal_name(int signal) {
-  const char* const name = ::sigabbrev_np(signal);
-  if (name == nullptr) return "signal " + std::to_string(signal);
-  return std::string("SIG") + name;
+  for (const named_signal& one : names) {
+    if (one.number == signal) return std::string("SIG") + one.name;
+  }
+  return "signal " + std::to_string(signal);
 }
 
 }  // namespace ddprun
