@@ -1,0 +1,10 @@
+// What find_object.cpp has to know before the first exception.
+//
+// Thread rule: called once, while there is one thread.
+#pragma once
+
+namespace ddprun::glibc {
+
+void remember_own_program();
+
+}  // namespace ddprun::glibc

@@ -1,0 +1,32 @@
+"""What users install, as the build makes it."""
+
+import fcntl
+import subprocess
+
+import pytest
+
+from tests.support.cluster import BIN
+
+BUILD = BIN.parent
+BUILDS_S = 1800  # where a test is run by hand, and the build is not up to date
+
+
+def cached(name):
+    """A variable of the build's CMake; empty where it has none of that name."""
+    for line in (BUILD / "CMakeCache.txt").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return line.partition("=")[2]
+    return ""
+
+
+def built(target, pattern):
+    """The one file of build/dist that `target` makes."""
+    if cached("DDPRUN_SANITIZE"):
+        pytest.skip("a sanitizer's build is not installed")
+    with open(BUILD / "packages.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two at a time would write the same objects
+        done = subprocess.run(["cmake", "--build", BUILD, "--target", target], check=False,
+                              capture_output=True, text=True, timeout=BUILDS_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (found,) = (BUILD / "dist").glob(pattern)
+    return found
