@@ -1,5 +1,6 @@
 #include "launcher/cli/check_files.hpp"
 
+#include "launcher/cli/own_environment.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
 #include <algorithm>
@@ -123,6 +124,7 @@ std::string nccl_helper_program() {
 std::string python_program(const environment_map& environment) {
   const std::string* const chosen = find_variable(environment, "PYTHON_EXEC");
   if (chosen != nullptr && !chosen->empty()) return *chosen;
+  if (std::string own = python_beside_us(); !own.empty()) return own;
   const std::string* const venv = find_variable(environment, "VIRTUAL_ENV");
   const std::vector<std::string> folders = folders_of_path(environment);
   if (venv != nullptr && !venv->empty()) {

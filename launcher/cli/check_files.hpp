@@ -20,8 +20,9 @@ cli::checked check_files(const launch_options& options, const environment_map& e
 // The ddprun-nccl-id beside this program; there or not.
 std::string nccl_helper_program();
 
-// The Python that runs scripts: $PYTHON_EXEC; else that of $VIRTUAL_ENV, where its folder is not in
-// PATH at all; else the first python3 or python in PATH; "python3" where there is none.
+// The Python that runs scripts: $PYTHON_EXEC; else that of the environment that this program is
+// installed in, as with torchrun; else that of $VIRTUAL_ENV, where its folder is not in PATH at
+// all; else the first python3 or python in PATH; "python3" where there is none.
 std::string python_program(const environment_map& environment);
 
 }  // namespace ddprun::launcher

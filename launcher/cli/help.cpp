@@ -23,7 +23,8 @@ default (PET_NPROC_PER_NODE=4).
 )";
 
 constexpr std::string_view of_arguments = R"(
-  Python is $PYTHON_EXEC, else the active virtual environment's, else python3. ARGUMENTS may hold
+  Python is $PYTHON_EXEC, else that of the environment that ddprun was installed in by pip, else the
+  active virtual environment's, else python3. ARGUMENTS may hold
   {rank} {local_rank} {group_rank} {world_size} {nnodes} {master_addr} {master_port} {master_url}
   {free_port} and ${local_rank}; {{rank}} is {rank}. Other braces, and ${rank}, stay as they are.
 )";

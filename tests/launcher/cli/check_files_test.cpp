@@ -1,5 +1,6 @@
 #include "launcher/cli/check_files.hpp"
 
+#include "launcher/cli/own_environment.hpp"
 #include "tests/support/catch.hpp"
 
 #include <cstdlib>
@@ -115,4 +116,23 @@ TEST_CASE("a program that cannot be executed is refused") {
             .starts_with("a.sh: the program cannot be executed: Permission denied"));
   CHECK(check(here.path(), true, {}) ==
         here.path() + ": the program cannot be executed: Is a directory");
+}
+
+TEST_CASE("Python is that beside the program in an environment, and nowhere else") {
+  using ddprun::launcher::python_beside;
+  const folder environment;
+  const std::string& path = environment.path();
+  std::filesystem::create_directory(path + "/bin");
+  environment.write("bin/python", "", 0755);
+  CHECK(python_beside(path + "/bin/ddprun").empty());  // as /usr/bin is none
+  environment.write("pyvenv.cfg", "", 0644);
+  CHECK(python_beside(path + "/bin/ddprun") == path + "/bin/python");
+  CHECK(python_beside(path + "/bin/../bin/./ddprun") == path + "/bin/python");
+  std::filesystem::remove(path + "/pyvenv.cfg");
+  std::filesystem::create_directory(path + "/conda-meta");
+  CHECK(python_beside(path + "/bin/ddprun") == path + "/bin/python");
+  std::filesystem::permissions(path + "/bin/python", std::filesystem::perms::owner_read);
+  CHECK((python_beside(path + "/bin/ddprun").empty() || ::geteuid() == 0));
+  std::filesystem::remove(path + "/bin/python");
+  CHECK(python_beside(path + "/bin/ddprun").empty());
 }
