@@ -16,14 +16,14 @@ def test_every_option_it_names_is_known():
     known = "".join(subprocess.run([BIN / words[0], *words[1:], "--help"], capture_output=True,
                                    text=True, check=True).stdout
                     for words in (["ddprun"], ["ddprun", "doctor"], ["ddprun-rendezvous"]))
-    of_others = {"--build", "--install", "--prefix", "--logs-specs", "--nodes", "--ntasks-per-node",
-                 "--gpus-per-node"}
+    of_others = {"--build", "--target", "--install", "--prefix", "--logs-specs", "--nodes",
+                 "--ntasks-per-node", "--gpus-per-node"}
     for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - of_others:
         assert option in known, option
 
 
 def test_the_last_line_of_install_makes_ddprun_and_python_found():
-    block = re.search(r"## Install\n\n```\n(.*?)```", README, re.S)[1]
+    block = re.search(r"\nFrom source:\n\n```\n(.*?)```", README, re.S)[1]
     programs = [ROOT / "build/bin/ddprun", ROOT / ".venv/bin/python"]
     if not all(program.exists() for program in programs):
         pytest.skip("built elsewhere, or with another Python")
