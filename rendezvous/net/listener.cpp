@@ -1,11 +1,13 @@
 #include "rendezvous/net/listener.hpp"
 
+#include "rendezvous/base/unique_fd.hpp"
 #include "rendezvous/net/resolve.hpp"
 
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include <new>
+#include <sys/socket.h>
 #include <utility>
 
 namespace ddprun::net {
@@ -26,6 +28,25 @@ error_code open_on(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, bool 
     acceptor.close(ignored);
   }
   return error;
+}
+
+result<tcp::endpoint> listening_endpoint(int descriptor, std::string& problem) {
+  tcp::endpoint endpoint;
+  auto size = static_cast<socklen_t>(endpoint.capacity());
+  int type = 0;
+  int is_listening = 0;
+  socklen_t type_size = sizeof type;
+  socklen_t flag_size = sizeof is_listening;
+  const bool is_socket =
+      ::getsockname(descriptor, endpoint.data(), &size) == 0 &&
+      ::getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0 &&
+      ::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &flag_size) == 0;
+  const int family = endpoint.data()->sa_family;
+  const bool is_internet = family == AF_INET || family == AF_INET6;
+  if (is_socket && is_internet && type == SOCK_STREAM && is_listening != 0) return endpoint;
+  problem = "cannot listen on the given descriptor " + std::to_string(descriptor) +
+            ": it is no TCP socket that listens";
+  return errc::invalid_argument;
 }
 
 }  // namespace
@@ -96,6 +117,31 @@ result<std::uint16_t> listener::open(const std::string& address, std::uint16_t p
   }
   set_keep_alive(state_->acceptor.native_handle(), keep_alive_);
   return state_->acceptor.local_endpoint().port();
+}
+
+result<std::uint16_t> listening_port(int descriptor, std::string& problem) {
+  const auto endpoint = listening_endpoint(descriptor, problem);
+  if (!endpoint) return endpoint.error();
+  return endpoint->port();
+}
+
+result<std::uint16_t> listener::adopt(int descriptor, std::string& problem) {
+  close();
+  unique_fd given(descriptor);
+  const auto endpoint = listening_endpoint(descriptor, problem);
+  if (!endpoint) return endpoint.error();
+  state_ = std::make_shared<state>(executor_);
+  error_code error;
+  state_->acceptor.assign(endpoint->protocol(), descriptor, error);
+  if (error) {
+    state_ = nullptr;
+    problem = "cannot listen on the given descriptor " + std::to_string(descriptor) + ": " +
+              error.message();
+    return error;
+  }
+  given.release();
+  set_keep_alive(descriptor, keep_alive_);
+  return endpoint->port();
 }
 
 void listener::start(listener_handlers handlers) {

@@ -25,6 +25,9 @@ struct listener_handlers {
   std::function<void(const std::string& text)> on_trouble;  // may be empty
 };
 
+// The port of such a socket; `problem` as in listener::adopt.
+result<std::uint16_t> listening_port(int descriptor, std::string& problem);
+
 class listener {
  public:
   explicit listener(executor where, keep_alive limits = {})
@@ -36,6 +39,11 @@ class listener {
   // Port 0 picks a free one. Returns the port. On failure `problem` names address, port and what
   // the system said: "cannot listen on [::]:29400: Address already in use".
   result<std::uint16_t> open(const std::string& address, std::uint16_t port, std::string& problem);
+
+  // Takes a socket that is bound and listens already, whoever opened it, with what waits in its
+  // backlog. Returns its port; its own from then on, also when it is none: then `problem` says what
+  // it is instead.
+  result<std::uint16_t> adopt(int descriptor, std::string& problem);
 
   // Begins to accept; until then connections wait in the backlog.
   void start(listener_handlers handlers);

@@ -12,6 +12,7 @@
 #include "rendezvous/net/threads.hpp"
 #include "rendezvous/server/options.hpp"
 #include "rendezvous/server/server.hpp"
+#include "rendezvous/server/service_manager.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -119,7 +120,53 @@ std::string state_folder_of(const daemon_options& options) {
   return journal::default_state_folder(std::getenv, net::short_host_name(), options.port);
 }
 
-int serve(const daemon_options& options, log::writer& out) {
+std::string agents_text(std::size_t count) {
+  return std::to_string(count) + (count == 1 ? " agent" : " agents");
+}
+
+server_options server_options_of(const daemon_options& options, const std::string& folder) {
+  server_options wanted;
+  wanted.bind_address = options.bind_address;
+  wanted.port = options.port;
+  wanted.daemon.recovery_window = options.recovery_window;
+  if (!folder.empty()) wanted.daemon.open_journal = journal::in_folder(folder);
+  wanted.journal_is_ours = true;
+  wanted.daemon.allows_other_users = options.allows_other_users;
+  wanted.store_limits.bytes_max = options.store_bytes_max;
+  wanted.daemon.log = [](note_level level, const std::string& text) {
+    spdlog::log(to_spdlog(level), text);
+  };
+  return wanted;
+}
+
+// Those of a service manager, in place of --bind and --port. Before anything else is opened: a
+// number that is not open yet could be anything's later.
+std::vector<int> take_sockets(daemon_options& options, std::string& problem) {
+  const auto sockets = inherited_sockets(environment_from(::environ), ::getpid());
+  if (!sockets) {
+    problem = sockets.error().text;
+    return {};
+  }
+  if (sockets->empty()) return {};
+  if (const auto port = net::listening_port(sockets->front(), problem)) options.port = *port;
+  return *sockets;
+}
+
+void say_where(const daemon_options& options, std::uint16_t port, bool is_inherited,
+               std::size_t descriptors, const std::string& folder) {
+  const std::string address = options.bind_address.empty() ? "::" : options.bind_address;
+  spdlog::info("ddprun-rendezvous {} listens on {}; room for {} connections", version,
+               is_inherited ? "port " + std::to_string(port) + ", given by the service manager"
+                            : net::endpoint_text(address, port),
+               descriptors);
+  if (folder.empty()) {
+    spdlog::info("keeps nothing that outlives it (no state folder)");
+  } else {
+    spdlog::info("keeps what must outlive it in {}", folder);
+  }
+}
+
+int serve(const daemon_options& options, const std::vector<int>& sockets, log::writer& out) {
   const auto fail = [&out](int code, const std::string& text) {
     out.say("ddprun-rendezvous: " + text + "\n");
     return code;
@@ -130,18 +177,11 @@ int serve(const daemon_options& options, log::writer& out) {
                        std::to_string(descriptors_min) + " are needed: raise it (ulimit -n)");
   }
   boost::asio::io_context io(1);
-  server_options wanted;
-  wanted.bind_address = options.bind_address;
-  wanted.port = options.port;
-  wanted.daemon.recovery_window = options.recovery_window;
+  std::string problem;
   const std::string folder = state_folder_of(options);
-  if (!folder.empty()) wanted.daemon.open_journal = journal::in_folder(folder);
-  wanted.journal_is_ours = true;
-  wanted.daemon.allows_other_users = options.allows_other_users;
-  wanted.store_limits.bytes_max = options.store_bytes_max;
-  wanted.daemon.log = [](note_level level, const std::string& text) {
-    spdlog::log(to_spdlog(level), text);
-  };
+  server_options wanted = server_options_of(options, folder);
+  wanted.open_sockets = sockets;
+  service_manager manager(io.get_executor(), environment_from(::environ), ::getpid());
   ddprun::server::server daemon(io.get_executor(), std::move(wanted));
   // They would end a process that does not know them: a terminal that is closed, a batch system's
   // word.
@@ -152,30 +192,26 @@ int serve(const daemon_options& options, log::writer& out) {
   signals.async_wait([&](const error_code& error, int number) {
     if (error) return;
     spdlog::info("stopping on {}", signal_name(number));
+    manager.stopping();
     daemon.stop();
     io.stop();
   });
-  std::string problem;
   const auto port = daemon.start(problem);
   if (!port) return fail(1, problem);
   if (!options.port_file.empty() && !write_port_file(options.port_file, *port, problem)) {
     return fail(1, problem);
   }
   out.push(log::output_stream::output, "listening on port " + std::to_string(*port) + "\n");
-  spdlog::info(
-      "ddprun-rendezvous {} listens on {}; room for {} connections", version,
-      net::endpoint_text(options.bind_address.empty() ? "::" : options.bind_address, *port),
-      descriptors);
-  if (folder.empty()) {
-    spdlog::info("keeps nothing that outlives it (no state folder)");
-  } else {
-    spdlog::info("keeps what must outlive it in {}", folder);
-  }
+  say_where(options, *port, !sockets.empty(), descriptors, folder);
+  const std::string untold = manager.ready([&daemon, port = *port] {
+    return "listens on port " + std::to_string(port) + ", " + agents_text(daemon.joined_count());
+  });
+  if (!untold.empty()) spdlog::warn("{}", untold);
   net::run_loop(io, [](const std::string& text) { spdlog::error("{}", text); });
   return 0;
 }
 
-int serve_with_log(const daemon_options& options) {
+int serve_with_log(const daemon_options& options, const std::vector<int>& sockets) {
   log::writer::options streams;
   streams.name = "ddprun-rendezvous";
   streams.queue_bytes = log_queue_bytes;
@@ -186,7 +222,7 @@ int serve_with_log(const daemon_options& options) {
       "ddprun-rendezvous", std::make_shared<queued_log>(out, options.log.style, is_colored));
   log->set_level(to_spdlog(options.log.least));
   spdlog::set_default_logger(log);
-  const int code = serve(options, *out);
+  const int code = serve(options, sockets, *out);
   out->finish(log_limit_at_end);
   return code;
 }
@@ -206,7 +242,10 @@ int main(int argc, char** argv) {
       std::fputs(shown->text.c_str(), stdout);
       return 0;
     }
-    return serve_with_log(std::get<daemon_options>(outcome));
+    auto options = std::get<daemon_options>(outcome);
+    std::string problem;
+    const std::vector<int> sockets = take_sockets(options, problem);
+    return problem.empty() ? serve_with_log(options, sockets) : fail(1, problem);
   } catch (const std::exception& error) {
     return fail(1, error.what());
   }

@@ -64,7 +64,20 @@ server::server(net::executor where, server_options options)
   space_ = std::make_shared<store::keyspace>(std::move(keys));
 }
 
+// The port is that of the first.
+result<std::uint16_t> server::adopt_sockets(std::string& problem) {
+  std::uint16_t first = 0;
+  for (const int descriptor : options_.open_sockets) {
+    net::listener& next = listeners_.emplace_back(executor_, options_.keep_alive);
+    const auto port = next.adopt(descriptor, problem);
+    if (!port) return port;
+    if (first == 0) first = *port;
+  }
+  return first;
+}
+
 result<std::uint16_t> server::listen(std::string& problem) {
+  if (!options_.open_sockets.empty()) return adopt_sockets(problem);
   net::listener& first = listeners_.emplace_back(executor_, options_.keep_alive);
   const auto port = first.open(options_.bind_address, options_.port, problem);
   if (!port) return port;

@@ -39,7 +39,9 @@ struct server_options {
   std::string bind_address;  // numeric; empty: all, IPv6 and IPv4
   // Beside that, on the same port. Loopback among them may be one that this host does not have.
   std::vector<std::string> more_addresses;
-  std::uint16_t port = 29400;       // 0 picks a free one
+  std::uint16_t port = 29400;  // 0 picks a free one
+  // In place of these: sockets that listen already, which are the server's from its start on.
+  std::vector<int> open_sockets;
   std::size_t connections_max = 0;  // of all kinds; 0: what the limit of open files leaves
   daemon_shell_options daemon;      // its log takes the lines of all parts
   // A journal that another daemon has is an error, and not done without.
@@ -80,6 +82,7 @@ class server {
 
  private:
   result<std::uint16_t> listen(std::string& problem);
+  result<std::uint16_t> adopt_sockets(std::string& problem);
   void accept(net::tcp::socket socket);
   void accept_store(net::tcp::socket socket);
   void accept_http(net::tcp::socket socket);

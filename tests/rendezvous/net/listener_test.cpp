@@ -3,6 +3,8 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/loop.hpp"
 
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -44,6 +46,43 @@ TEST_CASE("without an address both families are served") {
   boost::system::error_code error;
   six.connect(tcp::endpoint(boost::asio::ip::address_v6::loopback(), *port), error);
   if (!error) REQUIRE(run_until(io, [&] { return accepted == 2; }));
+}
+
+TEST_CASE("a socket that listens already is taken over with those who wait") {
+  boost::asio::io_context io{1};
+  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(::bind(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  std::string problem;
+  CHECK(listening_port(descriptor, problem).has_error());  // it does not listen yet
+  CHECK(problem == "cannot listen on the given descriptor " + std::to_string(descriptor) +
+                       ": it is no TCP socket that listens");
+  REQUIRE(::listen(descriptor, 8) == 0);
+  const auto port = listening_port(descriptor, problem);
+  REQUIRE(port.has_value());
+  tcp::socket early(io);
+  early.connect(tests::loopback(*port));
+  listener listening(io.get_executor());
+  REQUIRE(listening.adopt(descriptor, problem).value() == *port);
+  int accepted = 0;
+  listening.start({[&](tcp::socket) { ++accepted; }, {}});
+  REQUIRE(run_until(io, [&] { return accepted == 1; }));
+}
+
+TEST_CASE("what is no socket that listens is refused, and closed") {
+  boost::asio::io_context io{1};
+  listener listening(io.get_executor());
+  std::string problem;
+  for (const int descriptor :
+       {::open("/dev/null", O_RDONLY | O_CLOEXEC), ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0),
+        ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)}) {
+    CHECK(listening.adopt(descriptor, problem).has_error());
+    CHECK(problem == "cannot listen on the given descriptor " + std::to_string(descriptor) +
+                         ": it is no TCP socket that listens");
+    CHECK(::fcntl(descriptor, F_GETFD) == -1);
+  }
 }
 
 TEST_CASE("whoever is accepted is asked now and then whether it is still there") {
