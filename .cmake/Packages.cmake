@@ -1,6 +1,7 @@
 # What users install:
 #
 #   cmake --build build --target wheel    build/dist/ddprun-VERSION-py3-none-PLATFORM.whl, for pip
+#   cmake --build build --target deb      build/dist/ddprun_VERSION_ARCHITECTURE.deb
 #
 # Debug information of the programs lies in build/dist/debug.
 if(DDPRUN_SANITIZE OR DDPRUN_FUZZ)
@@ -38,3 +39,5 @@ add_custom_command(OUTPUT ${wheel}
     --platform ${platform} --readme ${package_tools}/wheel/README.md --to ${dist} ${stripped}
   DEPENDS ${stripped} ${wheel_sources} ${package_tools}/check_glibc.py VERBATIM)
 add_custom_target(wheel DEPENDS ${wheel})
+
+include(DebianPackage)

@@ -16,7 +16,7 @@ def test_every_option_it_names_is_known():
     known = "".join(subprocess.run([BIN / words[0], *words[1:], "--help"], capture_output=True,
                                    text=True, check=True).stdout
                     for words in (["ddprun"], ["ddprun", "doctor"], ["ddprun-rendezvous"]))
-    of_others = {"--build", "--target", "--install", "--prefix", "--logs-specs", "--nodes",
+    of_others = {"--build", "--target", "--now", "--install", "--prefix", "--logs-specs", "--nodes",
                  "--ntasks-per-node", "--gpus-per-node"}
     for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - of_others:
         assert option in known, option
