@@ -54,6 +54,18 @@ def test_the_wheel_has_the_programs_and_a_few_lines_of_python(wheel):
         assert entries[name].external_attr >> 16 & 0o777 == 0o755
 
 
+def test_the_same_programs_make_the_same_wheel(wheel, environment, tmp_path):
+    made = []
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        subprocess.run([sys.executable, ROOT / ".cmake/package/wheel/make_wheel.py", "--version",
+                        "0.1.0", "--platform", "linux_x86_64", "--readme", ROOT / "README.md",
+                        "--to", folder, environment / "bin/ddprun-rendezvous"], check=True,
+                       stdout=subprocess.DEVNULL, timeout=LIMIT)
+        made += [path.read_bytes() for path in folder.iterdir()]
+        os.utime(environment / "bin/ddprun-rendezvous", (0, 0))
+    assert len(made) == 2 and made[0] == made[1]
+
+
 def sections(program):
     done = subprocess.run(["readelf", "--wide", "--sections", program], check=True,
                           capture_output=True, text=True)
