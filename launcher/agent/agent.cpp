@@ -302,14 +302,12 @@ bool agent::show_wait(const std::string& why) {
 
 void agent::leave_in_order(const core::leave& effect) {
   exit_code_ = effect.exit_code;
-  // The report may have been lost with a connection.
-  if (effect.first_cause && effect.first_cause->round > reported_.round) {
-    console_.show_failure(*effect.first_cause);
-  }
+  tell_missed_cause(effect);
   tell_end_of_run(effect);
   if (effect.exit_code != 0) {
-    say(note_level::error, "exit code " + std::to_string(effect.exit_code) +
-                               (effect.text.empty() ? "" : ": " + effect.text));
+    const std::string why = why_it_ended(effect);
+    say(note_level::error,
+        "exit code " + std::to_string(effect.exit_code) + (why.empty() ? "" : ": " + why));
   } else if (effect.text != last_note_ && !effect.text.empty()) {
     say(note_level::info, effect.text);
   }

@@ -103,6 +103,7 @@ class agent {
   // ---- agent_signals.cpp ----
   void watch_signals();
   void await_signal();
+  void hear_user_signal(int signal);
   void pass_on(int signal);
 
   // ---- agent_words.cpp: what is told of the run, to people and to --on-event ----
@@ -111,6 +112,8 @@ class agent {
   void tell_commands(const std::vector<worker_command>& commands);
   void name_processes();
   void hear_report(const round_report& report);
+  void tell_missed_cause(const core::leave& effect);
+  std::string why_it_ended(const core::leave& effect) const;
   void tell_end_of_run(const core::leave& effect);
   void leave_error_file(const core::leave& effect);
   void start_hook();
@@ -219,7 +222,8 @@ class agent {
   struct reported_round {
     instance_id instance = 0;
     round_number round = 0;
-  } reported_;           // the newest
+  } reported_;              // the newest
+  std::string told_cause_;  // of the round with which the run has ended; empty: not told
   std::string members_;  // of the round that was here last
   run_summary summary_;
   run_events events_;

@@ -5,7 +5,9 @@
 #include "launcher/report/report_json.hpp"
 #include "launcher/report/round_box.hpp"
 #include "launcher/report/round_words.hpp"
+#include "rendezvous/core/messages/cause.hpp"
 
+#include <algorithm>
 #include <ctime>
 #include <utility>
 #include <vector>
@@ -41,6 +43,7 @@ void agent::end_without_daemon(std::string problem, int code) {
 void agent::tell_round(const core::start_workers& effect,
                        const std::vector<worker_command>& commands) {
   console_.enter(effect.round);
+  told_cause_.clear();
   members_ = effect.members;
   events_.enter(effect.round, effect.place, effect.members, effect.restarts_used);
   if (workers_round_ == 0) {
@@ -101,6 +104,8 @@ void agent::hear_report(const round_report& report) {
     const bool is_whole = report.group_world_size <= nodes_with_boxes_max || events_.leads() ||
                           report.first_cause->node == identity_.node;
     say(note_level::warning, is_whole ? round_box(report, output) : round_line(report));
+    const bool is_shown = options_.log.least <= note_level::warning;
+    if (report.is_last && is_shown) told_cause_ = core::describe(*report.first_cause);
   }
   if (report_file_ != 0) {
     log_files_.push(report_file_, report_json(report, {options_.run_id, identity_.node, output}));
@@ -108,6 +113,26 @@ void agent::hear_report(const round_report& report) {
 }
 
 // ---- the end, and who is told of it ----------------------------------------------------------
+
+// The report may have been lost with a connection.
+void agent::tell_missed_cause(const core::leave& effect) {
+  if (!effect.first_cause || effect.first_cause->round <= reported_.round) return;
+  const bool is_told = console_.show_failure(*effect.first_cause);
+  if (is_told && options_.log.least <= note_level::warning) {
+    told_cause_ = core::describe(*effect.first_cause);
+  }
+}
+
+// The last line is where people look first; what stands a few lines above need not be there again.
+std::string agent::why_it_ended(const core::leave& effect) const {
+  const bool is_told = effect.first_cause && !told_cause_.empty();
+  if (!is_told || !effect.text.starts_with(told_cause_)) return effect.text;
+  const round_number round = std::max(effect.first_cause->round, reported_.round);
+  const std::string text =
+      "round " + std::to_string(round) + " failed; its first cause is told above";
+  // The box has the rest: "all 3 restarts are used".
+  return round == reported_.round ? text : text + effect.text.substr(told_cause_.size());
+}
 
 // Not where the run goes on without this node, or never was its own.
 void agent::tell_end_of_run(const core::leave& effect) {

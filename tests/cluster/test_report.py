@@ -75,6 +75,24 @@ def test_all_nodes_tell_the_same_once(cluster, tmp_path):
     assert seen[0]["first_cause"]["sentence"] == told[0]["first_cause"]["sentence"]
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_cause_of_the_end_is_said_once(cluster, form):
+    script = "[ $RANK = 1 ] && echo 'loss is NaN' >&2 && exit 7; while :; do sleep 0.1; done"
+    job = Program(cluster, "a", [BIN / "ddprun", "--node-id", "a", "--nproc-per-node=2",
+                                 f"--log-format={form}", "--no-python", "/bin/sh", "-c", script])
+    assert job.wait() == 7
+    assert job.err().count("rank 1 (local rank 1) exited with code 7") == 1
+    assert "exit code 7: round 1 failed; its first cause is told above" in job.err()
+
+
+def test_the_last_line_says_the_cause_where_the_box_is_hidden(cluster):
+    job = Program(cluster, "a", [BIN / "ddprun", "--node-id", "a", "--nproc-per-node=2",
+                                 "--log-level=error", "--no-python", "/bin/sh", "-c", "exit 7"])
+    assert job.wait() == 7
+    assert re.fullmatch(r"ddprun a [\d:.]+: error: exit code 7: a: rank \d \(local rank \d\) "
+                        r"exited with code 7\n", job.err()), job.err()
+
+
 def test_a_run_that_goes_well_is_reported_too(cluster, tmp_path):
     # A bare name is a file of the working folder.
     job = Program(cluster, "a", [BIN / "ddprun", "--report", "r", "--nproc-per-node=3",
