@@ -3,10 +3,20 @@
 #include "rendezvous/base/rank_text.hpp"
 #include "rendezvous/base/signals.hpp"
 
+#include <boost/asio/steady_timer.hpp>
+
+#include <chrono>
 #include <csignal>
+#include <memory>
+#include <vector>
 
 namespace ddprun::launcher {
 namespace {
+
+// Who signals all processes of a node, one after the other, has done it within this time; and what
+// the guardian says of it is here that much later.
+constexpr auto sender_limit = std::chrono::seconds(1);
+constexpr auto guardian_answer_limit = std::chrono::milliseconds(200);
 
 bool is_ignored(int signal) {
   struct sigaction action {};
@@ -31,7 +41,7 @@ void agent::await_signal() {
   signals_.async_wait([this](boost::system::error_code error, int number) {
     if (error) return;
     await_signal();
-    if (number == SIGUSR1 || number == SIGUSR2) return pass_on(number);
+    if (number == SIGUSR1 || number == SIGUSR2) return hear_user_signal(number);
     was_signalled_ = true;
     // On the way out only others are waited for.
     if (goodbye_said_) return context_.stop();
@@ -40,6 +50,31 @@ void agent::await_signal() {
     exit_code_ = exit_code_of_signal(number);  // before there is a member: nothing to take down
     tell_end_of_run({*exit_code_, "stopped by " + std::string(signal_name(number)), std::nullopt});
     after_goodbye();
+  });
+}
+
+// A batch system that signals every process of a job has reached the workers itself, before us or
+// after us: they must not hear it twice. It has reached the guardian, too, which nobody signals who
+// means ddprun alone.
+void agent::hear_user_signal(int signal) {
+  if (!guardian_.started()) return pass_on(signal);
+  const auto since = std::chrono::steady_clock::now() - sender_limit;
+  const auto timer = std::make_shared<boost::asio::steady_timer>(context_, guardian_answer_limit);
+  timer->async_wait([this, signal, since, timer](boost::system::error_code) {
+    if (exit_code_) return;
+    if (!guardian_.take_signal(signal, since)) return pass_on(signal);
+    std::vector<std::uint32_t> ranks;
+    if (workers_) {
+      for (const worker_group::live_worker& one : workers_->live())
+        ranks.push_back(one.rank);
+    }
+    std::string text =
+        std::string(signal_name(signal)) + " was sent to every process of this node's job";
+    if (!ranks.empty()) {
+      text += ": it is not passed on to " + text_of_ranks(ranks) +
+              (ranks.size() == 1 ? ", which has it already" : ", which have it already");
+    }
+    say(note_level::info, text);
   });
 }
 

@@ -11,6 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 
 namespace asio = boost::asio;
 
@@ -165,12 +166,26 @@ void guardian::beat(std::optional<time_point> until, duration grace) {
   send(beat_message_);
 }
 
+void guardian::hear_answers() {
+  guardian_answer answer;
+  while (link_ && ::read(link_->answers.get(), &answer, sizeof(answer)) == sizeof(answer)) {
+    if (answer.kind == guardian_word_kind::strikes) {
+      has_struck_ = true;
+    } else {
+      signals_[answer.signal] = time_point(std::chrono::nanoseconds(answer.at_ns));
+    }
+  }
+}
+
 bool guardian::take_strike() {
-  bool is_there = false;
-  char answer;
-  while (link_ && ::read(link_->answers.get(), &answer, 1) == 1)
-    is_there = true;
-  return is_there;
+  hear_answers();
+  return std::exchange(has_struck_, false);
+}
+
+bool guardian::take_signal(int signal, time_point since) {
+  hear_answers();
+  const auto last = signals_.extract(signal);
+  return !last.empty() && last.mapped() >= since;
 }
 
 bool guardian::tell(const std::string& address, std::uint16_t port, const std::string& bytes) {

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -78,6 +79,10 @@ class guardian {
   // before the end of any of them.
   bool take_strike();
 
+  // True, once for each time: it was sent this signal itself, SIGUSR1 or SIGUSR2, and not before
+  // `since`. Whoever signals it signals every process of the job.
+  bool take_signal(int signal, time_point since);
+
   // What to send to whom once the workers are dead: numeric address, whole line. The newest counts;
   // empty bytes: nobody. Refused (false) when too long for one message.
   bool tell(const std::string& address, std::uint16_t port, const std::string& bytes);
@@ -89,6 +94,7 @@ class guardian {
  private:
   struct link;
 
+  void hear_answers();
   void lost(exit_status status);
   void start_again();
   void send(std::string bytes);
@@ -103,6 +109,8 @@ class guardian {
   std::string mark_message_;  // the same
   std::string cgroup_message_;
   std::string beat_message_;
+  bool has_struck_ = false;
+  std::map<int, time_point> signals_;  // the last of each
   int starts_ = 0;
 };
 

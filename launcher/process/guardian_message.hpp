@@ -29,9 +29,16 @@ struct guardian_limit_body {
   std::int64_t grace_ns;  // how long to wait for a beat after the guardian itself stood still
 };
 
-// What the guardian writes to its standard output before it kills the workers of an agent that
-// stands still.
-inline constexpr char guardian_strikes = 'k';
+// What the guardian writes to its standard output, in one write each.
+enum class guardian_word_kind : std::int32_t {
+  strikes = 1,    // it kills the workers now, as the agent stands still
+  signalled = 2,  // it was sent `signal`, SIGUSR1 or SIGUSR2
+};
+struct guardian_answer {
+  guardian_word_kind kind;
+  std::int32_t signal;
+  std::int64_t at_ns;  // of CLOCK_MONOTONIC
+};
 
 struct guardian_message {
   guardian_verb word;

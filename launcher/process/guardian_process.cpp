@@ -5,11 +5,13 @@
 #include "launcher/process/guardian_sender.hpp"
 #include "launcher/process/life_limit.hpp"
 #include "launcher/process/process_table.hpp"
+#include "rendezvous/base/unique_fd.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fcntl.h>
 #include <functional>
 #include <poll.h>
 #include <set>
@@ -169,11 +171,25 @@ bool kill_workers(const char* why, const charge& known) {
   return all_dead;
 }
 
+// Async-signal-safe. Where nobody reads and the pipe is full, the word is lost.
+void answer(guardian_word_kind kind, int signal) {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const guardian_answer word{kind, signal, now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec};
+  [[maybe_unused]] const auto written = ::write(1, &word, sizeof(word));
+}
+
+void hear_signal(int signal) {
+  const int error = errno;
+  answer(guardian_word_kind::signalled, signal);
+  errno = error;
+}
+
 // The agent lives, but does not come to its loop. It finds the word before any of its workers'
 // ends.
 void strike(const charge& known) {
   if (known.groups.empty()) return;
-  [[maybe_unused]] const auto written = ::write(1, &guardian_strikes, 1);
+  answer(guardian_word_kind::strikes, 0);
   kill_workers("the agent has stood still for its isolation limit", known);
 }
 
@@ -207,19 +223,38 @@ charge watch(int death_pipe) {
   return known;
 }
 
+// The command line of this process is that of ddprun: the fork has it from the agent.
+void forget_command_line() {
+  std::string own;
+  char chunk[4096];
+  const unique_fd file(::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC));
+  for (ssize_t count = 0; (count = ::read(file.get(), chunk, sizeof(chunk))) > 0;)
+    own.append(chunk, static_cast<std::size_t>(count));
+  const std::size_t name_bytes = std::strlen(guardian_name);
+  // The first argument is where the name of the program is, and the others follow it.
+  char* const first = ::program_invocation_name;
+  if (own.size() <= name_bytes || std::memcmp(first, own.data(), own.size()) != 0) return;
+  std::memset(first, 0, own.size());
+  std::memcpy(first, guardian_name, name_bytes);
+}
+
 // Everything of the agent but its two pipes (moved to 0 and 1) and standard error is let go: a held
 // pipe of the agent's output would keep its reader waiting.
 void leave_the_agent(int death_pipe, int answers) {
   ::setsid();
   ::prctl(PR_SET_NAME, guardian_name);
+  forget_command_line();
   ::prctl(PR_SET_PDEATHSIG, 0);
   for (int signal = 1; signal <= SIGRTMAX; ++signal)
     ::signal(signal, SIG_IGN);
+  if (death_pipe != 0) ::dup2(death_pipe, 0);
+  if (answers != 1) ::dup2(answers, 1);
+  set_nonblocking(1);
+  for (const int signal : {SIGUSR1, SIGUSR2})
+    ::signal(signal, hear_signal);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (death_pipe != 0) ::dup2(death_pipe, 0);
-  if (answers != 1) ::dup2(answers, 1);
   ::syscall(SYS_close_range, 3u, ~0u, 0u);
   [[maybe_unused]] const int moved = ::chdir("/");
 }
@@ -233,6 +268,9 @@ void run_guardian(int death_pipe, int answers) {
   ::mlockall(MCL_CURRENT);
   const charge known = watch(0);
   if (known.farewell) ::_exit(0);
+  // Nobody is there to be told, and nothing is to be interrupted.
+  for (const int signal : {SIGUSR1, SIGUSR2})
+    ::signal(signal, SIG_IGN);
   const bool all_dead = kill_workers("the agent died", known);
   if (!known.cgroup.empty()) remove_cgroup(known.cgroup);
   if (all_dead && !known.bytes.empty()) tell_daemon(known);

@@ -5,8 +5,11 @@
 //
 // It is a fork of ddprun made before any thread or, when a first one was killed, ddprun executed
 // again with `guardian_argument`. It has its own session and ignores every signal that can be
-// ignored. It holds no descriptor of the agent but standard error, opens nothing while it watches,
-// and is locked in memory where that is allowed.
+// ignored, but for SIGUSR1 and SIGUSR2: it tells the agent that it was sent them. As neither its
+// session, nor its name or its command line, is that of ddprun, it is sent a signal when each
+// process of the job is, and its workers too; a person who signals ddprun by name or by group
+// reaches neither. It holds no descriptor of the agent but standard error, opens nothing while it
+// watches, and is locked in memory where that is allowed.
 //
 // Order at the agent's death: SIGKILL to each group; wait until no process of them lives; only then
 // the word to the daemon, because the daemon takes it as proof that it may start the next round.
@@ -24,8 +27,8 @@ inline constexpr std::chrono::milliseconds guardian_limit{2000};
 inline constexpr std::chrono::milliseconds guardian_word_limit{10'000};
 inline constexpr std::chrono::milliseconds guardian_word_try{2000};  // of one try
 
-// What the system calls the process: 15 bytes, as long as such a name may be.
-inline constexpr const char* guardian_name = "ddprun-guardian";
+// What the system calls the process, at most 15 bytes; `pkill ddprun` must not find it.
+inline constexpr const char* guardian_name = "ddp-guardian";
 
 // The hidden first argument of ddprun that makes it a guardian with the death pipe as its standard
 // input, and the pipe for its answers as its standard output.

@@ -3,9 +3,13 @@ the agent, its guardian and its workers in any order: the node is drained, whoev
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
+
+from tests.support.cluster import BIN, Program, wait_for
 
 # How long after a worker has ended by a signal its agent waits for one of its own.
 OWN_SIGNAL_WAIT = 0.1
@@ -121,3 +125,75 @@ def test_a_worker_that_alone_is_sent_sigterm_has_failed(cluster):
     assert agent.wait() == 143
     assert "killed by SIGTERM" in agent.err()
     cluster.nothing_left()
+
+
+# Says each SIGUSR1 that it is sent, and ends after a second one.
+COUNTS = """
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+signal.signal(signal.SIGUSR1, lambda *_: None)
+print("rank", os.environ["RANK"], "counts", flush=True)
+for number in (1, 2):
+    signal.sigwait([signal.SIGUSR1])
+    print("rank", os.environ["RANK"], "signal", number, flush=True)
+"""
+
+
+@pytest.fixture
+def counting(cluster):
+    agent = Program(cluster, "a", [BIN / "ddprun", "--node-id", "a", "--nproc-per-node=2",
+                                   "--no-python", sys.executable, "-c", COUNTS])
+    for rank in range(2):
+        agent.says(f"rank {rank} counts")
+    return agent
+
+
+@pytest.mark.parametrize("workers_first", [True, False])
+def test_sigusr1_to_every_process_reaches_each_worker_once(counting, workers_first):
+    to_all([counting], signal.SIGUSR1, workers_first)
+    counting.says("SIGUSR1 was sent to every process of this node's job: "
+                  "it is not passed on to ranks 0 and 1, which have it already")
+    # The next one comes from nobody but this test, or the workers would have ended by now.
+    counting.kill(signal.SIGUSR1)
+    counting.says("SIGUSR1 goes on to ranks 0 and 1")
+    assert counting.wait() == 0
+
+
+def test_sigusr1_to_a_guardian_that_was_started_again_is_known(counting):
+    guardian, = (pid for pid in descendants(counting.pid) if is_guardian(pid))
+    os.kill(guardian, signal.SIGKILL)
+    wait_for("the next guardian", lambda: any(
+        is_guardian(pid) and catches_usr1(pid) for pid in descendants(counting.pid)
+        if pid != guardian))
+    to_all([counting], signal.SIGUSR1, workers_first=False)
+    counting.says("SIGUSR1 was sent to every process of this node's job")
+    counting.kill(signal.SIGUSR1)
+    assert counting.wait() == 0
+
+
+@pytest.mark.parametrize("how", [["pkill", "-USR1", "ddprun", "-P"],
+                                 ["pkill", "-USR1", "-f", "bin/ddprun", "-P"]])
+def test_sigusr1_by_the_name_of_ddprun_goes_on_to_workers(counting, how):
+    # As a person would type it, but for the part that keeps it to this test's processes.
+    everybody = f"{os.getpid()},{counting.pid}"
+    subprocess.run([*how, everybody], check=True)
+    counting.says("SIGUSR1 goes on to ranks 0 and 1")
+    counting.kill(signal.SIGUSR1)
+    assert counting.wait() == 0
+
+
+def catches_usr1(pid):
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            caught = next(line for line in status if line.startswith("SigCgt:"))
+    except OSError:
+        return False
+    return int(caught.split()[1], 16) >> (signal.SIGUSR1 - 1) & 1
+
+
+def is_guardian(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as name:
+            return "guardian" in name.read()
+    except OSError:
+        return False

@@ -14,7 +14,7 @@ from tests.support.chaos_checks import Seen
 PERIOD = 0.02
 YOUNG_SECONDS = 1.0
 WORKER = "chaos_worker.sh"
-GUARDIAN = "ddprun-guardian"
+GUARDIAN = "ddp-guardian"
 
 
 def read_bytes(path):
