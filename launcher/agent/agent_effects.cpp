@@ -312,6 +312,10 @@ void agent::name_children(const worker_group::left_behind& left) {
       text += "; " + std::string(is_one ? "it is" : "they are") + " killed, as " +
               to_text(*options_.children_grace) + " have passed (--children-grace)";
       break;
+    case workers::fate::stopped:
+      level = note_level::warning;
+      text += "; " + std::string(is_one ? "it is" : "they are") + " killed, as the round is over";
+      break;
     case workers::fate::kept:
       text += "; nobody ends " + std::string(is_one ? "it" : "them") +
               " (--children-grace=keep), and nobody reads what " +

@@ -173,23 +173,26 @@ void worker_group::state::apply(const workers::look_at_groups& effect) {
 
 // Who is left of anything has come to us as an orphan, or descends from one that has: where there
 // is none the table of processes need not be read.
-void worker_group::state::apply(const workers::look_at_children& effect) {
-  const pid_t group = workers[effect.worker].pid;
-  workers::children_seen seen{effect.worker, 0, 0};
+workers::children_seen worker_group::state::find_children(workers::place place) {
+  const pid_t group = workers[place].pid;
+  workers::children_seen seen{place, 0, 0};
   children_left.clear();
   const std::vector<pid_t> orphans = strays != nullptr ? strays->orphans() : std::vector<pid_t>();
-  if (!orphans.empty()) {
-    for (const process_entry& one : list_processes()) {
-      if (one.group == group && one.pid != group && !one.dead) children_left.push_back(one.pid);
-    }
-    seen.in_group = children_left.size();
-    for (const pid_t orphan : orphans) {
-      if (::getpgid(orphan) == group) continue;
-      children_left.push_back(orphan);
-      ++seen.strays;
-    }
+  if (orphans.empty()) return seen;
+  for (const process_entry& one : list_processes()) {
+    if (one.group == group && one.pid != group && !one.dead) children_left.push_back(one.pid);
   }
-  step(seen);
+  seen.in_group = children_left.size();
+  for (const pid_t orphan : orphans) {
+    if (::getpgid(orphan) == group) continue;
+    children_left.push_back(orphan);
+    ++seen.strays;
+  }
+  return seen;
+}
+
+void worker_group::state::apply(const workers::look_at_children& effect) {
+  step(find_children(effect.worker));
 }
 
 void worker_group::state::apply(const workers::count_strays&) {
@@ -226,6 +229,7 @@ void worker_group::state::apply(const workers::tell_short_of& effect) {
 
 void worker_group::state::apply(const workers::tell_left_behind& effect) {
   left_behind told{effect.what, std::nullopt, {}};
+  if (effect.what == workers::fate::stopped && effect.worker) find_children(*effect.worker);
   std::vector<pid_t> whose = children_left;
   if (effect.worker) {
     const worker& one = workers[*effect.worker];
@@ -234,6 +238,7 @@ void worker_group::state::apply(const workers::tell_left_behind& effect) {
     const bool is_drained = one.sources[0] == 0 && one.sources[1] == 0;
     if (is_drained) std::erase_if(whose, [&](pid_t pid) { return ::getpgid(pid) != one.pid; });
   }
+  if (whose.empty()) return;
   if (effect.what == workers::fate::kept) {
     kept.insert(kept.end(), whose.begin(), whose.end());
   }

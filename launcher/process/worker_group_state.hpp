@@ -70,6 +70,7 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
   void apply(const workers::tell_start_failed& effect);
   void apply(const workers::tell_not_started& effect);
   void apply(const workers::tell_ended& effect);
+  workers::children_seen find_children(workers::place place);
   spawn_handlers handlers_of(workers::place place);
   void attach(workers::place place, workers::output_pipe which, unique_fd pipe);
   void on_exit(workers::place place, exit_status status);

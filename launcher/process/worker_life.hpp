@@ -37,9 +37,11 @@ enum class output_pipe { output, errors };
 
 // The time that processes have which a success has left behind.
 struct grace {
-  std::optional<time_point> since;  // when they were seen first
-  bool is_told = false;             // that there are some
-  bool is_over = false;             // they are gone, or it has passed
+  std::optional<time_point> since;   // when it began; set when they are seen first
+  std::optional<time_point> begins;  // then, if they are seen; none: when they are
+  bool is_looked_for = false;        // at least once
+  bool is_told = false;              // that there are some
+  bool is_over = false;              // they are gone, or it has passed
 };
 
 class worker_life {

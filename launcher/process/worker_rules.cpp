@@ -109,6 +109,7 @@ void rules::close_queue() {
 
 void rules::handle(const stop_asked& what) {
   if (over_) return;
+  tell_stopped();
   stopping_ = true;
   if (what.signal == SIGKILL) killing_ = true;
   for (place worker = 0; worker < lives_.size(); ++worker) {

@@ -84,9 +84,10 @@ using event =
 
 // Of processes that a success has left behind.
 enum class fate {
-  spared,  // they have their grace
-  ended,   // it has passed: SIGKILL comes next
-  kept,    // nobody ends them
+  spared,   // they have their grace
+  ended,    // it has passed: SIGKILL comes next
+  stopped,  // the round is over sooner: the same
+  kept,     // nobody ends them
 };
 
 // Answer with program_found or start_failed.
@@ -139,7 +140,8 @@ struct tell_all_started {};
 struct tell_short_of {
   start_failure why;
 };
-// What a success has left behind, those of the last look: by one worker, or strays of any.
+// What a success has left behind: by one worker, or strays of any. Those of the last look, but for
+// `stopped`: those that are there now.
 struct tell_left_behind {
   std::optional<place> worker;
   fate what = fate::spared;
@@ -241,11 +243,14 @@ class rules {
   // ---- worker_rules_children.cpp: what a success leaves behind ----
   void handle(const children_seen& what);
   bool spares_children(place worker) const;
+  duration first_look() const;
   void look_for_children(place worker);
+  void drain_on(place worker);
   void wait_for_children(place worker, std::size_t left);
   void end_children(place worker);
   void leave_children(place worker);
   bool spares_strays() const;
+  void tell_stopped();
   bool is_past(grace& of, std::optional<place> worker);
 
   void tell(effect word);

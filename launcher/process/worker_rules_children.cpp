@@ -19,6 +19,13 @@ bool rules::spares_children(place worker) const {
          limits_.children != duration::zero();
 }
 
+// From the end of a success to the first look at who holds its pipes.
+duration rules::first_look() const {
+  const duration zero = duration::zero();
+  if (!limits_.children || *limits_.children == zero) return limits_.drain;
+  return std::min<duration>({limits_.drain, *limits_.children, told_after});
+}
+
 void rules::look_for_children(place worker) {
   lives_.change(worker, [](worker_life& one) { one.drain_until(std::nullopt); });
   emit(look_at_children{worker});
@@ -35,8 +42,17 @@ void rules::handle(const children_seen& what) {
   const std::size_t left = what.in_group + (is_drained ? 0 : what.strays);
   if (left > 0) return wait_for_children(what.worker, left);
   if (is_drained) return end_group(what.worker);
+  if (!one.children().since && !one.children().is_looked_for) return drain_on(what.worker);
   if (!one.children().since) return let_go(what.worker);
   end_children(what.worker);  // what they have said last may not be read yet
+}
+
+// Somebody holds its pipes who is none of ours.
+void rules::drain_on(place worker) {
+  lives_.change(worker, [&](worker_life& one) {
+    one.children().is_looked_for = true;
+    one.drain_until(std::max(one.ended_at() + limits_.drain, now_ + look_pause(duration::zero())));
+  });
 }
 
 void rules::wait_for_children(place worker, std::size_t left) {
@@ -78,9 +94,20 @@ bool rules::spares_strays() const {
          limits_.children != duration::zero();
 }
 
+// A stop ends all that has its grace: who waited for an upload is not to wonder where it is.
+void rules::tell_stopped() {
+  if (stopping_) return;
+  for (place worker = 0; worker < lives_.size(); ++worker) {
+    const worker_life& one = lives_[worker];
+    const bool waits = one.phase() == worker_phase::draining && one.children().since;
+    if (waits && spares_children(worker)) emit(tell_left_behind{worker, fate::stopped});
+  }
+  if (spares_strays() && strays_.since) emit(tell_left_behind{std::nullopt, fate::stopped});
+}
+
 // Some are there. Says so once, and once that it has passed.
 bool rules::is_past(grace& of, std::optional<place> worker) {
-  if (!of.since) of.since = now_;
+  if (!of.since) of.since = of.begins.value_or(now_);
   if (now_ - *of.since >= *limits_.children) {
     of.is_over = true;
     emit(tell_left_behind{worker, fate::ended});

@@ -36,8 +36,8 @@ void rules::judge_deadlines() {
 // ---- draining --------------------------------------------------------------------------------
 
 void rules::handle(const exited& what) {
-  lives_.change(what.worker,
-                [&](worker_life& one) { one.exit(what.success, now_, limits_.drain); });
+  const duration limit = what.success && !stopping_ ? first_look() : limits_.drain;
+  lives_.change(what.worker, [&](worker_life& one) { one.exit(what.success, now_, limit); });
   if (!what.success) failed_ = true;
   last_exit_ = now_;
   if (!what.success || stopping_) {
@@ -72,10 +72,16 @@ void rules::on_drain_limit(place worker) {
 void rules::handle(const reader_seen& what) {
   const worker_life& one = lives_[what.worker];
   if (one.phase() != worker_phase::draining) return;
-  const time_point until =
-      what.holds_back ? now_ + limits_.drain : one.ended_at() + limits_.drain + what.held_back;
+  const bool is_first = spares_children(what.worker) && !one.children().is_looked_for;
+  const duration limit = is_first ? first_look() : limits_.drain;
+  const time_point until = what.holds_back ? now_ + limit : one.ended_at() + limit + what.held_back;
   const bool is_past = until <= now_;
-  if (is_past && spares_children(what.worker)) return look_for_children(what.worker);
+  if (is_past && spares_children(what.worker)) {
+    // While our own reader held the output back the grace did not run.
+    const time_point began = one.ended_at() + what.held_back;
+    lives_.change(what.worker, [&](worker_life& waiting) { waiting.children().begins = began; });
+    return look_for_children(what.worker);
+  }
   if (!one.succeeded() || stopping_ || is_past) return let_go(what.worker);
   lives_.change(what.worker, [until](worker_life& waiting) { waiting.drain_until(until); });
 }

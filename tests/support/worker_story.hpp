@@ -290,9 +290,10 @@ class worker_story {
   }
   void apply(const workers::tell_short_of&) { say("short"); }
   void apply(const workers::tell_left_behind& effect) {
-    const char* const what = effect.what == workers::fate::spared  ? "spares"
-                             : effect.what == workers::fate::ended ? "ends"
-                                                                   : "keeps";
+    const char* const what = effect.what == workers::fate::spared    ? "spares"
+                             : effect.what == workers::fate::ended   ? "ends"
+                             : effect.what == workers::fate::stopped ? "stops"
+                                                                     : "keeps";
     const std::string whose = effect.worker ? " of " + std::to_string(*effect.worker) : " strays";
     const std::string word = what + whose;
     REQUIRE_FALSE(said(word));

@@ -56,10 +56,33 @@ TEST_CASE("worker rules: what a success leaves in its group has its grace, and i
     story.pass(10s);
     story.stop(SIGTERM);
     CHECK(story.process(0).signals.front() == SIGTERM);
+    story.stop(SIGKILL);
     story.pass(1s);
+    CHECK(story.when("stops of 0") == 10s);
     CHECK(story.words.back() == "all ended");
     CHECK(!story.said("ends of 0"));
   }
+}
+
+TEST_CASE("worker rules: the grace counts from the worker's end, whoever holds its pipes") {
+  worker_story story(1, with_grace(2s));
+  story.run();
+  const bool is_quiet = GENERATE(true, false);
+  leave_child(story, 0, is_quiet);
+  story.pass(10s);
+  CHECK(story.when("spares of 0") <= 1200ms);
+  CHECK(story.when("ends of 0") >= 2s);
+  CHECK(story.when("all ended") <= 2100ms);
+}
+
+TEST_CASE("worker rules: pipes that no process of ours holds are drained as long as ever") {
+  worker_story story(1, with_grace(30s));
+  story.run();
+  ++story.process(0).holders_elsewhere;
+  story.exits(0, 0);
+  story.pass(10s);
+  CHECK(story.when("all ended") == story.limits().drain);
+  CHECK(story.words == words{"all started", "ended 0: exit code 0", "all ended"});
 }
 
 TEST_CASE("worker rules: of children that end at once nobody hears") {
@@ -135,6 +158,7 @@ TEST_CASE("worker rules: the last round's strays have their grace, too") {
     story.stop(SIGTERM);
     story.pass(10ms);
     CHECK(story.strays.empty());
+    CHECK(story.said("stops strays"));
     CHECK(story.words.back() == "all ended");
   }
   SECTION("a failure of another worker ends them with it") {
