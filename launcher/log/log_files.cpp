@@ -23,13 +23,23 @@ void log_files::shared::make_ready(const shared_file& one) {
 }
 
 log_files::shared::answer log_files::shared::append(file_id id, std::string_view bytes, bool late) {
-  const std::lock_guard lock(mutex);
+  std::unique_lock lock(mutex);
   const auto found = files.find(id);
   if (found == files.end() || found->second->users == 0) return answer::room;
-  output_channel& to = found->second->channel;
+  file& one = *found->second;
+  output_channel& to = one.channel;
   const std::size_t queue_bytes = values.queue_bytes;
-  if (late && to.held_bytes() + bytes.size() > queue_bytes + values.late_bytes) {
-    lost.add(bytes);
+  const std::size_t held = to.held_bytes();
+  // What comes behind lost lines stays behind them.
+  const bool is_full = held + bytes.size() > queue_bytes + values.late_bytes || !to.overrun.none();
+  if (late && is_full) {
+    to.overrun.add(bytes);
+    one.behind.add(bytes);
+    if (std::exchange(one.is_behind, true)) return answer::refused;
+    const std::string text = one.path + " is written more slowly than its lines come, and " +
+                             std::to_string(held) + " bytes wait: more are lost until it goes on";
+    lock.unlock();
+    say(text);
     return answer::refused;
   }
   to.append({.text = bytes}, queue_bytes);
@@ -139,6 +149,7 @@ log::output_loss log_files::finish(std::chrono::milliseconds limit) {
     for (const auto& [id, one] : shared_->files) {
       lost.bytes += one->channel.held_bytes();
       lost.add(one->channel.dropped);
+      lost.add(one->channel.overrun);
     }
   }
   lock.unlock();

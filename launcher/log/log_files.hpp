@@ -61,7 +61,8 @@ class log_files {
   // Takes all bytes. False: the queue is full now, bring no more before room_handler.
   bool push(file_id id, std::string_view bytes);
   bool has_room(file_id id) const;
-  // False: the reserve is used up, and nothing was taken.
+  // False: the reserve is used up, and nothing was taken. The person is told when that begins, and
+  // how much was lost once all that was taken is written.
   bool push_late(file_id id, std::string_view bytes);
 
   // Ends the thread, once everything pushed is written. `limit` counts from the last byte that the

@@ -24,6 +24,9 @@ struct log_files::file {
   std::uint32_t users = 1;  // 0: it is closed once all is written
   bool is_ready = false;    // the thread has something to do with it
   std::optional<log::output_channel::time_point> broken_since;
+  // Lines were lost as it is written too slowly, and how many; until all that is there is written.
+  bool is_behind = false;
+  log::output_loss behind;
   // The thread's own.
   unique_fd opened;
 };
@@ -46,6 +49,7 @@ struct log_files::shared {
   log::output_channel::outcome write_all(file& one);
   void break_off(const shared_file& one);
   std::string mend(file& one);
+  std::string catch_up(file& one);
   void forget(const shared_file& one);
   void say(const std::string& text);
   void tell_room(file_id id);

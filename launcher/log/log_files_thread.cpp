@@ -107,13 +107,14 @@ void log_files::shared::serve(const shared_file& one) {
   while (true) {
     bool room = false;
     bool is_done = false;
-    std::string word;
+    std::string word, late_word;
     {
       const std::lock_guard lock(mutex);
       output_channel& from = one->channel;
       if (!from.pending()) {
         if (one->broken_since) word = mend(*one);
-        is_done = from.queue.empty();
+        is_done = from.queue.empty() && from.overrun.none();
+        if (is_done && one->is_behind) late_word = catch_up(*one);
         from.collect("ddprun");
         room = std::exchange(from.told_full, false);
         if (is_done && one->users == 0) forget(one);
@@ -121,6 +122,7 @@ void log_files::shared::serve(const shared_file& one) {
     }
     if (room) tell_room(one->id);
     if (!word.empty()) say(word);
+    if (!late_word.empty()) say(late_word);
     if (is_done) return;
     if (write_all(*one) != output_channel::outcome::taken) return break_off(one);
     const std::lock_guard lock(mutex);
@@ -184,6 +186,16 @@ void log_files::shared::break_off(const shared_file& one) {
   }
   if (!problem.empty()) say(problem);
   if (room) tell_room(one->id);
+}
+
+// All that was taken is written, and says where what was lost is missing.
+std::string log_files::shared::catch_up(file& one) {
+  one.is_behind = false;
+  const log::output_loss gone = std::exchange(one.behind, {});
+  // Nobody hears a word any more.
+  if (stopping_since) lost.add(gone);
+  return gone.is_lost(one.path) + ", as it was written more slowly than they came; the " +
+         "file says where";
 }
 
 // It can be written again; what was dropped is said at its place with the next bytes. Afterwards

@@ -49,6 +49,10 @@ void output_channel::collect(const std::string& owner) {
     line.append_lines(writing, owner + ": " + std::exchange(dropped, {}).is_lost("") + " here: " +
                                    name + " could not be written (" + std::strerror(error) + ")\n");
   }
+  if (!overrun.none()) {
+    line.append_lines(writing, owner + ": " + std::exchange(overrun, {}).is_lost("") +
+                                   " here: " + name + " was written more slowly than they came\n");
+  }
   if (left_out != 0) {
     const auto count = std::exchange(left_out, 0);
     line.append_lines(writing, owner + ": " + std::to_string(count) +
@@ -75,6 +79,7 @@ output_channel::outcome output_channel::write_some() {
 
 output_loss output_channel::give_up() {
   output_loss lost = std::exchange(dropped, {});
+  lost.add(std::exchange(overrun, {}));
   lost.add(std::string_view(writing).substr(written));
   lost.add(queue);
   lost.lines += std::exchange(left_out, 0);

@@ -61,6 +61,7 @@ struct output_channel {
   std::size_t writing_bytes = 0;  // size of `writing` while any of it is unwritten
   std::uint64_t left_out = 0;     // refused since `queue` was last taken: they belong at its end
   output_loss dropped;            // likewise, while the stream was broken
+  output_loss overrun;            // likewise, as it is written too slowly
   bool closed = false;
   bool broken = false;
   bool told_full = false;

@@ -139,18 +139,33 @@ TEST_CASE("a disk that hangs holds up who pushes, has a reserve, and is not wait
   CHECK_FALSE(at.files.push(file, "x"));
   CHECK_FALSE(at.files.has_room(file));
   CHECK(at.files.push_late(file, std::string(4000, 'y')));
-  CHECK_FALSE(at.files.push_late(file, std::string(2000, 'z')));
+  CHECK(at.words.empty());
+  CHECK_FALSE(at.files.push_late(file, std::string(1999, 'z') + "\n"));
+  CHECK_FALSE(at.files.push_late(file, "lost, as a line was before it\n"));
+  CHECK(at.words ==
+        std::vector<std::string>{
+            at.path("hangs") +
+            " is written more slowly than its lines come, and 5000 bytes wait: more are "
+            "lost until it goes on"});
   SECTION("it goes on") {
     const unique_fd reader(::open(at.path("hangs").c_str(), O_RDONLY | O_CLOEXEC));
     at.wait_for([&] { return at.rooms == std::vector<log_files::file_id>{file}; });
     CHECK(at.files.has_room(file));
+    at.wait_for([&] { return at.words.size() == 2; });
+    CHECK(at.words.back() == "2 lines (2030 bytes) of " + at.path("hangs") +
+                                 " are lost, as it was written more slowly than they came; the "
+                                 "file says where");
+    CHECK(at.files.push_late(file, "after\n"));
     at.files.close(file);
-    CHECK(at.files.finish(patience).bytes == 2000);
-    std::string text(6000, '\0');
-    CHECK(::read(reader.get(), text.data(), text.size()) == 5000);
+    CHECK(at.files.finish(patience).none());
+    std::string text(10'000, '\0');
+    text.resize(static_cast<std::size_t>(::read(reader.get(), text.data(), text.size())));
+    CHECK(text == std::string(1000, 'x') + std::string(4000, 'y') +
+                      "\nddprun: 2 lines (2030 bytes) are lost here: " + at.path("hangs") +
+                      " was written more slowly than they came\nafter\n");
   }
   SECTION("it hangs for good") {
-    CHECK(at.files.finish(std::chrono::milliseconds(10)).bytes == 7000);
+    CHECK(at.files.finish(std::chrono::milliseconds(10)).bytes == 7030);
     // The thread is left behind; it ends now.
     const unique_fd reader(::open(at.path("hangs").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   }
