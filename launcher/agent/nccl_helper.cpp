@@ -90,7 +90,9 @@ void nccl_helper::ask(std::shared_ptr<process> whom, std::uint32_t count, handle
   asked.made = std::move(made);
   const std::string line = std::to_string(count) + "\n";
   const bool is_there = asked.pid > 0;
-  if (is_there && ::write(asked.input.get(), line.data(), line.size()) < 0) {
+  const bool is_taken = is_there && ::write(asked.input.get(), line.data(), line.size()) >= 0;
+  // One that is gone already: how, or why it was never there, is about to be heard.
+  if (is_there && !is_taken && errno != EPIPE) {
     asked.said.problem = std::string("it takes no orders: ") + std::strerror(errno);
   }
   if (!asked.said.problem.empty()) {

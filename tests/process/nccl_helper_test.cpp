@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <thread>
 #include <vector>
 
 using namespace ddprun;
@@ -89,6 +90,25 @@ TEST_CASE("an NCCL helper that could not be started is no excuse for the next on
   fixture.helper->let_go();
   fixture.write(sound);
   CHECK(fixture.make().problem == "");
+}
+
+// The order may be written before or after the exec has failed, and that before it is heard of.
+TEST_CASE("why an NCCL helper could not be started is said whenever it is asked") {
+  helper_fixture fixture(sound);
+  std::filesystem::remove(fixture.program);
+  for (int attempt = 0; attempt < 200; ++attempt) {
+    if (attempt % 2 == 0) {
+      fixture.helper->warm_up();
+      for (const pid_t child : list_children()) {
+        while (!is_dead(child))
+          std::this_thread::yield();
+      }
+    }
+    const std::string said = fixture.make().problem;
+    INFO(attempt << ": " << said);
+    REQUIRE(said.find("No such file") != std::string::npos);
+    fixture.helper->let_go();
+  }
 }
 
 TEST_CASE("an NCCL helper that died while it waited is replaced by the one that is asked") {
