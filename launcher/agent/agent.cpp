@@ -166,7 +166,7 @@ void agent::find_daemon() {
 void agent::open_or_dial() {
   embedded_->find([this](daemon_place place) {
     if (exit_code_) return;  // a signal came first
-    if (!place.problem.empty()) return end_without_daemon(std::move(place.problem));
+    if (!place.problem.empty()) return end_without_daemon(std::move(place));
     daemon_place_ = std::move(place);
     if (!options_.more_ports.empty()) options_.endpoint.port = daemon_place_.port;
     start_machine();
@@ -180,6 +180,7 @@ void agent::start_machine() {
   values.endpoints = {to_text(options_.standalone ? own : options_.endpoint)};
   values.seed = identity_.seed;
   values.tether_session = identity_.tether_session;
+  values.may_host = embedded_->may_host();
   machine_.emplace(std::move(values));
   core::agent_effects effects;
   machine_->start(std::chrono::steady_clock::now(), effects);

@@ -80,7 +80,7 @@ class agent {
   // ---- agent.cpp: life of the process ----
   void find_daemon();
   void open_or_dial();
-  void end_without_daemon(std::string problem, int code = 1);
+  void end_without_daemon(daemon_place where, int code = 1);
   void start_machine();
   // ---- agent_search.cpp: the daemon may be at one of several ports ----
   void search_ports();
@@ -200,8 +200,9 @@ class agent {
   file_reader file_reader_;
   own_error_file own_error_file_;
   gloo_interface gloo_;
-  std::string own_address_;    // towards the daemon
-  daemon_place daemon_place_;  // that is dialled
+  std::string own_address_;      // towards the daemon
+  daemon_place daemon_place_;    // that is dialled
+  std::size_t round_needs_ = 0;  // connections of the round that is open here
   std::optional<core::agent> machine_;
   std::optional<time_point> armed_for_;
   lateness_watch lateness_;
@@ -224,7 +225,7 @@ class agent {
     round_number round = 0;
   } reported_;              // the newest
   std::string told_cause_;  // of the round with which the run has ended; empty: not told
-  std::string members_;  // of the round that was here last
+  std::string members_;     // of the round that was here last
   run_summary summary_;
   run_events events_;
   std::unique_ptr<hook_runner> hook_;       // none: nobody has asked for it

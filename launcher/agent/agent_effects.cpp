@@ -1,5 +1,6 @@
 // What the agent does for each effect of its machine.
 #include "launcher/agent/agent.hpp"
+#include "launcher/agent/descriptor_needs.hpp"
 #include "launcher/agent/free_port.hpp"
 #include "launcher/agent/worker_cause.hpp"
 #include "launcher/agent/worker_environment.hpp"
@@ -36,9 +37,10 @@ void agent::apply(const core::connect_daemon& effect) {
   if (!effect.may_host) {
     return session_.connect(daemon_place_.host, daemon_place_.port, effect.delay);
   }
-  embedded_->find_again(effect.delay, effect.job, [this](daemon_place place) {
+  embedded_->find_again(effect.delay, effect.job, round_needs_, [this](daemon_place place) {
     if (exit_code_) return;
     daemon_place_ = std::move(place);
+    service_->make_room(embedded_->connections_max());
     session_.connect(daemon_place_.host, daemon_place_.port);
   });
 }
@@ -57,10 +59,12 @@ void agent::apply(const core::disconnect_daemon&) {
 
 void agent::apply(const core::open_service& effect) {
   if (nccl_) make_nccl_ids(effect);
+  round_needs_ = needed_connections(effect);
   service_->open(effect, embedded_->connections_max());
 }
 
 void agent::apply(const core::close_service& effect) {
+  round_needs_ = 0;
   service_->close(effect.round);
   drop_nccl_ids();
 }

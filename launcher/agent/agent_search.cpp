@@ -28,18 +28,19 @@ void agent::search_ports() {
   ports.insert(ports.end(), options_.more_ports.begin(), options_.more_ports.end());
   search_ = std::make_unique<port_search>(context_.get_executor(), options_.endpoint.host, ports,
                                           options_.run_id);
-  search_->start(
-      options_.settings.timing.join_timeout, [this](std::uint16_t port, std::string problem) {
-        progress_timer_.cancel();
-        if (exit_code_) return;  // a signal came first
-        if (port == 0) {
-          return end_without_daemon("run " + options_.run_id + " was found at no port of " +
-                                        options_.endpoint.host + " within join_timeout: " + problem,
-                                    unmet_exit_code);
-        }
-        embedded_->is_at(port);
-        open_or_dial();
-      });
+  search_->start(options_.settings.timing.join_timeout,
+                 [this](std::uint16_t port, std::string problem) {
+                   progress_timer_.cancel();
+                   if (exit_code_) return;  // a signal came first
+                   if (port == 0) {
+                     daemon_place where;
+                     where.problem = "run " + options_.run_id + " was found at no port of " +
+                                     options_.endpoint.host + " within join_timeout: " + problem;
+                     return end_without_daemon(std::move(where), unmet_exit_code);
+                   }
+                   embedded_->is_at(port);
+                   open_or_dial();
+                 });
   say_search(said_first_after);
 }
 

@@ -26,8 +26,9 @@ void agent::say(note_level level, const std::string& text) {
   console_.say(level, text);
 }
 
-void agent::end_without_daemon(std::string problem, int code) {
-  if (options_.is_static && problem.find("in use") != std::string::npos) {
+void agent::end_without_daemon(daemon_place where, int code) {
+  std::string problem = std::move(where.problem);
+  if (options_.is_static && where.error == boost::system::errc::address_in_use) {
     problem +=
         ": by another program, or by another node with --node-rank 0 on this host; choose "
         "another --master-port, or another rank";

@@ -37,6 +37,12 @@ std::size_t daemon_connections(std::uint64_t nodes, std::uint64_t own_workers) {
   return std::max<std::uint64_t>(1, std::min(wanted, half));
 }
 
+std::size_t later_daemon_connections(std::uint64_t own_workers, std::size_t of_round) {
+  const std::uint64_t all = for_connections(own_workers);
+  const std::uint64_t left = all - std::min<std::uint64_t>(all, of_round);
+  return std::max<std::uint64_t>(1, std::min(all / 2, left));
+}
+
 bool has_descriptors_for_nodes(std::uint64_t nodes, std::uint64_t own_workers) {
   const server::port_shares shares(daemon_connections(nodes, own_workers));
   return nodes <= shares.most(server::peer_kind::agent);
@@ -53,6 +59,12 @@ std::size_t needed_connections(const core::open_service& wanted) {
 
 std::size_t mute_connections(const core::open_service& wanted) {
   return mute_per_worker * wanted.world_size + wanted.group_world_size;
+}
+
+std::string turned_away_text(std::size_t open) {
+  return "the round's port turns connections away: " + std::to_string(open) +
+         " are open, all that the limit of open files leaves beside the workers; raise it (ulimit "
+         "-Hn), or look who connects to the port";
 }
 
 std::string descriptor_problem(const core::open_service& wanted, std::uint64_t own_workers,

@@ -41,15 +41,14 @@ std::vector<std::string> addresses_for(const daemon_search& search) {
 }
 
 // The one by which the agent here dials its own daemon.
-std::string own_way(const daemon_search& search) {
-  const std::vector<std::string> all = addresses_for(search);
+std::string own_way(const std::vector<std::string>& all) {
   const bool has_loopback = std::find(all.begin(), all.end(), "127.0.0.1") != all.end();
   return all.empty() || has_loopback ? "127.0.0.1" : all.front();
 }
 
 // Where the static form cannot keep to the address that all are told. Empty: it can.
-std::string why_everywhere(const daemon_search& search) {
-  if (!search.is_static || !addresses_for(search).empty()) return {};
+std::string why_everywhere(const daemon_search& search, const std::vector<std::string>& all) {
+  if (!search.is_static || !all.empty()) return {};
   const bool is_name = !net::numeric_address(search.endpoint.host);
   return "the daemon listens on every interface: " + search.endpoint.host +
          (is_name ? " is a name, and other nodes may know this host by another of its addresses"
@@ -91,7 +90,8 @@ void embedded_daemon::find(place_handler found) {
 }
 
 void embedded_daemon::find_again(duration delay, std::optional<started_job> job,
-                                 place_handler found) {
+                                 std::size_t of_round, place_handler found) {
+  of_round_ = of_round;
   if (job) search_.opened_by.job = std::move(*job);
   found_ = std::move(found);
   is_first_ = false;
@@ -150,7 +150,7 @@ void embedded_daemon::know(bool is_own) {
 void embedded_daemon::decide() {
   const bool wanted = search_.standalone || search_.embed == embed_policy::always ||
                       (search_.embed == embed_policy::automatic && is_own_);
-  wanted ? open() : answer({search_.endpoint.host, search_.endpoint.port, {}});
+  wanted ? open() : answer({search_.endpoint.host, search_.endpoint.port});
 }
 
 // ---- opening it --------------------------------------------------------------------------------
@@ -182,7 +182,9 @@ bool embedded_daemon::take_next_port() {
 }
 
 bool embedded_daemon::prepare_to_open() {
-  connections_max_ = daemon_connections(search_.nodes_max, search_.own_workers);
+  connections_max_ = is_first_ ? daemon_connections(search_.nodes_max, search_.own_workers)
+                               : later_daemon_connections(search_.own_workers, of_round_);
+  addresses_ = addresses_for(search_);
   if (!has_descriptors_for_nodes(search_.nodes_max, search_.own_workers) &&
       !std::exchange(has_warned_, true)) {
     log_(note_level::warning, "this process may open too few file descriptors for " +
@@ -193,7 +195,8 @@ bool embedded_daemon::prepare_to_open() {
     opened(error, net::thread_problem("the rendezvous daemon in this process", error));
     return false;
   }
-  if (const std::string why = why_everywhere(search_); !why.empty()) log_(note_level::debug, why);
+  if (const std::string why = why_everywhere(search_, addresses_); !why.empty())
+    log_(note_level::debug, why);
   return true;
 }
 
@@ -204,10 +207,9 @@ server::server_options embedded_daemon::options_of_server() {
                                  : journal::default_state_folder(
                                        std::getenv, net::short_host_name(), search_.endpoint.port);
   server::server_options options;
-  const std::vector<std::string> addresses = addresses_for(search_);
-  if (!addresses.empty()) {
-    options.bind_address = addresses.front();
-    options.more_addresses.assign(addresses.begin() + 1, addresses.end());
+  if (!addresses_.empty()) {
+    options.bind_address = addresses_.front();
+    options.more_addresses.assign(addresses_.begin() + 1, addresses_.end());
   }
   options.port = search_.standalone ? std::uint16_t{0} : search_.endpoint.port;
   options.connections_max = connections_max_;
@@ -243,7 +245,7 @@ void embedded_daemon::open() {
 void embedded_daemon::opened(const result<std::uint16_t>& port, const std::string& problem) {
   if (port) {
     hosts_ = true;
-    own_place_ = {own_way(search_), *port, {}};
+    own_place_ = {own_way(addresses_), *port};
     if (!is_first_) {
       log_(note_level::info, "the rendezvous daemon at " + to_text(search_.endpoint) +
                                  " is in this process from now on, as nobody else held it");
@@ -256,12 +258,12 @@ void embedded_daemon::opened(const result<std::uint16_t>& port, const std::strin
   if (!is_for_others && is_first_) {
     if (taken && take_next_port()) return open();
     if (taken && try_again(problem)) return;
-    return answer({{}, 0, problem});
+    return answer({{}, 0, problem, port.error()});
   }
   if (!taken && !std::exchange(has_warned_, true)) {
     log_(note_level::warning, "no daemon can be opened in this process: " + problem);
   }
-  answer({search_.endpoint.host, search_.endpoint.port, {}});
+  answer({search_.endpoint.host, search_.endpoint.port});
 }
 
 void embedded_daemon::name_agents(const std::string& own_run, names_handler named) {

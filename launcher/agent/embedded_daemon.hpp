@@ -47,11 +47,13 @@ struct daemon_search {
   std::function<void(net::tcp::socket socket)> round_service;
 };
 
-// Where the agent is to connect. `problem`: nowhere, and why.
+// Where the agent is to connect. `problem`: nowhere, and why; `error`: the same, where the port
+// could not be opened.
 struct daemon_place {
   std::string host;
   std::uint16_t port = 0;
-  std::string problem;
+  std::string problem = {};
+  error_code error = {};
 };
 
 class embedded_daemon {
@@ -71,13 +73,20 @@ class embedded_daemon {
   // Before that: at this port of the endpoint's host the daemon has been found.
   void is_at(std::uint16_t port) { search_.endpoint.port = port; }
   // Before a later one, `delay` from now. A daemon that is opened then belongs to `job`; none: to
-  // what it did before. What cannot be opened is looked for where it was, too: `found` gets no
-  // problem.
-  void find_again(duration delay, std::optional<started_job> job, place_handler found);
+  // what it did before. It serves whoever was served at that endpoint before, however many: it may
+  // hold what this process has room for beside `of_round` connections of a round that is open. What
+  // cannot be opened is looked for where it was, too: `found` gets no problem.
+  void find_again(duration delay, std::optional<started_job> job, std::size_t of_round,
+                  place_handler found);
   // No answer is wanted any more.
   void stop_finding();
 
   bool hosts() const { return hosts_; }
+  // One may be opened here where none answers, as far as is known now.
+  bool may_host() const {
+    return !search_.standalone && (search_.embed == embed_policy::always ||
+                                   (search_.embed == embed_policy::automatic && is_own_));
+  }
   // How many it may hold; 0 where it does not live here.
   std::size_t connections_max() const { return hosts_ ? connections_max_ : 0; }
 
@@ -122,6 +131,8 @@ class embedded_daemon {
   daemon_place own_place_;                  // where it is reached, once it is open
   bool hosts_ = false;
   std::size_t connections_max_ = 0;
+  std::size_t of_round_ = 0;            // connections that are kept back for it
+  std::vector<std::string> addresses_;  // where it listens; empty: everywhere
 };
 
 }  // namespace ddprun::launcher

@@ -207,11 +207,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     make_room();
     const std::size_t open = connections();
     if (open >= connections_max + newcomers_max) {
-      const auto line = turned_away.admit(
-          "the round's port turns connections away: " + std::to_string(open) +
-              " are open, all that the limit of open files leaves beside the workers; raise it "
-              "(ulimit -Hn), or look who connects to the port",
-          std::chrono::steady_clock::now());
+      const auto line = turned_away.admit(turned_away_text(open), std::chrono::steady_clock::now());
       if (line) post_log(note_level::warning, *line);
       return;
     }
@@ -334,6 +330,13 @@ void round_service::open(const core::open_service& wanted, std::size_t of_daemon
                     [state = state_, wanted, of_daemon] { state->open(wanted, of_daemon); });
 }
 
+void round_service::make_room(std::size_t of_daemon) {
+  boost::asio::post(state_->here, [state = state_, of_daemon] {
+    const std::size_t left = round_connections(state->options.own_workers, of_daemon);
+    state->connections_max = std::max(left, needed_connections(state->wanted));
+  });
+}
+
 std::function<void(net::tcp::socket)> round_service::take_in() const {
   return [weak = std::weak_ptr(state_)](net::tcp::socket socket) {
     const auto held = weak.lock();
@@ -360,10 +363,7 @@ void round_service::close(round_number round) {
 }
 
 void round_service::when_closed(std::function<void()> done) {
-  if (!thread_.started()) {
-    boost::asio::post(state_->main, std::move(done));
-    return;
-  }
+  if (!thread_.started()) return boost::asio::post(state_->main, std::move(done));
   boost::asio::post(state_->here, [state = state_, done = std::move(done)]() mutable {
     state->port.close();
     state->on_closed.push_back(std::move(done));

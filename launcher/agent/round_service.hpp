@@ -62,6 +62,8 @@ class round_service {
   // Ends with service_opened or service_failed. A round that is still open is closed first.
   // `of_daemon`: how many connections a daemon in this process may hold.
   void open(const core::open_service& wanted, std::size_t of_daemon);
+  // A daemon was opened in this process that may hold so many: an open round goes on with fewer.
+  void make_room(std::size_t of_daemon);
   // Takes tethers and the store's clients from another port, on the socket thread. While no round
   // is open they are closed. It may be called for as long as that thread runs.
   std::function<void(net::tcp::socket socket)> take_in() const;

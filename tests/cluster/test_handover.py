@@ -2,11 +2,14 @@
 same endpoint, whoever held it before, and the runs go on. Where none can, the others say what
 follows."""
 
+import contextlib
+import re
 import signal
+import socket
 
 import pytest
 
-from tests.support.cluster import LOST_SOON, NONE_IS_LOST, WORKER, Program, wait_for
+from tests.support.cluster import LIMIT, LOST_SOON, NONE_IS_LOST, WORKER, Program, wait_for
 from tests.support.ports import free_port
 
 IN_THIS_PROCESS = r"the rendezvous daemon at \S+ is in this process from now on"
@@ -135,4 +138,22 @@ def test_where_no_daemon_can_be_the_others_say_at_once_for_how_long_they_wait(cl
     assert other.running()
     other.kill(signal.SIGINT)
     other.wait()
+    cluster.nothing_left()
+
+
+def test_a_daemon_that_is_opened_later_has_room_for_other_jobs(cluster):
+    end, second = two_jobs(cluster)
+    port = int(re.search(r"localhost:(\d+)", " ".join(map(str, second.command)))[1])
+    end("killed")
+    second.says(IN_THIS_PROCESS)
+    # More than a daemon of a job of one node has room for.
+    with contextlib.ExitStack() as all_open:
+        others = [all_open.enter_context(socket.create_connection(("127.0.0.1", port)))
+                  for _ in range(150)]
+        for one in others:
+            one.settimeout(LIMIT)
+            one.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert one.recv(4096).startswith(b"HTTP/1.1 200")
+    cluster.finish(1)
+    assert second.wait() == 0
     cluster.nothing_left()

@@ -219,6 +219,9 @@ struct agent_options {
   // or may not decide, the next one is tried.
   std::vector<std::string> endpoints;
   std::uint64_t seed = 0;  // for the jitter of reconnects
+  // A daemon may be opened in this process where none answers, as far as is known when this node
+  // starts; for messages.
+  bool may_host = false;
   // Who it is to the leaders of its rounds, who are not to know its session; all 0: that.
   session_id tether_session;
 };

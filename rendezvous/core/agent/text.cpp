@@ -33,14 +33,19 @@ std::string agent::state::lost_daemon_text() const {
   std::string text = "lost the rendezvous daemon at " + endpoints_text + " (" +
                      or_else(daemon.error(), "no answer") + "): ";
   const std::string what = "for a daemon to answer there again";
+  const std::string itself =
+      options.may_host && may_host_at(now + timing.reconnect_grace)
+          ? "; where none has come in " + to_text(timing.reconnect_grace) +
+                " (reconnect_grace), this agent opens one, as it is on that host"
+          : "";
   if (const moment end = orphan_due(); end && *end > now) {
     return text + "the workers run on, and this node waits " + what + ", " +
-           rough_text(*end - now) + " at most; then they are ended";
+           rough_text(*end - now) + " at most; then they are ended" + itself;
   }
   if (const moment end = join_deadline(); end && *end > now) {
-    return text + "this node waits " + what + ", " + rough_text(*end - now) + " at most";
+    return text + "this node waits " + what + ", " + rough_text(*end - now) + " at most" + itself;
   }
-  return text + "this node waits " + what;
+  return text + "this node waits " + what + itself;
 }
 
 std::string agent::state::unreachable_text() const {

@@ -51,6 +51,17 @@ TEST_CASE("a round needs far less than may be silent at its port") {
   CHECK(mute_connections(wanted) > round_connections(8, 0));
 }
 
+TEST_CASE(
+    "a daemon that is opened later has room for others' agents, beside the round that is on") {
+  const limit common(1024);
+  const std::size_t all = round_connections(8, 0);
+  CHECK(later_daemon_connections(8, 0) == all / 2);
+  CHECK(later_daemon_connections(8, 100) == all / 2);
+  CHECK(later_daemon_connections(8, all - 50) == 50);
+  CHECK(later_daemon_connections(8, all + 50) == 1);
+  CHECK(later_daemon_connections(8, 0) > daemon_connections(1, 8));
+}
+
 TEST_CASE("what a daemon may hold leaves half for the round's port, and is judged by its agents") {
   const limit few(1024);
   CHECK(daemon_connections(400, 8) == (1024 - 64 - 3 * 8) / 2);

@@ -87,6 +87,19 @@ TEST_CASE("who loses the daemon says at once for how long it waits, and what fol
             .ends_with("no rendezvous daemon at 10.0.0.100:29400 for 2 min (End of file); the "
                        "workers run on for 7 "
                        "min at most"));
+  core::agent_options options = agent_story::default_options();
+  options.may_host = true;
+  agent_story host(options);
+  host.run_as_member();
+  host.lose_daemon("End of file");
+  CHECK(last_note(host).ends_with(
+      ", 9 min at most; then they are ended; where none has come in 2 s (reconnect_grace), this "
+      "agent opens one, as it is on that host"));
+  agent_story leaves(options);
+  leaves.run_as_member();
+  leaves.tell(signal_received{SIGTERM});
+  leaves.lose_daemon("End of file");
+  CHECK(last_note(leaves).find("opens one") == std::string::npos);
   agent_story idle;
   idle.connect();
   idle.lose_daemon("End of file");
