@@ -87,6 +87,9 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
       own_error_file_(context_.get_executor(), own_error_file::wanted(environment_, identity_.mark),
                       [this](const std::string& line) { say(note_level::warning, line); }),
       gloo_(context_.get_executor()),
+      busy_watch_(
+          context_.get_executor(), [this] { return living_groups(); },
+          [this] { feed(core::workers_busy{stopped_round_}); }),
       events_(options_.settings.restarts_max) {
   // The spawner has seen the limit as it was: the workers get that one.
   net::raise_descriptor_limit();
@@ -180,6 +183,7 @@ void agent::start_machine() {
   values.endpoints = {to_text(options_.standalone ? own : options_.endpoint)};
   values.seed = identity_.seed;
   values.tether_session = identity_.tether_session;
+  values.spares_busy_workers = options_.spares_busy_workers;
   values.may_host = embedded_->may_host();
   machine_.emplace(std::move(values));
   core::agent_effects effects;

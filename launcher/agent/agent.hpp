@@ -8,6 +8,7 @@
 // Ownership: owns everything of the run in this process; `run` returns when all of it is gone.
 #pragma once
 
+#include "launcher/agent/busy_watch.hpp"
 #include "launcher/agent/console.hpp"
 #include "launcher/agent/embedded_daemon.hpp"
 #include "launcher/agent/file_reader.hpp"
@@ -159,6 +160,7 @@ class agent {
   void worker_not_started(round_number round, std::uint32_t local_rank,
                           const start_failure& failure);
   void worker_never_started(round_number round, std::uint32_t local_rank);
+  std::vector<pid_t> living_groups() const;
   void name_children(const worker_group::left_behind& left);
   void name_strays(const std::vector<pid_t>& strays);
 
@@ -214,6 +216,7 @@ class agent {
   std::vector<std::string> error_files_;   // of those, by local rank
   std::map<pid_t, std::string> recorded_;  // what was in them, where that may be asked for
   round_number stopped_round_ = 0;         // the newest whose workers were asked to end
+  busy_watch busy_watch_;                  // of those
   std::unique_ptr<timer_pipe> timers_;     // none: nobody has asked for it
   struct timer_signal {
     int number = 0;

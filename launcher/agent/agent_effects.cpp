@@ -331,11 +331,22 @@ void agent::name_children(const worker_group::left_behind& left) {
 
 void agent::apply(const core::stop_workers& effect) {
   stopped_round_ = effect.round;
-  if (workers_ && workers_round_ == effect.round) workers_->signal(effect.signal);
+  if (!workers_ || workers_round_ != effect.round) return;
+  workers_->signal(effect.signal);
+  busy_watch_.start();
+}
+
+std::vector<pid_t> agent::living_groups() const {
+  std::vector<pid_t> leaders;
+  if (!workers_) return leaders;
+  for (const worker_group::live_worker& one : workers_->live())
+    leaders.push_back(one.pid);
+  return leaders;
 }
 
 void agent::apply(const core::kill_workers& effect) {
   stopped_round_ = effect.round;
+  busy_watch_.stop();
   if (!workers_ || workers_round_ != effect.round) return;
   workers_->kill();
 }

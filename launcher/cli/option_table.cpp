@@ -47,6 +47,7 @@ cli::checked apply_conf(options_draft& draft, const cli::given_option& option) {
   if (!conf) return conf.error();
   draft.options.settings.timing = conf->timing;
   draft.is_host = conf->is_host;
+  draft.typed_timers = std::move(conf->typed);
   std::vector<std::string>& notes = draft.options.notes;
   notes.insert(notes.end(), conf->notes.begin(), conf->notes.end());
   return {};

@@ -10,11 +10,13 @@
 #include "rendezvous/cli/command_line.hpp"
 #include "rendezvous/cli/option.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun::launcher {
 
@@ -25,6 +27,7 @@ struct options_draft {
   std::string empty_master_address;          // the words for it, where it had no value
   std::string backend;                       // of --rdzv-backend; empty: not given
   std::optional<bool> is_host;               // of --rdzv-conf
+  std::vector<std::string> typed_timers;     // the same: those that were given
   std::optional<duration> shutdown_timeout;  // becomes drain_grace
   std::optional<duration> failure_grace;     // wins over that of --rdzv-conf
   std::optional<duration> restart_window;    // the same
@@ -32,6 +35,9 @@ struct options_draft {
   // The last words for each option, by its name: "--nnodes=2", "PET_NNODES=2".
   std::map<std::string_view, std::string> given;
 
+  bool is_typed_timer(std::string_view name) const {
+    return std::find(typed_timers.begin(), typed_timers.end(), name) != typed_timers.end();
+  }
   // Empty: it was not given.
   std::string words_of(std::string_view name) const {
     const auto found = given.find(name);

@@ -97,6 +97,8 @@ struct launch_options {
   std::vector<std::string> arguments;
   placeholder_mode placeholders = placeholder_mode::on;
 
+  // After a failure elsewhere workers that are at something have more than stop_grace to end.
+  bool spares_busy_workers = true;
   bool allows_other_users = false;  // of this host, to speak to what listens here
 
   output_options output;

@@ -162,6 +162,9 @@ cli::parsed<rendezvous_conf> read_rendezvous_conf(std::string_view given, std::s
   const auto timing = read_typed_timers(given, *values);
   if (!timing) return timing.error();
   conf.timing = *timing;
+  for (const timer_row& row : timer_table) {
+    if (values->contains(row.name)) conf.typed.emplace_back(row.name);
+  }
   return conf;
 }
 

@@ -21,8 +21,9 @@
 namespace ddprun::launcher {
 
 struct rendezvous_conf {
-  timers timing;                // those not given follow from node_timeout
-  std::optional<bool> is_host;  // none: not given
+  timers timing;                   // those not given follow from node_timeout
+  std::vector<std::string> typed;  // the names of those that were given
+  std::optional<bool> is_host;     // none: not given
   std::vector<std::string> notes;
 };
 

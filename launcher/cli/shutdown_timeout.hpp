@@ -1,7 +1,7 @@
 // How long workers have from a signal to the launcher, which they get too, to SIGKILL, as
 // torchrun's users say it: --shutdown-timeout, or TORCH_ELASTIC_SHUTDOWN_TIMEOUT in the
-// environment. It becomes the timer drain_grace; after a failure stop_grace counts, and with
-// torchrun always 30 s.
+// environment. It becomes the timer drain_grace. After a failure it is stop_grace, and where that
+// was not typed up to 30 s for workers that are at something (with torchrun always 30 s).
 //
 // Thread rule: pure functions.
 #pragma once
@@ -28,8 +28,7 @@ inline cli::checked settle_shutdown_timeout(options_draft& draft,
                                             const environment_map& environment) {
   constexpr std::string_view name = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
   const std::string* const text = find_variable(environment, name);
-  const bool is_typed = draft.shutdown_timeout.has_value() ||
-                        draft.words_of("rdzv-conf").find("drain_grace") != std::string::npos;
+  const bool is_typed = draft.shutdown_timeout.has_value() || draft.is_typed_timer("drain_grace");
   if (text != nullptr && !text->empty() && !is_typed) {
     std::string given(name);
     given += '=';
@@ -38,6 +37,7 @@ inline cli::checked settle_shutdown_timeout(options_draft& draft,
       return wrong;
     }
   }
+  draft.options.spares_busy_workers = !draft.is_typed_timer("stop_grace");
   if (draft.shutdown_timeout) draft.options.settings.timing.drain_grace = *draft.shutdown_timeout;
   return {};
 }

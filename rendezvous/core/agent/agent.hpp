@@ -94,6 +94,12 @@ struct worker_ended {
   ddprun::cause cause;
 };
 
+// Some worker that was asked to end is at something still, as far as can be seen: it saves. To be
+// told again while that is so, more often than busy_word_counts.
+struct workers_busy {
+  round_number round = 0;
+};
+
 // The caller did not come to its loop by `workers_live_until()`, and its guardian has killed them.
 // Told before their ends.
 struct killed_by_guardian {
@@ -112,8 +118,8 @@ struct agent_loop_was_late {
 using agent_event =
     std::variant<daemon_connected, daemon_disconnected, daemon_said, service_opened, service_failed,
                  tether_connected, tether_disconnected, tether_answered, member_attached,
-                 member_beat, member_detached, workers_started, worker_ended, killed_by_guardian,
-                 signal_received, agent_time_passed, agent_loop_was_late>;
+                 member_beat, member_detached, workers_started, worker_ended, workers_busy,
+                 killed_by_guardian, signal_received, agent_time_passed, agent_loop_was_late>;
 
 // ---- effects -----------------------------------------------------------------------------------
 
@@ -211,6 +217,11 @@ using agent_effect =
                  drop_members, start_workers, stop_workers, kill_workers, agent_note, leave>;
 using agent_effects = std::vector<agent_effect>;
 
+// A workers_busy spares them for so long from then on, and never for more than busy_grace_max from
+// when they were asked to end, which is torchrun's time for that, or drain_grace.
+inline constexpr duration busy_word_counts = std::chrono::seconds(2);
+inline constexpr duration busy_grace_max = std::chrono::seconds(30);
+
 // ---- the machine -------------------------------------------------------------------------------
 
 struct agent_options {
@@ -219,6 +230,9 @@ struct agent_options {
   // or may not decide, the next one is tried.
   std::vector<std::string> endpoints;
   std::uint64_t seed = 0;  // for the jitter of reconnects
+  // After a failure elsewhere workers that are at something have more than stop_grace to end;
+  // false: the person has said how long it is.
+  bool spares_busy_workers = false;
   // A daemon may be opened in this process where none answers, as far as is known when this node
   // starts; for messages.
   bool may_host = false;

@@ -38,7 +38,7 @@ void agent::state::told(const desired& message) {
   if (message.phase == desired_phase::close) {
     word.drop_deferred();
     out.leave_with({message.exit_code, message.text, message.first_cause});
-    take_down(force::ask, message.grace > duration::zero() ? message.grace : timing.stop_grace);
+    ask_to_end(message);
     return;
   }
   if (message.phase == desired_phase::fence) {
@@ -164,7 +164,7 @@ void agent::state::obey_stop(const desired& message) {
     return;
   }
   if (message.round > here.number()) word.defer(message);
-  take_down(force::ask, message.grace > duration::zero() ? message.grace : timing.stop_grace);
+  ask_to_end(message);
 }
 
 // What was wanted while the last workers went down.

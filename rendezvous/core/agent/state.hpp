@@ -55,6 +55,7 @@ struct agent::state {
   void handle(const member_detached& event);
   void handle(const workers_started& event);
   void handle(const worker_ended& event);
+  void handle(const workers_busy& event);
   void handle(const killed_by_guardian& event);
   void handle(const signal_received& event);
   void handle(const agent_time_passed& event);
@@ -106,6 +107,7 @@ struct agent::state {
 
   // ---- stop.cpp ----
   void take_down(force how, duration grace = {}, int request = SIGTERM);
+  void ask_to_end(const desired& message);
   void let_go();
   void close_service_here();
   void round_is_down();

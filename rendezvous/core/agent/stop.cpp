@@ -33,6 +33,20 @@ void agent::state::take_down(force how, duration grace, int request) {
   if (given_up) round_is_down();
 }
 
+// A failure elsewhere is an order with stop_grace; a signal's is drain_grace, which is all that
+// counts then.
+void agent::state::ask_to_end(const desired& message) {
+  const duration grace = message.grace > duration::zero() ? message.grace : timing.stop_grace;
+  here.workers.may_be_spared(options.spares_busy_workers && grace == timing.stop_grace &&
+                             !out.is_draining());
+  take_down(force::ask, grace);
+}
+
+void agent::state::handle(const workers_busy& event) {
+  if (event.round != here.number() || !here.is_on()) return;
+  here.workers.spare(now, busy_word_counts, std::min(timing.drain_grace, busy_grace_max));
+}
+
 void agent::state::after_workers() {
   if (!here.unclear.empty() && here.is_on()) {
     // Once this node has said that it is down, nothing is added to why the round ended.
@@ -102,6 +116,7 @@ agent::state::moment agent::state::own_stop_deadline() const {
 void agent::state::handle(const signal_received& event) {
   const bool is_first = out.take_signal(event.signal);
   changed = true;
+  here.workers.may_be_spared(false);
   const std::string name = signal_name(event.signal);
   if (!is_first) {
     out.leave_with({out.exit_code(), name + " came twice: workers killed", std::nullopt});

@@ -46,6 +46,11 @@ bool workers_here::ask(time_point now, duration grace) {
   return is_first;
 }
 
+void workers_here::spare(time_point now, duration for_now, duration most) {
+  if (!grace_until_ || !may_be_spared_) return;
+  grace_until_ = std::max(*grace_until_, std::min(now + for_now, *asked_at_ + most));
+}
+
 bool workers_here::kill(time_point now, duration kill_wait) {
   DDPRUN_ASSERT(living_ > 0);
   if (are_killed_) return false;

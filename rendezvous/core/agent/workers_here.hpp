@@ -30,6 +30,10 @@ class workers_here {
 
   // True: they are to be asked now. Where they were asked before, the shorter grace holds.
   bool ask(time_point now, duration grace);
+  // They are at something: after an `ask` they are not killed before `now` + `for_now`, but for
+  // `most` after that, where the order allows it.
+  void may_be_spared(bool allowed) { may_be_spared_ = allowed; }
+  void spare(time_point now, duration for_now, duration most);
   // True: they are to be killed now.
   bool kill(time_point now, duration kill_wait);
   // The guardian has killed them already.
@@ -61,6 +65,7 @@ class workers_here {
   bool are_killed_ = false;
   bool are_struck_ = false;
   moment grace_until_;
+  bool may_be_spared_ = false;
   moment kill_until_;
 };
 

@@ -41,6 +41,17 @@ TEST_CASE("a shutdown timeout that was typed wins over the variable") {
   CHECK(drain_grace({"--shutdown-timeout=7"}, {{variable, "600"}}) == 7s);
   CHECK(drain_grace({}, {{"PET_SHUTDOWN_TIMEOUT", "7"}, {variable, "600"}}) == 7s);
   CHECK(drain_grace({"--rdzv-conf=drain_grace=7"}, {{variable, "600"}}) == 7s);
+  CHECK(drain_grace({"--rdzv-conf=drain_grace=7", "--rdzv-conf=settle=0"}, {{variable, "600"}}) ==
+        600s);
+}
+
+TEST_CASE("stop_grace that was typed leaves no more to workers that are at something") {
+  const auto spares = [](std::vector<std::string> words) {
+    return std::get<launch_options>(parse(std::move(words), {})).spares_busy_workers;
+  };
+  CHECK(spares({}));
+  CHECK(spares({"--rdzv-conf=drain_grace=7"}));
+  CHECK_FALSE(spares({"--rdzv-conf=stop_grace=5"}));
 }
 
 TEST_CASE("a shutdown timeout of 0 is the least that a timer can be") {

@@ -1,0 +1,36 @@
+// The busy_watch looks, from when the workers of a round were asked to end until none lives, twice
+// a second whether they are at something; the member decides what that is worth.
+//
+// Thread rule: the main thread.
+#pragma once
+
+#include "launcher/process/worker_activity.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <functional>
+#include <vector>
+
+namespace ddprun::launcher {
+
+class busy_watch {
+ public:
+  // `leaders`: of the groups of those that live; none: the watch ends. `busy` is called while they
+  // are.
+  busy_watch(boost::asio::any_io_executor executor, std::function<std::vector<pid_t>()> leaders,
+             std::function<void()> busy);
+
+  void start();
+  void stop();
+
+ private:
+  void look();
+
+  boost::asio::steady_timer timer_;
+  std::function<std::vector<pid_t>()> leaders_;
+  std::function<void()> busy_;
+  worker_activity activity_;
+};
+
+}  // namespace ddprun::launcher

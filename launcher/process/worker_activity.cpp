@@ -1,0 +1,77 @@
+#include "launcher/process/worker_activity.hpp"
+
+#include "launcher/process/process_table.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <unistd.h>
+#include <utility>
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr std::uint64_t bytes_that_count = 64 * 1024;
+constexpr std::int64_t processor_share = 20;  // one in so many
+
+std::string file_of(pid_t process, const char* name) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/" + name);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::uint64_t number_after(const std::string& text, const std::string& name) {
+  const std::size_t at = text.find(name);
+  return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + name.size(), nullptr, 10);
+}
+
+}  // namespace
+
+worker_activity::usage worker_activity::usage_of(pid_t process) {
+  usage found;
+  // Behind the name, which may hold anything: state is field 3, utime and stime are 14 and 15.
+  const std::string stat = file_of(process, "stat");
+  const std::size_t end = stat.rfind(')');
+  if (end == std::string::npos) return found;
+  std::istringstream fields(stat.substr(end + 1));
+  std::string word;
+  for (int field = 3; field <= 15 && fields >> word; ++field) {
+    if (field == 3) found.waits_for_disk = word == "D";
+    if (field >= 14) found.ticks += std::strtoull(word.c_str(), nullptr, 10);
+  }
+  const std::string io = file_of(process, "io");  // empty where this user may not look
+  found.bytes = number_after(io, "rchar: ") + number_after(io, "wchar: ");
+  return found;
+}
+
+bool worker_activity::are_busy(const std::vector<pid_t>& groups, time_point now) {
+  std::vector<pid_t> asked;
+  std::copy_if(groups.begin(), groups.end(), std::back_inserter(asked),
+               [](pid_t leader) { return has_handler(leader, SIGTERM); });
+  const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(now - looked_at_);
+  const std::int64_t ticks_that_count =
+      std::max<std::int64_t>(2, ::sysconf(_SC_CLK_TCK) * passed.count() / 1000 / processor_share);
+  std::map<pid_t, std::pair<std::int64_t, std::uint64_t>> used;  // by group
+  std::map<pid_t, usage> seen;
+  bool are_busy = false;
+  for (const process_entry& one : asked.empty() ? std::vector<process_entry>() : list_processes()) {
+    if (one.dead || std::find(asked.begin(), asked.end(), one.group) == asked.end()) continue;
+    const usage now_used = usage_of(one.pid);
+    seen[one.pid] = now_used;
+    const auto before = last_.find(one.pid);
+    if (before == last_.end()) continue;
+    auto& [ticks, bytes] = used[one.group];
+    ticks += static_cast<std::int64_t>(now_used.ticks - before->second.ticks);
+    bytes += now_used.bytes - before->second.bytes;
+    are_busy = are_busy || ticks >= ticks_that_count || bytes >= bytes_that_count ||
+               (now_used.waits_for_disk && before->second.waits_for_disk);
+  }
+  last_ = std::move(seen);
+  looked_at_ = now;
+  return are_busy;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,52 @@
+"""After a failure elsewhere a worker that is still at something has up to 30 s to end, as with
+torchrun; one that hangs has stop_grace."""
+
+import sys
+
+from tests.support.cluster import BIN, Program
+
+# Rank 0 saves for longer than stop_grace when it is asked to end; rank 1 fails once it may.
+WORKER = """
+import os, signal, sys, time
+ready, saved, how = sys.argv[1:]
+if os.environ["RANK"] == "1":
+    while not os.path.exists(ready):
+        time.sleep(0.01)
+    sys.exit(7)
+def save(*_):
+    until = time.monotonic() + 6.5
+    while time.monotonic() < until:
+        if how == "hangs":
+            time.sleep(0.1)
+    open(saved, "w").close()
+    os._exit(0)
+signal.signal(signal.SIGTERM, save)
+open(ready, "w").close()
+while True:
+    time.sleep(0.1)
+"""
+
+
+def run(cluster, how, *options):
+    ready, saved = cluster.folder / "ready", cluster.folder / "saved"
+    job = Program(cluster, "a", [BIN / "ddprun", "--node-id", "a", "--nproc-per-node=2", *options,
+                                 "--no-python", sys.executable, "-c", WORKER, ready, saved, how])
+    assert job.wait() == 7
+    return saved.exists(), job.err()
+
+
+def test_a_worker_that_saves_is_waited_for(cluster):
+    is_saved, said = run(cluster, "saves")
+    assert is_saved
+    assert "rank 0 was stopped" in said
+
+
+def test_a_worker_that_hangs_has_stop_grace(cluster):
+    is_saved, said = run(cluster, "hangs")
+    assert not is_saved
+    assert "rank 0 had to be killed" in said
+
+
+def test_stop_grace_that_is_typed_counts_for_all(cluster):
+    is_saved, _ = run(cluster, "saves", "--rdzv-conf=stop_grace=0.5")
+    assert not is_saved
