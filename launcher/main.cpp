@@ -3,6 +3,7 @@
 #include "launcher/agent/installed_packages.hpp"
 #include "launcher/agent/node_plan.hpp"
 #include "launcher/agent/own_job.hpp"
+#include "launcher/agent/unable_word.hpp"
 #include "launcher/cli/check_files.hpp"
 #include "launcher/cli/help.hpp"
 #include "launcher/cli/options.hpp"
@@ -37,6 +38,15 @@ int usage(const ddprun::cli::usage_error& error) {
   // Without a text another process says it.
   if (!error.text.empty()) std::fprintf(stderr, "ddprun: %s\n", error.text.c_str());
   return ddprun::usage_exit_code;
+}
+
+// The same, and the other nodes of the run hear of it.
+int unable(const ddprun::launcher::launch_options& options, const ddprun::cli::usage_error& error) {
+  const int code = usage(error);
+  const std::string node =
+      options.node_id.empty() ? ddprun::net::short_host_name() : options.node_id;
+  ddprun::launcher::tell_run_unable(options, node, error.text);
+  return code;
 }
 
 std::uint64_t random_number() {
@@ -84,9 +94,9 @@ int run(int argc, char** argv) {
   // Once: a folder of PATH that hangs later is not to hold up a restart.
   options.python = ddprun::launcher::python_program(environment);
   if (const ddprun::cli::checked error = ddprun::launcher::check_files(options, environment))
-    return usage(*error);
+    return unable(options, *error);
   auto plan = ddprun::launcher::plan_node(options, environment);
-  if (!plan) return usage(plan.error());
+  if (!plan) return unable(options, plan.error());
   options.local_address = plan->address;
   options.notes.insert(options.notes.end(), plan->notes.begin(), plan->notes.end());
   ddprun::launcher::agent_identity identity = make_identity(options, plan->workers);
@@ -97,7 +107,7 @@ int run(int argc, char** argv) {
 
   auto logs = ddprun::launcher::log_folder::make(options.output, options.run_id, identity.node,
                                                  identity.mark, environment);
-  if (!logs) return usage(logs.error());
+  if (!logs) return unable(options, logs.error());
 
   // Forked before any thread or socket exists.
   ddprun::launcher::guardian_process guard = ddprun::launcher::start_guardian();

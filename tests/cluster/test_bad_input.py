@@ -126,3 +126,27 @@ def test_too_few_descriptors_for_the_world(cluster):
     assert 0 not in codes, codes
     assert any("descriptors" in agent.err() for agent in agents), agents[0].err()
     cluster.nothing_left(but=[daemon])
+
+
+@pytest.mark.parametrize("wrong, why", [
+    (["no-such-script.py"], "no-such-script.py"),
+    (["--network", "nosuch0", "--no-python", "/bin/true"], "nosuch0"),
+    (["--nproc-per-node", "gpu", "--no-python", "/bin/true"], "gpu"),
+    (["--log-dir", "/proc/none", "--redirects=3", "--no-python", "/bin/true"], "/proc/none"),
+], ids=["script", "network", "nproc", "logs"])
+def test_the_others_hear_which_node_refuses_its_command_line(cluster, wrong, why):
+    daemon = cluster.daemon()
+    endpoint = f"127.0.0.1:{daemon.port}"
+    first = cluster.agent("node-a", endpoint=endpoint, nnodes=2)
+    first.says("waiting for 1 of 2 nodes")
+    done = ddprun("--nnodes=2", "--node-id=node-b", f"--rdzv-endpoint={endpoint}", "--rdzv-id=test",
+                  *wrong)
+    assert done.returncode == 2 and why in done.stderr, done
+    first.says(rf"warning: node-b takes no part: .*{why}")
+    assert first.running()
+    # It was typed right the second time.
+    second = cluster.agent("node-b", endpoint=endpoint, nnodes=2)
+    cluster.started(1, 2)
+    cluster.finish(2)
+    assert [first.wait(), second.wait()] == [0, 0]
+    cluster.nothing_left(but=[daemon])

@@ -347,6 +347,7 @@ void run::state::queue_for_round(node& who) {
   }
   current.gone.drop(who.greeting.session);
   current.gone.drop_waiting(who.lasting_name());
+  if (current.unable.lasting_name == who.lasting_name()) current.unable = {};
   groups.join(who);
   recount(who);
   if (const std::string text = rank_problem(who.greeting); !text.empty() && !is_member) {

@@ -7,6 +7,11 @@
 
 namespace ddprun::core {
 
+bool cannot_start(const status& said) {
+  return said.round == 0 && said.draining && said.signal == 0 && !said.causes.empty() &&
+         said.causes.front().kind == cause_class::start;
+}
+
 int code_of_drain(const status& said) {
   return exit_code_of_signal(said.signal == 0 ? SIGTERM : said.signal);
 }
@@ -133,10 +138,21 @@ void run::state::open_instance(instance_id fresh, const std::optional<started_jo
   enter(run_phase::gathering);
 }
 
+// It has come to say why it takes no part, so that the others do not wait for it without a word.
+void run::state::dismiss_unable(node& who) {
+  cause why = cause_of(who, cause_class::drain);
+  why.text = who.state.causes.front().text;
+  remember_departure(who, why);
+  current.unable = {who.lasting_name(), who.label() + " takes no part: " + why.text};
+  note(note_level::warning, current.unable.text);
+  release(who, 0);
+}
+
 // The node is asked to leave. What it did in a round that is over or went well stays done.
 void run::state::drain(node& who) {
   if (who.standing != standing::here) return;
   const bool is_new = !std::exchange(who.drain_seen, true);
+  if (who.seat == nullptr && cannot_start(who.state)) return dismiss_unable(who);
   cause why = cause_of(who, cause_class::drain);
   why.code = who.state.signal;
   remember_departure(who, why);

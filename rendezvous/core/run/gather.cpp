@@ -201,6 +201,7 @@ void run::state::note_changes(const std::vector<node*>& from, const rank_assignm
     if (newcomers.size() < names_in_text_max) newcomers.push_back(member.label());
   }
   current.news.clear();
+  current.unable = {};
   // In the first round everybody is new; and so it looks to a daemon that was started again.
   if (count < chosen.places.size() || current.gone.has_members()) {
     current.news = current.gone.change(newcomers, count);

@@ -50,6 +50,10 @@ struct instance_here {
   std::string taken_back;           // who was left out and is needed again, since that round
   std::string news;                 // of the newest round, for those who are in it
   std::string warning;
+  struct {
+    std::string lasting_name;
+    std::string text;
+  } unable;                            // the newest node that cannot start, and why
   duration lasted{};                   // the newest round, when its stop began
   std::optional<duration> quick_end;   // its end came so soon after its start
   std::deque<round_report> reports;    // of rounds that are over, the newest last

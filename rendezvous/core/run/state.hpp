@@ -53,6 +53,9 @@ inline bool has_succeeded(const status& said) {
   return said.phase == member_phase::succeeded || said.succeeded;
 }
 
+// Its command line cannot work there, and it was never part of a round.
+bool cannot_start(const status& said);
+
 // What a node that was asked to leave, by this status, exits with when nobody goes on.
 int code_of_drain(const status& said);
 
@@ -304,6 +307,7 @@ struct run::state {
   bool completes_success(const node& who);
   void open_instance(instance_id fresh, const std::optional<started_job>& by);
   void drain(node& who);
+  void dismiss_unable(node& who);
   void release(node& who, int exit_code);
   void stop_by_operator(cause why);
   bool is_deserted(time_point at) const;  // nobody is here, and nobody is waited for

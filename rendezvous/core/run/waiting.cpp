@@ -32,7 +32,10 @@ void run::state::tell_wait(node& who) {
     }
     limit_wait(value);
     if (is_missed()) value.gone = current.gone.told(now);
-    if (phase == run_phase::gathering) value.warning = misfits();
+    if (phase == run_phase::gathering) {
+      value.warning = misfits();
+      if (value.warning.empty()) value.warning = current.unable.text;
+    }
     const std::uint64_t newest = value.seq;
     message = finished(std::move(value));
     if (!who.is_left_out) notice.build(newest, now, message);
