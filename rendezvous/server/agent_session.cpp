@@ -58,6 +58,11 @@ void agent_session::let_go() {
 void agent_session::take_line(std::string_view line) {
   std::string problem;
   auto message = protocol::decode_agent_message(line, &problem);
+  if (!turned_away_.empty()) {
+    const hello* const greeting = message ? std::get_if<hello>(&*message) : nullptr;
+    const bool is_in_a_run = greeting != nullptr && greeting->state.instance != 0;
+    return is_in_a_run ? send_elsewhere(turned_away_) : reject(turned_away_);
+  }
   if (!message) return reject(problem);
   const bool is_first = hello_timer_ != nullptr;
   const bool opens =
@@ -82,6 +87,13 @@ void agent_session::set_node_timeout(duration limit) {
 
 void agent_session::reject(const std::string& text) {
   refuse(text);
+  owner_.on_end(*this, text);
+}
+
+void agent_session::send_elsewhere(const std::string& text) {
+  const daemon_message message = not_primary{text};
+  send(message.index(), std::make_shared<const std::string>(protocol::encode(message)));
+  finish();
   owner_.on_end(*this, text);
 }
 

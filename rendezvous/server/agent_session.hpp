@@ -20,6 +20,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace ddprun::server {
 
@@ -55,6 +56,9 @@ class agent_session {
 
   // Says why, sends what is queued, and closes; the owner hears nothing more.
   void refuse(const std::string& text);
+  // Before the first line has come: the same once it has, and the owner hears of the end only. One
+  // that is in a run already is sent elsewhere, for that may go on where it was welcome.
+  void turn_away(std::string why) { turned_away_ = std::move(why); }
   void finish();
   // At once, without a word; the owner hears nothing more.
   void close() { connection_->close(); }
@@ -64,6 +68,7 @@ class agent_session {
   void take_line(std::string_view line);
   void end(const std::string& why);
   void reject(const std::string& text);
+  void send_elsewhere(const std::string& text);
 
   connection_id id_;
   owner& owner_;
@@ -73,6 +78,7 @@ class agent_session {
   std::shared_ptr<waiting_room> newcomers_;
   waiting_room::ticket place_ = 0;                          // there, until the first line
   std::unique_ptr<boost::asio::steady_timer> hello_timer_;  // until the first line
+  std::string turned_away_;                                 // why; empty: it is not
 };
 
 }  // namespace ddprun::server

@@ -92,14 +92,13 @@ void daemon_shell::accept(net::tcp::socket socket) {
   const std::string refusal = options_.allows_other_users ? std::string() : users_.refusal(socket);
   auto session = std::make_unique<agent_session>(std::move(socket), id, *this, options_.newcomers,
                                                  options_.hello_limit, options_.hello_limit);
-  if (refusal.empty()) {
-    sessions_[id] = std::move(session);
-    return;
+  if (!refusal.empty()) {
+    session->turn_away(refusal);
+    const auto line = strangers_.admit("refused " + session->peer_address() + ": " + refusal,
+                                       steady_clock::now());
+    if (line) log(note_level::warning, *line);
   }
-  session->refuse(refusal);
-  const auto line =
-      strangers_.admit("refused " + session->peer_address() + ": " + refusal, steady_clock::now());
-  if (line) log(note_level::warning, *line);
+  sessions_[id] = std::move(session);
 }
 
 void daemon_shell::when_no_agents(std::function<void()> handler) {

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -147,6 +148,34 @@ def test_root_and_the_same_user_are_let_in(cluster):
     for user in (None, NOBODY):
         assert '"welcome"' in say(port, hello(SECRET), user=user)
     assert '"refused"' in say(port, hello(SECRET), user=1)
+
+
+@needs_root
+def test_a_job_of_another_user_outlives_a_daemon_that_refuses_it(cluster):
+    """The daemon that let it in is away, and that of a user who allows nobody has its port."""
+    allowing = cluster.daemon(None, "--allow-other-users")
+    port = allowing.port
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        program = shutil.copy(BIN / "ddprun", folder)
+        over = Path(folder) / "over"
+        line = [program, "--nnodes=1:2", "--rdzv-id=test", f"--rdzv-endpoint=127.0.0.1:{port}",
+                "--rdzv-conf=last_call_timeout=0.1", "--embed-daemon=never", "--no-python", "sh", "-c",
+                f"echo works; until [ -e {over} ]; do sleep 0.05; done"]
+        agent = Program(cluster, "agent", line, user=NOBODY, group=NOBODY, extra_groups=[],
+                        environment={"TMPDIR": "/tmp", "HOME": "/nonexistent"})
+        agent.says("works")
+        allowing.kill()
+        allowing.wait()
+        refusing = cluster.daemon(port, "--state-dir=none")
+        agent.says("may not decide: this port of uid 0 takes no agents of other users of its host")
+        refusing.kill()
+        refusing.wait()
+        assert agent.running() and "refused this node" not in agent.err()
+        cluster.daemon(port, "--allow-other-users", "--state-dir=none")
+        agent.says("reached the rendezvous daemon at .* again")
+        over.touch()
+        assert agent.wait() == 0, agent.err()
 
 
 def strings_of(text):
