@@ -86,6 +86,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
       file_reader_(context_.get_executor()),
       own_error_file_(context_.get_executor(), own_error_file::wanted(environment_, identity_.mark),
                       [this](const std::string& line) { say(note_level::warning, line); }),
+      health_(context_.get_executor()),
       gloo_(context_.get_executor()),
       busy_watch_(
           context_.get_executor(), [this] { return living_groups(); },
@@ -115,6 +116,7 @@ int agent::run() {
   start_hook();
   watch_timers();
   watch_signals();
+  answer_probes();
   if (options_.settings.nodes_max > 1) gloo_.look_up();
   find_daemon();
   // After that, so that both are made while the daemon opens its port.
@@ -143,6 +145,16 @@ int agent::run() {
     finish_output();
   });
   return exit_code_.value_or(1);
+}
+
+void agent::answer_probes() {
+  if (options_.health_port == 0) return;
+  const error_code error = health_.open(options_.health_port);
+  if (error) {
+    say(note_level::error, "no probe can be answered on port " +
+                               std::to_string(options_.health_port) +
+                               " (--health-port): " + error.message() + "; this agent goes on");
+  }
 }
 
 // ---- the daemon ------------------------------------------------------------------------------
@@ -307,6 +319,8 @@ bool agent::show_wait(const std::string& why) {
 
 void agent::leave_in_order(const core::leave& effect) {
   exit_code_ = effect.exit_code;
+  const bool is_done = machine_->phase() == member_phase::succeeded;
+  if (effect.exit_code == 0 && was_signalled_ && !is_done) exit_code_ = options_.drain_exit_code;
   tell_missed_cause(effect);
   tell_end_of_run(effect);
   if (effect.exit_code != 0) {

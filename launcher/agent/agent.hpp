@@ -13,6 +13,7 @@
 #include "launcher/agent/embedded_daemon.hpp"
 #include "launcher/agent/file_reader.hpp"
 #include "launcher/agent/gloo_interface.hpp"
+#include "launcher/agent/health_port.hpp"
 #include "launcher/agent/log_folder.hpp"
 #include "launcher/agent/nccl_helper.hpp"
 #include "launcher/agent/own_addresses.hpp"
@@ -105,6 +106,7 @@ class agent {
   void watch_signals();
   void await_signal();
   void hear_user_signal(int signal);
+  void answer_probes();
   void pass_on(int signal);
 
   // ---- agent_words.cpp: what is told of the run, to people and to --on-event ----
@@ -201,6 +203,7 @@ class agent {
 
   file_reader file_reader_;
   own_error_file own_error_file_;
+  health_port health_;
   gloo_interface gloo_;
   std::string own_address_;      // towards the daemon
   daemon_place daemon_place_;    // that is dialled

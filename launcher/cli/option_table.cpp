@@ -4,6 +4,7 @@
 #include "launcher/cli/help.hpp"
 #include "launcher/cli/node_rows.hpp"
 #include "launcher/cli/output_rows.hpp"
+#include "launcher/cli/pod_rows.hpp"
 #include "launcher/cli/rendezvous_conf.hpp"
 #include "launcher/cli/setting_options.hpp"
 #include "launcher/cli/shutdown_timeout.hpp"
@@ -356,8 +357,8 @@ constexpr std::array own_options = {
 
 constexpr std::array options =
     std::apply([](const auto&... rows) { return std::array{rows...}; },
-               std::tuple_cat(setting_options<options_draft>, own_options, node_rows, output_rows,
-                              cli::log_rows<options_draft>("Output of ddprun"),
+               std::tuple_cat(setting_options<options_draft>, own_options, node_rows, pod_rows,
+                              output_rows, cli::log_rows<options_draft>("Output of ddprun"),
                               torchruns_only<options_draft>));
 
 // One that was meant for another program may be the beginning of one of ours.

@@ -101,6 +101,10 @@ struct launch_options {
   bool spares_busy_workers = true;
   bool allows_other_users = false;  // of this host, to speak to what listens here
 
+  std::uint16_t health_port = 0;  // where a probe is answered; 0: nowhere
+  // Of a node that was told to go and left in order, while the others go on.
+  int drain_exit_code = 0;
+
   output_options output;
   cli::log_options log;
   std::string on_event;  // a command that is told what happens; empty: none

@@ -1,0 +1,38 @@
+// The rows of the options for schedulers that watch an agent from outside, as Kubernetes does: by a
+// probe, and by its exit code.
+//
+// Thread rule: a constant table and pure functions.
+#pragma once
+
+#include "launcher/cli/option_table.hpp"
+#include "rendezvous/cli/option.hpp"
+#include "rendezvous/cli/values.hpp"
+
+#include <array>
+
+namespace ddprun::launcher {
+
+inline cli::checked apply_health_port(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.health_port,
+                   cli::read_port(option.given, option.value, "0 for none"));
+}
+
+inline cli::checked apply_drain_exit_code(options_draft& draft, const cli::given_option& option) {
+  const auto code = cli::read_count(option.given, option.value, "exit code", 0, 255);
+  if (!code) return code.error();
+  draft.options.drain_exit_code = static_cast<int>(*code);
+  return {};
+}
+
+inline constexpr std::array pod_rows = {
+    cli::option<options_draft>{{"health-port", "PORT", "This node",
+                                "GET /healthz there is answered while this agent works, whatever\n"
+                                "the workers do; for the probes of Kubernetes (none)"},
+                               apply_health_port},
+    cli::option<options_draft>{{"drain-exit-code", "CODE", "Failures",
+                                "of a node that left in order on a signal while the others go on;\n"
+                                "where a scheduler is to send another one: 143 (0)"},
+                               apply_drain_exit_code},
+};
+
+}  // namespace ddprun::launcher
