@@ -7,6 +7,37 @@
 namespace ddprun::launcher {
 namespace {
 
+bool is_from_environment(const std::string& words) {
+  return words.starts_with("PET_");
+}
+
+// Kubeflow's Trainer and its PyTorchJob give their pods the static form in PET_*. Where the person
+// has typed a number of nodes that may change, that only says which node this is and where they
+// meet.
+void take_static_as_elastic(options_draft& draft) {
+  launch_options& options = draft.options;
+  const std::string nodes = draft.words_of("nnodes");
+  if (options.settings.nodes_min == options.settings.nodes_max || is_from_environment(nodes))
+    return;
+  if (draft.master_address.empty() || !options.node_rank) return;
+  for (const std::string_view option : {"rdzv-endpoint", "standalone", "rdzv-backend"}) {
+    if (!draft.words_of(option).empty()) return;
+  }
+  for (const std::string_view option : {"master-addr", "master-port", "node-rank"}) {
+    const std::string words = draft.words_of(option);
+    if (!words.empty() && !is_from_environment(words)) return;
+  }
+  const bool has_port = !draft.words_of("master-port").empty();
+  options.endpoint = {
+      std::exchange(draft.master_address, {}),
+      has_port ? std::exchange(options.master_port, std::uint16_t{0}) : default_master_port};
+  draft.given["rdzv-endpoint"] = draft.words_of("master-addr");
+  for (const std::string_view option : {"master-addr", "master-port"})
+    draft.given.erase(option);
+  if (options.embed == embed_policy::automatic && *options.node_rank == 0 && !draft.is_host)
+    options.embed = embed_policy::always;
+}
+
 // By hand, on the command line or in PET_*: then a recipe that worked with torchrun goes on as
 // before, whichever engine runs it.
 bool says_where_to_meet(const options_draft& draft) {
@@ -21,6 +52,27 @@ cli::usage_error too_many_nodes(const options_draft& draft, const hosts::placeme
   return {draft.words_of("nnodes") + ": " + placement.engine + " has " +
           std::to_string(placement.nodes) + (placement.nodes == 1 ? " node" : " nodes") +
           "; ask it for more, or write what it has"};
+}
+
+cli::usage_error no_number(const hosts::placement& placement) {
+  return {
+      placement.engine +
+      " does not tell its pods how many they are; write --nnodes=N, or --nnodes=1 where each is "
+      "a job of its own"};
+}
+
+cli::checked check_number(const options_draft& draft, const hosts::placement& placement) {
+  const run_settings& settings = draft.options.settings;
+  const bool is_typed = !draft.words_of("nnodes").empty();
+  if (placement.nodes != 0) {
+    if (is_typed && settings.nodes_min > placement.nodes) return too_many_nodes(draft, placement);
+    return {};
+  }
+  if (!is_typed) return no_number(placement);
+  if (placement.node_rank < settings.nodes_max + settings.spares_max) return {};
+  return cli::usage_error{draft.words_of("nnodes") + ": " + placement.engine +
+                          " has one of index " + std::to_string(placement.node_rank) +
+                          ", this one; write the number of its completions, or give it fewer"};
 }
 
 // The options are settled as if these words had been typed.
@@ -56,14 +108,13 @@ void fill_in(options_draft& draft, hosts::placement placement) {
 
 cli::checked settle_placement(options_draft& draft,
                               const std::function<hosts::placement_outcome()>& find) {
+  take_static_as_elastic(draft);
   if (!find || says_where_to_meet(draft)) return {};
   hosts::placement_outcome outcome = find();
   if (auto* const error = std::get_if<cli::usage_error>(&outcome)) return std::move(*error);
   auto* const placement = std::get_if<hosts::placement>(&outcome);
   if (placement == nullptr) return {};
-  const bool is_typed = !draft.words_of("nnodes").empty();
-  if (is_typed && draft.options.settings.nodes_min > placement->nodes)
-    return too_many_nodes(draft, *placement);
+  if (const cli::checked wrong = check_number(draft, *placement)) return wrong;
   fill_in(draft, std::move(*placement));
   return {};
 }

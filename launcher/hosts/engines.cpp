@@ -2,6 +2,7 @@
 
 #include "launcher/hosts/slurm/slurm.hpp"
 
+#include "launcher/hosts/kubernetes/pod_placement.hpp"
 #include <initializer_list>
 
 namespace ddprun::launcher::hosts {
@@ -12,7 +13,8 @@ using engine = placement_outcome (*)(const environment_map&);
 // Innermost first.
 constexpr std::initializer_list<engine> engines = {
     slurm::find,
-};
+
+    kubernetes::find_pod_placement,};
 
 }  // namespace
 

@@ -16,9 +16,10 @@
 namespace ddprun::launcher::hosts {
 
 struct placement {
-  std::string engine;           // for messages: "Slurm step 12.0", "Kubernetes Job train"
-  std::uint32_t nodes = 1;      // at least 1
-  std::uint32_t node_rank = 0;  // 0 to nodes - 1
+  std::string engine;  // for messages: "Slurm step 12.0", "Kubernetes Job train"
+  // 0: the engine does not tell its nodes, and the person has to write --nnodes.
+  std::uint32_t nodes = 1;
+  std::uint32_t node_rank = 0;  // 0 to nodes - 1, where that is known
 
   // With more than one node: where that with rank 0 is to hold the daemon, the same words on all
   // nodes.

@@ -110,4 +110,48 @@ TEST_CASE("an engine that cannot work says so itself; none leaves all as it was"
   CHECK(options_with("train.py", {}).standalone);
 }
 
+TEST_CASE("an engine that does not tell its nodes needs their number") {
+  placement pod;
+  pod.engine = "Kubernetes Job train";
+  pod.nodes = 0;
+  pod.node_rank = 3;
+  pod.meeting_host = "train-0.train";
+  pod.meeting_port = 29400;
+  CHECK(error_with("train.py", pod) ==
+        "Kubernetes Job train does not tell its pods how many they are; write --nnodes=N, or "
+        "--nnodes=1 where each is a job of its own");
+  CHECK(options_with("--nnodes=2:4 train.py", pod).node_rank == 3U);
+  CHECK(options_with("--nnodes=3 --spares=1 train.py", pod).node_rank == 3U);
+  CHECK(error_with("--nnodes=3 train.py", pod) ==
+        "--nnodes=3: Kubernetes Job train has one of index 3, this one; write the number of its "
+        "completions, or give it fewer");
+}
+
+// As Kubeflow's Trainer sets them.
+TEST_CASE("the static form of a pod is that of an elastic run where a range is typed") {
+  const environment_map pod = {{"PET_NNODES", "4"},
+                               {"PET_NODE_RANK", "2"},
+                               {"PET_NPROC_PER_NODE", "8"},
+                               {"PET_MASTER_ADDR", "llm-node-0-0.llm"},
+                               {"PET_MASTER_PORT", "29500"}};
+  const launch_options fixed = tests::options_of("train.py", pod);
+  CHECK(fixed.is_static);
+  CHECK(fixed.settings.nodes_max == 4);
+  const launch_options elastic = tests::options_of("--nnodes=2:4 train.py", pod);
+  CHECK_FALSE(elastic.is_static);
+  CHECK(elastic.settings.nodes_min == 2);
+  CHECK(to_text(elastic.endpoint) == "llm-node-0-0.llm:29500");
+  CHECK(elastic.node_rank == 2U);
+  CHECK(elastic.workers.number == 8);
+  CHECK(elastic.embed == embed_policy::automatic);
+  CHECK(elastic.master_port == 0);
+  CHECK(elastic.notes.empty());
+  environment_map first = pod;
+  first["PET_NODE_RANK"] = "0";
+  CHECK(tests::options_of("--nnodes=2:4 train.py", first).embed == embed_policy::always);
+  // By hand it is a contradiction, as ever.
+  CHECK(tests::usage_error_of("--nnodes=2:4 --node-rank=1 --master-addr=h train.py")
+            .starts_with("--nnodes=2:4: nodes that meet at --master-addr have ranks by hand"));
+}
+
 }  // namespace ddprun::launcher
