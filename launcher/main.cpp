@@ -10,6 +10,7 @@
 #include "launcher/hosts/doctor/doctor.hpp"
 #include "launcher/hosts/doctor/start_check.hpp"
 #include "launcher/hosts/engines.hpp"
+#include "launcher/hosts/kubernetes/manifest.hpp"
 #include "launcher/hosts/slurm/slurm.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/guardian_process.hpp"
@@ -79,6 +80,8 @@ int run(int argc, char** argv) {
   const ddprun::environment_map environment = ddprun::environment_from(environ);
   if (argc >= 2 && argv[1] == std::string_view("doctor"))
     return ddprun::launcher::doctor::examine({argv + 2, argv + argc}, environment);
+  if (argc >= 2 && argv[1] == std::string_view("manifest"))
+    return ddprun::launcher::kubernetes::write_manifest({argv + 2, argv + argc});
   ddprun::launcher::parse_outcome outcome = ddprun::launcher::parse_options(
       std::vector<std::string>(argv + 1, argv + argc), environment,
       [&] { return ddprun::launcher::installed_torch(environment); },

@@ -10,6 +10,7 @@ namespace {
 constexpr std::string_view usage = R"(usage: ddprun [OPTIONS] SCRIPT [ARGUMENTS]
        ddprun explain FILE | -      says why a job failed, from its saved log
        ddprun doctor [OPTIONS]      says what on this node would make a job fail
+       ddprun manifest kubernetes [OPTIONS] SCRIPT    writes YAML for kubectl apply
 
 Starts the workers of a distributed training job on this node, lets the nodes of the job find each
 other, and starts all workers again when one fails. Run it once on every node. Options are

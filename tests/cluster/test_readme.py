@@ -15,7 +15,8 @@ README = (ROOT / "README.md").read_text()
 def test_every_option_it_names_is_known():
     known = "".join(subprocess.run([BIN / words[0], *words[1:], "--help"], capture_output=True,
                                    text=True, check=True).stdout
-                    for words in (["ddprun"], ["ddprun", "doctor"], ["ddprun-rendezvous"]))
+                    for words in (["ddprun"], ["ddprun", "doctor"], ["ddprun-rendezvous"],
+                                  ["ddprun", "manifest", "kubernetes"]))
     of_others = {"--build", "--target", "--now", "--install", "--prefix", "--logs-specs", "--nodes",
                  "--ntasks-per-node", "--gpus-per-node"}
     for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - of_others:

@@ -1,0 +1,27 @@
+// What Kubernetes is to do when a pod's ddprun exits, by the table of exit codes in
+// rendezvous/base/exit_codes.hpp. ddprun has used up --max-restarts when it exits with a worker's
+// code, so a further pod would only fail again, with a budget that nobody meant to give.
+//
+// Thread rule: constants.
+#pragma once
+
+#include "launcher/hosts/kubernetes/manifest_request.hpp"
+#include "rendezvous/base/exit_codes.hpp"
+
+#include <array>
+
+namespace ddprun::launcher::kubernetes {
+
+// In order, as Kubernetes wants them.
+inline constexpr std::array not_charged = {unmet_exit_code};
+// A successor may do better than this pod, which is charged for it. 137: killed with its pod or
+// node, or for want of memory.
+inline constexpr std::array worth_a_successor = {refused_exit_code, displaced_exit_code, 137,
+                                                 drained_code};
+// A fresh container in the same pod may do better.
+inline constexpr std::array worth_a_container = {unmet_exit_code, 137};
+
+// How often a pod may be charged so, each index for itself.
+inline constexpr int successors_max = 10;
+
+}  // namespace ddprun::launcher::kubernetes
