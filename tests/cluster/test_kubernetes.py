@@ -219,10 +219,29 @@ def test_a_pod_stays_up_when_a_worker_fails_and_hangs(cluster, play):
     cluster.nothing_left()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("lost", [0, 1])
-def test_a_killed_pods_successor_has_its_index_on_another_node(cluster, play, kind, lost):
-    kubelet = play("--rdzv-conf", LOST_SOON, "--on-join=restart", kind=kind, nnodes="2:3", nodes=4)
+def test_what_a_pod_carries_for_another_launcher_reaches_no_worker(cluster, play):
+    kubelet = play("--env=RANK=7", "--env=WORLD_SIZE=9", "--env=LOCAL_RANK=5",
+                   "--env=MASTER_ADDR=nowhere", "--env=MASTER_PORT=1", nnodes="2", nodes=2)
+    pods = [kubelet.start(index) for index in range(2)]
+    workers = cluster.started(1, 2)
+    assert [(one.rank, one.local_rank, one.world_size) for one in workers] == [("0", "0", "2"),
+                                                                             ("1", "0", "2")]
+    assert not any(one.master.startswith("nowhere") or one.master.endswith(":1") for one in workers)
+    for index, pod in enumerate(pods):
+        pod.says(f"RANK=7 of this pod contradicts its index {index}, which counts")
+        pod.says("MASTER_ADDR=nowhere of this pod is ignored: nodes meet at train-0.train")
+    cluster.finish(2)
+    assert [kubelet.what_follows(pod) for pod in pods] == ["done"] * 2
+    stop(kubelet)
+    cluster.nothing_left()
+
+
+# Index 0 has the rendezvous daemon.
+@pytest.mark.parametrize("kind, nnodes, lost", [
+    ("job", "2:3", 0), ("job", "2:3", 1), ("job", "3", 1), ("jobset", "2:3", 0),
+    ("trainjob", "2:3", 0), ("trainjob", "3", 0), ("trainjob", "3", 1), ("pytorchjob", "2:3", 1)])
+def test_a_killed_pods_successor_has_its_index_on_another_node(cluster, play, kind, nnodes, lost):
+    kubelet = play("--rdzv-conf", LOST_SOON, "--on-join=restart", kind=kind, nnodes=nnodes, nodes=4)
     pods = [kubelet.start(index) for index in range(3)]
     first = cluster.started(1, 3)
     pods[lost].kill()
