@@ -81,22 +81,24 @@ class health_port::client : public std::enable_shared_from_this<health_port::cli
 health_port::health_port(boost::asio::any_io_executor loop, std::chrono::milliseconds patience)
     : acceptor_(loop), patience_(patience), clients_(std::make_shared<std::size_t>(0)) {}
 
-error_code health_port::open(std::uint16_t port) {
+error_code health_port::listen(const tcp::endpoint& where) {
   error_code error;
-  // Both families where there is IPv6, else the old one.
-  acceptor_.open(tcp::v6(), error);
-  const bool is_v6 = !error;
-  if (is_v6) acceptor_.set_option(boost::asio::ip::v6_only(false), error);
-  if (!is_v6) acceptor_.open(tcp::v4(), error);
+  acceptor_.open(where.protocol(), error);
+  if (!error && where.address().is_v6())
+    acceptor_.set_option(boost::asio::ip::v6_only(false), error);
   if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor_.bind({is_v6 ? tcp::v6() : tcp::v4(), port}, error);
+  if (!error) acceptor_.bind(where, error);
   if (!error) acceptor_.listen(boost::asio::socket_base::max_listen_connections, error);
-  if (error) {
-    close();
-    return error;
-  }
-  accept();
-  return {};
+  if (error) close();
+  return error;
+}
+
+// Both families, where this host has IPv6.
+error_code health_port::open(std::uint16_t port) {
+  error_code error = listen({tcp::v6(), port});
+  if (error && error != boost::system::errc::address_in_use) error = listen({tcp::v4(), port});
+  if (!error) accept();
+  return error;
 }
 
 void health_port::close() {

@@ -35,6 +35,7 @@ class health_port {
 
  private:
   class client;
+  error_code listen(const boost::asio::ip::tcp::endpoint& where);
   void accept();
 
   boost::asio::ip::tcp::acceptor acceptor_;

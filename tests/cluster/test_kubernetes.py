@@ -292,6 +292,23 @@ def test_an_evicted_pod_drains_and_its_successor_joins(cluster, play, nnodes, ev
     cluster.nothing_left()
 
 
+@pytest.mark.parametrize("kind", ["job", "jobset", "trainjob"])
+def test_an_elastic_job_is_complete_though_a_pod_was_away_at_its_end(cluster, play, kind):
+    kubelet = play(kind=kind, nnodes="2:3")
+    pods = [kubelet.start(index) for index in range(3)]
+    cluster.started(1, 3)
+    pods[2].kill(signal.SIGTERM)
+    assert pods[2].exit_code() == 143
+    cluster.started(2, 2)
+    cluster.finish(2)
+    done = [kubelet.what_follows(pod) for pod in pods].count("done")
+    assert done == 2 and kubelet.succeeds_with(done) and not kubelet.succeeds_with(1)
+    kubelet.documents = manifest("train.py", kind=kind, nnodes="3")
+    assert not kubelet.succeeds_with(2), "a fixed number is all or nothing"
+    stop(kubelet)
+    cluster.nothing_left()
+
+
 def test_the_table_of_exit_codes_decides_what_follows(cluster, play):
     kubelet = play()
 
@@ -307,7 +324,7 @@ def test_the_table_of_exit_codes_decides_what_follows(cluster, play):
     decided = {code: kubelet.what_follows(Ended(code)) for code in
                (0, 1, 2, 3, 64, 68, 69, 134, 137, 139, 143)}
     assert decided == {0: "done", 1: "FailJob", 2: "FailJob", 3: "FailJob", 64: "Count",
-                       68: "Count", 69: "Ignore", 134: "FailJob", 137: "Count", 139: "FailJob",
+                       68: "Count", 69: "Count", 134: "FailJob", 137: "Count", 139: "FailJob",
                        143: "Count"}
     stop(kubelet)
 

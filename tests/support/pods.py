@@ -274,7 +274,15 @@ class Kubelet:
                 return rule["action"]
         return "Count"
 
+    def succeeds_with(self, count):
+        """Whether the Job is complete when so many of its indexes are done."""
+        rules = self.job_spec().get("successPolicy", {"rules": []})["rules"]
+        return count >= min([len(self.plans), *(rule["succeededCount"] for rule in rules)])
+
     def rules(self):
+        return self.job_spec()["podFailurePolicy"]["rules"]
+
+    def job_spec(self):
         for one in self.documents:
             spec = one["spec"]
             if one["kind"] == "TrainingRuntime":
@@ -282,5 +290,5 @@ class Kubelet:
             if "replicatedJobs" in spec:
                 spec = spec["replicatedJobs"][0]["template"]["spec"]
             if "podFailurePolicy" in spec:
-                return spec["podFailurePolicy"]["rules"]
+                return spec
         raise AssertionError("no podFailurePolicy")

@@ -66,13 +66,10 @@ void write_failure_policy(yaml_writer& yaml, const pod_shape& shape) {
           });
         });
       });
-      yaml.comment("69: the others did not come in time; a new pod waits on.");
-      write_exit_rule(yaml, shape, "Ignore", "In", not_charged);
       yaml.comment(
           "A worker's own code: ddprun has used its --max-restarts up, and more pods would only\n"
-          "fail again. 64 (refused), 68 (displaced), 137 (killed) and 143 (told to go) are worth "
-          "a\n"
-          "successor, which is charged to its index.");
+          "fail again. 64 (refused), 68 (displaced), 69 (the others did not come in time), 137\n"
+          "(killed) and 143 (told to go) are worth a successor, which is charged to its index.");
       write_exit_rule(yaml, shape, "FailJob", "NotIn", worth_a_successor);
     });
   });
@@ -92,6 +89,16 @@ void write_job_spec(yaml_writer& yaml, const manifest_request& request, const po
   if (request.is_elastic())
     yaml.comment("The run goes on with " + std::to_string(request.nodes_min) + " nodes.");
   yaml.entry("maxFailedIndexes", std::int64_t{request.nodes_max - request.nodes_min});
+  if (request.is_elastic()) {
+    yaml.comment(
+        "Pods end well together, when the run has; an index whose pod was away then would find\n"
+        "nobody any more.");
+    yaml.group("successPolicy", [&] {
+      yaml.group("rules", [&] {
+        yaml.item([&] { yaml.entry("succeededCount", std::int64_t{request.nodes_min}); });
+      });
+    });
+  }
   yaml.entry("podReplacementPolicy", "Failed");
   write_failure_policy(yaml, shape);
   yaml.group("template", [&] { write_pod(yaml, request, shape); });
