@@ -11,6 +11,8 @@
 #include "launcher/hosts/doctor/start_check.hpp"
 #include "launcher/hosts/engines.hpp"
 #include "launcher/hosts/kubernetes/manifest.hpp"
+#include "launcher/hosts/mpi/lifeline.hpp"
+#include "launcher/hosts/mpi/placement.hpp"
 #include "launcher/hosts/slurm/slurm.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/guardian_process.hpp"
@@ -77,7 +79,7 @@ int run(int argc, char** argv) {
   if (ddprun::launcher::is_to_explain(argc, argv)) {
     return ddprun::launcher::explain({argv + 2, argv + argc});
   }
-  const ddprun::environment_map environment = ddprun::environment_from(environ);
+  ddprun::environment_map environment = ddprun::environment_from(environ);
   if (argc >= 2 && argv[1] == std::string_view("doctor"))
     return ddprun::launcher::doctor::examine({argv + 2, argv + argc}, environment);
   if (argc >= 2 && argv[1] == std::string_view("manifest"))
@@ -92,6 +94,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   auto options = std::get<ddprun::launcher::launch_options>(std::move(outcome));
+  const int mpi_launcher = ddprun::launcher::hosts::mpi::leave_launcher(environment, options);
   for (std::string& note : ddprun::launcher::slurm::contradictions_here(environment, options))
     options.notes.push_back(std::move(note));
   // Once: a folder of PATH that hangs later is not to hold up a restart.
@@ -120,6 +123,7 @@ int run(int argc, char** argv) {
   }
   ddprun::launcher::agent agent(std::move(options), std::move(identity),
                                 std::move(plan->environment), std::move(*logs), std::move(guard));
+  const ddprun::launcher::hosts::mpi::lifeline lives_by(mpi_launcher);
   return agent.run();
 }
 

@@ -155,7 +155,7 @@ numa_topology read_numa_topology(const std::string& root, const std::vector<int>
   return topology;
 }
 
-std::vector<int> allowed_processors() {
+std::vector<int> allowed_processors(int pid) {
   std::vector<int> allowed;
   // The kernel wants a mask at least as large as its own: grow until it fits.
   for (int count = 1024; count <= processors_max && allowed.empty(); count *= 2) {
@@ -163,7 +163,7 @@ std::vector<int> allowed_processors() {
     const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
         CPU_ALLOC(size), [](cpu_set_t* mask) { CPU_FREE(mask); });
     const std::size_t bytes = CPU_ALLOC_SIZE(size);
-    if (!set || ::sched_getaffinity(0, bytes, set.get()) != 0) continue;
+    if (!set || ::sched_getaffinity(pid, bytes, set.get()) != 0) continue;
     for (int number = 0; number < count; ++number) {
       if (CPU_ISSET_S(static_cast<std::size_t>(number), bytes, set.get()))
         allowed.push_back(number);

@@ -32,8 +32,8 @@ struct numa_topology {
 numa_topology read_numa_topology(const std::string& root, const std::vector<int>& allowed,
                                  const environment_map& environment);
 
-// Those on which this process may run.
-std::vector<int> allowed_processors();
+// Those on which that process may run; 0: this one. Empty: it has gone.
+std::vector<int> allowed_processors(int pid = 0);
 
 // "0-2,4,6-7", as the kernel writes lists of processors; what is no number is left out.
 std::vector<int> read_number_list(std::string_view text);

@@ -2,6 +2,7 @@
 
 #include "launcher/cli/placeholders.hpp"
 #include "launcher/cli/virtual_local_rank.hpp"
+#include "launcher/hosts/mpi/worker_variables.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -93,6 +94,10 @@ environment_map worker_environment(const launch_options& options, const worker_r
   // Gloo asks for all addresses at once: 6 requests a rank in place of 4 + 3 * world size.
   variables.try_emplace("GLOO_ENABLE_STORE_V2_API", "1");
   if (chooses_threads(round.worker_count, inherited)) set("OMP_NUM_THREADS", "1");
+  if (options.mpi_env) {
+    hosts::mpi::set_mpi_variables(variables, {place.rank_first + local_rank, place.world_size,
+                                              local_rank, round.worker_count});
+  }
   if (options.virtual_local_rank) set_own_gpu(variables, local_rank);
   return variables;
 }
@@ -142,6 +147,9 @@ std::string worker_line_prefix(const launch_options& options, const worker_round
   const std::string rank = std::to_string(place.rank_first + local_rank);
   const std::string& chosen = options.output.prefix_template;
   if (chosen.empty() && place.world_size == 1) return {};
+  // The launcher's tag names the node.
+  if (chosen.empty() && options.output.is_tagged)
+    return round.worker_count == 1 ? std::string() : "[" + rank + "] ";
   if (chosen.empty()) return "[" + round.node + ":" + rank + "] ";
   return fill_template(chosen, {{"role_name", options.role},
                                 {"local_rank", std::to_string(local_rank)},

@@ -101,6 +101,7 @@ void fill_in(options_draft& draft, hosts::placement placement) {
     }
     if (options.local_address.empty()) options.local_address = std::move(placement.local_address);
   }
+  options.output.is_tagged = placement.tags_lines;
   options.notes.insert(options.notes.end(), placement.notes.begin(), placement.notes.end());
 }
 

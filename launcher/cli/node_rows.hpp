@@ -68,6 +68,11 @@ inline cli::checked apply_other_users(options_draft& draft, const cli::given_opt
   return {};
 }
 
+inline cli::checked apply_mpi_env(options_draft& draft, const cli::given_option&) {
+  draft.options.mpi_env = true;
+  return {};
+}
+
 inline constexpr std::array node_rows = {
     cli::option<options_draft>{{"allow-other-users", "", "Rendezvous",
                                 "take agents of other users of this host, too, where one in this\n"
@@ -98,6 +103,11 @@ inline constexpr std::array node_rows = {
          "cores that share a cache; without GPUs nodes take turns",
          cli::option_owner::torchrun},
         apply_numa_binding},
+    cli::option<options_draft>{{"mpi-env", "", "Workers",
+                                "also tell them their ranks as mpirun does, for scripts that read\n"
+                                "OMPI_COMM_WORLD_RANK, PMI_RANK, MPI_LOCALRANKID and their like",
+                                cli::option_owner::ddprun, cli::option_kind::flag},
+                               apply_mpi_env},
     cli::option<options_draft>{{"children-grace", "SECONDS | keep", "Workers",
                                 "how long processes may run on that a worker leaves behind which\n"
                                 "ended well; keep: for good (30)"},

@@ -91,6 +91,7 @@ struct launch_options {
   bool module = false;             // `program` is a Python module
   bool no_python = false;          // `program` is executed as it is
   bool run_path = false;           // `program` is run by runpy in a Python; wins over both
+  bool mpi_env = false;            // workers see OMPI_COMM_WORLD_RANK and its like
   bool pass_local_rank = false;    // --local-rank=N is the first argument
   std::string python = "python3";  // which one, see python_program in check_files.hpp
   std::string program;             // script, module or program

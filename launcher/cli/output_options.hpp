@@ -51,8 +51,9 @@ struct output_options {
   // one file.
   std::vector<std::string> stdout_filters;
   std::vector<std::string> stderr_filters;
-  std::string prefix_template;               // of lines on ours; empty: "[node:rank] "
-  std::string report_file;                   // where the reports of rounds go; empty: nowhere
+  std::string prefix_template;  // of lines on ours; empty: "[node:rank] "
+  bool is_tagged = false;       // whoever has started ddprun begins each line with the node's tag
+  std::string report_file;      // where the reports of rounds go; empty: nowhere
   color_mode color = color_mode::automatic;  // of prefixes on ours, and of our own words
   pty_mode pty = pty_mode::automatic;
 

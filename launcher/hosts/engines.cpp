@@ -1,8 +1,9 @@
 #include "launcher/hosts/engines.hpp"
 
+#include "launcher/hosts/kubernetes/pod_placement.hpp"
+#include "launcher/hosts/mpi/placement.hpp"
 #include "launcher/hosts/slurm/slurm.hpp"
 
-#include "launcher/hosts/kubernetes/pod_placement.hpp"
 #include <initializer_list>
 
 namespace ddprun::launcher::hosts {
@@ -12,9 +13,10 @@ using engine = placement_outcome (*)(const environment_map&);
 
 // Innermost first.
 constexpr std::initializer_list<engine> engines = {
+    mpi::find_mpi_placement,
     slurm::find,
-
-    kubernetes::find_pod_placement,};
+    kubernetes::find_pod_placement,
+};
 
 }  // namespace
 

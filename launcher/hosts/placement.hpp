@@ -32,6 +32,7 @@ struct placement {
   std::string run_id;                    // tells this job from others at the same endpoint
   std::optional<std::uint32_t> workers;  // on this node; empty: the engine gives no GPUs
   std::string local_address;             // under which the others reach this node; empty: found out
+  bool tags_lines = false;               // the engine begins each line of output with whose it is
   std::vector<std::string> notes;        // what the person should know, a line each
 };
 

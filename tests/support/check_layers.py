@@ -24,7 +24,7 @@ OUTPUT = ("rendezvous/log/", "launcher/process/", "launcher/log/")
 WORKER_RULES = ("launcher/process/worker_rules", "launcher/process/worker_life",
                 "launcher/process/worker_timers", "launcher/process/timer_request")
 PURE_LAUNCHER = (*CORE, *CLI, "launcher/cli/", "launcher/agent/worker_environment",
-                 "launcher/hosts/placement")
+                 "launcher/hosts/placement", "launcher/hosts/mpi/worker_variables")
 
 # The first matching prefix says what a file may include of ours. launcher/process and launcher/log
 # know nothing of rounds and agents.
@@ -100,6 +100,7 @@ PLACES = [
 NAMESPACES = [
     ("rendezvous/base/", r"ddprun"),
     ("rendezvous/core/messages/", r"ddprun(::core)?"),
+    ("launcher/hosts/", r"ddprun::launcher(::\w+)+"),
     ("launcher/", r"ddprun::launcher(::\w+)?"),
     ("worker/", r"ddprun::worker"),
     ("rendezvous/", r"ddprun::{folder}(::\w+)?"),
