@@ -9,9 +9,10 @@ std::string with_value(const std::string& name, const std::string& value) {
   return name + "=" + (value.empty() ? "''" : value);
 }
 
-// argparse's rule for what cannot be a value: it looks like an option and not like a number.
+// argparse's rule for what cannot be a value: it looks like an option, and neither like a number
+// nor like several words ("-i key", for another program).
 bool looks_like_option(const std::string& text) {
-  if (text.size() < 2 || text[0] != '-') return false;
+  if (text.size() < 2 || text[0] != '-' || text.find(' ') != std::string::npos) return false;
   return text[1] != '.' && (text[1] < '0' || text[1] > '9');
 }
 

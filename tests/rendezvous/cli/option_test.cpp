@@ -93,6 +93,12 @@ TEST_CASE("a prefix that is enough for torchrun is enough") {
   CHECK(read({"--colou=red"}).colour == "red");
 }
 
+TEST_CASE("options of another program are a value, when they are several words") {
+  CHECK(read({"--colour", "-i key"}).colour == "-i key");
+  CHECK(read({"--colour", "--dark red"}).colour == "--dark red");
+  CHECK(read({"--colour", "-i", "key"}).colour == "--colour needs a value");
+}
+
 TEST_CASE("mistakes are told in the order in which they were written") {
   CHECK(read({"--column=8", "--column=9"}).colour.starts_with("--column=8 "));
 }
