@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <utility>
+
 namespace ddprun::launcher {
 
 std::optional<own_json_line> read_own_json_line(std::string_view line) {
@@ -15,6 +17,13 @@ std::optional<own_json_line> read_own_json_line(std::string_view line) {
                        message != object.end() && message->is_string();
   if (!is_ours) return std::nullopt;
   own_json_line read;
+  for (const auto& [word, each] : {std::pair("debug", note_level::debug),
+                                   {"warning", note_level::warning},
+                                   {"error", note_level::error}}) {
+    if (object.value("level", nlohmann::json()) == word) read.level = each;
+  }
+  const auto round = object.find("round");
+  if (round != object.end() && round->is_number_unsigned()) read.round = round->get<round_number>();
   read.message = message->get<std::string>();
   const auto lines = object.find("lines");
   if (lines == object.end() || !lines->is_array()) return read;

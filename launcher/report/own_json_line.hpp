@@ -4,6 +4,8 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include "rendezvous/core/messages/messages.hpp"
+
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -16,6 +18,8 @@ namespace ddprun::launcher {
 inline constexpr std::size_t json_line_bytes_max = 64 * 1024;
 
 struct own_json_line {
+  note_level level = note_level::info;
+  round_number round = 0;  // 0: it is of none
   std::string message;
   std::vector<std::string> lines;  // of a report, without marks
 };
