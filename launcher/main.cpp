@@ -14,6 +14,9 @@
 #include "launcher/hosts/mpi/lifeline.hpp"
 #include "launcher/hosts/mpi/placement.hpp"
 #include "launcher/hosts/slurm/slurm.hpp"
+#include "launcher/hosts/ssh/head.hpp"
+#include "launcher/hosts/ssh/ordered_agent.hpp"
+#include "launcher/hosts/ssh/plan.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/guardian_process.hpp"
 #include "launcher/report/explain.hpp"
@@ -22,6 +25,7 @@
 #include "rendezvous/net/host_name.hpp"
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -36,6 +40,9 @@
 #include <vector>
 
 namespace {
+
+// From a signal of the head's end to when this process is given up, beside its workers' grace.
+constexpr auto leaving_limit = std::chrono::seconds(15);
 
 int usage(const ddprun::cli::usage_error& error) {
   // Without a text another process says it.
@@ -75,18 +82,11 @@ ddprun::launcher::agent_identity make_identity(const ddprun::launcher::launch_op
   return identity;
 }
 
-int run(int argc, char** argv) {
-  if (ddprun::launcher::is_to_explain(argc, argv)) {
-    return ddprun::launcher::explain({argv + 2, argv + argc});
-  }
-  ddprun::environment_map environment = ddprun::environment_from(environ);
-  if (argc >= 2 && argv[1] == std::string_view("doctor"))
-    return ddprun::launcher::doctor::examine({argv + 2, argv + argc}, environment);
-  if (argc >= 2 && argv[1] == std::string_view("manifest"))
-    return ddprun::launcher::kubernetes::write_manifest({argv + 2, argv + argc});
+// `head`: the one on another host that has ordered this agent; null: a person has typed it.
+int run_agent(const std::vector<std::string>& words, ddprun::environment_map environment,
+              ddprun::launcher::ssh::ordered_agent* head) {
   ddprun::launcher::parse_outcome outcome = ddprun::launcher::parse_options(
-      std::vector<std::string>(argv + 1, argv + argc), environment,
-      [&] { return ddprun::launcher::installed_torch(environment); },
+      words, environment, [&] { return ddprun::launcher::installed_torch(environment); },
       [&] { return ddprun::launcher::hosts::find_placement(environment); });
   if (const auto* error = std::get_if<ddprun::cli::usage_error>(&outcome)) return usage(*error);
   if (const auto* shown = std::get_if<ddprun::cli::show_text>(&outcome)) {
@@ -121,10 +121,38 @@ int run(int argc, char** argv) {
     options.warnings = ddprun::launcher::doctor::start_warnings_within(
         ddprun::launcher::doctor::start_check_limit, "/", environment);
   }
+  if (head != nullptr) {
+    const auto grace = options.settings.timing.drain_grace + leaving_limit;
+    head->begin(std::chrono::duration_cast<std::chrono::milliseconds>(grace));
+  }
   ddprun::launcher::agent agent(std::move(options), std::move(identity),
                                 std::move(plan->environment), std::move(*logs), std::move(guard));
   const ddprun::launcher::hosts::mpi::lifeline lives_by(mpi_launcher);
   return agent.run();
+}
+
+int run(int argc, char** argv) {
+  if (ddprun::launcher::is_to_explain(argc, argv)) {
+    return ddprun::launcher::explain({argv + 2, argv + argc});
+  }
+  if (auto ordered = ddprun::launcher::ssh::ordered_agent::from_arguments(argc, argv)) {
+    const int code = ordered->take_order()
+                         ? run_agent(ordered->words(), ddprun::environment_from(environ), &*ordered)
+                         : ddprun::usage_exit_code;
+    ordered->end(code);
+    return code;
+  }
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const ddprun::environment_map environment = ddprun::environment_from(environ);
+  if (argc >= 2 && words.front() == "doctor")
+    return ddprun::launcher::doctor::examine({argv + 2, argv + argc}, environment);
+  if (argc >= 2 && words.front() == "manifest")
+    return ddprun::launcher::kubernetes::write_manifest({argv + 2, argv + argc});
+  namespace ssh = ddprun::launcher::ssh;
+  auto plan = ssh::plan_head(words, environment, ssh::read_text);
+  if (!plan) return usage(plan.error());
+  if (*plan) return ssh::run_head(std::move(**plan), environment, random_number());
+  return run_agent(words, environment, nullptr);
 }
 
 }  // namespace

@@ -202,7 +202,7 @@ bool embedded_daemon::prepare_to_open() {
 
 server::server_options embedded_daemon::options_of_server() {
   // A port of its own choosing is found by nobody again.
-  const std::string folder = search_.standalone
+  const std::string folder = search_.standalone || search_.endpoint.port == 0
                                  ? std::string()
                                  : journal::default_state_folder(
                                        std::getenv, net::short_host_name(), search_.endpoint.port);

@@ -20,6 +20,7 @@ default (PET_NPROC_PER_NODE=4).
   ddprun --nproc-per-node=2 train.py --epochs 10                     one node
   ddprun --nnodes=2 --nproc-per-node=gpu --rdzv-endpoint=node0 \
          --rdzv-id=job7 --max-restarts=3 train.py                    the same on both nodes
+  ddprun -H node0:4,node1:4 train.py                                 the same from here, over ssh
   ddprun --nproc-per-node=4 --no-python ./build/bin/train            a plain program
 )";
 
@@ -55,7 +56,7 @@ std::string timers_help() {
 std::string help_text() {
   std::string text(usage);
   for (const char* const heading :
-       {"Size", "Rendezvous", "This node", "Failures", "Workers", "Output of workers"})
+       {"Size", "Rendezvous", "Hosts", "This node", "Failures", "Workers", "Output of workers"})
     text += options_under(heading);
   text += std::string(of_arguments) + timers_help() + options_under("Output of ddprun") +
           options_under("Others");

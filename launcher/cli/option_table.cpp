@@ -2,6 +2,7 @@
 
 #include "launcher/cli/completion.hpp"
 #include "launcher/cli/help.hpp"
+#include "launcher/cli/host_rows.hpp"
 #include "launcher/cli/node_rows.hpp"
 #include "launcher/cli/output_rows.hpp"
 #include "launcher/cli/pod_rows.hpp"
@@ -355,11 +356,11 @@ constexpr std::array own_options = {
     row{{"version", "", "Others", "the version", ours, question}, show_version},
 };
 
-constexpr std::array options =
-    std::apply([](const auto&... rows) { return std::array{rows...}; },
-               std::tuple_cat(setting_options<options_draft>, own_options, node_rows, pod_rows,
-                              output_rows, cli::log_rows<options_draft>("Output of ddprun"),
-                              torchruns_only<options_draft>));
+constexpr std::array options = std::apply(
+    [](const auto&... rows) { return std::array{rows...}; },
+    std::tuple_cat(setting_options<options_draft>, own_options, node_rows, host_rows, pod_rows,
+                   output_rows, cli::log_rows<options_draft>("Output of ddprun"),
+                   torchruns_only<options_draft>));
 
 // One that was meant for another program may be the beginning of one of ours.
 void note_abbreviation(options_draft& draft, const cli::given_option& option) {

@@ -13,6 +13,7 @@ from tests.support.hosts import Switch, available  # noqa: E402
 from tests.support.slow_switch import SlowSwitch  # noqa: E402
 from tests.support.slow_switch import available as taps_available  # noqa: E402
 from tests.support.small_disk import mounted  # noqa: E402
+from tests.support.sshd import SshNet  # noqa: E402
 
 
 def pytest_addoption(parser):
@@ -92,3 +93,14 @@ def make_slow_hosts(cluster):
         return switch.hosts
 
     return make
+
+
+@pytest.fixture
+def net(cluster):
+    """Hosts that ssh reaches; skips where no sshd is installed."""
+    made = SshNet(cluster)
+    yield made
+    for server in made.servers:
+        if server.program.running():
+            server.program.process.terminate()  # its sessions end by themselves, or are found
+            server.program.wait()

@@ -179,10 +179,10 @@ TEST_CASE("mistakes are answered with what, where and what to do") {
       {"--learning-rate=2 a.py",
        "unknown option --learning-rate; ddprun --help lists all (options of the script come after "
        "the script)"},
-      {"-x a.py",
-       "unknown option -x; long options start with two dashes, and ddprun --help lists all"},
-      {"-mx a",
-       "unknown option -x in -mx; long options start with two dashes, and ddprun --help lists all"},
+      {"-y a.py",
+       "unknown option -y; long options start with two dashes, and ddprun --help lists all"},
+      {"-my a",
+       "unknown option -y in -my; long options start with two dashes, and ddprun --help lists all"},
       {"--n=2 a.py",
        "--n could be --nnodes, --node-rank, --no-python, --nproc-per-node or "
        "--numa-binding; write more of it"},

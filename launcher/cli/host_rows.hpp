@@ -1,0 +1,50 @@
+// The rows of the option table for several hosts from one command line, over ssh. They are read
+// where the hosts are started (launcher/hosts/ssh/plan.hpp), before anything else; the agents that
+// are started there never see them.
+//
+// Thread rule: constants and pure functions.
+#pragma once
+
+#include "launcher/cli/option_table.hpp"
+
+#include <array>
+
+namespace ddprun::launcher {
+
+inline cli::checked leave_to_head(options_draft&, const cli::given_option&) {
+  return {};
+}
+
+constexpr cli::option<options_draft> host_row(std::string_view name, std::string_view value,
+                                              std::string_view help, char letter = 0) {
+  return {{.name = name,
+           .value = value,
+           .heading = "Hosts",
+           .help = help,
+           .letter = letter,
+           .in_environment = false},
+          leave_to_head};
+}
+
+inline constexpr std::array host_rows = {
+    host_row("hosts", "HOST[:WORKERS],...",
+             "start an agent on each of these hosts, over ssh, and bring its\n"
+             "output here: a:4,b:4; IPv6 as [ADDRESS]:4 (one worker)",
+             'H'),
+    host_row("hostfile", "FILE", "the same from a file, a host a line: \"a slots=4\" or \"a:4\""),
+    host_row("include", "HOST[:GPU,...]@...", "only these of the hosts, or of their GPUs: a@b:0,2"),
+    host_row("exclude", "HOST[:GPU,...]@...", "all but these"),
+    host_row("ssh-port", "PORT", "where sshd listens there (ssh's own)", 'p'),
+    host_row("ssh-user", "NAME", "the user there (ssh's own)"),
+    host_row("ssh-args", "WORDS", "options for ssh, such as '-i key -J gateway'"),
+    host_row("export", "NAME[=VALUE]",
+             "a variable for the workers of all hosts; PATH, PYTHONPATH,\n"
+             "NCCL_* and other usual ones go there by themselves",
+             'x'),
+    host_row("remote-ddprun", "PATH",
+             "the program there (as here, or that of PATH there, else a copy\n"
+             "of this one)"),
+    host_row("start-timeout", "SECONDS", "how long a host may take until its agent runs (60)"),
+};
+
+}  // namespace ddprun::launcher

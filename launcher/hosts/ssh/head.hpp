@@ -1,0 +1,117 @@
+// The head of a run whose hosts are named in one command line: it holds the rendezvous daemon (or
+// is told of one), starts an agent on each host over ssh, brings their output here, and ends with
+// the run's exit code. It takes no part in the run itself.
+//
+// Which host is tried when, and what is an end, start_rules.hpp says; this carries it out.
+//
+// Nothing of it outlives it on another host: an agent there ends when its standard input does.
+//
+// Thread rule: the main thread, which forks; the daemon and the writer have threads of their own.
+// Ownership: owns every ssh; `run` returns when all of them are gone.
+#pragma once
+
+#include "launcher/agent/console.hpp"
+#include "launcher/agent/embedded_daemon.hpp"
+#include "launcher/agent/socket_thread.hpp"
+#include "launcher/hosts/ssh/host_link.hpp"
+#include "launcher/hosts/ssh/own_program.hpp"
+#include "launcher/hosts/ssh/plan.hpp"
+#include "launcher/hosts/ssh/said_once.hpp"
+#include "launcher/hosts/ssh/start_rules.hpp"
+#include "launcher/process/boost_spawner.hpp"
+#include "rendezvous/base/environment_map.hpp"
+#include "rendezvous/log/writer.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::launcher::ssh {
+
+class head {
+ public:
+  head(head_plan plan, const environment_map& environment, std::uint64_t seed);
+  ~head();
+  head(const head&) = delete;
+  head& operator=(const head&) = delete;
+
+  // What the process exits with.
+  int run();
+
+ private:
+  struct guest {  // a host, as far as it is here
+    std::unique_ptr<host_link> link;
+    std::unique_ptr<console> words;
+    std::string magic;
+    std::string connection;    // SSH_CONNECTION there
+    std::string problem;       // the last that ddprun said there before it could run
+    std::optional<int> ended;  // the last word of its agent
+  };
+
+  // ---- head.cpp ----
+  void say(note_level level, const std::string& text);
+  void find_daemon();
+  void go_on();
+  void arm_timer();
+  void send_beats();
+  void await_signal();
+  void stop_all(int signal);
+  void give_up_all();
+  void look_for_enough(int code);
+  void finish_when_over();
+  void finish();
+
+  // ---- head_hosts.cpp: one host ----
+  void connect(std::size_t host);
+  void hear(std::size_t host, std::string_view word, std::string_view rest);
+  void send_copy_script(std::size_t host, std::string_view what_is_there);
+  void send_order(std::size_t host);
+  std::string endpoint_for(std::size_t host) const;
+  bool take_error(std::size_t host, std::string_view line);
+  void link_ended(std::size_t host, const link_end& end);
+  void start_failed(std::size_t host, const std::string& why, int code);
+  const std::string& name(std::size_t host) const { return plan_.hosts[host].name; }
+
+  head_plan plan_;
+  std::string run_id_;
+  std::vector<std::string> environment_;  // ours, for ssh
+  std::string directory_;
+  bool has_color_ = false;
+  std::uint64_t seed_;
+
+  boost::asio::io_context context_{1};
+  log::writer writer_;
+  console console_;
+  boost_spawner spawner_;
+  boost::asio::signal_set signals_;
+  boost::asio::steady_timer timer_;       // the next start, or the last moment of one
+  boost::asio::steady_timer beat_timer_;  // the next beat of all lifelines
+  boost::asio::steady_timer stop_timer_;
+  socket_thread socket_thread_;
+  std::unique_ptr<embedded_daemon> embedded_;
+  own_program own_program_;
+  std::optional<start_rules> rules_;
+  std::vector<guest> guests_;
+  said_once said_;
+  std::uint16_t daemon_port_ = 0;
+  head_end end_;
+  bool is_stopping_ = false;
+  bool was_all_there_ = false;
+  bool is_finishing_ = false;
+};
+
+// A whole run, from here.
+int run_head(head_plan plan, const environment_map& environment, std::uint64_t seed);
+
+// For plan_head: a file as it is, or why it cannot be read.
+cli::parsed<std::string> read_text(const std::string& path);
+
+}  // namespace ddprun::launcher::ssh

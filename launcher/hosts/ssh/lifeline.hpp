@@ -1,0 +1,28 @@
+// A lifeline ties an agent that a head has started to that head: it reads what comes over standard
+// input as long as there is a head.
+//
+//   "beat\n"        the head is there; at least once in lifeline_silence
+//   "signal N\n"    as if the signal had come to this agent
+//   the end         the head, or the connection, is gone
+//
+// When the head is gone, or silent for too long (a network that is cut tells nobody), this process
+// gets SIGTERM, so that its workers end in order; when its patience is over it gets SIGKILL, and
+// its guardian does the rest.
+//
+// Thread rule: made by the main thread; reads on a thread of its own, which lives as long as the
+// process.
+#pragma once
+
+#include "rendezvous/base/unique_fd.hpp"
+
+#include <chrono>
+
+namespace ddprun::launcher::ssh {
+
+inline constexpr std::chrono::seconds lifeline_interval{5};
+inline constexpr std::chrono::seconds lifeline_silence{60};
+
+// `patience`: from SIGTERM to SIGKILL.
+void hold_lifeline(unique_fd from_head, std::chrono::milliseconds patience);
+
+}  // namespace ddprun::launcher::ssh

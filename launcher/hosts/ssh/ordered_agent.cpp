@@ -1,0 +1,64 @@
+#include "launcher/hosts/ssh/ordered_agent.hpp"
+
+#include "launcher/hosts/ssh/lifeline.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <string_view>
+#include <unistd.h>
+
+namespace ddprun::launcher::ssh {
+namespace {
+
+void say(int descriptor, const std::string& line) {
+  std::string_view left = line;
+  while (!left.empty()) {
+    const ssize_t count = ::write(descriptor, left.data(), left.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return;  // the head is gone, which is heard of elsewhere
+    left.remove_prefix(static_cast<std::size_t>(count));
+  }
+}
+
+}  // namespace
+
+std::optional<ordered_agent> ordered_agent::from_arguments(int argc, char** argv) {
+  if (argc != 3 || argv[1] != std::string_view(ordered_argument)) return {};
+  return ordered_agent(argv[2]);
+}
+
+bool ordered_agent::take_order() {
+  say(1, magic_ + " agent\n");
+  auto read = read_order(0);
+  if (!read) {
+    std::fputs("ddprun: no order has come from the head\n", stderr);
+    return false;
+  }
+  order_ = std::move(*read);
+  from_head_.reset(::fcntl(0, F_DUPFD_CLOEXEC, 3));
+  const unique_fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ::dup2(nothing.get(), 0);
+  for (const auto& [name, value] : order_.variables)
+    ::setenv(name.c_str(), value.c_str(), 1);
+  if (::chdir(order_.directory.c_str()) != 0) {
+    std::fprintf(stderr, "ddprun: cannot work in %s, where this was started: %s\n",
+                 order_.directory.c_str(), std::strerror(errno));
+    return false;
+  }
+  ::setenv("PWD", order_.directory.c_str(), 1);
+  return true;
+}
+
+void ordered_agent::begin(std::chrono::milliseconds patience) {
+  say(2, magic_ + " runs\n");
+  hold_lifeline(std::move(from_head_), patience);
+}
+
+void ordered_agent::end(int code) const {
+  say(2, magic_ + " end " + std::to_string(code) + "\n");
+}
+
+}  // namespace ddprun::launcher::ssh

@@ -1,0 +1,85 @@
+#include "launcher/hosts/ssh/remote_script.hpp"
+
+#include "rendezvous/base/version.hpp"
+
+namespace ddprun::launcher::ssh {
+namespace {
+
+// The rest of each script, once $p is a program that runs there.
+std::string run_found(const std::string& magic) {
+  return "{ echo " + magic + " found \"$p\"; exec \"$p\" --ddprun-ordered " + magic + "; }; ";
+}
+
+}  // namespace
+
+std::string quoted(std::string_view text) {
+  std::string safe = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      safe += "'\\''";
+    } else {
+      safe += c;
+    }
+  }
+  return safe + "'";
+}
+
+// No "!" (csh), no backslash (fish), no quote within the quotes. A banner may have no newline at
+// its end.
+std::string first_command(const std::string& magic) {
+  return "exec /bin/sh -c 'echo; echo " + magic +
+         " ready $SSH_CONNECTION; IFS= read -r s && eval \"$s\"'";
+}
+
+std::string find_script(const std::string& magic, const std::vector<std::string>& paths,
+                        bool also_path) {
+  std::string script = "for p in";
+  for (const std::string& path : paths)
+    script += " " + quoted(path);
+  if (also_path) script += " \"$(command -v ddprun 2>/dev/null)\"";
+  script += "; do [ -x \"$p\" ] && [ \"$(\"$p\" --version 2>/dev/null </dev/null)\" = " +
+            quoted("ddprun " + std::string(version)) + " ] && " + run_found(magic) + "done; ";
+  return script + "echo " + magic +
+         " missing \"$(uname -m)\" \"$(getconf GNU_LIBC_VERSION 2>/dev/null)\"; "
+         "IFS= read -r s && eval \"$s\"\n";
+}
+
+// The folder is made for this user alone where others may write beside it: /var/tmp/ddprun-1000.
+// Whether programs may run in it is tried. A copy that was cut short never has the name.
+std::string copy_script(const std::string& magic, const std::string& sha256, std::uint64_t bytes) {
+  const std::string name = "ddprun-" + std::string(version) + "-" + sha256.substr(0, 16);
+  const std::string size = std::to_string(bytes);
+  return "umask 077; u=$(id -u); "
+         "sum() { sha256sum \"$1\" 2>/dev/null | cut -c1-64; }; "
+         "for d in \"${XDG_RUNTIME_DIR:+$XDG_RUNTIME_DIR/ddprun}\" "
+         "\"${HOME:+$HOME/.cache/ddprun}\" "
+         "\"/var/tmp/ddprun-$u\" \"/dev/shm/ddprun-$u\"; do "
+         "[ -n \"$d\" ] || continue; mkdir -p \"$d\" 2>/dev/null; "
+         "[ -O \"$d\" ] && [ -w \"$d\" ] || { no=\"$no $d (cannot be written)\"; continue; }; "
+         "t=\"$d/try.$$\"; printf \"#!/bin/sh\\nexit 0\\n\" > \"$t\" && chmod 700 \"$t\"; "
+         "if \"$t\" 2>/dev/null; then rm -f \"$t\"; else rm -f \"$t\"; "
+         "no=\"$no $d (no program may run there)\"; continue; fi; "
+         "p=\"$d/" +
+         name +
+         "\"; "
+         "[ \"$(sum \"$p\")\" = " +
+         sha256 + " ] && " + run_found(magic) + "t=\"$p.$$\"; trap \"rm -f '$t'\" EXIT; echo " +
+         magic +
+         " send \"$p\"; "
+         "head -c " +
+         size +
+         " > \"$t\"; "
+         "if [ \"$(sum \"$t\")\" = " +
+         sha256 +
+         " ]; then chmod 700 \"$t\" && mv \"$t\" \"$p\" && "
+         "trap - EXIT && " +
+         run_found(magic) +
+         "fi; "
+         "echo " +
+         magic +
+         " failed what has arrived in \"$d\" is not what was sent; exit 1; "
+         "done; echo " +
+         magic + " failed no folder can keep a program:\"$no\"; exit 1\n";
+}
+
+}  // namespace ddprun::launcher::ssh

@@ -1,0 +1,92 @@
+// The start rules decide which host is connected to when, which failure is tried again, and when
+// the start has failed: a machine without sockets and clocks.
+//
+//   stage        means
+//   waiting      not tried yet, or to be tried again at its moment
+//   connecting   an ssh is under way; at most connecting_max of them, for an sshd that many come to
+//                (a gateway) drops some
+//   running      its agent runs
+//   over         its agent has ended, or its connection
+//   failed       it takes no part
+//
+// Only a connection that sshd has dropped is tried again, with a pause that grows and is different
+// for each host. A refused key never is: sshd blocks who fails often (PerSourcePenalties).
+//
+// Thread rule: plain values. Hosts are numbers from 0, in the order of the list.
+#pragma once
+
+#include "rendezvous/base/time.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::launcher::ssh {
+
+inline constexpr std::size_t connecting_max = 64;
+inline constexpr duration first_pause = std::chrono::milliseconds(250);
+inline constexpr duration pause_max = std::chrono::seconds(5);
+
+enum class stage { waiting, connecting, running, over, failed };
+
+// True: what ssh said is that sshd, or somebody on the way, has dropped it before it was let in.
+bool is_dropped(std::string_view words);
+
+class start_rules {
+ public:
+  struct limits {
+    std::size_t hosts = 0;
+    std::size_t hosts_min = 0;  // with fewer the run cannot be
+    duration start_timeout{};   // of each host, from the beginning on
+    std::uint64_t seed = 0;     // of the pauses
+  };
+
+  start_rules(limits values, time_point now);
+
+  // Those to connect to now; they are connecting then.
+  std::vector<std::size_t> take_next(time_point now);
+  // When to ask again though nothing has happened.
+  std::optional<time_point> next_deadline() const;
+  // Those whose time is up, and which do not run; they have failed then.
+  std::vector<std::size_t> take_late(time_point now);
+
+  void agent_runs(std::size_t host);
+  // Its ssh has ended while it was connecting; `words` are ssh's. True: it will be tried again.
+  bool connection_failed(std::size_t host, std::string_view words, time_point now);
+  void agent_ended(std::size_t host) { hosts_[host].at = stage::over; }
+  void give_up(std::size_t host) { hosts_[host].at = stage::failed; }
+
+  stage stage_of(std::size_t host) const { return hosts_[host].at; }
+  std::size_t count(stage of) const;
+  // Those that run, or still may.
+  std::size_t possible() const { return hosts_.size() - count(stage::over) - count(stage::failed); }
+  bool has_too_few() const { return possible() < values_.hosts_min; }
+  bool is_over() const { return possible() == 0; }
+
+ private:
+  struct entry {
+    stage at = stage::waiting;
+    time_point not_before{};
+    std::uint32_t drops = 0;
+  };
+
+  duration pause_of(std::size_t host) const;
+
+  limits values_;
+  time_point deadline_;
+  std::vector<entry> hosts_;
+};
+
+// What the head exits with, of what its agents have said.
+struct head_end {
+  std::vector<int> said;            // exit codes of agents that have ended by themselves, in order
+  std::optional<int> failed_start;  // that of an agent that could not begin, or our own
+  std::optional<int> signal;        // that came to the head while agents were there
+};
+
+int exit_code_of(const head_end& end);
+
+}  // namespace ddprun::launcher::ssh
