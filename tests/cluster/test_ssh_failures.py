@@ -127,6 +127,20 @@ def test_ctrl_c_while_some_are_connecting(cluster, net, make_hosts):
         server.nobody_is_in()
 
 
+def test_a_second_ctrl_c_waits_for_nobody(cluster, net, make_hosts):
+    here, servers = two_servers(net, make_hosts)
+    program = head(cluster, net, ["-H", "node-a,node-b"], "--shutdown-timeout=5", "-x",
+                   "DDPRUN_TEST_TERM=ignore", host=here)
+    cluster.started(1, 2)
+    program.kill(signal.SIGINT)
+    program.says("the agents are told to end")
+    wait_for("the workers to be told", lambda: len(cluster.events("term")) >= 2)
+    program.kill(signal.SIGINT)
+    assert program.wait() == 130, program.err()
+    assert "no host is waited for any longer" in program.err()
+    cluster.nothing_left(but=[one.program for one in servers])
+
+
 # ---- hosts that are lost ------------------------------------------------------------------------
 
 def test_a_host_that_goes_down_ends_a_run_that_needs_it(cluster, net, make_hosts):
