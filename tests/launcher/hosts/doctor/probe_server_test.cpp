@@ -1,0 +1,72 @@
+#include "launcher/hosts/doctor/probe_server.hpp"
+
+#include "launcher/hosts/doctor/probe.hpp"
+#include "tests/support/catch.hpp"
+#include "worker/blocking_stream.hpp"
+
+using namespace ddprun::launcher::doctor;
+using namespace std::chrono_literals;
+using ddprun::worker::blocking_stream;
+
+namespace {
+
+constexpr auto generous = 60s;
+
+// Of somebody who connects and says no more than this.
+blocking_stream stranger(std::uint16_t port, const std::string& word) {
+  std::string problem;
+  auto stream = blocking_stream::dial("127.0.0.1", port, 0s, generous, problem);
+  REQUIRE(stream.has_value());
+  CHECK_FALSE(stream->send(word, generous));
+  return std::move(*stream);
+}
+
+bool is_closed(blocking_stream& stream) {
+  std::string received;
+  const auto error = stream.receive(received, 1, generous);
+  return error == ddprun::errc::connection_closed;
+}
+
+}  // namespace
+
+TEST_CASE("a probe port answers its own, whoever else is there") {
+  const std::string token(32, 'a');
+  probe_server server(token, {.silence_max = generous, .guests_max = 2});
+  std::string problem;
+  REQUIRE(server.start(2, problem));
+  REQUIRE(server.ports().size() == 2);
+  blocking_stream silent = stranger(server.ports()[0], "");
+  blocking_stream second = stranger(server.ports()[1], "ddprun");
+  // There is room for two: the strangers give way.
+  const probe_result known = probe({"127.0.0.1", server.ports()[0], token, true});
+  CHECK(known.path.what == path_answer::ok);
+  CHECK(known.round_trip);
+  CHECK(known.clock_ahead);
+  CHECK(is_closed(silent));
+  const std::string other(32, 'b');
+  const probe_result wrong = probe({"127.0.0.1", server.ports()[1], other, false});
+  CHECK(wrong.path.what == path_answer::other_node);
+  CHECK(wrong.path.words == token);
+  CHECK(measure_speed({"127.0.0.1", server.ports()[1], token, false}, 10ms).value_or(0) > 0);
+}
+
+TEST_CASE("strangers at a probe port are closed, those who say nothing in time") {
+  probe_server server(std::string(32, 'a'), {.silence_max = 50ms, .guests_max = 10});
+  std::string problem;
+  REQUIRE(server.start(1, problem));
+  blocking_stream silent = stranger(server.ports()[0], "");
+  blocking_stream loud = stranger(server.ports()[0], "GET / HTTP/1.1\r\n\r\n");
+  CHECK(is_closed(silent));
+  CHECK(is_closed(loud));
+}
+
+TEST_CASE("a port at which nobody listens refuses") {
+  std::uint16_t port = 0;
+  {
+    probe_server server(std::string(32, 'a'));
+    std::string problem;
+    REQUIRE(server.start(1, problem));
+    port = server.ports()[0];
+  }
+  CHECK(probe({"127.0.0.1", port, std::string(32, 'a'), true}).path.what == path_answer::refused);
+}
