@@ -1,5 +1,7 @@
 #include "launcher/agent/numa_topology.hpp"
 
+#include "launcher/base/node_files.hpp"
+#include "launcher/base/text.hpp"
 #include "launcher/cli/gpu_list.hpp"
 
 #include <algorithm>
@@ -23,15 +25,7 @@ std::string content_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(open), std::istreambuf_iterator<char>()};
 }
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && static_cast<unsigned char>(text.front()) <= ' ')
-    text.remove_prefix(1);
-  while (!text.empty() && static_cast<unsigned char>(text.back()) <= ' ')
-    text.remove_suffix(1);
-  return text;
-}
-
-std::optional<int> number_in(std::string_view text) {
+std::optional<int> number_of(std::string_view text) {
   text = trimmed(text);
   int number = 0;
   const char* const end = text.data() + text.size();
@@ -40,20 +34,10 @@ std::optional<int> number_in(std::string_view text) {
   return number;
 }
 
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator each(folder, error), end; !error && each != end;
-       each.increment(error))
-    names.push_back(each->path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 // The number behind a prefix: 3 in "node3".
 std::optional<int> numbered(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return {};
-  return number_in(name.substr(prefix.size()));
+  return number_of(name.substr(prefix.size()));
 }
 
 int first_of(const fs::path& list, int otherwise) {
@@ -64,7 +48,7 @@ int first_of(const fs::path& list, int otherwise) {
 numa_topology::processor read_processor(const fs::path& root, int number) {
   const fs::path folder = root / ("sys/devices/system/cpu/cpu" + std::to_string(number));
   numa_topology::processor found{number, 0, number, number};
-  found.socket = number_in(content_of(folder / "topology/physical_package_id")).value_or(0);
+  found.socket = number_of(content_of(folder / "topology/physical_package_id")).value_or(0);
   found.core = first_of(folder / "topology/thread_siblings_list", number);
   int highest = -1;
   for (const std::string& name : names_in(folder / "cache")) {
@@ -72,7 +56,7 @@ numa_topology::processor read_processor(const fs::path& root, int number) {
     const fs::path cache = folder / "cache" / name;
     const std::string type = content_of(cache / "type");
     if (trimmed(type) != "Unified" && trimmed(type) != "Data") continue;
-    const int level = number_in(content_of(cache / "level")).value_or(-1);
+    const int level = number_of(content_of(cache / "level")).value_or(-1);
     if (level <= highest) continue;
     highest = level;
     found.cache = first_of(cache / "shared_cpu_list", number);
@@ -99,7 +83,7 @@ std::vector<gpu> read_gpus(const fs::path& root) {
           std::string_view(information).substr(begin, information.find('\n', begin) - begin));
     }
     // -1 where the machine has one node only.
-    const auto node = number_in(content_of(root / "sys/bus/pci/devices" / address / "numa_node"));
+    const auto node = number_of(content_of(root / "sys/bus/pci/devices" / address / "numa_node"));
     one.node = std::max(node.value_or(0), 0);
     gpus.push_back(std::move(one));
   }
@@ -116,7 +100,7 @@ std::vector<int> nodes_of_gpus(const std::vector<gpu>& gpus, const environment_m
     return nodes;
   }
   for (const std::string& device : list->devices) {
-    const auto number = number_in(device);
+    const auto number = number_of(device);
     if (number && *number >= 0 && static_cast<std::size_t>(*number) < gpus.size()) {
       nodes.push_back(gpus[static_cast<std::size_t>(*number)].node);
       continue;
@@ -174,13 +158,11 @@ std::vector<int> allowed_processors(int pid) {
 
 std::vector<int> read_number_list(std::string_view text) {
   std::vector<int> numbers;
-  while (!text.empty()) {
-    const std::size_t comma = text.find(',');
-    const std::string_view part = trimmed(text.substr(0, comma));
-    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+  for (const std::string_view entry : split(text, ',')) {
+    const std::string_view part = trimmed(entry);
     const std::size_t dash = part.find('-');
-    const auto first = number_in(part.substr(0, dash));
-    const auto last = dash == std::string_view::npos ? first : number_in(part.substr(dash + 1));
+    const auto first = number_of(part.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : number_of(part.substr(dash + 1));
     if (!first || !last || *first < 0 || *last > processors_max) continue;
     for (int number = *first; number <= *last; ++number)
       numbers.push_back(number);

@@ -1,5 +1,6 @@
 #include "launcher/cli/gpu_list.hpp"
 
+#include "launcher/base/text.hpp"
 #include "rendezvous/base/counted.hpp"
 
 #include <algorithm>
@@ -12,19 +13,11 @@ constexpr std::uint32_t gpu_number_max = 4095;
 constexpr const char* cuda_variable = "CUDA_VISIBLE_DEVICES";
 constexpr const char* hip_variable = "HIP_VISIBLE_DEVICES";
 
-std::vector<std::string> split(std::string_view list) {
+std::vector<std::string> devices_in(std::string_view list) {
   std::vector<std::string> devices;
-  for (;;) {
-    const std::size_t comma = list.find(',');
-    std::string_view device = list.substr(0, comma);
-    while (!device.empty() && device.front() == ' ')
-      device.remove_prefix(1);
-    while (!device.empty() && device.back() == ' ')
-      device.remove_suffix(1);
-    devices.emplace_back(device);
-    if (comma == std::string_view::npos) return devices;
-    list.remove_prefix(comma + 1);
-  }
+  for (const std::string_view device : split(list, ','))
+    devices.emplace_back(trimmed(device));
+  return devices;
 }
 
 std::optional<std::uint32_t> read_number(std::string_view text) {
@@ -50,7 +43,7 @@ cli::parsed<std::vector<std::uint32_t>> read_gpu_list(std::string_view given,
     return cli::usage_error{std::string(given) + ": " + why};
   };
   std::vector<std::uint32_t> gpus;
-  for (const std::string& part : split(value)) {
+  for (const std::string& part : devices_in(value)) {
     const std::size_t dash = part.find('-');
     const auto first = read_number(std::string_view(part).substr(0, dash));
     const auto last =
@@ -96,10 +89,11 @@ cli::checked show_gpus(environment_map& variables, const std::vector<std::uint32
 
 std::optional<visible_list> find_visible_list(const environment_map& variables) {
   const std::string* const hip = find_variable(variables, hip_variable);
-  if (hip != nullptr && !hip->empty()) return visible_list{hip_variable, split(*hip)};
+  if (hip != nullptr && !hip->empty()) return visible_list{hip_variable, devices_in(*hip)};
   const std::string* const cuda = find_variable(variables, cuda_variable);
   if (cuda == nullptr) return std::nullopt;
-  return visible_list{cuda_variable, cuda->empty() ? std::vector<std::string>() : split(*cuda)};
+  return visible_list{cuda_variable,
+                      cuda->empty() ? std::vector<std::string>() : devices_in(*cuda)};
 }
 
 void set_visible_list(environment_map& variables, const std::string& devices) {

@@ -1,5 +1,6 @@
 #include "launcher/cli/output_options.hpp"
 
+#include "launcher/base/text.hpp"
 #include "rendezvous/core/messages/settings.hpp"
 
 #include <charconv>
@@ -7,16 +8,6 @@
 
 namespace ddprun::launcher {
 namespace {
-
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t found = text.find(at);
-    parts.push_back(text.substr(0, found));
-    if (found == std::string_view::npos) return parts;
-    text.remove_prefix(found + 1);
-  }
-}
 
 std::optional<std::uint32_t> local_rank_of(std::string_view text) {
   std::uint32_t number = 0;

@@ -1,9 +1,11 @@
 #include "launcher/cli/processor_count.hpp"
 
+#include "launcher/base/cgroup_folders.hpp"
+#include "launcher/base/node_files.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <dirent.h>
 #include <fstream>
 #include <memory>
 #include <sched.h>
@@ -17,13 +19,8 @@ constexpr const char* intel = "0x8086";
 
 template <typename Accept>
 std::uint32_t count_entries(const std::string& folder, Accept accept) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(folder.c_str()), closedir);
-  std::uint32_t count = 0;
-  if (!open) return count;
-  while (const dirent* const entry = readdir(open.get())) {
-    if (accept(std::string(entry->d_name))) ++count;
-  }
-  return count;
+  const std::vector<std::string> names = names_in(folder);
+  return static_cast<std::uint32_t>(std::count_if(names.begin(), names.end(), accept));
 }
 
 bool is_numbered(std::string_view name, std::string_view prefix) {
@@ -39,11 +36,9 @@ std::string first_word(const std::string& file) {
 
 // A container sees its own GPUs in /dev; a host whose driver nobody has used yet only in /proc.
 std::uint32_t nvidia_gpus(const std::string& root) {
-  const std::uint32_t devices = count_entries(
-      root + "dev", [](const std::string& name) { return is_numbered(name, "nvidia"); });
+  const std::uint32_t devices = count_entries(root + "dev", is_nvidia_gpu);
   if (devices > 0) return devices;
-  return count_entries(root + "proc/driver/nvidia/gpus",
-                       [](const std::string& name) { return !name.starts_with('.'); });
+  return static_cast<std::uint32_t>(names_in(root + "proc/driver/nvidia/gpus").size());
 }
 
 // A node of ROCm's topology without a GPU has the id 0; whose files cannot be read is another
@@ -109,20 +104,11 @@ std::optional<std::uint32_t> limit_of(const std::string& group, bool is_version_
   return whole_processors(quota, period);
 }
 
-// The limit of a group holds for all within it. A container may see its own as the root, and be
-// told of a path that leads nowhere there.
-void take_least(std::optional<std::uint32_t>& least, const std::string& tree, std::string place,
-                bool is_version_2) {
-  for (;;) {
-    const auto limit = limit_of(tree + place, is_version_2);
-    if (limit && (!least || *limit < *least)) least = limit;
-    const std::size_t slash = place.rfind('/');
-    if (slash == std::string::npos) return;
-    place.resize(slash);
-  }
-}
-
 }  // namespace
+
+bool is_nvidia_gpu(std::string_view device) {
+  return is_numbered(device, "nvidia");
+}
 
 std::uint32_t visible_gpus(std::uint32_t present, std::string_view visible_devices) {
   std::vector<std::string_view> seen;
@@ -145,20 +131,13 @@ std::uint32_t visible_gpus(std::uint32_t present, std::string_view visible_devic
   return static_cast<std::uint32_t>(seen.size());
 }
 
+// The limit of a group holds for all within it.
 std::optional<std::uint32_t> limited_cpus(const std::string& root) {
   std::optional<std::uint32_t> least;
-  std::ifstream groups(root + "proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string place = line.substr(second + 1);
-    const std::string tree = root + "sys/fs/cgroup";
-    if (controllers.empty()) {
-      take_least(least, tree, place, true);
-    } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
-      take_least(least, tree + "/cpu", place, false);
+  for (const bool is_version_2 : {true, false}) {
+    for (const std::string& group : own_cgroup_folders(root, is_version_2 ? "" : "cpu")) {
+      const auto limit = limit_of(group, is_version_2);
+      if (limit && (!least || *limit < *least)) least = limit;
     }
   }
   return least;

@@ -29,6 +29,9 @@ struct processor_counts {
 processor_counts count_processors(const environment_map& environment,
                                   const std::string& root = "/");
 
+// Is it the file of one of NVIDIA's GPUs in /dev? "nvidia0", not "nvidiactl".
+bool is_nvidia_gpu(std::string_view device);
+
 // How many processors the CPU limits of the cgroups come to, at least 1; none: no limit.
 std::optional<std::uint32_t> limited_cpus(const std::string& root);
 

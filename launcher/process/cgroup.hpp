@@ -14,7 +14,6 @@
 
 #include "rendezvous/base/unique_fd.hpp"
 
-#include <istream>
 #include <optional>
 #include <string>
 #include <sys/types.h>
@@ -45,12 +44,5 @@ std::vector<pid_t> processes_in_cgroup(const std::string& path);
 
 // With those below it; what somebody is still in stays.
 void remove_cgroup(const std::string& path);
-
-// The folder of our own cgroup of version 2, from what /proc/self/cgroup and /proc/self/mountinfo
-// say (man 7 cgroups, man 5 proc); none where version 2 is not mounted, or not with our part of it.
-std::optional<std::string> own_cgroup_folder(std::istream& cgroups, std::istream& mounts);
-
-// The same of the memory controller of version 1.
-std::optional<std::string> own_memory_cgroup_folder(std::istream& cgroups, std::istream& mounts);
 
 }  // namespace ddprun::launcher

@@ -1,6 +1,6 @@
 #include "launcher/process/oom_kills.hpp"
 
-#include "launcher/process/cgroup.hpp"
+#include "launcher/base/cgroup_folders.hpp"
 
 #include <array>
 #include <cerrno>
@@ -58,7 +58,7 @@ std::vector<std::string> own_oom_counters() {
     add(own_cgroup_folder(cgroups, mounts), "/memory.events");
   }
   std::ifstream cgroups("/proc/self/cgroup"), mounts("/proc/self/mountinfo");
-  add(own_memory_cgroup_folder(cgroups, mounts), "/memory.oom_control");
+  add(own_cgroup_folder(cgroups, mounts, "memory"), "/memory.oom_control");
   return files;
 }
 

@@ -20,10 +20,11 @@ LOG = (*NET, "rendezvous/log/")
 JOURNAL = (*NET, "rendezvous/journal/")
 SERVER = (*STORE, *LOG, *CLI, *JOURNAL, "rendezvous/server/")
 CLIENT = (*NET, "rendezvous/client/")
-OUTPUT = ("rendezvous/log/", "launcher/process/", "launcher/log/")
+LAUNCHER_BASE = (*BASE, "launcher/base/")
+OUTPUT = ("rendezvous/log/", "launcher/base/", "launcher/process/", "launcher/log/")
 WORKER_RULES = ("launcher/process/worker_rules", "launcher/process/worker_life",
                 "launcher/process/worker_timers", "launcher/process/timer_request")
-PURE_LAUNCHER = (*CORE, *CLI, "launcher/cli/", "launcher/agent/worker_environment",
+PURE_LAUNCHER = (*CORE, *CLI, *LAUNCHER_BASE, "launcher/cli/", "launcher/agent/worker_environment",
                  "launcher/hosts/placement", "launcher/hosts/mpi/worker_variables")
 
 # The first matching prefix says what a file may include of ours. launcher/process and launcher/log
@@ -43,6 +44,7 @@ LAYERS = [
     ("rendezvous/journal/", JOURNAL),
     ("rendezvous/server/", SERVER),
     ("rendezvous/client/", CLIENT),
+    ("launcher/base/", LAUNCHER_BASE),
     ("launcher/cli/", PURE_LAUNCHER),
     ("launcher/agent/worker_environment", PURE_LAUNCHER),
     ("launcher/report/", (*MESSAGES, "launcher/report/")),

@@ -1,12 +1,12 @@
 #include "launcher/hosts/doctor/examine_cluster.hpp"
 
 #include "launcher/agent/network_choice.hpp"
+#include "launcher/base/node_files.hpp"
 #include "launcher/hosts/doctor/cluster_json.hpp"
 #include "launcher/hosts/doctor/examine_pairs.hpp"
 #include "launcher/hosts/doctor/judge_cluster.hpp"
 #include "launcher/hosts/doctor/meeting_daemon.hpp"
 #include "launcher/hosts/doctor/nccl_choice.hpp"
-#include "launcher/hosts/doctor/node_files.hpp"
 #include "launcher/hosts/doctor/probe_server.hpp"
 #include "launcher/hosts/doctor/shared_folder.hpp"
 #include "launcher/nccl/nccl_library.hpp"

@@ -1,14 +1,13 @@
 #include "launcher/hosts/doctor/gpus.hpp"
 
-#include "launcher/cli/worker_count.hpp"
-#include "launcher/hosts/doctor/node_files.hpp"
+#include "launcher/base/node_files.hpp"
+#include "launcher/cli/processor_count.hpp"
 
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
-#include <fstream>
+#include <initializer_list>
 #include <pwd.h>
 #include <regex>
 #include <sys/stat.h>
@@ -25,10 +24,6 @@ bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-bool is_gpu(const std::string& name) {
-  return name.starts_with("nvidia") && is_number(name.substr(6));
-}
-
 std::string user_name(uid_t user) {
   const passwd* const found = getpwuid(user);
   return found == nullptr ? std::to_string(user) : found->pw_name;
@@ -38,7 +33,8 @@ bool holds_a_gpu(const fs::path& process) {
   std::error_code error;
   for (const std::string& name : names_in(process / "fd")) {
     const fs::path target = fs::read_symlink(process / "fd" / name, error);
-    if (!error && target.parent_path() == "/dev" && is_gpu(target.filename())) return true;
+    if (!error && target.parent_path() == "/dev" && is_nvidia_gpu(target.filename().string()))
+      return true;
   }
   return false;
 }
@@ -77,29 +73,59 @@ void read_infiniband(const fs::path& root, gpu_facts& facts) {
   }
 }
 
-finding judge_devices(const gpu_facts& facts) {
+std::string narrowed_by(const environment_map& environment,
+                        std::initializer_list<const char*> variables) {
+  std::string text;
+  for (const char* const variable : variables) {
+    const std::string* const list = find_variable(environment, variable);
+    if (list != nullptr) text += fmt::format("{}{}={}", text.empty() ? "" : " ", variable, *list);
+  }
+  return text;
+}
+
+void judge_visible(const counted_gpus& counted, finding& found) {
+  if (counted.visible >= counted.present) return;
+  found.seen += fmt::format("; {} leaves {}", counted.narrowed_by, counted.visible);
+  if (counted.visible > 0) return;
+  found.state = health::warning;
+  found.advice = "unset it, or workers find no GPU";
+}
+
+finding judge_nvidia(const gpu_facts& facts) {
   finding found{"GPUs", health::ok, {}, {}};
-  if (facts.devices == 0 && facts.driver.empty()) {
-    found.seen = "none";
-  } else if (facts.devices == 0) {
+  if (facts.driver.empty()) {
+    found.state = health::error;
+    found.seen = fmt::format("{} device files, and no driver", facts.device_files);
+    found.advice = "load NVIDIA's driver: nvidia-smi says what is wrong with it";
+  } else if (facts.gpus.present == 0) {
     found.state = health::error;
     found.seen = "driver " + facts.driver + " is loaded, and no device is here";
     found.advice = "give the container its GPUs (--gpus all, nvidia.com/gpu)";
-  } else if (facts.driver.empty()) {
-    found.state = health::error;
-    found.seen = fmt::format("{} device files, and no driver", facts.devices);
-    found.advice = "load NVIDIA's driver: nvidia-smi says what is wrong with it";
   } else {
-    found.seen = fmt::format("{}, driver {}", facts.devices, facts.driver);
-    if (facts.visible < facts.devices) {
-      found.seen +=
-          fmt::format("; CUDA_VISIBLE_DEVICES={} leaves {}", facts.visible_devices, facts.visible);
-      if (facts.visible == 0) {
-        found.state = health::warning;
-        found.advice = "unset it, or workers find no GPU";
-      }
+    found.seen = fmt::format("{}, driver {}", facts.gpus.present, facts.driver);
+    judge_visible(facts.gpus, found);
+    if (facts.device_files == 0) {
+      found.state = health::warning;
+      found.seen += ", and no device file is here";
+      found.advice =
+          "give a container its GPUs (--gpus all, nvidia.com/gpu); on a host nvidia-smi makes them";
     }
   }
+  return found;
+}
+
+finding judge_devices(const gpu_facts& facts) {
+  if (facts.device_files > 0 || !facts.driver.empty()) return judge_nvidia(facts);
+  finding found{"GPUs", health::ok, {}, {}};
+  if (facts.gpus.present > 0) {
+    found.seen = fmt::format("{} of AMD", facts.gpus.present);
+    judge_visible(facts.gpus, found);
+  }
+  if (facts.xpus.present > 0) {
+    found.seen += fmt::format("{}{} of Intel", found.seen.empty() ? "" : "; ", facts.xpus.present);
+    judge_visible(facts.xpus, found);
+  }
+  if (found.seen.empty()) found.seen = "none";
   return found;
 }
 
@@ -107,15 +133,19 @@ finding judge_devices(const gpu_facts& facts) {
 
 gpu_facts read_gpus(const fs::path& root, const environment_map& environment) {
   gpu_facts facts;
-  for (const std::string& name : names_in(root / "dev"))
-    facts.devices += is_gpu(name) ? 1 : 0;
-  facts.visible = facts.devices;
-  if (const std::string* const list = find_variable(environment, "CUDA_VISIBLE_DEVICES")) {
-    facts.visible_devices = *list;
-    facts.visible = visible_gpus(facts.devices, *list);
-  }
+  const processor_counts present = count_processors({}, root.string() + "/");
+  const processor_counts visible = count_processors(environment, root.string() + "/");
+  const std::vector<std::string> devices = names_in(root / "dev");
+  facts.device_files =
+      static_cast<std::uint32_t>(std::count_if(devices.begin(), devices.end(), is_nvidia_gpu));
   facts.driver = driver_version(root);
-  if (facts.devices > 0) facts.holders = find_holders(root);
+  const bool is_nvidia = facts.device_files > 0 || !facts.driver.empty();
+  facts.gpus = {present.gpus, visible.gpus,
+                is_nvidia ? narrowed_by(environment, {"CUDA_VISIBLE_DEVICES"})
+                          : narrowed_by(environment, {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+                                                      "CUDA_VISIBLE_DEVICES"})};
+  facts.xpus = {present.xpus, visible.xpus, narrowed_by(environment, {"ZE_AFFINITY_MASK"})};
+  if (facts.device_files > 0) facts.holders = find_holders(root);
   read_infiniband(root, facts);
   return facts;
 }

@@ -19,11 +19,18 @@ struct gpu_holder {
   std::string user;  // a name, or a number
 };
 
+// Those of one kind, as --nproc-per-node counts them.
+struct counted_gpus {
+  std::uint32_t present = 0;
+  std::uint32_t visible = 0;  // of those
+  std::string narrowed_by;    // the variables that say which: "CUDA_VISIBLE_DEVICES=0,3"
+};
+
 struct gpu_facts {
-  std::uint32_t devices = 0;                // NVIDIA's device files
-  std::uint32_t visible = 0;                // of those, what CUDA_VISIBLE_DEVICES leaves
-  std::string visible_devices;              // that variable
-  std::string driver;                       // "580.65.06"; empty: none is loaded
+  counted_gpus gpus;                        // NVIDIA's, else AMD's
+  counted_gpus xpus;                        // Intel's
+  std::uint32_t device_files = 0;           // NVIDIA's
+  std::string driver;                       // NVIDIA's, "580.65.06"; empty: none is loaded
   std::vector<gpu_holder> holders;          // of processes that we may look into: all, for root
   std::vector<std::string> inactive_ports;  // of InfiniBand: "mlx5_0/1 (1: DOWN)"
   std::uint32_t active_ports = 0;

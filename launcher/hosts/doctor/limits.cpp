@@ -1,17 +1,18 @@
 #include "launcher/hosts/doctor/limits.hpp"
 
 #include "launcher/agent/numa_topology.hpp"
-#include "launcher/hosts/doctor/node_files.hpp"
+#include "launcher/base/cgroup_folders.hpp"
+#include "launcher/base/node_files.hpp"
+#include "launcher/cli/processor_count.hpp"
+#include "launcher/hosts/doctor/size_text.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
@@ -57,15 +58,6 @@ void keep_least(std::optional<std::uint64_t>& least, std::optional<std::uint64_t
   least = std::min(least.value_or(left), left);
 }
 
-// "200000 100000" are two processors; "max 100000" is no limit.
-std::optional<double> quota_in(const fs::path& file) {
-  std::istringstream words(first_line(file).value_or(""));
-  double quota = 0;
-  double period = 0;
-  if (!(words >> quota >> period) || period <= 0) return std::nullopt;
-  return quota / period;
-}
-
 std::optional<std::uint64_t> available_memory(const fs::path& root) {
   std::ifstream lines(root / "proc/meminfo");
   for (std::string line; std::getline(lines, line);) {
@@ -76,13 +68,14 @@ std::optional<std::uint64_t> available_memory(const fs::path& root) {
 }
 
 // Without files that are only cached, which the kernel gives up before anything fails.
-std::optional<std::uint64_t> memory_used_in(const fs::path& group) {
-  const auto used = number_in(group / "memory.current");
+std::optional<std::uint64_t> used_in(const fs::path& group, const char* file,
+                                     std::string_view cached) {
+  const auto used = number_in(group / file);
   std::ifstream lines(group / "memory.stat");
   for (std::string name; used && lines >> name;) {
     std::uint64_t bytes = 0;
     lines >> bytes;
-    if (name == "inactive_file") return *used - std::min(*used, bytes);
+    if (name == cached) return *used - std::min(*used, bytes);
   }
   return used;
 }
@@ -177,14 +170,14 @@ finding judge_folder(const folder_room& room) {
 }
 
 finding judge_processors(const limit_facts& facts) {
-  if (!facts.processor_quota || *facts.processor_quota >= facts.processors)
+  if (!facts.processor_limit || *facts.processor_limit >= facts.processors)
     return {"processors", health::ok, fmt::format("{} may be used", facts.processors), {}};
   return {"processors", health::warning,
-          fmt::format("{} may be used, for {:.1f} processors' time", facts.processors,
-                      *facts.processor_quota),
+          fmt::format("{} may be used, for the time of {}, which --nproc-per-node=cpu counts",
+                      facts.processors, *facts.processor_limit),
           fmt::format("the cgroup's quota stalls what has more threads: set OMP_NUM_THREADS so "
-                      "that all workers together have {:.0f}",
-                      std::max(1.0, std::floor(*facts.processor_quota)))};
+                      "that all workers together have {}",
+                      *facts.processor_limit)};
 }
 
 finding judge_clock(bool is_set) {
@@ -202,13 +195,19 @@ limit_facts read_limits(const fs::path& root, const environment_map& environment
   facts.locked_memory = hard_limit(RLIMIT_MEMLOCK);
   facts.has_infiniband = !names_in(root / "sys/class/infiniband").empty();
   facts.memory_left = available_memory(root);
-  for (const fs::path& group : own_cgroups(root)) {
+  for (const fs::path group : own_cgroup_folders(root.string())) {
     keep_least(facts.processes_left, number_in(group / "pids.max"),
                number_in(group / "pids.current"));
-    keep_least(facts.memory_left, number_in(group / "memory.max"), memory_used_in(group));
-    if (const auto quota = quota_in(group / "cpu.max"))
-      facts.processor_quota = std::min(facts.processor_quota.value_or(*quota), *quota);
+    keep_least(facts.memory_left, number_in(group / "memory.max"),
+               used_in(group, "memory.current", "inactive_file"));
   }
+  for (const fs::path group : own_cgroup_folders(root.string(), "pids"))
+    keep_least(facts.processes_left, number_in(group / "pids.max"),
+               number_in(group / "pids.current"));
+  for (const fs::path group : own_cgroup_folders(root.string(), "memory"))
+    keep_least(facts.memory_left, number_in(group / "memory.limit_in_bytes"),
+               used_in(group, "memory.usage_in_bytes", "total_inactive_file"));
+  facts.processor_limit = limited_cpus(root.string() + "/");
   facts.processors =
       static_cast<std::uint32_t>(std::max<std::size_t>(1, allowed_processors().size()));
   facts.shared_memory = room_in((root / "dev/shm").string());

@@ -25,10 +25,10 @@ struct limit_facts {
   std::optional<std::uint64_t> open_files;     // the hard limit: ddprun raises the soft one
   std::optional<std::uint64_t> locked_memory;  // bytes
   bool has_infiniband = false;
-  std::optional<std::uint64_t> processes_left;  // in the fullest cgroup that we are in
-  std::optional<std::uint64_t> memory_left;     // bytes; likewise, or on the node
-  std::optional<double> processor_quota;        // of the cgroup, in processors
-  std::uint32_t processors = 1;                 // on which we may run
+  std::optional<std::uint64_t> processes_left;   // in the fullest cgroup that we are in
+  std::optional<std::uint64_t> memory_left;      // bytes; likewise, or on the node
+  std::optional<std::uint32_t> processor_limit;  // what the cgroups' time comes to
+  std::uint32_t processors = 1;                  // on which we may run
   folder_room shared_memory;
   std::vector<folder_room> folders;  // for files of the moment, and for the state
   bool is_clock_set = true;          // by NTP, PTP or a hypervisor

@@ -1,8 +1,9 @@
 #include "launcher/hosts/doctor/network.hpp"
 
 #include "launcher/agent/gloo_interface.hpp"
+#include "launcher/base/node_files.hpp"
+#include "launcher/base/text.hpp"
 #include "launcher/hosts/doctor/look_up.hpp"
-#include "launcher/hosts/doctor/node_files.hpp"
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/net/dialer.hpp"
 #include "rendezvous/net/host_name.hpp"
@@ -13,20 +14,11 @@
 
 #include <algorithm>
 #include <set>
-#include <sstream>
 
 namespace ddprun::launcher::doctor {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, ',');)
-    parts.push_back(part);
-  return parts;
-}
 
 std::vector<std::string> interfaces_of(const network_facts& facts) {
   std::vector<std::string> names;
@@ -83,8 +75,9 @@ finding judge_interfaces(const network_facts& facts) {
 // "eth,ib" are beginnings of names, "=eth0" whole names, "^docker" those to leave out: NCCL's form.
 bool nccl_finds(const std::string& wanted, const std::vector<std::string>& interfaces) {
   const bool is_whole = wanted.starts_with('=');
-  for (const std::string& part : split(is_whole ? wanted.substr(1) : wanted)) {
-    const std::string name = part.substr(0, part.find(':'));
+  for (const std::string_view part : split(std::string_view(wanted).substr(is_whole), ',')) {
+    const std::string_view name = part.substr(0, part.find(':'));
+    if (name.empty()) continue;
     for (const std::string& each : interfaces) {
       if (is_whole ? each == name : each.starts_with(name)) return true;
     }
@@ -93,8 +86,8 @@ bool nccl_finds(const std::string& wanted, const std::vector<std::string>& inter
 }
 
 bool gloo_finds(const std::string& wanted, const std::vector<std::string>& interfaces) {
-  const std::vector<std::string> names = split(wanted);
-  return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+  const std::vector<std::string_view> names = split(wanted, ',');
+  return std::all_of(names.begin(), names.end(), [&](std::string_view name) {
     return std::find(interfaces.begin(), interfaces.end(), name) != interfaces.end();
   });
 }

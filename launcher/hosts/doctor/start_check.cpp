@@ -1,9 +1,9 @@
 #include "launcher/hosts/doctor/start_check.hpp"
 
+#include "launcher/base/node_files.hpp"
 #include "launcher/cli/check_files.hpp"
 #include "launcher/hosts/doctor/limits.hpp"
 #include "launcher/hosts/doctor/network.hpp"
-#include "launcher/hosts/doctor/node_files.hpp"
 #include "launcher/process/find_program.hpp"
 
 #include <algorithm>

@@ -24,6 +24,10 @@ struct machine {
     has(place + "/gpu_id", id);
     has(place + "/properties", properties);
   }
+  void mounts(const std::string& point, const std::string& type, const std::string& options) const {
+    has("proc/self/mountinfo",
+        "30 25 0:26 / " + point + " rw shared:9 - " + type + " source " + options + "\n");
+  }
   std::uint32_t gpus(const environment_map& environment = {}) const {
     return count_processors(environment, root).gpus;
   }
@@ -55,6 +59,7 @@ TEST_CASE("this machine has a processor, and no GPU is visible when all are hidd
 TEST_CASE("a container's CPU limit is what it may use, rounded up") {
   const machine version_2;
   CHECK_FALSE(limited_cpus(version_2.root));
+  version_2.mounts("/sys/fs/cgroup", "cgroup2", "rw");
   version_2.has("proc/self/cgroup", "0::/kubepods/pod/job\n");
   CHECK_FALSE(limited_cpus(version_2.root));
   version_2.has("sys/fs/cgroup/kubepods/pod/job/cpu.max", "max 100000\n");
@@ -66,16 +71,18 @@ TEST_CASE("a container's CPU limit is what it may use, rounded up") {
   CHECK(count_processors({}, version_2.root).cpus == 1);
 
   const machine own_root;  // in the container's own namespace of cgroups
+  own_root.mounts("/sys/fs/cgroup", "cgroup2", "rw");
   own_root.has("proc/self/cgroup", "0::/\n");
   own_root.has("sys/fs/cgroup/cpu.max", "200000 100000\n");
   CHECK(limited_cpus(own_root.root) == 2U);
 
   const machine version_1;
+  version_1.mounts("/sys/fs/cgroup/cpu,cpuacct", "cgroup", "rw,cpu,cpuacct");
   version_1.has("proc/self/cgroup", "7:cpuset:/docker/x\n4:cpu,cpuacct:/docker/x\n");
-  version_1.has("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "300000\n");
-  version_1.has("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  version_1.has("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "300000\n");
+  version_1.has("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
   CHECK(limited_cpus(version_1.root) == 3U);
-  version_1.has("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  version_1.has("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
   CHECK_FALSE(limited_cpus(version_1.root));
 }
 

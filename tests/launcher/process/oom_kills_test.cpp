@@ -1,6 +1,6 @@
 #include "launcher/process/oom_kills.hpp"
 
-#include "launcher/process/cgroup.hpp"
+#include "launcher/base/cgroup_folders.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -101,7 +101,7 @@ TEST_CASE("our memory cgroup of version 1 is found by its controller") {
       "32 25 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
   const auto found = [&](const std::string& own, const std::string& of) {
     std::istringstream cgroups(own), table(of);
-    return own_memory_cgroup_folder(cgroups, table);
+    return own_cgroup_folder(cgroups, table, "memory");
   };
   CHECK(found("9:name=systemd:/x\n4:memory:/jobs/7\n0::/\n", mounts) ==
         "/sys/fs/cgroup/memory/jobs/7");

@@ -55,6 +55,35 @@ TEST_CASE("a container without its devices, and devices without a driver") {
   CHECK(gpus_of(broken).starts_with("error: 2 device files, and no driver"));
 }
 
+TEST_CASE("GPUs that the driver knows, and nobody has used since the host has started") {
+  const fake_node node;
+  put_driver(node);
+  for (const char* const address : {"0000:01:00.0", "0000:02:00.0"})
+    node.write("proc/driver/nvidia/gpus/" + std::string(address) + "/information", "");
+  CHECK(gpus_of(node).starts_with("warning: 2, driver 580.65.06, and no device file is here: "));
+}
+
+TEST_CASE("GPUs of AMD and Intel are those that --nproc-per-node counts") {
+  const fake_node rocm;
+  const auto put_amd = [&](int number, const std::string& id) {
+    const std::string place = "sys/class/kfd/kfd/topology/nodes/" + std::to_string(number);
+    rocm.write(place + "/gpu_id", id);
+    rocm.write(place + "/properties", "simd_count 440");
+  };
+  put_amd(0, "0");  // the processors
+  put_amd(1, "4711");
+  put_amd(2, "4712");
+  CHECK(gpus_of(rocm) == "ok: 2 of AMD");
+  CHECK(gpus_of(rocm, {{"HIP_VISIBLE_DEVICES", "1"}}) ==
+        "ok: 2 of AMD; HIP_VISIBLE_DEVICES=1 leaves 1");
+  CHECK(gpus_of(rocm, {{"ROCR_VISIBLE_DEVICES", ""}}).starts_with("warning: 2 of AMD; "));
+
+  const fake_node intel;
+  intel.write("sys/class/drm/renderD128/device/vendor", "0x8086");
+  intel.write("sys/class/drm/renderD129/device/vendor", "0x1002");
+  CHECK(gpus_of(intel) == "ok: 1 of Intel");
+}
+
 TEST_CASE("who holds a GPU is named") {
   const fake_node node;
   put_gpus(node, 1);

@@ -1,6 +1,6 @@
 #include "launcher/hosts/doctor/limits.hpp"
 
-#include "launcher/hosts/doctor/node_files.hpp"
+#include "launcher/hosts/doctor/size_text.hpp"
 #include "tests/launcher/hosts/doctor/doctor_support.hpp"
 #include "tests/support/catch.hpp"
 
@@ -70,11 +70,11 @@ TEST_CASE("locked memory counts where there is InfiniBand only") {
 
 TEST_CASE("a quota below the processors is the number of threads to have") {
   limit_facts facts = roomy();
-  facts.processor_quota = 2.5;
+  facts.processor_limit = 3;
   const std::string line = line_of(judge_limits(facts), "processors");
-  CHECK(line.starts_with("warning: 8 may be used, for 2.5 processors' time"));
-  CHECK(line.ends_with("all workers together have 2"));
-  facts.processor_quota = 8;
+  CHECK(line.starts_with("warning: 8 may be used, for the time of 3, which --nproc-per-node=cpu"));
+  CHECK(line.ends_with("all workers together have 3"));
+  facts.processor_limit = 8;
   CHECK(line_of(judge_limits(facts), "processors") == "ok: 8 may be used");
 }
 
@@ -92,7 +92,8 @@ TEST_CASE("few open files, few processes, little memory, a clock of its own") {
 
 TEST_CASE("of a cgroup and those around it, the tightest counts") {
   const fake_node node;
-  node.write("sys/fs/cgroup/cgroup.controllers", "memory pids cpu");
+  node.write("proc/self/mountinfo",
+             "35 23 0:30 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw");
   node.write("proc/self/cgroup", "0::/pod/container");
   node.write("proc/meminfo", "MemTotal: 100 kB\nMemAvailable:   104857600 kB\n");
   node.write("sys/fs/cgroup/pod/pids.max", "500");
@@ -107,7 +108,32 @@ TEST_CASE("of a cgroup and those around it, the tightest counts") {
   const limit_facts facts = read_limits(node.root(), {});
   CHECK(facts.processes_left == 20);
   CHECK(facts.memory_left == 1536 * mib);
-  CHECK(facts.processor_quota == 2.5);
+  CHECK(facts.processor_limit == 3U);  // as --nproc-per-node=cpu counts
+}
+
+TEST_CASE("cgroups of version 1 have a folder for each kind of limit") {
+  const fake_node node;
+  node.write("proc/self/mountinfo",
+             "36 35 0:32 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n"
+             "37 35 0:33 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+             "38 35 0:34 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct");
+  node.write("proc/self/cgroup", "8:pids:/jobs/7\n5:cpu,cpuacct:/jobs/7\n4:memory:/jobs/7");
+  node.write("proc/meminfo", "MemAvailable:   104857600 kB\n");
+  node.write("sys/fs/cgroup/pids/jobs/pids.max", "500");
+  node.write("sys/fs/cgroup/pids/jobs/pids.current", "480");
+  node.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");
+  node.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1073741824");
+  node.write("sys/fs/cgroup/memory/jobs/7/memory.limit_in_bytes", "2147483648");
+  node.write("sys/fs/cgroup/memory/jobs/7/memory.usage_in_bytes", "1073741824");
+  node.write("sys/fs/cgroup/memory/jobs/7/memory.stat",
+             "inactive_file 5\n"
+             "total_inactive_file 536870912\n");
+  node.write("sys/fs/cgroup/cpu,cpuacct/jobs/cpu.cfs_quota_us", "150000");
+  node.write("sys/fs/cgroup/cpu,cpuacct/jobs/cpu.cfs_period_us", "100000");
+  const limit_facts facts = read_limits(node.root(), {});
+  CHECK(facts.processes_left == 20);
+  CHECK(facts.memory_left == 1536 * mib);
+  CHECK(facts.processor_limit == 2U);
 }
 
 TEST_CASE("without cgroups the node's own memory counts") {
@@ -116,7 +142,7 @@ TEST_CASE("without cgroups the node's own memory counts") {
   const limit_facts facts = read_limits(node.root(), {});
   CHECK(facts.memory_left == 2 * mib);
   CHECK_FALSE(facts.processes_left);
-  CHECK_FALSE(facts.processor_quota);
+  CHECK_FALSE(facts.processor_limit);
   CHECK(facts.shared_memory.problem == "No such file or directory");
 }
 

@@ -1,8 +1,11 @@
 // Where our cgroup is, by what the system says of cgroups and mounts.
-#include "launcher/process/cgroup.hpp"
+#include "launcher/base/cgroup_folders.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/temporary_folder.hpp"
 
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 
 using namespace ddprun;
@@ -46,4 +49,33 @@ TEST_CASE("without version 2, or outside our namespace, there is no folder") {
   CHECK_FALSE(folder("0::/../a\n", unified));
   CHECK_FALSE(folder("", ""));
   CHECK_FALSE(folder("0::/a\n", "35 - cgroup2 \n\n - cgroup2 "));
+}
+
+TEST_CASE("the folders round ours are listed from the innermost to the mount") {
+  using list = std::vector<std::string>;
+  const tests::temporary_folder node;
+  const auto write = [&](const std::string& file, const std::string& text) {
+    std::filesystem::create_directories(node.path + "/proc/self");
+    std::ofstream(node.path + "/proc/self/" + file) << text;
+  };
+  const std::string groups = node.path + "/sys/fs/cgroup";
+  CHECK(own_cgroup_folders(node.path).empty());
+  write("mountinfo", unified);
+  CHECK(own_cgroup_folders(node.path).empty());
+  write("cgroup", "5:memory:/m\n0::/pod/job\n");
+  CHECK(own_cgroup_folders(node.path) == list{groups + "/pod/job", groups + "/pod", groups});
+  CHECK(own_cgroup_folders(node.path, "memory").empty());  // that is not mounted
+  write("cgroup", "0::/\n");
+  CHECK(own_cgroup_folders(node.path) == list{groups});
+  // Of a container whose place is not below what it sees, the mount is all there is.
+  write("cgroup", "0::/../pod\n");
+  CHECK(own_cgroup_folders(node.path) == list{groups});
+}
+
+TEST_CASE("a controller of version 1 is known by its whole name") {
+  const std::string mounts =
+      "36 35 0:32 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n"
+      "37 35 0:33 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n";
+  std::istringstream first("4:cpuset:/a\n3:cpu,cpuacct:/b\n"), second(mounts);
+  CHECK(own_cgroup_folder(first, second, "cpu") == "/cg/cpu,cpuacct/b");
 }

@@ -1,0 +1,13 @@
+// Sizes as people say them: "64 MiB", "1.5 GiB".
+//
+// Thread rule: a pure function.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ddprun::launcher::doctor {
+
+std::string size_text(std::uint64_t bytes);
+
+}  // namespace ddprun::launcher::doctor
