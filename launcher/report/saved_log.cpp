@@ -98,6 +98,7 @@ bool is_of_launcher(const std::string& error) {
 
 struct saved_log::finding {
   std::string who;
+  std::string rank;  // as PyTorch says, or the launcher's number of a task
   std::uint64_t line = 0;
   std::string file;
   failure_words words;
@@ -107,6 +108,13 @@ struct saved_log::finding {
   }
 
   std::vector<std::string> shown;
+
+  // "rank 2 (line 7, an effect)".
+  std::string named() const {
+    const std::string name = who.empty() ? "the rest" : who;
+    return name + " (" + (name == file ? "line " + std::to_string(line) : place()) +
+           (words.is_effect ? ", an effect)" : ")");
+  }
 };
 
 void saved_log::begin_file(const std::string& name) {
@@ -219,7 +227,7 @@ std::vector<std::string> saved_log::with_earlier_rounds() const {
 // srun: "srun: error: node-b: task 3: Exited with exit code 1".
 void saved_log::take_verdict(std::string_view line) {
   if (line.find("Root Cause (first observed failure):") != std::string_view::npos) {
-    verdict_ = "torchrun saw first:";
+    verdict_ = {"torchrun", {}, {}};
     verdict_lines_ = 6;
   } else if (verdict_lines_ > 0) {
     --verdict_lines_;
@@ -228,10 +236,20 @@ void saved_log::take_verdict(std::string_view line) {
       if (at == std::string_view::npos || !line.substr(at).starts_with(name)) continue;
       const std::size_t colon = line.find(": ", at);
       if (colon == std::string_view::npos) continue;
-      verdict_ += " " + std::string(name) + " " + std::string(line.substr(colon + 2));
+      std::string_view value = line.substr(colon + 2);
+      while (value.ends_with(' '))
+        value.remove_suffix(1);
+      verdict_.text +=
+          (verdict_.text.empty() ? "" : " ") + std::string(name) + " " + std::string(value);
+      if (name == "rank") verdict_.rank = value.substr(0, value.find(' '));
     }
-  } else if (line.starts_with("srun: error: ") && verdict_.empty()) {
-    verdict_ = "srun saw first: " + std::string(line.substr(13));
+  } else if (line.starts_with("srun: error: ") && verdict_.by.empty()) {
+    verdict_ = {"srun", {}, std::string(line.substr(13))};
+    constexpr std::string_view task = ": task ";
+    const std::size_t at = verdict_.text.find(task);
+    if (at == std::string::npos) return;
+    const std::string number = verdict_.text.substr(at + task.size());
+    verdict_.rank = number.substr(0, number.find(':'));
   }
 }
 
@@ -249,6 +267,8 @@ std::vector<saved_log::finding> saved_log::findings() const {
     one.words = read_log(text);
     one.line = from.head_at;
     one.file = from.file;
+    constexpr std::string_view task = "task ";
+    one.rank = from.rank.empty() && name.starts_with(task) ? name.substr(task.size()) : from.rank;
     if (one.words.error.empty() || is_of_launcher(one.words.error)) {
       if (from.known_at == 0) continue;
       text = from.known_line;
@@ -264,11 +284,39 @@ std::vector<saved_log::finding> saved_log::findings() const {
   return found;
 }
 
+namespace {
+
+// Those from `first` on.
+template <typename Finding>
+std::string names_of(const std::vector<Finding>& found, std::size_t first) {
+  std::string text;
+  const std::size_t end = std::min(found.size(), first + others_max);
+  for (std::size_t index = first; index < end; ++index)
+    text += (index == first ? "" : ", ") + found[index].named();
+  if (found.size() > end) text += " and " + std::to_string(found.size() - end) + " more";
+  return text;
+}
+
+}  // namespace
+
+// Whoever ended first has left no word of its own, as SIGKILL leaves none.
+bool saved_log::is_silent_first(const std::vector<finding>& found) const {
+  if (verdict_.rank.empty() || found.empty() || !found.front().words.is_effect) return false;
+  return std::none_of(found.begin(), found.end(), [this](const finding& one) {
+    return one.rank.empty() || one.rank == verdict_.rank;
+  });
+}
+
 std::vector<std::string> saved_log::explain() const {
   if (!box_.empty()) return with_earlier_rounds();
   const std::vector<finding> found = findings();
+  const bool is_silent = is_silent_first(found);
   std::vector<std::string> lines;
-  if (!found.empty()) {
+  if (is_silent) {
+    lines.push_back("first cause, as " + verdict_.by + " saw it: " + verdict_.text);
+    lines.emplace_back("  it has said nothing in this log; what others say follows from its end");
+    lines.push_back("  then failed: " + names_of(found, 0));
+  } else if (!found.empty()) {
     const finding& first = found.front();
     const bool is_named = !first.who.empty() && first.who != first.file;
     lines.push_back((is_named ? "first cause: " + first.who : "first cause") + ", " +
@@ -280,20 +328,13 @@ std::vector<std::string> saved_log::explain() const {
           "  every failure here follows from another one: why the first rank ended "
           "is not in this log");
     }
-    std::string others;
-    for (std::size_t index = 1; index < found.size() && index <= others_max; ++index) {
-      const std::string who = found[index].who.empty() ? "the rest" : found[index].who;
-      others += (index == 1 ? "" : ", ") + who + " (" +
-                (who == found[index].file ? "line " + std::to_string(found[index].line)
-                                          : found[index].place()) +
-                (found[index].words.is_effect ? ", an effect)" : ")");
-    }
-    if (found.size() > others_max + 1) {
-      others += " and " + std::to_string(found.size() - others_max - 1) + " more";
-    }
+    const std::string others = names_of(found, 1);
     if (!others.empty()) lines.push_back("  then failed: " + others);
   }
-  if (!verdict_.empty()) lines.push_back((lines.empty() ? "" : "  ") + verdict_);
+  if (is_silent) return lines;
+  if (!verdict_.by.empty()) {
+    lines.push_back((lines.empty() ? "" : "  ") + verdict_.by + " saw first: " + verdict_.text);
+  }
   return lines;
 }
 

@@ -5,7 +5,9 @@
 // --tee), "3: " (srun --label), "[rank3]: " (PyTorch's exceptions), "[pod/job-0/train] " (kubectl
 // logs --prefix); stamps of kubectl and docker before it are left out. What counts is each one's
 // last exception, or the first line that is known (signatures.hpp); of several the one that fails
-// for a reason of its own, and among those the one whose words stand first. Where ddprun has
+// for a reason of its own, and among those the one whose words stand first. Where all that is said
+// follows from another end, and torchrun or srun names a rank that has said nothing, it is that.
+// Where ddprun has
 // written its box (round_box.hpp), as text or with --log-format=json, that is the answer: the last
 // one whole, and of the rounds before it a line each.
 //
@@ -56,6 +58,7 @@ class saved_log {
   bool take_box(const own_json_line& line);
   void take_verdict(std::string_view line);
   std::vector<finding> findings() const;
+  bool is_silent_first(const std::vector<finding>& found) const;
 
   std::uint64_t lines_ = 0;
   std::string file_;  // empty: there is only one
@@ -65,7 +68,12 @@ class saved_log {
   std::vector<std::string> box_;     // the last of ddprun's own
   std::deque<std::string> earlier_;  // of the rounds before that, one line each
   bool is_in_box_ = false;
-  std::string verdict_;    // of torchrun or srun: who ended first, as they saw it
+  struct verdict {     // who ended first, as torchrun or srun saw it
+    std::string by;    // empty: neither has said so
+    std::string rank;  // or task
+    std::string text;
+  };
+  verdict verdict_;
   int verdict_lines_ = 0;  // of torchrun's that are still to come
 };
 
