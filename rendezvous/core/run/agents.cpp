@@ -191,7 +191,15 @@ std::string run::state::refusal(const agent_joined& event) const {
   }
   const bool comes_to_be_fenced = greeting.state.instance != 0 && may_have_workers(greeting.state);
   if (std::string text = rank_problem(greeting); !text.empty() && !comes_to_be_fenced) return text;
-  if (!current.settings || phase == run_phase::closed) return {};
+  if (phase == run_phase::closed) return {};
+  if (!current.settings) {
+    // Who has been here before was agreed with, or nobody knows who is right. Where this daemon
+    // lives it is known.
+    const node* const first = first_here();
+    const bool is_bound = greeting.state.instance == 0 || (first != nullptr && first->hosts_us);
+    if (!is_bound || comes_to_be_fenced || hosts_us(event)) return {};
+    return difference_problem(greeting);
+  }
   // With the one that hosts this daemon all would end.
   if (!comes_to_be_fenced && !hosts_us(event) && !is_short()) {
     const std::string name = lasting_name(greeting, event.peer_address, event.local_address);
@@ -336,7 +344,8 @@ void run::state::queue_for_round(node& who) {
   // One that came to be fenced is not asked for its settings before. Who has a seat is a member,
   // whatever it says: its round goes on with it or ends.
   const bool is_member = who.seat != nullptr;
-  if (const std::string text = difference_problem(who.greeting); !text.empty() && !is_member) {
+  const bool is_judged = current.settings && !is_member;
+  if (const std::string text = difference_problem(who.greeting); is_judged && !text.empty()) {
     remember_refusal(who.greeting);
     return refuse(who, text);
   }
@@ -352,6 +361,9 @@ void run::state::queue_for_round(node& who) {
   recount(who);
   if (const std::string text = rank_problem(who.greeting); !text.empty() && !is_member) {
     return refuse(who, text);
+  }
+  if (!current.settings && who.hosts_us && settings_here() == &who.greeting.settings) {
+    refuse_others(*who.group);
   }
   const bool may_be_refused = current.settings && who.counted && !who.hosts_us && !is_member;
   if (may_be_refused &&

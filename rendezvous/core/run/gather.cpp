@@ -124,10 +124,16 @@ std::vector<rank_candidate> rank_candidates(const std::vector<node*>& from) {
 
 }  // namespace
 
-// From the first round on there is one group; the others are told the difference.
+// From the first round on there is one group.
 void run::state::fix_settings(settings_group& group) {
   current.settings = group.settings();
   groups.fix(group);
+  refuse_others(group);
+  groups.forget_others();
+}
+
+// They are told the difference.
+void run::state::refuse_others(const settings_group& group) {
   std::vector<node*> others;
   for (const auto& [order, who] : nodes) {
     if (who->group != nullptr && who->group != &group) others.push_back(who.get());
@@ -136,7 +142,6 @@ void run::state::fix_settings(settings_group& group) {
     remember_refusal(who->greeting);
     refuse(*who, difference_problem(who->greeting));
   }
-  groups.forget_others();
 }
 
 // False where too few of those who are here have spoken since the stop was issued.

@@ -163,6 +163,8 @@ struct run::state {
   bool is_missed() const;
   void limit_wait(ddprun::desired& value) const;
   std::string spare_advice() const;
+  const node* first_here() const;
+  const run_settings* settings_here() const;
   std::string difference(const hello& greeting) const;
   std::string difference_problem(const hello& greeting) const;
   void remember_refusal(const hello& greeting);
@@ -182,6 +184,7 @@ struct run::state {
   void choose();
   bool let_drained_go();
   void fix_settings(settings_group& group);
+  void refuse_others(const settings_group& group);
   bool start_round(settings_group& group);
   void note_changes(const std::vector<node*>& from, const rank_assignment& chosen);
   void forget_changes();

@@ -79,10 +79,35 @@ std::string run::state::spare_advice() const {
 
 // ---- settings ----------------------------------------------------------------------------------
 
-// In which setting a node differs from the round's; empty where it does not.
+// Whose settings count before the first round: those of who came first, but that the agent in which
+// this daemon lives opened it. Null: nobody's yet. What is asked for means nothing while nodes of a
+// round that is on somewhere may still come.
+const node* run::state::first_here() const {
+  if (current.settings || phase != run_phase::gathering || is_recovering() || has_claims) {
+    return nullptr;
+  }
+  const node* first = nullptr;
+  for (const auto& [order, who] : nodes) {
+    if (!who->counted || !is_audible(*who)) continue;
+    if (who->hosts_us) return who.get();
+    if (options.opened_by || first != nullptr) continue;  // others may be quicker than that agent
+    first = who.get();
+    if (groups.size() == 1) break;  // it is the same whom to ask
+  }
+  return first;
+}
+
+const run_settings* run::state::settings_here() const {
+  if (current.settings) return &*current.settings;
+  const node* const first = first_here();
+  return first == nullptr ? nullptr : &first->greeting.settings;
+}
+
+// In which setting a node differs from the run's; empty where it does not.
 std::string run::state::difference(const hello& greeting) const {
-  if (!current.settings) return {};
-  const auto found = first_difference(greeting.settings, *current.settings);
+  const run_settings* const settings = settings_here();
+  if (settings == nullptr) return {};
+  const auto found = first_difference(greeting.settings, *settings);
   if (!found) return {};
   return found->name + " " + found->one + ", the run " + found->other;
 }

@@ -153,24 +153,70 @@ TEST_CASE("only a connected session counts") {
   CHECK(second.wanted.phase == desired_phase::wait);
 }
 
-TEST_CASE("nodes that disagree wait, why names the difference, the agreeing group goes on") {
+TEST_CASE(
+    "before the first round, too, a newcomer that differs is refused, the first ones wait on") {
   run_story story;
-  fake_node& odd = story.joined("odd", nodes_of(3, 3));
   fake_node& first = story.joined("a", nodes_of(2, 2));
-  CHECK(story.why() ==
-        "waiting for 2 of 3 nodes; here: odd (2 workers), a (2 workers); they disagree: odd has "
-        "nnodes 3:3, a 2:2: start all nodes of run story with the same options; for 0 ms");
-  CHECK(odd.refusal.empty());
-  fake_node& second = story.joined("b", nodes_of(2, 2));
+  const fake_node& odd = story.joined("odd", nodes_of(3, 3));
   CHECK(odd.refusal ==
         "odd has nnodes 3:3, the run 2:2: start all nodes of run story with the same options; "
         "where this is another job, give it its own --rdzv-id");
   CHECK(odd.connection == 0);
+  CHECK(first.refusal.empty());
+  story.say(first);
+  CHECK(first.wanted.text ==
+        "waiting for 1 of 2 nodes; here: a (2 workers); odd was refused: it has nnodes 3:3, the "
+        "run 2:2");
+  fake_node& second = story.joined("b", nodes_of(2, 2));
   story.start_round();
   CHECK(first.state.phase == member_phase::running);
   CHECK(second.state.phase == member_phase::running);
   const fake_node& late = story.joined("c", nodes_of(4, 4));
   CHECK(late.refusal.find("c has nnodes 4:4, the run 2:2: start all nodes") == 0);
+}
+
+TEST_CASE("a first node that has left, or fallen silent, has no say any longer") {
+  run_story story;
+  fake_node& first = story.joined("a", nodes_of(2, 2));
+  SECTION("left") {
+    story.goodbye(first);
+  }
+  SECTION("lost its connection") {
+    story.disconnect(first);
+  }
+  SECTION("silent for three heartbeats") {
+    story.now += 3s;
+  }
+  const fake_node& other = story.joined("b", nodes_of(3, 3));
+  CHECK(other.refusal.empty());
+  CHECK(other.wanted.phase == desired_phase::wait);
+}
+
+TEST_CASE("a first node that comes back to others waits with them, as nobody knows who is right") {
+  run_story story;
+  fake_node& first = story.joined("a", nodes_of(2, 2));
+  story.disconnect(first);
+  fake_node& other = story.joined("b", nodes_of(3, 3));
+  first.state.instance = first.wanted.instance;
+  story.connect(first);
+  CHECK(first.refusal.empty());
+  CHECK(other.refusal.empty());
+  CHECK(story.why() ==
+        "waiting for 1 of 2 nodes; here: a (2 workers), b (2 workers); they disagree: a has nnodes "
+        "2:2, b 3:3: start all nodes of run story with the same options; for 0 ms");
+}
+
+TEST_CASE("the agent in which the daemon lives is right, though another one was quicker") {
+  run_story story;
+  const fake_node& quick = story.joined("b", nodes_of(3, 3));
+  fake_node& host = story.node("a", nodes_of(2, 2));
+  host.greeting.hosts_daemon = true;
+  host.local_address = host.peer_address;
+  story.connect(host);
+  CHECK(host.refusal.empty());
+  CHECK(quick.refusal.find("b has nnodes 3:3, the run 2:2: start all nodes") == 0);
+  CHECK(story.joined("c", nodes_of(3, 3)).refusal.find("c has nnodes 3:3, the run 2:2") == 0);
+  CHECK(story.joined("d", nodes_of(2, 2)).refusal.empty());
 }
 
 TEST_CASE("beyond max a join is refused unless spares were asked for") {

@@ -250,7 +250,9 @@ TEST_CASE("settings groups go with their last node") {
   run_story story;
   fake_node& stays = story.joined("stays", nodes_of(2, 2));
   for (std::uint32_t index = 0; index < 50; ++index) {
-    fake_node& odd = story.joined("odd", nodes_of(3, 3 + index));
+    fake_node& odd = story.node("odd", nodes_of(3, 3 + index));
+    odd.state.instance = stays.wanted.instance;  // no newcomer, which would be refused
+    story.connect(odd);
     CHECK(story.sizes().settings_groups == 2);
     if (index % 2 == 0) {
       story.goodbye(odd);
@@ -272,7 +274,9 @@ TEST_CASE("who says that it is of a closed instance is of no settings group of t
   story.step(core::operator_stop_requested{"next"});
   story.goodbye(first);
   story.joined("stays", nodes_of(2, 2));
-  fake_node& odd = story.joined("odd", nodes_of(3, 3));
+  fake_node& odd = story.node("odd", nodes_of(3, 3));
+  odd.state.instance = story.view().instance;
+  story.connect(odd);
   CHECK(story.sizes().settings_groups == 2);
   odd.state.instance = closed;
   story.disconnect(odd);

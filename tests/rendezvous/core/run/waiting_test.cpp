@@ -140,9 +140,14 @@ TEST_CASE("a node that is refused for its settings is named to those who wait") 
 
 TEST_CASE("nodes that disagree are named with what they have") {
   run_story story;
-  story.joined("a", nodes_of(3, 3));
+  fake_node& early = story.joined("a", nodes_of(3, 3));
+  story.disconnect(early);
   fake_node& odd = story.joined("odd", nodes_of(3, 3, 5));
+  early.state.instance = odd.state.instance = odd.wanted.instance;
+  story.connect(early);
+  story.disconnect(odd);
   story.joined("b", nodes_of(3, 3));
+  story.connect(odd);
   story.say(odd);
   CHECK(odd.wanted.text.find("; they disagree: a and 1 more have max-restarts 3, odd 5: ") !=
         std::string::npos);
