@@ -6,12 +6,14 @@ Where PyTorch has a function that reads what people type, that function is the j
 import re
 import signal
 import subprocess
+from datetime import timedelta
 
 import pytest
 import store_client
 from torch.distributed.elastic.multiprocessing import Std
 from torch.distributed.elastic.rendezvous import RendezvousParameters
 from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
+from torch.distributed.elastic.rendezvous.dynamic_rendezvous import RendezvousTimeout
 from torch.distributed.elastic.rendezvous.utils import (
     _parse_rendezvous_config, parse_rendezvous_endpoint)  # fmt: skip
 from torch.distributed.run import determine_local_world_size, get_args_parser
@@ -78,6 +80,12 @@ def test_a_comma_too_many_is_forgiven_here(text):
 def test_a_truth_is_one_for_both_or_for_none(text):
     asked = RendezvousParameters("c10d", "", "run", 1, 1, is_host=text)
     assert ddprun_refuses("--rdzv-conf", f"is_host={text}") == refuses(asked.get_as_bool, "is_host")
+
+
+@pytest.mark.parametrize("seconds", [-1, 0, 1, 600])
+def test_times_are_positive(seconds):
+    assert ddprun_refuses("--rdzv-conf", f"join_timeout={seconds}") == refuses(
+        RendezvousTimeout, timedelta(seconds=seconds))
 
 
 @pytest.mark.parametrize("text", ["0", "1", "2", "3", "0:1", "0:1,1:1", "0:1,", "11", "0:1,1",
