@@ -2,11 +2,13 @@
 
 #include "launcher/report/failure_words.hpp"
 #include "rendezvous/base/rank_text.hpp"
+#include "rendezvous/base/signals.hpp"
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace ddprun::launcher {
@@ -15,16 +17,50 @@ namespace {
 // In one list: a stretch of a world of 80,000 is no longer than this, and the rest is a number.
 constexpr std::uint32_t ranks_max = 100'000;
 
-std::vector<std::uint32_t> ranks_of(const round_report& report, ending how) {
-  std::vector<std::uint32_t> ranks;
+// Of the ranks that ended in one way, what is said of them together.
+struct alike {
+  std::vector<std::uint32_t> ranks;  // without the first cause's
+  std::optional<end_times> after;    // of those whose times are known
+  int code = 0;                      // of all, as in ended_ranks
+};
+
+void add_times(std::optional<end_times>& all, const std::optional<end_times>& more) {
+  if (!more) return;
+  if (!all) all = more;
+  all->first = std::min(all->first, more->first);
+  all->last = std::max(all->last, more->last);
+}
+
+alike ended_alike(const round_report& report, ending how) {
+  alike found;
+  bool is_first_part = true;
   for (const ended_ranks& part : report.ends) {
     if (part.how != how) continue;
-    for (std::uint64_t rank = part.first; rank <= part.last && ranks.size() < ranks_max; ++rank) {
+    const std::size_t before = found.ranks.size();
+    for (std::uint64_t rank = part.first; rank <= part.last && found.ranks.size() < ranks_max;
+         ++rank) {
       const bool is_first = report.first_cause && report.first_cause->rank == rank;
-      if (!is_first) ranks.push_back(static_cast<std::uint32_t>(rank));
+      if (!is_first) found.ranks.push_back(static_cast<std::uint32_t>(rank));
     }
+    if (found.ranks.size() == before) continue;
+    add_times(found.after, part.after);
+    found.code = is_first_part || found.code == part.code ? part.code : 0;
+    is_first_part = false;
   }
-  return ranks;
+  return found;
+}
+
+// " after 8.2 s", " after 8.2 s to 9.1 s".
+std::string after_text(const std::optional<end_times>& after) {
+  if (!after) return {};
+  const std::string first = to_text(after->first);
+  const std::string last = to_text(after->last);
+  return " after " + first + (first == last ? "" : " to " + last);
+}
+
+std::string code_text(int code) {
+  if (code == 0) return {};
+  return code > 0 ? " (exit code " + std::to_string(code) + ")" : " (" + signal_name(-code) + ")";
 }
 
 struct words {
@@ -47,8 +83,8 @@ std::string silent_text(const round_report& report) {
   if (!first.is_effect) return {};
   const failure_words said = read_failure(first);
   if (said.known == nullptr || said.known->from != follows::silence) return {};
-  std::vector<std::uint32_t> ranks = ranks_of(report, ending::stopped);
-  for (const std::uint32_t rank : ranks_of(report, ending::killed))
+  std::vector<std::uint32_t> ranks = ended_alike(report, ending::stopped).ranks;
+  for (const std::uint32_t rank : ended_alike(report, ending::killed).ranks)
     ranks.push_back(rank);
   if (ranks.empty()) return {};
   std::sort(ranks.begin(), ranks.end());
@@ -56,9 +92,22 @@ std::string silent_text(const round_report& report) {
          " still at work when the others gave up waiting: look there first";
 }
 
+// " after 8.2 s": when the first cause ended, where that is known of it alone.
+std::string first_after_text(const round_report& report) {
+  for (const ended_ranks& part : report.ends) {
+    const std::optional<std::uint32_t>& rank = report.first_cause->rank;
+    if (!rank || *rank < part.first || *rank > part.last || !part.after) continue;
+    const std::string text = after_text(part.after);
+    if (text.find(" to ") == std::string::npos) return text;
+  }
+  return {};
+}
+
 std::string facts_text(const round_report& report) {
   const cause& first = *report.first_cause;
   std::string text = first.process != 0 ? "process " + std::to_string(first.process) : "";
+  const std::string after = first_after_text(report);
+  if (!after.empty()) text += (text.empty() ? "it ended" : ", ended") + after;
   if (report.restarts_used != 0) {
     // What is charged for this failure is no try yet.
     const bool is_charged = !report.is_last && core::is_charged_as_restart(first.kind);
@@ -87,10 +136,11 @@ bool is_worth_a_box(const round_report& report) {
 std::string others_text(const round_report& report) {
   std::string text;
   for (const words& each : endings) {
-    const std::vector<std::uint32_t> ranks = ranks_of(report, each.how);
-    if (ranks.empty()) continue;
-    text += (text.empty() ? "" : "; ") + text_of_ranks(ranks) +
-            (ranks.size() == 1 ? each.one : each.more);
+    const alike found = ended_alike(report, each.how);
+    if (found.ranks.empty()) continue;
+    text += (text.empty() ? "" : "; ") + text_of_ranks(found.ranks) +
+            (found.ranks.size() == 1 ? each.one : each.more) + code_text(found.code) +
+            after_text(found.after);
   }
   return text;
 }

@@ -125,6 +125,13 @@ class field_writer {
 
   void ends(std::string_view name, const std::vector<ended_ranks>& values) {
     labels(name, to_texts(values), ends_max);
+    std::vector<std::string> details;
+    bool is_any = false;
+    for (const ended_ranks& value : values) {
+      details.push_back(detail_text(value));
+      is_any = is_any || !details.back().empty();
+    }
+    if (is_any) labels(std::string(name) + "_detail", details, ends_max);
   }
 
   template <typename Value>

@@ -177,6 +177,18 @@ class fields {
                     "holds too much, or something like \"" + text + "\"");
       }
     }
+    const std::string detail = std::string(name) + "_detail";
+    texts.clear();
+    labels(detail, texts, ends_max);
+    if (texts.size() > values.size()) {
+      return fail(errc::malformed_message, detail, "holds more than there are stretches of ranks");
+    }
+    for (std::size_t index = 0; index < texts.size(); ++index) {
+      if (!read_detail(texts[index], values[index])) {
+        return fail(errc::malformed_message, detail,
+                    "holds something like \"" + texts[index] + "\"");
+      }
+    }
   }
 
   template <typename Value>

@@ -44,8 +44,13 @@ json to_json(const round_report& value) {
   }
   json ends = json::array();
   for (const ended_ranks& part : value.ends) {
-    ends.push_back(
-        {{"how", to_string(part.how)}, {"first_rank", part.first}, {"last_rank", part.last}});
+    json& one = ends.emplace_back();
+    one = {{"how", to_string(part.how)}, {"first_rank", part.first}, {"last_rank", part.last}};
+    if (part.code > 0) one["exit_code"] = part.code;
+    if (part.code < 0) one["signal"] = -part.code;
+    if (!part.after) continue;
+    one["first_after_s"] = static_cast<double>(part.after->first.count()) / 1e3;
+    one["last_after_s"] = static_cast<double>(part.after->last.count()) / 1e3;
   }
   object["ends"] = std::move(ends);
   object["goes_on"] = !value.is_last;

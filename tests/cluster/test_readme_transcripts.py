@@ -21,6 +21,7 @@ def measured(text):
     for what, name in ((r"\d\d:\d\d:\d\d\.\d{3}", "TIME"), (r"[\d.]+ m?s after", "SECONDS after"),
                        (r"(round \d+), [\d.]+ m?s,", r"\1, SECONDS,"),
                        (r"(10\.0\.0|127\.0\.0)\.[12]", "HOST"), (r"HOST:\d+", "HOST:PORT"),
+                       (r" after [\d.]+ m?s( to [\d.]+ m?s)?", " after SECONDS"),
                        (r"process \d+", "process PID"), (r"\S*/logs/job1_node-a_\w{6}", "LOGS")):
         text = re.sub(what, name, text)
     # What is waited for is said after 2 s, which a slow machine may need.

@@ -79,3 +79,31 @@ def test_without_a_grace_the_effect_is_all_that_is_known(cluster, script):
         assert re.search(r": rank [01] \(local rank 0\) exited with code 1: RuntimeError: .*"
                          r"Connection (closed|reset) by peer", words)
         assert "that means: another rank ended, or closed its connections; check: " in words
+
+
+ABSENT = textwrap.dedent("""
+    import datetime, os, sys, time
+    import torch, torch.distributed as dist
+    rank = os.environ["RANK"]
+    folder = os.path.dirname(os.path.abspath(__file__))
+    open(f"{folder}/here.{rank}", "w").close()
+    while not all(os.path.exists(f"{folder}/here.{other}") for other in range(3)):
+        time.sleep(0.05)
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=15))
+    dist.all_reduce(torch.ones(1))
+    if rank == "2":
+        time.sleep(1000)
+    dist.all_reduce(torch.ones(1))
+""")
+
+
+def test_a_rank_that_never_comes_to_a_collective_is_named(cluster, script):
+    script.write_text(ABSENT)
+    after = r" after [\d.]+ m?s( to [\d.]+ m?s)?"
+    for words in run(cluster, script, 0):
+        assert re.search(r"the first cause:\n  \| [ab]: rank [01] \(local rank 0\) exited with "
+                         r"code 1: .*Timed out waiting", words), words
+        assert ("  | rank 2 was still at work when the others gave up waiting: look there first\n"
+                in words), words
+        assert re.search(rf"\| rank [01] ended because of it \(exit code 1\){after}; "
+                         rf"rank 2 was stopped{after}\n", words), words

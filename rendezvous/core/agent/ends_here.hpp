@@ -3,16 +3,31 @@
 // Thread rule: one thread, as the agent.
 #pragma once
 
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/messages/rank_ends.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <vector>
 
 namespace ddprun::core {
 
 class ends_here {
  public:
-  void set(std::uint32_t local_rank, ending how) { ends_.push_back({how, local_rank, local_rank}); }
+  // They are started now.
+  void begin(time_point now) { began_ = now; }
+  void set_well(std::uint32_t local_rank, ending how, time_point now) { add(local_rank, how, now); }
+  // By the cause that its end would be.
+  void set(const cause& why, ending how, time_point now) {
+    add(*why.local_rank, how, now - std::max(why.age, duration::zero()));
+    const bool is_known = how == ending::failed || how == ending::effect;
+    if (is_known && why.kind == cause_class::exit) ends_.back().code = why.code;
+    if (is_known && why.kind == cause_class::signal) ends_.back().code = -why.code;
+    if (std::abs(ends_.back().code) > end_code_max) ends_.back().code = 0;
+  }
   std::vector<ended_ranks> tell(std::uint32_t rank_first) const {
     std::vector<ended_ranks> told = ends_;
     for (ended_ranks& one : told) {
@@ -22,7 +37,18 @@ class ends_here {
     return merged(std::move(told));
   }
 
+  // The caller's loop stood still for so long.
+  void move_by(duration late) { began_ += late; }
+
  private:
+  void add(std::uint32_t local_rank, ending how, time_point at) {
+    using std::chrono::milliseconds;
+    const auto after = std::chrono::duration_cast<milliseconds>(at - began_);
+    const milliseconds shown = std::max(after, milliseconds::zero());
+    ends_.push_back({how, local_rank, local_rank, end_times{shown, shown}});
+  }
+
+  time_point began_{};
   std::vector<ended_ranks> ends_;
 };
 

@@ -75,7 +75,7 @@ void agent::state::spawn_when_vouched() {
   const bool leader_answered = here.is_leader() || here.tether.vouched();
   if (here.phase() != member_phase::assigned || !leader_answered || !vouched()) return;
   changed = true;
-  here.start(options.greeting.worker_count);
+  here.start(options.greeting.worker_count, now);
   emit(start_workers{here.instance(), here.number(), *here.place(), restarts_used,
                      restarts_forgiven, whereabouts});
 }
@@ -92,7 +92,8 @@ void agent::state::handle(const worker_ended& event) {
   if (here.workers.unkillable() != unkillable) changed = true;
   if (event.success) {
     // Asked to stop it may well have saved, and ended with 0: its work was not done.
-    here.ends.set(event.local_rank, here.workers.are_asked() ? ending::stopped : ending::succeeded);
+    const bool is_asked = here.workers.are_asked();
+    here.ends.set_well(event.local_rank, is_asked ? ending::stopped : ending::succeeded, now);
   } else {
     ddprun::cause why = event.cause;
     why.local_rank = event.local_rank;
@@ -127,9 +128,11 @@ void agent::state::worker_failed(ddprun::cause why) {
   }
   why.by_our_stop = true;
   const bool is_kill = here.workers.are_killed() && is_end_by(why, SIGKILL);
-  here.ends.set(*why.local_rank, why.was_failing ? ending::failed
-                                 : is_kill       ? ending::killed
-                                                 : ending::stopped);
+  here.ends.set(why,
+                why.was_failing ? ending::failed
+                : is_kill       ? ending::killed
+                                : ending::stopped,
+                now);
   // One is enough to show that the stop arrived; the rest would only make the status long. It goes
   // with the word that all have ended. But one that was failing already may be the first cause.
   if (!here.causes.empty() && !why.was_failing) return;
@@ -148,14 +151,14 @@ void agent::state::take_as_failures() {
 void agent::state::take_as_drain() {
   for (ddprun::cause& one : here.unclear.take(now)) {
     one.by_our_stop = is_end_by(one, out.signal());
-    here.ends.set(*one.local_rank, one.by_our_stop ? ending::stopped : ending::failed);
+    here.ends.set(one, one.by_our_stop ? ending::stopped : ending::failed, now);
     if (!one.by_our_stop || here.causes.empty()) remember(std::move(one));
   }
 }
 
 void agent::state::fail_unless_asked(ddprun::cause why) {
   why.was_failing = false;
-  here.ends.set(*why.local_rank, why.is_effect ? ending::effect : ending::failed);
+  here.ends.set(why, why.is_effect ? ending::effect : ending::failed, now);
   here.workers.are_asked() ? remember(std::move(why)) : fail(std::move(why));
 }
 

@@ -47,10 +47,11 @@ void round_here::take_place(const assignment& value, time_point now) {
   began_ = now;
 }
 
-void round_here::start(std::uint32_t worker_count) {
+void round_here::start(std::uint32_t worker_count, time_point now) {
   DDPRUN_ASSERT(phase_ == member_phase::assigned && place_);
   phase_ = member_phase::starting;
   workers.start(worker_count);
+  ends.begin(now);
 }
 
 void round_here::run() {
@@ -104,6 +105,7 @@ void round_here::move_by(duration late) {
   began_ += late;
   failed_at_ += late;
   workers.move_by(late);
+  ends.move_by(late);
   unclear.move_by(late);
 }
 

@@ -51,7 +51,7 @@ class round_here {
   // Time is counted anew.
   void take_place(const assignment& value, time_point now);
   void give_up_place() { place_.reset(); }
-  void start(std::uint32_t worker_count);
+  void start(std::uint32_t worker_count, time_point now);
   void run();
   void succeed();
   void fail(time_point now);

@@ -34,9 +34,12 @@ void run::state::add_report(const std::optional<cause>& why) {
     if (member == nullptr || one.command() != command::run) continue;
     const std::uint32_t last = one.rank_first() + member->greeting.worker_count - 1;
     const status& said = member->state;
-    if (one.has_succeeded()) {
+    const bool has_said = was_in(*member, report) && !said.ends.empty();
+    const bool have_all_succeeded =
+        has_said && said.ends.size() == 1 && said.ends.front().how == ending::succeeded;
+    if (one.has_succeeded() && !have_all_succeeded) {
       ends.push_back({ending::succeeded, one.rank_first(), last});
-    } else if (was_in(*member, report) && !said.ends.empty()) {
+    } else if (has_said) {
       ends.insert(ends.end(), said.ends.begin(), said.ends.end());
     } else if (one.is_away() || one.is_unreachable() || one.fate() == fate::dead) {
       ends.push_back({ending::lost, one.rank_first(), last});

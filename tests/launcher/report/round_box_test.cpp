@@ -28,10 +28,10 @@ round_report failed() {
       "Traceback (most recent call last):\n  File \"train.py\", line 8, in step\n"
       "    raise ValueError(\"loss is NaN\")\nValueError: loss is NaN\n";
   report.first_cause = why;
-  report.ends = {{ending::failed, 2, 2},
-                 {ending::effect, 0, 1},
-                 {ending::stopped, 3, 6},
-                 {ending::killed, 7, 7}};
+  report.ends = {{ending::failed, 2, 2, end_times{8100ms, 8100ms}, 1},
+                 {ending::effect, 0, 1, end_times{8200ms, 9400ms}, -6},
+                 {ending::stopped, 3, 6, end_times{8300ms, 8310ms}},
+                 {ending::killed, 7, 7, end_times{13200ms, 13200ms}}};
   report.restarts_used = 2;
   report.restarts_max = 3;
   report.is_last = false;
@@ -42,16 +42,34 @@ round_report failed() {
 }  // namespace
 
 TEST_CASE("the box says what was first, where, what became of the others, and what is next") {
-  CHECK(
-      round_box(failed(), "/logs/attempt_1/0") ==
-      "round 2 failed 8.2 s after its start; the first cause:\n"
-      "  | b: rank 2 (local rank 0) exited with code 1: ValueError: loss is NaN\n"
-      "  | process 4711, after 1 restart\n"
-      "  | where it failed, the innermost last:\n"
-      "  |   train.py:8 in step: raise ValueError(\"loss is NaN\")\n"
-      "  | ranks 0 and 1 ended because of it; rank 7 had to be killed; ranks 3 to 6 were stopped\n"
-      "  | its whole output: /logs/attempt_1/0\n"
-      "  | next: restart 2 of 3");
+  CHECK(round_box(failed(), "/logs/attempt_1/0") ==
+        "round 2 failed 8.2 s after its start; the first cause:\n"
+        "  | b: rank 2 (local rank 0) exited with code 1: ValueError: loss is NaN\n"
+        "  | process 4711, ended after 8.1 s, after 1 restart\n"
+        "  | where it failed, the innermost last:\n"
+        "  |   train.py:8 in step: raise ValueError(\"loss is NaN\")\n"
+        "  | ranks 0 and 1 ended because of it (SIGABRT) after 8.2 s to 9.4 s; rank 7 had to be "
+        "killed "
+        "after 13 s; ranks 3 to 6 were stopped after 8.3 s\n"
+        "  | its whole output: /logs/attempt_1/0\n"
+        "  | next: restart 2 of 3");
+}
+
+TEST_CASE("of ranks whose ends an older ddprun tells, no times are said") {
+  round_report report = failed();
+  report.ends = {{ending::failed, 2, 3}, {ending::stopped, 0, 1}};
+  const std::string text = round_box(report, "");
+  CHECK(text.find("| process 4711, after 1 restart\n") != std::string::npos);
+  CHECK(text.find("| rank 3 failed too; ranks 0 and 1 were stopped\n") != std::string::npos);
+}
+
+TEST_CASE("a code is said of those who all have it") {
+  round_report report = failed();
+  report.ends = {{ending::failed, 3, 3, end_times{100ms, 100ms}, 7},
+                 {ending::failed, 5, 5, end_times{300ms, 300ms}, 7}};
+  CHECK(others_text(report) == "ranks 3 and 5 failed too (exit code 7) after 100 ms to 300 ms");
+  report.ends[1].code = 8;
+  CHECK(others_text(report) == "ranks 3 and 5 failed too after 100 ms to 300 ms");
 }
 
 TEST_CASE("the box is at most 25 lines, whatever was said, and however large the world is") {

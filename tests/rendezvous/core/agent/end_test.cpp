@@ -330,6 +330,25 @@ TEST_CASE("a worker that ends well when it is asked to was stopped, before that 
   story.worker_succeeds(0);
   story.want(desired_phase::stop, 1);
   story.worker_succeeds(1);
-  const std::vector<ended_ranks> told{{ending::stopped, 3, 3}, {ending::succeeded, 2, 2}};
-  CHECK(story.sent.ends == told);
+  const std::vector<ended_ranks>& told = story.sent.ends;
+  REQUIRE(told.size() == 2);
+  CHECK((told[0].how == ending::stopped && told[0].first == 3 && told[0].last == 3));
+  CHECK((told[1].how == ending::succeeded && told[1].first == 2 && told[1].last == 2));
+}
+
+TEST_CASE("how each worker ended is told with after how long, and with what") {
+  odd_story story;
+  story.pass(500ms);
+  story.worker_succeeds(0);
+  story.pass(700ms);
+  story.worker_fails(1);
+  story.want(desired_phase::stop, 1);
+  const std::vector<ended_ranks>& told = story.sent.ends;
+  REQUIRE(told.size() == 2);
+  REQUIRE((told[0].how == ending::failed && told[0].after && told[1].after));
+  CHECK(told[0].after->first == told[0].after->last);
+  CHECK(told[1].after->first >= 500ms);
+  CHECK(told[0].after->first - told[1].after->first == 700ms);
+  CHECK(told[0].code == 3);
+  CHECK(told[1].code == 0);
 }

@@ -40,7 +40,7 @@ TEST_CASE("a leader's round: service, place, workers, success, end") {
   here.take_place(place_of(0, 2), origin + 1s);
   CHECK(here.began() == origin + 1s);
   CHECK(here.is_leader());
-  here.start(1);
+  here.start(1, origin + 1s);
   here.run();
   CHECK_FALSE(told_by(here).succeeded);
   here.workers.end(0);

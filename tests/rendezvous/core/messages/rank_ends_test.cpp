@@ -2,7 +2,10 @@
 
 #include "tests/support/catch.hpp"
 
+#include <chrono>
+
 using namespace ddprun;
+using namespace std::chrono_literals;
 
 TEST_CASE("stretches that touch and ended alike become one") {
   CHECK(merged({}).empty());
@@ -47,4 +50,40 @@ TEST_CASE("what does not fit is left out") {
   for (std::uint32_t rank = 0; rank < 1000; rank += 2)
     parts.push_back({ending::killed, rank, rank});
   CHECK(merged(parts).size() == ends_max);
+}
+
+TEST_CASE("a stretch has the times of all in it, and a code only where all have the same") {
+  const ended_ranks first{ending::effect, 0, 0, end_times{8200ms, 8200ms}, 1};
+  const ended_ranks second{ending::effect, 1, 1, end_times{8100ms, 8400ms}, 1};
+  CHECK(merged({first, second}) ==
+        std::vector<ended_ranks>{{ending::effect, 0, 1, end_times{8100ms, 8400ms}, 1}});
+  const ended_ranks other{ending::effect, 2, 2, end_times{8300ms, 8300ms}, -6};
+  CHECK(merged({first, second, other}) ==
+        std::vector<ended_ranks>{{ending::effect, 0, 2, end_times{8100ms, 8400ms}, 0}});
+  // Of one nothing is known.
+  CHECK(merged({first, {ending::effect, 1, 1}}) ==
+        std::vector<ended_ranks>{{ending::effect, 0, 1}});
+}
+
+TEST_CASE("when ranks ended, and with what, comes back as it was written") {
+  for (const ended_ranks& one : {ended_ranks{ending::failed, 3, 3, end_times{0ms, 0ms}, 0},
+                                 ended_ranks{ending::failed, 3, 3, end_times{8200ms, 8200ms}, 7},
+                                 ended_ranks{ending::effect, 0, 2, end_times{1ms, 99999ms}, -6},
+                                 ended_ranks{ending::lost, 0, 2}}) {
+    ended_ranks back{one.how, one.first, one.last};
+    INFO(detail_text(one));
+    CHECK(read_detail(detail_text(one), back));
+    CHECK(back == one);
+  }
+  CHECK(detail_text({ending::effect, 0, 2, end_times{8200ms, 8400ms}, -6}) == "8200-8400 signal 6");
+  CHECK(detail_text({ending::failed, 0, 0, end_times{8200ms, 8200ms}, 1}) == "8200 exit 1");
+  for (const char* const text :
+       {"x", "-1", "8200-", "8200-8100", "8200 ", "8200 exit", "8200 exit 0", "8200 exit 1 ",
+        "8200 exit 70000", "8200 signal -6", "8200 ended 1", "99999999999999"}) {
+    INFO(text);
+    ended_ranks kept{ending::failed, 1, 1, end_times{5ms, 6ms}, 2};
+    const ended_ranks before = kept;
+    CHECK_FALSE(read_detail(text, kept));
+    CHECK(kept == before);
+  }
 }
