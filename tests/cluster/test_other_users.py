@@ -160,8 +160,8 @@ def test_a_job_of_another_user_outlives_a_daemon_that_refuses_it(cluster):
         program = shutil.copy(BIN / "ddprun", folder)
         over = Path(folder) / "over"
         line = [program, "--nnodes=1:2", "--rdzv-id=test", f"--rdzv-endpoint=127.0.0.1:{port}",
-                "--rdzv-conf=last_call_timeout=0.1", "--embed-daemon=never", "--no-python", "sh", "-c",
-                f"echo works; until [ -e {over} ]; do sleep 0.05; done"]
+                "--rdzv-conf=last_call_timeout=0.1", "--embed-daemon=never", "--no-python", "sh",
+                "-c", f"echo works; until [ -e {over} ]; do sleep 0.05; done"]
         agent = Program(cluster, "agent", line, user=NOBODY, group=NOBODY, extra_groups=[],
                         environment={"TMPDIR": "/tmp", "HOME": "/nonexistent"})
         agent.says("works")
