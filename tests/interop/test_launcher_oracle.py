@@ -23,7 +23,8 @@ from tests.support.cluster import BIN, Program, wait_for
 
 def ddprun(*words, **variables):
     return subprocess.run([BIN / "ddprun", *words], capture_output=True, text=True, timeout=60,
-                          check=False, env={"PATH": "/usr/bin:/bin", **variables})
+                          check=False,
+                          env={"PATH": "/usr/bin:/bin", "PET_CHECK": "off", **variables})
 
 
 # ---- what is typed -----------------------------------------------------------------------------

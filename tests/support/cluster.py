@@ -89,8 +89,9 @@ def environment_of(cluster, more=None):
     """Of a program that a test starts: the test's own, but what would lead a launcher astray."""
     own = {name: value for name, value in os.environ.items()
            if not name.startswith(("PET_", "TORCHELASTIC_", "DDPRUN_ROUND", "SLURM_"))}
+    # What --check says of this machine is no test's but those of --check.
     return {**own, "DDPRUN_TEST_MARK": cluster.mark, "DDPRUN_TEST_CONTROL": str(cluster.folder),
-            "XDG_STATE_HOME": str(cluster.folder / "state"), **(more or {})}
+            "XDG_STATE_HOME": str(cluster.folder / "state"), "PET_CHECK": "off", **(more or {})}
 
 
 class Program:
