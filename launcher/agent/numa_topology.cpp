@@ -40,7 +40,7 @@ std::optional<int> numbered(std::string_view name, std::string_view prefix) {
   return number_of(name.substr(prefix.size()));
 }
 
-int first_of(const fs::path& list, int otherwise) {
+int first_listed(const fs::path& list, int otherwise) {
   const std::vector<int> numbers = read_number_list(content_of(list));
   return numbers.empty() ? otherwise : *std::min_element(numbers.begin(), numbers.end());
 }
@@ -49,7 +49,7 @@ numa_topology::processor read_processor(const fs::path& root, int number) {
   const fs::path folder = root / ("sys/devices/system/cpu/cpu" + std::to_string(number));
   numa_topology::processor found{number, 0, number, number};
   found.socket = number_of(content_of(folder / "topology/physical_package_id")).value_or(0);
-  found.core = first_of(folder / "topology/thread_siblings_list", number);
+  found.core = first_listed(folder / "topology/thread_siblings_list", number);
   int highest = -1;
   for (const std::string& name : names_in(folder / "cache")) {
     if (!numbered(name, "index")) continue;
@@ -59,7 +59,7 @@ numa_topology::processor read_processor(const fs::path& root, int number) {
     const int level = number_of(content_of(cache / "level")).value_or(-1);
     if (level <= highest) continue;
     highest = level;
-    found.cache = first_of(cache / "shared_cpu_list", number);
+    found.cache = first_listed(cache / "shared_cpu_list", number);
   }
   return found;
 }
