@@ -1,15 +1,15 @@
-"""What `ddprun` looks at before its first round (--check), and README's lines on doctor."""
+"""What `ddprun` looks at before its first round (--check), and the launcher's page on doctor."""
 
 import re
 import subprocess
 
 import pytest
 
-from tests.support import machines
-from tests.support.cluster import BIN, LIMIT, ROOT
+from tests.support import machines, pages
+from tests.support.cluster import BIN, LIMIT
 from tests.support.doctors import Doctors, of_all
 
-README = (ROOT / "README.md").read_text()
+PAGE = pages.LAUNCHER.read_text()
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}
 
 
@@ -52,7 +52,7 @@ def test_a_word_that_is_none():
 
 
 def test_readme(cluster, make_hosts, tmp_path):
-    [line] = re.findall(r"^\$ ddprun doctor (.*--nnodes.*)$", README, re.M)
+    [line] = re.findall(r"^\$ ddprun doctor (.*--nnodes.*)$", PAGE, re.M)
     words = line.split()
     nodes = int(words[words.index("--nnodes") + 1])
     hosts = make_hosts(nodes)

@@ -127,7 +127,7 @@ def test_the_readme_program_trains_with_the_libtorch_that_it_was_built_with(clus
         pytest.skip("built without LibTorch")
     shown = re.search(r"\$ cat main.cpp\n(.*?)\n\$ cmake .*?\n"
                       r"\$ ddprun (.*?) build/train\n(.*?)```",
-                      (ROOT / "README.md").read_text(), re.S)
+                      (ROOT / "worker/README.md").read_text(), re.S)
     build, status, words = configure_with("torch", tmp_path, prefix, shown[1])
     assert status == 0, words
     run("cmake", "--build", build)

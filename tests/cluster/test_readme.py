@@ -1,4 +1,5 @@
-"""What README.md shows is true: its first script runs as shown, its options and files exist."""
+"""What the pages for users show is true: the first script runs as shown, its options, files and
+headings exist."""
 
 import re
 import subprocess
@@ -7,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import pages
 from tests.support.cluster import BIN, ROOT
 
-README = (ROOT / "README.md").read_text()
+README = pages.README.read_text()
+PAGES = pages.text()
 
 
 def test_every_option_it_names_is_known():
@@ -19,7 +22,7 @@ def test_every_option_it_names_is_known():
                                   ["ddprun", "manifest", "kubernetes"]))
     of_others = {"--build", "--target", "--now", "--install", "--prefix", "--logs-specs", "--nodes",
                  "--ntasks-per-node", "--gpus-per-node"}
-    for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - of_others:
+    for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGES)) - of_others:
         assert option in known, option
 
 
@@ -46,11 +49,32 @@ def test_every_timer_is_in_the_protocol():
         assert f"`{timer}_us`" in protocol, timer
 
 
-def test_every_file_it_names_exists():
-    named = set(re.findall(r"\]\(([^)#]+)\)", README)) | {"examples/demo", "tests/run",
-                                                          "tests/setup", "tests/benchmark/run"}
-    for name in named:
+def heading_links(path):
+    """The names by which a page's headings are linked to."""
+    text = re.sub(r"```.*?```", "", path.read_text(), flags=re.S)
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", pages.ALL, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page):
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        if target.startswith("http"):
+            continue
+        name, _, heading = target.partition("#")
+        path = page.parent / name if name else page
+        assert path.exists(), target
+        assert not heading or heading in heading_links(path), target
+
+
+def test_every_program_it_names_exists():
+    for name in ("examples/demo", "tests/run", "tests/setup", "tests/benchmark/run"):
+        assert name in PAGES
         assert (ROOT / name).exists(), name
+
+
+def test_the_first_page_is_one_page():
+    assert len(README.splitlines()) <= 200
 
 
 def test_every_test_that_shows_a_rule_exists():
@@ -62,7 +86,7 @@ def test_every_test_that_shows_a_rule_exists():
 
 
 def test_no_place_was_left_empty():
-    assert "<!--" not in README
+    assert "<!--" not in PAGES
 
 
 def test_the_first_job_prints_what_it_shows(cluster, tmp_path):

@@ -1,5 +1,5 @@
-"""What README.md shows on a terminal is what is printed: its lines are run, with stand-ins for the
-scripts that it does not show, and on this host in place of 10.0.0.1."""
+"""What the pages for users show on a terminal is what is printed: their lines are run, with
+stand-ins for the scripts that they do not show, and on this host in place of 10.0.0.1."""
 
 import re
 import signal
@@ -9,11 +9,12 @@ import textwrap
 
 import pytest
 
-from tests.support.cluster import BIN, ROOT, Program, get
+from tests.support import pages
+from tests.support.cluster import BIN, Program, get
 from tests.support.ports import free_port
 
-README = (ROOT / "README.md").read_text()
-NODES = re.findall(r"node-a\$ ddprun (.*?)\n(.*?)\n\nnode-b\$ ddprun (.*?)\n(.*?)```", README, re.S)
+PAGES = pages.text()
+NODES = re.findall(r"node-a\$ ddprun (.*?)\n(.*?)\n\nnode-b\$ ddprun (.*?)\n(.*?)```", PAGES, re.S)
 
 
 def measured(text):
@@ -29,8 +30,8 @@ def measured(text):
 
 
 def shown(begin):
-    """What stands below the line of README that begins so, and that line's arguments."""
-    [(line, text)] = re.findall(rf"^\$ ddprun ({re.escape(begin)}.*?) train.py\n(.*?)```", README,
+    """What stands below the line that begins so, and that line's arguments."""
+    [(line, text)] = re.findall(rf"^\$ ddprun ({re.escape(begin)}.*?) train.py\n(.*?)```", PAGES,
                                 re.S | re.M)
     return line.split(), text
 
@@ -112,7 +113,7 @@ def test_the_daemons_view(cluster):
                           run="job1")
     agent.says("waiting for 1 of 2 nodes")
     assert get(daemon.port, "/healthz") == (200, "ok\n")
-    [text] = re.findall(r"/api/v1/runs\n(.*?)\n      \.\.\.\n", README, re.S)
+    [text] = re.findall(r"/api/v1/runs\n(.*?)\n      \.\.\.\n", PAGES, re.S)
     another_each_time = re.compile(r'for \d+ (s|ms)|"instance": "\w+"')
     answer = another_each_time.sub("", get(daemon.port, "/api/v1/runs")[1])
     assert answer.startswith(another_each_time.sub("", text)), answer
@@ -129,7 +130,7 @@ def test_the_journal_is_read_by_any_tool(cluster):
     cluster.started(2, 1)
     daemon.kill()
     daemon.wait()
-    [query, row] = re.findall(r"^\$ sqlite3 \S+ '(.*?)'\n(.*?)\n", README, re.M)[0]
+    [query, row] = re.findall(r"^\$ sqlite3 \S+ '(.*?)'\n(.*?)\n", PAGES, re.M)[0]
     [journal] = (cluster.folder / "state/ddprun").glob(f"*-{daemon.port}/journal.sqlite")
     with sqlite3.connect(journal) as opened:
         found = opened.execute(query).fetchall()

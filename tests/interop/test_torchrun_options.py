@@ -17,6 +17,7 @@ from torch.distributed.argparse_util import check_env, env
 from torch.distributed.run import get_args_parser
 from torchrun_options import ALWAYS, ROWS, RUNS
 
+from tests.support import pages
 from tests.support.cluster import BIN, ROOT, Program
 from tests.support.ports import free_port
 
@@ -191,8 +192,7 @@ def test_each_option_but_those_that_are_refused_is_in_the_help():
 
 
 def test_what_differs_on_purpose_is_in_the_readme():
-    readme = (ROOT / "README.md").read_text()
-    table = readme[readme.index("## Coming from torchrun"):readme.index("## The service")]
+    table = pages.section(pages.LAUNCHER, "Coming from torchrun")
     variables = ALWAYS.union(*(run.differs for run in RUNS.values()))
     for words in {row.differs for row in ROWS.values()} | variables:
         assert words in table, words

@@ -1,0 +1,22 @@
+"""The pages that users read: what they show is run, what they name exists."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+LAUNCHER = ROOT / "launcher/README.md"
+SERVICE = ROOT / "rendezvous/README.md"
+WORKER = ROOT / "worker/README.md"
+BENCHMARK = ROOT / "tests/benchmark/README.md"
+ALL = (README, LAUNCHER, SERVICE, WORKER, BENCHMARK)
+
+
+def text():
+    """All of them, one behind the other."""
+    return "\n".join(page.read_text() for page in ALL)
+
+
+def section(page, heading):
+    """What stands below `## heading`."""
+    found = page.read_text().split(f"\n## {heading}\n")[1]
+    return found.split("\n## ")[0]
