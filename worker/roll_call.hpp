@@ -1,7 +1,7 @@
-// Who of a round's ranks has come to a place in the program, by way of the job store: what a rank
-// needs that has waited in vain, to say for whom.
+// Tells which of a round's ranks have come to a place in the program, by way of the job store: a
+// rank that has waited in vain needs this to say for whom.
 //
-// Each rank answers when it comes there. Nobody waits here: it is looked at when the wait itself,
+// Each rank answers when it comes there. Nothing waits here: the roll is read when the wait itself,
 // in whatever library, has failed.
 //
 // Thread rule: one thread, as store_client.

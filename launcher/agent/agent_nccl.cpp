@@ -11,8 +11,8 @@
 namespace ddprun::launcher {
 namespace {
 
-// Nobody has asked for ids, and most workers do without: a Python that takes long to say where its
-// NCCL is, or a program whose libraries are slow to read, must not hold up a round.
+// The ids were not asked for, and most workers do without: a Python that takes long to say where
+// its NCCL is, or a program whose libraries are slow to read, must not hold up a round.
 constexpr std::chrono::seconds automatic_limit{5};
 
 }  // namespace

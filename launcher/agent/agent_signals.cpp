@@ -79,7 +79,7 @@ void agent::hear_user_signal(int signal) {
 }
 
 // A batch system's word to the program ("the time is nearly over"), which means nothing to us.
-// Whoever has no handler would die of it, and the job with it.
+// A worker without a handler would die of it, and the job with it.
 void agent::pass_on(int signal) {
   std::vector<std::uint32_t> reached, spared;
   if (workers_) {

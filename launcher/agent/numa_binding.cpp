@@ -11,7 +11,7 @@ namespace {
 
 using processors = std::vector<numa_topology::processor>;
 
-// Who shares a node, in order of their ranks.
+// A worker's seat among those that share a NUMA node, in order of their ranks.
 struct seat {
   int node = 0;
   std::size_t index = 0;

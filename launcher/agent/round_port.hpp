@@ -3,9 +3,9 @@
 //
 // A fixed port is not closed between two rounds of the same leader, unless it is to be open on
 // other addresses: another program could take it, and a worker of the new round could be refused.
-// Whoever connects meanwhile belongs to the old round and is cut. A leader that does not lead again
-// lets go of it, at the latest after `keep_limit`. A fixed port that is in use is tried again for
-// `busy_limit`: the job before this one may be about to end, and a restart must not be spent on
+// A peer that connects meanwhile belongs to the old round and is cut. A leader that does not lead
+// again lets go of it, at the latest after `keep_limit`. A fixed port that is in use is tried again
+// for `busy_limit`: the job before this one may be about to end, and a restart must not be spent on
 // that. So is any port for which there are no descriptors.
 //
 // Thread rule: one thread, that of the executor. Handlers come from the loop, none after

@@ -8,7 +8,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// Who has said more than this after an exception has gone on with its work.
+// A worker that has printed more than this after an exception has gone on with its work.
 constexpr std::size_t last_words_max = 512;
 
 constexpr std::size_t sentence_bytes_max = 200;

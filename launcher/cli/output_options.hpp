@@ -45,7 +45,7 @@ struct output_options {
   std::string log_dir;      // empty: a temporary one, where something needs it
   stream_choice redirects;  // to files only
   stream_choice tee;        // to files and to ours
-  // Whose output comes to ours; empty: that of all.
+  // The local ranks whose output comes to ours; empty: all.
   std::set<std::uint32_t> shown;
   // Lines of teed streams with one of these in them are written once more, those of all workers to
   // one file.

@@ -84,7 +84,7 @@ cli::checked settle_static(options_draft& draft) {
   options.endpoint = {draft.master_address, options.master_port};
   options.settings.ranks = rank_policy::exact;
   if (options.run_id.empty()) options.run_id = "none";
-  // Who leaves the rank out has 0, and the daemon if the address is its own.
+  // A node that leaves the rank out has rank 0, and the daemon if the address is its own.
   if (options.node_rank) {
     options.embed = *options.node_rank == 0 ? embed_policy::always : embed_policy::never;
   }

@@ -161,7 +161,7 @@ output_channel::outcome log_files::shared::write_all(file& one) {
   return output_channel::outcome::taken;
 }
 
-// Nobody waits for it until it can be written again.
+// No caller waits for this file until it can be written again.
 void log_files::shared::break_off(const shared_file& one) {
   bool room = false;
   std::string problem;

@@ -70,8 +70,8 @@ class log_mux {
   // The worker at the other end has ended: the source is read on whether or not there is room.
   void hurry(source_id id);
 
-  // Nobody waits for this source any longer: what is in the pipe now is handed on as after hurry,
-  // and it is closed, whoever else holds the other end. `ended` is not called.
+  // The caller no longer waits for this source: what is in the pipe now is handed on as after
+  // hurry, and it is closed, whoever else holds the other end. `ended` is not called.
   log::output_loss release(source_id id);
 
   // Where the source is a pty.

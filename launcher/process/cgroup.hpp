@@ -39,7 +39,7 @@ class cgroup {
   unique_fd folder_;  // none: moved from
 };
 
-// Who runs in it, and in those below it: a worker may make its own. Zombies do not count.
+// The processes in it and in the groups below it: a worker may make its own. Zombies do not count.
 std::vector<pid_t> processes_in_cgroup(const std::string& path);
 
 // With those below it; what somebody is still in stays.

@@ -120,8 +120,8 @@ bool kill_all(const std::function<std::vector<pid_t>()>& find, clock::time_point
   }
 }
 
-// Who has left both the group and the cgroup is found by its environment; that look comes last, for
-// it may block.
+// A process that has left both the group and the cgroup is found by its environment; that search
+// comes last, because it may block.
 bool kill_escaped(const charge& known, clock::time_point deadline, std::set<pid_t>& killed) {
   bool all_dead = true;
   if (!known.cgroup.empty()) {

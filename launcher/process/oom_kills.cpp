@@ -124,7 +124,7 @@ std::string oom_watch::reason(pid_t process) {
     return begin + "the kernel has just ended a process of this job for want of it";
   }
   if (is_named) return begin + "the kernel's log says that it was ended for want of it";
-  // Whoever counts our own, or names who was ended, knows that it was none of us.
+  // Where our own kills are counted, or the log names what was killed, it was none of ours.
   if (own || log_.is_readable() || !host_.is_any(count_oom_kills(host_file_))) return {};
   return begin + "the kernel has just ended a process of this host for want of it";
 }

@@ -36,9 +36,9 @@ bool is_dead(pid_t pid);
 // Whether it has a handler of its own for a signal. False, too, where there is no such process.
 bool has_handler(pid_t pid, int signal);
 
-// Who was started with `entry` ("NAME=VALUE") in its environment, as far as this process may look;
-// zombies have none. A process that writes over its own environment is not found. Blocks while the
-// memory of one of them cannot be looked at: never on the main thread.
+// The processes that were started with `entry` ("NAME=VALUE") in their environment, as far as this
+// process may look; zombies have none. A process that writes over its own environment is not found.
+// Blocks while the memory of one of them cannot be looked at: never on the main thread.
 std::vector<pid_t> processes_with(const std::string& entry);
 
 // Whether this process has it; blocks in the same way.

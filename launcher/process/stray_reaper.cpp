@@ -69,7 +69,7 @@ std::vector<pid_t> stray_reaper::look(int signal) {
     for (const pid_t orphan : look_at_orphans(signal, reaped)) {
       if (std::find(left.begin(), left.end(), orphan) == left.end()) left.push_back(orphan);
     }
-    // Who was dead when we looked may have left us a child after the list was made.
+    // A process that was dead when we looked may have left us a child after the list was made.
     if (!left.empty() || !reaped) return left;
   }
 }

@@ -92,7 +92,7 @@ bool rules::tries_again(const start_failed& what) {
   return true;
 }
 
-// Who waits for its turn waits no more.
+// Workers that wait for their turn are not started any more.
 void rules::close_queue() {
   if (std::exchange(queue_.searching, false)) emit(forget_search{});
   queue_.retry_at.reset();

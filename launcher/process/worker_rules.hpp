@@ -123,7 +123,7 @@ struct reap {
 struct look_at_groups {
   std::vector<place> workers;
 };
-// Who runs that this worker has left behind, while its leader is a zombie.
+// Asks what this worker has left running, while its leader is a zombie.
 struct look_at_children {
   place worker = 0;
 };
@@ -195,7 +195,7 @@ class rules {
   bool is_over() const { return over_; }
 
  private:
-  // Who is started next, and what is in the way of that.
+  // The worker that is started next, and what stands in the way of that.
   struct queue {
     place next = 0;
     bool searching = false;  // for the program of `next`

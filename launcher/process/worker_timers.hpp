@@ -32,7 +32,8 @@ struct expired_timer {
 class worker_timers {
  public:
   static constexpr std::size_t count_max = 10'000;
-  // Who looks so late has stood still, as the workers may have: they get that moment more.
+  // A look that is this late means that we stood still, as the workers may have: they get that
+  // moment more.
   static constexpr duration stall = std::chrono::seconds(1);
   static constexpr duration moment_after_stall = std::chrono::seconds(1);
 

@@ -85,7 +85,7 @@ const signature* known_in(std::string_view text, const nearness& near) {
   return best;
 }
 
-// Whose further lines are part of the message.
+// True for errors whose further lines are part of the message.
 bool is_of_group(std::string_view text) {
   return text.starts_with("torch.distributed.") || text.starts_with("RuntimeError: ");
 }

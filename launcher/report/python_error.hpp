@@ -29,7 +29,7 @@ struct python_error {
   std::vector<std::string> more;  // the lines below it, some of which are of its message
 };
 
-// Who has printed it.
+// The process that has printed it.
 enum class printed_by {
   interpreter,  // as far as can be known, on the way out: it reaches up to the main program
   program,      // which has caught it: it may have gone on

@@ -1,13 +1,14 @@
 // Callbacks to objects that may be gone when they come: one idiom, in all folders.
 //
-//   - The handler of an operation on a socket or timer that its object owns for good (a connection,
-//   a
-//     dialler, a listener) keeps that object: `self = shared_from_this()`. Closing ends it.
-//   - Any other callback, and whatever is posted, keeps nobody: it is wrapped by while_alive(), and
-//     does nothing when its receiver is gone. It names its receiver as `this` then, safely.
-//   - Who calls a handler that may destroy the caller takes a copy or moves it out before, and
-//   looks
-//     at nothing of its own after; where it goes on, it asks what it has taken from watch() before.
+//   - The handler of an operation on a socket or timer that its object owns for good (a
+//     connection, a dialler, a listener) keeps that object: `self = shared_from_this()`. Closing
+//     ends it.
+//   - Any other callback, and whatever is posted, keeps nothing alive: it is wrapped by
+//     while_alive(), and does nothing when its receiver is gone. It names its receiver as `this`
+//     then, safely.
+//   - A function that calls a handler which may destroy it takes a copy of the handler, or moves it
+//     out, before the call, and touches none of its own members after it; where it goes on, it asks
+//     what it has taken from watch() before.
 //
 // Thread rule: the receiver is destroyed, or its lifetime ended, on the thread that the callback
 // comes on. Another thread may hold and post a wrapped callback; it never calls it.

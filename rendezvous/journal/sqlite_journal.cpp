@@ -37,7 +37,7 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
     }
     work.notify_one();
     if (!health.empty()) {
-      // Nobody waits for a disk that is known to be broken.
+      // No caller waits for a disk that is known to be broken.
       boost::asio::post(where, while_alive(weak_from_this(), [this, number] {
                           // It may have become well meanwhile.
                           health.empty() ? wait_for_it() : settle(number, health);
@@ -48,7 +48,7 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
     return number;
   }
 
-  // Whoever waits for the disk does not wait for ever.
+  // A caller that waits for the disk does not wait for ever.
   void wait_for_it() {
     patience->expires_after(options.patience);
     patience->async_wait(while_alive(weak_from_this(), [this](error_code cancelled) {

@@ -71,7 +71,7 @@ output_channel::outcome output_channel::write_some() {
   }
   if (errno == EINTR || errno == EAGAIN) return outcome::later;
   error = errno;
-  // Nobody will ever read it. Of a regular file EIO is one block's, or one server's for a while.
+  // Nothing will ever read it again. On a regular file EIO may concern one block, or pass.
   if (error == EPIPE || error == EBADF || (error == EIO && is_terminal)) return outcome::closed;
   retry_at = std::chrono::steady_clock::now() + retry_pause;
   return outcome::broken;

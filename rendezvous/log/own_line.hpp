@@ -25,7 +25,7 @@ timespec wall_clock();
 // Local time to the millisecond; "" for time_style::none.
 std::string time_text(time_style style, const timespec& when);
 
-// Who speaks. What is empty is left out.
+// The origin of a line: what is empty is left out.
 struct line_origin {
   std::string program;
   std::string node;

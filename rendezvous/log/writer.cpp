@@ -170,7 +170,7 @@ void writer::shared::write_some(output_stream stream) {
   }
 }
 
-// Nobody waits for it until it can be written again.
+// No caller waits for this stream until it can be written again.
 void writer::shared::break_off(output_stream stream) {
   bool room = false;
   {

@@ -100,8 +100,8 @@ std::string peer_users::refusal(tcp::socket& socket) {
          std::string(allow_other_users_option);
 }
 
-// Whoever has closed its end already could be anybody: what it has sent is not to count, where it
-// must have been on this host. Who is only out of sight still has its connection.
+// A peer of this host that has closed its end already could be anyone, so what it has sent must not
+// count. A peer that merely cannot be seen still has its connection.
 peer_users::answer peer_users::owner_of_peer(tcp::socket& socket) {
   error_code error;
   const tcp::endpoint remote = socket.remote_endpoint(error);

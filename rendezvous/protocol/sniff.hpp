@@ -24,8 +24,8 @@ inline constexpr std::size_t sniff_bytes_max = 8;
 
 wire sniff(std::string_view first_bytes);
 
-// Whose the first line of the agent protocol is, as every agent writes it: a tether's, which
-// belongs to the leader of a round, or that of an agent's session. `agent_sniff_bytes` are enough.
+// What the first line of the agent protocol, as every agent writes it, opens: a tether, which
+// belongs to the leader of a round, or an agent's session. `agent_sniff_bytes` are enough.
 enum class agent_line { undecided, session, tether };
 
 inline constexpr std::size_t agent_sniff_bytes = 16;

@@ -33,8 +33,8 @@
 
 namespace ddprun::store {
 
-// Who is told that its descriptor is ready, as epoll says it, or that its deadline has passed. It
-// may remove itself, and others, there and then. It does not throw.
+// A watcher is told that its descriptor is ready, as epoll says it, or that its deadline has
+// passed. It may remove itself, and others, there and then. It does not throw.
 class watcher {
  public:
   virtual ~watcher() = default;

@@ -18,12 +18,11 @@
 //
 // Excused, and counted: workers that no signal ends (D state), and those of an agent or host that
 // stands still, until it has gone on for two heartbeats, or an isolation limit if its clock stood
-// still, too (rendezvous/DESIGN.md). Counted on
-// their own: those of an instance of which the newer one's daemon had never heard when that
-// started, also where one has succeeded and comes to that daemon to hear of its end; and those of a
-// host whose clock stood still, too, while a daemon that nobody has told of a newer round answers.
-// With a journal those of a round of which nobody can reach the next daemon, where as many others
-// come, or where it is an old copy.
+// still, too (rendezvous/DESIGN.md). Counted on their own: those of an instance of which the newer
+// one's daemon had never heard when that started, also where one has succeeded and comes to that
+// daemon to hear of its end; and those of a host whose clock stood still, too, while a daemon that
+// nobody has told of a newer round answers. With a journal those of a round of which nobody can
+// reach the next daemon, where as many others come, or where it is an old copy.
 //
 // Thread rule: one thread. The first violation is kept; the world stops at it.
 #pragma once

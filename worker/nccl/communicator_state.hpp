@@ -61,7 +61,7 @@ struct communicator::state {
   bool is_to_abort = false;  // once its group has ended
 };
 
-// Whose group this thread has begun; null: nobody's.
+// The communicator whose group this thread has begun; null: none.
 extern thread_local const void* group_of_thread;
 
 // Between two looks at what goes on by itself: short at first, for most is done at once.

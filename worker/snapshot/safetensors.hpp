@@ -4,8 +4,8 @@
 //   offset      bytes
 //        0          8  n, the length of the header, little endian
 //        8          n  JSON: {"__metadata__": {"text": "text"...},
-//                             "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0,
-//                             24]}...},
+//                             "name": {"dtype": "F32", "shape": [2, 3],
+//                                      "data_offsets": [0, 24]}...},
 //                      and spaces, so that the data begin at a multiple of 64
 //    8 + n          .  the tensors' bytes, one behind the other without a gap
 //

@@ -163,7 +163,7 @@ std::optional<failure> saver::make(const job& next) {
       return lost(what + "it is there, but the other ranks cannot be told: ");
     }
     if (!outcome) history_->remove_beyond_keep();
-    // Whoever has reported to this one has heard of the one before.
+    // A rank that has reported to this save has heard of the one before.
     if (count_ > 1 && !(outcome && outcome->is_final)) ranks_.forget(topic_of(count_ - 1));
   } else {
     const auto text = ranks_.announcement(topic);

@@ -42,8 +42,8 @@ void agent::state::connect_again(bool elsewhere) {
   leave_if_drained();
 }
 
-// Whoever held the daemon that is lost may start it again: it has as long as a daemon waits for its
-// agents. Who leaves opens none that would leave with it.
+// The process that held the lost daemon may start it again, and has as long for it as a daemon
+// waits for its agents. An agent that is leaving opens none: it would leave with it.
 bool agent::state::may_host_at(time_point moment) const {
   if (out.is_draining()) return false;
   return !daemon.was_in_session() || moment >= daemon.apart_since() + timing.reconnect_grace;
@@ -80,9 +80,9 @@ void agent::state::answered_by(const answer& message) {
   const moment sent = daemon.answered(message.seq);
   if (!sent) return;
   here.causes.answered(message.seq);
-  // Nobody has vouched for too long, as this loop stood still: the round may have gone on without
-  // this node, and a daemon that has just been started answers everybody. Only one that knows the
-  // round knows better.
+  // This loop stood still, so no peer has vouched for this node for too long: the round may have
+  // gone on without it. A daemon that has just been started answers every agent; only one that
+  // knows the round knows better.
   if (has_lapsed() && !word.names(here.instance(), here.number())) return;
   daemon.vouch(*sent);
   vouched_anew();

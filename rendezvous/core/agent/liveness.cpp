@@ -1,4 +1,4 @@
-// Who vouches for this node, since when, and what happens when nobody has for isolation_limit.
+// Which peers vouch for this node, since when, and what happens when none has for isolation_limit.
 //
 // The daemon's side of the bargain (DESIGN.md): over a member that it cannot reach, it
 // starts the next round isolation_limit after another member of the old round has let its tether

@@ -231,8 +231,9 @@ void daemon::step_run(run_entry& entry, const run_event& event) {
   look_for_neighbour(entry);
 }
 
-// Who has mistyped a run id waits in a run of its own, beside the one that waits for it. A run
-// hears of it with its own next event, such as a heartbeat: none is stepped for another's sake.
+// An agent with a mistyped run id waits in a run of its own, beside the run that waits for it. A
+// run learns of it with its own next event, such as a heartbeat: no run is stepped for the sake of
+// another.
 void daemon::look_for_neighbour(run_entry& entry) {
   neighbour_seen seen;
   if (entry.machine.gathers() == 0) {

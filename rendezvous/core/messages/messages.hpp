@@ -173,7 +173,7 @@ struct answer {
   bool operator==(const answer&) const = default;
 };
 
-// Who is missing since a round ended: for people.
+// A node that has been missing since a round ended: for people.
 struct departure {
   std::string what;  // "node-b (10.0.0.2, ranks 2 and 3) was lost"
   duration age{};    // at the moment of sending

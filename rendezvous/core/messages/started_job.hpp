@@ -1,8 +1,9 @@
 // What a job is by its start: the program and arguments of the node that opened it, when and where.
 //
 // The digest is of that node's command line alone, as nodes of one job may differ in arguments.
-// Whoever goes on with what another one has left (agents that dial on, a record of an earlier
-// daemon) asks first whether both are one job: nodes that leave --rdzv-id out all have one run id.
+// Before a daemon goes on with what another one has left (agents that dial on, a record of an
+// earlier daemon) it asks whether both are one job: nodes that leave --rdzv-id out all have one run
+// id.
 //
 // Thread rule: plain values and pure functions.
 #pragma once
@@ -31,7 +32,7 @@ struct opened_run {
   started_job job;
 };
 
-// Who does not say what was started, or whose run has an id of its own, is believed.
+// A peer that does not say what was started, or whose run has an id of its own, is believed.
 bool is_same_job(const std::optional<started_job>& one, const std::optional<started_job>& other);
 
 // "another job (train_b.py, started 10:31 on node-a)"; what is not known is left out.

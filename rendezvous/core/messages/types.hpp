@@ -59,7 +59,7 @@ enum class desired_phase {
 
 enum class cause_class { exit, signal, start, hung, health, node_lost, drain, operator_stop };
 
-// Who serves TCPStore at MASTER_ADDR:MASTER_PORT.
+// The process that serves TCPStore at MASTER_ADDR:MASTER_PORT.
 enum class store_mode { agent, worker };
 
 // What a join does to a run that is under way.

@@ -1,4 +1,5 @@
-// Who is here: connections, sessions, refusals, and what a hello tells about its sender.
+// The agents that are here: connections, sessions, refusals, and what a hello tells about its
+// sender.
 #include "rendezvous/core/messages/peer_words.hpp"
 #include "rendezvous/core/messages/settings_table.hpp"
 #include "rendezvous/core/run/state.hpp"
@@ -206,7 +207,7 @@ std::string run::state::refusal(const agent_joined& event) const {
     if (std::string text = left_out_text(name); !text.empty()) return text;
   }
   if (std::string text = difference_problem(greeting); !text.empty()) return text;
-  // Nobody who is heard of has its rank: it comes in place of one that is silent.
+  // No node that is heard from has this rank: the newcomer replaces one that is silent.
   const bool has_room = is_exact(greeting) ||
                         groups.here() < current.settings->nodes_max + current.settings->spares_max;
   if (!comes_to_be_fenced && !has_room && !hosts_us(event)) {

@@ -76,7 +76,7 @@ class closed_instances {
   void take_out(const session_id& session, instance_id instance, bool has_let_go, time_point now);
   // Some member of that instance, which is closed, has let go of the others.
   bool has_let_go(instance_id instance) const;
-  // Nobody waits any longer for those that were left behind.
+  // The run no longer waits for those that were left behind.
   void forget_living();
   // From then on none of all that were left behind lives.
   time_point living_until() const;

@@ -195,7 +195,7 @@ bool run::state::start_round(settings_group& group) {
   return true;
 }
 
-// Who comes, who has gone: said to the members with their places.
+// Newcomers and nodes that have gone: the members are told with their ranks.
 void run::state::note_changes(const std::vector<node*>& from, const rank_assignment& chosen) {
   std::vector<std::string> newcomers;
   std::size_t count = 0;

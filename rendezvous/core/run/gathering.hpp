@@ -1,6 +1,6 @@
-// Who is here for the next round, by what they ask for: nodes that agree on the settings are of one
-// group, and each group has its last call. Before the first round there may be several groups; from
-// then on there is one, and whoever differs is refused.
+// The nodes that are here for the next round, by what they ask for: nodes that agree on the
+// settings are of one group, and each group has its last call. Before the first round there may be
+// several groups; from then on there is one, and a node that differs is refused.
 //
 // Always: a node that is counted is of a group, and a group has no more candidates than nodes. Once
 // fixed, a group stays though nobody be left in it.

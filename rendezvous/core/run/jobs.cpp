@@ -1,4 +1,4 @@
-// Whose job is this: an instance, and what is left of one, belongs to the job that opened it.
+// Job identity: an instance, and what is left of one, belongs to the job that opened it.
 //
 // Nodes that leave --rdzv-id out all have one run id, so two jobs may meet at an endpoint, one
 // after the other. What the first has left (agents that dial on, a record) is no business of the

@@ -95,7 +95,7 @@ void run::state::end_lost_instance() {
             to_text(earlier.record()->lost_after));
 }
 
-// Who hosts this daemon dies with it, and then the others let go of each other.
+// The node that hosts this daemon dies with it, and then the others let go of each other.
 void run::state::note_placed() {
   current.placed.count = static_cast<std::uint32_t>(seats.size());
   const bool is_hosted = std::any_of(seats.begin(), seats.end(), [](const seat& one) {

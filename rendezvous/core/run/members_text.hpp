@@ -1,5 +1,5 @@
-// Who is where in a round, in a sentence that is bounded whatever the size of the world: every
-// member gets it with its own place, and shows it.
+// Says which ranks are on which node of a round, in a sentence that is bounded whatever the size of
+// the world: every member gets it with its own rank, and shows it.
 //
 //   ranks 0-1 on node-a (10.0.0.1), 2-3 on node-b (10.0.0.2) and 14 more nodes with 28 workers
 //

@@ -1,5 +1,5 @@
-// Whose workers were the first to fail, how often, and who is left out for that:
-// --max-node-failures.
+// Counts how often the workers of each node were the first to fail, and which nodes are left out
+// for that: --max-node-failures.
 //
 // Thread rule: plain value.
 #pragma once

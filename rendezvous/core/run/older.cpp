@@ -79,7 +79,7 @@ void run::state::remember_lost(const node& who, bool proof) {
   if (!matters) return;
   const timers& timing = timing_of(who);
   const bool was_alone = who.state.place && who.state.place->group_world_size <= 1;
-  // Who hung on it, or on whom it hung, follows within two isolation limits.
+  // The nodes on either end of its tether follow within two isolation limits.
   time_point until = who.heard + timing.orphan_limit;
   if (who.standing == standing::closing && closed.has_let_go(who.state.instance)) {
     until = who.heard + with_margin(2 * timing.isolation_limit);

@@ -166,8 +166,8 @@ void run::state::place_found(const std::vector<node*>& claimants) {
       without_place.push_back(who);
     }
   }
-  // Whoever has stopped may have forgotten its place: the last free ones, so that a leader is
-  // never taken for present because of a guess.
+  // A node that has stopped may have forgotten its rank. It gets one of the last free ones, so that
+  // a leader is never taken for present because of a guess.
   std::uint32_t free = size;
   for (node* const who : without_place) {
     while (free > 1 && !seats.is_free(free - 1))

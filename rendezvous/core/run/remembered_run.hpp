@@ -24,7 +24,7 @@ class remembered_run {
   // No worker of its newest round lives from then on; as many nodes as it had are all of them, who
   // have died together and came again.
   time_point living_until(std::uint32_t nodes_here) const;
-  // Nobody has come back by then: the instance is lost.
+  // If no agent has come back by then, the instance is lost.
   time_point lost_at() const;
 
   // The caller's loop stood still for so long.

@@ -143,7 +143,7 @@ std::string run::state::quick_row_text() const {
                                     : "before all their workers ran");
 }
 
-// Whose workers were the first to fail too often: what is done about it, in words.
+// What is done about a node whose workers were the first to fail too often, in words.
 std::string run::state::leave_out(const blamed_node& by) {
   const std::uint32_t most = current.settings->node_failures_max;
   if (by.failures == 0 || by.failures < most) return {};
@@ -213,7 +213,7 @@ void run::state::take_back() {
   }
 }
 
-// Who came again, and might have been needed, is not.
+// A left-out node that came again, in case it was needed, is not needed.
 void run::state::refuse_left_out() {
   if (current.failing.left_out() == 0) return;
   std::vector<node*> idle;
@@ -226,7 +226,7 @@ void run::state::refuse_left_out() {
     refuse(*who, left_out_text(who->lasting_name()));
 }
 
-// Whoever comes may be needed, also one that was left out.
+// Any node that comes may be needed, even one that was left out.
 bool run::state::is_short() const {
   return phase == run_phase::gathering && current.settings &&
          groups.here() < current.settings->nodes_min;

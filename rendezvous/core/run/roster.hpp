@@ -32,7 +32,7 @@ class roster {
 
   node* find(connection_id connection) const;
   node* find(const session_id& session) const;
-  // Who came last with this id, if it was given by hand.
+  // The last node that came with this id, if the id was given by hand.
   node* named(const std::string& id) const;
   // Of those with this rank given by hand, one behind the other, by join order.
   const std::map<std::uint64_t, node*>& of_rank(std::uint32_t node_rank) const;

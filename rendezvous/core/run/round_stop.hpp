@@ -45,7 +45,7 @@ class round_stop {
              std::shared_ptr<const daemon_message> message);
 
   time_point ordered_at() const { return ordered_at_; }
-  // Who has said something in this step has outlived the order, and what it was for.
+  // A node that has spoken in this step has outlived the order, and what the order was for.
   bool precedes(std::uint64_t step) const { return step > step_; }
   bool is_free() const { return is_free_; }
   const std::shared_ptr<const daemon_message>& message() const { return message_; }

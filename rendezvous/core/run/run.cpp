@@ -265,7 +265,7 @@ void run::state::progress() {
       check_gathering();
       return;
     case run_phase::settling:
-      // Who leaves waits for no pause.
+      // A node that leaves need not wait for the pause to end.
       if (choice.is_quiet_in_pause(now)) {
         take_back();
         let_drained_go();

@@ -34,7 +34,7 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
       mark_unreachable(one);
     }
   }
-  // Whoever waits is told why, and shows by its answer that it is a candidate.
+  // A waiting node is told why, and shows by its answer that it is a candidate.
   for (const auto& [order, who] : nodes) {
     const bool waits = who->seat == nullptr || who->seat->command() == command::none;
     if (waits && is_candidate(*who)) tell_wait(*who);

@@ -22,7 +22,7 @@ void run::state::tell_wait(node& who) {
   message_pointer message = who.is_left_out ? nullptr : notice.message_after(told, now);
   if (!message) {
     ddprun::desired value = base_desired(desired_phase::wait);
-    // Whoever waits while a round is on takes part in the next one.
+    // A node that waits while a round is on takes part in the next one.
     const bool is_spare = phase == run_phase::preparing || phase == run_phase::running;
     if (who.is_left_out) {
       value.text = (is_spare ? "this node waits without workers: " : "") + reason() +
@@ -44,7 +44,7 @@ void run::state::tell_wait(node& who) {
   who.notice_seen = notice.edition();
 }
 
-// Whoever is gone is what those who wait lack, or may lack after a pause.
+// The nodes that are gone are those that the waiting ones lack, or may lack after a pause.
 bool run::state::is_missed() const {
   if (phase == run_phase::settling) return choice.is_pausing(now);
   const settings_group* const group = groups.largest();

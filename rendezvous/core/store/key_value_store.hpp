@@ -137,8 +137,9 @@ class key_value_store {
     std::uint32_t slot;         // in its client's `missing_at`
     std::uint64_t wait_number;  // of its client; another than now: withdrawn
   };
-  // Who waits for one key, in the order they came, as N ranks may do for N keys each: in one piece,
-  // so that those who come and those who are woken touch next to nothing. Never without a live one.
+  // The clients that wait for one key, in the order in which they came, as N ranks may do for N
+  // keys each: in one piece, so that adding and waking a client touches next to nothing. It always
+  // has a live one.
   struct wait_list {
     std::vector<registration> all;
     std::size_t next = 0;  // those before it have had their turn

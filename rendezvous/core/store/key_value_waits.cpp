@@ -157,7 +157,7 @@ result<wait_outcome> key_value_store::barrier(client_id client, std::string_view
 
 void key_value_store::cancel_wait(client_id client) {
   client_state& waiter = clients_[client];
-  // Who holds an offer was woken, and waits no more.
+  // A client that holds an offer was woken, and no longer waits.
   if (waiter.missing == 0) return pass_offer_on(client);
   for (item* const at : end_wait(client)) {
     if (at == nullptr) continue;
