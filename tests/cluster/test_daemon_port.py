@@ -72,17 +72,18 @@ def test_whoever_fills_the_port_the_others_are_served(cluster, descriptors, what
     del peers
 
 
-def hello_of(number, count, timeout):
-    settings = {"nodes_min": count, "nodes_max": count, "timing": {"node_timeout_us": timeout}}
+def hello_of(number, nodes, timeout):
+    settings = {"nodes_min": nodes, "nodes_max": nodes, "timing": {"node_timeout_us": timeout}}
     return json.dumps({"type": "hello", "protocol": 1, "run_id": "many", "node": f"n{number}",
                        "session": f"{number + 1:032x}", "settings": settings}).encode() + b"\n"
 
 
-def agents(port, count):
+def agents(port, count, nodes=None):
+    """So many of a run of `nodes`, which is their own where nothing is said."""
     made = []
     for number in range(count):
         made.append(socket.create_connection(("127.0.0.1", port), LIMIT))
-        made[-1].sendall(hello_of(number, count, 3600 * 10**6))
+        made[-1].sendall(hello_of(number, nodes or count, 3600 * 10**6))
     return made
 
 
@@ -112,11 +113,12 @@ def test_a_thousand_agents_come_back_to_a_port_that_others_fill(cluster):
 def test_an_agent_that_hosts_the_daemon_has_room_for_all_the_others(cluster, nodes):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    host = cluster.agent("host", endpoint=f"127.0.0.1:{port}", nnodes=str(nodes), run="many")
+    host = cluster.agent("host", "--rdzv-conf=node_timeout=3600", endpoint=f"127.0.0.1:{port}",
+                         nnodes=str(nodes), run="many")
     host.says("waiting for")
     # Clients at work hold what is theirs.
     clients = fill(port, 2 * nodes, FILLS["store clients at work"])
-    others = agents(port, nodes - 1)
+    others = agents(port, nodes - 1, nodes)
     lost = [number for number, peer in enumerate(others) if not is_welcome(peer)]
     assert not lost
     host.kill(15)

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from tests.support.chaos_watch import GUARDIAN
 from tests.support.cluster import wait_for
 from tests.support.ports import free_port
 
@@ -28,12 +29,12 @@ def children_of(pid):
 
 
 def guardian_of(cluster, agent):
-    """The guardian is the process of this agent's own program that is not the agent."""
+    """By the name that it gives itself."""
     def look():
         workers = {int(event.pid) for event in cluster.events("start")}
         for pid, line in cluster.marked().items():
             if pid != agent.pid and pid not in workers and pid in children_of(agent.pid):
-                if "ddprun" in line:
+                if GUARDIAN in line:
                     return pid
         return None
 

@@ -81,8 +81,8 @@ WORKER = (r'exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT; '
 @pytest.mark.parametrize("processes", range(1, 8))
 def test_an_agent_says_what_it_could_not_start(programs, processes):
     user = USER + processes
-    agent = start([programs / "ddprun", "--standalone", "--max-restarts", 0, "--no-python",
-                   "/bin/bash", "-c", WORKER], processes, user)
+    agent = start([programs / "ddprun", "--standalone", "--check", "off", "--max-restarts", 0,
+                   "--no-python", "/bin/bash", "-c", WORKER], processes, user)
     _, errors = agent.communicate(timeout=LIMIT)
     none_left(user)
     assert "terminate called" not in errors, errors
@@ -100,8 +100,8 @@ def test_a_worker_starts_once_there_is_room_for_it(programs):
     user = USER + 102
     # It takes the room of one.
     other = start(["/bin/sleep", 1000], 6, user)
-    agent = start([programs / "ddprun", "--standalone", "--max-restarts", 0, "--no-python",
-                   "/bin/bash", "-c", WORKER], 6, user)
+    agent = start([programs / "ddprun", "--standalone", "--check", "off", "--max-restarts", 0,
+                   "--no-python", "/bin/bash", "-c", WORKER], 6, user)
     errors = ""
     while "trying again" not in errors:
         line = agent.stderr.readline()

@@ -56,6 +56,7 @@ TEST_CASE("what is wrong with a node at the start of a job") {
   CHECK(line_of(found, "driver").starts_with("warning: PyTorch 2.15.0+cu132 needs "));
   CHECK(line_of(found, "shared memory").starts_with("error: "));  // this node has no /dev/shm
   CHECK(line_of(found, "clock") == "nothing");
+  CHECK(line_of(found, "disk") == "nothing");  // folders that are not there cannot be written to
   CHECK(line_of(found, "host name") == "nothing");
   const auto lines = start_warnings_within(10s, node.root(), environment);
   REQUIRE(lines.size() == found.size());
