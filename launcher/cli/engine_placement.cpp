@@ -93,11 +93,8 @@ void fill_in(options_draft& draft, hosts::placement placement) {
     options.node_rank = placement.node_rank;
     options.more_ports = std::move(placement.more_meeting_ports);
     if (options.embed == embed_policy::automatic && !draft.is_host) {
-      // Of several ports none is opened beside the one that rank 0 has chosen.
-      if (placement.node_rank == 0)
-        options.embed = embed_policy::always;
-      else if (!options.more_ports.empty())
-        options.embed = embed_policy::never;
+      // Another agent on rank 0's host would be at the port first, or open another one of several.
+      options.embed = placement.node_rank == 0 ? embed_policy::always : embed_policy::never;
     }
     if (options.local_address.empty()) options.local_address = std::move(placement.local_address);
   }

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.support.cluster import BIN, Program
+from tests.support.fake_pmi import FakePmi
 from tests.support.mpi import LAUNCHERS, MpiHosts
 from tests.support.ports import free_port
 
@@ -233,3 +234,41 @@ def test_scripts_that_read_mpis_variables_find_them(cluster):
     assert job.wait() == 0
     lines = sorted(line.split("] ", 1)[1] for line in job.out().splitlines())
     assert lines == [f"{rank}: {rank}/2 {rank}/2 {rank}/2 {rank}/2" for rank in range(2)]
+
+
+def flux(cluster, server, rank, *arguments):
+    """ddprun as flux-shell starts it: src/shell/task.c and src/shell/pmi/pmi.c of flux-core."""
+    fd = server.ends[rank].fileno()
+    told = {"FLUX_TASK_RANK": rank, "FLUX_JOB_SIZE": server.size, "FLUX_JOB_NNODES": server.size,
+            "FLUX_TASK_LOCAL_ID": 0, "PMI_RANK": rank, "PMI_SIZE": server.size, "PMI_FD": fd}
+    return Program(cluster, f"task {rank}", [BIN / "ddprun", *arguments], pass_fds=[fd],
+                   environment={name: str(value) for name, value in told.items()})
+
+
+def test_flux_tasks_meet_by_its_pmi(cluster):
+    server = FakePmi(3)
+    tasks = [flux(cluster, server, rank, *shell(SHOW)) for rank in range(3)]
+    assert [task.wait() for task in tasks] == [0, 0, 0], [task.err() for task in tasks]
+    server.close()
+    assert server.finalised == {0, 1, 2}
+    assert [list(ranks_shown(task)) for task in tasks] == [[0], [1], [2]]
+    assert "started by Flux on 3 nodes, which meet here" in tasks[0].err()
+
+
+@pytest.mark.parametrize("command, lie, words", [
+    ("init", "cmd=response_to_init rc=-1", "its PMI answers \"cmd=response_to_init rc=-1\""),
+    ("get_maxes", "HTTP/1.1 400 Bad Request", "its PMI answers what is no answer"),
+    ("barrier_in", "", "its PMI has closed the connection"),
+    ("get", "cmd=get_result rc=0 value=127.0.0.1", "rank 0 has said what is none of ddprun's"),
+])
+def test_a_pmi_that_lies_or_goes_away_is_one_line(cluster, command, lie, words):
+    server = FakePmi(2, lambda rank, said: lie if (rank, said["cmd"]) == (1, command) else None)
+    tasks = [flux(cluster, server, rank, *shell("true")) for rank in range(2)]
+    assert tasks[1].wait() == 2
+    assert tasks[1].err().startswith("ddprun: Flux has started this as rank 1 of 2, but the nodes "
+                                     f"cannot agree on where they meet: {words}")
+    assert len(tasks[1].err().splitlines()) == 1
+    tasks[0].kill()
+    tasks[0].wait()
+    server.close()
+    cluster.nothing_left()

@@ -45,7 +45,7 @@ TEST_CASE("a script alone runs on all nodes that the engine has given") {
   CHECK(to_text(options.endpoint) == "node01:61452");
   CHECK(options.run_id == "slurm-12.0");
   CHECK(options.node_rank == 1U);
-  CHECK(options.embed == embed_policy::automatic);
+  CHECK(options.embed == embed_policy::never);
   CHECK_FALSE(options.standalone);
   CHECK_FALSE(options.is_static);
 }
