@@ -16,7 +16,7 @@ busy_watch::busy_watch(boost::asio::any_io_executor executor,
 
 void busy_watch::start() {
   activity_ = {};
-  look();
+  look_later();  // a look reads the table of processes, and a restart is not to wait for that
 }
 
 void busy_watch::stop() {
@@ -27,6 +27,10 @@ void busy_watch::look() {
   const std::vector<pid_t> groups = leaders_();
   if (groups.empty()) return;
   if (activity_.are_busy(groups, std::chrono::steady_clock::now())) busy_();
+  look_later();
+}
+
+void busy_watch::look_later() {
   timer_.expires_after(pause_between_looks);
   timer_.async_wait([this](boost::system::error_code error) {
     if (!error) look();

@@ -26,6 +26,7 @@ class busy_watch {
 
  private:
   void look();
+  void look_later();
 
   boost::asio::steady_timer timer_;
   std::function<std::vector<pid_t>()> leaders_;

@@ -43,7 +43,7 @@ worker_activity::usage worker_activity::usage_of(pid_t process) {
     if (field >= 14) found.ticks += std::strtoull(word.c_str(), nullptr, 10);
   }
   const std::string io = file_of(process, "io");  // empty where this user may not look
-  found.bytes = number_after(io, "rchar: ") + number_after(io, "wchar: ");
+  found.bytes = number_after(io, "wchar: ");
   return found;
 }
 
@@ -66,8 +66,14 @@ bool worker_activity::are_busy(const std::vector<pid_t>& groups, time_point now)
     auto& [ticks, bytes] = used[one.group];
     ticks += static_cast<std::int64_t>(now_used.ticks - before->second.ticks);
     bytes += now_used.bytes - before->second.bytes;
-    are_busy = are_busy || ticks >= ticks_that_count || bytes >= bytes_that_count ||
-               (now_used.waits_for_disk && before->second.waits_for_disk);
+    are_busy = are_busy || (now_used.waits_for_disk && before->second.waits_for_disk);
+  }
+  for (const auto& [group, sum] : used) {
+    const auto& [ticks, bytes] = sum;
+    std::uint64_t& written = written_[group];
+    written += bytes;
+    const bool computes = ticks >= ticks_that_count && written >= bytes_that_count;
+    are_busy = are_busy || bytes >= bytes_that_count || computes;
   }
   last_ = std::move(seen);
   looked_at_ = now;

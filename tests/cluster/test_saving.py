@@ -1,7 +1,9 @@
-"""After a failure elsewhere a worker that is still at something has up to 30 s to end, as with
-torchrun; one that hangs has stop_grace."""
+"""After a failure elsewhere a worker that is still saving has up to 30 s to end, as with torchrun;
+one that hangs, or spins behind a collective, has stop_grace."""
 
 import sys
+
+import pytest
 
 from tests.support.cluster import BIN, Program
 
@@ -15,7 +17,12 @@ if os.environ["RANK"] == "1":
     sys.exit(7)
 def save(*_):
     until = time.monotonic() + 6.5
+    begun = time.monotonic() + 1.5
     while time.monotonic() < until:
+        if how == "saves" and time.monotonic() > begun:
+            with open(saved + ".part", "ab") as file:
+                file.write(bytes(1 << 20))
+            begun = until  # from then on it computes
         if how == "hangs":
             time.sleep(0.1)
     open(saved, "w").close()
@@ -41,8 +48,9 @@ def test_a_worker_that_saves_is_waited_for(cluster):
     assert "rank 0 was stopped" in said
 
 
-def test_a_worker_that_hangs_has_stop_grace(cluster):
-    is_saved, said = run(cluster, "hangs")
+@pytest.mark.parametrize("how", ["hangs", "spins"])
+def test_a_worker_that_hangs_has_stop_grace(cluster, how):
+    is_saved, said = run(cluster, how)
     assert not is_saved
     assert "rank 0 had to be killed" in said
 
