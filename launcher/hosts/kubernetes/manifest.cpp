@@ -252,11 +252,14 @@ int write_manifest(const std::vector<std::string>& words) {
     std::fprintf(stderr, "ddprun manifest: %s\n", text.c_str());
     return usage_exit_code;
   };
-  if (words.empty() || words.front() != "kubernetes") {
+  // There is one kind of manifest, so that its help is that of all.
+  const bool asks_for_help = !words.empty() && (words.front() == "--help" || words.front() == "-h");
+  if (!asks_for_help && (words.empty() || words.front() != "kubernetes")) {
     const std::string what = words.empty() ? "what for?" : "'" + words.front() + "' is not known;";
     return fail(what + " write ddprun manifest kubernetes [OPTIONS] SCRIPT [ARGUMENTS]");
   }
-  const request_outcome outcome = read_request({words.begin() + 1, words.end()});
+  const auto first = words.begin() + (asks_for_help ? 0 : 1);
+  const request_outcome outcome = read_request({first, words.end()});
   if (const auto* const wrong = std::get_if<cli::usage_error>(&outcome)) return fail(wrong->text);
   if (const auto* const shown = std::get_if<cli::show_text>(&outcome)) {
     std::fputs(shown->text.c_str(), stdout);
