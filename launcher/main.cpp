@@ -101,6 +101,7 @@ int run_agent(const std::vector<std::string>& words, ddprun::environment_map env
   options.python = ddprun::launcher::python_program(environment);
   if (const ddprun::cli::checked error = ddprun::launcher::check_files(options, environment))
     return unable(options, *error);
+  ddprun::launcher::hosts::mark_task(environment);
   auto plan = ddprun::launcher::plan_node(options, environment);
   if (!plan) return unable(options, plan.error());
   options.local_address = plan->address;

@@ -14,6 +14,11 @@
 
 namespace ddprun::launcher::hosts {
 
+// None for a ddprun that a worker has started: it runs on this host, as torchrun does there.
 placement_outcome find_placement(const environment_map& environment);
+
+// Lets a ddprun that a worker starts know that it is in the worker's task or pod, whose variables
+// the worker inherits. To be called on the environment that workers get.
+void mark_task(environment_map& environment);
 
 }  // namespace ddprun::launcher::hosts

@@ -35,6 +35,9 @@ def ranks_shown(program):
 def succeeded(program):
     assert program.wait() == 0, program.err()
     assert not ABORT.search(program.err()), program.err()
+    # mpirun does not wait for what it has started on other hosts.
+    cluster = program.cluster
+    cluster.nothing_left(but=[one for one in cluster.programs if one.running()])
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)

@@ -98,6 +98,7 @@ class Program:
     """A started program with its output in files; killed at the end of the test."""
 
     def __init__(self, cluster, name, command, prefix=(), environment=None, **popen):
+        self.cluster = cluster
         self.name = name
         self.command = [str(part) for part in command]
         self.out_path = cluster.folder / f"{name}.{len(cluster.programs)}.out"
