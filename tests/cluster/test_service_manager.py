@@ -178,6 +178,12 @@ def test_the_service_is_shut_in(analyze):
     assert status == 0, words[-500:]
 
 
+def test_the_service_sees_which_boot_it_is():
+    """rendezvous/journal/record_age.cpp reads it in /proc/sys, which ProcSubset=pid hides."""
+    unit = (UNITS / "ddprun-rendezvous.service").read_text()
+    assert not re.search("^ProcSubset=", unit, re.M)
+
+
 def test_the_unit_starts_the_daemon_with_options_that_it_knows(cluster):
     unit = (UNITS / "ddprun-rendezvous.service").read_text()
     words = re.search(r"^ExecStart=\S+ (.*) \$DDPRUN_RENDEZVOUS_OPTIONS$", unit, re.M)[1].split()
