@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fcntl.h>
 #include <limits>
-#include <linux/close_range.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -111,8 +111,11 @@ void run_child(const child_plan& plan) noexcept {
   if (!move_to(plan.input, 0) || !move_to(plan.output, 1) || !move_to(plan.errors, 2)) {
     fail(plan, start_stage::streams, errno);
   }
-  if (::syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0) {
-    fail(plan, start_stage::inheritance, errno);
+  // No others are open. CLOSE_RANGE_CLOEXEC would need Linux 5.11, and Debian 11 has 5.10.
+  for (const int fd : {plan.input, plan.output, plan.errors, plan.report}) {
+    if (fd > 2 && ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+      fail(plan, start_stage::inheritance, errno);
+    }
   }
   // We may have raised ours; a worker that uses select(), or walks all numbers, must not see it.
   ::setrlimit(RLIMIT_NOFILE, &plan.descriptor_limit);

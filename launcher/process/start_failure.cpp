@@ -12,6 +12,8 @@ std::string hint(const start_failure& failure) {
   if (failure.stage == start_stage::fork && failure.error == EAGAIN) {
     return "; raise the limit of processes (ulimit -u, or a container's pids.max)";
   }
+  // close_range, or a sandbox that answers as an old kernel would.
+  if (failure.error == ENOSYS) return "; ddprun needs Linux 5.9 or newer";
   if (failure.stage == start_stage::find) return "; looked in PATH";
   if (failure.stage != start_stage::exec) return {};
   if (failure.error == ENOENT && failure.program_is_there) {
