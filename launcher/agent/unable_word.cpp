@@ -14,6 +14,7 @@
 #include <netdb.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -76,14 +77,21 @@ void send_to(const cli::endpoint_address& endpoint, const std::string& bytes,
 void tell_run_unable(const launch_options& options, const std::string& node,
                      const std::string& why) {
   if (options.standalone || options.settings.nodes_max + options.settings.spares_max == 1) return;
+  // Which of several ports is this run's is not known: at the first may be another job's daemon.
+  if (!options.more_ports.empty()) return;
   // A name service cannot be told to stop: where it takes too long its thread ends with the
   // process.
   const auto done = std::make_shared<std::promise<void>>();
   std::future<void> told = done->get_future();
-  std::thread([done, endpoint = options.endpoint, bytes = bytes_of(options, node, why)] {
-    send_to(endpoint, bytes, clock::now() + unable_word_limit);
-    done->set_value();
-  }).detach();
+  try {
+    std::thread([done, endpoint = options.endpoint, bytes = bytes_of(options, node, why)] {
+      send_to(endpoint, bytes, clock::now() + unable_word_limit);
+      done->set_value();
+    }).detach();
+  } catch (const std::system_error&) {
+    // No more threads are allowed here. What cannot work has been said, and its exit code stands.
+    return;
+  }
   told.wait_for(unable_word_limit);
 }
 
