@@ -61,6 +61,17 @@ cli::usage_error no_number(const hosts::placement& placement) {
       "a job of its own"};
 }
 
+// Index 0 of a job of one pod is told no more than that of many. torchrun runs one node there, and
+// so does this; a higher index shows that there are others, which would each train alone.
+void take_first_as_only(const options_draft& draft, hosts::placement& placement) {
+  const bool is_told = !draft.words_of("nnodes").empty() || draft.options.settings.spares_max != 0;
+  if (placement.nodes != 0 || placement.node_rank != 0 || is_told) return;
+  placement.nodes = 1;
+  placement.notes.push_back(placement.engine +
+                            " does not tell its pods how many they are: this one runs as one node; "
+                            "where the job has several pods write --nnodes=N");
+}
+
 cli::checked check_number(const options_draft& draft, const hosts::placement& placement) {
   const run_settings& settings = draft.options.settings;
   const bool is_typed = !draft.words_of("nnodes").empty();
@@ -112,6 +123,7 @@ cli::checked settle_placement(options_draft& draft,
   if (auto* const error = std::get_if<cli::usage_error>(&outcome)) return std::move(*error);
   auto* const placement = std::get_if<hosts::placement>(&outcome);
   if (placement == nullptr) return {};
+  take_first_as_only(draft, *placement);
   if (const cli::checked wrong = check_number(draft, *placement)) return wrong;
   fill_in(draft, std::move(*placement));
   return {};

@@ -115,6 +115,8 @@ pod_facts read_pod(const std::string& root) {
   return pod;
 }
 
+// Kubelet writes HOST.SUBDOMAIN.NAMESPACE.svc.DOMAIN. A pod in its node's own network has the
+// node's names, and the "corp" of gpu-7.corp.example is no subdomain.
 std::string subdomain_of(const pod_facts& pod) {
   const std::string beginning = pod.host_name + ".";
   std::istringstream lines(pod.hosts_file);
@@ -125,7 +127,11 @@ std::string subdomain_of(const pod_facts& pod) {
     while (words >> word) {
       if (!word.starts_with(beginning)) continue;
       const std::string rest = word.substr(beginning.size());
-      return rest.substr(0, rest.find('.'));
+      const std::size_t name_space = rest.find('.');
+      if (name_space == std::string::npos) continue;
+      const std::size_t service = rest.find('.', name_space + 1);
+      if (service == std::string::npos || rest.compare(service, 5, ".svc.") != 0) continue;
+      return rest.substr(0, name_space);
     }
   }
   return {};

@@ -29,7 +29,8 @@ struct pod_facts {
 // `root` is where /etc is: "/".
 pod_facts read_pod(const std::string& root);
 
-// The part behind the host's own name in the hosts file: "train"; empty: it has none.
+// The part behind the host's own name in the hosts file, where that is of the form above: "train";
+// empty: it has none.
 std::string subdomain_of(const pod_facts& pod);
 
 hosts::placement_outcome place_pod(const pod_facts& pod, const environment_map& environment);

@@ -127,6 +127,24 @@ TEST_CASE("an engine that does not tell its nodes needs their number") {
         "completions, or give it fewer");
 }
 
+TEST_CASE("the first node of an engine that does not tell their number is one alone") {
+  placement pod;
+  pod.engine = "Kubernetes Job train";
+  pod.nodes = 0;
+  pod.node_rank = 0;
+  pod.meeting_host = "train-0.train";
+  pod.meeting_port = 29400;
+  const launch_options alone = options_with("train.py", pod);
+  CHECK(alone.standalone);
+  CHECK(alone.settings.nodes_max == 1);
+  REQUIRE(alone.notes.size() == 1);
+  CHECK(alone.notes[0] ==
+        "Kubernetes Job train does not tell its pods how many they are: this one runs as one node; "
+        "where the job has several pods write --nnodes=N");
+  CHECK(options_with("--nnodes=2 train.py", pod).notes.empty());
+  CHECK(to_text(options_with("--nnodes=2 train.py", pod).endpoint) == "train-0.train:29400");
+}
+
 // As Kubeflow's Trainer sets them.
 TEST_CASE("the static form of a pod is that of an elastic run where a range is typed") {
   const environment_map pod = {{"PET_NNODES", "4"},

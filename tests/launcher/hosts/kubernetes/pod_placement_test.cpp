@@ -59,6 +59,17 @@ TEST_CASE("without a Service pods do not know each other: an array of jobs") {
   CHECK(std::holds_alternative<std::monostate>(place_pod(pod_called("web-7d9", "web"), {})));
 }
 
+TEST_CASE("the names of a node whose network a pod shares are no subdomain") {
+  const std::string begin = "127.0.0.1 localhost\n10.0.0.5 ";
+  for (const std::string names :
+       {"gpu-7.corp.example gpu-7", "gpu-7.corp gpu-7", "gpu-7.a.b.c.example", "gpu-7.a.b.svc"}) {
+    INFO(names);
+    CHECK(subdomain_of({"gpu-7", begin + names + "\n"}).empty());
+  }
+  CHECK(subdomain_of({"gpu-7", begin + "gpu-7.corp.example gpu-7.train.ns.svc.example gpu-7\n"}) ==
+        "train");
+}
+
 TEST_CASE("an index that is none, or fits no name, is told") {
   CHECK(problem_of(pod_called("train-1", "train"), {{"JOB_COMPLETION_INDEX", "one"}}) ==
         "JOB_COMPLETION_INDEX=one is no index of a pod: who has set it?");
