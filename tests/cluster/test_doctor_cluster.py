@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import machines
 from tests.support.cluster import BIN, wait_for
-from tests.support.doctors import Doctors, of_all
+from tests.support.doctors import OTHER_VERSION, Doctors, of_all
 from tests.support.ports import free_port
 
 
@@ -166,6 +166,32 @@ def test_two_meetings_at_a_standing_daemon(cluster, doctors):
     for told in (*first, *doctors_of(group).run("--rdzv-id", "job1")):
         assert told["errors"] == 0
         assert of_all(told, "nodes")[0]["seen"].startswith("2 of 2 came: ")
+    # The daemon keeps only which meeting is next.
+    pytest.importorskip("torch")
+    script = ("from torch.distributed import TCPStore\n"
+              "store = TCPStore('127.0.0.1', 29400, is_master=False, wait_for_workers=False)\n"
+              "print(store.num_keys(), store.get('ddprun-doctor/job1/generation'))")
+    assert subprocess.check_output([*group.hosts[0].prefix, sys.executable, "-c", script],
+                                   text=True).strip() == "1 b'3'"
+
+
+def test_a_doctor_of_another_version(cluster, doctors):
+    """Its card is other words; it is no reason to wait for the daemon."""
+    pytest.importorskip("torch")
+    group = doctors(2)
+    cluster.daemon(29400, host=group.hosts[0], bind="0.0.0.0")
+    with subprocess.Popen([*group.hosts[0].prefix, sys.executable, "-c", OTHER_VERSION],
+                          stdout=subprocess.PIPE, text=True) as other:
+        try:
+            assert other.stdout.readline() == "there\n"
+            begin = time.monotonic()
+            group.start(1, "--json")
+            (told,) = group.answers()
+            assert time.monotonic() - begin < 15
+        finally:
+            other.kill()
+    assert of_all(told, "nodes", "error")[0]["seen"].startswith(
+        "old-7 has come with another version of ddprun")
 
 
 def test_a_node_that_never_comes(doctors):
@@ -335,6 +361,7 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("words, problem", [
     (["--nnodes", "0", "--rdzv-endpoint", "node-0"], "--nnodes=0"),
+    (["--nnodes", "129", "--rdzv-endpoint", "node-0"], "from 1 to 128; each examines each"),
     (["--nnodes", "2"], "needs --rdzv-endpoint"),
     (["--nnodes", "many", "--rdzv-endpoint", "node-0"], "many"),
     (["--shared", "data"], "whole path"),

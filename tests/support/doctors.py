@@ -8,6 +8,23 @@ from tests.support.cluster import BIN, Program
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "PYTHON_EXEC": "/nonexistent/python",
                "NCCL_SOCKET_IFNAME": "", "GLOO_SOCKET_IFNAME": ""}
 
+# A doctor whose card this one does not understand, at the daemon of its own host.
+OTHER_VERSION = r"""
+import time
+from torch.distributed import PrefixStore, TCPStore
+store = TCPStore("127.0.0.1", 29400, is_master=False, wait_for_workers=False)
+store = PrefixStore("ddprun-doctor/none", store)
+store.compare_set("generation", "", "1")
+store = PrefixStore("1", store)
+store.set("beat/abc", "0")
+store.set("card/abc", '{"name": "old-7", "size": 3}')
+store.append("members", "abc\n")
+print("there", flush=True)
+for beat in range(1, 1000):
+    store.set("beat/abc", str(beat))
+    time.sleep(0.1)
+"""
+
 
 def named(name):
     """A prefix: the program runs on a host of that name."""

@@ -140,6 +140,11 @@ std::optional<node_card> decode_card(std::string_view text) {
   });
 }
 
+std::string name_on_card(std::string_view text) {
+  return read_or_none(text, [](const json& from) { return from.at("name").get<std::string>(); })
+      .value_or("");
+}
+
 std::string encode(const node_seen& seen) {
   json peers = json::array();
   for (const auto& [index, peer] : seen.peers)

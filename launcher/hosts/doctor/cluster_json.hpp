@@ -11,6 +11,8 @@ namespace ddprun::launcher::doctor {
 
 std::string encode(const node_card& card);
 std::optional<node_card> decode_card(std::string_view text);
+// What a card says in whatever version; empty: not even that.
+std::string name_on_card(std::string_view text);
 
 std::string encode(const node_seen& seen);
 // `nodes`: sightings of nodes with another index are nonsense.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <sstream>
+#include <utility>
 
 namespace ddprun::launcher::doctor {
 namespace {
@@ -46,10 +47,25 @@ error_code error_of(const result<T>& answer) {
   return answer ? error_code() : answer.error();
 }
 
-std::string next_after(const std::string& generation) {
+std::uint64_t number_in(const std::string& generation) {
   std::uint64_t number = 0;
   std::from_chars(generation.data(), generation.data() + generation.size(), number);
-  return std::to_string(number + 1);
+  return number;
+}
+
+std::string foreign_problem(const node_card& card) {
+  return card.name +
+         " has come with another version of ddprun, whose words are not understood here: install "
+         "the same on all nodes";
+}
+
+// Its token is what tells it apart, so that is never empty.
+node_card foreign_card(const std::string& token, const std::string& text) {
+  node_card card;
+  card.token = token;
+  card.name = name_on_card(text);
+  if (card.name.empty()) card.name = "a node";
+  return card;
 }
 
 }  // namespace
@@ -80,11 +96,16 @@ bool meeting::enter(const node_card& mine) {
   stop_beating();
   members_.clear();
   met_.clear();
+  foreign_.clear();
   pulses_.clear();
   const auto generation = all_->compare_set("generation", "", "1", store_patience);
   if (is_lost(error_of(generation))) return false;
   generation_ = *generation;
   store_ = all_->with_prefix(generation_);
+  // Those who were killed have left their keys. In the generation just before, somebody may still
+  // be about to leave.
+  const std::uint64_t number = number_in(generation_);
+  if (number > 2) forget(all_->with_prefix(std::to_string(number - 2)));
   if (is_lost(store_->set("beat/" + token_, "0", store_patience))) return false;
   start_beating();
   return !is_lost(store_->set("card/" + token_, encode(mine), store_patience)) &&
@@ -102,9 +123,21 @@ bool meeting::read_new_members() {
   if (unknown.empty()) return true;
   const auto cards = store_->multi_get(keys_of("card", unknown), store_patience);
   if (is_lost(error_of(cards))) return false;
-  for (std::size_t at = 0; at < unknown.size(); ++at)
-    met_[unknown[at]] = decode_card((*cards)[at]).value_or(node_card());
+  for (std::size_t at = 0; at < unknown.size(); ++at) {
+    const std::string& token = unknown[at];
+    auto card = decode_card((*cards)[at]);
+    if (!card) foreign_.insert(token);
+    met_[token] = card ? std::move(*card) : foreign_card(token, (*cards)[at]);
+  }
   return true;
+}
+
+// Of those, one that is there and of another version.
+const node_card* meeting::find_foreign(const std::vector<std::string>& tokens) const {
+  for (const std::string& token : tokens) {
+    if (foreign_.contains(token)) return &met_.at(token);
+  }
+  return nullptr;
 }
 
 void meeting::feel_pulses(const std::vector<std::string>& tokens) {
@@ -125,9 +158,19 @@ bool meeting::is_silent(const std::string& token) const {
          steady_clock::now() - known->second.since > options_.silence_max;
 }
 
+void meeting::forget(worker::store_client keys) {
+  if (!problem_.empty()) return;
+  const auto names = keys.list_keys(store_patience);
+  if (is_lost(error_of(names))) return;
+  for (const std::string& name : *names) {
+    if (is_lost(error_of(keys.delete_key(name, store_patience)))) return;
+  }
+}
+
 void meeting::end_generation() {
   if (problem_.empty())
-    all_->compare_set("generation", generation_, next_after(generation_), store_patience);
+    all_->compare_set("generation", generation_, std::to_string(number_in(generation_) + 1),
+                      store_patience);
 }
 
 meeting::gathering meeting::take_roster(std::string& problem) {
@@ -137,6 +180,10 @@ meeting::gathering meeting::take_roster(std::string& problem) {
   if (!read_new_members()) return gathering::failed;
   const auto own = std::find(tokens.begin(), tokens.end(), token_);
   if (own != tokens.end()) {
+    if (const node_card* foreign = find_foreign(tokens)) {
+      problem = foreign_problem(*foreign);
+      return gathering::failed;
+    }
     cards_.clear();
     for (const std::string& token : tokens)
       cards_.push_back(met_[token]);
@@ -179,9 +226,13 @@ meeting::gathering meeting::look_round(const node_card& mine, time_point until,
     if (token != token_ && !pulses_[token].has_changed) continue;
     there.push_back(token);
     const node_card& card = met_[token];
-    if (card.nodes == mine.nodes) continue;
+    if (card.nodes == mine.nodes || foreign_.contains(token)) continue;
     problem = card.name + " says --nnodes " + std::to_string(card.nodes) + ", and this node " +
               std::to_string(mine.nodes) + ": write the same on all";
+    return gathering::failed;
+  }
+  if (const node_card* foreign = find_foreign(there)) {
+    problem = foreign_problem(*foreign);
     return gathering::failed;
   }
   const bool is_time_over = steady_clock::now() >= until;
@@ -274,12 +325,18 @@ std::vector<std::optional<std::string>> meeting::exchange(const std::string& pha
 
 void meeting::leave() {
   wait_for_others("leave", options_.silence_max);
-  // All have read them; a standing daemon is not to keep them. What is left are a few bytes a node.
+  // All have read them. They are the largest, and go even where somebody does not come to leave.
   for (const std::string& key : words_) {
     if (problem_.empty()) is_lost(error_of(store_->delete_key(key, store_patience)));
   }
   end_generation();
   stop_beating();
+  if (!problem_.empty()) return;
+  // Others may still ask for the beats, and would wait for one that is gone: only the last one may
+  // delete them. Where somebody has gone there is no last one, and a later meeting does it.
+  const auto left = store_->add("left", 1, store_patience);
+  if (is_lost(error_of(left))) return;
+  if (*left == static_cast<std::int64_t>(cards_.size())) forget(*store_);
 }
 
 // ---- beats -------------------------------------------------------------------------------------

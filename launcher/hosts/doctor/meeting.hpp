@@ -9,8 +9,10 @@
 //   roster           the tokens of those who take part, once that is settled; their order counts
 //   done/<phase>     the indexes of those who have left a word for this phase, a line each
 //   word/<phase>/<index>
+//   left             how many have read all that they will read
 // Whoever finds a meeting whose members have gone begins the next generation, and so does everyone
-// at the end.
+// at the end. The last one to leave deletes the generation's keys: a standing daemon would keep
+// them for ever.
 //
 // A node that says nothing for `silence_max` has gone: nobody waits for it any more.
 //
@@ -84,8 +86,10 @@ class meeting {
   gathering take_roster(std::string& problem);
   bool read_new_members();
   void feel_pulses(const std::vector<std::string>& tokens);
+  const node_card* find_foreign(const std::vector<std::string>& tokens) const;
   bool is_silent(const std::string& token) const;
   void end_generation();
+  void forget(worker::store_client keys);
   bool find_who_left(std::set<std::uint32_t>& missing, const std::string& phase);
   void start_beating();
   void stop_beating();
@@ -98,6 +102,7 @@ class meeting {
   std::string token_;
   std::vector<std::string> members_;      // as far as they are known
   std::map<std::string, node_card> met_;  // by token
+  std::set<std::string> foreign_;         // tokens of those whose cards are not understood
   std::map<std::string, pulse> pulses_;   // by token
   std::vector<node_card> cards_;
   std::uint32_t own_ = 0;
