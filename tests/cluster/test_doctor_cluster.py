@@ -118,6 +118,7 @@ def test_a_link_that_loses_large_packets(doctors):
         assert of_all(each, "connections")[0]["seen"].startswith("1 of 2 pairs ")
 
 
+@pytest.mark.slow  # both sides have to run out of patience
 def test_the_daemons_long_answers_are_lost(doctors):
     group = doctors(2)
     incoming(group.hosts[1], "tcp dport 1-65535 meta length > 1200 drop")
@@ -257,6 +258,7 @@ def test_the_daemons_node_dies_midway(doctors, tmp_path):
     assert "the daemon went: " in of_all(told, "nodes", "error")[0]["seen"]
 
 
+@pytest.mark.slow  # it waits for as long as people do
 def test_another_number_of_nodes(doctors):
     group = doctors(2)
     group.start(0, "--json", nodes=2)

@@ -238,8 +238,10 @@ def test_what_a_pod_carries_for_another_launcher_reaches_no_worker(cluster, play
 
 # Index 0 has the rendezvous daemon.
 @pytest.mark.parametrize("kind, nnodes, lost", [
-    ("job", "2:3", 0), ("job", "2:3", 1), ("job", "3", 1), ("jobset", "2:3", 0),
-    ("trainjob", "2:3", 0), ("trainjob", "3", 0), ("trainjob", "3", 1), ("pytorchjob", "2:3", 1)])
+    ("job", "2:3", 0), ("job", "3", 1), ("trainjob", "3", 0),
+    *(pytest.param(*values, marks=pytest.mark.slow) for values in (
+        ("job", "2:3", 1), ("jobset", "2:3", 0), ("trainjob", "2:3", 0), ("trainjob", "3", 1),
+        ("pytorchjob", "2:3", 1)))])
 def test_a_killed_pods_successor_has_its_index_on_another_node(cluster, play, kind, nnodes, lost):
     kubelet = play("--rdzv-conf", LOST_SOON, "--on-join=restart", kind=kind, nnodes=nnodes, nodes=4)
     pods = [kubelet.start(index) for index in range(3)]
@@ -265,8 +267,9 @@ def test_a_killed_pods_successor_has_its_index_on_another_node(cluster, play, ki
     cluster.nothing_left()
 
 
-@pytest.mark.parametrize("nnodes", ["3", "2:3"])
-@pytest.mark.parametrize("evicted", [0, 2])
+@pytest.mark.parametrize("nnodes, evicted", [
+    ("3", 0), ("2:3", 2), *(pytest.param(*values, marks=pytest.mark.slow)
+                            for values in (("3", 2), ("2:3", 0)))])
 def test_an_evicted_pod_drains_and_its_successor_joins(cluster, play, nnodes, evicted):
     kubelet = play("--on-join=restart", nnodes=nnodes, nodes=4)
     pods = [kubelet.start(index) for index in range(3)]
