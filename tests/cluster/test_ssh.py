@@ -152,9 +152,9 @@ def test_ddprun_is_copied_where_it_is_not_and_found_there_again(cluster, net, ma
                behind=mounted(f"-t tmpfs tmpfs {BIN}", f"-t tmpfs tmpfs {HOME}"))
     for is_first in (True, False):
         program = head(cluster, net, ["-H", "node-a"], host=hosts[0],
-                       command=["--no-python", "echo", "hello"])
+                       command=["--no-python", "sh", "-c", "umask"])
         assert program.wait() == 0, program.err()
-        assert program.out() == "hello\n"
+        assert int(program.out(), 8) != 0o077  # that of the folder which the copy is in
         copied = re.search(rf"node-a: has no ddprun [\d.]+; this one is copied to {HOME}/.cache/"
                            r"ddprun/ddprun-[\d.]+-[0-9a-f]{16}\n", program.err())
         assert bool(copied) == is_first, program.err()

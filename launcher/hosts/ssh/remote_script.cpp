@@ -45,11 +45,12 @@ std::string find_script(const std::string& magic, const std::vector<std::string>
 }
 
 // The folder is made for this user alone where others may write beside it: /var/tmp/ddprun-1000.
-// Whether programs may run in it is tried. A copy that was cut short never has the name.
+// Whether programs may run in it is tried. A copy that was cut short never has the name. The mask
+// is that of the folder alone: what workers write is as the login has it.
 std::string copy_script(const std::string& magic, const std::string& sha256, std::uint64_t bytes) {
   const std::string name = "ddprun-" + std::string(version) + "-" + sha256.substr(0, 16);
   const std::string size = std::to_string(bytes);
-  return "umask 077; u=$(id -u); "
+  return "m=$(umask); umask 077; u=$(id -u); "
          "sum() { sha256sum \"$1\" 2>/dev/null | cut -c1-64; }; "
          "for d in \"${XDG_RUNTIME_DIR:+$XDG_RUNTIME_DIR/ddprun}\" "
          "\"${HOME:+$HOME/.cache/ddprun}\" "
@@ -63,8 +64,8 @@ std::string copy_script(const std::string& magic, const std::string& sha256, std
          name +
          "\"; "
          "[ \"$(sum \"$p\")\" = " +
-         sha256 + " ] && " + run_found(magic) + "t=\"$p.$$\"; trap \"rm -f '$t'\" EXIT; echo " +
-         magic +
+         sha256 + " ] && umask \"$m\" && " + run_found(magic) +
+         "t=\"$p.$$\"; trap \"rm -f '$t'\" EXIT; echo " + magic +
          " send \"$p\"; "
          "head -c " +
          size +
@@ -72,7 +73,7 @@ std::string copy_script(const std::string& magic, const std::string& sha256, std
          "if [ \"$(sum \"$t\")\" = " +
          sha256 +
          " ]; then chmod 700 \"$t\" && mv \"$t\" \"$p\" && "
-         "trap - EXIT && " +
+         "trap - EXIT && umask \"$m\" && " +
          run_found(magic) +
          "fi; "
          "echo " +
