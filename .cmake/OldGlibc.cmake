@@ -16,6 +16,13 @@ endif()
 cmake_dependent_option(DDPRUN_OLD_GLIBC "Programs run on glibc 2.28 and newer (g++ only)" ON
   "is_kept_old" OFF)
 
+# ddprun_tell_oldest_glibc(SOURCE): SOURCE knows it as DDPRUN_OLDEST_GLIBC.
+function(ddprun_tell_oldest_glibc source)
+  if(DDPRUN_OLD_GLIBC)
+    set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS DDPRUN_OLDEST_GLIBC="2.28")
+  endif()
+endfunction()
+
 # ddprun_run_on_old_glibc(TARGET): programs that link TARGET do.
 function(ddprun_run_on_old_glibc target)
   if(NOT DDPRUN_OLD_GLIBC)

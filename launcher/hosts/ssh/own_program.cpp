@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cstdio>
 #include <fstream>
-#include <gnu/libc-version.h>
 #include <sstream>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -15,6 +14,15 @@ namespace ddprun::launcher::ssh {
 namespace {
 
 constexpr std::size_t hash_digits = 64;
+
+// The oldest C library that this program runs with: .cmake/OldGlibc.cmake's, else the build's own.
+#ifdef DDPRUN_OLDEST_GLIBC
+constexpr std::string_view glibc_needed = DDPRUN_OLDEST_GLIBC;
+#else
+#define DDPRUN_TEXT_OF(number) #number
+#define DDPRUN_VERSION_TEXT(major, minor) DDPRUN_TEXT_OF(major) "." DDPRUN_TEXT_OF(minor)
+constexpr std::string_view glibc_needed = DDPRUN_VERSION_TEXT(__GLIBC__, __GLIBC_MINOR__);
+#endif
 
 // The other hosts check it with the same program.
 program_copy read_program() {
@@ -79,9 +87,9 @@ std::string why_it_cannot_run(std::string_view machine, std::string_view glibc) 
   constexpr std::string_view name = "glibc ";
   if (!glibc.starts_with(name)) return "its C library is not glibc";
   const std::string_view there = glibc.substr(name.size());
-  const std::string here = ::gnu_get_libc_version();
-  if (numbers_of(there) >= numbers_of(here)) return {};
-  return "its glibc " + std::string(there) + " may be too old for what was built with " + here;
+  if (numbers_of(there) >= numbers_of(glibc_needed)) return {};
+  return "its glibc " + std::string(there) + " is too old: this one needs " +
+         std::string(glibc_needed);
 }
 
 }  // namespace ddprun::launcher::ssh
