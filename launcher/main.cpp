@@ -85,9 +85,15 @@ ddprun::launcher::agent_identity make_identity(const ddprun::launcher::launch_op
 // `head`: the one on another host that has ordered this agent; null: a person has typed it.
 int run_agent(const std::vector<std::string>& words, ddprun::environment_map environment,
               ddprun::launcher::ssh::ordered_agent* head) {
+  std::string placed_by;  // the engine that has said where this is; empty: none was asked
   ddprun::launcher::parse_outcome outcome = ddprun::launcher::parse_options(
       words, environment, [&] { return ddprun::launcher::installed_torch(environment); },
-      [&] { return ddprun::launcher::hosts::find_placement(environment); });
+      [&] {
+        auto placement = ddprun::launcher::hosts::find_placement(environment);
+        if (const auto* const found = std::get_if<ddprun::launcher::hosts::placement>(&placement))
+          placed_by = found->engine;
+        return placement;
+      });
   if (const auto* error = std::get_if<ddprun::cli::usage_error>(&outcome)) return usage(*error);
   if (const auto* shown = std::get_if<ddprun::cli::show_text>(&outcome)) {
     std::fputs(shown->text.c_str(), stdout);
@@ -95,7 +101,8 @@ int run_agent(const std::vector<std::string>& words, ddprun::environment_map env
   }
   auto options = std::get<ddprun::launcher::launch_options>(std::move(outcome));
   const int mpi_launcher = ddprun::launcher::hosts::mpi::leave_launcher(environment, options);
-  for (std::string& note : ddprun::launcher::slurm::contradictions_here(environment, options))
+  for (std::string& note :
+       ddprun::launcher::slurm::contradictions_here(environment, options, placed_by))
     options.notes.push_back(std::move(note));
   // Once: a folder of PATH that hangs later is not to hold up a restart.
   options.python = ddprun::launcher::python_program(environment);

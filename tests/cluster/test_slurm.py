@@ -105,6 +105,20 @@ def test_several_tasks_a_node_are_refused_with_the_line_that_works(cluster, make
     assert not slurm.tasks()
 
 
+def test_a_shell_with_a_terminal_is_one_persons(cluster, make_slurm):
+    """Not so an srun that is called in that shell."""
+    slurm = make_slurm("n1", cpus=4)
+    show = f"{DDPRUN} --nproc-per-node=2 --no-python sh -c 'echo world $WORLD_SIZE'"
+    script = cluster.folder / "shell.sh"
+    script.write_text(f"#!/bin/sh\n{show}\nsrun --overlap -n2 {show}\necho second $?\n")
+    script.chmod(0o755)
+    job = slurm.start("head", "script", "-qec", f"srun -N1 --ntasks-per-node=2 --pty {script}",
+                      "/dev/null", name="srun")
+    assert job.wait() == 0, job.out()
+    assert job.out().count("world 2") == 2, job.out()
+    assert "second 2" in job.out() and "2 tasks on a node" in job.out(), job.out()
+
+
 def batch(slurm, text, *options):
     """Submits a batch script, and waits for its end; returns what all of it has written."""
     script = slurm.cluster.folder / f"batch-{len(slurm.cluster.programs)}.sh"

@@ -2,7 +2,9 @@
 
 #include "launcher/hosts/slurm/ports.hpp"
 #include "rendezvous/base/counted.hpp"
+#include "rendezvous/base/unique_fd.hpp"
 
+#include <fcntl.h>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -30,6 +32,13 @@ std::string step_daemon_title(const environment_map& environment) {
   const std::string parent = status.substr(start, status.find('\n', start) - start);
   const std::string title = text_of_file("/proc/" + parent + "/cmdline");
   return title.starts_with("slurmstepd") ? title : std::string();
+}
+
+// `srun --pty bash` leaves its variable to all that the shell starts, an srun in it too: only its
+// own task has the terminal.
+bool is_shell_of_srun(const environment_map& environment) {
+  if (!find_variable(environment, "SLURM_PTY_PORT")) return false;
+  return unique_fd(::open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)).get() >= 0;
 }
 
 cli::usage_error not_by_srun(const step& found) {
@@ -65,7 +74,10 @@ void note_of_cpus(const step& found, hosts::placement& placed) {
 hosts::placement_outcome place(const step& found) {
   const bool is_step = found.from == origin::step;
   if (!is_step && found.nodes.size() > 1) return not_by_srun(found);
-  if (found.tasks_on_node_max > 1) return several_tasks(found);
+  if (found.tasks_on_node_max > 1) {
+    if (!found.is_shell) return several_tasks(found);
+    if (found.nodes.size() == 1) return {};
+  }
   hosts::placement placed;
   placed.engine = found.name();
   placed.nodes = static_cast<std::uint32_t>(found.nodes.size());
@@ -92,6 +104,7 @@ hosts::placement_outcome find(const environment_map& environment) {
   auto found = read_step(environment, step_daemon_title(environment));
   if (!found) return found.error();
   if (!*found) return {};
+  (*found)->is_shell = is_shell_of_srun(environment);
   return place(**found);
 }
 
@@ -123,10 +136,12 @@ std::vector<std::string> contradictions(const step& found, const launch_options&
 }
 
 std::vector<std::string> contradictions_here(const environment_map& environment,
-                                             const launch_options& options) {
+                                             const launch_options& options,
+                                             const std::string& placed_by) {
   if (!find_variable(environment, "SLURM_JOB_ID")) return {};
   const auto found = read_step(environment, step_daemon_title(environment));
   if (!found || !*found) return {};
+  if (!placed_by.empty() && placed_by != (*found)->name()) return {};
   return contradictions(**found, options);
 }
 

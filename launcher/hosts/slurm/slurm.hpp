@@ -25,8 +25,10 @@ hosts::placement_outcome place(const step& found);
 // ddprun has taken its options from them.
 std::vector<std::string> contradictions(const step& found, const launch_options& options);
 
-// The same for this process; nothing outside of a step.
+// The same for this process; nothing outside of a step, and nothing where another engine (mpirun
+// in a Slurm job) has said what the options are, `placed_by`.
 std::vector<std::string> contradictions_here(const environment_map& environment,
-                                             const launch_options& options);
+                                             const launch_options& options,
+                                             const std::string& placed_by);
 
 }  // namespace ddprun::launcher::slurm

@@ -37,6 +37,7 @@ struct step {
   std::uint32_t tasks_on_node_max = 1;  // of any node
   std::optional<std::uint32_t> gpus;    // for this process; empty: Slurm has given none
   std::optional<std::uint32_t> cpus;    // on this node
+  bool is_shell = false;                // a person's: task 0 of srun --pty
   std::string first_address;            // of the first node, where Slurm says so by itself
 
   // "Slurm step 12.0", "Slurm job 12".

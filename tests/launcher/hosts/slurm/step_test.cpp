@@ -136,6 +136,25 @@ TEST_CASE("several tasks on a node are refused once, with the line to write") {
   CHECK(error_in(by_number).starts_with("Slurm step 12.0 has 2 tasks on a node"));
 }
 
+TEST_CASE("a shell of srun --pty is one person's, however many tasks its step has") {
+  step shell = step_in(with(
+      second_of_three(),
+      {{"SLURM_STEP_TASKS_PER_NODE", "8(x3)"}, {"SLURMD_NODENAME", "n1"}, {"SLURM_PROCID", "0"}}));
+  shell.is_shell = true;
+  CHECK(std::get<placement>(place(shell)).nodes == 3);
+  shell.nodes = {"n1"};
+  CHECK(std::holds_alternative<std::monostate>(place(shell)));
+}
+
+TEST_CASE("another engine's placement does not contradict the step around it") {
+  launch_options options;
+  options.settings.nodes_min = options.settings.nodes_max = 3;
+  options.node_rank = 0;
+  CHECK(contradictions_here(second_of_three(), options, "Slurm step 12.0").size() == 1);
+  CHECK(contradictions_here(second_of_three(), options, "").size() == 1);
+  CHECK(contradictions_here(second_of_three(), options, "mpirun").empty());
+}
+
 TEST_CASE("a batch script is no step: with several nodes it is told to write srun") {
   environment_map batch = {{"SLURM_JOB_ID", "7"},        {"SLURM_JOB_NODELIST", "n[1-2]"},
                            {"SLURM_PROCID", "0"},        {"SLURM_NODEID", "0"},
