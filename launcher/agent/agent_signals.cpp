@@ -18,11 +18,6 @@ namespace {
 constexpr auto sender_limit = std::chrono::seconds(1);
 constexpr auto guardian_answer_limit = std::chrono::milliseconds(200);
 
-bool is_ignored(int signal) {
-  struct sigaction action {};
-  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
 }  // namespace
 
 void agent::watch_signals() {

@@ -30,4 +30,9 @@ std::string signal_name(int signal) {
   return "signal " + std::to_string(signal);
 }
 
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace ddprun

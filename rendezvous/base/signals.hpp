@@ -1,6 +1,7 @@
-// What is said of signals everywhere: their names, and what a process exits with that ends by one.
+// What is said of signals everywhere: their names, what a process exits with that ends by one, and
+// whether this one ignores it.
 //
-// Thread rule: pure functions.
+// Thread rule: any thread.
 #pragma once
 
 #include <string>
@@ -14,5 +15,8 @@ std::string signal_name(int signal);
 constexpr int exit_code_of_signal(int signal) {
   return 128 + signal;
 }
+
+// Whoever has started this process may have said so: nohup of SIGHUP.
+bool is_ignored(int signal);
 
 }  // namespace ddprun

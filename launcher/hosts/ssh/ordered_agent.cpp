@@ -1,8 +1,10 @@
 #include "launcher/hosts/ssh/ordered_agent.hpp"
 
 #include "launcher/hosts/ssh/lifeline.hpp"
+#include "rendezvous/base/signals.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -53,6 +55,11 @@ bool ordered_agent::take_order() {
 }
 
 void ordered_agent::begin(std::chrono::milliseconds patience) {
+  // The head may pass one on before the agent listens; neither a death nor SIG_IGN, which would
+  // tell the agent to leave it alone.
+  for (const int number : {SIGUSR1, SIGUSR2}) {
+    if (!is_ignored(number)) std::signal(number, [](int) {});
+  }
   say(2, magic_ + " runs\n");
   hold_lifeline(std::move(from_head_), patience);
 }
