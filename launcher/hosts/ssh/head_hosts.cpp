@@ -24,6 +24,9 @@ namespace {
 
 // One try to connect: a host that is off is named, and the others are not kept waiting for it.
 constexpr auto connect_limit = std::chrono::seconds(15);
+// What an agent's host may keep ssh for after the agent's last word: a stray that holds its output,
+// a login shell's own business.
+constexpr auto last_word_limit = std::chrono::seconds(5);
 constexpr std::string_view own_mark = "ddprun: ";
 
 std::string new_magic() {
@@ -96,6 +99,7 @@ void head::hear(std::size_t host, std::string_view word, std::string_view rest) 
     int code = 0;
     std::from_chars(rest.data(), rest.data() + rest.size(), code);
     one.ended = code;
+    one.link->end_within(last_word_limit);
   }
   if (at != stage::connecting) return;
   if (word == "ready") {

@@ -155,6 +155,32 @@ void host_link::write_next() {
       }));
 }
 
+// ---- how it ends -------------------------------------------------------------------------------
+
+std::uint64_t host_link::bytes_read() const {
+  return output_->bytes_read() + errors_->bytes_read();
+}
+
+// Output that is still on its way, or waits for a reader here, has all the time it needs.
+void host_link::end_within(std::chrono::seconds limit) {
+  if (pid_ <= 0) return;
+  timer_.expires_after(limit);
+  timer_.async_wait(while_alive(
+      alive_.watch(), [this, limit, before = bytes_read()](boost::system::error_code error) {
+        if (!error) end_if_idle(before, limit);
+      }));
+}
+
+void host_link::end_if_idle(std::uint64_t bytes_before, std::chrono::seconds limit) {
+  if (bytes_read() != bytes_before || !output_->is_idle() || !errors_->is_idle())
+    return end_within(limit);
+  signal(SIGTERM);
+  timer_.expires_after(outputs_limit);
+  timer_.async_wait(while_alive(alive_.watch(), [this](boost::system::error_code error) {
+    if (!error) signal(SIGKILL);
+  }));
+}
+
 // A connection that is shared (ControlPersist) goes on after its ssh, and holds its outputs open.
 void host_link::look_at_outputs() {
   timer_.expires_after(outputs_limit);

@@ -17,7 +17,9 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -58,6 +60,8 @@ class host_link {
   // Once all of that is written.
   void close_input();
   void signal(int number);
+  // It is ended where it stays although nothing has come from it for so long.
+  void end_within(std::chrono::seconds limit);
   // From now on what is not ours is the workers' output.
   void let_pass();
   void resume(log::output_stream stream);
@@ -69,6 +73,8 @@ class host_link {
   void write_next();
   void part_ended();
   void look_at_outputs();
+  void end_if_idle(std::uint64_t bytes_before, std::chrono::seconds limit);
+  std::uint64_t bytes_read() const;
 
   boost::asio::any_io_executor executor_;
   spawner& spawner_;

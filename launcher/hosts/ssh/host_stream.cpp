@@ -43,10 +43,15 @@ void host_stream::close() {
   pipe_.close(ignored);
 }
 
-bool host_stream::give_up_if_idle() {
-  if (!pipe_.is_open() || waits_for_room_) return false;
+bool host_stream::is_idle() {
+  if (!pipe_.is_open()) return true;
+  if (waits_for_room_) return false;
   pollfd at{pipe_.native_handle(), POLLIN, 0};
-  if (::poll(&at, 1, 0) != 0) return false;
+  return ::poll(&at, 1, 0) == 0;
+}
+
+bool host_stream::give_up_if_idle() {
+  if (!pipe_.is_open() || !is_idle()) return false;
   splitter_.finish();
   close();
   return true;
@@ -77,6 +82,7 @@ void host_stream::read() {
     return ended();
   }
   const std::string_view bytes(buffer_.data(), static_cast<std::size_t>(count));
+  bytes_read_ += bytes.size();
   const std::size_t newline = bytes.rfind('\n');
   if (newline != std::string_view::npos) open_beginning_.clear();
   const std::string_view open =

@@ -46,6 +46,9 @@ class host_stream {
   void close();
   // Closes it if all that was written to it has been read. True: it has done so now.
   bool give_up_if_idle();
+  // All that was written to it has been read.
+  bool is_idle();
+  std::uint64_t bytes_read() const { return bytes_read_; }
 
  private:
   void arm();
@@ -64,6 +67,7 @@ class host_stream {
   line_splitter splitter_;
   std::string open_beginning_;  // of the line that has no end yet
   std::vector<char> buffer_;
+  std::uint64_t bytes_read_ = 0;
   bool passes_ = false;
   bool waits_for_room_ = false;
   lifetime alive_;

@@ -225,7 +225,8 @@ std::vector<std::string> agent_words(const head_plan& plan, std::size_t host,
 }
 
 // The first value of an option counts for ssh: the person's stand before ours. BatchMode never asks
-// for a password; Debian's ssh would take five minutes then to see a cut connection.
+// for a password; Debian's ssh would take five minutes then to see a cut connection. A master that
+// is there may be used, but ours is none: it would have to stay for others.
 std::vector<std::string> ssh_words(const head_plan& plan, std::size_t host,
                                    const std::string& command, long connect_seconds) {
   const ssh::host& one = plan.hosts[host];
@@ -234,7 +235,7 @@ std::vector<std::string> ssh_words(const head_plan& plan, std::size_t host,
   for (const std::string& option :
        {std::string("BatchMode=yes"), std::string("ServerAliveInterval=5"),
         std::string("ServerAliveCountMax=3"), std::string("RequestTTY=no"),
-        std::string("RemoteCommand=none"),
+        std::string("RemoteCommand=none"), std::string("ControlMaster=no"),
         "ConnectTimeout=" + std::to_string(std::max(1L, connect_seconds))}) {
     words.push_back("-o");
     words.push_back(option);

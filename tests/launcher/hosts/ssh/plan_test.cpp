@@ -84,6 +84,8 @@ TEST_CASE("ssh asks nobody, notices a cut in seconds, and the person's options w
                                                      "-o",
                                                      "RemoteCommand=none",
                                                      "-o",
+                                                     "ControlMaster=no",
+                                                     "-o",
                                                      "ConnectTimeout=15",
                                                      "-T",
                                                      "-x",
