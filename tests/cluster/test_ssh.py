@@ -1,12 +1,13 @@
 """`ddprun -H`: agents on other hosts over a real sshd of the test's own."""
 
+import os
 import re
 import signal
 from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import BIN, ROOT, WORKER
+from tests.support.cluster import BIN, ROOT, WORKER, wait_for
 from tests.support.ssh_jobs import head, mounted, refused, two_servers
 
 HOME = Path.home()
@@ -89,7 +90,8 @@ def test_nothing_of_it_is_in_a_command_line(cluster, net, make_hosts):
 
 
 @pytest.mark.main_path
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "term"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT],
+                         ids=["ctrl-c", "term", "quit"])
 def test_a_signal_to_the_head_ends_all(cluster, net, make_hosts, number):
     here, servers = two_servers(net, make_hosts)
     program = head(cluster, net, ["-H", "node-a:2,node-b"], host=here)
@@ -99,6 +101,35 @@ def test_a_signal_to_the_head_ends_all(cluster, net, make_hosts, number):
     for server in servers:
         server.nobody_is_in()
     cluster.nothing_left(but=[one.program for one in servers])
+
+
+def test_usr1_goes_on_to_the_workers_and_nohup_is_heeded(cluster, net, make_hosts):
+    here, _ = two_servers(net, make_hosts)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which the head inherits
+    program = head(cluster, net, ["-H", "node-a,node-b"], host=here)
+    signal.signal(signal.SIGHUP, before)
+    cluster.started(1, 2)
+    for rank in range(2):
+        cluster.order(rank, "trap 'say usr1 $(facts)' USR1; say ready $(facts)")
+    wait_for("both to have a handler", lambda: len(cluster.events("ready")) == 2)
+    program.kill(signal.SIGHUP)
+    program.kill(signal.SIGUSR1)
+    wait_for("USR1 at both", lambda: {e.rank for e in cluster.events("usr1")} == {"0", "1"})
+    cluster.finish(2)
+    assert program.wait() == 0, program.err()
+
+
+def test_a_host_that_is_drained_does_not_decide_the_exit_code(cluster, net, make_hosts):
+    here, (_, other) = two_servers(net, make_hosts)
+    program = head(cluster, net, ["-H", "node-a,node-b"], "--nnodes=1:2", host=here)
+    cluster.started(1, 2)
+    [agent] = [pid for pid, line in other.processes().items()
+               if "--ddprun-ordered" in line and line.split()[0].endswith("/ddprun")]
+    os.kill(agent, signal.SIGTERM)
+    cluster.started(2, 1)
+    other.nobody_is_in()
+    cluster.order(0, "exit 7")
+    assert program.wait() == 7, program.err()
 
 
 def test_a_head_that_is_killed_leaves_nothing(cluster, net, make_hosts):

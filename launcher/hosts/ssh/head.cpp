@@ -49,16 +49,19 @@ head::head(head_plan plan, const environment_map& environment, std::uint64_t see
       environment_(to_entries(environment)),
       directory_(working_directory(environment)),
       has_color_(is_colored(plan_.launch.output.color, ::isatty(2) == 1, environment)),
+      agents_have_color_(
+          is_colored(plan_.launch.output.color, ::isatty(1) == 1 && ::isatty(2) == 1, environment)),
       seed_(seed),
       console_(head_name, run_id_, plan_.launch.log,
                [this](const std::string& line) { writer_.say(line); }),
       spawner_(context_.get_executor()),
-      signals_(context_, SIGINT, SIGTERM, SIGHUP),
+      signals_(context_),
       timer_(context_),
       beat_timer_(context_),
       stop_timer_(context_),
       own_program_(context_.get_executor()),
       guests_(plan_.hosts.size()) {
+  end_.drained_code = plan_.launch.drain_exit_code;
   if (has_color_) console_.use_color();
   writer_.on_room([this](log::output_stream stream) {
     boost::asio::post(context_, [this, stream] {
@@ -80,7 +83,7 @@ int head::run() {
   std::signal(SIGPIPE, SIG_IGN);
   for (const std::string& note : plan_.launch.notes)
     say(note_level::info, note);
-  await_signal();
+  watch_signals();
   find_daemon();
   context_.run();
   socket_thread_.ask_to_stop();
@@ -159,10 +162,21 @@ void head::send_beats() {
 
 // ---- the end ---------------------------------------------------------------------------------
 
+// As the agent does: under nohup the hang-up of the terminal is not for us.
+void head::watch_signals() {
+  for (const int number : {SIGINT, SIGTERM, SIGQUIT})
+    signals_.add(number);
+  for (const int number : {SIGHUP, SIGUSR1, SIGUSR2}) {
+    if (!is_ignored(number)) signals_.add(number);
+  }
+  await_signal();
+}
+
 void head::await_signal() {
   signals_.async_wait([this](boost::system::error_code error, int number) {
     if (error) return;
     await_signal();
+    if (number == SIGUSR1 || number == SIGUSR2) return pass_on(number);
     if (end_.signal) {
       say(note_level::warning, signal_name(number) + " again: no host is waited for any longer");
       return give_up_all();
@@ -174,6 +188,18 @@ void head::await_signal() {
                               "they are left to end by themselves)");
     stop_all(number);
   });
+}
+
+// A batch system's word to the workers: each agent says what it does with it.
+void head::pass_on(int signal) {
+  if (!rules_ || rules_->count(stage::running) == 0) {
+    return say(note_level::warning,
+               signal_name(signal) + ": no agent runs that it could be passed on to");
+  }
+  for (std::size_t host = 0; host < guests_.size(); ++host) {
+    if (guests_[host].link && rules_->stage_of(host) == stage::running)
+      guests_[host].link->send("signal " + std::to_string(signal) + "\n");
+  }
 }
 
 void head::stop_all(int signal) {
@@ -210,7 +236,7 @@ void head::give_up_all() {
 
 // `code`: of the host that takes no part any more.
 void head::look_for_enough(int code) {
-  if (is_stopping_ || !rules_->has_too_few() || !end_.said.empty()) return;
+  if (is_stopping_ || !rules_->has_too_few() || is_decided(end_)) return;
   end_.failed_start = code;
   const std::size_t left = rules_->possible();
   if (left > 0) {

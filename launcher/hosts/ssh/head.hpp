@@ -62,7 +62,9 @@ class head {
   void go_on();
   void arm_timer();
   void send_beats();
+  void watch_signals();
   void await_signal();
+  void pass_on(int signal);
   void stop_all(int signal);
   void give_up_all();
   void look_for_enough(int code);
@@ -84,7 +86,8 @@ class head {
   std::string run_id_;
   std::vector<std::string> environment_;  // ours, for ssh
   std::string directory_;
-  bool has_color_ = false;
+  bool has_color_ = false;          // on standard error
+  bool agents_have_color_ = false;  // theirs comes to both outputs
   std::uint64_t seed_;
 
   boost::asio::io_context context_{1};

@@ -160,7 +160,7 @@ void head::send_order(std::size_t host) {
   place.endpoint = endpoint_for(host);
   place.run_id = run_id_;
   place.is_at_head = embedded_->hosts();
-  place.has_color = has_color_;
+  place.has_color = agents_have_color_;
   one.link->let_pass();
   one.link->send(encode(order{directory_, agent_words(plan_, host, place), plan_.variables}));
 }

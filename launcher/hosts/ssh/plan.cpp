@@ -3,6 +3,7 @@
 #include "launcher/cli/host_rows.hpp"
 #include "launcher/cli/option_table.hpp"
 #include "launcher/hosts/ssh/exported.hpp"
+#include "launcher/hosts/ssh/start_rules.hpp"
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/cli/command_line.hpp"
 
@@ -172,6 +173,8 @@ cli::checked fill(head_plan& plan, const cli::split_line& line, const std::strin
   if (cli::checked bad = cli::keep(plan.variables, exported_variables(environment, asked)))
     return bad;
   if (cli::checked bad = settle_workers(plan, line.options)) return bad;
+  if (find(line.options, "drain-exit-code") == nullptr)
+    plan.options.push_back("--drain-exit-code=" + std::to_string(drained_exit_code));
   if (!line.program.empty()) plan.script = {"--", line.program};
   plan.script.insert(plan.script.end(), line.arguments.begin(), line.arguments.end());
   return check_launch(plan, line.options, environment);

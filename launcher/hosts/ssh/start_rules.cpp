@@ -107,19 +107,36 @@ std::size_t start_rules::count(stage of) const {
       std::count_if(hosts_.begin(), hosts_.end(), [of](const entry& one) { return one.at == of; }));
 }
 
-// All agents of a run end with the run's code. One that was left out, or whose node was drained,
-// has one of its own: 0 of any of them is the run's, then what most have said.
+namespace {
+
+std::vector<int> said_by_others(const head_end& end) {
+  std::vector<int> said = end.said;
+  if (end.drained_code != 0) std::erase(said, end.drained_code);
+  return said;
+}
+
+}  // namespace
+
+bool is_decided(const head_end& end) {
+  return !said_by_others(end).empty();
+}
+
+// All agents of a run end with the run's code. One that was left out has one of its own, and so has
+// one whose node was drained, which counts where there is no other: 0 of any of them is the run's,
+// then what most have said.
 int exit_code_of(const head_end& end) {
   if (end.signal) return exit_code_of_signal(*end.signal);
   if (end.failed_start) return *end.failed_start == 0 ? unmet_exit_code : *end.failed_start;
-  const auto times = [&](int code) { return std::count(end.said.begin(), end.said.end(), code); };
+  const std::vector<int> others = said_by_others(end);
+  const std::vector<int>& said = others.empty() ? end.said : others;
+  const auto times = [&](int code) { return std::count(said.begin(), said.end(), code); };
   if (times(0) > 0) return 0;
   int chosen = unmet_exit_code;
-  for (const int code : end.said) {
+  for (const int code : said) {
     if (code == refused_exit_code || code == chosen) continue;
     if (times(chosen) == 0 || times(code) > times(chosen)) chosen = code;
   }
-  if (times(chosen) == 0 && !end.said.empty()) return end.said.front();
+  if (times(chosen) == 0 && !said.empty()) return said.front();
   return chosen;
 }
 

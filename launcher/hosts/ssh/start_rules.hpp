@@ -29,6 +29,9 @@ namespace ddprun::launcher::ssh {
 inline constexpr std::size_t connecting_max = 64;
 inline constexpr duration first_pause = std::chrono::milliseconds(250);
 inline constexpr duration pause_max = std::chrono::seconds(5);
+// What agents end with that leave in order on SIGTERM, where the person has said nothing: not 0,
+// which is the run's.
+inline constexpr int drained_exit_code = 143;
 
 enum class stage { waiting, connecting, running, over, failed };
 
@@ -85,7 +88,12 @@ struct head_end {
   std::vector<int> said;            // exit codes of agents that have ended by themselves, in order
   std::optional<int> failed_start;  // that of an agent that could not begin, or our own
   std::optional<int> signal;        // that came to the head while agents were there
+  // Of an agent whose node was drained, while the others go on; 0: they cannot be told apart.
+  int drained_code = drained_exit_code;
 };
+
+// An agent has ended with the run, and not because its node was drained.
+bool is_decided(const head_end& end);
 
 int exit_code_of(const head_end& end);
 

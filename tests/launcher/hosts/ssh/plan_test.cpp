@@ -34,10 +34,10 @@ TEST_CASE("each host's agent gets the line that was typed, and what the head kno
   const head_plan plan = planned({"-H", "a:4,b:2", "--max-restarts", "3", "-p", "2222", "-x", "A=1",
                                   "--report=r.json", "-m", "train", "--lr", "-H"});
   CHECK(agent_words(plan, 1, at_head) ==
-        strings{"--max-restarts=3", "--module", "--nnodes=2", "--nproc-per-node=2",
-                "--rdzv-endpoint=10.0.0.1:40000", "--rdzv-id=run1", "--embed-daemon=never",
-                "--node-id=b", "--node-rank=1", "--log-format=json", "--color=never", "--", "train",
-                "--lr", "-H"});
+        strings{"--max-restarts=3", "--module", "--drain-exit-code=143", "--nnodes=2",
+                "--nproc-per-node=2", "--rdzv-endpoint=10.0.0.1:40000", "--rdzv-id=run1",
+                "--embed-daemon=never", "--node-id=b", "--node-rank=1", "--log-format=json",
+                "--color=never", "--", "train", "--lr", "-H"});
   const strings first = agent_words(plan, 0, at_head);
   CHECK(std::count(first.begin(), first.end(), "--report=r.json") == 1);
   CHECK(plan.variables.at("A") == "1");
@@ -51,6 +51,14 @@ TEST_CASE("a number of workers for all hosts, where the list has none") {
   CHECK(std::count(words.begin(), words.end(), "--nproc-per-node=1") == 0);
   CHECK(refused_line({"-H", "a,b:2", "--nproc-per-node=4", "x"}) ==
         "--nproc-per-node=4: the list says 2 workers of b; leave one of the two out");
+}
+
+TEST_CASE("what a drained agent ends with is the person's word, else not 0") {
+  CHECK(planned({"-H", "a,b", "x"}).launch.drain_exit_code == 143);
+  const head_plan plan = planned({"-H", "a,b", "--drain-exit-code=5", "x"});
+  CHECK(plan.launch.drain_exit_code == 5);
+  const strings words = agent_words(plan, 0, at_head);
+  CHECK(std::count(words.begin(), words.end(), "--drain-exit-code=143") == 0);
 }
 
 TEST_CASE("defaults of the environment count for all hosts") {

@@ -110,9 +110,20 @@ TEST_CASE("one exit code for all") {
   CHECK(exit_code_of({{64, 0, 0}, {}, {}}) == 0);  // one was left out
   CHECK(exit_code_of({{64, 3, 3}, {}, {}}) == 3);
   CHECK(exit_code_of({{64}, {}, {}}) == 64);
-  CHECK(exit_code_of({{143, 7, 7}, {}, {}}) == 7);  // one was ended by hand
-  CHECK(exit_code_of({{}, {}, {}}) == 69);          // all were lost
-  CHECK(exit_code_of({{0}, 2, {}}) == 2);           // one could not begin
+  CHECK(exit_code_of({{143, 7}, {}, {}}) == 7);  // one was ended by hand
+  CHECK(exit_code_of({{143, 143, 0}, {}, {}}) == 0);
+  CHECK(exit_code_of({{143}, {}, {}}) == 143);
+  CHECK(exit_code_of({{9, 3}, {}, {}, 9}) == 3);
+  CHECK(exit_code_of({{0, 3}, {}, {}, 0}) == 0);
+  CHECK(exit_code_of({{}, {}, {}}) == 69);  // all were lost
+  CHECK(exit_code_of({{0}, 2, {}}) == 2);   // one could not begin
   CHECK(exit_code_of({{0}, 0, {}}) == 69);
   CHECK(exit_code_of({{0, 130}, 69, 2}) == 130);
+}
+
+TEST_CASE("a node that was drained says nothing of the run") {
+  CHECK_FALSE(is_decided({}));
+  CHECK_FALSE(is_decided({{143, 143}, {}, {}}));
+  CHECK(is_decided({{143, 0}, {}, {}}));
+  CHECK(is_decided({{0}, {}, {}, 0}));
 }
