@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.cluster import BIN, ROOT, WORKER, wait_for
 from tests.support.ssh_jobs import head, mounted, refused, two_servers
+from tests.support.terminal import Terminal
 
 HOME = Path.home()
 README = (ROOT / "README.md").read_text()
@@ -46,6 +47,20 @@ def test_output_comes_home_with_one_report_and_one_exit_code(cluster, net, make_
     assert not re.search(r"ddprun-[0-9a-f]{16}|\"message\"", program.err() + program.out())
     for server in servers:
         server.nobody_is_in()
+
+
+@pytest.mark.parametrize("is_file", [True, False], ids=["file", "terminal"])
+def test_tags_have_no_color_in_a_file(cluster, net, make_hosts, is_file):
+    here, _ = two_servers(net, make_hosts)
+    line = [*here.prefix, BIN / "ddprun", "-H", "node-a,node-b", *net.arguments, "--no-python",
+            "echo", "hello"]
+    with open(cluster.folder / "told", "wb") as file:
+        terminal = Terminal(cluster, "head", line, **({"stdout": file} if is_file else {}))
+        assert terminal.wait() == 0
+    told = (cluster.folder / "told").read_bytes() if is_file else terminal.bytes
+    assert b"hello" in told
+    colored = [each for each in told.splitlines() if b"hello" in each and b"\x1b[" in each]
+    assert bool(colored) != is_file, told
 
 
 def test_a_worker_that_fails_is_started_again(cluster, net, make_hosts):
