@@ -55,8 +55,8 @@ bool ordered_agent::take_order() {
 }
 
 void ordered_agent::begin(std::chrono::milliseconds patience) {
-  // The head may pass one on before the agent listens; neither a death nor SIG_IGN, which would
-  // tell the agent to leave it alone.
+  // The head may pass one on before the agent listens, which must not die of it; SIG_IGN would tell
+  // the agent to leave that signal alone.
   for (const int number : {SIGUSR1, SIGUSR2}) {
     if (!is_ignored(number)) std::signal(number, [](int) {});
   }
