@@ -172,6 +172,7 @@ void host_link::end_within(std::chrono::seconds limit) {
 }
 
 void host_link::end_if_idle(std::uint64_t bytes_before, std::chrono::seconds limit) {
+  if (pid_ <= 0) return;  // the timer is that of look_at_outputs by now
   if (bytes_read() != bytes_before || !output_->is_idle() || !errors_->is_idle())
     return end_within(limit);
   signal(SIGTERM);
