@@ -49,6 +49,12 @@ struct files_at_work {
 
   std::string path(const std::string& name) const { return folder.path + "/" + name; }
 
+  // The files' thread may say more at any moment.
+  std::vector<std::string> said() {
+    const std::lock_guard lock(mutex);
+    return words;
+  }
+
   temporary_folder folder;
   std::mutex mutex;
   std::vector<std::string> words;
@@ -67,7 +73,7 @@ TEST_CASE("a log file has what was pushed, in folders that were not there") {
   at.files.close(file);
   CHECK(at.files.finish(patience).none());
   CHECK(content_of(path) == std::string("first\nbytes \0 \xff\r", 15));
-  CHECK(at.words.empty());
+  CHECK(at.said().empty());
 }
 
 TEST_CASE("a log file that nothing was written to is there, and empty") {
@@ -98,7 +104,7 @@ TEST_CASE("a file that cannot be opened is tried again, and its loss is said at 
   std::ofstream(at.path("taken")) << "a file where a folder should be";
   const auto file = at.files.open(at.path("taken/stdout.log"));
   at.wait_for([&] { return at.words.size() == 1; });
-  CHECK(at.words.front() ==
+  CHECK(at.said().front() ==
         at.path("taken/stdout.log") +
             " cannot be written: Not a directory; the workers go on, and what of their log files "
             "does not fit in memory is lost");
@@ -108,7 +114,7 @@ TEST_CASE("a file that cannot be opened is tried again, and its loss is said at 
   CHECK(at.files.has_room(file));
   std::filesystem::remove(at.path("taken"));
   at.wait_for([&] { return at.words.size() == 2; });
-  CHECK(at.words.back() ==
+  CHECK(at.said().back() ==
         "the log files can be written again; 2 lines (14 bytes) are lost, and the files say where");
   at.files.push(file, "after\n");
   at.files.close(file);
@@ -125,9 +131,9 @@ TEST_CASE("a folder for errors that cannot be made is said once") {
   at.wait_for([&] { return at.words.size() == 1; });
   at.files.make_folders({at.path("taken/0")});
   CHECK(at.files.finish(patience).none());
-  CHECK(at.words == std::vector<std::string>{"the folder " + at.path("taken/0") +
-                                             " for workers' errors cannot be made: Not a "
-                                             "directory"});
+  CHECK(at.said() == std::vector<std::string>{"the folder " + at.path("taken/0") +
+                                              " for workers' errors cannot be made: Not a "
+                                              "directory"});
 }
 
 // A pipe without a reader stands for a disk that hangs: open() does not return.
@@ -139,10 +145,10 @@ TEST_CASE("a disk that hangs holds up who pushes, has a reserve, and is not wait
   CHECK_FALSE(at.files.push(file, "x"));
   CHECK_FALSE(at.files.has_room(file));
   CHECK(at.files.push_late(file, std::string(4000, 'y')));
-  CHECK(at.words.empty());
+  CHECK(at.said().empty());
   CHECK_FALSE(at.files.push_late(file, std::string(1999, 'z') + "\n"));
   CHECK_FALSE(at.files.push_late(file, "lost, as a line was before it\n"));
-  CHECK(at.words ==
+  CHECK(at.said() ==
         std::vector<std::string>{
             at.path("hangs") +
             " is written more slowly than its lines come, and 5000 bytes wait: more are "
@@ -152,9 +158,9 @@ TEST_CASE("a disk that hangs holds up who pushes, has a reserve, and is not wait
     at.wait_for([&] { return at.rooms == std::vector<log_files::file_id>{file}; });
     CHECK(at.files.has_room(file));
     at.wait_for([&] { return at.words.size() == 2; });
-    CHECK(at.words.back() == "2 lines (2030 bytes) of " + at.path("hangs") +
-                                 " are lost, as it was written more slowly than they came; the "
-                                 "file says where");
+    CHECK(at.said().back() == "2 lines (2030 bytes) of " + at.path("hangs") +
+                                  " are lost, as it was written more slowly than they came; the "
+                                  "file says where");
     CHECK(at.files.push_late(file, "after\n"));
     at.files.close(file);
     CHECK(at.files.finish(patience).none());
