@@ -96,7 +96,7 @@ TEST_CASE("an NCCL helper that could not be started is no excuse for the next on
 TEST_CASE("why an NCCL helper could not be started is said whenever it is asked") {
   helper_fixture fixture(sound);
   std::filesystem::remove(fixture.program);
-  for (int attempt = 0; attempt < 200; ++attempt) {
+  for (int attempt = 0; attempt < 20; ++attempt) {
     if (attempt % 2 == 0) {
       fixture.helper->warm_up();
       for (const pid_t child : list_children()) {
