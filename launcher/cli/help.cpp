@@ -33,9 +33,9 @@ constexpr std::string_view of_arguments = R"(
 
 constexpr std::string_view exit_codes = R"(
 Exit code: 0 when every worker ended with 0; that of the first worker that failed, or 128 plus its
-signal; 2 for a mistake on the command line; 64 when the run refuses this node; 69 when the nodes
-did not meet within join_timeout; 128 plus the signal that ended the run, and 0 for a node that left
-on a signal while the others go on.
+signal; 2 for a mistake on the command line; 68 when another job has opened the endpoint; 69 when
+the nodes did not meet within join_timeout; 78 when the run refuses this node; 128 plus the signal
+that ended the run, and 0 for a node that left on a signal while the others go on.
 )";
 
 std::string options_under(std::string_view heading) {

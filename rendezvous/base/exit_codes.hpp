@@ -1,16 +1,20 @@
-// What our programs exit with where it is their own word; else it is that of the first worker that
-// failed, or 128 plus a signal (signals.hpp). README.md has the same list.
+// What our programs exit with on their own account; otherwise it is the code of the worker that
+// failed first, or 128 plus a signal (signals.hpp). launcher/README.md has the whole table. The
+// numbers are those of sysexits.h that come nearest; a test compares them with the table.
 //
 // Thread rule: constants.
 #pragma once
 
 namespace ddprun {
 
-inline constexpr int usage_exit_code = 2;     // a mistake on the command line
-inline constexpr int refused_exit_code = 64;  // the run refuses this node
-// Another job has opened the endpoint: the place of this one is taken.
+inline constexpr int usage_exit_code = 2;  // a mistake on the command line
+// The run refuses this node: its settings differ, the run is full, or it has failed too often
+// (EX_CONFIG).
+inline constexpr int refused_exit_code = 78;
+// Another job has opened the endpoint: the place of this one is taken (EX_NOHOST).
 inline constexpr int displaced_exit_code = 68;
-// The nodes did not meet within join_timeout: the endpoint was not reached, or others were missing.
+// The nodes did not meet within join_timeout: the endpoint was not reached, or others were missing
+// (EX_UNAVAILABLE).
 inline constexpr int unmet_exit_code = 69;
 
 }  // namespace ddprun

@@ -119,7 +119,7 @@ void tether_host::answer(std::uint64_t id, std::uint64_t seq) {
 
 void tether_host::refuse(std::uint64_t id, const std::string& text) {
   if (const auto connection = remove(id)) {
-    send(*connection, refused{64, text});
+    send(*connection, refused{refused_exit_code, text});
     connection->finish(goodbye_limit);
   }
 }

@@ -1,10 +1,26 @@
-"""What ddprun exits with: each sentence of README about it."""
+"""What ddprun exits with: each row of the table in launcher/README.md."""
 
+import re
 import signal
+import subprocess
 
 import pytest
 
+from tests.support import pages
+from tests.support.cluster import BIN
 from tests.support.ports import free_port
+
+
+def test_the_table_and_the_help_have_the_codes_that_the_program_is_built_with():
+    header = (pages.ROOT / "rendezvous/base/exit_codes.hpp").read_text()
+    built_with = set(re.findall(r"_exit_code = (\d+);", header))
+    assert len(built_with) >= 4
+    section = pages.LAUNCHER.read_text().split("## Exit codes", 1)[1].split("\n## ", 1)[0]
+    assert set(re.findall(r"^\| (\d+) \|", section, re.M)) == built_with | {"0"}
+    shown = subprocess.run([BIN / "ddprun", "--help"], capture_output=True, text=True, check=True)
+    help_text = shown.stdout.split("Exit code:", 1)[1]
+    assert set(re.findall(r"; (\d+) when|; (\d+) for", help_text)) == {
+        (code, "") if code != "2" else ("", code) for code in built_with}
 
 
 @pytest.mark.parametrize("words, code", [
@@ -22,14 +38,14 @@ def test_a_wrong_command_line_is_2(cluster):
     assert cluster.agent("", "--no-such-option").wait() == 2
 
 
-def test_a_node_that_the_run_refuses_exits_with_64(cluster):
+def test_a_node_that_the_run_refuses_exits_with_78(cluster):
     daemon = cluster.daemon()
     endpoint = f"127.0.0.1:{daemon.port}"
     first = cluster.agent("node-a", endpoint=endpoint, nnodes="1:2", conf="last_call_timeout=0.1")
     cluster.started(1, 1)
     other = cluster.agent("node-b", "--max-restarts=5", endpoint=endpoint, nnodes="1:2",
                           conf="last_call_timeout=0.1")
-    assert other.wait() == 64
+    assert other.wait() == 78
     # The only one is the run: it ends with its signal.
     first.kill(signal.SIGTERM)
     assert first.wait() == 143

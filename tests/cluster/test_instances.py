@@ -36,7 +36,7 @@ def test_members_that_come_back_after_the_window_are_not_fenced_for_a_newcomer(c
     hosts[0].heal()
     for member in members:
         member.says("again")
-    assert newcomer.wait() == 64
+    assert newcomer.wait() == 78
     assert "is full" in newcomer.err(), newcomer.err()
     cluster.finish(2)
     assert [member.wait() for member in members] == [0, 0]

@@ -56,7 +56,7 @@ def test_a_node_beyond_max_is_refused(cluster):
     a = cluster.agent("node-a", endpoint=endpoint)
     cluster.started(1, 1)
     b = cluster.agent("node-b", endpoint=endpoint)
-    assert b.wait() == 64
+    assert b.wait() == 78
     assert "--spares" in b.err(), b.err()
     assert "this id is in use: choose another with --rdzv-id" in b.err(), b.err()
     cluster.finish(1)
@@ -81,7 +81,7 @@ def test_the_same_explicit_node_id_twice_is_refused(cluster):
     a = cluster.agent("node-a", endpoint=endpoint, nnodes=2)
     a.says("1 of 2 nodes")
     twin = cluster.agent("node-a", endpoint=endpoint, nnodes=2)
-    assert twin.wait() == 64
+    assert twin.wait() == 78
     assert re.search("node-a.*already", twin.err()), twin.err()
     b = cluster.agent("node-b", endpoint=endpoint, nnodes=2)
     cluster.started(1, 2)
@@ -95,7 +95,7 @@ def test_a_node_with_another_setting_is_refused_at_once_and_the_first_one_waits_
     a = cluster.agent("node-a", "--max-restarts", 3, endpoint=endpoint, nnodes=2)
     a.says("1 of 2 nodes")
     odd = cluster.agent("node-x", "--max-restarts", 5, endpoint=endpoint, nnodes=2)
-    assert odd.wait() == 64
+    assert odd.wait() == 78
     assert "node-x has max-restarts 5, the run 3: start all nodes" in odd.err(), odd.err()
     a.says("node-x was refused: it has max-restarts 5, the run 3")
     b = cluster.agent("node-b", "--max-restarts", 3, endpoint=endpoint, nnodes=2)
@@ -109,7 +109,7 @@ def test_the_node_that_holds_the_daemon_is_right_about_the_settings(cluster):
     a = cluster.agent("node-a", "--max-restarts", 3, endpoint=f"127.0.0.1:{port}", nnodes=2)
     a.says("1 of 2 nodes")
     odd = cluster.agent("node-x", "--max-restarts", 5, endpoint=f"127.0.0.1:{port}", nnodes=2)
-    assert odd.wait() == 64
+    assert odd.wait() == 78
     assert "node-x has max-restarts 5, the run 3: start all nodes" in odd.err(), odd.err()
     a.says("node-x was refused: it has max-restarts 5, the run 3")
     b = cluster.agent("node-b", "--max-restarts", 3, endpoint=f"127.0.0.1:{port}", nnodes=2)

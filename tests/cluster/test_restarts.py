@@ -119,7 +119,7 @@ def test_a_node_that_fails_first_too_often_is_left_out(cluster):
     cluster.order(1, "exit 3")
     cluster.started(2, 2)
     cluster.order(1, "exit 3")
-    assert b.wait() == 64
+    assert b.wait() == 78
     assert re.search(r"refused this node: run test goes on without this node: workers on node-b "
                      r"were the first to fail twice \(--max-node-failures\); look for", b.err())
     alone = cluster.started(3, 1)
@@ -128,7 +128,7 @@ def test_a_node_that_fails_first_too_often_is_left_out(cluster):
            r"twice")
     assert run_seen(daemon)["why"].count("left out, as workers there were the first to fail") == 1
     again = cluster.agent("node-b", *options["arguments"], endpoint=endpoint, nnodes="1:2")
-    assert again.wait() == 64
+    assert again.wait() == 78
     cluster.finish(1)
     assert a.wait() == 0
     cluster.nothing_left(but=[daemon])

@@ -153,7 +153,7 @@ def test_a_rank_that_is_missing_and_one_that_is_there_twice_are_named(cluster):
     second.says(r"waiting for 1 of 3 nodes \(node rank 2\)")
     again = cluster.agent("other", "--node-rank=1", "--master-addr=127.0.0.1",
                           f"--master-port={port}", nnodes=3)
-    assert again.wait() == 64
+    assert again.wait() == 78
     assert "node rank 1 is already used by node-1 at 127.0.0.1: give each node its own " \
            "--node-rank, from 0 to 2" in again.err(), again.err()
     third = node(cluster, 2, port, nodes=3)
@@ -167,7 +167,7 @@ def test_nodes_without_a_rank_are_told_of_each_other(cluster):
     first = node(cluster, None, port)
     first.says(r"waiting for 1 of 2 nodes \(node rank 1\)")
     second = cluster.agent("second", "--master-addr=127.0.0.1", f"--master-port={port}", nnodes=2)
-    assert second.wait() == 64
+    assert second.wait() == 78
     assert "node rank 0 is already used by node-x" in second.err(), second.err()
     other = node(cluster, 1, port)
     cluster.finish(2)

@@ -127,7 +127,7 @@ def test_a_node_that_is_refused_is_named_to_those_who_wait(cluster):
     b.kill()
     a.says(rf"waiting for 1 of 2 nodes, .*{LOST}")
     odd = cluster.agent("node-x", "--max-restarts", 5, **common)
-    assert odd.wait() == 64
+    assert odd.wait() == 78
     odd.says("node-x has max-restarts 5, the run 0: start all nodes of run test with the same")
     a.says("node-x was refused: it has max-restarts 5, the run 0")
     c = cluster.agent("node-c", **common)

@@ -24,7 +24,8 @@ void check_line(std::string_view line, Decode decode) {
     FUZZ_CHECK(error == errc::malformed_message || error == errc::message_too_long ||
                error == errc::unknown_message || error == errc::version_mismatch);
     FUZZ_CHECK(!problem.empty());
-    const std::string told = encode(ddprun::daemon_message(ddprun::refused{64, problem}));
+    const std::string told =
+        encode(ddprun::daemon_message(ddprun::refused{ddprun::refused_exit_code, problem}));
     FUZZ_CHECK(told.size() <= ddprun::line_bytes_max);
     FUZZ_CHECK(decode_daemon_message(std::string_view(told).substr(0, told.size() - 1)));
     return;

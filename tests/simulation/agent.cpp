@@ -139,7 +139,7 @@ void agent::run(const core::answer_member& effect) {
 void agent::run(const core::refuse_member& effect) {
   const auto found = accepted_.find(effect.tether);
   if (found == accepted_.end()) return;
-  world_.net().send(*found->second, 1, tether_reply(refused{64, effect.text}));
+  world_.net().send(*found->second, 1, tether_reply(refused{refused_exit_code, effect.text}));
   world_.net().close(*found->second, 1);
   accepted_.erase(found);
   attached_.erase(effect.tether);

@@ -235,7 +235,7 @@ void restart_checkers::check_stays(const instance_seen& instance, round_number r
 
 void restart_checkers::agent_left(const agent& who) {
   if (who.left() && who.left()->exit_code == refused_exit_code && !was_refused(who.session()))
-    violated("refused: " + who.greeting().node + " left with 64, and nobody had refused it");
+    violated("refused: " + who.greeting().node + " left with 78, and nobody had refused it");
 }
 
 }  // namespace ddprun::simulation

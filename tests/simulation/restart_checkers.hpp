@@ -6,7 +6,7 @@
 //   left out  by --max-node-failures is only who had as many rounds in which its workers failed;
 //             who surely failed first so often is; and it is not placed again where others are
 //             enough
-//   refused   who leaves with 64 was refused; as one too many only where the run is full
+//   refused   who leaves with 78 was refused; as one too many only where the run is full
 //
 // What is sure is little: rounds of an instance that knew one daemon; and, of whom is left out, a
 // world in which nothing but workers has failed so far.

@@ -68,7 +68,7 @@ void write_failure_policy(yaml_writer& yaml, const pod_shape& shape) {
       });
       yaml.comment(
           "A worker's own code: ddprun has used its --max-restarts up, and more pods would only\n"
-          "fail again. 64 (refused), 68 (displaced), 69 (the others did not come in time), 137\n"
+          "fail again. 68 (displaced), 69 (the others did not come in time), 78 (refused), 137\n"
           "(killed) and 143 (told to go) are worth a successor, which is charged to its index.");
       write_exit_rule(yaml, shape, "FailJob", "NotIn", worth_a_successor);
     });

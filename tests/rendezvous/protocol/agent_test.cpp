@@ -48,7 +48,8 @@ TEST_CASE("agent messages come back as they were sent") {
 
 TEST_CASE("daemon messages and tether replies come back as they were sent") {
   const std::vector<daemon_message> messages = {welcome{2, "0.1.0", timers_for(3s)}, answer{7},
-                                                desired{}, full_desired(), refused{64, "why"}};
+                                                desired{}, full_desired(),
+                                                refused{refused_exit_code, "why"}};
   for (const auto& message : messages) {
     const auto back = decode_daemon_message(without_newline(encode(message)));
     REQUIRE(back.has_value());

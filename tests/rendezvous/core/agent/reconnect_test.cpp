@@ -209,9 +209,9 @@ TEST_CASE("a daemon that falls silent is dialled anew") {
 TEST_CASE("a refused node says why and leaves") {
   agent_story story;
   story.tell(daemon_connected{"10.0.0.2"});
-  story.say(refused{64, "nnodes is 1:1 here and 2:2 on the others"});
+  story.say(refused{refused_exit_code, "nnodes is 1:1 here and 2:2 on the others"});
   REQUIRE(story.left);
-  CHECK(story.left->exit_code == 64);
+  CHECK(story.left->exit_code == refused_exit_code);
   CHECK_THAT(story.left->text, Contains("nnodes is 1:1 here"));
   CHECK_THAT(story.all<agent_note>().back().text, Contains("10.0.0.100:29400"));
 }
@@ -221,12 +221,12 @@ TEST_CASE("a node that is refused while its workers run kills them first") {
   story.run_as_member();
   story.lose_daemon();
   story.tell(daemon_connected{"10.0.0.2"});
-  story.say(refused{64, "the run is closed"});
+  story.say(refused{refused_exit_code, "the run is closed"});
   CHECK(story.did<kill_workers>());
   CHECK_FALSE(story.left);
   story.workers_end_by_signal(9);
   REQUIRE(story.left);
-  CHECK(story.left->exit_code == 64);
+  CHECK(story.left->exit_code == refused_exit_code);
 }
 
 TEST_CASE("the daemon's timers hold from the welcome on, unless they make no sense") {
@@ -262,14 +262,14 @@ TEST_CASE("who was refused connects no more while its workers go down") {
   agent_story story;
   story.run_as_member();
   story.forget();
-  story.say(refused{64, "no"});
+  story.say(refused{refused_exit_code, "no"});
   CHECK(story.did<kill_workers>());
   story.pass(story.timing.kill_wait - 1ms);
   CHECK_FALSE(story.did<connect_daemon>());
   CHECK_FALSE(story.left);
   story.pass(1ms);
   REQUIRE(story.left);
-  CHECK(story.left->exit_code == 64);
+  CHECK(story.left->exit_code == refused_exit_code);
 }
 
 TEST_CASE("a welcome with timers that no machine can work with is none") {

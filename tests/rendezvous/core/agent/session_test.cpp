@@ -329,7 +329,7 @@ TEST_CASE("a refusal without a code is a usage error") {
   story.forget();
   story.say(refused{0, "no"});
   REQUIRE(story.left);
-  CHECK(story.left->exit_code == 64);
+  CHECK(story.left->exit_code == refused_exit_code);
   CHECK(story.did<disconnect_daemon>());
   CHECK_FALSE(story.said_goodbye());  // there is nobody to say it to
 }
