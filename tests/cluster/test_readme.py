@@ -56,7 +56,7 @@ def heading_links(path):
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", pages.ALL, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", pages.EVERY, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page):
     for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
         if target.startswith("http"):
@@ -65,6 +65,14 @@ def test_every_link_leads_somewhere(page):
         path = page.parent / name if name else page
         assert path.exists(), target
         assert not heading or heading in heading_links(path), target
+
+
+def test_what_one_is_told_to_add_to_exists():
+    page = (ROOT / "tests/README.md").read_text()
+    section = page.split("## Adding something\n", 1)[1].split("\n## ", 1)[0]
+    named = re.findall(r"`((?:launcher|rendezvous|tests|worker)/[\w./]+)`", section)
+    assert len(named) > 15
+    assert not [name for name in named if not (ROOT / name).exists()]
 
 
 def test_every_program_it_names_exists():

@@ -9,6 +9,9 @@ SERVICE = ROOT / "rendezvous/README.md"
 WORKER = ROOT / "worker/README.md"
 BENCHMARK = ROOT / "tests/benchmark/README.md"
 ALL = (README, LAUNCHER, SERVICE, WORKER, BENCHMARK)
+# Those of developers, of the examples and of each host engine, too.
+EVERY = tuple(sorted(path for folder in ("launcher", "rendezvous", "worker", "examples", "tests")
+                     for path in (ROOT / folder).rglob("*.md"))) + (README,)
 
 
 def text():
