@@ -8,14 +8,14 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr std::string_view usage = R"(usage: ddprun [OPTIONS] SCRIPT [ARGUMENTS]
-       ddprun explain FILE | -      says why a job failed, from its saved log
-       ddprun doctor [OPTIONS]      says what on this node would make a job fail
+       ddprun explain FILE | -      explains why a job failed, from its saved log
+       ddprun doctor [OPTIONS]      finds what on this node would make a job fail
        ddprun manifest kubernetes [OPTIONS] SCRIPT    writes YAML for kubectl apply
 
 Starts the workers of a distributed training job on this node, lets the nodes of the job find each
-other, and starts all workers again when one fails. Run it once on every node. Options are
-torchrun's; '-' and '_' in their names are the same, and PET_<NAME> in the environment gives the
-default (PET_NPROC_PER_NODE=4).
+other, and starts all workers again when one fails. Run it once on every node. It takes
+torchrun's options; '-' and '_' in their names are the same, and PET_<NAME> in the environment sets
+a default (PET_NPROC_PER_NODE=4).
 
   ddprun --nproc-per-node=2 train.py --epochs 10                     one node
   ddprun --nnodes=2 --nproc-per-node=gpu --rdzv-endpoint=node0 \
@@ -25,14 +25,15 @@ default (PET_NPROC_PER_NODE=4).
 )";
 
 constexpr std::string_view of_arguments = R"(
-  Python is $PYTHON_EXEC, else that of the environment that ddprun was installed in by pip, else the
-  active virtual environment's, else python3. ARGUMENTS may hold
+  Python is $PYTHON_EXEC, else that of the environment into which pip has installed ddprun, else the
+  active virtual environment's, else python3. ARGUMENTS may contain
   {rank} {local_rank} {group_rank} {world_size} {nnodes} {master_addr} {master_port} {master_url}
-  {free_port} and ${local_rank}; {{rank}} is {rank}. Other braces, and ${rank}, stay as they are.
+  {free_port} and ${local_rank}; {{rank}} stands for {rank}. Other braces, and ${rank}, are left
+  alone.
 )";
 
 constexpr std::string_view exit_codes = R"(
-Exit code: 0 when every worker ended with 0; that of the first worker that failed, or 128 plus its
+Exit code: 0 when every worker exited with 0; that of the worker that failed first, or 128 plus its
 signal; 2 for a mistake on the command line; 68 when another job has opened the endpoint; 69 when
 the nodes did not meet within join_timeout; 78 when the run refuses this node; 128 plus the signal
 that ended the run, and 0 for a node that left on a signal while the others go on.

@@ -28,23 +28,26 @@ constexpr cli::option<options_draft> host_row(std::string_view name, std::string
 
 inline constexpr std::array host_rows = {
     host_row("hosts", "HOST[:WORKERS],...",
-             "start an agent on each of these hosts, over ssh, and bring its\n"
+             "start an agent on each of these hosts over ssh, and show its\n"
              "output here: a:4,b:4; IPv6 as [ADDRESS]:4 (one worker)",
              'H'),
-    host_row("hostfile", "FILE", "the same from a file, a host a line: \"a slots=4\" or \"a:4\""),
-    host_row("include", "HOST[:GPU,...]@...", "only these of the hosts, or of their GPUs: a@b:0,2"),
-    host_row("exclude", "HOST[:GPU,...]@...", "all but these"),
-    host_row("ssh-port", "PORT", "where sshd listens there (ssh's own)", 'p'),
-    host_row("ssh-user", "NAME", "the user there (ssh's own)"),
+    host_row("hostfile", "FILE",
+             "the same from a file, one host per line: \"a slots=4\" or \"a:4\""),
+    host_row("include", "HOST[:GPU,...]@...",
+             "use only these hosts, or only these GPUs of a host: a@b:0,2"),
+    host_row("exclude", "HOST[:GPU,...]@...", "use all hosts or GPUs except these"),
+    host_row("ssh-port", "PORT", "the port of sshd on the hosts (ssh's default)", 'p'),
+    host_row("ssh-user", "NAME", "the user on the hosts (ssh's default)"),
     host_row("ssh-args", "WORDS", "options for ssh, such as '-i key -J gateway'"),
     host_row("export", "NAME[=VALUE]",
-             "a variable for the workers of all hosts; PATH, PYTHONPATH,\n"
-             "NCCL_* and other usual ones go there by themselves",
+             "set a variable for the workers on all hosts; PATH, PYTHONPATH,\n"
+             "NCCL_* and other usual ones are passed on without it",
              'x'),
     host_row("remote-ddprun", "PATH",
-             "the program there (as here, or that of PATH there, else a copy\n"
-             "of this one)"),
-    host_row("start-timeout", "SECONDS", "how long a host may take until its agent runs (60)"),
+             "ddprun on the hosts (the same path as here, else from PATH there,\n"
+             "else a copy of this one)"),
+    host_row("start-timeout", "SECONDS",
+             "within which the agent of each host must be running (60)"),
 };
 
 }  // namespace ddprun::launcher

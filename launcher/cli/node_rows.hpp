@@ -74,44 +74,48 @@ inline cli::checked apply_mpi_env(options_draft& draft, const cli::given_option&
 }
 
 inline constexpr std::array node_rows = {
-    cli::option<options_draft>{{"allow-other-users", "", "Rendezvous",
-                                "take agents of other users of this host, too, where one in this\n"
-                                "process listens; else only root's and those of the same user",
-                                cli::option_owner::ddprun, cli::option_kind::flag},
-                               apply_other_users},
-    cli::option<options_draft>{{"nproc-per-node", "N | auto | cpu | gpu | xpu", "Size",
-                                "workers on this node; auto: one per GPU, else per processor (1)",
-                                cli::option_owner::torchrun},
-                               apply_nproc_per_node},
-    cli::option<options_draft>{{"network", "CIDR | INTERFACE,...", "This node",
-                                "by which nodes reach each other, the first that this node has\n"
-                                "(10.0.0.0/8, eth0): its address is published, and NCCL and gloo\n"
-                                "are told, by NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME"},
-                               apply_network},
+    cli::option<options_draft>{
+        {"allow-other-users", "", "Rendezvous",
+         "let a daemon in this process accept agents of other users of this\n"
+         "host; without it only root's and those of the same user",
+         cli::option_owner::ddprun, cli::option_kind::flag},
+        apply_other_users},
+    cli::option<options_draft>{
+        {"nproc-per-node", "N | auto | cpu | gpu | xpu", "Size",
+         "workers on this node; auto: one per GPU, or per CPU without GPUs (1)",
+         cli::option_owner::torchrun},
+        apply_nproc_per_node},
+    cli::option<options_draft>{
+        {"network", "CIDR | INTERFACE,...", "This node",
+         "the network between the nodes, the first of these that this node\n"
+         "has (10.0.0.0/8, eth0): its address is published, and set for NCCL\n"
+         "and gloo by NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME"},
+        apply_network},
     cli::option<options_draft>{{"gpus", "N,N-N,...", "This node",
-                                "these GPUs are for the workers, by CUDA_VISIBLE_DEVICES; one\n"
-                                "worker each, without --nproc-per-node (0,2-3)"},
+                                "use only these GPUs, by CUDA_VISIBLE_DEVICES; one worker per GPU\n"
+                                "unless --nproc-per-node is given (0,2-3)"},
                                apply_gpus},
     cli::option<options_draft>{{"check", "auto | off", "This node",
-                                "look before the first round for what a job would hang on: wrong\n"
+                                "check before the first round for what makes jobs hang: wrong\n"
                                 "interfaces, little shared memory, low limits (auto)"},
                                apply_check},
     cli::option<options_draft>{
         {"numa-binding", "node | socket | exclusive | core-complex", "Workers",
-         "each runs on the processors near its GPU only: those of its NUMA\n"
-         "node, of its socket, a part of the node's cores of its own, or\n"
-         "cores that share a cache; without GPUs nodes take turns",
+         "bind each worker to the CPUs near its GPU: those of the NUMA node,\n"
+         "of the socket, an exclusive share of the node's cores, or cores\n"
+         "that share a cache; without GPUs the workers take nodes in turn",
          cli::option_owner::torchrun},
         apply_numa_binding},
     cli::option<options_draft>{{"mpi-env", "", "Workers",
-                                "also tell them their ranks as mpirun does, for scripts that read\n"
-                                "OMPI_COMM_WORLD_RANK, PMI_RANK, MPI_LOCALRANKID and their like",
+                                "also set their ranks as mpirun does, for scripts that read\n"
+                                "OMPI_COMM_WORLD_RANK, PMI_RANK, MPI_LOCALRANKID and the like",
                                 cli::option_owner::ddprun, cli::option_kind::flag},
                                apply_mpi_env},
-    cli::option<options_draft>{{"children-grace", "SECONDS | keep", "Workers",
-                                "how long processes may run on that a worker leaves behind which\n"
-                                "ended well; keep: for good (30)"},
-                               apply_children_grace},
+    cli::option<options_draft>{
+        {"children-grace", "SECONDS | keep", "Workers",
+         "how long processes that a successful worker leaves behind may run\n"
+         "on; keep: without a limit (30)"},
+        apply_children_grace},
 };
 
 }  // namespace ddprun::launcher

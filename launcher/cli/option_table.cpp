@@ -240,16 +240,15 @@ using row = cli::option<options_draft>;
 
 constexpr std::array own_options = {
     row{{"rdzv-endpoint", "HOST[:PORT]", "Rendezvous",
-         "where the rendezvous daemon is or will be, the same on all nodes;\n"
+         "where the rendezvous daemon is or will be; the same on all nodes;\n"
          "IPv6 as [ADDRESS]:PORT (port {})",
          torchrun, value, 0, [] { return std::to_string(cli::default_endpoint_port); }},
         apply_endpoint},
-    row{{"rdzv-id", "ID", "Rendezvous", "name of the run, the same on all nodes (none)", torchrun},
+    row{{"rdzv-id", "ID", "Rendezvous", "name of the run; the same on all nodes (none)", torchrun},
         apply_rdzv_id},
     row{{"rdzv-backend", "c10d | static", "Rendezvous",
-         "c10d: nodes meet at --rdzv-endpoint; static: at --master-addr,\n"
-         "which is also what --master-addr or --node-rank without an\n"
-         "endpoint mean",
+         "c10d: nodes meet at --rdzv-endpoint; static: at --master-addr;\n"
+         "--master-addr or --node-rank without an endpoint imply static",
          torchrun},
         apply_backend},
     row{{"rdzv-conf", "KEY=VALUE,...", "Rendezvous",
@@ -258,75 +257,75 @@ constexpr std::array own_options = {
          torchrun},
         apply_conf},
     row{{"standalone", "", "Rendezvous",
-         "one node, with a daemon of its own; also what one node without\n"
-         "an endpoint means",
+         "one node, with a daemon of its own; the default for one node\n"
+         "without an endpoint",
          torchrun, flag},
         remember},
     row{{"embed-daemon", "auto | always | never", "Rendezvous",
-         "run the daemon in this process; auto: when the endpoint is this\n"
-         "host and nobody listens there yet (auto)"},
+         "run the daemon in this process; auto: if the endpoint is this host\n"
+         "and nothing listens there yet (auto)"},
         apply_embed},
-    row{{"node-id", "NAME", "This node", "how messages call it (host name and a suffix)"},
+    row{{"node-id", "NAME", "This node", "its name in messages (host name and a suffix)"},
         apply_node_id},
     row{{"node-rank", "N", "This node",
-         "with --master-addr its group rank, from 0; else a hint for the\n"
-         "order of ranks",
+         "with --master-addr its group rank, from 0; otherwise a hint for\n"
+         "the order of ranks",
          torchrun},
         apply_node_rank},
     row{{"local-addr", "ADDRESS", "This node",
-         "the address under which other nodes reach it (found out)", torchrun},
+         "the address at which other nodes reach it (detected)", torchrun},
         apply_local_addr},
     row{{"master-port", "PORT", "This node",
-         "fixed MASTER_PORT (a new one each round; with --master-addr {})", torchrun, value, 0,
+         "use this MASTER_PORT (a new one each round; with --master-addr {})", torchrun, value, 0,
          [] { return std::to_string(default_master_port); }},
         apply_master_port},
     row{{"shutdown-timeout", "SECONDS", "Failures",
-         "from a signal to ddprun, which workers get, to SIGKILL; as\n"
-         "drain_grace (30)",
+         "from a signal to ddprun, which is passed to the workers, to SIGKILL;\n"
+         "the same as drain_grace (30)",
          torchrun},
         apply_shutdown_timeout},
     row{{"failure-grace", "SECONDS", "Failures",
-         "when a worker fails because a peer is gone, how long the others\n"
-         "may tell the cause before all are stopped; 0: not at all (2)"},
+         "when a worker fails because a peer is gone, how long to wait for the\n"
+         "root cause before all workers are stopped; 0: not at all (2)"},
         apply_failure_grace},
     row{{"restart-window", "SECONDS", "Failures",
-         "when a round has run so long without a failure, --max-restarts\n"
-         "counts anew; 0: never (0)"},
+         "after a round has run for so long without a failure, --max-restarts\n"
+         "counts from zero again; 0: never (0)"},
         apply_restart_window},
     row{{"virtual-local-rank", "", "Workers",
-         "each worker has LOCAL_RANK 0 and sees one GPU, that of its local\n"
+         "each worker has LOCAL_RANK 0 and sees only the GPU of its local\n"
          "rank, by CUDA_VISIBLE_DEVICES",
          torchrun, flag},
         apply_virtual_local_rank},
     row{{"module", "", "Workers", "SCRIPT is a Python module, as with python -m", torchrun, flag,
          'm'},
         apply_module},
-    row{{"no-python", "", "Workers", "SCRIPT is a program, executed as it is", torchrun, flag},
+    row{{"no-python", "", "Workers", "SCRIPT is a program; run it without Python", torchrun, flag},
         apply_no_python},
-    row{{"run-path", "", "Workers", "SCRIPT is run by Python's runpy.run_path", torchrun, flag},
+    row{{"run-path", "", "Workers", "run SCRIPT with Python's runpy.run_path", torchrun, flag},
         apply_run_path},
     row{{"pass-local-rank", "", "Workers",
-         "--local-rank=N is the script's first argument, as with\n"
-         "torch.distributed.launch",
+         "pass --local-rank=N as the script's first argument, as\n"
+         "torch.distributed.launch does",
          ours, flag},
         apply_pass_local_rank},
     row{{.name = "local-rank", .whose = ours, .in_environment = false}, refuse_local_rank},
     row{{"nccl-ids", "auto | on | off", "Workers",
-         "give workers unique ids of NCCL in DDPRUN_NCCL_IDS, new ones each\n"
-         "round; auto: where a GPU is visible (auto)"},
+         "give workers NCCL unique ids in DDPRUN_NCCL_IDS, new ones for each\n"
+         "round; auto: if a GPU is visible (auto)"},
         apply_nccl_ids},
     row{{"role", "NAME", "Workers", "ROLE_NAME of the workers (default)", torchrun}, apply_role},
     row{{"placeholders", "on | torchrun", "Workers",
-         "what is replaced in ARGUMENTS: all of those below, or only\n"
+         "what is replaced in ARGUMENTS: all placeholders below, or only\n"
          "torchrun's ${local_rank} (on)"},
         apply_placeholders},
     row{{"on-event", "COMMAND", "Failures",
-         "run by /bin/sh -c, with an object of JSON on its standard input:\n"
-         "round_started, round_failed, recovered, ended; at most 30 s each"},
+         "run by /bin/sh -c on each event, which it reads as JSON from standard\n"
+         "input: round_started, round_failed, recovered, ended; 30 s at most"},
         apply_on_event},
     row{{"master-addr", "ADDRESS", "Rendezvous",
-         "several nodes meet there, at --master-port, without an endpoint:\n"
-         "the address of the one with --node-rank 0, which has the daemon;\n"
+         "several nodes: where they meet, at --master-port, if no endpoint is\n"
+         "given: that of the node with --node-rank 0, which runs the daemon;\n"
          "one node: as --local-addr",
          torchrun},
         apply_master_addr},
@@ -335,12 +334,13 @@ constexpr std::array own_options = {
         check_monitor_interval},
     row{{"start-method", "METHOD", "Others", "ignored: ddprun starts programs", torchrun},
         note_start_method},
-    row{{"event-log-handler", "NAME", "Others", "ignored: for events of Python", torchrun},
+    row{{"event-log-handler", "NAME", "Others", "ignored: ddprun has no Python events", torchrun},
         note_event_log_handler},
-    row{{"signals-to-handle", "NAMES", "Others", "ignored: all that matter are handled", torchrun},
-        note_signals_to_handle},
-    row{{"exit-barrier-timeout", "SECONDS", "Others", "ignored: nodes wait for each other",
+    row{{"signals-to-handle", "NAMES", "Others", "ignored: all signals that matter are handled",
          torchrun},
+        note_signals_to_handle},
+    row{{"exit-barrier-timeout", "SECONDS", "Others",
+         "ignored: nodes wait for each other without a limit", torchrun},
         note_exit_barrier},
     row{{"use-env", "", "Others", "ignored: LOCAL_RANK is always in the environment", torchrun,
          flag},
@@ -348,12 +348,12 @@ constexpr std::array own_options = {
     row{{.name = "print-completion",
          .value = "bash | zsh",
          .heading = "Others",
-         .help = "a script for the shell that completes these options",
+         .help = "print a completion script for the shell",
          .whose = torchrun,
          .in_environment = false},
         print_completion},
-    row{{"help", "", "Others", "this text", torchrun, question, 'h'}, show_help},
-    row{{"version", "", "Others", "the version", ours, question}, show_version},
+    row{{"help", "", "Others", "show this text", torchrun, question, 'h'}, show_help},
+    row{{"version", "", "Others", "show the version", ours, question}, show_version},
 };
 
 constexpr std::array options = std::apply(

@@ -62,51 +62,54 @@ inline constexpr std::array output_rows = {
     cli::option<options_draft>{{"log-dir", "DIR", "Output of workers",
                                 "where --redirects, --tee and torch's @record write:\n"
                                 "DIR/RUN_NODE_RANDOM/attempt_N/LOCAL_RANK/stdout.log, stderr.log\n"
-                                "and error.json; /dev/null: nowhere (a new folder in $TMPDIR)",
+                                "and error.json; /dev/null: no files (a new folder in $TMPDIR)",
                                 cli::option_owner::torchrun},
                                apply_log_dir},
-    cli::option<options_draft>{{"redirects", "0 | 1 | 2 | 3 | RANK:N,...", "Output of workers",
-                                "1: stdout, 2: stderr, 3: both go to files only; also by local\n"
-                                "rank: 0:3,12:1 (0)",
-                                cli::option_owner::torchrun, cli::option_kind::value, 'r'},
-                               apply_redirects},
+    cli::option<options_draft>{
+        {"redirects", "0 | 1 | 2 | 3 | RANK:N,...", "Output of workers",
+         "write to files only: 1: stdout, 2: stderr, 3: both; may differ per\n"
+         "local rank: 0:3,12:1 (0)",
+         cli::option_owner::torchrun, cli::option_kind::value, 'r'},
+        apply_redirects},
     cli::option<options_draft>{{"tee", "0 | 1 | 2 | 3 | RANK:N,...", "Output of workers",
-                                "likewise, to files and to ddprun's own (0)",
+                                "likewise, but to files and to ddprun's own output (0)",
                                 cli::option_owner::torchrun, cli::option_kind::value, 't'},
                                apply_tee},
     cli::option<options_draft>{
         {"local-ranks-filter", "RANK,...", "Output of workers",
-         "only these local ranks are shown; files have all", cli::option_owner::torchrun},
+         "show only these local ranks; files have all of them", cli::option_owner::torchrun},
         apply_local_ranks_filter},
     cli::option<options_draft>{{"duplicate-stdout-filters", "TEXT,...", "Output of workers",
-                                "lines of teed stdouts with one of these in them go once more to\n"
-                                "attempt_N/filtered_stdout.log; ,, is a comma",
+                                "copy teed lines of stdout that contain one of these texts to\n"
+                                "attempt_N/filtered_stdout.log; write ,, for a comma",
                                 cli::option_owner::torchrun},
                                apply_stdout_filters},
     cli::option<options_draft>{{"duplicate-stderr-filters", "TEXT,...", "Output of workers",
-                                "the same for stderrs", cli::option_owner::torchrun},
+                                "the same for stderr", cli::option_owner::torchrun},
                                apply_stderr_filters},
     cli::option<options_draft>{{"log-line-prefix-template", "TEXT", "Output of workers",
-                                "what begins each line: ${rank} ${local_rank} ${role_name}\n"
+                                "what each line begins with: ${rank} ${local_rank} ${role_name}\n"
                                 "${hostname} ${node} ${group_rank} ${world_size} ${round}\n"
-                                "([${node}:${rank}] with a blank; nothing in a world of one)",
+                                "([${node}:${rank}] and a space; nothing in a world of one)",
                                 cli::option_owner::torchrun},
                                apply_prefix_template},
-    cli::option<options_draft>{{"color", "auto | always | never", "Output of workers",
-                                "each rank's prefix in a colour of its own, warnings and errors\n"
-                                "too, but never in files; auto: on a terminal, unless NO_COLOR is\n"
-                                "set or TERM=dumb (auto)",
-                                cli::option_owner::ddprun},
-                               apply_color},
-    cli::option<options_draft>{{"pty", "auto | off", "Output of workers",
-                                "auto: where ours is a terminal, and no file has it too, rank 0\n"
-                                "writes to a terminal; of several, cursor movements are left out\n"
-                                "(off is better for rich and its like); off: to pipes (auto)",
-                                cli::option_owner::ddprun},
-                               apply_pty},
+    cli::option<options_draft>{
+        {"color", "auto | always | never", "Output of workers",
+         "colour the prefix of each rank, warnings and errors, though never\n"
+         "in files; auto: on a terminal, unless NO_COLOR is set or\n"
+         "TERM=dumb (auto)",
+         cli::option_owner::ddprun},
+        apply_color},
+    cli::option<options_draft>{
+        {"pty", "auto | off", "Output of workers",
+         "auto: if ddprun's output is a terminal, and not teed, rank 0 writes\n"
+         "to a terminal too; with several workers cursor movements are left\n"
+         "out (off suits rich and the like better); off: to a pipe (auto)",
+         cli::option_owner::ddprun},
+        apply_pty},
     cli::option<options_draft>{{"report", "FILE", "Failures",
-                                "each round that is over is added to FILE, as a line of JSON: why\n"
-                                "it ended, how each rank did, and what was done",
+                                "append a line of JSON to FILE when a round has ended: why it\n"
+                                "ended, how each rank ended, and what was done about it",
                                 cli::option_owner::ddprun},
                                apply_report},
 };

@@ -26,13 +26,14 @@ inline cli::checked apply_drain_exit_code(options_draft& draft, const cli::given
 
 inline constexpr std::array pod_rows = {
     cli::option<options_draft>{{"health-port", "PORT", "This node",
-                                "GET /healthz there is answered while this agent works, whatever\n"
-                                "the workers do; for the probes of Kubernetes (none)"},
+                                "answer GET /healthz on this port while the agent works, whatever\n"
+                                "the workers do; for probes of Kubernetes (none)"},
                                apply_health_port},
-    cli::option<options_draft>{{"drain-exit-code", "CODE", "Failures",
-                                "of a node that left in order on a signal while the others go on;\n"
-                                "where a scheduler is to send another one: 143 (0)"},
-                               apply_drain_exit_code},
+    cli::option<options_draft>{
+        {"drain-exit-code", "CODE", "Failures",
+         "exit code of a node that leaves in order on a signal while the others\n"
+         "go on; use 143 if a scheduler should replace it (0)"},
+        apply_drain_exit_code},
 };
 
 }  // namespace ddprun::launcher

@@ -56,23 +56,23 @@ constexpr std::array<option<Draft>, 4> log_rows(std::string_view heading) {
       option<Draft>{{.name = "log-level",
                      .value = "debug | info | warning | error",
                      .heading = heading,
-                     .help = "its own lines on standard error (info)"},
+                     .help = "of its own messages on standard error (info)"},
                     apply_log_level<Draft>},
       option<Draft>{{.name = "quiet",
                      .heading = heading,
-                     .help = "only warnings and errors, reports of failures among them: as\n"
+                     .help = "only warnings and errors, failure reports included; the same as\n"
                              "--log-level=warning; the later of the two counts",
                      .kind = option_kind::flag},
                     apply_quiet<Draft>},
       option<Draft>{{.name = "log-time",
                      .value = "time | iso | none",
                      .heading = heading,
-                     .help = "when each was written; iso: 2026-11-24T22:03:05.412+01:00 (time)"},
+                     .help = "time stamps; iso: 2026-11-24T22:03:05.412+01:00 (time)"},
                     apply_log_time<Draft>},
       option<Draft>{{.name = "log-format",
                      .value = "text | json",
                      .heading = heading,
-                     .help = "json: each is an object, one a line (text)"},
+                     .help = "json: one object per line (text)"},
                     apply_log_format<Draft>},
   };
 }

@@ -83,37 +83,39 @@ constexpr std::array own_options = {
         apply_port},
     row{{"port-file", "FILE", "", "write the port here, once it is open"}, apply_port_file},
     row{{"color", "auto | always | never", "",
-         "its warnings and errors in colour; auto: on a terminal, unless\n"
+         "colour warnings and errors; auto: on a terminal, unless\n"
          "NO_COLOR is set or TERM=dumb (auto)"},
         apply_color},
     row{{"recovery-window", "SECONDS", "",
-         "wait so long for agents of an earlier daemon on this endpoint before\n"
-         "a run goes on that was on when that daemon ended; without a state\n"
-         "folder, before any does; 0: there was none ({})",
+         "how long to wait for the agents of an earlier daemon at this endpoint\n"
+         "before a run that was active goes on; without a state folder, before\n"
+         "any run does; 0: there was no earlier daemon ({})",
          cli::option_owner::ddprun, cli::option_kind::value, 0,
          [] { return seconds_text(daemon_options().recovery_window); }},
         apply_recovery_window},
     row{{"state-dir", "DIR | none", "",
-         "keep here what must outlive all agents: which runs are on, how often\n"
-         "they were restarted, how they ended (HOST-PORT in\n"
+         "keep here what must outlive all agents: which runs are active, how\n"
+         "often they were restarted, how they ended (HOST-PORT in\n"
          "$STATE_DIRECTORY, else ddprun/HOST-PORT in $XDG_STATE_HOME or\n"
          "~/.local/state; none with --port=0)"},
         apply_state_folder},
     row{{"store-memory", "MIB", "",
-         "hold at most so much for TCPStore clients, a quarter of it for\n"
-         "requests and replies under way; who asks for more is cut off, and\n"
-         "nobody else notices ({})",
+         "memory for TCPStore clients, a quarter of it for requests and replies\n"
+         "in flight; a client that needs more is disconnected, and no other\n"
+         "client is affected ({})",
          cli::option_owner::ddprun, cli::option_kind::value, 0,
          [] { return std::to_string(daemon_options().store_bytes_max >> 20U); }},
         apply_store_memory},
     row{{"allow-other-users", "", "",
-         "take agents of other users of this host, too; else only root's, those\n"
-         "of the user that runs this, and those of other hosts",
+         "accept agents of other users of this host; without it only root's,\n"
+         "those of the user that runs this, and those of other hosts",
          cli::option_owner::ddprun, cli::option_kind::flag},
         apply_other_users},
-    row{{"help", "", "", "this text", cli::option_owner::ddprun, cli::option_kind::question, 'h'},
+    row{{"help", "", "", "show this text", cli::option_owner::ddprun, cli::option_kind::question,
+         'h'},
         show_help},
-    row{{"version", "", "", "the version", cli::option_owner::ddprun, cli::option_kind::question},
+    row{{"version", "", "", "show the version", cli::option_owner::ddprun,
+         cli::option_kind::question},
         show_version},
 };
 
@@ -131,8 +133,8 @@ cli::checked show_help(options_draft& draft, const cli::given_option&) {
 
 Lets the nodes of a job find each other: start it once, then start ddprun on every node with
 --rdzv-endpoint pointing here. It serves agents, TCPStore clients and HTTP (GET /healthz, GET
-/api/v1/runs) on one port. Killed and started again, it goes on: its agents tell it what they run,
-and a small database what they cannot know.
+/api/v1/runs) on one port. If it is killed and started again, it continues: its agents report what
+they run, and a small database has what they cannot know.
 
 )" + help_under(daemon_command(), "");
   return {};

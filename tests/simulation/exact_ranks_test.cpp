@@ -47,7 +47,7 @@ TEST_CASE("mutant: the daemon takes an exact rank for a wish") {
   wishful.daemon_event = [](daemon&, core::daemon_event& event) {
     auto* const said = std::get_if<core::agent_said>(&event);
     auto* const greeting = said == nullptr ? nullptr : std::get_if<hello>(&said->message);
-    if (greeting != nullptr) greeting->settings.ranks = rank_policy::wish;
+    if (greeting != nullptr) greeting->settings.ranks = rank_policy::hint;
     return true;
   };
   REQUIRE_THAT(caught(wishful, 10, leader_returns), StartsWith("ranks:"));

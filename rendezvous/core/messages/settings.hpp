@@ -61,7 +61,7 @@ struct run_settings {
   std::uint32_t node_losses_max = 10;    // within one hour
   store_mode store = store_mode::agent;
   join_policy on_join = join_policy::wait;
-  rank_policy ranks = rank_policy::wish;  // exact: for a fixed number of nodes only
+  rank_policy ranks = rank_policy::hint;  // exact: for a fixed number of nodes only
   timers timing;
 
   bool operator==(const run_settings&) const = default;

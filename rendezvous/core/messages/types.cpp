@@ -99,7 +99,7 @@ std::string_view to_string(join_policy policy) {
 }
 
 std::string_view to_string(rank_policy policy) {
-  return policy == rank_policy::wish ? "wish" : "exact";
+  return policy == rank_policy::hint ? "hint" : "exact";
 }
 
 std::string to_string(session_id session) {

@@ -66,7 +66,7 @@ enum class store_mode { agent, worker };
 enum class join_policy { wait, restart };
 
 // What a node's rank, as a person has numbered the nodes, is to its group rank.
-enum class rank_policy { wish, exact };
+enum class rank_policy { hint, exact };
 
 std::string_view to_string(member_phase phase);
 std::string_view to_string(run_phase phase);

@@ -79,7 +79,7 @@ TEST_CASE("an endpoint means c10d, unless the backend is static") {
   const launch_options elastic =
       options_of("--nnodes=2 --node-rank=1 --rdzv-endpoint=h:5 --master-addr=x a.py");
   CHECK_FALSE(elastic.is_static);
-  CHECK(elastic.settings.ranks == rank_policy::wish);
+  CHECK(elastic.settings.ranks == rank_policy::hint);
   CHECK(elastic.notes.size() == 1);
   const launch_options fixed =
       options_of("--nnodes=2 --node-rank=0 --rdzv-backend=static --rdzv-endpoint=h:5 a.py");
