@@ -14,7 +14,8 @@ agent& agent::operator=(agent&&) noexcept = default;
 
 void agent::start(time_point now, agent_effects& effects) {
   state_->effects = &effects;
-  state_->daemon.start(now);
+  state_->set_time(now);
+  state_->daemon.start(state_->now);
   state_->emit(connect_daemon{});
   state_->effects = nullptr;
 }
@@ -22,7 +23,7 @@ void agent::start(time_point now, agent_effects& effects) {
 void agent::step(const agent_event& event, time_point now, agent_effects& effects) {
   state& self = *state_;
   if (self.left) return;
-  self.now = now;
+  self.set_time(now);
   self.effects = &effects;
   std::visit([&self](const auto& value) { self.handle(value); }, event);
   if (!self.left) self.send_status_if_due();
@@ -40,7 +41,7 @@ std::optional<time_point> agent::workers_live_until() const {
 }
 
 std::string agent::why(time_point now) const {
-  state_->now = now;
+  state_->set_time(now);
   return state_->why_text();
 }
 
@@ -56,6 +57,12 @@ agent::state::state(agent_options given)
   DDPRUN_ASSERT(!options.endpoints.empty());
   for (const std::string& one : options.endpoints)
     endpoints_text += (endpoints_text.empty() ? "" : " or ") + one;
+}
+
+void agent::state::set_time(time_point real) {
+  clock.set(real);
+  now = clock.now();
+  real_now = real;
 }
 
 void agent::state::emit(agent_effect effect) {
@@ -104,12 +111,12 @@ void agent::state::handle(const agent_time_passed&) {
   if (left) return;
   check_tether();
   if (left) return;
-  if (const moment silence = daemon.silence_deadline(silence_limit()); silence && now >= *silence) {
+  if (const auto silence = daemon.silence_deadline(silence_limit()); silence && now >= *silence) {
     drop_daemon(daemon.is_in_session()
                     ? "nothing was heard for " + to_text(silence_limit())
                     : "connected, but there was no welcome for " + to_text(silence_limit()));
   }
-  if (const moment join = join_deadline(); join && now >= *join) {
+  if (const moment join = join_deadline(); join && real_now >= *join) {
     const bool done = here.phase() == member_phase::succeeded && here.is_alone();
     finish(done ? 0 : unmet_exit_code, unreachable_text(), std::nullopt);
   }
@@ -119,14 +126,17 @@ void agent::state::collect_deadlines(moment& next) const {
   const auto consider = [&next](moment value) {
     if (value && (!next || *value < *next)) next = value;
   };
+  const auto consider_own = [&](const std::optional<machine_time>& value) {
+    if (value) consider(clock.real(*value));
+  };
   consider(daemon.status_due(timing.heartbeat_interval));
-  consider(daemon.silence_deadline(silence_limit()));
+  consider_own(daemon.silence_deadline(silence_limit()));
   consider(join_deadline());
   consider(here.tether.deadline(silence_limit()));
-  consider(reach_deadline());
+  consider_own(reach_deadline());
   consider(isolation_deadline());
-  consider(here.unclear.deadline());
-  consider(here.workers.deadline());
+  consider_own(here.unclear.deadline());
+  consider_own(here.workers.deadline());
   consider(own_stop_deadline());
   consider(drain_deadline());
 }

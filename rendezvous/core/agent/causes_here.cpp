@@ -52,10 +52,10 @@ void causes_here::answered(std::uint64_t seq) {
   if (tail_seq_ != 0 && seq >= tail_seq_) is_tail_told_ = true;
 }
 
-void unclear_ends::add(cause why, time_point now) {
-  const time_point at = now - std::max(why.age, duration::zero());
+void unclear_ends::add(cause why, const machine_clock& clock) {
+  const time_point at = clock.real_now() - std::max(why.age, duration::zero());
   if (seen_.size() < causes_max) seen_.push_back(seen_cause{std::move(why), at});
-  if (!until_) until_ = now + own_signal_wait;
+  if (!until_) until_ = clock.now() + own_signal_wait;
 }
 
 std::vector<cause> unclear_ends::take(time_point now) {
@@ -66,10 +66,6 @@ std::vector<cause> unclear_ends::take(time_point now) {
     taken.push_back(std::move(one.cause));
   }
   return taken;
-}
-
-void unclear_ends::move_by(duration late) {
-  if (until_) *until_ += late;
 }
 
 }  // namespace ddprun::core

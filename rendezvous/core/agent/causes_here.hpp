@@ -4,6 +4,7 @@
 // Thread rule: one thread, as the agent.
 #pragma once
 
+#include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 
 #include <optional>
@@ -47,18 +48,16 @@ class causes_here {
 // there are any.
 class unclear_ends {
  public:
-  void add(cause why, time_point now);
+  void add(cause why, const machine_clock& clock);
   bool empty() const { return !until_; }
   // With their ages as of now.
   std::vector<cause> take(time_point now);
   // From then on they are failures.
-  const std::optional<time_point>& deadline() const { return until_; }
-  // The caller's loop stood still for so long.
-  void move_by(duration late);
+  const std::optional<machine_time>& deadline() const { return until_; }
 
  private:
   std::vector<seen_cause> seen_;
-  std::optional<time_point> until_;
+  std::optional<machine_time> until_;
 };
 
 }  // namespace ddprun::core

@@ -44,7 +44,7 @@ void agent::state::connect_again(bool elsewhere) {
 
 // The process that held the lost daemon may start it again, and has as long for it as a daemon
 // waits for its agents. An agent that is leaving opens none: it would leave with it.
-bool agent::state::may_host_at(time_point moment) const {
+bool agent::state::may_host_at(machine_time moment) const {
   if (out.is_draining()) return false;
   return !daemon.was_in_session() || moment >= daemon.apart_since() + timing.reconnect_grace;
 }
@@ -112,7 +112,7 @@ void agent::state::turned_away_by(const not_primary& message) {
 
 status agent::state::make_status() {
   status value;
-  value.seq = daemon.send_status(now);
+  value.seq = daemon.send_status(real_now);
   value.epoch = word.epoch();
   here.tell(value);
   value.round_told = word.round_in(here.instance(), here.number());
@@ -121,7 +121,7 @@ status agent::state::make_status() {
   value.restarts_forgiven = restarts_forgiven;
   value.draining = out.is_draining();
   value.signal = out.signal();
-  value.causes = here.causes.tell(value.seq, now);
+  value.causes = here.causes.tell(value.seq, real_now);
   changed = false;
   return value;
 }
@@ -136,7 +136,7 @@ bool agent::state::has_news() const {
 
 void agent::state::send_status_if_due() {
   const moment due = daemon.status_due(timing.heartbeat_interval);
-  if (!due || (!has_news() && now < *due)) return;
+  if (!due || (!has_news() && real_now < *due)) return;
   emit(send_to_daemon{make_status()});
 }
 
@@ -144,7 +144,7 @@ void agent::state::send_status_if_due() {
 agent::state::moment agent::state::join_deadline() const {
   if (daemon.is_in_session() || here.workers.living() > here.workers.unkillable())
     return std::nullopt;
-  time_point since = daemon.apart_since();
+  time_point since = clock.real(daemon.apart_since());
   if (here.is_on() && here.phase() != member_phase::succeeded) return std::nullopt;
   // Its leader still answered then; or others still ran on this leader's tethers and store.
   if (here.tether.vouched()) since = std::max(since, *here.tether.vouched());

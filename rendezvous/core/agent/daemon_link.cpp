@@ -7,7 +7,7 @@
 
 namespace ddprun::core {
 
-void daemon_link::connected(std::string own_address, time_point now) {
+void daemon_link::connected(std::string own_address, machine_time now) {
   is_connected_ = true;
   is_in_session_ = false;
   heard_ = now;
@@ -23,7 +23,7 @@ void daemon_link::welcomed() {
   attempts_ = 0;
 }
 
-duration daemon_link::ended(time_point now, duration reconnect_grace) {
+duration daemon_link::ended(machine_time now, duration reconnect_grace) {
   if (is_in_session_) apart_since_ = now;
   hung_up();
   // The first try is soon, because reconnect_grace runs; then slower, and never all at once.
@@ -39,7 +39,7 @@ void daemon_link::hung_up() {
   is_in_session_ = false;
 }
 
-void daemon_link::is_idle(time_point now) {
+void daemon_link::is_idle(machine_time now) {
   if (!is_in_session_) apart_since_ = std::max(apart_since_, now);
 }
 
@@ -71,14 +71,9 @@ daemon_link::moment daemon_link::status_due(duration heartbeat_interval) const {
 }
 
 // A path that healed is found sooner by a new connection than by an old one's retransmissions.
-daemon_link::moment daemon_link::silence_deadline(duration limit) const {
+std::optional<machine_time> daemon_link::silence_deadline(duration limit) const {
   if (!is_connected_) return std::nullopt;
   return heard_ + limit;
-}
-
-void daemon_link::move_by(duration late) {
-  heard_ += late;
-  apart_since_ += late;
 }
 
 }  // namespace ddprun::core

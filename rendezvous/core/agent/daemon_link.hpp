@@ -12,7 +12,7 @@
 // Thread rule: one thread, as the agent.
 #pragma once
 
-#include "rendezvous/base/time.hpp"
+#include "rendezvous/base/machine_clock.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -29,18 +29,18 @@ class daemon_link {
   using moment = std::optional<time_point>;
 
   // The agent has started: from now on it is without a session.
-  void start(time_point now) { apart_since_ = now; }
+  void start(machine_time now) { apart_since_ = now; }
 
-  void connected(std::string own_address, time_point now);
-  void heard(time_point now) { heard_ = now; }
+  void connected(std::string own_address, machine_time now);
+  void heard(machine_time now) { heard_ = now; }
   void welcomed();
   void failed(std::string text) { error_ = std::move(text); }
   // It ended, or could not be made. How long to wait before the next try, but for the jitter.
-  duration ended(time_point now, duration reconnect_grace);
+  duration ended(machine_time now, duration reconnect_grace);
   // This side ends it for good.
   void hung_up();
   // Nothing keeps this node busy: time without a session counts from now on at the earliest.
-  void is_idle(time_point now);
+  void is_idle(machine_time now);
 
   // The next status goes out. Its number.
   std::uint64_t send_status(time_point now);
@@ -53,16 +53,13 @@ class daemon_link {
   bool is_in_session() const { return is_in_session_; }
   bool was_in_session() const { return was_in_session_; }
   bool has_tried() const { return attempts_ > 0; }  // since the last session
-  time_point apart_since() const { return apart_since_; }
+  machine_time apart_since() const { return apart_since_; }
   const moment& vouched() const { return vouched_; }  // when the newest that was answered was sent
   const std::string& error() const { return error_; }
   const std::string& own_address() const { return own_address_; }
 
   moment status_due(duration heartbeat_interval) const;
-  moment silence_deadline(duration limit) const;
-
-  // The caller's loop stood still for so long.
-  void move_by(duration late);
+  std::optional<machine_time> silence_deadline(duration limit) const;
 
  private:
   struct sent_status {
@@ -73,8 +70,8 @@ class daemon_link {
   bool is_connected_ = false;
   bool is_in_session_ = false;
   bool was_in_session_ = false;  // ever
-  time_point apart_since_;       // without a session; counts towards join_timeout
-  time_point heard_;             // the newest word on this connection
+  machine_time apart_since_;     // without a session; counts towards join_timeout
+  machine_time heard_;           // the newest word on this connection
   time_point status_at_;         // the newest status was queued
   std::uint64_t status_seq_ = 0;
   std::deque<sent_status> unanswered_;

@@ -26,13 +26,13 @@ void agent::state::told(const desired& message) {
   changed = true;
   if (message.instance != 0) job = message.job;
   if (message.instance == here.instance()) hear_restarts(message);
-  wait.hear(message, now);
+  wait.hear(message, real_now);
   if (word.take_warning(message.warning)) note(note_level::warning, message.warning);
   if (word.take_news(message.news)) note(note_level::info, message.news);
   if (word.take_text(message.text)) {
     const bool waits = message.phase == desired_phase::wait;
     note(is_said_later(message) ? note_level::debug : note_level::info,
-         waits ? where_text() + wait.text(message.text, now) : message.text);
+         waits ? where_text() + wait.text(message.text, real_now) : message.text);
   }
 
   if (message.phase == desired_phase::close) {

@@ -3,7 +3,7 @@
 // Thread rule: one thread, as the agent.
 #pragma once
 
-#include "rendezvous/base/time.hpp"
+#include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/messages/rank_ends.hpp"
 
@@ -18,10 +18,12 @@ namespace ddprun::core {
 class ends_here {
  public:
   // They are started now.
-  void begin(time_point now) { began_ = now; }
-  void set_well(std::uint32_t local_rank, ending how, time_point now) { add(local_rank, how, now); }
+  void begin(machine_time now) { began_ = now; }
+  void set_well(std::uint32_t local_rank, ending how, machine_time now) {
+    add(local_rank, how, now);
+  }
   // By the cause that its end would be.
-  void set(const cause& why, ending how, time_point now) {
+  void set(const cause& why, ending how, machine_time now) {
     add(*why.local_rank, how, now - std::max(why.age, duration::zero()));
     const bool is_known = how == ending::failed || how == ending::effect;
     if (is_known && why.kind == cause_class::exit) ends_.back().code = why.code;
@@ -37,18 +39,15 @@ class ends_here {
     return merged(std::move(told));
   }
 
-  // The caller's loop stood still for so long.
-  void move_by(duration late) { began_ += late; }
-
  private:
-  void add(std::uint32_t local_rank, ending how, time_point at) {
+  void add(std::uint32_t local_rank, ending how, machine_time at) {
     using std::chrono::milliseconds;
     const auto after = std::chrono::duration_cast<milliseconds>(at - began_);
     const milliseconds shown = std::max(after, milliseconds::zero());
     ends_.push_back({how, local_rank, local_rank, end_times{shown, shown}});
   }
 
-  time_point began_{};
+  machine_time began_{};
   std::vector<ended_ranks> ends_;
 };
 

@@ -28,7 +28,7 @@ agent::state::moment agent::state::round_vouch() const {
   if (!here.is_on()) return std::nullopt;
   // Alone it holds the tethers of all others: there are none. That keeps workers, it starts none:
   // it says nothing about whether the round is still wanted.
-  if (here.is_alone()) return here.workers.living() > 0 ? moment(now) : std::nullopt;
+  if (here.is_alone()) return here.workers.living() > 0 ? moment(real_now) : std::nullopt;
   if (!here.is_leader()) return here.tether.vouched();
   return here.held.vouched(here.group_world_size() - 1);
 }
@@ -41,7 +41,7 @@ agent::state::moment agent::state::vouch() const {
 
 bool agent::state::vouched() const {
   const moment last = vouch();
-  return last && now < *last + limit();
+  return last && real_now < *last + limit();
 }
 
 // When the workers must end because nobody vouches; none while somebody does without an end.
@@ -53,7 +53,7 @@ agent::state::moment agent::state::isolation_due() const {
     return std::nullopt;
   if (here.workers.living() > 0 && here.is_alone() && !here.isolation.frozen()) return std::nullopt;
   if (here.workers.living() == 0 && !here.unclear.empty()) return std::nullopt;
-  return vouch().value_or(here.began()) + limit();
+  return vouch().value_or(clock.real(here.began())) + limit();
 }
 
 // The others' vouching is good only for as long as a daemon that can reach none of the round waits
@@ -62,7 +62,8 @@ agent::state::moment agent::state::isolation_due() const {
 agent::state::moment agent::state::orphan_due() const {
   if (here.workers.living() == 0 || here.workers.are_killed()) return std::nullopt;
   if (here.isolation.is_asked() || here.phase() == member_phase::succeeded) return std::nullopt;
-  return daemon.vouched().value_or(here.began()) + timing.orphan_limit - timing.orphan_limit / 10;
+  return daemon.vouched().value_or(clock.real(here.began())) + timing.orphan_limit -
+         timing.orphan_limit / 10;
 }
 
 agent::state::moment agent::state::isolation_deadline() const {
@@ -81,7 +82,7 @@ agent::state::moment agent::state::workers_live_until() const {
 
 // The workers ought to have ended by now.
 bool agent::state::has_lapsed() const {
-  const auto is_past = [this](const moment& due) { return due && now >= *due; };
+  const auto is_past = [this](const moment& due) { return due && real_now >= *due; };
   return is_past(isolation_due()) || is_past(orphan_due());
 }
 
@@ -91,9 +92,9 @@ void agent::state::vouched_anew() {
 
 void agent::state::check_isolation() {
   const moment deadline = isolation_deadline();
-  if (!deadline || now < *deadline) return;
+  if (!deadline || real_now < *deadline) return;
   const moment alone_since = isolation_due();
-  const bool is_isolated = alone_since && now >= *alone_since;
+  const bool is_isolated = alone_since && real_now >= *alone_since;
   const std::string text = is_isolated ? isolation_text() : orphan_text();
   remember_isolation(text);
   if (is_isolated) return take_down(force::kill);
@@ -126,11 +127,10 @@ void agent::state::handle(const killed_by_guardian& event) {
 void agent::state::was_late(duration by) {
   if (by == duration::zero()) return;
   if (const moment deadline = isolation_deadline(); deadline) {
-    here.isolation.put_off(std::min(*deadline + by, now + 2 * timing.heartbeat_interval));
+    here.isolation.put_off(std::min(*deadline + by, real_now + 2 * timing.heartbeat_interval));
   }
-  here.move_by(by);
-  daemon.move_by(by);
-  out.move_by(by);
+  clock.lose(by);
+  set_time(real_now);
   // Ask at once; a beat is due by now, too.
   if (by >= timing.heartbeat_interval) changed = true;
 }

@@ -115,13 +115,13 @@ void agent::state::handle(const worker_ended& event) {
 }
 
 void agent::state::worker_failed(ddprun::cause why) {
-  const time_point at = now - std::max(why.age, duration::zero());
+  const time_point at = real_now - std::max(why.age, duration::zero());
   const bool is_struck = here.workers.are_struck() && is_end_by(why, SIGKILL);  // before we knew
   const bool is_ours = is_struck || here.workers.are_asked_by(at);
   const bool is_drain = out.is_draining() && is_end_by(why, out.signal());
   if (!is_ours && !is_drain) {
     if (!out.is_draining() && !here.workers.are_killed() && is_end_by_request(why)) {
-      return here.unclear.add(std::move(why), now);
+      return here.unclear.add(std::move(why), clock);
     }
     // Where it had died before the stop: what held it up was the reading of its last output.
     return fail_unless_asked(std::move(why));
@@ -143,13 +143,13 @@ void agent::state::worker_failed(ddprun::cause why) {
 
 // No signal has come: somebody ended these workers alone.
 void agent::state::take_as_failures() {
-  for (ddprun::cause& one : here.unclear.take(now))
+  for (ddprun::cause& one : here.unclear.take(real_now))
     fail_unless_asked(std::move(one));
 }
 
 // This node is asked to leave, and its workers were with it.
 void agent::state::take_as_drain() {
-  for (ddprun::cause& one : here.unclear.take(now)) {
+  for (ddprun::cause& one : here.unclear.take(real_now)) {
     one.by_our_stop = is_end_by(one, out.signal());
     here.ends.set(one, one.by_our_stop ? ending::stopped : ending::failed, now);
     if (!one.by_our_stop || here.causes.empty()) remember(std::move(one));
@@ -169,7 +169,7 @@ void agent::state::fail(ddprun::cause why) {
 }
 
 void agent::state::remember(ddprun::cause why) {
-  const time_point at = now - std::clamp(why.age, duration::zero(), age_max);
+  const time_point at = real_now - std::clamp(why.age, duration::zero(), age_max);
   why.round = here.number();
   why.slot = here.place() ? here.place()->slot : 0;
   why.node = options.greeting.node;

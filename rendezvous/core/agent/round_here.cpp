@@ -39,7 +39,7 @@ bool round_here::close_service() {
   return true;
 }
 
-void round_here::take_place(const assignment& value, time_point now) {
+void round_here::take_place(const assignment& value, machine_time now) {
   DDPRUN_ASSERT(phase_ == member_phase::joined || phase_ == member_phase::preparing);
   phase_ = member_phase::assigned;
   place_ = value;
@@ -47,7 +47,7 @@ void round_here::take_place(const assignment& value, time_point now) {
   began_ = now;
 }
 
-void round_here::start(std::uint32_t worker_count, time_point now) {
+void round_here::start(std::uint32_t worker_count, machine_time now) {
   DDPRUN_ASSERT(phase_ == member_phase::assigned && place_);
   phase_ = member_phase::starting;
   workers.start(worker_count);
@@ -66,7 +66,7 @@ void round_here::succeed() {
   has_succeeded_ = true;
 }
 
-void round_here::fail(time_point now) {
+void round_here::fail(machine_time now) {
   DDPRUN_ASSERT(is_on());
   if (phase_ == member_phase::failed) return;
   phase_ = member_phase::failed;
@@ -99,14 +99,6 @@ void round_here::tell(status& value) const {
   value.unkillable = workers.unkillable();
   value.succeeded = has_succeeded_ && phase_ == member_phase::stopped;
   if (place_ && workers.living() == 0) value.ends = ends.tell(place_->rank_first);
-}
-
-void round_here::move_by(duration late) {
-  began_ += late;
-  failed_at_ += late;
-  workers.move_by(late);
-  ends.move_by(late);
-  unclear.move_by(late);
 }
 
 }  // namespace ddprun::core

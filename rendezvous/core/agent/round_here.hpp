@@ -18,6 +18,7 @@
 // Thread rule: one thread, as the agent.
 #pragma once
 
+#include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/agent/causes_here.hpp"
 #include "rendezvous/core/agent/ends_here.hpp"
 #include "rendezvous/core/agent/held_tethers.hpp"
@@ -39,7 +40,7 @@ class round_here {
   // Between rounds: `number` was the newest of the instance here.
   round_here(instance_id instance, round_number number) : instance_(instance), number_(number) {}
   // It begins.
-  round_here(instance_id instance, round_number number, time_point now)
+  round_here(instance_id instance, round_number number, machine_time now)
       : instance_(instance), number_(number), began_(now) {}
 
   void prepare(std::uint32_t group_world_size);
@@ -49,12 +50,12 @@ class round_here {
   // True: there was one, which is to be closed.
   bool close_service();
   // Time is counted anew.
-  void take_place(const assignment& value, time_point now);
+  void take_place(const assignment& value, machine_time now);
   void give_up_place() { place_.reset(); }
-  void start(std::uint32_t worker_count, time_point now);
+  void start(std::uint32_t worker_count, machine_time now);
   void run();
   void succeed();
-  void fail(time_point now);
+  void fail(machine_time now);
   void stop();
   void end();
   // It will not be entered here, or never was.
@@ -70,14 +71,12 @@ class round_here {
   std::uint16_t service_port() const { return service_port_; }
   const std::optional<assignment>& place() const { return place_; }
   std::uint32_t group_world_size() const { return group_world_size_; }
-  time_point began() const { return began_; }
-  time_point failed_at() const { return failed_at_; }  // in phase failed
+  machine_time began() const { return began_; }
+  machine_time failed_at() const { return failed_at_; }  // in phase failed
   bool has_nothing_on() const { return !is_on() && workers.living() == 0; }
 
   // What the status says of the round.
   void tell(status& value) const;
-  // The caller's loop stood still for so long.
-  void move_by(duration late);
 
   workers_here workers;
   unclear_ends unclear;
@@ -91,7 +90,7 @@ class round_here {
   instance_id instance_ = 0;
   round_number number_ = 0;
   member_phase phase_ = member_phase::joined;
-  time_point began_;
+  machine_time began_;
   std::optional<assignment> place_;
   std::uint32_t group_world_size_ = 0;
   bool has_service_ = false;  // wanted, or open
@@ -99,7 +98,7 @@ class round_here {
   std::uint16_t master_port_ = 0;
   nccl_unique_ids nccl_;
   bool has_succeeded_ = false;
-  time_point failed_at_;
+  machine_time failed_at_;
 };
 
 }  // namespace ddprun::core

@@ -65,13 +65,14 @@ struct agent::state {
   // Goodbye if no worker lives, and the last effect.
   void finish(int exit_code, std::string text, std::optional<ddprun::cause> first_cause);
   void collect_deadlines(moment& next) const;
+  void set_time(time_point real);
 
   // ---- daemon.cpp ----
   void welcomed_by(const welcome& message);
   void answered_by(const answer& message);
   void refused_by(const refused& message);
   void connect_again(bool elsewhere = false);
-  bool may_host_at(time_point moment) const;
+  bool may_host_at(machine_time moment) const;
   void turned_away_by(const not_primary& message);
   void drop_daemon(std::string text, bool elsewhere = false);
   status make_status();
@@ -123,7 +124,7 @@ struct agent::state {
   void dial_again(std::string text);
   void beat_if_due();
   void check_tether();
-  moment reach_deadline() const;
+  std::optional<machine_time> reach_deadline() const;
   bool accepts_tethers() const;
   std::string why_not_held(const tether_hello& hello) const;
   void answer_tether(std::uint64_t tether, std::uint64_t seq);
@@ -160,7 +161,9 @@ struct agent::state {
   timers timing;
   std::uint64_t random;
 
-  time_point now;
+  machine_clock clock;
+  machine_time now{};     // of the step under way
+  time_point real_now{};  // the same in real time
   agent_effects* effects = nullptr;
   bool changed = false;               // the status differs from the one sent last
   bool left = false;                  // the last effect has been given

@@ -26,8 +26,8 @@ void agent::state::take_down(force how, duration grace, int request) {
   const bool given_up = here.phase() == member_phase::stopped;  // unkillable workers only
   if (!given_up) here.stop();
   if (how == force::kill) {
-    if (here.workers.kill(now, timing.kill_wait)) emit(kill_workers{here.number()});
-  } else if (!given_up && here.workers.ask(now, grace)) {
+    if (here.workers.kill(clock, timing.kill_wait)) emit(kill_workers{here.number()});
+  } else if (!given_up && here.workers.ask(clock, grace)) {
     emit(stop_workers{here.number(), request});
   }
   if (given_up) round_is_down();
@@ -44,14 +44,14 @@ void agent::state::ask_to_end(const desired& message) {
 
 void agent::state::handle(const workers_busy& event) {
   if (event.round != here.number() || !here.is_on()) return;
-  here.workers.spare(now, busy_word_counts, std::min(timing.drain_grace, busy_grace_max));
+  here.workers.spare(clock, busy_word_counts, std::min(timing.drain_grace, busy_grace_max));
 }
 
 void agent::state::after_workers() {
   if (!here.unclear.empty() && here.is_on()) {
     // Once this node has said that it is down, nothing is added to why the round ended.
     here.stop();
-    here.workers.take_as_asked(now);
+    here.workers.take_as_asked(real_now);
     return;
   }
   round_is_down();
@@ -85,12 +85,12 @@ void agent::state::round_is_down() {
 }
 
 void agent::state::check_stop_deadlines() {
-  if (const moment due = here.unclear.deadline(); due && now >= *due) {
+  if (const auto due = here.unclear.deadline(); due && now >= *due) {
     take_as_failures();
     if (here.workers.living() == 0 && here.workers.are_asked()) after_workers();
     if (left) return;
   }
-  if (const moment own = own_stop_deadline(); own && now >= *own) {
+  if (const moment own = own_stop_deadline(); own && real_now >= *own) {
     note(note_level::warning,
          "a worker failed and the rendezvous daemon cannot be reached: stopping this node's "
          "workers");
@@ -110,7 +110,8 @@ void agent::state::check_stop_deadlines() {
 // With no daemon to say stop, a node whose worker failed stops by itself after a bounded time.
 agent::state::moment agent::state::own_stop_deadline() const {
   if (here.phase() != member_phase::failed) return std::nullopt;
-  return std::max(here.failed_at(), daemon.vouched().value_or(here.failed_at())) + limit();
+  const time_point failed_at = clock.real(here.failed_at());
+  return std::max(failed_at, daemon.vouched().value_or(failed_at)) + limit();
 }
 
 void agent::state::handle(const signal_received& event) {
@@ -145,13 +146,13 @@ void agent::state::handle(const signal_received& event) {
 }
 
 agent::state::moment agent::state::drain_deadline() const {
-  return out.deadline(now, timing, limit(), daemon.vouched(), daemon.is_connected());
+  return out.deadline(clock, timing, limit(), daemon.vouched(), daemon.is_connected());
 }
 
 void agent::state::leave_if_drained() {
   if (left) return;
   const moment deadline = drain_deadline();
-  if (!deadline || now < *deadline) return;
+  if (!deadline || real_now < *deadline) return;
   finish(out.exit_code(),
          signal_name(out.signal()) + ": left without a word of the rendezvous daemon",
          std::nullopt);

@@ -16,7 +16,7 @@ session_id agent::state::own_tether_session() const {
 }
 
 void agent::state::dial(duration delay) {
-  here.tether.dial(now, delay);
+  here.tether.dial(real_now, delay);
   const assignment& place = *here.place();
   emit(dial_tether{here.number(), place.master_address, place.tether_port, delay,
                    tether_hello{here.instance(), here.number(), own_tether_session(), place.slot,
@@ -31,7 +31,7 @@ void agent::state::handle(const tether_connected&) {}  // The answer to the hell
 
 void agent::state::handle(const tether_disconnected& event) {
   if (event.round != here.number() || !here.tether.is_wanted()) return;
-  here.tether.broke(now);
+  here.tether.broke(real_now);
   dial_again(event.text);
 }
 
@@ -45,18 +45,18 @@ void agent::state::handle(const tether_answered& event) {
 
 void agent::state::beat_if_due() {
   const moment due = here.tether.beat_deadline();
-  if (!due || now < *due) return;
-  emit(send_tether_beat{{here.tether.beat(now), here.phase() == member_phase::succeeded}});
+  if (!due || real_now < *due) return;
+  emit(send_tether_beat{{here.tether.beat(real_now), here.phase() == member_phase::succeeded}});
 }
 
 // A node that cannot reach its leader says so well before start_timeout, with both addresses.
-agent::state::moment agent::state::reach_deadline() const {
+std::optional<machine_time> agent::state::reach_deadline() const {
   if (here.phase() != member_phase::assigned || !here.tether.is_wanted()) return std::nullopt;
   return here.began() + timing.start_timeout / 2;
 }
 
 void agent::state::check_tether() {
-  if (const moment reach = reach_deadline(); reach && now >= *reach) {
+  if (const auto reach = reach_deadline(); reach && now >= *reach) {
     ddprun::cause why;
     why.kind = cause_class::start;
     why.text = tether_failure_text();
@@ -65,7 +65,7 @@ void agent::state::check_tether() {
     fail(std::move(why));
   }
   beat_if_due();
-  if (const moment due = here.tether.silence_deadline(silence_limit()); due && now >= *due) {
+  if (const moment due = here.tether.silence_deadline(silence_limit()); due && real_now >= *due) {
     emit(drop_tether{});
     dial_again("no answer for " + to_text(silence_limit()));
   }
@@ -102,7 +102,7 @@ void agent::state::handle(const member_attached& event) {
 }
 
 void agent::state::handle(const member_beat& event) {
-  const auto kind = here.held.beat(event.tether, event.beat, now);
+  const auto kind = here.held.beat(event.tether, event.beat, real_now);
   if (kind == held_tethers::beat_kind::old) return;
   if (kind == held_tethers::beat_kind::vouches) {
     vouched_anew();
@@ -112,7 +112,7 @@ void agent::state::handle(const member_beat& event) {
 }
 
 void agent::state::answer_tether(std::uint64_t tether, std::uint64_t seq) {
-  here.held.answer(tether, now);
+  here.held.answer(tether, real_now);
   emit(answer_member{tether, seq});
 }
 

@@ -38,12 +38,13 @@ std::string agent::state::lost_daemon_text() const {
           ? "; where none has come in " + to_text(timing.reconnect_grace) +
                 " (reconnect_grace), this agent opens one, as it is on that host"
           : "";
-  if (const moment end = orphan_due(); end && *end > now) {
+  if (const moment end = orphan_due(); end && *end > real_now) {
     return text + "the workers run on, and this node waits " + what + ", " +
-           rough_text(*end - now) + " at most; then they are ended" + itself;
+           rough_text(*end - real_now) + " at most; then they are ended" + itself;
   }
-  if (const moment end = join_deadline(); end && *end > now) {
-    return text + "this node waits " + what + ", " + rough_text(*end - now) + " at most" + itself;
+  if (const moment end = join_deadline(); end && *end > real_now) {
+    return text + "this node waits " + what + ", " + rough_text(*end - real_now) + " at most" +
+           itself;
   }
   return text + "this node waits " + what + itself;
 }
@@ -99,7 +100,7 @@ std::string agent::state::stood_still_text() const {
 
 std::string agent::state::orphan_text() const {
   return "there has been no rendezvous daemon at " + endpoints_text + " for " +
-         to_text(now - daemon.vouched().value_or(here.began())) +
+         to_text(real_now - daemon.vouched().value_or(clock.real(here.began()))) +
          ": the workers are ended, as after " + to_text(timing.orphan_limit) +
          " (orphan_limit) a round may start without this node; the last try: " +
          or_else(daemon.error(), "no answer");
@@ -115,7 +116,7 @@ std::string agent::state::where_text() const {
 std::string agent::state::interrupted_text(int signal) const {
   std::string text = "stopped by " + signal_name(signal) + " while waiting";
   const bool had_round = entered_round != 0;
-  const std::string gone = wait.gone_text(now);
+  const std::string gone = wait.gone_text(real_now);
   if (!daemon.is_in_session()) {
     text += " for the rendezvous daemon at " + endpoints_text;
   } else if (had_round) {
@@ -133,10 +134,10 @@ std::string agent::state::apart_text() const {
                      to_text(now - daemon.apart_since()) + " (" +
                      or_else(daemon.error(), "no answer") + ")";
   const moment end = join_deadline();
-  if (end && *end > now) text += "; trying for " + rough_text(*end - now) + " more";
+  if (end && *end > real_now) text += "; trying for " + rough_text(*end - real_now) + " more";
   const moment orphaned = orphan_due();
-  if (orphaned && *orphaned > now)
-    text += "; the workers run on for " + rough_text(*orphaned - now) + " at most";
+  if (orphaned && *orphaned > real_now)
+    text += "; the workers run on for " + rough_text(*orphaned - real_now) + " at most";
   return text;
 }
 
@@ -150,7 +151,7 @@ std::string agent::state::why_text() const {
   switch (here.phase()) {
     case member_phase::joined:
       text = where_text() +
-             (word.text().empty() ? "waiting for a round" : wait.text(word.text(), now));
+             (word.text().empty() ? "waiting for a round" : wait.text(word.text(), real_now));
       break;
     case member_phase::preparing:
       text = of_round + ": opening the job store for " + counted(here.group_world_size(), "node");

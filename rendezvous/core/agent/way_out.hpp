@@ -9,6 +9,7 @@
 // Thread rule: one thread, as the agent.
 #pragma once
 
+#include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/base/signals.hpp"
 #include "rendezvous/core/agent/agent.hpp"
 
@@ -34,14 +35,11 @@ class way_out {
   void drain() { is_draining_ = true; }
   bool is_draining() const { return is_draining_; }
   // No worker lives here, or only such as no signal ends.
-  void workers_are_down(time_point now);
+  void workers_are_down(machine_time now);
   // When who drains leaves without a word of the daemon. `daemon_vouched`: when the newest status
   // that it answered was sent; `limit`: for how long that holds.
-  moment deadline(time_point now, const timers& timing, duration limit,
+  moment deadline(const machine_clock& clock, const timers& timing, duration limit,
                   const moment& daemon_vouched, bool is_connected) const;
-
-  // The caller's loop stood still for so long.
-  void move_by(duration late);
 
  private:
   bool is_fenced_ = false;
@@ -49,7 +47,7 @@ class way_out {
   bool is_draining_ = false;
   int signal_ = 0;
   unsigned signals_ = 0;
-  moment drained_at_;
+  std::optional<machine_time> drained_at_;
 };
 
 }  // namespace ddprun::core

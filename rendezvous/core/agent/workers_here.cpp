@@ -33,31 +33,32 @@ bool workers_here::end(std::uint32_t local_rank) {
   return true;
 }
 
-bool workers_here::ask(time_point now, duration grace) {
+bool workers_here::ask(const machine_clock& clock, duration grace) {
   DDPRUN_ASSERT(living_ > 0);
   const bool is_first = !asked_at_;
   if (is_first) {
-    asked_at_ = now;
-    grace_until_ = now + grace;
+    asked_at_ = clock.real_now();
+    grace_until_ = clock.now() + grace;
   } else if (grace_until_) {
-    grace_until_ = std::min(*grace_until_, now + grace);
+    grace_until_ = std::min(*grace_until_, clock.now() + grace);
   }
   check();
   return is_first;
 }
 
-void workers_here::spare(time_point now, duration for_now, duration most) {
+void workers_here::spare(const machine_clock& clock, duration for_now, duration most) {
   if (!grace_until_ || !may_be_spared_) return;
-  grace_until_ = std::max(*grace_until_, std::min(now + for_now, *asked_at_ + most));
+  const machine_time until = std::min(clock.now() + for_now, clock.own(*asked_at_ + most));
+  grace_until_ = std::max(*grace_until_, until);
 }
 
-bool workers_here::kill(time_point now, duration kill_wait) {
+bool workers_here::kill(const machine_clock& clock, duration kill_wait) {
   DDPRUN_ASSERT(living_ > 0);
   if (are_killed_) return false;
-  if (!asked_at_) asked_at_ = now;
+  if (!asked_at_) asked_at_ = clock.real_now();
   are_killed_ = true;
   grace_until_.reset();
-  kill_until_ = now + kill_wait;
+  kill_until_ = clock.now() + kill_wait;
   check();
   return true;
 }
@@ -67,7 +68,7 @@ void workers_here::take_as_asked(time_point now) {
   if (!asked_at_) asked_at_ = now;
 }
 
-bool workers_here::give_up(time_point now) {
+bool workers_here::give_up(machine_time now) {
   if (!kill_until_ || now < *kill_until_) return false;
   kill_until_.reset();
   unkillable_ = living_;
@@ -77,11 +78,6 @@ bool workers_here::give_up(time_point now) {
 
 workers_here::moment workers_here::deadline() const {
   return grace_until_ ? grace_until_ : kill_until_;
-}
-
-void workers_here::move_by(duration late) {
-  if (grace_until_) *grace_until_ += late;
-  if (kill_until_) *kill_until_ += late;
 }
 
 }  // namespace ddprun::core

@@ -5,13 +5,14 @@
 
 namespace ddprun::core {
 
-daemon::daemon(daemon_options options) : options_(std::move(options)) {
+daemon::daemon(daemon_options options)
+    : options_(std::move(options)), recovery_until_(clock_.own(options_.recovery_until)) {
   for (run_record& record : std::exchange(options_.remembered, {}))
     remember(std::move(record));
 }
 
 void daemon::step(daemon_event event, time_point now, daemon_effects& effects) {
-  now_ = now;
+  clock_.set(now);
   effects_ = &effects;
   std::visit([this](auto& one) { handle(one); }, event);
   effects_ = nullptr;
@@ -94,7 +95,7 @@ void daemon::handle(const run_stop_requested& event) {
 void daemon::remember(run_record record) {
   const std::string run_id = record.run_id;
   run_options options = options_of(run_id);
-  options.recovery_until = options_.recovery_until;
+  options.recovery_until = recovery_until();
   options.remembered = std::move(record);
   run_entry& entry = runs_.try_emplace(run_id, std::move(options)).first->second;
   entry.is_on_record = true;
@@ -122,14 +123,14 @@ void daemon::handle(const records_kept& event) {
 void daemon::handle(const time_passed&) {
   for (auto at = runs_.begin(); at != runs_.end();) {
     run_entry& entry = at->second;
-    if (entry.deadline && *entry.deadline <= now_) step_run(entry, time_passed{});
-    const bool is_over = entry.connections == 0 && entry.machine.forgettable(now_);
+    if (entry.deadline && *entry.deadline <= clock_.real_now()) step_run(entry, time_passed{});
+    const bool is_over = entry.connections == 0 && entry.machine.forgettable(clock_.real_now());
     at = is_over ? erase(at) : std::next(at);
   }
 }
 
 void daemon::handle(const loop_was_late& event) {
-  options_.recovery_until += event.by;  // a run that is new is to know the window as it has moved
+  clock_.lose(event.by);
   for (auto& [id, entry] : runs_)
     step_run(entry, event);
 }
@@ -185,7 +186,7 @@ daemon::run_entry* daemon::run_for(const hello& greeting, connection_id connecti
     return nullptr;
   }
   run_options options = options_of(greeting.run_id);
-  if (!options_.keeps_records) options.recovery_until = options_.recovery_until;
+  if (!options_.keeps_records) options.recovery_until = recovery_until();
   return &runs_.try_emplace(greeting.run_id, std::move(options)).first->second;
 }
 
@@ -207,7 +208,7 @@ bool daemon::forget_a_finished_run() {
   std::optional<time_point> since;
   for (auto at = runs_.begin(); at != runs_.end(); ++at) {
     if (at->second.connections != 0) continue;
-    const auto over = at->second.machine.over_since(now_);
+    const auto over = at->second.machine.over_since(clock_.real_now());
     if (!over || (since && *since <= *over)) continue;
     oldest = at;
     since = over;
@@ -253,7 +254,7 @@ void daemon::look_for_neighbour(run_entry& entry) {
 
 void daemon::carry_out(run_entry& entry, const run_event& event) {
   run_effects effects;
-  entry.machine.step(event, now_, effects);
+  entry.machine.step(event, clock_.real_now(), effects);
   entry.deadline = entry.machine.next_deadline();
   for (run_effect& effect : effects) {
     if (auto* const sent = std::get_if<send_to_agent>(&effect)) {
@@ -289,7 +290,7 @@ void daemon::note(note_level level, std::string text) {
 }
 
 void daemon::note_some(log_limit& limit, note_level level, std::string text) {
-  if (auto line = limit.admit(std::move(text), now_)) note(level, std::move(*line));
+  if (auto line = limit.admit(std::move(text), clock_.real_now())) note(level, std::move(*line));
 }
 
 }  // namespace ddprun::core

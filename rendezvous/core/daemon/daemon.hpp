@@ -10,6 +10,7 @@
 #pragma once
 
 #include "rendezvous/base/log_limit.hpp"
+#include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/run/run.hpp"
 
 #include <cstddef>
@@ -112,7 +113,7 @@ class daemon {
   // When `time_passed` is due. None: only an event of another kind changes anything.
   std::optional<time_point> next_deadline() const;
   // Agents of an earlier daemon may still come back until then.
-  time_point recovery_until() const { return options_.recovery_until; }
+  time_point recovery_until() const { return clock_.real(recovery_until_); }
 
   // Connections that have said hello, and not goodbye.
   std::size_t agent_count() const { return agents_.size(); }
@@ -179,6 +180,8 @@ class daemon {
   void note_some(log_limit& limit, note_level level, std::string text);
 
   daemon_options options_;
+  machine_clock clock_;
+  machine_time recovery_until_;  // a run that is new is told of it as it has moved
   run_map runs_;
   std::set<std::string> gathering_;  // runs with some nodes, and too few
   std::unordered_map<connection_id, agent> agents_;
@@ -194,7 +197,6 @@ class daemon {
   log_limit guardians_;
 
   // During a step.
-  time_point now_{};
   daemon_effects* effects_ = nullptr;
 };
 

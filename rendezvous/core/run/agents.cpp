@@ -91,7 +91,7 @@ void run::state::detach(node& who, bool disconnect) {
 // away first: the cost of looking is then that of their coming. One that returns joins anew.
 void run::state::forget_excess() {
   if (nodes.size() <= nodes.connected() + seats.size() + absent_nodes_max) return;
-  std::vector<std::pair<time_point, std::uint64_t>> absent;
+  std::vector<std::pair<machine_time, std::uint64_t>> absent;
   for (const auto& [order, who] : nodes) {
     if (who->connection == 0 && who->seat == nullptr) absent.emplace_back(who->heard, order);
   }
@@ -291,7 +291,7 @@ void run::state::recognise(node& who) {
     return;
   }
   if (who.standing == standing::fenced && said.instance == 0) {
-    if (closed_instance* const record = closed.of(who.greeting, now)) {
+    if (closed_instance* const record = closed.of(who.greeting, real_now)) {
       tell_closed(who, *record);
       return;
     }

@@ -16,7 +16,7 @@ cause run::state::cause_of(const node& who, cause_class kind) const {
 
 void run::state::collect_causes(const node& who) {
   for (const cause& one : who.state.causes) {
-    if (one.round == rounds.newest()) causes.add_report(one, now);
+    if (one.round == rounds.newest()) causes.add_report(one, real_now);
   }
 }
 
@@ -59,7 +59,7 @@ std::optional<cause> run::state::final_cause() const {
         one.local_rank.reset();
         one.text.clear();
       }
-      judged.add(one, member->heard);
+      judged.add(one, clock.real(member->heard));
     }
   }
   return is_drained ? judged.get() : causes.get();

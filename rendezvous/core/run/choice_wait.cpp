@@ -6,7 +6,7 @@
 
 namespace ddprun::core {
 
-void choice_wait::add_loss(time_point now) {
+void choice_wait::add_loss(machine_time now) {
   if (!has_losses_) first_loss_ = now;
   has_losses_ = true;
   last_loss_ = now;
@@ -18,7 +18,7 @@ void choice_wait::wait_for_quiet(const timers& timing) {
   until_ = std::min(last_loss_ + timing.settle, first_loss_ + timing.settle_max);
 }
 
-void choice_wait::wait_for_words(std::uint32_t silent, time_point until) {
+void choice_wait::wait_for_words(std::uint32_t silent, machine_time until) {
   DDPRUN_ASSERT(silent != 0);
   is_for_words_ = true;
   silent_ = silent;
@@ -30,21 +30,14 @@ void choice_wait::end_silence_of_one() {
   --silent_;
 }
 
-void choice_wait::wait_for_pause(time_point now) {
+void choice_wait::wait_for_pause(machine_time now) {
   is_for_words_ = false;
   until_ = now;
 }
 
-bool choice_wait::is_over(time_point now) const {
+bool choice_wait::is_over(machine_time now) const {
   if (is_pausing(now)) return false;
   return now >= until_ || (is_for_words_ && silent_ == 0);
-}
-
-void choice_wait::move_by(duration late) {
-  first_loss_ += late;
-  last_loss_ += late;
-  until_ += late;
-  if (pause_until_) *pause_until_ += late;
 }
 
 }  // namespace ddprun::core

@@ -4,11 +4,11 @@
 
 namespace ddprun::core {
 
-void claims_heard::end_wait_if_over(time_point now) {
-  if (now >= until_) end_wait();
+void claims_heard::end_wait_if_over(machine_time now) {
+  if (until_ && now >= *until_) end_wait();
 }
 
-void claims_heard::reopen(time_point until) {
+void claims_heard::reopen(machine_time until) {
   ++windows_reopened_;
   until_ = until;
 }
@@ -27,10 +27,6 @@ round_number claims_heard::newest_of(instance_id of, round_number least) const {
 void claims_heard::settle() {
   newest_.clear();
   end_wait();
-}
-
-void claims_heard::move_by(duration late) {
-  if (is_waiting()) until_ += late;
 }
 
 }  // namespace ddprun::core

@@ -7,10 +7,12 @@
 // Thread rule: plain value.
 #pragma once
 
+#include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 
 #include <cstdint>
 #include <map>
+#include <optional>
 
 namespace ddprun::core {
 
@@ -19,13 +21,13 @@ inline constexpr std::uint32_t windows_reopened_max = 8;  // by claimants, in on
 
 class claims_heard {
  public:
-  bool is_waiting() const { return until_ != time_point{}; }
-  time_point until() const { return until_; }
-  void wait_until(time_point until) { until_ = until; }
-  void end_wait() { until_ = {}; }
-  void end_wait_if_over(time_point now);
+  bool is_waiting() const { return until_.has_value(); }
+  const std::optional<machine_time>& until() const { return until_; }
+  void wait_until(machine_time until) { until_ = until; }
+  void end_wait() { until_.reset(); }
+  void end_wait_if_over(machine_time now);
   // Somebody came when that was over.
-  void reopen(time_point until);
+  void reopen(machine_time until);
   bool may_reopen() const { return windows_reopened_ < windows_reopened_max; }
 
   void add(instance_id of, round_number newest);
@@ -34,11 +36,8 @@ class claims_heard {
   // An instance was taken: what the others have named counts no longer.
   void settle();
 
-  // The caller's loop stood still for so long.
-  void move_by(duration late);
-
  private:
-  time_point until_{};  // none: nobody is waited for
+  std::optional<machine_time> until_;  // none: nobody is waited for
   std::uint32_t windows_reopened_ = 0;
   std::map<instance_id, round_number> newest_;
 };

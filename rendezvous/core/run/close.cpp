@@ -46,7 +46,7 @@ void run::state::tell_closed(node& who, closed_instance& record) {
   recount(who);
   groups.leave(who);
   // From now on it is its own word that counts.
-  closed.take_out(who.greeting.session, record.instance, false, now);
+  closed.take_out(who.greeting.session, record.instance, false, real_now);
   ddprun::desired value;
   value.epoch = options.epoch;
   value.instance = record.instance;
@@ -88,7 +88,7 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   record.round = rounds.highest();
   record.restarts_used = current.budget.restarts_used();
   record.restarts_forgiven = current.budget.restarts_forgiven();
-  record.closed_at = now;
+  record.closed_at = real_now;
   record.job = current.job;
   record.left = std::move(current.left_behind);
   current.left_behind = {};
@@ -131,7 +131,7 @@ void run::state::open_instance(instance_id fresh, const std::optional<started_jo
       earlier.is_there() ? earlier.record()->job : current.job;
   const std::optional<started_job>& job = options.opened_by ? options.opened_by : by;
   if (!may_be_same_job(before, job)) leave_other_job(before);
-  current = instance_here{.id = fresh, .opened_at = now, .job = job};
+  current = instance_here{.id = fresh, .opened_at = real_now, .job = job};
   claims = {};
   earlier.drop();
   rounds.begin_instance(options.first_round - 1);
@@ -163,7 +163,7 @@ void run::state::drain(node& who) {
   }
   const bool works = who.seat != nullptr && who.seat->phase() != member_phase::succeeded;
   if (works) {
-    causes.add(why, now);
+    causes.add(why, real_now);
     remember_loss();
     const std::optional<cause> first = causes.get();
     end_round(&*first, timing().drain_grace, describe(*first));
@@ -209,7 +209,7 @@ void run::state::stop_by_operator(cause why) {
       return;
     case run_phase::preparing:
     case run_phase::running:
-      causes.add(*current.operator_stop, now);
+      causes.add(*current.operator_stop, real_now);
       end_round(&*current.operator_stop, timing().drain_grace, describe(*current.operator_stop));
       return;
     case run_phase::stopping:

@@ -1,8 +1,8 @@
 // The instances of a run that are over, newest first: how each ended, who of it is still to be
 // told, and who of it may live on.
 //
-// Always: at most closed_instances_max of them; each is remembered for closed_memory, by the clock:
-// these moments do not move when the loop was late.
+// Always: at most closed_instances_max of them; each is remembered for closed_memory, in real
+// time: what happens elsewhere does not wait for the loop of this daemon.
 //
 // Thread rule: one thread, as run.
 #pragma once

@@ -4,7 +4,7 @@
 // Thread rule: plain value.
 #pragma once
 
-#include "rendezvous/base/time.hpp"
+#include "rendezvous/base/machine_clock.hpp"
 
 #include <cstddef>
 #include <optional>
@@ -14,14 +14,14 @@ namespace ddprun::core {
 class failure_grace {
  public:
   // From the first effect on; the next ones do not prolong it.
-  void begin(time_point now, duration limit) {
+  void begin(machine_time now, duration limit) {
     if (!until_) until_ = now + limit;
   }
   void end() { *this = {}; }
 
   bool has_begun() const { return until_.has_value(); }
-  const std::optional<time_point>& until() const { return until_; }
-  bool is_over(time_point now) const { return until_ && now >= *until_; }
+  const std::optional<machine_time>& until() const { return until_; }
+  bool is_over(machine_time now) const { return until_ && now >= *until_; }
 
   // Of so many seats, from the first on, it is known that no worker is left who could tell. Each is
   // asked about once.
@@ -32,13 +32,8 @@ class failure_grace {
     return seats_over_ == seats;
   }
 
-  // The caller's loop stood still for so long.
-  void move_by(duration late) {
-    if (until_) *until_ += late;
-  }
-
  private:
-  std::optional<time_point> until_;
+  std::optional<machine_time> until_;
   std::size_t seats_over_ = 0;
 };
 

@@ -18,7 +18,7 @@ void run::state::check_liveness() {
 
 // `proof`: no worker of it can live, by its own last word or its guardian's. `has_left`: its own.
 void run::state::lose(node& who, bool proof, const std::string& how, bool has_left) {
-  const time_point last_word = who.heard;
+  const machine_time last_word = who.heard;
   // Its connection may have ended before: it counts no more, and was one to be chosen all the same.
   const bool was_waiting = is_fit(who);
   const bool had_spoken = stop.precedes(who.heard_step);
@@ -62,11 +62,11 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
       mark_unreachable(place);
     }
     // One that has spoken since the stop outlived what the stop was for.
-    if (!had_spoken && !had_succeeded && !who.state.draining) causes.add(why, now);
+    if (!had_spoken && !had_succeeded && !who.state.draining) causes.add(why, real_now);
     if (!was_leaving) remember_loss();
     return;
   }
-  if (!who.state.draining) causes.add(why, now);
+  if (!who.state.draining) causes.add(why, real_now);
   remember_loss();
   seats.fall(place, member_phase::lost);
   const std::string text = causes.get() ? describe(*causes.get()) : who.label() + " left";
@@ -92,7 +92,7 @@ void run::state::remember_departure(const node& who, const cause& why) {
   if (ran) gone.rank_first = ran->rank_first;
   gone.worker_count = who.greeting.worker_count;
   gone.cause = why;
-  gone.at = now;
+  gone.at = real_now;
   current.gone.add(who.greeting.session, std::move(gone));
 }
 
@@ -149,13 +149,13 @@ bool run::state::is_stop_over() const {
   if (!seats.are_all_ended_or_unreachable()) return false;
   // No round follows an operator's stop, so there is nothing to fence for.
   if (seats.unreachable() == 0 || current.operator_stop) return true;
-  const std::optional<time_point> until = fence_until();
+  const std::optional<machine_time> until = fence_until();
   return until && now >= *until;
 }
 
 // When nobody that cannot be reached can have a living worker; none while a member that can be
 // reached still stops.
-std::optional<time_point> run::state::fence_until() const {
+std::optional<machine_time> run::state::fence_until() const {
   if (seats.unreachable() == 0 || !seats.are_all_ended_or_unreachable()) return std::nullopt;
   return stop.fenced_at(timing());
 }

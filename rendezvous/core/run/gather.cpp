@@ -25,15 +25,15 @@ void run::state::check_gathering() {
   if (now >= gather_until()) {
     std::string text =
         "gave up after " + to_text(now - phase.since()) + " (join_timeout): " + reason();
-    if (const auto gone = current.gone.told(now)) text += "; " + sentence_of(*gone);
+    if (const auto gone = current.gone.told(real_now)) text += "; " + sentence_of(*gone);
     close(unmet_exit_code, current.last_cause, std::move(text));
   }
 }
 
 // Waiting for workers of an older instance is nobody's fault here.
-time_point run::state::gather_until() const {
-  const time_point since =
-      current.settings ? phase.since() : std::max(phase.since(), older_until());
+machine_time run::state::gather_until() const {
+  const machine_time since =
+      current.settings ? phase.since() : std::max(phase.since(), clock.own(older_until()));
   return since + timing().join_timeout;
 }
 
@@ -72,7 +72,7 @@ void run::state::choose() {
   }
   // A node that was silent since before the stop may be dying with the others: its next heartbeat
   // shows. Nobody waits for that where the round is full without it.
-  const time_point hold = stop.ordered_at() + 2 * timing().heartbeat_interval;
+  const machine_time hold = stop.ordered_at() + 2 * timing().heartbeat_interval;
   if (silent != 0 && spoken < current.settings->nodes_max && now < hold) {
     if (phase != run_phase::settling) enter(run_phase::settling);
     choice.wait_for_words(silent, hold);
@@ -210,7 +210,7 @@ void run::state::note_changes(const std::vector<node*>& from, const rank_assignm
   // In the first round everybody is new; and so it looks to a daemon that was started again.
   if (count < chosen.places.size() || current.gone.has_members()) {
     current.news = current.gone.change(newcomers, count);
-    const std::uint32_t losses = current.budget.node_losses(now);
+    const std::uint32_t losses = current.budget.node_losses(real_now);
     if (current.gone.has_lost() && losses != 0) {
       current.news += " (node loss " + std::to_string(losses) + " of " +
                       std::to_string(current.settings->node_losses_max) + " within an hour)";

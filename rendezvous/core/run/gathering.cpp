@@ -39,8 +39,8 @@ bool gathering::count(node& who, bool is_candidate) {
   return true;
 }
 
-std::optional<time_point> gathering::last_call_until(const settings_group& one, time_point now,
-                                                     time_point since) {
+std::optional<machine_time> gathering::last_call_until(const settings_group& one, machine_time now,
+                                                       machine_time since) {
   if (one.here_ <= one.highest_ || !one.has_enough()) return one.last_call_until_;
   const timers& timing = one.settings_.timing;
   return std::min(now + timing.last_call_timeout, since + timing.join_timeout);
@@ -54,14 +54,14 @@ const settings_group* gathering::largest() const {
   return best;
 }
 
-bool gathering::is_ready(settings_group& one, time_point now, time_point since) {
+bool gathering::is_ready(settings_group& one, machine_time now, machine_time since) {
   one.last_call_until_ = last_call_until(one, now, since);
   one.highest_ = std::max(one.highest_, one.here_);
   if (one.is_full()) return true;
   return one.has_enough() && one.last_call_until_ && now >= *one.last_call_until_;
 }
 
-settings_group* gathering::ready(time_point now, time_point since) {
+settings_group* gathering::ready(machine_time now, machine_time since) {
   settings_group* best = nullptr;
   for (settings_group& one : groups_) {
     if (is_ready(one, now, since) && (best == nullptr || one.here_ > best->here_)) best = &one;
@@ -76,10 +76,10 @@ void gathering::begin_anew() {
   }
 }
 
-std::optional<time_point> gathering::deadline(time_point now) const {
-  std::optional<time_point> next;
+std::optional<machine_time> gathering::deadline(machine_time now) const {
+  std::optional<machine_time> next;
   for (const settings_group& one : groups_) {
-    const std::optional<time_point>& until = one.last_call_until_;
+    const std::optional<machine_time>& until = one.last_call_until_;
     if (!one.has_enough() || !until || *until <= now) continue;
     next = next ? std::min(*next, *until) : *until;
   }
@@ -105,12 +105,6 @@ void gathering::unfix() {
 void gathering::clear() {
   DDPRUN_ASSERT(here_ == 0);
   *this = {};
-}
-
-void gathering::move_by(duration late) {
-  for (settings_group& one : groups_) {
-    if (one.last_call_until_) *one.last_call_until_ += late;
-  }
 }
 
 }  // namespace ddprun::core

@@ -9,6 +9,7 @@
 // Thread rule: one thread, as run.
 #pragma once
 
+#include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 
 #include <cstdint>
@@ -33,7 +34,7 @@ class settings_group {
   std::uint32_t nodes_ = 0;
   std::uint32_t here_ = 0;
   std::uint32_t highest_ = 0;  // of here_ in this gathering; only a new one restarts the last call
-  std::optional<time_point> last_call_until_;
+  std::optional<machine_time> last_call_until_;
 };
 
 class gathering {
@@ -46,16 +47,16 @@ class gathering {
 
   // A round needs a group that is full, or whose last call is over: the largest of them. Keeps the
   // last calls, so it is asked after every event. `since`: the begin of this gathering.
-  settings_group* ready(time_point now, time_point since);
+  settings_group* ready(machine_time now, machine_time since);
   void begin_anew();  // the last calls
   // The largest group; null: nobody is here.
   const settings_group* largest() const;
   // When the last call of a group that has enough nodes is over, as `ready` would say now.
-  static std::optional<time_point> last_call_until(const settings_group& one, time_point now,
-                                                   time_point since);
+  static std::optional<machine_time> last_call_until(const settings_group& one, machine_time now,
+                                                     machine_time since);
   // The next moment at which a last call is over; one that has passed was judged: what is missing
   // then is words of those who are here.
-  std::optional<time_point> deadline(time_point now) const;
+  std::optional<machine_time> deadline(machine_time now) const;
 
   // From now on there is this group only. The others go as soon as nobody is of them.
   void fix(settings_group& one);
@@ -70,11 +71,8 @@ class gathering {
   std::list<settings_group>::const_iterator begin() const { return groups_.begin(); }
   std::list<settings_group>::const_iterator end() const { return groups_.end(); }
 
-  // The caller's loop stood still for so long.
-  void move_by(duration late);
-
  private:
-  static bool is_ready(settings_group& one, time_point now, time_point since);
+  static bool is_ready(settings_group& one, machine_time now, machine_time since);
 
   std::list<settings_group> groups_;
   std::uint32_t here_ = 0;

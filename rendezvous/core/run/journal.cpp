@@ -31,13 +31,13 @@ void run::state::remember(const run_record& record) {
   if (!record.end && !is_same_job(record.job, options.opened_by)) return claims.end_wait();
   go_on_from(record);
   if (!record.end) {
-    earlier.begin(record, options.began);
+    earlier.begin(record, clock.own(options.began));
     rounds.raise_floor(rounds.reserved());
     if (record.nodes == 0) claims.end_wait();
     return;
   }
   claims.end_wait();
-  phase.enter(run_phase::closed, options.began);
+  phase.enter(run_phase::closed, clock.own(options.began));
   current.id = record.instance;
   current.last_end = record.end->text;
   closed_instance over;
@@ -77,11 +77,11 @@ void run::state::begin_instance(const node& opener) {
 }
 
 // Until then workers may live of the round that an earlier daemon had.
-time_point run::state::remembered_until() const {
+std::optional<machine_time> run::state::remembered_until() const {
   return earlier.living_until(groups.here());
 }
 
-std::optional<time_point> run::state::lost_instance_at() const {
+std::optional<machine_time> run::state::lost_instance_at() const {
   if (!earlier.is_there() || current.is_decided() || !nodes.empty()) return std::nullopt;
   return earlier.lost_at();
 }
@@ -125,7 +125,7 @@ run_record run::state::record_of(const closed_instance& over) const {
 void run::state::remember_older(run_record& record) const {
   time_point until = older_until();
   if (!older.ending().empty()) until = std::max(until, current.opened_at + timing().orphan_limit);
-  if (until <= now) return;
+  if (until <= real_now) return;
   record.nodes = nodes_per_run_max;
   record.gone_after = until - current.opened_at;
 }

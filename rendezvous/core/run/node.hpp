@@ -3,6 +3,7 @@
 // Thread rule: plain values. Included by state.hpp only.
 #pragma once
 
+#include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/messages/types.hpp"
 #include "rendezvous/core/run/gathering.hpp"
@@ -49,9 +50,9 @@ struct node {
   instance_id fresh_instance = 0;
   std::uint64_t order = 0;
   connection_id connection = 0;  // 0: none
-  time_point heard{};            // its last word, or when the connection ended
+  machine_time heard{};          // its last word, or when the connection ended
   std::uint64_t heard_step = 0;
-  time_point watch_at{};                           // when the roster looks for it
+  machine_time watch_at{};                         // when the roster looks for it
   core::standing standing = core::standing::here;  // what it is taken for
   settings_group* group = nullptr;                 // kept by gathering, as `counted`
   bool counted = false;                            // among those that the next round is chosen from

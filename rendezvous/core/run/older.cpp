@@ -80,14 +80,14 @@ void run::state::remember_lost(const node& who, bool proof) {
   const timers& timing = timing_of(who);
   const bool was_alone = who.state.place && who.state.place->group_world_size <= 1;
   // The nodes on either end of its tether follow within two isolation limits.
-  time_point until = who.heard + timing.orphan_limit;
+  time_point until = clock.real(who.heard) + timing.orphan_limit;
   if (who.standing == standing::closing && closed.has_let_go(who.state.instance)) {
-    until = who.heard + with_margin(2 * timing.isolation_limit);
+    until = clock.real(who.heard) + with_margin(2 * timing.isolation_limit);
   }
   if (proof) {
     // Of a closed instance more is known.
     if (was_alone || who.standing == standing::closing) return;
-    until = now + with_margin(2 * timing.isolation_limit);
+    until = real_now + with_margin(2 * timing.isolation_limit);
   }
   older.raise_lost_until(until);
 }
@@ -100,9 +100,9 @@ void run::state::remember_leftovers() {
   for (const seat& one : seats) {
     if (one.has_succeeded()) current.left_behind.succeeded.insert(one.slot());
   }
-  const std::optional<time_point> until = fence_until();
+  const std::optional<machine_time> until = fence_until();
   if (!until || now >= *until) return;
-  current.left_behind.until = *until;
+  current.left_behind.until = clock.real(*until);
   current.left_behind.is_held = !stop.has_let_go();
   current.left_behind.let_go_limit = with_margin(2 * timing().isolation_limit);
   current.left_behind.unknown = seats.unknown();
@@ -113,22 +113,24 @@ void run::state::remember_leftovers() {
 }
 
 time_point run::state::older_until() const {
-  return std::max({older.lost_until(), remembered_until(), closed.living_until()});
+  const time_point until = std::max(older.lost_until(), closed.living_until());
+  const std::optional<machine_time> remembered = remembered_until();
+  return remembered ? std::max(until, clock.real(*remembered)) : until;
 }
 
 bool run::state::older_may_live() const {
-  return !current.settings && (!older.ending().empty() || now < older_until());
+  return !current.settings && (!older.ending().empty() || real_now < older_until());
 }
 
-std::optional<time_point> run::state::older_deadline() const {
+std::optional<machine_time> run::state::older_deadline() const {
   if (!older_may_live()) return std::nullopt;
-  std::optional<time_point> next;
+  std::optional<machine_time> next;
   for (const auto& [order, since] : older.ending()) {
-    const time_point due = since + stop_patience_of(timing_of(nodes.at(order)), duration::zero());
+    const machine_time due = since + stop_patience_of(timing_of(nodes.at(order)), duration::zero());
     if (!next || due < *next) next = due;
   }
   if (next) return next;
-  return older_until();
+  return clock.own(older_until());
 }
 
 std::string run::state::older_reason() const {
@@ -137,7 +139,8 @@ std::string run::state::older_reason() const {
   if (!older.ending().empty()) who = " of " + nodes.at(older.ending().begin()->first).label();
   std::string text =
       "; waiting until the workers" + who + " of an earlier life of this run must be gone";
-  if (now < remembered_until() && earlier.record()->nodes < nodes_per_run_max) {
+  const std::optional<machine_time> remembered = remembered_until();
+  if (remembered && now < *remembered && earlier.record()->nodes < nodes_per_run_max) {
     text += ", or for " + std::to_string(earlier.record()->nodes) + " nodes, as many as it had";
   }
   return text;

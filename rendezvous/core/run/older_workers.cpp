@@ -4,7 +4,7 @@
 
 namespace ddprun::core {
 
-bool older_workers::add_ending(std::uint64_t order, time_point now) {
+bool older_workers::add_ending(std::uint64_t order, machine_time now) {
   return ending_.try_emplace(order, now).second;
 }
 
@@ -14,11 +14,6 @@ bool older_workers::drop_ending(std::uint64_t order) {
 
 void older_workers::raise_lost_until(time_point until) {
   lost_until_ = std::max(lost_until_, until);
-}
-
-void older_workers::move_by(duration late) {
-  for (auto& [order, told] : ending_)
-    told += late;
 }
 
 }  // namespace ddprun::core

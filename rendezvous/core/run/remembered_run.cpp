@@ -4,12 +4,12 @@
 
 namespace ddprun::core {
 
-time_point remembered_run::living_until(std::uint32_t nodes_here) const {
-  if (!record_ || nodes_here >= record_->nodes) return {};
+std::optional<machine_time> remembered_run::living_until(std::uint32_t nodes_here) const {
+  if (!record_ || nodes_here >= record_->nodes) return std::nullopt;
   return since_ + record_->gone_after;
 }
 
-time_point remembered_run::lost_at() const {
+machine_time remembered_run::lost_at() const {
   DDPRUN_ASSERT(record_);
   return since_ + record_->lost_after;
 }

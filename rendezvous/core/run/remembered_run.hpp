@@ -4,6 +4,7 @@
 // Thread rule: plain value.
 #pragma once
 
+#include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/run/run_record.hpp"
 
 #include <optional>
@@ -14,25 +15,23 @@ namespace ddprun::core {
 class remembered_run {
  public:
   // Since when its nodes have been without a daemon.
-  void begin(run_record record, time_point since) { record_ = std::move(record), since_ = since; }
+  void begin(run_record record, machine_time since) { record_ = std::move(record), since_ = since; }
   void drop() { record_.reset(); }
 
   bool is_there() const { return record_.has_value(); }
   const std::optional<run_record>& record() const { return record_; }
   bool is_of(instance_id which) const { return record_ && record_->instance == which; }
 
-  // No worker of its newest round lives from then on; as many nodes as it had are all of them, who
+  // No worker of its newest round lives from then on. None: nothing is known of any, as with
+  // no record; as many nodes as it had are all of them, who
   // have died together and came again.
-  time_point living_until(std::uint32_t nodes_here) const;
+  std::optional<machine_time> living_until(std::uint32_t nodes_here) const;
   // If no agent has come back by then, the instance is lost.
-  time_point lost_at() const;
-
-  // The caller's loop stood still for so long.
-  void move_by(duration late) { since_ += late; }
+  machine_time lost_at() const;
 
  private:
   std::optional<run_record> record_;
-  time_point since_{};
+  machine_time since_{};
 };
 
 }  // namespace ddprun::core

@@ -59,8 +59,9 @@ std::string run::state::what_is_next(const std::optional<cause>& charged) const 
     return restart_text(budget.restarts_used(), budget.restarts_forgiven(), settings.restarts_max);
   }
   if (charged->kind == cause_class::node_lost) {
-    return "going on without it: node loss " + std::to_string(current.budget.node_losses(now)) +
-           " of " + std::to_string(settings.node_losses_max) + " within an hour";
+    return "going on without it: node loss " +
+           std::to_string(current.budget.node_losses(real_now)) + " of " +
+           std::to_string(settings.node_losses_max) + " within an hour";
   }
   return "going on; no restart is charged for that";
 }

@@ -93,7 +93,7 @@ bool run::state::charge(const std::optional<cause>& why, blamed_node& by) {
     return true;
   }
   if (why->kind != cause_class::node_lost) return true;
-  if (current.budget.charge_node_loss(now, settings.node_losses_max)) return true;
+  if (current.budget.charge_node_loss(real_now, settings.node_losses_max)) return true;
   close(exit_code_of(*why), why,
         describe(*why) + "; more than " + std::to_string(settings.node_losses_max) +
             " node losses within an hour (--max-node-losses)");
@@ -250,7 +250,7 @@ std::string run::state::left_out_advice(const std::string& name) const {
 }
 
 // The budget is refilled then, if nothing fails until that moment.
-std::optional<time_point> run::state::refill_at() const {
+std::optional<machine_time> run::state::refill_at() const {
   const duration window = timing().restart_window;
   const bool is_wanted = window > duration::zero() && current.budget.restarts_counted() != 0;
   if (!is_wanted || phase != run_phase::running || causes.get() || !age.all_run_since()) {

@@ -80,19 +80,14 @@ void roster::unwatch(node& who) {
   watch_.erase({who.watch_at, who.order});
 }
 
-std::optional<time_point> roster::next_look() const {
+std::optional<machine_time> roster::next_look() const {
   if (watch_.empty()) return std::nullopt;
   return watch_.begin()->first.first;
 }
 
-node* roster::due(time_point now) const {
+node* roster::due(machine_time now) const {
   if (watch_.empty() || watch_.begin()->first.first > now) return nullptr;
   return watch_.begin()->second;
-}
-
-void roster::move_by(duration late) {
-  for (auto& [order, who] : nodes_)
-    who->heard += late;
 }
 
 }  // namespace ddprun::core

@@ -10,6 +10,7 @@
 // Thread rule: one thread, as run.
 #pragma once
 
+#include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/run/node.hpp"
 
 #include <map>
@@ -53,11 +54,8 @@ class roster {
   // To be looked for when it has been silent for so long.
   void watch(node& who, duration silence);
   void unwatch(node& who);
-  std::optional<time_point> next_look() const;
-  node* due(time_point now) const;  // whose moment has come
-
-  // The caller's loop stood still for so long: nobody could be heard.
-  void move_by(duration late);
+  std::optional<machine_time> next_look() const;
+  node* due(machine_time now) const;  // whose moment has come
 
  private:
   by_order nodes_;
@@ -65,7 +63,7 @@ class roster {
   std::unordered_map<connection_id, node*> by_connection_;
   std::unordered_map<std::string, node*> by_given_id_;
   std::unordered_map<std::uint32_t, std::map<std::uint64_t, node*>> by_given_rank_;
-  std::map<std::pair<time_point, std::uint64_t>, node*> watch_;
+  std::map<std::pair<machine_time, std::uint64_t>, node*> watch_;
   std::uint64_t next_order_ = 1;
 };
 

@@ -162,7 +162,7 @@ void run::state::on_unasked_end(node& who) {
       // An agent that nobody vouched for kills its workers, and says so when it is back.
       why.text = "it stopped its workers by itself";
     }
-    causes.add(why, now);
+    causes.add(why, real_now);
   }
   if (causes.get()->kind == cause_class::node_lost) remember_loss();
   if (waits_for_cause()) return;
@@ -233,7 +233,7 @@ void run::state::on_start_timeout() {
   why.text = "has not started within " + to_text(timing().start_timeout) + ", is still " +
              std::string(to_string(reached));
   if (others != 0) why.text += "; so are " + std::to_string(others) + " more nodes";
-  causes.add(why, now);
+  causes.add(why, real_now);
   end_round(&*causes.get(), timing().stop_grace, describe(why));
 }
 

@@ -4,6 +4,7 @@
 // Thread rule: plain value.
 #pragma once
 
+#include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/messages/settings.hpp"
 
 #include <optional>
@@ -13,18 +14,18 @@ namespace ddprun::core {
 class round_age {
  public:
   // It is prepared, or its workers may start.
-  void begin(time_point now) {
+  void begin(machine_time now) {
     *this = {};
     began_ = now;
   }
   // An earlier daemon's, which may have run for hours: its end is never a quick one.
   void begin_found() { *this = {}; }
-  void all_run(time_point now) { all_run_since_ = now; }
+  void all_run(machine_time now) { all_run_since_ = now; }
 
-  const std::optional<time_point>& all_run_since() const { return all_run_since_; }
+  const std::optional<machine_time>& all_run_since() const { return all_run_since_; }
   // How long after its start, where it ends quickly now. One that has not started in time has not
   // failed quickly either.
-  std::optional<duration> quick_end(time_point now, const timers& timing) const {
+  std::optional<duration> quick_end(machine_time now, const timers& timing) const {
     if (!began_) return std::nullopt;
     const duration passed = now - all_run_since_.value_or(*began_);
     const duration limit = all_run_since_ ? timing.startup_window : timing.start_timeout;
@@ -32,15 +33,9 @@ class round_age {
     return passed;
   }
 
-  // The caller's loop stood still for so long.
-  void move_by(duration late) {
-    if (began_) *began_ += late;
-    if (all_run_since_) *all_run_since_ += late;
-  }
-
  private:
-  std::optional<time_point> began_;
-  std::optional<time_point> all_run_since_;
+  std::optional<machine_time> began_;
+  std::optional<machine_time> all_run_since_;
 };
 
 }  // namespace ddprun::core

@@ -100,10 +100,6 @@ bool round_seats::acknowledge(seat& one) {
   return !std::exchange(one.has_acknowledged_, true);
 }
 
-void round_seats::move_by(duration late) {
-  if (start_until_) *start_until_ += late;
-}
-
 std::size_t* round_seats::count_of(fate one) {
   switch (one) {
     case fate::in_reach:

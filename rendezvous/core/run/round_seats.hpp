@@ -14,6 +14,7 @@
 // Thread rule: one thread, as run.
 #pragma once
 
+#include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/run/seat.hpp"
 
 #include <deque>
@@ -52,9 +53,9 @@ class round_seats {
   bool are_all_ended_or_unreachable() const { return ended_ + unreachable_ == seats_.size(); }
 
   // Until then all must run; over when they do.
-  void start_until(time_point moment) { start_until_ = moment; }
+  void start_until(machine_time moment) { start_until_ = moment; }
   void end_start() { start_until_.reset(); }
-  const std::optional<time_point>& start_deadline() const { return start_until_; }
+  const std::optional<machine_time>& start_deadline() const { return start_until_; }
 
   void command(seat& one, core::command what) { one.command_ = what; }
   // While the round is on, and only forward. True: with it all run.
@@ -73,9 +74,6 @@ class round_seats {
   void set_away(seat& one, bool is_away) { one.is_away_ = is_away; }
   void set_unanswered(seat& one, bool is_unanswered) { one.is_unanswered_ = is_unanswered; }
 
-  // The caller's loop stood still for so long.
-  void move_by(duration late);
-
  private:
   void set_fate(seat& one, fate next);
   std::size_t* count_of(fate one);
@@ -87,7 +85,7 @@ class round_seats {
   std::size_t succeeded_ = 0;
   std::size_t unreachable_ = 0;
   std::size_t ended_ = 0;  // dead ones, too
-  std::optional<time_point> start_until_;
+  std::optional<machine_time> start_until_;
 };
 
 }  // namespace ddprun::core

@@ -18,6 +18,7 @@
 // Thread rule: plain value.
 #pragma once
 
+#include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 
 #include <cstdint>
@@ -41,44 +42,41 @@ class round_stop {
   round_stop() = default;  // none was ordered
   // In this step of the run, as a message to all members, none of whom is waited for longer than
   // `patience`. `is_free`: nothing is charged, whatever the members report.
-  round_stop(time_point now, std::uint64_t step, duration patience, bool is_free,
+  round_stop(machine_time now, std::uint64_t step, duration patience, bool is_free,
              std::shared_ptr<const daemon_message> message);
 
-  time_point ordered_at() const { return ordered_at_; }
+  machine_time ordered_at() const { return ordered_at_; }
   // A node that has spoken in this step has outlived the order, and what the order was for.
   bool precedes(std::uint64_t step) const { return step > step_; }
   bool is_free() const { return is_free_; }
   const std::shared_ptr<const daemon_message>& message() const { return message_; }
 
   // Somebody was told only now.
-  void tell_late(time_point now) { told_at_ = now; }
+  void tell_late(machine_time now) { told_at_ = now; }
   duration patience() const { return patience_; }
-  time_point overdue_at() const { return told_at_ + patience_; }
+  machine_time overdue_at() const { return told_at_ + patience_; }
 
   // Only members that cannot be reached are left. Once: true.
   bool begins_to_wait() { return !std::exchange(waits_, true); }
   // A member has dropped its tethers, or died.
-  void acknowledge(time_point now, bool is_leader);
+  void acknowledge(machine_time now, bool is_leader);
   // The last word of a member that cannot be reached: it was answered until then.
-  void vouched_until(time_point last_word);
+  void vouched_until(machine_time last_word);
   bool has_let_go() const { return first_acknowledged_.has_value(); }  // some member
   // From then on no member that cannot be reached has a living worker.
-  time_point fenced_at(const timers& timing) const;
-
-  // The caller's loop stood still for so long.
-  void move_by(duration late);
+  machine_time fenced_at(const timers& timing) const;
 
  private:
-  time_point ordered_at_{};
-  time_point told_at_{};
+  machine_time ordered_at_{};
+  machine_time told_at_{};
   std::uint64_t step_ = 0;
   duration patience_{};
   bool is_free_ = false;
   bool waits_ = false;
   std::shared_ptr<const daemon_message> message_;
-  std::optional<time_point> first_acknowledged_;
-  std::optional<time_point> leader_acknowledged_;
-  time_point vouched_until_{};
+  std::optional<machine_time> first_acknowledged_;
+  std::optional<machine_time> leader_acknowledged_;
+  machine_time vouched_until_{};
 };
 
 }  // namespace ddprun::core

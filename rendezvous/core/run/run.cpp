@@ -9,7 +9,7 @@ namespace ddprun::core {
 run::run(run_options options) : state_(std::make_unique<state>()) {
   state_->options = std::move(options);
   state_->rounds = round_numbers(state_->options.first_round - 1);
-  state_->claims.wait_until(state_->options.recovery_until);
+  state_->claims.wait_until(state_->clock.own(state_->options.recovery_until));
   const auto remembered = std::exchange(state_->options.remembered, std::nullopt);
   if (remembered) state_->remember(*remembered);
 }
@@ -19,9 +19,9 @@ run::run(run&&) noexcept = default;
 run& run::operator=(run&&) noexcept = default;
 
 void run::step(const run_event& event, time_point now, run_effects& effects) {
-  state_->now = now;
+  state_->set_time(now);
   state_->effects = &effects;
-  if (++state_->steps == 1) state_->claims.end_wait_if_over(now);
+  if (++state_->steps == 1) state_->claims.end_wait_if_over(state_->now);
   std::visit([this](const auto& one) { state_->apply(one); }, event);
   state_->forget_excess();
   state_->progress();
@@ -35,8 +35,8 @@ run_phase run::phase() const {
 
 std::optional<time_point> run::next_deadline() const {
   const state& self = *state_;
-  std::optional<time_point> next;
-  const auto also = [&next](const std::optional<time_point>& moment) {
+  std::optional<machine_time> next;
+  const auto also = [&next](const std::optional<machine_time>& moment) {
     if (moment && (!next || *moment < *next)) next = moment;
   };
   also(self.nodes.next_look());
@@ -68,7 +68,8 @@ std::optional<time_point> run::next_deadline() const {
     case run_phase::closed:
       break;
   }
-  return next;
+  if (!next) return std::nullopt;
+  return self.clock.real(*next);
 }
 
 bool run::state::is_deserted(time_point at) const {
@@ -95,7 +96,7 @@ void run::state::apply(const agent_joined& event) {
     refuse(event.connection, greeting.node, problem);
     return;
   }
-  closed_instance* const record = closed.of(greeting, now);
+  closed_instance* const record = closed.of(greeting, real_now);
   if (known == nullptr && record == nullptr) {
     const std::string taken = place_taken_text(greeting.state.instance, greeting.job);
     if (!taken.empty()) {
@@ -175,7 +176,7 @@ void run::state::apply(const status_received& event) {
       if (who->state.instance == 0) {
         recognise(*who);
       } else if (!may_have_workers(who->state)) {
-        closed_instance* const record = closed.of(who->greeting, now);
+        closed_instance* const record = closed.of(who->greeting, real_now);
         if (record != nullptr) tell_closed(*who, *record);
       }
       return;
@@ -190,7 +191,7 @@ void run::state::apply(const goodbye_received& event) {
   node* const who = nodes.find(event.connection);
   if (who == nullptr) return;
   if (who->standing == standing::closing) {
-    closed.take_out(who->greeting.session, who->state.instance, true, now);
+    closed.take_out(who->greeting.session, who->state.instance, true, real_now);
     closed.said_goodbye(who->greeting.session);
   }
   lose(*who, true, "left", true);
@@ -209,7 +210,7 @@ void run::state::apply(const agent_disconnected& event) {
 }
 
 void run::state::apply(const guardian_reported& event) {
-  closed.take_out(event.session, 0, true, now);
+  closed.take_out(event.session, 0, true, real_now);
   node* const found = nodes.find(event.session);
   if (found == nullptr) return;
   lose(*found, true, "its ddprun process died, and its guardian killed the workers");
@@ -240,22 +241,18 @@ void run::state::apply(const time_passed&) {
   if (const auto due = refill_at(); due && now >= *due) refill_budget();
   if (const auto overdue = stop_overdue_at(); overdue && now >= *overdue) on_stop_overdue();
   if (const auto lost = lost_instance_at(); lost && now >= *lost) end_lost_instance();
-  closed.forget_old(now);
+  closed.forget_old(real_now);
 }
 
 void run::state::apply(const loop_was_late& event) {
-  const duration by = event.by;
-  nodes.move_by(by);
-  groups.move_by(by);
-  seats.move_by(by);
-  stop.move_by(by);
-  choice.move_by(by);
-  claims.move_by(by);
-  older.move_by(by);
-  earlier.move_by(by);
-  phase.move_by(by);
-  cause_grace.move_by(by);
-  age.move_by(by);
+  clock.lose(event.by);
+  set_time(real_now);
+}
+
+void run::state::set_time(time_point real) {
+  clock.set(real);
+  now = clock.now();
+  real_now = real;
 }
 
 // Moves the run on as far as what is known now allows.

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "rendezvous/base/error.hpp"
+#include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/run/choice_wait.hpp"
 #include "rendezvous/core/run/claims_heard.hpp"
@@ -73,7 +74,9 @@ inline duration stop_patience_of(const timers& timing, duration grace) {
 
 struct run::state {
   run_options options;
-  time_point now{};
+  machine_clock clock;
+  machine_time now{};     // of the step under way
+  time_point real_now{};  // the same in real time
   run_effects* effects = nullptr;
   std::uint64_t steps = 0;  // counts steps: "has spoken since"
 
@@ -121,6 +124,7 @@ struct run::state {
   void apply(const record_persisted& event);
   void apply(const time_passed& event);
   void apply(const loop_was_late& event);
+  void set_time(time_point real);
   void progress();
   void enter(run_phase next);
   const timers& timing() const;
@@ -178,7 +182,7 @@ struct run::state {
 
   // gather.cpp: rules 1, 2 and 7.
   void check_gathering();
-  time_point gather_until() const;
+  machine_time gather_until() const;
   void begin_gathering();
   void begin_settling();
   void choose();
@@ -210,7 +214,7 @@ struct run::state {
   // stop.cpp: rules 4 and 6.
   void end_round(const cause* trigger, duration grace, std::string text, bool is_free = false);
   void on_stop_status(node& who);
-  std::optional<time_point> stop_overdue_at() const;
+  std::optional<machine_time> stop_overdue_at() const;
   void on_stop_overdue();
   void end_of_stop();
   void leave_round();
@@ -239,7 +243,7 @@ struct run::state {
   bool is_short() const;
   void take_back();
   void refuse_left_out();
-  std::optional<time_point> refill_at() const;
+  std::optional<machine_time> refill_at() const;
   void refill_budget();
 
   // causes.cpp
@@ -268,7 +272,7 @@ struct run::state {
   void acknowledge(seat& of);
   void fence(node& who);
   bool is_stop_over() const;
-  std::optional<time_point> fence_until() const;
+  std::optional<machine_time> fence_until() const;
 
   // older.cpp: what may live of instances before this one.
   bool is_of_running_instance(const node& who) const;
@@ -278,7 +282,7 @@ struct run::state {
   void remember_leftovers();
   time_point older_until() const;
   bool older_may_live() const;
-  std::optional<time_point> older_deadline() const;
+  std::optional<machine_time> older_deadline() const;
   std::string older_reason() const;
 
   // claims.cpp.
@@ -329,8 +333,8 @@ struct run::state {
   void remember(const run_record& record);
   void begin_instance(const node& opener);
   void end_lost_instance();
-  std::optional<time_point> lost_instance_at() const;
-  time_point remembered_until() const;
+  std::optional<machine_time> lost_instance_at() const;
+  std::optional<machine_time> remembered_until() const;
   void note_placed();
   run_record record_of(const closed_instance& over) const;
   void remember_older(run_record& record) const;
@@ -345,7 +349,7 @@ struct run::state {
   std::string missing_ranks(const settings_group& group) const;
   std::string gathering_reason() const;
   std::string stopping_reason() const;
-  member_view member_seen(const node& who, time_point at) const;
+  member_view member_seen(const node& who, machine_time at) const;
 };
 
 }  // namespace ddprun::core

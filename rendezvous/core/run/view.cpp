@@ -171,14 +171,15 @@ std::string run::state::reason() const {
   return {};
 }
 
-std::string run::why(time_point now) const {
+std::string run::why(time_point real_now) const {
   const state& self = *state_;
+  const machine_time now = self.clock.own(real_now);
   if (self.phase == run_phase::gathering && !self.current.is_decided() && self.nodes.empty()) {
     if (!self.earlier.is_there()) return "nobody has joined";
     return "it was on when the last daemon ended; nobody has come back yet";
   }
   std::string text = self.reason();
-  const auto gone = self.current.gone.told(now);
+  const auto gone = self.current.gone.told(real_now);
   const bool may_be_missed = self.phase == run_phase::gathering ||
                              (self.phase == run_phase::settling && self.choice.is_pausing(now));
   if (gone && may_be_missed) text += "; " + sentence_of(*gone);
@@ -186,8 +187,8 @@ std::string run::why(time_point now) const {
   if (!left_out.empty() && self.phase != run_phase::closed) {
     text += "; left out, as workers there were the first to fail too often: " + left_out;
   }
-  const time_point since = self.phase.since();
-  if (since != time_point{}) text += "; for " + to_text(now - since);
+  const machine_time since = self.phase.since();
+  if (since != machine_time{}) text += "; for " + to_text(now - since);
   return text;
 }
 
@@ -205,7 +206,7 @@ run_sizes run::sizes() const {
   return sizes;
 }
 
-member_view run::state::member_seen(const node& who, time_point at) const {
+member_view run::state::member_seen(const node& who, machine_time at) const {
   member_view one;
   one.node = who.label();
   one.host = who.greeting.host;
@@ -250,7 +251,7 @@ run_view run::view(time_point now, std::size_t first, std::size_t most) const {
   std::size_t index = 0;
   const auto show = [&](const node& who) {
     if (index++ >= first && view.members.size() < most) {
-      view.members.push_back(self.member_seen(who, now));
+      view.members.push_back(self.member_seen(who, self.clock.own(now)));
     }
   };
   for (const seat& one : self.seats) {

@@ -19,7 +19,7 @@ constexpr std::size_t looked_at_max = 64;
 void run::state::tell_wait(node& who) {
   const std::uint64_t told = std::max(who.wanted_seq, who.state.desired_seq);
   // One that is left out hears a word of its own.
-  message_pointer message = who.is_left_out ? nullptr : notice.message_after(told, now);
+  message_pointer message = who.is_left_out ? nullptr : notice.message_after(told, real_now);
   if (!message) {
     ddprun::desired value = base_desired(desired_phase::wait);
     // A node that waits while a round is on takes part in the next one.
@@ -31,14 +31,14 @@ void run::state::tell_wait(node& who) {
       value.text = is_spare ? "this node waits as a spare: " + reason() + spare_advice() : reason();
     }
     limit_wait(value);
-    if (is_missed()) value.gone = current.gone.told(now);
+    if (is_missed()) value.gone = current.gone.told(real_now);
     if (phase == run_phase::gathering) {
       value.warning = misfits();
       if (value.warning.empty()) value.warning = current.unable.text;
     }
     const std::uint64_t newest = value.seq;
     message = finished(std::move(value));
-    if (!who.is_left_out) notice.build(newest, now, message);
+    if (!who.is_left_out) notice.build(newest, real_now, message);
   }
   want(who, std::move(message));
   who.notice_seen = notice.edition();
@@ -54,9 +54,9 @@ bool run::state::is_missed() const {
 // How long the wait goes on, as far as that is known.
 void run::state::limit_wait(ddprun::desired& value) const {
   if (phase != run_phase::gathering) return;
-  std::optional<time_point> until;
+  std::optional<machine_time> until;
   if (is_recovering() || has_claims) {
-    if (claims.is_waiting()) until = claims.until();
+    until = claims.until();
   } else if (const settings_group* const group = groups.largest()) {
     if (group->is_full()) return;
     value.is_last_call = group->has_enough();

@@ -8,6 +8,8 @@
 using namespace std::chrono_literals;
 using namespace ddprun;
 using ddprun::core::way_out;
+using ddprun::tests::clock_at;
+using ddprun::tests::machine_origin;
 using ddprun::tests::origin;
 
 namespace {
@@ -39,31 +41,32 @@ TEST_CASE("who drains leaves by itself when there is no daemon to tell it to") {
   const duration patience =
       timing.drain_grace + timing.kill_wait + timing.node_timeout + 2 * timing.isolation_limit;
   way_out out;
-  out.workers_are_down(origin);  // not asked to leave: nothing
-  CHECK_FALSE(out.deadline(now, timing, limit, std::nullopt, false));
+  out.workers_are_down(machine_origin);  // not asked to leave: nothing
+  CHECK_FALSE(out.deadline(clock_at(now), timing, limit, std::nullopt, false));
   out.take_signal(SIGTERM);
   out.drain();
-  CHECK_FALSE(out.deadline(now, timing, limit, std::nullopt, false));
-  out.workers_are_down(origin + 1s);
-  out.workers_are_down(origin + 2s);  // counts from the first time
+  CHECK_FALSE(out.deadline(clock_at(now), timing, limit, std::nullopt, false));
+  out.workers_are_down(machine_origin + 1s);
+  out.workers_are_down(machine_origin + 2s);  // counts from the first time
   SECTION("at once where there is none") {
-    CHECK(out.deadline(now, timing, limit, std::nullopt, false) == now);
+    CHECK(out.deadline(clock_at(now), timing, limit, std::nullopt, false) == now);
   }
   SECTION("soon where one is connected that has never answered") {
-    CHECK(out.deadline(now, timing, limit, std::nullopt, true) == origin + 1s + limit);
+    CHECK(out.deadline(clock_at(now), timing, limit, std::nullopt, true) == origin + 1s + limit);
   }
   SECTION("when the last answer is too old, connected or not") {
-    CHECK(out.deadline(now, timing, limit, origin + 5s, false) == origin + 5s + limit);
-    CHECK(out.deadline(now, timing, limit, origin + 5s, true) == origin + 5s + limit);
+    CHECK(out.deadline(clock_at(now), timing, limit, origin + 5s, false) == origin + 5s + limit);
+    CHECK(out.deadline(clock_at(now), timing, limit, origin + 5s, true) == origin + 5s + limit);
   }
   SECTION("when a daemon that answers has not said close for long") {
-    CHECK(out.deadline(now, timing, limit, origin + 1h, true) == origin + 1s + patience);
-    out.move_by(3s);
-    CHECK(out.deadline(now, timing, limit, origin + 1h, true) == origin + 4s + patience);
+    CHECK(out.deadline(clock_at(now), timing, limit, origin + 1h, true) == origin + 1s + patience);
+    machine_clock late = clock_at(now);
+    late.lose(3s);
+    CHECK(out.deadline(late, timing, limit, origin + 1h, true) == origin + 4s + patience);
   }
   SECTION("never where its last word is decided: that is said when the workers are gone") {
     out.leave_with({5, "closed", std::nullopt});
-    CHECK_FALSE(out.deadline(now, timing, limit, std::nullopt, false));
+    CHECK_FALSE(out.deadline(clock_at(now), timing, limit, std::nullopt, false));
     REQUIRE(out.leaving());
     CHECK(out.leaving()->exit_code == 5);
   }

@@ -6,6 +6,8 @@
 using namespace std::chrono_literals;
 using namespace ddprun;
 using ddprun::core::workers_here;
+using ddprun::tests::clock_at;
+using ddprun::tests::machine_origin;
 using ddprun::tests::origin;
 
 namespace {
@@ -33,47 +35,43 @@ TEST_CASE("each worker ends once") {
 
 TEST_CASE("workers are asked once, and the shortest grace holds") {
   workers_here workers = two_workers();
-  CHECK(workers.ask(origin, 30s));
-  CHECK(workers.deadline() == origin + 30s);
-  CHECK_FALSE(workers.ask(origin + 1s, 5s));
-  CHECK(workers.deadline() == origin + 6s);
-  CHECK_FALSE(workers.ask(origin + 2s, 60s));
-  CHECK(workers.deadline() == origin + 6s);
-  CHECK_FALSE(workers.is_grace_over(origin + 6s - 1ms));
-  CHECK(workers.is_grace_over(origin + 6s));
+  CHECK(workers.ask(clock_at(origin), 30s));
+  CHECK(workers.deadline() == machine_origin + 30s);
+  CHECK_FALSE(workers.ask(clock_at(origin + 1s), 5s));
+  CHECK(workers.deadline() == machine_origin + 6s);
+  CHECK_FALSE(workers.ask(clock_at(origin + 2s), 60s));
+  CHECK(workers.deadline() == machine_origin + 6s);
+  CHECK_FALSE(workers.is_grace_over(machine_origin + 6s - 1ms));
+  CHECK(workers.is_grace_over(machine_origin + 6s));
   CHECK_FALSE(workers.are_asked_by(origin - 1ms));
   CHECK(workers.are_asked_by(origin));  // the first time counts
-  workers.move_by(2s);
-  CHECK(workers.deadline() == origin + 8s);
 }
 
 TEST_CASE("workers are killed once; a later question changes nothing") {
   workers_here workers = two_workers();
   const bool was_asked = GENERATE(false, true);
-  if (was_asked) workers.ask(origin, 30s);
+  if (was_asked) workers.ask(clock_at(origin), 30s);
   CHECK_FALSE(workers.are_killed());
-  CHECK(workers.kill(origin + 1s, kill_wait));
+  CHECK(workers.kill(clock_at(origin + 1s), kill_wait));
   CHECK(workers.are_killed());
   CHECK(workers.are_asked_by(origin) == was_asked);
   CHECK(workers.are_asked_by(origin + 1s));
-  CHECK_FALSE(workers.is_grace_over(origin + 1h));
-  CHECK_FALSE(workers.kill(origin + 2s, kill_wait));
-  CHECK_FALSE(workers.ask(origin + 2s, 1s));
-  CHECK(workers.deadline() == origin + 1s + kill_wait);
-  workers.move_by(2s);
-  CHECK(workers.deadline() == origin + 3s + kill_wait);
+  CHECK_FALSE(workers.is_grace_over(machine_origin + 1h));
+  CHECK_FALSE(workers.kill(clock_at(origin + 2s), kill_wait));
+  CHECK_FALSE(workers.ask(clock_at(origin + 2s), 1s));
+  CHECK(workers.deadline() == machine_origin + 1s + kill_wait);
 }
 
 TEST_CASE("who outlives SIGKILL is unkillable until it ends") {
   workers_here workers = two_workers();
-  CHECK_FALSE(workers.give_up(origin + 1h));
-  workers.kill(origin, kill_wait);
-  CHECK_FALSE(workers.give_up(origin + kill_wait - 1ms));
+  CHECK_FALSE(workers.give_up(machine_origin + 1h));
+  workers.kill(clock_at(origin), kill_wait);
+  CHECK_FALSE(workers.give_up(machine_origin + kill_wait - 1ms));
   CHECK(workers.unkillable() == 0);
-  CHECK(workers.give_up(origin + kill_wait));
+  CHECK(workers.give_up(machine_origin + kill_wait));
   CHECK(workers.unkillable() == 2);
   CHECK_FALSE(workers.deadline());
-  CHECK_FALSE(workers.give_up(origin + 1h));
+  CHECK_FALSE(workers.give_up(machine_origin + 1h));
   workers.end(0);
   CHECK(workers.unkillable() == 1);
   workers.end(1);
@@ -82,14 +80,14 @@ TEST_CASE("who outlives SIGKILL is unkillable until it ends") {
 
 TEST_CASE("when the last worker has ended no limit runs any more") {
   workers_here workers = two_workers();
-  workers.ask(origin, 30s);
+  workers.ask(clock_at(origin), 30s);
   const bool is_killed = GENERATE(false, true);
-  if (is_killed) workers.kill(origin, kill_wait);
+  if (is_killed) workers.kill(clock_at(origin), kill_wait);
   workers.end(0);
   CHECK(workers.deadline());
   workers.end(1);
   CHECK_FALSE(workers.deadline());
-  CHECK_FALSE(workers.give_up(origin + 1h));
+  CHECK_FALSE(workers.give_up(machine_origin + 1h));
 }
 
 TEST_CASE("workers that ended before anybody asked are taken as asked from then on") {

@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr time_point ordered = time_point{} + 1000s;
+constexpr machine_time ordered = machine_time{} + 1000s;
 constexpr std::uint64_t step = 7;
 
 round_stop fresh_stop() {
@@ -61,23 +61,4 @@ TEST_CASE("only what was said in a later step has outlived the order") {
   CHECK_FALSE(stop.precedes(step));
   CHECK(stop.precedes(step + 1));
   CHECK(round_stop().precedes(1));
-}
-
-TEST_CASE("all moments of a stop move when the loop was late") {
-  const timers timing;
-  round_stop stop = fresh_stop();
-  stop.move_by(2s);
-  CHECK(stop.ordered_at() == ordered + 2s);
-  CHECK(stop.overdue_at() == ordered + 12s);
-  CHECK(stop.fenced_at(timing) == ordered + 2s + timing.orphan_limit);
-  stop.acknowledge(ordered + 3s, false);
-  stop.vouched_until(ordered + 1s);
-  stop.move_by(2s);
-  CHECK(stop.fenced_at(timing) == ordered + 5s + with_margin(2 * timing.isolation_limit));
-  stop.acknowledge(ordered + 6s, true);
-  stop.move_by(1s);
-  CHECK(stop.fenced_at(timing) == ordered + 7s + with_margin(timing.isolation_limit));
-  stop.vouched_until(ordered + 20s);
-  stop.move_by(1s);
-  CHECK(stop.fenced_at(timing) == ordered + 21s + with_margin(timing.isolation_limit));
 }

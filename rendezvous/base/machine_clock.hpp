@@ -1,0 +1,40 @@
+// The clock of a machine: real time less what its loop lost by standing still. While a loop stands
+// still nothing can be heard, so nothing may become due; a machine that keeps its moments on its
+// own clock need not move them.
+//
+// What must not stop is a time_point: when workers elsewhere have ended, how old a record is, until
+// when a peer has vouched. The two are types of their own, so that code which mixes them does not
+// compile; only the clock turns one into the other, as of now.
+#pragma once
+
+#include "rendezvous/base/time.hpp"
+
+namespace ddprun {
+
+// Names the kind of moment only. The clock itself is machine_clock.
+struct machine_time_kind {
+  using duration = ddprun::duration;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<machine_time_kind>;
+  static constexpr bool is_steady = true;
+};
+using machine_time = machine_time_kind::time_point;
+
+class machine_clock {
+ public:
+  // The caller says what time it is, and how long its loop stood still.
+  void set(time_point real_now) { real_now_ = real_now; }
+  void lose(duration late) { lost_ += late; }
+
+  time_point real_now() const { return real_now_; }
+  machine_time now() const { return own(real_now_); }
+  machine_time own(time_point real) const { return machine_time(real.time_since_epoch() - lost_); }
+  time_point real(machine_time own) const { return time_point(own.time_since_epoch() + lost_); }
+
+ private:
+  time_point real_now_{};
+  duration lost_{};
+};
+
+}  // namespace ddprun
