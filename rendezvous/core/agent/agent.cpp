@@ -31,9 +31,8 @@ void agent::step(const agent_event& event, time_point now, agent_effects& effect
 }
 
 std::optional<time_point> agent::next_deadline() const {
-  state::moment next;
-  if (!state_->left) state_->collect_deadlines(next);
-  return next;
+  if (state_->left) return std::nullopt;
+  return next_due(*state_, state::timer_table());
 }
 
 std::optional<time_point> agent::workers_live_until() const {
@@ -106,39 +105,45 @@ void agent::state::handle(const agent_loop_was_late& event) {
 }
 
 void agent::state::handle(const agent_time_passed&) {
-  check_isolation();
-  check_stop_deadlines();
-  if (left) return;
-  check_tether();
-  if (left) return;
-  if (const auto silence = daemon.silence_deadline(silence_limit()); silence && now >= *silence) {
-    drop_daemon(daemon.is_in_session()
-                    ? "nothing was heard for " + to_text(silence_limit())
-                    : "connected, but there was no welcome for " + to_text(silence_limit()));
-  }
-  if (const moment join = join_deadline(); join && real_now >= *join) {
-    const bool done = here.phase() == member_phase::succeeded && here.is_alone();
-    finish(done ? 0 : unmet_exit_code, unreachable_text(), std::nullopt);
+  for (const auto& one : timer_table()) {
+    if (!left) do_if_due(*this, one);
   }
 }
 
-void agent::state::collect_deadlines(moment& next) const {
-  const auto consider = [&next](moment value) {
-    if (value && (!next || *value < *next)) next = value;
+// In the order in which they are judged: what must end workers comes first.
+std::span<const machine_timer<agent::state>> agent::state::timer_table() {
+  using row = machine_timer<state>;
+  static constexpr row table[] = {
+      {[](const state& agent) -> timer_moment { return agent.isolation_deadline(); },
+       &state::on_isolation},
+      {[](const state& agent) -> timer_moment { return agent.here.unclear.deadline(); },
+       &state::on_unclear_over},
+      {[](const state& agent) -> timer_moment { return agent.own_stop_deadline(); },
+       &state::on_nobody_says_stop},
+      {[](const state& agent) -> timer_moment { return agent.here.workers.deadline(); },
+       &state::on_workers_overdue},
+      {[](const state& agent) -> timer_moment { return agent.drain_deadline(); },
+       &state::leave_if_drained},
+      {[](const state& agent) -> timer_moment { return agent.reach_deadline(); },
+       &state::on_leader_unreachable},
+      {[](const state& agent) -> timer_moment { return agent.here.tether.beat_deadline(); },
+       &state::beat_if_due},
+      {[](const state& agent) -> timer_moment {
+         return agent.here.tether.silence_deadline(agent.silence_limit());
+       },
+       &state::on_tether_silent},
+      {[](const state& agent) -> timer_moment {
+         return agent.daemon.silence_deadline(agent.silence_limit());
+       },
+       &state::on_daemon_silent},
+      {[](const state& agent) -> timer_moment { return agent.join_deadline(); },
+       &state::on_no_daemon},
+      // Sent after every event.
+      {[](const state& agent) -> timer_moment {
+        return agent.daemon.status_due(agent.timing.heartbeat_interval);
+      }},
   };
-  const auto consider_own = [&](const std::optional<machine_time>& value) {
-    if (value) consider(clock.real(*value));
-  };
-  consider(daemon.status_due(timing.heartbeat_interval));
-  consider_own(daemon.silence_deadline(silence_limit()));
-  consider(join_deadline());
-  consider(here.tether.deadline(silence_limit()));
-  consider_own(reach_deadline());
-  consider(isolation_deadline());
-  consider_own(here.unclear.deadline());
-  consider_own(here.workers.deadline());
-  consider(own_stop_deadline());
-  consider(drain_deadline());
+  return table;
 }
 
 }  // namespace ddprun::core

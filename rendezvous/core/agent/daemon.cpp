@@ -152,6 +152,17 @@ agent::state::moment agent::state::join_deadline() const {
   return since + timing.join_timeout;
 }
 
+void agent::state::on_daemon_silent() {
+  drop_daemon(daemon.is_in_session()
+                  ? "nothing was heard for " + to_text(silence_limit())
+                  : "connected, but there was no welcome for " + to_text(silence_limit()));
+}
+
+void agent::state::on_no_daemon() {
+  const bool done = here.phase() == member_phase::succeeded && here.is_alone();
+  finish(done ? 0 : unmet_exit_code, unreachable_text(), std::nullopt);
+}
+
 // Between half and one and a half of `value`, by splitmix64.
 duration agent::state::jittered(duration value) {
   random += 0x9e3779b97f4a7c15ULL;

@@ -90,9 +90,7 @@ void agent::state::vouched_anew() {
   if (!has_lapsed()) here.isolation.vouched_in_time();
 }
 
-void agent::state::check_isolation() {
-  const moment deadline = isolation_deadline();
-  if (!deadline || real_now < *deadline) return;
+void agent::state::on_isolation() {
   const moment alone_since = isolation_due();
   const bool is_isolated = alone_since && real_now >= *alone_since;
   const std::string text = is_isolated ? isolation_text() : orphan_text();

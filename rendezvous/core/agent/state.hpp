@@ -23,6 +23,7 @@
 // Thread rule: one thread. `now` and `effects` are those of the step under way.
 #pragma once
 
+#include "rendezvous/base/machine_timers.hpp"
 #include "rendezvous/core/agent/agent.hpp"
 #include "rendezvous/core/agent/daemon_link.hpp"
 #include "rendezvous/core/agent/newest_word.hpp"
@@ -31,6 +32,7 @@
 #include "rendezvous/core/agent/way_out.hpp"
 
 #include <csignal>
+#include <span>
 
 namespace ddprun::core {
 
@@ -64,7 +66,7 @@ struct agent::state {
   void note(note_level level, std::string text);
   // Goodbye if no worker lives, and the last effect.
   void finish(int exit_code, std::string text, std::optional<ddprun::cause> first_cause);
-  void collect_deadlines(moment& next) const;
+  static std::span<const machine_timer<state>> timer_table();
   void set_time(time_point real);
 
   // ---- daemon.cpp ----
@@ -78,6 +80,8 @@ struct agent::state {
   status make_status();
   bool has_news() const;
   void send_status_if_due();
+  void on_daemon_silent();
+  void on_no_daemon();
   moment join_deadline() const;
   duration jittered(duration value);
 
@@ -114,7 +118,9 @@ struct agent::state {
   void round_is_down();
   void after_workers();
   void leave_if_drained();
-  void check_stop_deadlines();
+  void on_unclear_over();
+  void on_nobody_says_stop();
+  void on_workers_overdue();
   moment drain_deadline() const;
   moment own_stop_deadline() const;
 
@@ -123,7 +129,8 @@ struct agent::state {
   void dial(duration delay);
   void dial_again(std::string text);
   void beat_if_due();
-  void check_tether();
+  void on_tether_silent();
+  void on_leader_unreachable();
   std::optional<machine_time> reach_deadline() const;
   bool accepts_tethers() const;
   std::string why_not_held(const tether_hello& hello) const;
@@ -142,7 +149,7 @@ struct agent::state {
   moment workers_live_until() const;
   void remember_isolation(const std::string& text);
   void vouched_anew();
-  void check_isolation();
+  void on_isolation();
   void was_late(duration by);
 
   // ---- text.cpp ----

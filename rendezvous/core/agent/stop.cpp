@@ -84,27 +84,27 @@ void agent::state::round_is_down() {
   leave_if_drained();
 }
 
-void agent::state::check_stop_deadlines() {
-  if (const auto due = here.unclear.deadline(); due && now >= *due) {
-    take_as_failures();
-    if (here.workers.living() == 0 && here.workers.are_asked()) after_workers();
-    if (left) return;
-  }
-  if (const moment own = own_stop_deadline(); own && real_now >= *own) {
-    note(note_level::warning,
-         "a worker failed and the rendezvous daemon cannot be reached: stopping this node's "
-         "workers");
-    take_down(force::ask, timing.stop_grace);
-  }
+void agent::state::on_unclear_over() {
+  take_as_failures();
+  if (here.workers.living() == 0 && here.workers.are_asked()) after_workers();
+}
+
+void agent::state::on_nobody_says_stop() {
+  note(note_level::warning,
+       "a worker failed and the rendezvous daemon cannot be reached: stopping this node's "
+       "workers");
+  take_down(force::ask, timing.stop_grace);
+}
+
+// They were asked, or killed, and have had their time.
+void agent::state::on_workers_overdue() {
   if (here.workers.is_grace_over(now)) take_down(force::kill);
-  if (here.workers.give_up(now)) {
-    note(note_level::error, counted(here.workers.living(), "worker") + " of round " +
-                                std::to_string(here.number()) + " outlived SIGKILL by " +
-                                to_text(timing.kill_wait) +
-                                ": stuck in the kernel; this node takes no part until they end");
-    round_is_down();
-  }
-  if (!left) leave_if_drained();
+  if (!here.workers.give_up(now)) return;
+  note(note_level::error, counted(here.workers.living(), "worker") + " of round " +
+                              std::to_string(here.number()) + " outlived SIGKILL by " +
+                              to_text(timing.kill_wait) +
+                              ": stuck in the kernel; this node takes no part until they end");
+  round_is_down();
 }
 
 // With no daemon to say stop, a node whose worker failed stops by itself after a bounded time.

@@ -55,20 +55,18 @@ std::optional<machine_time> agent::state::reach_deadline() const {
   return here.began() + timing.start_timeout / 2;
 }
 
-void agent::state::check_tether() {
-  if (const auto reach = reach_deadline(); reach && now >= *reach) {
-    ddprun::cause why;
-    why.kind = cause_class::start;
-    why.text = tether_failure_text();
-    emit(drop_tether{});
-    here.tether.let_go();
-    fail(std::move(why));
-  }
-  beat_if_due();
-  if (const moment due = here.tether.silence_deadline(silence_limit()); due && real_now >= *due) {
-    emit(drop_tether{});
-    dial_again("no answer for " + to_text(silence_limit()));
-  }
+void agent::state::on_leader_unreachable() {
+  ddprun::cause why;
+  why.kind = cause_class::start;
+  why.text = tether_failure_text();
+  emit(drop_tether{});
+  here.tether.let_go();
+  fail(std::move(why));
+}
+
+void agent::state::on_tether_silent() {
+  emit(drop_tether{});
+  dial_again("no answer for " + to_text(silence_limit()));
 }
 
 // ---- the leader's end --------------------------------------------------------------------------

@@ -81,7 +81,7 @@ std::optional<machine_time> run::state::remembered_until() const {
   return earlier.living_until(groups.here());
 }
 
-std::optional<machine_time> run::state::lost_instance_at() const {
+timer_moment run::state::lost_instance_at() const {
   if (!earlier.is_there() || current.is_decided() || !nodes.empty()) return std::nullopt;
   return earlier.lost_at();
 }

@@ -122,7 +122,7 @@ bool run::state::older_may_live() const {
   return !current.settings && (!older.ending().empty() || real_now < older_until());
 }
 
-std::optional<machine_time> run::state::older_deadline() const {
+timer_moment run::state::older_deadline() const {
   if (!older_may_live()) return std::nullopt;
   std::optional<machine_time> next;
   for (const auto& [order, since] : older.ending()) {
@@ -130,7 +130,7 @@ std::optional<machine_time> run::state::older_deadline() const {
     if (!next || due < *next) next = due;
   }
   if (next) return next;
-  return clock.own(older_until());
+  return older_until();
 }
 
 std::string run::state::older_reason() const {

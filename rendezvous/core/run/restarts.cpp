@@ -250,7 +250,7 @@ std::string run::state::left_out_advice(const std::string& name) const {
 }
 
 // The budget is refilled then, if nothing fails until that moment.
-std::optional<machine_time> run::state::refill_at() const {
+timer_moment run::state::refill_at() const {
   const duration window = timing().restart_window;
   const bool is_wanted = window > duration::zero() && current.budget.restarts_counted() != 0;
   if (!is_wanted || phase != run_phase::running || causes.get() || !age.all_run_since()) {

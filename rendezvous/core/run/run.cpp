@@ -34,42 +34,64 @@ run_phase run::phase() const {
 }
 
 std::optional<time_point> run::next_deadline() const {
-  const state& self = *state_;
-  std::optional<machine_time> next;
-  const auto also = [&next](const std::optional<machine_time>& moment) {
-    if (moment && (!next || *moment < *next)) next = moment;
+  return next_due(*state_, state::timer_table());
+}
+
+// Whoever is here may make up a round: no nodes of an earlier daemon are waited for.
+bool run::state::may_gather() const {
+  return phase == run_phase::gathering && (nodes.connected() == 0 || !is_recovering());
+}
+
+// In the order in which they are judged. A row without a function is for progress(), which judges
+// after every event; it only has the run looked at in time.
+std::span<const machine_timer<run::state>> run::state::timer_table() {
+  using row = machine_timer<state>;
+  static constexpr row table[] = {
+      // A node has been silent for too long.
+      {[](const state& run) -> timer_moment { return run.nodes.next_look(); },
+       &state::check_liveness},
+      // A round has not started in time.
+      {[](const state& run) -> timer_moment { return run.seats.start_deadline(); },
+       &state::on_start_timeout},
+      // What ended first had its time to be told.
+      {[](const state& run) -> timer_moment { return run.cause_grace.until(); },
+       &state::on_failure_grace_over},
+      // A round has run for restart_window.
+      {[](const state& run) { return run.refill_at(); }, &state::refill_budget},
+      // A node does not stop.
+      {[](const state& run) { return run.stop_overdue_at(); }, &state::on_stop_overdue},
+      // Nobody has come back to an instance.
+      {[](const state& run) { return run.lost_instance_at(); }, &state::end_lost_instance},
+      // The nodes of an earlier daemon stay away; where nobody is here, there is nobody to tell.
+      {[](const state& run) -> timer_moment {
+        const bool waits = run.nodes.connected() != 0 && run.is_recovering();
+        return waits ? timer_moment(run.claims.until()) : std::nullopt;
+      }},
+      // A last call is over.
+      {[](const state& run) -> timer_moment {
+        return run.may_gather() ? timer_moment(run.groups.deadline(run.now)) : std::nullopt;
+      }},
+      // Workers of an older instance must be gone.
+      {[](const state& run) -> timer_moment {
+        return run.may_gather() ? run.older_deadline() : std::nullopt;
+      }},
+      // Too few nodes have come within join_timeout.
+      {[](const state& run) -> timer_moment {
+        const bool waits = run.may_gather() && run.current.is_decided();
+        return waits ? timer_moment(run.gather_until()) : std::nullopt;
+      }},
+      // The next choice has waited long enough.
+      {[](const state& run) -> timer_moment {
+        const bool settles = run.phase == run_phase::settling;
+        return settles ? timer_moment(run.choice.until(run.now)) : std::nullopt;
+      }},
+      // No worker of those that cannot be reached lives.
+      {[](const state& run) -> timer_moment {
+        const bool stops = run.phase == run_phase::stopping;
+        return stops ? timer_moment(run.fence_until()) : std::nullopt;
+      }},
   };
-  also(self.nodes.next_look());
-  switch (self.phase) {
-    case run_phase::gathering: {
-      also(self.lost_instance_at());
-      if (self.nodes.connected() != 0 && self.is_recovering()) {
-        also(self.claims.until());
-        break;
-      }
-      also(self.groups.deadline(self.now));
-      also(self.older_deadline());
-      if (self.current.is_decided()) also(self.gather_until());
-      break;
-    }
-    case run_phase::settling:
-      also(self.choice.until(self.now));
-      break;
-    case run_phase::preparing:
-    case run_phase::running:
-      also(self.seats.start_deadline());
-      also(self.cause_grace.until());
-      also(self.refill_at());
-      break;
-    case run_phase::stopping:
-      also(self.fence_until());
-      also(self.stop_overdue_at());
-      break;
-    case run_phase::closed:
-      break;
-  }
-  if (!next) return std::nullopt;
-  return self.clock.real(*next);
+  return table;
 }
 
 bool run::state::is_deserted(time_point at) const {
@@ -235,12 +257,8 @@ void run::state::apply(const record_persisted& event) {
 
 void run::state::apply(const time_passed&) {
   claims.end_wait_if_over(now);
-  check_liveness();
-  if (const auto due = seats.start_deadline(); due && now >= *due) on_start_timeout();
-  if (cause_grace.is_over(now)) on_failure_grace_over();
-  if (const auto due = refill_at(); due && now >= *due) refill_budget();
-  if (const auto overdue = stop_overdue_at(); overdue && now >= *overdue) on_stop_overdue();
-  if (const auto lost = lost_instance_at(); lost && now >= *lost) end_lost_instance();
+  for (const auto& one : timer_table())
+    do_if_due(*this, one);
   closed.forget_old(real_now);
 }
 

@@ -15,6 +15,7 @@
 
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/machine_clock.hpp"
+#include "rendezvous/base/machine_timers.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/run/choice_wait.hpp"
 #include "rendezvous/core/run/claims_heard.hpp"
@@ -39,6 +40,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace ddprun::core {
@@ -125,6 +127,8 @@ struct run::state {
   void apply(const time_passed& event);
   void apply(const loop_was_late& event);
   void set_time(time_point real);
+  static std::span<const machine_timer<state>> timer_table();
+  bool may_gather() const;
   void progress();
   void enter(run_phase next);
   const timers& timing() const;
@@ -214,7 +218,7 @@ struct run::state {
   // stop.cpp: rules 4 and 6.
   void end_round(const cause* trigger, duration grace, std::string text, bool is_free = false);
   void on_stop_status(node& who);
-  std::optional<machine_time> stop_overdue_at() const;
+  timer_moment stop_overdue_at() const;
   void on_stop_overdue();
   void end_of_stop();
   void leave_round();
@@ -243,7 +247,7 @@ struct run::state {
   bool is_short() const;
   void take_back();
   void refuse_left_out();
-  std::optional<machine_time> refill_at() const;
+  timer_moment refill_at() const;
   void refill_budget();
 
   // causes.cpp
@@ -282,7 +286,7 @@ struct run::state {
   void remember_leftovers();
   time_point older_until() const;
   bool older_may_live() const;
-  std::optional<machine_time> older_deadline() const;
+  timer_moment older_deadline() const;
   std::string older_reason() const;
 
   // claims.cpp.
@@ -333,7 +337,7 @@ struct run::state {
   void remember(const run_record& record);
   void begin_instance(const node& opener);
   void end_lost_instance();
-  std::optional<machine_time> lost_instance_at() const;
+  timer_moment lost_instance_at() const;
   std::optional<machine_time> remembered_until() const;
   void note_placed();
   run_record record_of(const closed_instance& over) const;

@@ -81,7 +81,7 @@ void run::state::on_stop_status(node& who) {
 // One that still stops after all that is broken; it is treated as one whose workers cannot be
 // killed. One that has acknowledged nothing may hold others by its tether: it is lost, whatever it
 // says, and answered no more, so that it isolates itself while its fence runs.
-std::optional<machine_time> run::state::stop_overdue_at() const {
+timer_moment run::state::stop_overdue_at() const {
   if (phase != run_phase::stopping) return std::nullopt;
   if (seats.are_all_ended_or_unreachable()) return std::nullopt;
   return stop.overdue_at();
