@@ -139,7 +139,7 @@ struct run::state {
   ddprun::desired base_desired(desired_phase what);
   message_pointer finished(ddprun::desired value);
 
-  // agents.cpp: who is here.
+  // nodes.cpp: who is here.
   void attach(node& who, const agent_joined& event);
   void detach(node& who, bool disconnect);
   void forget(node& who);
@@ -250,14 +250,14 @@ struct run::state {
   timer_moment refill_at() const;
   void refill_budget();
 
-  // causes.cpp
+  // report.cpp: causes.
   cause cause_of(const node& who, cause_class kind) const;
   void collect_causes(const node& who);
   static void keep_tails(const status& before, status& newest);
   static bool is_drain(const node& member, const cause& one);
   std::optional<cause> final_cause() const;
 
-  // report.cpp
+  // report.cpp: what is said of a round.
   duration lasted_so_far() const;
   void add_report(const std::optional<cause>& why);
   std::string what_is_next(const std::optional<cause>& charged) const;
@@ -265,7 +265,7 @@ struct run::state {
   void tell_report(bool is_last, int exit_code, std::string next);
   void tell_report_again(node& who);
 
-  // fencing.cpp.
+  // stop.cpp: liveness and fencing.
   void check_liveness();
   void lose(node& who, bool proof, const std::string& how, bool has_left = false);
   void remember_departure(const node& who, const cause& why);
@@ -278,7 +278,7 @@ struct run::state {
   bool is_stop_over() const;
   std::optional<machine_time> fence_until() const;
 
-  // older.cpp: what may live of instances before this one.
+  // past_instances.cpp: what may live of instances before this one.
   bool is_of_running_instance(const node& who) const;
   void watch_ending(node& who);
   void lose_ending();
@@ -289,7 +289,7 @@ struct run::state {
   timer_moment older_deadline() const;
   std::string older_reason() const;
 
-  // claims.cpp.
+  // recovery.cpp: claims.
   bool is_recovering() const;
   void claim(node& who);
   void remember_claim(const node& who);
@@ -300,7 +300,7 @@ struct run::state {
   void give_way();
   bool decide_on_claims(bool window_is_over);
 
-  // recovery.cpp.
+  // recovery.cpp: what is made of them.
   void adopt(instance_id which, const std::vector<node*>& claimants);
   static settings_group& group_of_most(const std::vector<node*>& claimants);
   void adopt_round(const std::vector<node*>& claimants);
@@ -311,7 +311,7 @@ struct run::state {
   void place_found(const std::vector<node*>& claimants);
   bool fill_gap(node& who);
 
-  // close.cpp: rule 9, drain and operator.
+  // past_instances.cpp: rule 9, drain and operator.
   void tell_closed(node& who, closed_instance& record);
   void close(int exit_code, std::optional<cause> why, std::string text);
   void learn_of_success(closed_instance& record, const status& said);
@@ -332,7 +332,7 @@ struct run::state {
   void make_way_for(const hello& newcomer);
   void leave_other_job(const std::optional<started_job>& before);
 
-  // journal.cpp.
+  // record.cpp.
   void go_on_from(const run_record& record);
   void remember(const run_record& record);
   void begin_instance(const node& opener);

@@ -12,6 +12,10 @@
 // newest had (all have died together, and the same commands were started again); else when no
 // worker can live any longer of those that are missing. If nobody has come at all, it is lost.
 #include "rendezvous/base/counted.hpp"
+#include "rendezvous/base/error.hpp"
+#include "rendezvous/core/run/kept_record.hpp"
+#include "rendezvous/core/run/remembered_run.hpp"
+#include "rendezvous/core/run/round_numbers.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>
@@ -177,6 +181,63 @@ void run::state::keep_record() {
 void run::state::order_close(node& who, message_pointer message) {
   if (is_recorded()) return want(who, std::move(message));
   who.owed = std::move(message);
+}
+
+std::optional<machine_time> remembered_run::living_until(std::uint32_t nodes_here) const {
+  if (!record_ || nodes_here >= record_->nodes) return std::nullopt;
+  return since_ + record_->gone_after;
+}
+
+machine_time remembered_run::lost_at() const {
+  DDPRUN_ASSERT(record_);
+  return since_ + record_->lost_after;
+}
+
+std::optional<std::uint64_t> kept_record::ask(const std::optional<run_record>& record) {
+  if (record == newest_) return std::nullopt;
+  newest_ = record;
+  return ++revision_;
+}
+
+void kept_record::set_kept(std::uint64_t revision) {
+  kept_ = std::max(kept_, revision);
+}
+
+bool kept_record::is_kept(const std::optional<run_record>& record) const {
+  return kept_ >= revision_ && record == newest_;
+}
+
+round_number round_numbers::highest() const {
+  return std::max(newest_, floor_);
+}
+
+void round_numbers::begin_instance(round_number before_first) {
+  newest_ = before_first;
+  reserved_ = 0;
+  reserve_ahead();
+}
+
+void round_numbers::take_next() {
+  newest_ = highest() + 1;
+  reserve(0);
+  DDPRUN_ASSERT(newest_ <= reserved_);
+}
+
+void round_numbers::reserve_ahead() {
+  reserve(rounds_block / 2);
+}
+
+// So many are left after this.
+void round_numbers::reserve(round_number least) {
+  if (highest() + least > reserved_ || reserved_ == 0) reserved_ = highest() + rounds_block;
+}
+
+void round_numbers::raise_newest(round_number said) {
+  newest_ = std::max(newest_, said);
+}
+
+void round_numbers::raise_floor(round_number said) {
+  floor_ = std::max(floor_, said);
 }
 
 }  // namespace ddprun::core

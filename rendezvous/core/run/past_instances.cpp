@@ -1,0 +1,464 @@
+// How an instance ends, for all or for one node: DESIGN.md, rule 9, drain and operator; and what
+// may still live of instances before this one.
+//
+// The first round of an instance starts only when
+// no worker of an older one can live, as far as this daemon knows or has heard:
+//
+//   a node that was told to end its workers    its own word, its goodbye, or its guardian's
+//   a member that could not be reached when    what a stop would have waited for (round_stop.hpp)
+//   its instance was closed
+//   a node that came back to a daemon which    the orphan limit: nobody knows whom it held, and who
+//   does not know its instance, and went       held it
+//
+// From then on a round of this instance is on, and who comes back from an older one is fenced.
+#include "rendezvous/base/error.hpp"
+#include "rendezvous/base/signals.hpp"
+#include "rendezvous/core/run/closed_instances.hpp"
+#include "rendezvous/core/run/older_workers.hpp"
+#include "rendezvous/core/run/state.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+namespace ddprun::core {
+
+bool cannot_start(const status& said) {
+  return said.round == 0 && said.draining && said.signal == 0 && !said.causes.empty() &&
+         said.causes.front().kind == cause_class::start;
+}
+
+int code_of_drain(const status& said) {
+  return exit_code_of_signal(said.signal == 0 ? SIGTERM : said.signal);
+}
+
+// One that was away when its run was closed may say that all had ended well at its place. Where
+// that is so at every place, nothing has failed and there was nothing to stop.
+void run::state::learn_of_success(closed_instance& record, const status& said) {
+  const bool is_news = record.exit_code != 0 && said.place && has_succeeded(said);
+  if (!is_news || !record.left.complete_success(said)) return;
+  record.exit_code = 0;
+  record.why.reset();
+  record.text = "every worker had succeeded when this run was closed (" + record.text + ")";
+  note(note_level::info, "run " + options.run_id + " has exit code 0 after all: " + record.text);
+  if (phase != run_phase::closed || &record != &closed.newest()) return;
+  current.last_cause.reset();
+  current.last_end = record.text;
+}
+
+// The same of a round that was given up, while no other has been chosen: nobody runs it again.
+bool run::state::completes_success(const node& who) {
+  const status& said = who.state;
+  const bool chooses = phase == run_phase::gathering || phase == run_phase::settling;
+  const bool is_of_it = said.instance == current.id && said.round == rounds.newest() &&
+                        current.left_behind.round == rounds.newest() && said.place &&
+                        has_succeeded(said);
+  return chooses && is_of_it && current.left_behind.complete_success(said);
+}
+
+void run::state::tell_closed(node& who, closed_instance& record) {
+  learn_of_success(record, who.state);
+  who.standing = standing::closing;
+  recount(who);
+  groups.leave(who);
+  // From now on it is its own word that counts.
+  closed.take_out(who.greeting.session, record.instance, false, real_now);
+  ddprun::desired value;
+  value.epoch = options.epoch;
+  value.instance = record.instance;
+  value.round = std::max(record.round, who.state.round);
+  raise_seq(who.state.desired_seq);
+  value.seq = ++seq;
+  value.phase = desired_phase::close;
+  value.restarts_used = record.restarts_used;
+  value.restarts_forgiven = record.restarts_forgiven;
+  value.exit_code = record.exit_code;
+  value.first_cause = record.why;
+  value.text = record.text;
+  order_close(who, finished(std::move(value)));
+}
+
+// Everybody of the instance is told; those who are away will be when they come back.
+void run::state::close(int exit_code, std::optional<cause> why, std::string text) {
+  DDPRUN_ASSERT(current.is_decided());
+  note(exit_code == 0 ? note_level::info : note_level::error,
+       "run " + options.run_id + " is closed with exit code " + std::to_string(exit_code) + ": " +
+           text);
+  if (!seats.empty()) {
+    if (phase != run_phase::stopping) current.lasted = lasted_so_far();
+    add_report(why);
+  }
+  closed_instance record;
+  for (const seat& one : seats) {
+    if (one.holder() == nullptr || one.fate() == fate::dead) continue;
+    const node& member = *one.holder();
+    if (member.connection == 0) record.absent.insert(member.greeting.session);
+  }
+  leave_round();
+  current.last_cause = why;
+  current.last_end = text;
+  record.instance = current.id;
+  record.exit_code = exit_code;
+  record.why = std::move(why);
+  record.text = std::move(text);
+  record.round = rounds.highest();
+  record.restarts_used = current.budget.restarts_used();
+  record.restarts_forgiven = current.budget.restarts_forgiven();
+  record.closed_at = real_now;
+  record.job = current.job;
+  record.left = std::move(current.left_behind);
+  current.left_behind = {};
+  ddprun::desired value = base_desired(desired_phase::close);
+  value.round = record.round;
+  value.exit_code = exit_code;
+  value.first_cause = record.why;
+  value.text = record.text;
+  const message_pointer message = finished(std::move(value));
+  tell_report(true, exit_code, why_it_ends(record.why, record.text));
+  enter(run_phase::closed);
+  choice = {};
+  std::vector<node*> away;
+  for (const auto& [order, who] : nodes) {
+    if (who->standing == standing::closing || who->standing == standing::leaving) continue;
+    record.absent.insert(who->greeting.session);
+    // A fenced one kills first; it is told when it joins anew.
+    if (who->standing == standing::fenced) {
+      groups.leave(*who);
+      continue;
+    }
+    who->standing = standing::closing;
+    recount(*who);
+    groups.leave(*who);
+    if (who->connection == 0) {
+      away.push_back(who.get());
+    } else {
+      order_close(*who, message);
+    }
+  }
+  for (node* const who : away)
+    forget(*who);
+  groups.clear();
+  earlier.drop();
+  closed.add(std::move(record));
+}
+
+void run::state::open_instance(instance_id fresh, const std::optional<started_job>& by) {
+  const std::optional<started_job> before =
+      earlier.is_there() ? earlier.record()->job : current.job;
+  const std::optional<started_job>& job = options.opened_by ? options.opened_by : by;
+  if (!may_be_same_job(before, job)) leave_other_job(before);
+  current = instance_here{.id = fresh, .opened_at = real_now, .job = job};
+  claims = {};
+  earlier.drop();
+  rounds.begin_instance(options.first_round - 1);
+  enter(run_phase::gathering);
+}
+
+// It has come to say why it takes no part, so that the others do not wait for it without a word.
+void run::state::dismiss_unable(node& who) {
+  cause why = cause_of(who, cause_class::drain);
+  why.text = who.state.causes.front().text;
+  remember_departure(who, why);
+  current.unable = {who.lasting_name(), who.label() + " takes no part: " + why.text};
+  note(note_level::warning, current.unable.text);
+  release(who, 0);
+}
+
+// The node is asked to leave. What it did in a round that is over or went well stays done.
+void run::state::drain(node& who) {
+  if (who.standing != standing::here) return;
+  const bool is_new = !std::exchange(who.drain_seen, true);
+  if (who.seat == nullptr && cannot_start(who.state)) return dismiss_unable(who);
+  cause why = cause_of(who, cause_class::drain);
+  why.code = who.state.signal;
+  remember_departure(who, why);
+  if (phase == run_phase::stopping || phase == run_phase::settling) {
+    // Judged when the next round is chosen: perhaps all are asked to leave.
+    if (is_new && (who.seat != nullptr || choice.is_pausing(now))) remember_loss();
+    return;
+  }
+  const bool works = who.seat != nullptr && who.seat->phase() != member_phase::succeeded;
+  if (works) {
+    causes.add(why, real_now);
+    remember_loss();
+    const std::optional<cause> first = causes.get();
+    end_round(&*first, timing().drain_grace, describe(*first));
+    return;
+  }
+  // A leader whose workers are done serves the store until the others are done too.
+  if (who.leads()) return;
+  const bool goes_on_without =
+      who.seat != nullptr || phase != run_phase::gathering || groups.here() != 0;
+  if (!current.is_decided() || is_recovering()) {
+    release(who, groups.here() != 0 ? 0 : code_of_drain(who.state));
+  } else if (goes_on_without) {
+    release(who, 0);
+  } else {
+    close(code_of_drain(who.state), current.last_cause, "every node was asked to leave");
+  }
+}
+
+// It leaves, the run goes on.
+void run::state::release(node& who, int exit_code) {
+  note(note_level::info, who.label() + " leaves, as it was asked to");
+  who.standing = standing::leaving;
+  recount(who);
+  groups.leave(who);
+  ddprun::desired value = base_desired(desired_phase::close);
+  value.round = std::max(rounds.newest(), who.state.round);
+  value.exit_code = exit_code;
+  value.text = "this node was asked to leave; the run goes on without it";
+  want(who, finished(std::move(value)));
+}
+
+void run::state::stop_by_operator(cause why) {
+  // Until it is known what is on here, there is nothing to stop.
+  if (current.operator_stop || phase == run_phase::closed || !current.is_decided() ||
+      is_recovering())
+    return;
+  current.operator_stop = std::move(why);
+  switch (phase) {
+    case run_phase::gathering:
+    case run_phase::settling:
+      close(exit_code_of(*current.operator_stop), current.operator_stop,
+            describe(*current.operator_stop));
+      return;
+    case run_phase::preparing:
+    case run_phase::running:
+      causes.add(*current.operator_stop, real_now);
+      end_round(&*current.operator_stop, timing().drain_grace, describe(*current.operator_stop));
+      return;
+    case run_phase::stopping:
+    case run_phase::closed:
+      return;
+  }
+}
+
+bool leftovers::complete_success(const status& said) {
+  DDPRUN_ASSERT(said.place);
+  if (said.round < round) return false;
+  if (said.round > round) succeeded.clear();
+  round = said.round;
+  succeeded.insert(said.place->slot);
+  return succeeded.size() >= said.place->group_world_size;
+}
+
+void leftovers::let_go(time_point now) {
+  if (std::exchange(is_held, false)) until = std::min(until, now + let_go_limit);
+}
+
+void closed_instances::add(closed_instance newest) {
+  closed_.push_front(std::move(newest));
+  if (closed_.size() > closed_instances_max) closed_.pop_back();
+}
+
+void closed_instances::forget_old(time_point now) {
+  closed_.remove_if([now](const closed_instance& one) { return one.is_old(now); });
+}
+
+const closed_instance& closed_instances::newest() const {
+  DDPRUN_ASSERT(!closed_.empty());
+  return closed_.front();
+}
+
+bool closed_instances::are_all_old(time_point now) const {
+  return std::all_of(closed_.begin(), closed_.end(),
+                     [now](const closed_instance& one) { return one.is_old(now); });
+}
+
+std::size_t closed_instances::absent_count() const {
+  std::size_t count = 0;
+  for (const closed_instance& one : closed_)
+    count += one.absent.size();
+  return count;
+}
+
+closed_instance* closed_instances::of(const hello& greeting, time_point now) {
+  const instance_id said = greeting.state.instance;
+  for (closed_instance& one : closed_) {
+    if (one.is_old(now)) continue;
+    if (said == one.instance || (said == 0 && one.absent.contains(greeting.session))) return &one;
+  }
+  return nullptr;
+}
+
+void closed_instances::said_goodbye(const session_id& session) {
+  for (closed_instance& one : closed_)
+    one.absent.erase(session);
+}
+
+void closed_instances::take_out(const session_id& session, instance_id instance, bool has_let_go,
+                                time_point now) {
+  for (closed_instance& one : closed_) {
+    leftovers& left = one.left;
+    const bool was_left = left.sessions.erase(session) != 0;
+    if (!was_left && one.instance != instance && !one.absent.contains(session)) continue;
+    if (has_let_go) left.let_go(now);
+    if (left.sessions.empty() && left.unknown == 0) left.until = {};
+  }
+}
+
+bool closed_instances::has_let_go(instance_id instance) const {
+  return std::any_of(closed_.begin(), closed_.end(), [instance](const closed_instance& one) {
+    return one.instance == instance && !one.left.is_held;
+  });
+}
+
+void closed_instances::forget_living() {
+  for (closed_instance& one : closed_)
+    one.left.until = {};
+}
+
+time_point closed_instances::living_until() const {
+  time_point until{};
+  for (const closed_instance& one : closed_)
+    until = std::max(until, one.left.until);
+  return until;
+}
+
+namespace {
+
+bool has_living_workers(const status& said) {
+  switch (said.phase) {
+    case member_phase::assigned:
+    case member_phase::starting:
+    case member_phase::running:
+    case member_phase::failed:
+    case member_phase::stopping:
+      return said.round != 0;
+    case member_phase::joined:
+    case member_phase::preparing:
+    case member_phase::succeeded:
+    case member_phase::stopped:
+    case member_phase::lost:
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool knows_of_round(const status& said) {
+  return said.instance != 0 && (said.round != 0 || said.round_told != 0);
+}
+
+// Of another instance than that of the newcomers here, of whom nobody has been placed. One who
+// comes and goes with ever new instances holds them up for so many windows only.
+bool run::state::is_of_running_instance(const node& who) const {
+  if (!is_recovering() && !claims.may_reopen()) return false;
+  const bool waits = phase == run_phase::gathering || phase == run_phase::preparing;
+  return waits && !current.has_placed && who.standing != standing::fenced &&
+         who.state.instance != current.id && knows_of_round(who.state);
+}
+
+void run::state::watch_ending(node& who) {
+  const bool was_told = who.standing == standing::fenced || who.standing == standing::closing;
+  const bool is_ending = was_told && has_living_workers(who.state);
+  const bool is_news = is_ending ? older.add_ending(who.order, now) : older.drop_ending(who.order);
+  if (is_news) notice.change();
+}
+
+// One that answers, but does not end its workers, is broken: unanswered it isolates itself.
+void run::state::lose_ending() {
+  if (current.settings) return;
+  std::vector<node*> broken;
+  for (const auto& [order, since] : older.ending()) {
+    node& who = nodes.at(order);
+    if (now - since >= stop_patience_of(timing_of(who), duration::zero())) broken.push_back(&who);
+  }
+  for (node* const who : broken) {
+    note(note_level::error, who->label() + " was told to end its workers and has not");
+    lose(*who, false, "does not end its workers");
+  }
+}
+
+// A node of an older instance went before it said that its workers are gone.
+void run::state::remember_lost(const node& who, bool proof) {
+  if (current.settings && phase != run_phase::closed) return;
+  const bool is_claimant = who.standing == standing::claimant;
+  const bool was_told = who.standing == standing::fenced || who.standing == standing::closing;
+  const bool matters =
+      (is_claimant && knows_of_round(who.state)) || (was_told && has_living_workers(who.state));
+  if (!matters) return;
+  const timers& timing = timing_of(who);
+  const bool was_alone = who.state.place && who.state.place->group_world_size <= 1;
+  // The nodes on either end of its tether follow within two isolation limits.
+  time_point until = clock.real(who.heard) + timing.orphan_limit;
+  if (who.standing == standing::closing && closed.has_let_go(who.state.instance)) {
+    until = clock.real(who.heard) + with_margin(2 * timing.isolation_limit);
+  }
+  if (proof) {
+    // Of a closed instance more is known.
+    if (was_alone || who.standing == standing::closing) return;
+    until = real_now + with_margin(2 * timing.isolation_limit);
+  }
+  older.raise_lost_until(until);
+}
+
+// Of a round that is left while some of it cannot be reached: an operator does not wait for them.
+void run::state::remember_leftovers() {
+  if (seats.empty()) return;
+  current.left_behind = {};
+  current.left_behind.round = rounds.newest();
+  for (const seat& one : seats) {
+    if (one.has_succeeded()) current.left_behind.succeeded.insert(one.slot());
+  }
+  const std::optional<machine_time> until = fence_until();
+  if (!until || now >= *until) return;
+  current.left_behind.until = clock.real(*until);
+  current.left_behind.is_held = !stop.has_let_go();
+  current.left_behind.let_go_limit = with_margin(2 * timing().isolation_limit);
+  current.left_behind.unknown = seats.unknown();
+  for (const seat& one : seats) {
+    if (one.holder() == nullptr || !one.is_unreachable()) continue;
+    current.left_behind.sessions.insert(one.holder()->greeting.session);
+  }
+}
+
+time_point run::state::older_until() const {
+  const time_point until = std::max(older.lost_until(), closed.living_until());
+  const std::optional<machine_time> remembered = remembered_until();
+  return remembered ? std::max(until, clock.real(*remembered)) : until;
+}
+
+bool run::state::older_may_live() const {
+  return !current.settings && (!older.ending().empty() || real_now < older_until());
+}
+
+timer_moment run::state::older_deadline() const {
+  if (!older_may_live()) return std::nullopt;
+  std::optional<machine_time> next;
+  for (const auto& [order, since] : older.ending()) {
+    const machine_time due = since + stop_patience_of(timing_of(nodes.at(order)), duration::zero());
+    if (!next || due < *next) next = due;
+  }
+  if (next) return next;
+  return older_until();
+}
+
+std::string run::state::older_reason() const {
+  if (!older_may_live()) return {};
+  std::string who;
+  if (!older.ending().empty()) who = " of " + nodes.at(older.ending().begin()->first).label();
+  std::string text =
+      "; waiting until the workers" + who + " of an earlier life of this run must be gone";
+  const std::optional<machine_time> remembered = remembered_until();
+  if (remembered && now < *remembered && earlier.record()->nodes < nodes_per_run_max) {
+    text += ", or for " + std::to_string(earlier.record()->nodes) + " nodes, as many as it had";
+  }
+  return text;
+}
+
+bool older_workers::add_ending(std::uint64_t order, machine_time now) {
+  return ending_.try_emplace(order, now).second;
+}
+
+bool older_workers::drop_ending(std::uint64_t order) {
+  return ending_.erase(order) != 0;
+}
+
+void older_workers::raise_lost_until(time_point until) {
+  lost_until_ = std::max(lost_until_, until);
+}
+
+}  // namespace ddprun::core
