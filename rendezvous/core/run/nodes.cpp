@@ -11,22 +11,48 @@
 
 namespace ddprun::core {
 
-bool may_have_workers(const status& said) {
-  switch (said.phase) {
+namespace {
+
+// What the phase of a member says of its workers in the round that it names.
+struct workers_by_phase {
+  bool may_live = false;    // or may have been started
+  bool live = false;        // they were, and have to be ended
+  bool are_wanted = false;  // it has taken its place, and was not told to stop
+};
+
+workers_by_phase workers_in(member_phase phase) {
+  switch (phase) {
     case member_phase::joined:
     case member_phase::stopped:
     case member_phase::lost:
-      return false;
+      return {};
     case member_phase::preparing:
+      return {.may_live = true};
     case member_phase::assigned:
     case member_phase::starting:
     case member_phase::running:
-    case member_phase::succeeded:
     case member_phase::failed:
+      return {.may_live = true, .live = true, .are_wanted = true};
+    case member_phase::succeeded:
+      return {.may_live = true, .are_wanted = true};
     case member_phase::stopping:
-      return said.round != 0;
+      return {.may_live = true, .live = true};
   }
-  return true;
+  return {.may_live = true, .live = true};
+}
+
+}  // namespace
+
+bool may_have_workers(const status& said) {
+  return said.round != 0 && workers_in(said.phase).may_live;
+}
+
+bool has_living_workers(const status& said) {
+  return said.round != 0 && workers_in(said.phase).live;
+}
+
+bool says_it_runs(const status& said) {
+  return said.round != 0 && said.place && workers_in(said.phase).are_wanted;
 }
 
 namespace {

@@ -316,28 +316,6 @@ time_point closed_instances::living_until() const {
   return until;
 }
 
-namespace {
-
-bool has_living_workers(const status& said) {
-  switch (said.phase) {
-    case member_phase::assigned:
-    case member_phase::starting:
-    case member_phase::running:
-    case member_phase::failed:
-    case member_phase::stopping:
-      return said.round != 0;
-    case member_phase::joined:
-    case member_phase::preparing:
-    case member_phase::succeeded:
-    case member_phase::stopped:
-    case member_phase::lost:
-      return false;
-  }
-  return true;
-}
-
-}  // namespace
-
 bool knows_of_round(const status& said) {
   return said.instance != 0 && (said.round != 0 || said.round_told != 0);
 }

@@ -21,24 +21,6 @@ namespace ddprun::core {
 
 namespace {
 
-bool says_it_runs(const status& said) {
-  switch (said.phase) {
-    case member_phase::assigned:
-    case member_phase::starting:
-    case member_phase::running:
-    case member_phase::succeeded:
-    case member_phase::failed:
-      return said.place.has_value() && said.round != 0;
-    case member_phase::joined:
-    case member_phase::preparing:
-    case member_phase::stopping:
-    case member_phase::stopped:
-    case member_phase::lost:
-      return false;
-  }
-  return false;
-}
-
 round_number newest_round(const std::vector<node*>& claimants) {
   round_number newest = 0;
   for (const node* const who : claimants)

@@ -48,8 +48,11 @@ namespace ddprun::core {
 // Nodes without connection that have no place in the round either: they may come back.
 inline constexpr std::size_t absent_nodes_max = 8192;
 
-// Workers may live, or may have been started, in the round that this status names.
+// Workers may live, or may have been started, in the round that this status names; they live there,
+// and are to be ended before another round; they are wanted there: one table by phase.
 bool may_have_workers(const status& said);
+bool has_living_workers(const status& said);
+bool says_it_runs(const status& said);
 
 // Also one that was told to stop when all was done there.
 inline bool has_succeeded(const status& said) {
