@@ -1,5 +1,8 @@
 // A round at one node: the leader's service, the place, the spawn, and how the workers end.
 #include "rendezvous/base/error.hpp"
+#include "rendezvous/base/utf8.hpp"
+#include "rendezvous/core/agent/causes_here.hpp"
+#include "rendezvous/core/agent/round_here.hpp"
 #include "rendezvous/core/agent/state.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/messages/peer_words.hpp"
@@ -174,6 +177,160 @@ void agent::state::remember(ddprun::cause why) {
   why.slot = here.place() ? here.place()->slot : 0;
   why.node = options.greeting.node;
   if (here.causes.add(std::move(why), at)) changed = true;
+}
+
+bool round_here::is_leader() const {
+  return phase_ == member_phase::preparing || (place_ && place_->slot == 0);
+}
+
+void round_here::prepare(std::uint32_t group_world_size) {
+  DDPRUN_ASSERT(phase_ == member_phase::joined);
+  phase_ = member_phase::preparing;
+  group_world_size_ = group_world_size;
+  has_service_ = true;
+}
+
+void round_here::open_service(std::uint16_t service_port, std::uint16_t master_port,
+                              nccl_unique_ids nccl) {
+  DDPRUN_ASSERT(phase_ == member_phase::preparing && has_service_);
+  service_port_ = service_port;
+  master_port_ = master_port;
+  nccl_ = std::move(nccl);
+  if (nccl_.first.size() > nccl_ids_max) nccl_.first.resize(nccl_ids_max);
+}
+
+void round_here::lose_service() {
+  has_service_ = false;
+  service_port_ = 0;
+}
+
+bool round_here::close_service() {
+  if (!has_service_) return false;
+  lose_service();
+  master_port_ = 0;
+  nccl_ = {};
+  return true;
+}
+
+void round_here::take_place(const assignment& value, machine_time now) {
+  DDPRUN_ASSERT(phase_ == member_phase::joined || phase_ == member_phase::preparing);
+  phase_ = member_phase::assigned;
+  place_ = value;
+  group_world_size_ = value.group_world_size;
+  began_ = now;
+}
+
+void round_here::start(std::uint32_t worker_count, machine_time now) {
+  DDPRUN_ASSERT(phase_ == member_phase::assigned && place_);
+  phase_ = member_phase::starting;
+  workers.start(worker_count);
+  ends.begin(now);
+}
+
+void round_here::run() {
+  DDPRUN_ASSERT(phase_ == member_phase::starting);
+  phase_ = member_phase::running;
+}
+
+void round_here::succeed() {
+  DDPRUN_ASSERT(phase_ == member_phase::starting || phase_ == member_phase::running);
+  DDPRUN_ASSERT(workers.living() == 0 && unclear.empty());
+  phase_ = member_phase::succeeded;
+  has_succeeded_ = true;
+}
+
+void round_here::fail(machine_time now) {
+  DDPRUN_ASSERT(is_on());
+  if (phase_ == member_phase::failed) return;
+  phase_ = member_phase::failed;
+  failed_at_ = now;
+}
+
+void round_here::stop() {
+  DDPRUN_ASSERT(is_on());
+  phase_ = member_phase::stopping;
+}
+
+void round_here::end() {
+  DDPRUN_ASSERT(is_on() && !has_service_);
+  DDPRUN_ASSERT(workers.living() == workers.unkillable());
+  phase_ = member_phase::stopped;
+}
+
+void round_here::stay_out() {
+  DDPRUN_ASSERT(has_nothing_on());
+  phase_ = member_phase::stopped;
+}
+
+void round_here::tell(status& value) const {
+  value.instance = instance_;
+  value.round = number_;
+  value.phase = phase_;
+  value.service_port = service_port_;
+  value.master_port = master_port_;
+  value.nccl = nccl_;
+  value.unkillable = workers.unkillable();
+  value.succeeded = has_succeeded_ && phase_ == member_phase::stopped;
+  if (place_ && workers.living() == 0) value.ends = ends.tell(place_->rank_first);
+}
+
+void causes_here::check() const {
+  DDPRUN_ASSERT(seen_.size() <= causes_max);
+  for (std::size_t i = 1; i < seen_.size(); ++i)
+    DDPRUN_ASSERT(seen_[i].cause.tail.empty());
+}
+
+bool causes_here::add(cause why, time_point at) {
+  auto where = seen_.begin();
+  while (where != seen_.end() && !comes_before(why, at, where->cause, where->at))
+    ++where;
+  if (where == seen_.end() && seen_.size() >= causes_max) return false;
+  const bool is_only_stopped = why.by_our_stop && !why.was_failing;
+  if (where != seen_.begin() || is_only_stopped) why.tail.clear();
+  why.tail.erase(0, why.tail.size() - last_of(why.tail, tail_bytes_max).size());
+  if (where == seen_.begin()) connected();
+  seen_.insert(where, seen_cause{std::move(why), at});
+  if (seen_.size() > causes_max) seen_.pop_back();
+  if (seen_.size() > 1) seen_[1].cause.tail.clear();
+  check();
+  return true;
+}
+
+void causes_here::connected() {
+  tail_seq_ = 0;
+  is_tail_told_ = false;
+}
+
+std::vector<cause> causes_here::tell(std::uint64_t seq, time_point now) {
+  std::vector<cause> told;
+  for (const seen_cause& seen : seen_) {
+    told.push_back(seen.cause);
+    told.back().age = now - seen.at;
+  }
+  if (told.empty() || told.front().tail.empty()) return told;
+  if (is_tail_told_) told.front().tail.clear();
+  if (tail_seq_ == 0) tail_seq_ = seq;
+  return told;
+}
+
+void causes_here::answered(std::uint64_t seq) {
+  if (tail_seq_ != 0 && seq >= tail_seq_) is_tail_told_ = true;
+}
+
+void unclear_ends::add(cause why, const machine_clock& clock) {
+  const time_point at = clock.real_now() - std::max(why.age, duration::zero());
+  if (seen_.size() < causes_max) seen_.push_back(seen_cause{std::move(why), at});
+  if (!until_) until_ = clock.now() + own_signal_wait;
+}
+
+std::vector<cause> unclear_ends::take(time_point now) {
+  until_.reset();
+  std::vector<cause> taken;
+  for (seen_cause& one : std::exchange(seen_, {})) {
+    one.cause.age = now - one.at;
+    taken.push_back(std::move(one.cause));
+  }
+  return taken;
 }
 
 }  // namespace ddprun::core

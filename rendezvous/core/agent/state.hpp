@@ -10,13 +10,14 @@
 //     workers_here, causes_here, unclear_ends    who lives, who failed, of whom it is not clear
 //     tether_link, held_tethers, isolation_state who vouches
 //
-//   file           what it decides
-//   agent.cpp      which part an event goes to; time; leaving
-//   daemon.cpp     connect, hello, welcome, status, reconnect
-//   desired.cpp    what the daemon wants, and what it means here
-//   round.cpp      a round: service, tether, spawn, how the workers end
-//   stop.cpp       the way down: grace, kill, unkillable, fence, close; signals of a person
-//   tether.cpp     both ends of the tether: dial, beat, accept, answer
+//   file           what it decides, and the parts that it is made with
+//   agent.cpp      which part an event goes to; timers; leaving
+//   daemon.cpp     connect, hello, welcome, status, reconnect: daemon_link
+//   desired.cpp    what the daemon wants, and what it means here: newest_word, told_wait
+//   round.cpp      a round: service, tether, spawn, how the workers end: round_here, causes_here
+//   stop.cpp       the way down: grace, kill, unkillable, fence, close; signals of a person:
+//                  workers_here, way_out
+//   tether.cpp     both ends of the tether: dial, beat, accept, answer: tether_link, held_tethers
 //   liveness.cpp   who vouches for this node, since when, and isolation
 //   text.cpp       sentences for people
 //

@@ -3,9 +3,13 @@
 // A member sends its next beat only once the last one was answered. So a beat tells the leader that
 // the member got the answer before it, and the leader can count from when it gave that answer: both
 // ends count from their own sending, and no delay on the way makes either believe too long.
+#include "rendezvous/base/error.hpp"
+#include "rendezvous/core/agent/held_tethers.hpp"
 #include "rendezvous/core/agent/state.hpp"
+#include "rendezvous/core/agent/tether_link.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace ddprun::core {
 
@@ -116,6 +120,104 @@ void agent::state::answer_tether(std::uint64_t tether, std::uint64_t seq) {
 
 void agent::state::handle(const member_detached& event) {
   here.held.detach(event.tether);
+}
+
+void tether_link::dial(time_point now, duration delay) {
+  if (stage_ != stage::dialling) hello_since_ = now;
+  stage_ = stage::dialling;
+  asked_at_ = now + delay;
+}
+
+duration tether_link::failed(std::string text, duration heartbeat_interval) {
+  error_ = std::move(text);
+  const unsigned doublings = std::min(attempts_, 10U);
+  ++attempts_;
+  const duration step = heartbeat_interval / 20;
+  return std::min<duration>(heartbeat_interval / 2, step * (1U << doublings));
+}
+
+std::uint64_t tether_link::beat(time_point now) {
+  DDPRUN_ASSERT(stage_ == stage::idle);
+  stage_ = stage::beating;
+  asked_at_ = now;
+  return ++beat_seq_;
+}
+
+bool tether_link::answered(std::uint64_t seq, duration heartbeat_interval) {
+  time_point sent;
+  if (seq == 0) {
+    if (stage_ != stage::dialling) return false;
+    // After a redial this may be the answer to an older hello: count from the oldest.
+    sent = hello_since_;
+    attempts_ = 0;
+  } else {
+    if (stage_ != stage::beating || seq != beat_seq_) return false;
+    sent = asked_at_;
+  }
+  stage_ = stage::idle;
+  beat_due_ = sent + heartbeat_interval;
+  vouched_ = vouched_ ? std::max(*vouched_, sent) : sent;
+  return true;
+}
+
+tether_link::moment tether_link::beat_deadline() const {
+  return stage_ == stage::idle ? moment(beat_due_) : std::nullopt;
+}
+
+tether_link::moment tether_link::silence_deadline(duration limit) const {
+  const bool is_asked = stage_ == stage::dialling || stage_ == stage::beating;
+  return is_asked ? moment(asked_at_ + limit) : std::nullopt;
+}
+
+tether_link::moment tether_link::deadline(duration limit) const {
+  return stage_ == stage::idle ? beat_deadline() : silence_deadline(limit);
+}
+
+bool held_tethers::is_other(const tether_hello& hello) const {
+  const auto known = by_slot_.find(hello.slot);
+  return known != by_slot_.end() && known->second.session != hello.session;
+}
+
+std::optional<std::uint64_t> held_tethers::attach(std::uint64_t tether, const tether_hello& hello) {
+  DDPRUN_ASSERT(!is_other(hello));
+  slot_holder& member = by_slot_[hello.slot];
+  member.session = hello.session;
+  std::optional<std::uint64_t> older;
+  if (member.tether && open_.erase(*member.tether) > 0) older = member.tether;
+  member.tether = tether;
+  open_[tether] = {hello.slot, 0, std::nullopt};
+  return older;
+}
+
+void held_tethers::answer(std::uint64_t tether, time_point now) {
+  open_.at(tether).answered = now;
+}
+
+held_tethers::beat_kind held_tethers::beat(std::uint64_t tether, const tether_beat& beat,
+                                           time_point now) {
+  const auto found = open_.find(tether);
+  if (found == open_.end() || beat.seq <= found->second.beat_seq) return beat_kind::old;
+  open_tether& link = found->second;
+  link.beat_seq = beat.seq;
+  if (!beat.succeeded) needed_at_ = now;
+  const moment since = std::exchange(link.answered, std::nullopt);
+  moment& vouched = by_slot_.at(link.slot).vouched;
+  if (!since || (vouched && *since <= *vouched)) return beat_kind::heard;
+  if (vouched) by_age_.erase({*vouched, link.slot});
+  vouched = since;
+  by_age_.insert({*since, link.slot});
+  return beat_kind::vouches;
+}
+
+bool held_tethers::let_go() {
+  const bool had_any = !open_.empty();
+  open_.clear();
+  return had_any;
+}
+
+held_tethers::moment held_tethers::vouched(std::uint32_t members) const {
+  if (members == 0 || by_age_.size() < members) return std::nullopt;
+  return by_age_.begin()->first;
 }
 
 }  // namespace ddprun::core
