@@ -39,8 +39,11 @@ class distributed_sampler {
  public:
   explicit distributed_sampler(const distributed_sampler_options& options);
 
-  // Gives the next order its own shuffle. Call it on every rank before each epoch.
-  void set_epoch(std::uint64_t epoch) { resume({epoch, 0}); }
+  // Gives the next order its own shuffle. Call it on every rank before each epoch; in the one that
+  // resume() is in, what is left stays left.
+  void set_epoch(std::uint64_t epoch) {
+    if (epoch != at_.epoch) resume({epoch, 0});
+  }
 
   // This rank's indices of the current epoch, in the order in which to use them; after resume()
   // those that are left.

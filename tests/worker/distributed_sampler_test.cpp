@@ -160,6 +160,19 @@ TEST_CASE("sampler: a new epoch begins at its beginning", "[sampler]") {
   CHECK(sampler.size() == 5);
 }
 
+TEST_CASE("sampler: the epoch that is resumed keeps its position when it is set", "[sampler]") {
+  auto sampler = make(10, 2, 1, true);
+  sampler.resume({3, 4});
+  const auto left = sampler.indices();
+  // As every loop does before each epoch, the first after a resume too.
+  sampler.set_epoch(3);
+  CHECK(sampler.indices() == left);
+  CHECK(sampler.state(1) == distributed_sampler_state{3, 6});
+  sampler.set_epoch(4);
+  sampler.set_epoch(3);
+  CHECK(sampler.size() == 5);
+}
+
 TEST_CASE("sampler: batches cut the indices in order", "[sampler]") {
   const auto mine = make(22, 2, 0, false).indices();
   const auto cut = worker::batches(mine, 4);
