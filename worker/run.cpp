@@ -1,0 +1,40 @@
+#include "worker/run.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+namespace ddprun::worker {
+namespace {
+
+// LibTorch's texts go on with the place that threw and a stack of C++ frames.
+std::string without_stack(std::string text) {
+  text = text.substr(0, text.find("\nException raised from "));
+  while (!text.empty() && text.back() == '\n')
+    text.pop_back();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+void tell(const char* name, const std::string& text) {
+  std::fflush(stdout);  // what was said before stands before it
+  std::fprintf(stderr, "%s: %s\n", name != nullptr ? name : program_invocation_short_name,
+               text.c_str());
+}
+
+}  // namespace
+
+int run_to_status(const std::function<int()>& work, const char* name) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    tell(name, without_stack(error.what()));
+  } catch (...) {
+    tell(name, "ended by an exception that is no std::exception");
+  }
+  return 1;
+}
+
+}  // namespace ddprun::worker
