@@ -6,6 +6,7 @@
 #include "worker/roll_call.hpp"
 #include "worker/store_client.hpp"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -27,6 +28,8 @@ namespace {
 
 constexpr const char* key_prefix = "ddprun_worker";
 constexpr auto question_limit = roll_call::question_limit;
+constexpr std::chrono::minutes gloo_timeout{30};
+constexpr int any_tag = 1;
 
 // Under torchrun (2.15) the store outlives the round, keys and all, and only the restart count
 // tells rounds apart. Each of its agents counts its own restarts: once a node was restarted for
@@ -68,6 +71,20 @@ bool is_of_lost_peer(const std::string& text) {
     if (text.find(words) != std::string::npos) return true;
   }
   return is_late(text);
+}
+
+// Of LibTorch's errors in a backward pass those of the collectives in it: NCCL's and the store's
+// have a type, Gloo's begin with their place in its sources.
+bool is_of_collective(const std::exception& error) {
+  if (dynamic_cast<const c10::DistError*>(&error) != nullptr) return true;
+  const std::string text = error.what();
+  return text.starts_with("[") && text.substr(0, text.find("] ")).find("gloo/") != text.npos;
+}
+
+// Whether ranks are connected when they first talk, not all with all at the start.
+bool connects_late() {
+  const char* const said = std::getenv("TORCH_GLOO_LAZY_INIT");
+  return said == nullptr || c10d::getDefaultGlooLazyInit();
 }
 
 // This host's address on the way to the store, as text; empty when there is none. Nothing is sent:
@@ -121,16 +138,18 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(
     std::istringstream names(interfaces);
     for (std::string name; std::getline(names, name, ',');) {
       try {
-        options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(name));
+        options->devices.push_back(
+            c10d::ProcessGroupGloo::createDeviceForInterface(name, connects_late()));
       } catch (const std::exception& error) {
         throw std::runtime_error("GLOO_SOCKET_IFNAME='" + std::string(interfaces) +
                                  "': " + first_line(error.what()));
       }
     }
   } else if (const auto address = own_address_towards(environment); !address.empty()) {
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
+    options->devices.push_back(
+        c10d::ProcessGroupGloo::createDeviceForHostname(address, connects_late()));
   } else {
-    options->devices.push_back(c10d::ProcessGroupGloo::createDefaultDevice());
+    options->devices.push_back(c10d::ProcessGroupGloo::createDefaultDevice(connects_late()));
   }
   options->threads = static_cast<int>(options->devices.size()) * 2;
   return options;
@@ -174,13 +193,19 @@ void process_group::connect(const c10::intrusive_ptr<c10d::Store>& store, const 
     // Ranks connect with the join timeout; the longer one is for their work.
     auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(
         own, rank, world_size, gloo_options(environment_, options_.join_timeout));
-    backend->setTimeout(options_.collective_timeout);
-    group_ = c10::make_intrusive<c10d::ProcessGroup>(own, rank, world_size);
-    group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, backend);
-    group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
-    group_->setGroupName("ddprun/" + name);
+    // Those that connect late have not waited for anybody yet.
+    c10d::BarrierOptions all_are_here;
+    all_are_here.timeout = options_.join_timeout;
+    backend->barrier(all_are_here)->wait();
+    backend->setTimeout(options_.collective_timeout.value_or(gloo_timeout));
+    auto group = c10::make_intrusive<c10d::ProcessGroup>(own, rank, world_size);
+    group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, backend);
+    group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+    group->setGroupName("ddprun/" + name);
     for (const auto& add : options_.backends)
-      add(*group_, own, options_);
+      add(*group, own, options_);
+    group_ = std::make_shared<open_group>();
+    group_->native = std::move(group);
   });
   calls_ = 1;
 }
@@ -201,6 +226,7 @@ std::optional<process_group> process_group::subgroup(const std::vector<std::uint
   part.rank_ = static_cast<std::uint32_t>(own - ranks.begin());
   part.world_size_ = static_cast<std::uint32_t>(ranks.size());
   part.connect(store_, name);
+  group_->parts.push_back(part.group_);
   return part;
 }
 
@@ -229,19 +255,32 @@ std::string process_group::who_is_missing() const {
 }
 
 void process_group::guarded(const char* what, const std::function<void()>& work) const {
+  run(what, /*has_own_errors=*/false, work);
+}
+
+void process_group::guarded_with_own(const char* what, const std::function<void()>& work) const {
+  run(what, /*has_own_errors=*/true, work);
+}
+
+void process_group::run(const char* what, bool has_own_errors,
+                        const std::function<void()>& work) const {
   const auto fail = [&](const std::string& text) {
     const std::string told =
         who() + ": " + what + ": " + first_line(text) + (is_late(text) ? who_is_missing() : "");
     return process_group_error(is_of_lost_peer(text) ? for_want_of_peer(told) : told);
   };
-  if (is_closed_) throw process_group_error(who() + ": " + what + ": the group is closed");
+  if (group_ && group_->is_closed) {
+    throw process_group_error(who() + ": " + what + ": the group is closed");
+  }
   try {
     work();
   } catch (const process_group_error&) {
     throw;
   } catch (const c10::Error& error) {
+    if (has_own_errors && !is_of_collective(error)) throw;
     throw fail(error.what_without_backtrace());
   } catch (const std::exception& error) {
+    if (has_own_errors && !is_of_collective(error)) throw;
     throw fail(error.what());
   }
   ++calls_;
@@ -250,7 +289,7 @@ void process_group::guarded(const char* what, const std::function<void()>& work)
 void process_group::all_reduce_sum(at::Tensor& tensor) {
   guarded("all_reduce", [&] {
     std::vector<at::Tensor> tensors{tensor};
-    group_->allreduce(tensors)->wait();
+    native()->allreduce(tensors)->wait();
   });
 }
 
@@ -259,14 +298,28 @@ void process_group::broadcast(at::Tensor& tensor, std::uint32_t root) {
     std::vector<at::Tensor> tensors{tensor};
     c10d::BroadcastOptions options;
     options.rootRank = root;
-    group_->broadcast(tensors, options)->wait();
+    native()->broadcast(tensors, options)->wait();
   });
 }
 
+// Each rank tells the one at distance 1 what it knows, then the one at 2, at 4 ...: after as many
+// turns as the world size has bits, what one says has come to all.
 bool process_group::any(bool here) {
-  auto count = at::full({1}, here ? 1 : 0, at::kInt);
-  all_reduce_sum(count);
-  return count.item<int>() != 0;
+  bool found = here;
+  guarded("any", [&] {
+    const auto limit = options_.collective_timeout.value_or(gloo_timeout);
+    for (std::uint32_t distance = 1; distance < world_size_; distance *= 2) {
+      std::vector<at::Tensor> told{at::full({1}, found ? 1 : 0, at::kByte)};
+      std::vector<at::Tensor> heard{at::zeros({1}, at::kByte)};
+      const auto to = static_cast<int>((rank_ + distance) % world_size_);
+      const auto from = static_cast<int>((rank_ + world_size_ - distance) % world_size_);
+      const auto sent = native()->send(told, to, any_tag);
+      native()->recv(heard, from, any_tag)->wait(limit);
+      sent->wait(limit);
+      found = found || heard[0].item<bool>();
+    }
+  });
+  return found;
 }
 
 std::string process_group::broadcast_bytes(std::string bytes, std::uint32_t root) {
@@ -280,22 +333,41 @@ std::string process_group::broadcast_bytes(std::string bytes, std::uint32_t root
 }
 
 void process_group::barrier() {
-  guarded("barrier", [&] { group_->barrier()->wait(); });
+  guarded("barrier", [&] { native()->barrier()->wait(); });
 }
 
 void process_group::end_uneven_calls() {
   std::vector<at::Tensor> most{at::full({1}, static_cast<std::int64_t>(calls_), at::kLong)};
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::MAX;
-  guarded("coming together again", [&] { group_->allreduce(most, options)->wait(); });
+  guarded("coming together again", [&] { native()->allreduce(most, options)->wait(); });
   calls_ = static_cast<std::uint64_t>(most[0].item<std::int64_t>()) + 1;
   is_uneven_ = false;
 }
 
+void process_group::wait_for_devices() const {
+  for (const c10::Device& kind : native()->getDeviceTypes()) {
+    if (kind.is_cpu()) continue;
+    const c10::impl::VirtualGuardImpl device(kind.type());
+    const auto bound = native()->getBackend(kind.type())->getBoundDeviceId();
+    device.synchronizeDevice(bound ? bound->index() : device.getDevice().index());
+  }
+}
+
+void process_group::open_group::shut_down() {
+  if (is_closed) return;
+  is_closed = true;
+  for (const auto& each : parts) {
+    if (const auto part = each.lock()) part->shut_down();
+  }
+  native->shutdown();
+}
+
+// NCCL may be shut down once no rank has a collective under way any more: on the GPU neither.
 void process_group::close() {
+  guarded_with_own("waiting for the GPU", [&] { wait_for_devices(); });
   barrier();
-  is_closed_ = true;
-  group_.reset();
+  guarded("leaving the group", [&] { group_->shut_down(); });
   store_.reset();
 }
 

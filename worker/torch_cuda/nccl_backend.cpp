@@ -27,7 +27,7 @@ backend_maker nccl_backend(c10::Device device) {
   return [device](c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
                   const process_group_options& options) {
     auto values = c10d::ProcessGroupNCCL::Options::create();
-    values->timeout = options.collective_timeout;
+    values->timeout = options.collective_timeout.value_or(c10d::kProcessGroupNCCLDefaultTimeout);
     auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, group.getRank(),
                                                                group.getSize(), values);
     backend->setBoundDeviceId(device);

@@ -7,7 +7,7 @@
 // Each rank has a GPU of its own. The id of NCCL goes through LibTorch's store, as in Python.
 //
 // A rank that does not come to a collective is found by LibTorch's watchdog, which ends the process
-// after collective_timeout: no process_group_error is thrown then.
+// after collective_timeout (10 minutes where none is said): no process_group_error is thrown then.
 //
 // Thread rule: as process_group. Errors: process_group_error, from gpu_of() and join().
 #pragma once
