@@ -22,6 +22,13 @@ WAYS = {
     "uneven": {},
     "uneven_unused": {"find_unused_parameters": True},
     "uneven_own_buffers": {"broadcast_buffers": False},
+    "conv": {},
+    "shared": {},
+    "sparse": {},
+    "mixed": {},
+    "outputs": {},
+    "outputs_unused": {"find_unused_parameters": True},
+    "outputs_static": {"static_graph": True},
 }
 
 
@@ -33,11 +40,70 @@ class Net(torch.nn.Module):
         self.middle = torch.nn.Linear(16, 16)
         self.last = torch.nn.Linear(16, 4)
 
-    def forward(self, values, uses_middle):
+    def forward(self, values, uses_all):
         values = torch.relu(self.norm(self.first(values)))
-        if uses_middle:
+        if uses_all:
             values = torch.relu(self.middle(values))
-        return self.last(values)
+        return self.last(values), None
+
+
+class Convolutional(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Conv2d(1, 4, 3, padding=1)
+        self.norm = torch.nn.BatchNorm2d(4)
+        self.last = torch.nn.Linear(32, 4)
+
+    def forward(self, values, uses_all):
+        values = torch.relu(self.norm(self.first(values.reshape(-1, 1, 2, 4))))
+        return self.last(values.flatten(1)), None
+
+
+class Sharing(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(8, 8)
+        self.again = self.first
+        self.last = torch.nn.Linear(8, 4)
+
+    def forward(self, values, uses_all):
+        return self.last(torch.relu(self.again(torch.relu(self.first(values))))), None
+
+
+class Words(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(101, 8, sparse=True)
+        self.last = torch.nn.Linear(8, 4)
+
+    def forward(self, values, uses_all):
+        return self.last(self.table((values * 101).round().long()).mean(1)), None
+
+
+class Mixed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(8, 16)
+        self.last = torch.nn.Linear(16, 4).double()
+
+    def forward(self, values, uses_all):
+        return self.last(torch.relu(self.first(values)).double()), None
+
+
+class TwoHeads(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(8, 16)
+        self.left = torch.nn.Linear(16, 4)
+        self.right = torch.nn.Linear(16, 4)
+
+    def forward(self, values, uses_all):
+        values = torch.relu(self.first(values))
+        return self.left(values), self.right(values) if uses_all else None
+
+
+NETS = {"conv": Convolutional, "shared": Sharing, "sparse": Words, "mixed": Mixed,
+        "outputs": TwoHeads}
 
 
 def values_of(rank, step):
@@ -50,21 +116,29 @@ def labels_of(rank, step):
     return torch.tensor([(row + rank + step) % 4 for row in range(BATCH)])
 
 
+def dense(tensor):
+    return tensor.to_dense() if tensor.is_sparse else tensor
+
+
 def train(way, rank, to):
     torch.manual_seed(5 + rank)
-    net = Net()
+    net = NETS.get(way.split("_")[0], Net)()
     parallel = DistributedDataParallel(net, **WAYS[way])
     if way in ("fp16", "bf16"):
         parallel.register_comm_hook(None, getattr(default_hooks, f"{way}_compress_hook"))
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+    momentum = 0 if way == "sparse" else 0.9
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=momentum)
     losses, gradients = [], []
 
     def one_pass(step):
-        uses_middle = way != "static"
+        uses_all = way != "static"
         if WAYS[way].get("find_unused_parameters"):
-            uses_middle = (step + rank) % 2 == 0
-        loss = torch.nn.functional.cross_entropy(
-            parallel(values_of(rank, step), uses_middle), labels_of(rank, step))
+            uses_all = (step + rank) % 2 == 0
+        labels = labels_of(rank, step)
+        first, second = parallel(values_of(rank, step), uses_all)
+        loss = torch.nn.functional.cross_entropy(first, labels)
+        if second is not None:
+            loss = loss + torch.nn.functional.cross_entropy(second, labels)
         loss.backward()
         return loss
 
@@ -86,7 +160,7 @@ def train(way, rank, to):
     for name, tensors in (("losses", losses), ("gradients", gradients),
                           ("parameters", net.parameters()), ("buffers", net.buffers())):
         figures = [f"{figure:.9g}" for tensor in tensors
-                   for figure in tensor.detach().float().flatten().tolist()]
+                   for figure in dense(tensor).detach().float().flatten().tolist()]
         print(way, name, *figures, file=to)
 
 

@@ -4,10 +4,13 @@
 //
 //   ddp_steps FOLDER        // writes FOLDER/RANK: "mode name values..." a line
 #include "worker/torch/distributed_data_parallel.hpp"
+#include "worker/torch/model_tensors.hpp"
 #include "worker/torch/process_group.hpp"
 
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 #include <torch/optim/sgd.h>
@@ -16,7 +19,10 @@
 #include <cstdio>
 #include <fstream>
 #include <iomanip>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace {
 
@@ -25,23 +31,112 @@ using namespace ddprun::worker;
 constexpr int steps = 20;
 constexpr std::int64_t batch = 6;
 
-struct NetImpl : torch::nn::Module {
-  NetImpl()
+using answer = std::pair<torch::Tensor, std::optional<torch::Tensor>>;
+
+struct network : torch::nn::Module {
+  // `uses_all`: a part that some passes leave out takes part.
+  virtual answer forward(torch::Tensor values, bool uses_all) = 0;
+};
+
+struct Net : network {
+  Net()
       : first(register_module("first", torch::nn::Linear(8, 16))),
         norm(register_module("norm", torch::nn::BatchNorm1d(16))),
         middle(register_module("middle", torch::nn::Linear(16, 16))),
         last(register_module("last", torch::nn::Linear(16, 4))) {}
-  torch::Tensor forward(torch::Tensor values, bool uses_middle) {
+  answer forward(torch::Tensor values, bool uses_all) override {
     values = torch::relu(norm->forward(first->forward(values)));
-    if (uses_middle) values = torch::relu(middle->forward(values));
-    return last->forward(values);
+    if (uses_all) values = torch::relu(middle->forward(values));
+    return {last->forward(values), std::nullopt};
   }
   torch::nn::Linear first;
   torch::nn::BatchNorm1d norm;
   torch::nn::Linear middle;
   torch::nn::Linear last;
 };
-TORCH_MODULE(Net);
+
+// Images of 2x4, and BatchNorm over them.
+struct Convolutional : network {
+  Convolutional()
+      : first(register_module("first",
+                              torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 4, 3).padding(1)))),
+        norm(register_module("norm", torch::nn::BatchNorm2d(4))),
+        last(register_module("last", torch::nn::Linear(32, 4))) {}
+  answer forward(torch::Tensor values, bool) override {
+    values = torch::relu(norm->forward(first->forward(values.reshape({-1, 1, 2, 4}))));
+    return {last->forward(values.flatten(1)), std::nullopt};
+  }
+  torch::nn::Conv2d first;
+  torch::nn::BatchNorm2d norm;
+  torch::nn::Linear last;
+};
+
+// One layer twice, under two names.
+struct Sharing : network {
+  Sharing()
+      : first(register_module("first", torch::nn::Linear(8, 8))),
+        again(register_module("again", first)),
+        last(register_module("last", torch::nn::Linear(8, 4))) {}
+  answer forward(torch::Tensor values, bool) override {
+    values = torch::relu(again->forward(torch::relu(first->forward(values))));
+    return {last->forward(values), std::nullopt};
+  }
+  torch::nn::Linear first;
+  torch::nn::Linear again;
+  torch::nn::Linear last;
+};
+
+struct Words : network {
+  Words()
+      : table(register_module(
+            "table", torch::nn::Embedding(torch::nn::EmbeddingOptions(101, 8).sparse(true)))),
+        last(register_module("last", torch::nn::Linear(8, 4))) {}
+  answer forward(torch::Tensor values, bool) override {
+    const auto words = (values * 101).round().to(torch::kLong);
+    return {last->forward(table->forward(words).mean(1)), std::nullopt};
+  }
+  torch::nn::Embedding table;
+  torch::nn::Linear last;
+};
+
+// float32, then float64.
+struct Mixed : network {
+  Mixed()
+      : first(register_module("first", torch::nn::Linear(8, 16))),
+        last(register_module("last", torch::nn::Linear(16, 4))) {
+    last->to(torch::kDouble);
+  }
+  answer forward(torch::Tensor values, bool) override {
+    return {last->forward(torch::relu(first->forward(values)).to(torch::kDouble)), std::nullopt};
+  }
+  torch::nn::Linear first;
+  torch::nn::Linear last;
+};
+
+struct TwoHeads : network {
+  TwoHeads()
+      : first(register_module("first", torch::nn::Linear(8, 16))),
+        left(register_module("left", torch::nn::Linear(16, 4))),
+        right(register_module("right", torch::nn::Linear(16, 4))) {}
+  answer forward(torch::Tensor values, bool uses_all) override {
+    values = torch::relu(first->forward(values));
+    answer both{left->forward(values), std::nullopt};
+    if (uses_all) both.second = right->forward(values);
+    return both;
+  }
+  torch::nn::Linear first;
+  torch::nn::Linear left;
+  torch::nn::Linear right;
+};
+
+std::shared_ptr<network> network_of(const std::string& way) {
+  if (way.starts_with("conv")) return std::make_shared<Convolutional>();
+  if (way == "shared") return std::make_shared<Sharing>();
+  if (way == "sparse") return std::make_shared<Words>();
+  if (way == "mixed") return std::make_shared<Mixed>();
+  if (way.starts_with("outputs")) return std::make_shared<TwoHeads>();
+  return std::make_shared<Net>();
+}
 
 // Whole numbers divided by 101: the same in every language.
 torch::Tensor values_of(std::int64_t rank, std::int64_t step) {
@@ -62,11 +157,20 @@ torch::Tensor labels_of(std::int64_t rank, std::int64_t step) {
   return labels;
 }
 
+// As Python's parameters() has them.
+std::vector<torch::Tensor> trained_of(const torch::nn::Module& net) {
+  std::vector<torch::Tensor> all;
+  for (const auto& [name, parameter] : parameters_once(net))
+    all.push_back(parameter);
+  return all;
+}
+
 void write(std::ofstream& to, const std::string& mode, const std::string& name,
            const std::vector<torch::Tensor>& tensors) {
   to << mode << ' ' << name << std::setprecision(9);
   for (const auto& tensor : tensors) {
-    const auto flat = tensor.detach().to(torch::kFloat).contiguous().flatten();
+    const auto dense = tensor.is_sparse() ? tensor.to_dense() : tensor;
+    const auto flat = dense.detach().to(torch::kFloat).contiguous().flatten();
     for (std::int64_t at = 0; at < flat.numel(); ++at)
       to << ' ' << flat[at].item<float>();
   }
@@ -96,25 +200,32 @@ std::vector<way> ways() {
   add("uneven");
   add("uneven_unused").find_unused_parameters = true;
   add("uneven_own_buffers").broadcast_buffers = false;  // and rank 0 is the last
+  for (const char* name : {"conv", "shared", "sparse", "mixed", "outputs"})
+    add(name);
+  add("outputs_unused").find_unused_parameters = true;
+  add("outputs_static").static_graph = true;
   return all;
 }
 
 void train(process_group& group, const way& how, std::ofstream& to) {
   const auto rank = static_cast<std::int64_t>(group.rank());
   torch::manual_seed(5 + group.rank());  // rank 0's first weights must win
-  Net net;
+  const auto net = network_of(how.name);
   distributed_data_parallel parallel(group, *net, how.options);
-  torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
+  const double momentum = how.name == "sparse" ? 0 : 0.9;
+  torch::optim::SGD optimizer(trained_of(*net), torch::optim::SGDOptions(0.05).momentum(momentum));
   const bool accumulates = how.name == "accumulate";
   const bool is_uneven = how.name.starts_with("uneven");
   std::vector<torch::Tensor> losses;
   std::vector<torch::Tensor> gradients;
   const auto pass = [&](std::int64_t step) {
-    const bool uses_middle = how.name == "static"                 ? false
-                             : how.options.find_unused_parameters ? (step + rank) % 2 == 0
-                                                                  : true;
-    auto loss = torch::nn::functional::cross_entropy(
-        parallel.forward(net, values_of(rank, step), uses_middle), labels_of(rank, step));
+    const bool uses_all = how.name == "static"                 ? false
+                          : how.options.find_unused_parameters ? (step + rank) % 2 == 0
+                                                               : true;
+    const auto [first, second] = parallel.forward(net, values_of(rank, step), uses_all);
+    const auto labels = labels_of(rank, step);
+    auto loss = torch::nn::functional::cross_entropy(first, labels);
+    if (second) loss = loss + torch::nn::functional::cross_entropy(*second, labels);
     parallel.backward(loss);
     return loss;
   };
@@ -136,13 +247,13 @@ void train(process_group& group, const way& how, std::ofstream& to) {
     parallel.with_uneven_inputs([&] { run(5 * share); }, how.name == "uneven");
   } else {
     run(steps);
-    for (const auto& parameter : net->parameters()) {
+    for (const auto& parameter : trained_of(*net)) {
       if (parameter.grad().defined()) gradients.push_back(parameter.grad());
     }
   }
   write(to, how.name, "losses", losses);
   write(to, how.name, "gradients", gradients);
-  write(to, how.name, "parameters", net->parameters());
+  write(to, how.name, "parameters", trained_of(*net));
   write(to, how.name, "buffers", net->buffers());
 }
 

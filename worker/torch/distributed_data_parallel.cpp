@@ -1,6 +1,8 @@
 #include "worker/torch/distributed_data_parallel.hpp"
 
 #include "worker/torch/gradient_compression.hpp"
+#include "worker/torch/model_tensors.hpp"
+#include "worker/torch/untouched_state.hpp"
 
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
@@ -10,6 +12,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -26,10 +29,22 @@ distributed_data_parallel::distributed_data_parallel(process_group& group,
                                                      distributed_data_parallel_options options)
     : group_(group), module_(module), options_(options) {
   std::vector<std::string> names;
-  for (const auto& item : module.named_parameters()) {
-    if (!item.value().requires_grad()) continue;
-    names.push_back(item.key());
-    parameters_.push_back(item.value());
+  for (const auto& [name, parameter] : parameters_once(module)) {
+    if (!parameter.requires_grad()) continue;
+    names.push_back(name);
+    parameters_.push_back(parameter);
+  }
+  if (parameters_.empty()) {
+    throw std::invalid_argument(
+        "distributed_data_parallel: no parameter of the model requires a gradient: there is "
+        "nothing to average, use the model as it is");
+  }
+  sparse_ = which_are_sparse(module, parameters_);
+  const bool has_sparse = std::find(sparse_.begin(), sparse_.end(), true) != sparse_.end();
+  if (has_sparse && options.compression != gradient_compression::none) {
+    throw std::invalid_argument(
+        "distributed_data_parallel: sparse gradients cannot be compressed: make the embedding's "
+        "dense, or leave compression out");
   }
   group.guarded("comparing models",
                 [&] { c10d::verify_params_across_processes(group.native(), parameters_, {}); });
@@ -42,20 +57,19 @@ void distributed_data_parallel::make_reducer(const std::vector<std::string>& nam
   // One bucket at first, unless passes may differ; the first backward pass tells the order in
   // which gradients become ready, and the reducer makes its buckets by it.
   const bool may_differ = options_.find_unused_parameters && !options_.static_graph;
-  const std::vector<bool> dense(parameters_.size(), false);
   const std::vector<std::size_t> limits =
       may_differ
           ? std::vector<std::size_t>{options_.first_bucket_bytes_max, options_.bucket_bytes_max}
           : std::vector<std::size_t>{std::numeric_limits<std::int64_t>::max()};
   auto [buckets, bucket_limits] =
-      c10d::compute_bucket_assignment_by_size(parameters_, limits, dense);
+      c10d::compute_bucket_assignment_by_size(parameters_, limits, sparse_);
   // The last layers' gradients are ready first.
   std::reverse(buckets.begin(), buckets.end());
   std::unordered_map<std::size_t, std::string> names_by_index;
   for (std::size_t index = 0; index < names.size(); ++index)
     names_by_index.emplace(index, names[index]);
   reducer_ = std::make_shared<c10d::Reducer>(
-      parameters_, buckets, group_.native(), dense,
+      parameters_, buckets, group_.native(), sparse_,
       static_cast<std::int64_t>(options_.bucket_bytes_max), options_.find_unused_parameters,
       options_.gradient_as_bucket_view, names_by_index,
       static_cast<std::int64_t>(options_.first_bucket_bytes_max),
@@ -77,7 +91,7 @@ distributed_data_parallel::~distributed_data_parallel() {
 void distributed_data_parallel::copy_model_from(std::uint32_t rank, bool with_buffers) {
   torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> state;
-  for (const auto& parameter : module_.parameters())
+  for (const auto& [name, parameter] : parameters_once(module_))
     state.push_back(parameter.detach());
   if (with_buffers) {
     for (const auto& buffer : module_.buffers())
@@ -114,21 +128,22 @@ void distributed_data_parallel::before_forward() {
   });
 }
 
-void distributed_data_parallel::after_forward(torch::Tensor& output) {
+void distributed_data_parallel::after_forward(const std::vector<torch::Tensor>& outputs) {
   if (!torch::GradMode::is_enabled()) return;
   copies_buffers_ = syncs_;
   if (!syncs_) return;
   group_.guarded("after the forward pass", [&] {
-    std::vector<torch::Tensor> outputs;
-    if (options_.find_unused_parameters && !options_.static_graph) outputs.push_back(output);
-    reducer_->prepare_for_backward(outputs);
-    if (options_.static_graph && !*has_delayed_) delay_reduction(output);
+    const bool looks = options_.find_unused_parameters && !options_.static_graph;
+    reducer_->prepare_for_backward(looks ? outputs : std::vector<torch::Tensor>{});
+    if (!options_.static_graph || *has_delayed_) return;
+    for (const auto& output : outputs)
+      delay_reduction(output);
   });
 }
 
 // The first pass of a static graph only counts how often each parameter is used: what it averages
 // is sent once the whole pass is through.
-void distributed_data_parallel::delay_reduction(torch::Tensor& output) {
+void distributed_data_parallel::delay_reduction(const torch::Tensor& output) {
   if (!output.requires_grad()) return;
   // The output may live longer than this.
   output.register_hook(
@@ -143,7 +158,7 @@ void distributed_data_parallel::delay_reduction(torch::Tensor& output) {
 }
 
 void distributed_data_parallel::backward(const torch::Tensor& loss) {
-  group_.guarded("averaging the gradients", [&] { loss.backward(); });
+  group_.guarded_with_own("averaging the gradients", [&] { loss.backward(); });
 }
 
 void distributed_data_parallel::zero_grad() {
@@ -170,9 +185,11 @@ step_times distributed_data_parallel::average_times() const {
 }
 
 void distributed_data_parallel::warm_up(const std::function<torch::Tensor()>& pass) {
+  const untouched_state untouched(module_);
   zero_grad();
   backward(pass());
   zero_grad();
+  untouched.put_back();
 }
 
 }  // namespace ddprun::worker

@@ -10,16 +10,22 @@
 //
 // Every parameter must take part in every backward pass unless `find_unused_parameters` or
 // `static_graph` is set. Several backward passes for one step: no_sync(). Ranks with fewer batches
-// than others: with_uneven_inputs().
+// than others: with_uneven_inputs(). Gradients of torch::nn::Embedding and EmbeddingBag may be
+// sparse. A parameter that several modules share is averaged once.
+//
+// There is no SyncBatchNorm: each rank's BatchNorm takes mean and variance of its own batch, and
+// the running ones are rank 0's (broadcast_buffers).
 //
 // The order in which gradients are summed is fixed by the first backward pass of a process, not
 // before it. A program that must give the same bits when it is resumed runs one pass for nothing at
 // its start: `warm_up`.
 //
 // Thread rule: one thread; all ranks in step. Ownership: the module and the group must outlive it.
-// Errors: process_group_error, as of process_group.
+// Errors: process_group_error, as of process_group; std::invalid_argument for a model that cannot
+// be trained so. What the model, the loss or a layer's own backward pass throws comes as it is.
 #pragma once
 
+#include "worker/torch/output_tensors.hpp"
 #include "worker/torch/process_group.hpp"
 
 #include <torch/nn/module.h>
@@ -73,12 +79,15 @@ class distributed_data_parallel {
   distributed_data_parallel(const distributed_data_parallel&) = delete;
   distributed_data_parallel& operator=(const distributed_data_parallel&) = delete;
 
-  // One forward pass of `model` (a module holder) whose backward pass will average gradients.
+  // One forward pass of `model` (a module holder) whose backward pass will average gradients. It
+  // may return several tensors: output_tensors.hpp says in what.
   template <typename Model, typename... Inputs>
-  torch::Tensor forward(Model& model, Inputs&&... inputs) {
+  auto forward(Model& model, Inputs&&... inputs) {
     before_forward();
-    torch::Tensor output = model->forward(std::forward<Inputs>(inputs)...);
-    after_forward(output);
+    auto output = model->forward(std::forward<Inputs>(inputs)...);
+    std::vector<torch::Tensor> tensors;
+    collect_tensors(output, tensors);
+    after_forward(tensors);
     return output;
   }
 
@@ -113,12 +122,13 @@ class distributed_data_parallel {
 
   step_times average_times() const;
 
-  // One pass that leaves no trace but the order of the gradients. `pass` returns a loss.
+  // One pass that leaves no trace but the order of the gradients: buffers (BatchNorm's averages)
+  // and random generators are put back. `pass` returns a loss.
   void warm_up(const std::function<torch::Tensor()>& pass);
 
  private:
   void before_forward();
-  void after_forward(torch::Tensor& output);
+  void after_forward(const std::vector<torch::Tensor>& outputs);
   void make_reducer(const std::vector<std::string>& names);
   // The rank whose model or buffers the others take: the greatest of those with `is_candidate`.
   std::uint32_t agree_on_rank(bool is_candidate);
@@ -127,12 +137,13 @@ class distributed_data_parallel {
   void copy_buffers_from(std::uint32_t rank);
   void copy_model_from(std::uint32_t rank, bool with_buffers);
   void take_part_in_a_pass();
-  void delay_reduction(torch::Tensor& output);
+  void delay_reduction(const torch::Tensor& output);
 
   process_group& group_;
   torch::nn::Module& module_;
   distributed_data_parallel_options options_;
   std::vector<torch::Tensor> parameters_;
+  std::vector<bool> sparse_;    // for each of them: its gradient is
   bool syncs_ = true;           // this pass averages gradients
   bool copies_buffers_ = true;  // the pass before did
   bool is_uneven_ = false;      // within with_uneven_inputs()
