@@ -20,6 +20,11 @@ def test_a_rank_without_a_gpu_says_so(cluster):
     assert re.search(r"torch_cuda_rank: rank [01] of 2: no GPU is visible", agent.err())
 
 
+def no_warning(agent):
+    """LibTorch warns of a group that was not shut down, and NCCL is aborted then."""
+    assert "ProcessGroup" not in agent.err() and "arning" not in agent.err(), agent.err()
+
+
 @pytest.mark.skipif(GPUS == 0, reason="no NVIDIA GPU is visible")
 def test_ranks_sum_over_nccl(cluster):
     """A rank on each GPU; on the only one there are two."""
@@ -29,6 +34,7 @@ def test_ranks_sum_over_nccl(cluster):
     total = ranks * (ranks + 1) // 2
     for rank in range(ranks):
         assert f"rank {rank}: {total}\n" in agent.out()
+    no_warning(agent)
 
 
 @pytest.mark.skipif(GPUS == 0, reason="no NVIDIA GPU is visible")
@@ -36,3 +42,17 @@ def test_one_rank_sums_over_nccl(cluster):
     agent = cluster.agent("node-a", command=["--no-python", PROGRAM])
     ended_well(agent, LIMIT)
     assert "rank 0: 1\n" in agent.out()
+    no_warning(agent)
+
+
+@pytest.mark.skipif(GPUS == 0, reason="no NVIDIA GPU is visible")
+def test_state_and_training_on_a_gpu(cluster):
+    agent = cluster.agent("node-a", command=["--no-python", BIN / "torch_cuda_checks"])
+    ended_well(agent, LIMIT)
+    assert re.findall(r"(?:right|wrong): .*", agent.out()) == [
+        "right: a snapshot has what the caller's stream was still to write",
+        "right: a pass to warm up leaves buffers and random numbers of the GPU as they were",
+        "right: bfloat16 by autocast, with gradients of float32",
+        "right: NCCL's timeout is 10 minutes",
+    ]
+    no_warning(agent)

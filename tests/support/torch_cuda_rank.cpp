@@ -17,6 +17,12 @@ int main() {
     auto sum = at::full({1024}, static_cast<double>(here.rank + 1), at::TensorOptions(device));
     group.all_reduce_sum(sum);
     std::printf("rank %u: %g\n", here.rank, sum.min().item<double>());
+    // One more group, which goes with the whole, and work that nobody has waited for.
+    auto part = group.subgroup({0});
+    for (int more = 0; part && more < 100; ++more)
+      part->all_reduce_sum(sum);
+    for (int more = 0; more < 100; ++more)
+      group.all_reduce_sum(sum);
     group.close();
     return 0;
   } catch (const std::exception& error) {

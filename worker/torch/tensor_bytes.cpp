@@ -1,6 +1,8 @@
 #include "worker/torch/tensor_bytes.hpp"
 
 #include <ATen/ops/from_blob.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <array>
 #include <utility>
@@ -36,6 +38,11 @@ element_type type_of(const std::string& name, const at::Tensor& tensor) {
                              ", which a snapshot cannot keep");
 }
 
+// Blocks until the bytes are there: this memory is not pinned.
+void fetch(const at::Tensor& tensor, char* to) {
+  at::from_blob(to, tensor.sizes(), tensor.options().device(at::kCPU)).copy_(tensor);
+}
+
 at::ScalarType scalar_type_of(element_type type) {
   return types.at(static_cast<std::size_t>(type)).second;
 }
@@ -50,9 +57,14 @@ tensor_view view_of(std::string name, const at::Tensor& tensor) {
     view.shape.push_back(static_cast<std::uint64_t>(length));
   if (tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg()) {
     view.bytes = {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
+  } else if (tensor.is_cpu()) {
+    view.copy = [tensor](char* to) { fetch(tensor, to); };
   } else {
-    view.copy = [tensor](char* to) {
-      at::from_blob(to, tensor.sizes(), tensor.options().device(at::kCPU)).copy_(tensor);
+    // Another thread's own stream knows nothing of what this one's still writes.
+    const c10::impl::VirtualGuardImpl device(tensor.device().type());
+    view.copy = [tensor, stream = device.getStream(tensor.device())](char* to) {
+      const c10::StreamGuard on(stream);
+      fetch(tensor, to);
     };
   }
   return view;
