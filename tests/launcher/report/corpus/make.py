@@ -4,6 +4,7 @@
 
 Each program's first line says how many ranks it has, which one's words are kept, and variables:
     # ranks=2 keep=0 PYTHONFAULTHANDLER=1
+One with gpus=1 needs an NVIDIA GPU, which its ranks share, and is left out where there is none.
 A rank is a fork of this process, which has imported PyTorch once; the interpreter runs the program
 as it runs its main file. How each ended is printed, for answers.txt. Paths of this machine are
 replaced.
@@ -29,6 +30,7 @@ PLACES = [
     (re.compile(r"/[^\s\"']*/lib/python3\.(\d+)/site-packages/"),
      r"/opt/venv/lib/python3.\1/site-packages/"),
     (re.compile(r"/[^\s\"']*/bin/python3?\b"), "/opt/venv/bin/python"),
+    (re.compile(r"/[^\s\"']*/(tests/launcher/report/corpus/)"), r"\1"),
 ]
 
 
@@ -65,6 +67,9 @@ def run(program):
     text = program.read_text()
     wanted = dict(re.findall(r"(\w+)=(\S+)", text.splitlines()[0]))
     ranks, keep = int(wanted.pop("ranks", 1)), int(wanted.pop("keep", 0))
+    if int(wanted.pop("gpus", 0)) > 0 and not Path("/dev/nvidia0").exists():
+        print(f"{program.stem}: left out: no NVIDIA GPU is here", flush=True)
+        return
     port = free_port()
     # No context manager: a fork that exits would leave it, too.
     folder = tempfile.mkdtemp()
