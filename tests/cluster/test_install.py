@@ -134,6 +134,9 @@ def test_the_readme_program_trains_with_the_libtorch_that_it_was_built_with(clus
     job = Program(cluster, "job", [prefix / "bin/ddprun", *shown[2].split(), build / "outside"])
     assert job.wait() == 0, job.err()
     assert without_numbers(job.out()) == without_numbers(shown[3])
+    alone = Program(cluster, "alone", [build / "outside"])  # without a launcher's variables
+    assert alone.wait() == 1
+    assert re.fullmatch(r"outside: .* is not set.*\n", alone.err()), alone.err()
     change_config(prefix, "built_with", "2.0.1")
     _, status, words = configure_with("torch", tmp_path, prefix)
     assert status != 0
