@@ -71,6 +71,8 @@ def test_a_network_that_is_not_here_is_refused_before_anything_starts(cluster, h
 ], ids=["all", "within", "fewer", "one each"])
 def test_workers_see_the_gpus_that_were_asked_for(cluster, words, seen):
     environment = {"CUDA_VISIBLE_DEVICES": "4,GPU-6"} if "--gpus=0-1" in words else {}
+    if not environment and 0 < visible_gpus() < 8:
+        pytest.skip("this machine has GPUs, and no GPU 7")
     agent = ddprun(cluster, *words, "--no-python", "sh", "-c",
                    "echo $LOCAL_RANK $CUDA_VISIBLE_DEVICES", environment=environment)
     assert agent.wait() == 0
