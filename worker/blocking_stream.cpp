@@ -42,11 +42,12 @@ error_code await(int descriptor, short events, const deadline& until) {
 
 result<blocking_stream> blocking_stream::dial(const std::string& host, std::uint16_t port,
                                               duration delay, const deadline& until,
-                                              std::string& problem) {
+                                              std::string& problem, int segment_bytes_max) {
   // The sockets of the answer and of the dialer belong to the context, and go before it.
   boost::asio::io_context context(1);
   std::optional<net::dial_result> answer;
   net::dialer dialer(context.get_executor());
+  dialer.limit_segments(segment_bytes_max);
   const duration limit = std::max(duration::zero(), until.left() - delay);
   dialer.start(host, port, delay, limit,
                [&](net::dial_result result) { answer = std::move(result); });

@@ -23,9 +23,11 @@ namespace ddprun::worker {
 class blocking_stream {
  public:
   // Waits for `delay`, then looks the name up and tries each of its addresses once. On failure
-  // `problem` names what was tried and what the system said of each.
+  // `problem` names what was tried and what the system said of each. `segment_bytes_max`: as
+  // net::dialer has it.
   static result<blocking_stream> dial(const std::string& host, std::uint16_t port, duration delay,
-                                      const deadline& until, std::string& problem);
+                                      const deadline& until, std::string& problem,
+                                      int segment_bytes_max = 0);
 
   // Takes over a connected socket.
   explicit blocking_stream(int descriptor);

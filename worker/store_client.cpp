@@ -9,8 +9,9 @@ using wire::opcode;
 
 result<store_client> store_client::connect(const std::string& address, std::uint16_t port,
                                            const deadline& until, std::string& problem,
-                                           const std::string& who) {
-  auto connection = store_connection::open(address, port, until, {.who = who}, problem);
+                                           const std::string& who, int segment_bytes_max) {
+  auto connection = store_connection::open(
+      address, port, until, {.who = who, .segment_bytes_max = segment_bytes_max}, problem);
   if (!connection) return connection.error();
   return store_client(std::move(*connection));
 }

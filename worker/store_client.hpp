@@ -42,10 +42,11 @@ class store_client {
   using pair_list = std::span<const std::pair<std::string, std::string>>;
 
   // Names and addresses (IPv6 with or without brackets). Tries again until the deadline, since the
-  // store may not listen yet. `who` stands in front of every problem: "rank 3 of 4".
+  // store may not listen yet. `who` stands in front of every problem: "rank 3 of 4". With
+  // `segment_bytes_max` all that is said passes a network that loses larger packets.
   static result<store_client> connect(const std::string& address, std::uint16_t port,
                                       const deadline& until, std::string& problem,
-                                      const std::string& who = "");
+                                      const std::string& who = "", int segment_bytes_max = 0);
   // At MASTER_ADDR:MASTER_PORT, as this rank.
   static result<store_client> from_environment(const environment& here, const deadline& until,
                                                std::string& problem);

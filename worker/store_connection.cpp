@@ -63,7 +63,8 @@ result<std::shared_ptr<store_connection>> store_connection::open(const std::stri
        pause = std::min(pause * 3 / 2, longest_pause)) {
     ++tries;
     std::string failure;
-    auto stream = blocking_stream::dial(host, port, delay, until, failure);
+    auto stream =
+        blocking_stream::dial(host, port, delay, until, failure, chosen.segment_bytes_max);
     if (stream) {
       auto made = std::make_shared<store_connection>(std::move(*stream), store, chosen);
       const auto greeted = made->ask({wire::opcode::ping, {}, made->nonce_}, until);

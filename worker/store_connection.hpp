@@ -38,6 +38,7 @@ class store_connection {
   struct settings {
     std::string who;  // put in front of every problem; may be empty
     duration silence_limit = std::chrono::seconds(30);
+    int segment_bytes_max = 0;  // of TCP, in both directions; 0: as the kernel has it
   };
 
   // Tries until the deadline, since the store may not listen yet. errc::wrong_protocol at once,

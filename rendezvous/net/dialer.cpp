@@ -1,10 +1,13 @@
 #include "rendezvous/net/dialer.hpp"
 
+#include <boost/asio/detail/socket_option.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include <algorithm>
 #include <deque>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <utility>
 
 namespace ddprun::net {
@@ -21,6 +24,8 @@ error_code refusal_of_self(const tcp::socket& socket) {
   if (failed) return failed;
   return same ? error_code(asio::error::connection_refused) : error_code();
 }
+
+using segment_max = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_MAXSEG>;
 
 }  // namespace
 
@@ -47,6 +52,7 @@ struct dialer::attempt : std::enable_shared_from_this<dialer::attempt> {
   std::deque<candidate> candidates;  // in the order in which they are tried
   std::size_t tried = 0;
   std::size_t under_way = 0;
+  int segment_bytes_max = 0;
   bool begun = false;
 
   void start(duration delay, std::function<void()> begin) {
@@ -80,6 +86,7 @@ struct dialer::attempt : std::enable_shared_from_this<dialer::attempt> {
     if (tried == candidates.size()) return;
     const std::size_t index = tried++;
     ++under_way;
+    if (segment_bytes_max > 0) limit_segments(candidates[index]);
     candidates[index].socket.async_connect(candidates[index].endpoint,
                                            [self = shared_from_this(), index](error_code error) {
                                              if (self->done) self->connected(index, error);
@@ -88,6 +95,13 @@ struct dialer::attempt : std::enable_shared_from_this<dialer::attempt> {
     next_timer.async_wait([self = shared_from_this()](error_code error) {
       if (!error && self->done) self->try_next();
     });
+  }
+
+  // Both sides agree on it as they connect. An error shows again when it connects.
+  void limit_segments(candidate& one) {
+    error_code ignored;
+    one.socket.open(one.endpoint.protocol(), ignored);
+    one.socket.set_option(segment_max(segment_bytes_max), ignored);
   }
 
   void connected(std::size_t index, error_code error) {
@@ -163,6 +177,7 @@ void dialer::start(std::string host, std::uint16_t port, duration delay, duratio
                                          if (result.socket) remember(result.endpoint);
                                          done(std::move(result));
                                        });
+  attempt_->segment_bytes_max = segment_bytes_max_;
   attempt_->start(delay, [this, limit] { begin(limit); });
 }
 

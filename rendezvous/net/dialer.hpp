@@ -50,6 +50,10 @@ class dialer {
   // A look-up that is under way goes on: it is what the next start may know.
   void cancel();
 
+  // From the next start on: no TCP segment of more bytes, in either direction, so that what is said
+  // passes a path that loses large packets in silence. 0: as the kernel has it.
+  void limit_segments(int bytes) { segment_bytes_max_ = bytes; }
+
   // Somebody answers there, but not whom the name is for: the other addresses go first from now on.
   void distrust(const tcp::endpoint& stranger);
 
@@ -67,6 +71,7 @@ class dialer {
   std::uint16_t port_ = 0;
   endpoints known_;  // of that host and port, in the order in which they are tried
   bool looking_ = false;
+  int segment_bytes_max_ = 0;
   std::shared_ptr<attempt> attempt_;
 };
 
