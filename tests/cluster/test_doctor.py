@@ -67,6 +67,22 @@ def test_an_interface_that_is_not_here(environment):
     assert "lo" in found["GLOO_SOCKET_IFNAME"]["advice"]
 
 
+def test_folders_whose_file_server_hangs(environment, tmp_path):
+    """They are named, and the rest is looked at."""
+    silent = tmp_path / "silent"
+    silent.mkdir()
+    environment |= {"PATH": f"{silent}:/usr/bin:/bin", "TMPDIR": f"{silent}",
+                    "XDG_STATE_HOME": f"{silent}/state"}
+    done = doctor("--json", prefix=machines.with_silent_folder(silent), environment=environment)
+    assert done.returncode == 1
+    told = json.loads(done.stdout)["findings"]
+    said = [each["seen"] for each in told if each["state"] == "error"]
+    assert f"{silent}, a folder of PATH, gives no answer" in said
+    for folder in (silent, silent / "state"):
+        assert f"{folder}: no answer from its file system in 5 s" in said
+    assert any(each["check"] == "Python" for each in told)
+
+
 def test_few_open_files(environment):
     found = findings(prefix=["sh", "-c", 'ulimit -n 512; exec "$@"', "sh"],
                      environment=environment)

@@ -25,6 +25,31 @@ for beat in range(1, 1000):
     time.sleep(0.1)
 """
 
+# A node of this version, at the daemon of host 0: it comes, takes part as long as its standard
+# input is open, and is done with nothing.
+PLAYED_NODE = r"""
+import json
+import sys
+import threading
+from torch.distributed import PrefixStore, TCPStore
+store = TCPStore("10.77.0.1", 29400, is_master=False, wait_for_workers=False)
+store = PrefixStore("1", PrefixStore("ddprun-doctor/none", store))
+over = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), over.set())).start()
+store.set("beat/played", "0")
+store.set("card/played", json.dumps({
+    "token": "played", "name": "node-played", "nodes": [2, 2], "host": "played",
+    "address": "10.77.0.3", "addresses": [], "ports": [], "nccl_interface": "", "versions": {},
+    "own": [], "folder": "", "bandwidth": False}))
+store.append("members", "played\n")
+beat = 0
+while not over.wait(0.1):
+    beat += 1
+    store.set("beat/played", str(beat))
+    if beat > 1 and store.check(["roster"]):
+        print("settled", flush=True)
+"""
+
 
 def named(name):
     """A prefix: the program runs on a host of that name."""

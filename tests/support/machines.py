@@ -3,8 +3,22 @@ files that programs look at is seen by that command alone."""
 
 import shutil
 import subprocess
+import sys
 
 import pytest
+
+# Mounts a file system of FUSE whose server, this process and then the command, never answers.
+SILENT_MOUNT = """
+import ctypes, os, sys
+folder, *command = sys.argv[1:]
+server = os.open("/dev/fuse", os.O_RDWR)
+os.set_inheritable(server, True)
+words = f"fd={server},rootmode=40000,user_id=0,group_id=0".encode()
+system = ctypes.CDLL(None, use_errno=True)
+if system.mount(b"silent", os.fsencode(folder), b"fuse", 0, words) != 0:
+    sys.exit(os.strerror(ctypes.get_errno()))
+os.execv(command[0], command)
+"""
 
 
 def _behind(mounts, what):
@@ -37,6 +51,17 @@ def with_shared_memory(size):
 def with_folder(folder):
     """Where an empty folder of this host's own is in that place."""
     return _behind(f"mount -t tmpfs tmpfs {folder}", "a folder of one host's own")
+
+
+def with_silent_folder(folder):
+    """Where this folder is on a file server that hangs. The command is a whole path."""
+    prefix = ["unshare", "--mount", sys.executable, "-c", SILENT_MOUNT, folder]
+    if shutil.which("unshare") is None:
+        pytest.skip("no unshare here, which a file server that hangs needs")
+    tried = subprocess.run([*prefix, "/bin/true"], capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        pytest.skip(f"this machine has no FUSE for us: {tried.stderr}")
+    return prefix
 
 
 def without_a_name():

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "launcher/hosts/doctor/finding.hpp"
+#include "rendezvous/cli/values.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -24,7 +25,7 @@ struct card_address {
 struct node_card {
   std::string token;                    // drawn anew for each doctor; tells who answers at a port
   std::string name;                     // what its host is called
-  std::uint32_t nodes = 0;              // --nnodes as it was typed there
+  cli::node_range nodes;                // --nnodes as it was typed there
   std::string host;                     // the same for two doctors of one host
   std::string address;                  // by which a job would reach it; numeric
   std::vector<card_address> addresses;  // all that others may reach, that one first
@@ -63,9 +64,11 @@ struct peer_seen {
   std::optional<std::int64_t> round_trip;   // the shortest of several
   std::optional<std::int64_t> clock_ahead;  // of the other one's clock, give or take half of that
   name_answer name = name_answer::not_asked;
-  std::string name_words;                // the addresses that its name stands for
-  std::int64_t name_time = 0;            // that the look-up took
-  std::optional<double> mib_per_second;  // from here to there
+  std::string name_words;                      // the addresses that its name stands for
+  name_answer named = name_answer::not_asked;  // what its address stands for: `other`: not its name
+  std::string named_words;                     // that name
+  std::int64_t name_time = 0;                  // that the look-up took
+  std::optional<double> mib_per_second;        // from here to there
 };
 
 // Of the folder that all are to share.
@@ -85,7 +88,7 @@ struct node_seen {
 
 // All that is known when the nodes part.
 struct cluster_facts {
-  std::uint32_t wanted = 0;  // --nnodes
+  cli::node_range wanted;  // --nnodes
   std::vector<node_card> cards;
   std::vector<std::optional<node_seen>> seen;  // by index; none: it went before it told
   std::map<std::uint32_t, std::string> gone;   // why, of those that went: "says nothing any more"

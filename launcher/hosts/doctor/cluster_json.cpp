@@ -62,6 +62,7 @@ json json_of(const peer_seen& peer) {
           {"round_trip", number_or_null(peer.round_trip)},
           {"clock_ahead", number_or_null(peer.clock_ahead)},
           {"name", {static_cast<int>(peer.name), peer.name_words, peer.name_time}},
+          {"named", {static_cast<int>(peer.named), peer.named_words}},
           {"speed", peer.mib_per_second ? json(*peer.mib_per_second) : json()}};
 }
 
@@ -76,6 +77,8 @@ peer_seen read_peer(const json& from) {
   peer.name = enumerator(from.at("name").at(0), name_answer::late);
   peer.name_words = from.at("name").at(1).get<std::string>();
   peer.name_time = from.at("name").at(2).get<std::int64_t>();
+  peer.named = enumerator(from.at("named").at(0), name_answer::late);
+  peer.named_words = from.at("named").at(1).get<std::string>();
   if (!from.at("speed").is_null()) peer.mib_per_second = from.at("speed").get<double>();
   return peer;
 }
@@ -105,7 +108,7 @@ std::string encode(const node_card& card) {
     own.push_back({each.check, static_cast<int>(each.state), each.seen, each.advice});
   return dumped({{"token", card.token},
                  {"name", card.name},
-                 {"nodes", card.nodes},
+                 {"nodes", {card.nodes.min, card.nodes.max}},
                  {"host", card.host},
                  {"address", card.address},
                  {"addresses", std::move(addresses)},
@@ -122,7 +125,8 @@ std::optional<node_card> decode_card(std::string_view text) {
     node_card card;
     card.token = from.at("token").get<std::string>();
     card.name = from.at("name").get<std::string>();
-    card.nodes = from.at("nodes").get<std::uint32_t>();
+    card.nodes = {from.at("nodes").at(0).get<std::uint32_t>(),
+                  from.at("nodes").at(1).get<std::uint32_t>()};
     card.host = from.at("host").get<std::string>();
     card.address = from.at("address").get<std::string>();
     for (const json& each : from.at("addresses"))

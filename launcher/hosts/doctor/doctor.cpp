@@ -3,6 +3,7 @@
 #include "launcher/hosts/doctor/examine_cluster.hpp"
 #include "launcher/hosts/doctor/gpus.hpp"
 #include "launcher/hosts/doctor/limits.hpp"
+#include "launcher/hosts/doctor/search_path.hpp"
 #include "rendezvous/cli/command_line.hpp"
 #include "rendezvous/cli/option.hpp"
 
@@ -39,7 +40,7 @@ cli::checked apply_endpoint(options_draft& draft, const cli::given_option& optio
 
 cli::checked apply_nnodes(options_draft& draft, const cli::given_option& option) {
   draft.nodes_given = option.given;
-  const auto nodes = cli::read_count(option.given, option.value, "nodes", 1, nodes_max);
+  const auto nodes = cli::read_node_range(option.given, option.value, nodes_max);
   if (!nodes)
     return cli::usage_error{nodes.error().text + "; each examines each: take more in groups"};
   draft.cluster.meeting.nodes = *nodes;
@@ -83,7 +84,9 @@ using row = cli::option<options_draft>;
 constexpr std::array table = {
     row{{"rdzv-endpoint", "HOST[:PORT]", "", "whether this node reaches the job's endpoint, too"},
         apply_endpoint},
-    row{{"nnodes", "N", "", "that so many nodes type this line, and examine each other (1)"},
+    row{{"nnodes", "N | MIN:MAX", "",
+         "that so many nodes type this line, and examine each other; with MIN:MAX\n"
+         "MAX are waited for, and MIN are enough (1)"},
         apply_nnodes},
     row{{"rdzv-id", "ID", "", "tells two doctors at one endpoint apart (none)"}, apply_rdzv_id},
     row{{"wait", "SECONDS", "", "how long to wait for the others (60)"}, apply_wait},
@@ -135,7 +138,7 @@ cli::parsed<options_draft> read_options(const std::vector<std::string>& words) {
   }
   if (!line->program.empty() && draft.answer.empty())
     return cli::usage_error{"'" + line->program + "': doctor takes options only; see --help"};
-  if (draft.cluster.meeting.nodes > 1 && !draft.endpoint && draft.answer.empty())
+  if (draft.cluster.meeting.nodes.max > 1 && !draft.endpoint && draft.answer.empty())
     return cli::usage_error{draft.nodes_given +
                             " needs --rdzv-endpoint HOST: where the nodes meet"};
   return draft;
@@ -144,6 +147,8 @@ cli::parsed<options_draft> read_options(const std::vector<std::string>& words) {
 own_facts examine_node(const options_draft& options, const environment_map& environment) {
   const char* const root = "/";
   own_facts own;
+  const std::vector<std::string> silent = find_silent_folders(environment);
+  const environment_map answering = without_folders(environment, silent);
   const auto add = [&](findings more) {
     own.found.insert(own.found.end(), std::make_move_iterator(more.begin()),
                      std::make_move_iterator(more.end()));
@@ -157,7 +162,8 @@ own_facts examine_node(const options_draft& options, const environment_map& envi
   }
   add(judge_limits(read_limits(root, environment)));
   add(judge_gpus(read_gpus(root, environment)));
-  own.python = read_python(environment);
+  add(judge_silent_folders(silent));
+  own.python = read_python(answering);
   add(judge_python(own.python));
   return own;
 }
@@ -172,10 +178,12 @@ int examine_with_others(const options_draft& options, const own_facts& own,
                         const environment_map& environment) {
   if (!options.is_json) {
     const meeting_options& meeting = options.cluster.meeting;
-    show(fmt::format("\n{} nodes meet at {}; waiting up to {}\n", meeting.nodes,
+    show(fmt::format("\n{} nodes meet at {}; waiting up to {}\n", meeting.nodes.max,
                      cli::to_text(meeting.endpoint), ddprun::to_text(meeting.wait)));
   }
-  const cluster_report all = examine_cluster(options.cluster, own, environment);
+  cluster_wishes wishes = options.cluster;
+  if (!options.is_json) wishes.say = [](const std::string& line) { show(line + "\n"); };
+  const cluster_report all = examine_cluster(wishes, own, environment);
   show(options.is_json ? to_json(own.found, own.network.host_name, &all) : "\n" + to_text(all));
   return std::max(exit_code_of(own.found), exit_code_of(all.found));
 }
@@ -193,7 +201,7 @@ int examine(const std::vector<std::string>& words, const environment_map& enviro
     return 0;
   }
   const own_facts own = examine_node(*options, environment);
-  const bool has_others = options->cluster.meeting.nodes > 1;
+  const bool has_others = options->cluster.meeting.nodes.max > 1;
   if (!options->is_json) show(to_text(own.found));
   if (has_others) return examine_with_others(*options, own, environment);
   if (options->is_json) show(to_json(own.found, own.network.host_name));

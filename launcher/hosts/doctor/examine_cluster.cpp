@@ -169,10 +169,15 @@ cluster_report examine_cluster(const cluster_wishes& wishes, const own_facts& ow
   if (own.endpoint.is_here || is_own_name(wishes.meeting.endpoint.host))
     daemon.open(wishes.meeting.endpoint, not_opened);
   meeting others(wishes.meeting);
-  if (!others.join(mine, problem))
+  if (!others.join(mine, problem)) {
+    if (daemon.is_open()) {
+      if (wishes.say) wishes.say(problem + "; the daemon here stays until the others are done");
+      others.outlast_others();
+    }
     return alone(problem,
                  "the others are not examined: does each node type the same line, and does "
                  "it reach the endpoint?");
+  }
   cluster_report report;
   report.facts = examine_each_other(others, wishes);
   report.found = judge_cluster(report.facts);

@@ -11,6 +11,9 @@
 #include "launcher/hosts/doctor/report.hpp"
 #include "rendezvous/base/environment_map.hpp"
 
+#include <functional>
+#include <string>
+
 namespace ddprun::launcher::doctor {
 
 struct cluster_wishes {
@@ -18,6 +21,7 @@ struct cluster_wishes {
   std::vector<wanted_network> networks;  // empty: by which the endpoint is reached
   std::string folder;                    // that all are to share; empty: none
   bool wants_bandwidth = false;
+  std::function<void(const std::string&)> say;  // a line for a person who waits; may be empty
 };
 
 // What is known of this node already.

@@ -57,6 +57,15 @@ void look_up_name(const node_card& card, peer_seen& peer) {
   }
 }
 
+void look_up_address(const node_card& card, peer_seen& peer) {
+  const name_of_address said = look_up_name_of(card.address, patience);
+  peer.named_words = said.name;
+  peer.named = said.is_late                             ? name_answer::late
+               : said.name.empty()                      ? name_answer::unknown
+               : is_one_host_name(said.name, card.name) ? name_answer::found
+                                                        : name_answer::other;
+}
+
 // Each node's random ports at its main address, one at the others.
 std::vector<probe_target> targets_at(const node_card& card) {
   std::vector<probe_target> targets;
@@ -98,10 +107,13 @@ std::map<std::uint32_t, peer_seen> examine_peers(const std::vector<node_card>& c
     tasks.emplace_back([&guard, &peer = peer, &card = cards[index]] {
       peer_seen named;
       look_up_name(card, named);
+      look_up_address(card, named);
       const std::lock_guard hold(guard);
       peer.name = named.name;
       peer.name_words = named.name_words;
       peer.name_time = named.name_time;
+      peer.named = named.named;
+      peer.named_words = named.named_words;
     });
   }
   do_all(tasks);

@@ -29,14 +29,16 @@ void judge_presence(const cluster_facts& facts, const std::vector<std::string>& 
   node_set all;
   for (std::uint32_t node = 0; node < facts.cards.size(); ++node)
     all.insert(all.end(), node);
-  const bool is_complete = facts.cards.size() >= facts.wanted;
+  const auto [min, max] = facts.wanted;
+  const bool is_complete = facts.cards.size() >= min;
   finding made{"nodes",
                is_complete ? health::ok : health::error,
-               fmt::format("{} of {} came: {}", facts.cards.size(), facts.wanted,
+               fmt::format("{} of {} came: {}", facts.cards.size(),
+                           min == max ? std::to_string(max) : fmt::format("{} to {}", min, max),
                            names.size() <= shown_by_name ? every_one(names) : list_of(all, names)),
                {}};
   if (!is_complete)
-    made.advice = counted(facts.wanted - facts.cards.size(), "node") +
+    made.advice = counted(min - facts.cards.size(), "node") +
                   " did not: start the same line there, and see what it says; --wait is how long "
                   "the others wait";
   found.push_back(made);
@@ -140,7 +142,7 @@ void judge_folder(const cluster_facts& facts, const std::vector<std::string>& na
   }
   for (const auto& [problem, nodes] : problems)
     found.push_back({"shared folder", health::error, problem + " on " + list_of(nodes, names),
-                     "mount it there, and let this user write"});
+                     "mount it there, let this user write, and see that its file server answers"});
   node_set blind;
   const folder_times appeared = add_up(facts, &folder_seen::appeared, &blind);
   const folder_times changed = add_up(facts, &folder_seen::changed);
@@ -192,8 +194,8 @@ findings judge_cluster(const cluster_facts& facts) {
   findings found;
   judge_presence(facts, names, found);
   judge_identities(facts, names, found);
-  for (const auto judge :
-       {judge_reach, judge_nccl_interfaces, judge_names, judge_speed, judge_clocks}) {
+  for (const auto judge : {judge_reach, judge_nccl_interfaces, judge_names, judge_addresses,
+                           judge_speed, judge_clocks}) {
     findings more = judge(facts);
     std::move(more.begin(), more.end(), std::back_inserter(found));
   }

@@ -174,4 +174,39 @@ findings judge_names(const cluster_facts& facts) {
   return found;
 }
 
+findings judge_addresses(const cluster_facts& facts) {
+  const std::vector<std::string> names = node_names(facts.cards);
+  using problem = std::pair<std::uint32_t, std::string>;  // whose address, and what of it
+  std::map<problem, std::set<std::uint32_t>> problems;
+  std::size_t asked = 0;
+  std::size_t good = 0;
+  for (std::uint32_t from = 0; from < facts.seen.size(); ++from) {
+    if (!facts.seen[from]) continue;
+    for (const auto& [to, peer] : facts.seen[from]->peers) {
+      if (peer.named == name_answer::not_asked) continue;
+      ++asked;
+      if (peer.named == name_answer::found) ++good;
+      if (peer.named == name_answer::late) problems[{to, "has no answer"}].insert(from);
+      if (peer.named == name_answer::other) problems[{to, "is " + peer.named_words}].insert(from);
+    }
+  }
+  if (asked == 0) return {};
+  // That addresses have no names at all is common in clouds and pods, and harms little.
+  findings found = {{"addresses of nodes", problems.empty() ? health::ok : health::warning,
+                     fmt::format("{} of {} look-ups lead back to the node's name", good, asked),
+                     problems.empty() ? ""
+                                      : "ssh logins get slow, and Kerberos and host keys see "
+                                        "another host: mend the reverse zone, or /etc/hosts"}};
+  constexpr std::size_t lines_max = 5;
+  for (const auto& [what, nodes] : problems) {
+    if (found.size() > lines_max) break;
+    const node_card& card = facts.cards[what.first];
+    found.push_back(
+        {"addresses of nodes", health::warning,
+         card.address + " of " + card.name + " " + what.second + " on " + list_of(nodes, names),
+         ""});
+  }
+  return found;
+}
+
 }  // namespace ddprun::launcher::doctor

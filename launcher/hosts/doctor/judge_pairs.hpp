@@ -20,6 +20,9 @@ findings judge_speed(const cluster_facts& facts);
 // Whether each knows the others by name.
 findings judge_names(const cluster_facts& facts);
 
+// Whether the nodes' addresses lead back to their names, which ssh, Kerberos and some MPI ask for.
+findings judge_addresses(const cluster_facts& facts);
+
 // Whether clocks agree.
 findings judge_clocks(const cluster_facts& facts);
 

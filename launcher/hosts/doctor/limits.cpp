@@ -4,7 +4,9 @@
 #include "launcher/base/cgroup_folders.hpp"
 #include "launcher/base/node_files.hpp"
 #include "launcher/cli/processor_count.hpp"
+#include "launcher/hosts/doctor/network.hpp"
 #include "launcher/hosts/doctor/size_text.hpp"
+#include "launcher/hosts/doctor/within.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -39,8 +41,8 @@ std::optional<std::uint64_t> hard_limit(int resource) {
   return limit.rlim_max;
 }
 
-folder_room room_in(const std::string& folder) {
-  folder_room room{folder, {}, 0, 0};
+folder_room look_into(const std::string& folder) {
+  folder_room room{folder, {}, false, 0, 0};
   struct statvfs found {};
   if (statvfs(folder.c_str(), &found) != 0 || access(folder.c_str(), W_OK | X_OK) != 0) {
     room.problem = std::strerror(errno);
@@ -49,6 +51,13 @@ folder_room room_in(const std::string& folder) {
   room.size = std::uint64_t{found.f_blocks} * found.f_frsize;
   room.free = std::uint64_t{found.f_bavail} * found.f_frsize;
   return room;
+}
+
+folder_room room_in(const std::string& folder) {
+  const auto room = within(patience, [folder] { return look_into(folder); });
+  if (room) return *room;
+  return {folder, fmt::format("no answer from its file system in {} s", patience.count()), true, 0,
+          0};
 }
 
 void keep_least(std::optional<std::uint64_t>& least, std::optional<std::uint64_t> limit,
@@ -86,15 +95,19 @@ bool is_clock_set() {
   return answer >= 0 && answer != TIME_ERROR && (state.status & STA_UNSYNC) == 0;
 }
 
-// The folder of the state, or as much of its path as is there.
+// The folder of the state, or as much of its path as is there; all of it where that is not said.
 std::string state_folder(const environment_map& environment) {
   std::string wanted = variable_or_empty(environment, "XDG_STATE_HOME");
   if (wanted.empty()) wanted = variable_or_empty(environment, "HOME");
-  fs::path path = wanted.empty() ? "/" : wanted;
-  std::error_code error;
-  while (path != path.parent_path() && !fs::exists(path, error))
-    path = path.parent_path();
-  return path.string();
+  if (wanted.empty()) wanted = "/";
+  return within(patience,
+                [path = fs::path(wanted)]() mutable {
+                  std::error_code error;
+                  while (path != path.parent_path() && !fs::exists(path, error))
+                    path = path.parent_path();
+                  return path.string();
+                })
+      .value_or(wanted);
 }
 
 finding judge_open_files(const limit_facts& facts) {
@@ -159,7 +172,9 @@ finding judge_folder(const folder_room& room) {
   if (!room.problem.empty()) {
     found.state = health::error;
     found.seen += room.problem;
-    found.advice = "make it writable, or choose another by TMPDIR or XDG_STATE_HOME";
+    found.advice = room.is_silent
+                       ? "is its file server up? or choose another by TMPDIR or XDG_STATE_HOME"
+                       : "make it writable, or choose another by TMPDIR or XDG_STATE_HOME";
     return found;
   }
   found.seen += size_text(room.free) + " free";

@@ -1,7 +1,8 @@
 // Whether a job has room on this node: open files, processes, memory, shared memory, disks,
 // processors; and whether its clock is set.
 //
-// Thread rule: `read_limits` any thread, it asks the kernel; `judge_limits` is pure.
+// Thread rule: `read_limits` any thread, it asks the kernel, and blocks for `patience` for each
+// folder at most; `judge_limits` is pure.
 #pragma once
 
 #include "launcher/hosts/doctor/finding.hpp"
@@ -16,6 +17,7 @@ namespace ddprun::launcher::doctor {
 struct folder_room {
   std::string folder;
   std::string problem;     // why nothing can be written there; empty: it can
+  bool is_silent = false;  // its file system gives no answer
   std::uint64_t size = 0;  // bytes
   std::uint64_t free = 0;
 };

@@ -8,6 +8,7 @@
 #include "rendezvous/net/resolve.hpp"
 
 #include <string>
+#include <string_view>
 
 namespace ddprun::launcher::doctor {
 
@@ -18,5 +19,16 @@ struct look_up_answer {
 };
 
 look_up_answer look_up(const std::string& host, std::uint16_t port, duration limit);
+
+struct name_of_address {
+  bool is_late = false;
+  std::string name;  // empty: it has none
+};
+
+// The other way round; `address` is numeric.
+name_of_address look_up_name_of(const std::string& address, duration limit);
+
+// "node-a" and "node-a.example.org" are one.
+bool is_one_host_name(std::string_view one, std::string_view two);
 
 }  // namespace ddprun::launcher::doctor

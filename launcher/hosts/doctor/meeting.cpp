@@ -17,6 +17,9 @@ using worker::store_client;
 
 constexpr auto pause_between_looks = 50ms;
 constexpr auto pause_between_beats = 250ms;
+// Every path takes packets of that size (RFC 879): what the nodes say of a path that loses large
+// ones arrives all the same.
+constexpr int segment_bytes_max = 536;
 // Of one question to the store, which answers at once when it is there.
 constexpr auto store_patience = 20s;
 
@@ -59,6 +62,12 @@ std::string foreign_problem(const node_card& card) {
          "the same on all nodes";
 }
 
+// As it is typed.
+std::string range_text(const cli::node_range& nodes) {
+  const std::string max = std::to_string(nodes.max);
+  return nodes.min == nodes.max ? max : std::to_string(nodes.min) + ":" + max;
+}
+
 // Its token is what tells it apart, so that is never empty.
 node_card foreign_card(const std::string& token, const std::string& text) {
   node_card card;
@@ -74,16 +83,12 @@ bool meeting::is_lost(const error_code& error) {
   if (!error) return false;
   if (!problem_.empty()) return true;
   problem_ = all_->problem();
-  // It has answered before: the connection stands.
-  if (error == errc::timed_out)
-    problem_ +=
-        "; where short answers come and long ones do not, large packets are lost on the way (MTU)";
   return true;
 }
 
 bool meeting::connect(std::string& problem) {
-  auto made =
-      store_client::connect(options_.endpoint.host, options_.endpoint.port, options_.wait, problem);
+  auto made = store_client::connect(options_.endpoint.host, options_.endpoint.port, options_.wait,
+                                    problem, "", segment_bytes_max);
   if (!made) return false;
   all_ = made->with_prefix("ddprun-doctor/" + options_.run_id);
   return true;
@@ -226,9 +231,10 @@ meeting::gathering meeting::look_round(const node_card& mine, time_point until,
     if (token != token_ && !pulses_[token].has_changed) continue;
     there.push_back(token);
     const node_card& card = met_[token];
-    if (card.nodes == mine.nodes || foreign_.contains(token)) continue;
-    problem = card.name + " says --nnodes " + std::to_string(card.nodes) + ", and this node " +
-              std::to_string(mine.nodes) + ": write the same on all";
+    const std::string theirs = range_text(card.nodes);
+    if (theirs == range_text(mine.nodes) || foreign_.contains(token)) continue;
+    problem = card.name + " says --nnodes " + theirs + ", and this node " + range_text(mine.nodes) +
+              ": write the same on all";
     return gathering::failed;
   }
   if (const node_card* foreign = find_foreign(there)) {
@@ -236,8 +242,8 @@ meeting::gathering meeting::look_round(const node_card& mine, time_point until,
     return gathering::failed;
   }
   const bool is_time_over = steady_clock::now() >= until;
-  if (there.size() < options_.nodes && !is_time_over) return gathering::goes_on;
-  store_->compare_set("roster", "", joined(there, options_.nodes), store_patience);
+  if (there.size() < options_.nodes.max && !is_time_over) return gathering::goes_on;
+  store_->compare_set("roster", "", joined(there, options_.nodes.max), store_patience);
   return gathering::goes_on;
 }
 
@@ -339,6 +345,27 @@ void meeting::leave() {
   if (*left == static_cast<std::int64_t>(cards_.size())) forget(*store_);
 }
 
+// Those on the roster; all who came where there is none.
+bool meeting::is_anybody_left() {
+  const auto generation = all_->get("generation", store_patience);
+  if (is_lost(error_of(generation)) || *generation != generation_) return false;
+  const std::vector<std::string> roster = {"roster"};
+  const auto is_settled = store_->check(roster, store_patience);
+  if (is_lost(error_of(is_settled))) return false;
+  const auto text = store_->get(*is_settled ? "roster" : "members", store_patience);
+  if (is_lost(error_of(text))) return false;
+  std::vector<std::string> others = lines_of(*text);
+  std::erase(others, token_);
+  feel_pulses(others);
+  return problem_.empty() && std::any_of(others.begin(), others.end(),
+                                         [&](const auto& token) { return !is_silent(token); });
+}
+
+void meeting::outlast_others() {
+  while (store_ && is_anybody_left())
+    std::this_thread::sleep_for(pause_between_looks);
+}
+
 // ---- beats -------------------------------------------------------------------------------------
 
 void meeting::start_beating() {
@@ -347,7 +374,7 @@ void meeting::start_beating() {
   beats_ = std::thread([this, prefix] {
     std::string problem;
     auto store = store_client::connect(options_.endpoint.host, options_.endpoint.port,
-                                       store_patience, problem);
+                                       store_patience, problem, "", segment_bytes_max);
     for (std::uint64_t beat = 1; store && !is_over_; ++beat) {
       if (store->with_prefix(prefix).set("beat/" + token_, std::to_string(beat), store_patience))
         return;

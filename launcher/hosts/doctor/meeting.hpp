@@ -36,7 +36,7 @@ namespace ddprun::launcher::doctor {
 struct meeting_options {
   cli::endpoint_address endpoint;
   std::string run_id = "none";
-  std::uint32_t nodes = 1;
+  cli::node_range nodes;
   duration wait = std::chrono::seconds(60);  // for the others to come
   duration silence_max = std::chrono::seconds(6);
 };
@@ -48,7 +48,8 @@ class meeting {
   meeting(const meeting&) = delete;
   meeting& operator=(const meeting&) = delete;
 
-  // Waits until all have come, or as many as there are when the time is over. False: this node is
+  // Waits until all have come (of MIN:MAX that is MAX), or as many as there are when the time is
+  // over. False: this node is
   // alone with `problem`, a sentence: the daemon is not reached, or others do not agree.
   bool join(const node_card& mine, std::string& problem);
 
@@ -71,6 +72,10 @@ class meeting {
   // Waits until all are ready to part, as whoever holds the daemon must, and ends the generation.
   void leave();
 
+  // For a node that could not join and holds the daemon: waits until the others, which meet without
+  // it, have ended their meeting or have gone.
+  void outlast_others();
+
  private:
   // Of a beat: what it was, and since when.
   struct pulse {
@@ -90,6 +95,7 @@ class meeting {
   bool is_silent(const std::string& token) const;
   void end_generation();
   void forget(worker::store_client keys);
+  bool is_anybody_left();
   bool find_who_left(std::set<std::uint32_t>& missing, const std::string& phase);
   void start_beating();
   void stop_beating();

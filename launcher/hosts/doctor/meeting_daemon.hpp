@@ -24,6 +24,7 @@ class meeting_daemon {
   // Listens at the endpoint's port; only on loopback where the endpoint is that. Errors: the
   // system's, the port in use among them; `problem` has the sentence.
   error_code open(const cli::endpoint_address& endpoint, std::string& problem);
+  bool is_open() const { return server_ != nullptr; }
 
  private:
   socket_thread thread_;

@@ -33,6 +33,8 @@ bool is_for_others(const interface_address& each) {
   return !each.value.is_loopback() && !(each.value.is_v6() && each.value.to_v6().is_link_local());
 }
 
+constexpr std::size_t strange_names_max = 4;
+
 finding judge_name(const network_facts& facts) {
   finding found{"host name", health::ok, facts.host_name, {}};
   if (facts.is_name_late) {
@@ -110,6 +112,15 @@ void judge_wishes(const network_facts& facts, const environment_map& environment
   }
 }
 
+void judge_strange_names(const network_facts& facts, findings& found) {
+  for (const auto& [address, name] : facts.strange_names)
+    found.push_back({"host name", health::warning,
+                     address + (name.empty() ? " has no answer from the name service"
+                                             : " of this host leads back to " + name),
+                     "ssh logins get slow, and Kerberos and host keys see another host: mend the "
+                     "reverse zone, or /etc/hosts"});
+}
+
 void judge_ports(const network_facts& facts, std::uint16_t port, findings& found) {
   if (facts.first_handed_out == 0) return;
   finding judged{
@@ -137,6 +148,13 @@ network_facts read_network(const fs::path& root) {
   facts.is_name_late = answer.is_late;
   facts.name_problem = name_problem(answer.found);
   facts.addresses = own_addresses_by_interface();
+  for (const interface_address& each : facts.addresses) {
+    if (!is_for_others(each) || facts.strange_names.size() == strange_names_max) continue;
+    const std::string address = net::address_text(each.value);
+    const name_of_address said = look_up_name_of(address, short_patience);
+    if (said.is_late || (!said.name.empty() && !is_one_host_name(said.name, facts.host_name)))
+      facts.strange_names[address] = said.name;
+  }
   for (const std::string& name : interfaces_of(facts)) {
     if (const auto size = number_in(root / "sys/class/net" / name / "mtu"))
       facts.packet_sizes[name] = *size;
@@ -149,6 +167,7 @@ network_facts read_network(const fs::path& root) {
 findings judge_network(const network_facts& facts, const environment_map& environment,
                        std::uint16_t port) {
   findings found = {judge_name(facts), judge_interfaces(facts)};
+  judge_strange_names(facts, found);
   judge_wishes(facts, environment, found);
   judge_ports(facts, port, found);
   return found;

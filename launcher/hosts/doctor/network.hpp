@@ -18,11 +18,16 @@
 namespace ddprun::launcher::doctor {
 
 inline constexpr std::chrono::seconds patience{5};
+// For one of several that are looked at one after the other.
+inline constexpr std::chrono::seconds short_patience{1};
 
 struct network_facts {
   std::string host_name;
   std::string name_problem;   // as gloo_interface.hpp has it; empty: others find this host by it
   bool is_name_late = false;  // no answer within `patience`
+  // What its addresses stand for, the other way round: of those that lead to another name, or, with
+  // an empty name, to no answer within `short_patience`.
+  std::map<std::string, std::string> strange_names;
   std::vector<interface_address> addresses;
   std::map<std::string, std::uint64_t> packet_sizes;  // by interface: its MTU, bytes
   std::uint64_t first_handed_out = 0;  // ports that the kernel gives to outgoing connections; 0:

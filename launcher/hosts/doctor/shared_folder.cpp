@@ -1,5 +1,6 @@
 #include "launcher/hosts/doctor/shared_folder.hpp"
 
+#include "launcher/hosts/doctor/within.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
 #include <algorithm>
@@ -19,6 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
+
+// To look for the others' files takes up to `folder_patience`.
+constexpr std::chrono::seconds folder_limit = folder_patience + 5s;
 
 using times = std::map<std::uint32_t, std::optional<std::int64_t>>;
 
@@ -56,58 +60,92 @@ std::string text_of(const node_card& card, bool is_second) {
   return text;
 }
 
+// What each other node is to have written, by its index.
+struct wanted_file {
+  fs::path file;
+  std::string text;
+};
+using wanted_files = std::map<std::uint32_t, wanted_file>;
+
+times look_for_all(const wanted_files& wanted) {
+  times found;
+  for (const auto& [index, each] : wanted)
+    found[index];
+  const time_point begin = steady_clock::now();
+  while (true) {
+    bool is_complete = true;
+    for (auto& [index, time] : found) {
+      const wanted_file& each = wanted.at(index);
+      if (!time && text_in(each.file) == each.text) time = to_micros(steady_clock::now() - begin);
+      is_complete = is_complete && time;
+    }
+    if (is_complete || steady_clock::now() - begin > folder_patience) return found;
+    std::this_thread::sleep_for(20ms);
+  }
+}
+
+struct usable {
+  std::string problem;
+  std::string kind;
+};
+
+usable make_usable(const fs::path& place) {
+  if (::mkdir(place.c_str(), 0777) != 0 && errno != EEXIST)
+    return {place.parent_path().string() + ": " + std::strerror(errno), {}};
+  return {{}, kind_of(place)};
+}
+
+// Each look has a thread of its own, which may be left behind: it gets copies.
 class folder_look {
  public:
   folder_look(const fs::path& folder, meeting& others)
       : others_(others), place_(folder / (".ddprun-doctor-" + others.cards()[0].token)) {}
 
-  bool prepare() {
-    if (::mkdir(place_.c_str(), 0777) != 0 && errno != EEXIST) {
-      seen_.problem = place_.parent_path().string() + ": " + std::strerror(errno);
-      return false;
-    }
-    seen_.kind = kind_of(place_);
-    return true;
+  void prepare() {
+    const usable made = patiently([place = place_] { return make_usable(place); }, usable());
+    is_usable_ = is_usable_ && made.problem.empty();
+    if (!made.problem.empty()) seen_.problem = made.problem;
+    seen_.kind = made.kind;
+    patiently(
+        [files = files_of_others(false)] {
+          for (const auto& [index, each] : files)
+            text_in(each.file);
+          return true;
+        },
+        false);
   }
 
   void wait_for_others(const char* phase) { others_.wait_for_others(phase, 3 * folder_patience); }
 
-  // By the others, from now on, for each that is there.
-  times look_for(bool is_second) {
-    times found;
-    const time_point begin = steady_clock::now();
-    for (std::uint32_t index = 0; index < others_.cards().size(); ++index) {
-      if (index != others_.own_index() && !others_.gone().contains(index)) found[index];
-    }
-    while (true) {
-      bool is_complete = true;
-      for (auto& [index, time] : found) {
-        if (!time && text_in(file_of(index)) == text_of(others_.cards()[index], is_second))
-          time = to_micros(steady_clock::now() - begin);
-        is_complete = is_complete && time;
-      }
-      if (is_complete || steady_clock::now() - begin > folder_patience) return found;
-      std::this_thread::sleep_for(20ms);
-    }
-  }
-
-  void look_once() {
-    for (std::uint32_t index = 0; index < others_.cards().size(); ++index)
-      text_in(file_of(index));
-  }
-
   void write(bool is_second) {
     if (!seen_.problem.empty()) return;
     const std::uint32_t own = others_.own_index();
-    seen_.problem = write_text(file_of(own), text_of(others_.cards()[own], is_second));
+    const std::string problem = patiently(
+        [file = file_of(own), text = text_of(others_.cards()[own], is_second)] {
+          return write_text(file, text);
+        },
+        std::string());
+    if (!problem.empty()) seen_.problem = problem;
+  }
+
+  // By the others, from now on, for each that is there.
+  times look_for(bool is_second) {
+    return patiently([wanted = files_of_others(is_second)] { return look_for_all(wanted); },
+                     times());
   }
 
   // Also that of nodes that went: nobody else does.
   void clean_up() {
-    ::unlink(file_of(others_.own_index()).c_str());
+    std::vector<fs::path> files = {file_of(others_.own_index())};
     for (const auto& [index, why] : others_.gone())
-      ::unlink(file_of(index).c_str());
-    ::rmdir(place_.c_str());  // by the last one
+      files.push_back(file_of(index));
+    patiently(
+        [files, place = place_] {
+          for (const fs::path& file : files)
+            ::unlink(file.c_str());
+          return ::rmdir(place.c_str()) == 0;  // by the last one
+        },
+        false);
   }
 
   folder_seen seen_;
@@ -115,29 +153,50 @@ class folder_look {
  private:
   fs::path file_of(std::uint32_t index) const { return place_ / std::to_string(index); }
 
+  wanted_files files_of_others(bool is_second) const {
+    wanted_files files;
+    for (std::uint32_t index = 0; index < others_.cards().size(); ++index) {
+      if (index != others_.own_index() && !others_.gone().contains(index))
+        files[index] = {file_of(index), text_of(others_.cards()[index], is_second)};
+    }
+    return files;
+  }
+
+  // `nothing` where the folder is of no use, from the first time on that it does not answer.
+  template <typename Work, typename Answer>
+  Answer patiently(Work work, Answer nothing) {
+    if (!is_usable_) return nothing;
+    auto answer = within(folder_limit, std::move(work));
+    if (answer) return *std::move(answer);
+    is_usable_ = false;
+    seen_.problem = place_.parent_path().string() + ": no answer from its file system in " +
+                    ddprun::to_text(folder_limit);
+    return nothing;
+  }
+
   meeting& others_;
   const fs::path place_;
+  bool is_usable_ = true;
 };
 
 }  // namespace
 
 folder_seen examine_folder(const fs::path& folder, meeting& others) {
   folder_look look(folder, others);
-  const bool is_usable = look.prepare();
-  if (is_usable) look.look_once();
+  look.prepare();
   look.wait_for_others("folder-ready");
-  if (is_usable) look.write(false);
+  look.write(false);
   look.wait_for_others("folder-written");
-  if (is_usable) look.seen_.appeared = look.look_for(false);
+  look.seen_.appeared = look.look_for(false);
   look.wait_for_others("folder-read");
-  if (is_usable) look.write(true);
+  look.write(true);
   look.wait_for_others("folder-rewritten");
   // What never appeared does not change.
   const bool sees_any = std::any_of(look.seen_.appeared.begin(), look.seen_.appeared.end(),
                                     [](const auto& each) { return each.second.has_value(); });
-  if (is_usable && sees_any) look.seen_.changed = look.look_for(true);
+  if (sees_any) look.seen_.changed = look.look_for(true);
   look.wait_for_others("folder-done");
-  if (is_usable) look.clean_up();
+  look.clean_up();
   return look.seen_;
 }
 

@@ -5,7 +5,8 @@
 // to itself; then writes its own, looks until it sees theirs; writes another text of the same
 // length, and looks again. Nothing is left behind.
 //
-// Thread rule: one thread; blocks, for as long as the file system does.
+// Thread rule: one thread; blocks, within limits: a file system that does not answer is a problem
+// like others.
 #pragma once
 
 #include "launcher/hosts/doctor/cluster_facts.hpp"

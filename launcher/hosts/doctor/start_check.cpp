@@ -4,17 +4,14 @@
 #include "launcher/cli/check_files.hpp"
 #include "launcher/hosts/doctor/limits.hpp"
 #include "launcher/hosts/doctor/network.hpp"
+#include "launcher/hosts/doctor/within.hpp"
 #include "launcher/process/find_program.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <future>
-#include <memory>
 #include <set>
 #include <sstream>
-#include <system_error>
-#include <thread>
 
 namespace ddprun::launcher::doctor {
 namespace {
@@ -106,22 +103,15 @@ findings check_start(const fs::path& root, const environment_map& environment) {
 
 std::vector<std::string> start_warnings_within(duration limit, const fs::path& root,
                                                const environment_map& environment) {
-  const auto answer = std::make_shared<std::promise<findings>>();
-  std::future<findings> found = answer->get_future();
-  try {
-    std::thread([answer, root, environment] {
-      try {
-        answer->set_value(check_start(root, environment));
-      } catch (const std::exception&) {
-        answer->set_value({});  // it is help, and not to be in the way
-      }
-    }).detach();
-  } catch (const std::system_error&) {
-    return {};
-  }
-  if (found.wait_for(limit) != std::future_status::ready) return {};
+  const auto found = within(limit, [root, environment]() -> findings {
+    try {
+      return check_start(root, environment);
+    } catch (const std::exception&) {
+      return {};  // it is help, and not to be in the way
+    }
+  });
   std::vector<std::string> lines;
-  for (const finding& each : found.get())
+  for (const finding& each : found.value_or(findings()))
     lines.push_back(each.check + ": " + each.seen +
                     (each.advice.empty() ? "" : ": " + each.advice));
   return lines;

@@ -9,7 +9,7 @@ using namespace ddprun::tests::doctor;
 TEST_CASE("a card and what was seen come back as they went") {
   cluster_facts facts = healthy(2);
   node_card card = facts.cards[0];
-  card.nodes = 2;
+  card.nodes = {2, 3};
   card.folder = "/data";
   card.wants_bandwidth = true;
   card.nccl_interface = "ib0";
@@ -38,7 +38,8 @@ TEST_CASE("what is no card is none, at whatever byte it ends") {
     CHECK_FALSE(decode_seen(each, 2));
   }
   CHECK_FALSE(decode_seen(R"({"peers": [[0, {"paths": [["a", 1, 99, ""]], "round_trip": null,
-      "clock_ahead": null, "name": [0, "", 0], "speed": null}]], "folder": null})",
+      "clock_ahead": null, "name": [0, "", 0], "named": [0, ""],
+      "speed": null}]], "folder": null})",
                           1));
 }
 

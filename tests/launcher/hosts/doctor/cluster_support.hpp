@@ -11,7 +11,7 @@ namespace ddprun::tests::doctor {
 // Of `nodes` nodes that are well: "node-0" at 10.0.0.1, and so on.
 inline cluster_facts healthy(std::uint32_t nodes) {
   cluster_facts facts;
-  facts.wanted = nodes;
+  facts.wanted = {nodes, nodes};
   for (std::uint32_t node = 0; node < nodes; ++node) {
     const std::string number = std::to_string(node);
     const std::string address = "10.0.0." + std::to_string(node + 1);
@@ -35,6 +35,7 @@ inline cluster_facts healthy(std::uint32_t nodes) {
       peer.round_trip = 100;
       peer.clock_ahead = 20;
       peer.name = name_answer::found;
+      peer.named = name_answer::found;
       seen.peers[to] = peer;
     }
     facts.seen.push_back(seen);

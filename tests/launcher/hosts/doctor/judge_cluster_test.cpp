@@ -22,7 +22,7 @@ TEST_CASE("nodes that are well") {
 
 TEST_CASE("a node that did not come, and one that went") {
   cluster_facts facts = healthy(3);
-  facts.wanted = 5;
+  facts.wanted = {5, 5};
   facts.gone[2] = "has said nothing for 6 s";
   facts.seen[2].reset();
   set_answers(pair(facts, 0, 2), path_answer::refused, "Connection refused");
@@ -31,6 +31,14 @@ TEST_CASE("a node that did not come, and one that went") {
   CHECK(trouble_of(found, "nodes", 1) == "error: node-2 came, and has said nothing for 6 s");
   // What has gone does not answer: that is said already.
   CHECK(line_of(found, "connections").starts_with("ok: 2 of 2 pairs "));
+}
+
+TEST_CASE("of MIN:MAX nodes MIN are enough") {
+  cluster_facts facts = healthy(3);
+  facts.wanted = {2, 4};
+  CHECK(line_of(judge_cluster(facts), "nodes") == "ok: 3 of 2 to 4 came: node-0, node-1, node-2");
+  facts.wanted = {4, 8};
+  CHECK(trouble_of(judge_cluster(facts), "nodes").starts_with("error: 3 of 4 to 8 came: "));
 }
 
 TEST_CASE("a firewall before one node is one line, however many are kept out") {

@@ -115,3 +115,24 @@ TEST_CASE("a table of all pairs") {
   CHECK(pairs_table(healthy(13)).empty());
   CHECK(pairs_table(healthy(1)).empty());
 }
+
+TEST_CASE("addresses that lead back to another name, or to no answer") {
+  cluster_facts facts = healthy(3);
+  CHECK(line_of(judge_addresses(facts), "addresses of nodes") ==
+        "ok: 6 of 6 look-ups lead back to the node's name");
+  // Common in clouds, and no harm.
+  pair(facts, 0, 1).named = name_answer::unknown;
+  CHECK(line_of(judge_addresses(facts), "addresses of nodes") ==
+        "ok: 5 of 6 look-ups lead back to the node's name");
+  for (const std::uint32_t from : {0, 1}) {
+    pair(facts, from, 2).named = name_answer::other;
+    pair(facts, from, 2).named_words = "old-name";
+  }
+  pair(facts, 2, 0).named = name_answer::late;
+  const findings found = judge_addresses(facts);
+  REQUIRE(found.size() == 3);
+  CHECK(trouble_of(found, "addresses of nodes", 1) ==
+        "warning: 10.0.0.1 of node-0 has no answer on node-2");
+  CHECK(trouble_of(found, "addresses of nodes", 2) ==
+        "warning: 10.0.0.3 of node-2 is old-name on node-0 and node-1");
+}

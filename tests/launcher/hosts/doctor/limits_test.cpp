@@ -17,8 +17,8 @@ limit_facts roomy() {
   facts.open_files = 1'048'576;
   facts.memory_left = 100 * gib;
   facts.processors = 8;
-  facts.shared_memory = {"/dev/shm", {}, 64 * gib, 64 * gib};
-  facts.folders = {{"/tmp", {}, 100 * gib, 50 * gib}};
+  facts.shared_memory = {"/dev/shm", {}, false, 64 * gib, 64 * gib};
+  facts.folders = {{"/tmp", {}, false, 100 * gib, 50 * gib}};
   return facts;
 }
 
@@ -34,7 +34,7 @@ TEST_CASE("a roomy node has nothing to be warned of") {
 
 TEST_CASE("the shared memory of a container that nobody has thought of") {
   limit_facts facts = roomy();
-  facts.shared_memory = {"/dev/shm", {}, 64 * mib, 64 * mib};
+  facts.shared_memory = {"/dev/shm", {}, false, 64 * mib, 64 * mib};
   CHECK(line_of(judge_limits(facts), "shared memory")
             .starts_with(
                 "warning: 64 MiB free of 64 MiB: a DataLoader with workers dies of a bus error"));
@@ -52,9 +52,9 @@ TEST_CASE("shared memory that is full of what jobs have left") {
 
 TEST_CASE("a folder that cannot be written, and one that is full") {
   limit_facts facts = roomy();
-  facts.folders = {{"/scratch", "Read-only file system", 0, 0}};
+  facts.folders = {{"/scratch", "Read-only file system", false, 0, 0}};
   CHECK(line_of(judge_limits(facts), "disk").starts_with("error: /scratch: Read-only file system"));
-  facts.folders = {{"/scratch", {}, 100 * gib, 3 * mib}};
+  facts.folders = {{"/scratch", {}, false, 100 * gib, 3 * mib}};
   CHECK(line_of(judge_limits(facts), "disk").starts_with("warning: /scratch: 3 MiB free"));
 }
 
