@@ -1,4 +1,4 @@
-"""`tests/setup`: which packages it wants, on a machine that has none of them. Nothing is installed."""
+"""`tests/setup`: which packages it wants, on a machine that has none. Nothing is installed."""
 
 import os
 import shutil
@@ -27,8 +27,9 @@ def wanted(environment, *words):
                           check=False)
     assert done.returncode == 1, done.stderr
     line = done.stderr.splitlines()[-1]
-    assert line.startswith("setup: these Debian packages are missing, and there is no apt-get here: ")
-    return set(line.rpartition(": ")[2].split())
+    words, _, names = line.rpartition(": ")
+    assert words == "setup: these Debian packages are missing, and there is no apt-get here"
+    return set(names.split())
 
 
 def test_what_is_built_and_run_needs_no_tools_of_the_tests(bare_machine):
