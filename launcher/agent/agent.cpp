@@ -27,6 +27,7 @@ constexpr auto goodbye_limit = std::chrono::seconds(1);
 constexpr auto departure_expected = std::chrono::milliseconds(300);
 // So long --on-event has for what it was told last.
 constexpr auto hook_limit_at_end = std::chrono::seconds(10);
+constexpr auto trainer_limit_at_end = std::chrono::seconds(5);
 // How soon a wait is spoken of again, doubled each time up to the larger one.
 constexpr auto progress_interval = std::chrono::seconds(2);
 constexpr auto live_interval = std::chrono::seconds(1);
@@ -114,6 +115,7 @@ int agent::run() {
     report_file_ = log_files_.open(options_.output.report_file);
   }
   start_hook();
+  start_trainer_status();
   watch_timers();
   watch_signals();
   answer_probes();
@@ -133,6 +135,7 @@ int agent::run() {
   workers_.reset();
   nccl_.reset();
   hook_.reset();
+  trainer_.reset();
   timers_.reset();
   forget_error_files();
   const bool are_kept = !options_.children_grace && exit_code_ == 0;
@@ -358,8 +361,11 @@ void agent::after_goodbye() {
   embedded_->close(linger, [this] {
     service_->when_closed([this] {
       const auto stop = [this] { own_error_file_.when_written([this] { context_.stop(); }); };
-      if (!hook_) return stop();
-      hook_->finish(hook_limit_at_end, stop);
+      const auto tell_trainer = [this, stop] {
+        trainer_ ? trainer_->finish(trainer_limit_at_end, stop) : stop();
+      };
+      if (!hook_) return tell_trainer();
+      hook_->finish(hook_limit_at_end, tell_trainer);
     });
   });
 }

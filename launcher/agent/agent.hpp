@@ -23,6 +23,7 @@
 #include "launcher/agent/round_service.hpp"
 #include "launcher/agent/socket_thread.hpp"
 #include "launcher/cli/options.hpp"
+#include "launcher/hosts/kubernetes/trainer_status.hpp"
 #include "launcher/log/log_mux.hpp"
 #include "launcher/process/boost_spawner.hpp"
 #include "launcher/process/guardian.hpp"
@@ -109,7 +110,7 @@ class agent {
   void answer_probes();
   void pass_on(int signal);
 
-  // ---- agent_words.cpp: what is told of the run, to people and to --on-event ----
+  // ---- agent_words.cpp: what is told of the run, to people, --on-event and Kubeflow ----
   void say(note_level level, const std::string& text);
   void tell_round(const core::start_workers& effect, const std::vector<worker_command>& commands);
   void tell_commands(const std::vector<worker_command>& commands);
@@ -120,6 +121,7 @@ class agent {
   void tell_end_of_run(const core::leave& effect);
   void leave_error_file(const core::leave& effect);
   void start_hook();
+  void start_trainer_status();
   void tell_hook(const std::vector<run_event>& events);
 
   // ---- agent_nccl.cpp: the unique ids of a round that this node leads ----
@@ -234,8 +236,9 @@ class agent {
   std::string members_;     // of the round that was here last
   run_summary summary_;
   run_events events_;
-  std::unique_ptr<hook_runner> hook_;       // none: nobody has asked for it
-  std::vector<std::string> told_commands_;  // by local rank
+  std::unique_ptr<hook_runner> hook_;                    // none: nobody has asked for it
+  std::unique_ptr<kubernetes::trainer_status> trainer_;  // none: there is no such server
+  std::vector<std::string> told_commands_;               // by local rank
   log_files::file_id report_file_ = 0;
   std::string last_note_;
   std::optional<int> exit_code_;  // the member has left, or there was none

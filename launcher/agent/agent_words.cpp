@@ -170,7 +170,20 @@ void agent::start_hook() {
       [this](const std::string& line) { say(note_level::warning, line); });
 }
 
+void agent::start_trainer_status() {
+  auto server = kubernetes::find_trainer_server(environment_);
+  if (!server) return;
+  kubernetes::trainer_status::outside given;
+  given.newest_words = [this] { return workers_ ? workers_->newest_words(0) : std::string(); };
+  given.failed = [this](const std::string& problem) { say(note_level::warning, problem); };
+  trainer_ = std::make_unique<kubernetes::trainer_status>(context_.get_executor(),
+                                                          std::move(*server), std::move(given));
+}
+
 void agent::tell_hook(const std::vector<run_event>& events) {
+  for (const run_event& event : events) {
+    if (trainer_) trainer_->tell(event);
+  }
   if (!hook_) return;
   for (const run_event& event : events) {
     std::string what(to_string(event.kind));

@@ -155,6 +155,14 @@ std::vector<worker_group::live_worker> worker_group::live() const {
   return result;
 }
 
+std::string worker_group::newest_words(std::uint32_t rank) const {
+  for (workers::place place = 0; place < state_->workers.size(); ++place) {
+    const worker& one = state_->workers[place];
+    if (one.command.rank == rank && state_->rules->has_process(place)) return one.tail.text();
+  }
+  return {};
+}
+
 std::optional<worker_group::live_worker> worker_group::holder_of(pid_t process) const {
   const pid_t session = ::getsid(process);
   for (const live_worker& one : live()) {

@@ -137,6 +137,8 @@ class worker_group {
   // Those that have a process and are not done: after kill() and a wait, the ones that cannot be
   // killed.
   std::vector<live_worker> live() const;
+  // The last that this rank, while it lives, has said on its standard error; valid UTF-8.
+  std::string newest_words(std::uint32_t rank) const;
 
  private:
   struct worker;

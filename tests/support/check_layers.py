@@ -76,6 +76,7 @@ JSON = (
     "rendezvous/server/runs_json.cpp",
     "launcher/hosts/doctor/cluster_json.cpp",
     "launcher/hosts/doctor/report.cpp",
+    "launcher/hosts/kubernetes/trainer_status.cpp",
     "launcher/process/timer_request.cpp",
     "launcher/report/error_file.cpp",
     "launcher/report/event_json.cpp",
@@ -86,7 +87,8 @@ JSON = (
 # (header pattern, files that may include it, by name or pattern, files that the rule is about)
 PLACES = [
     (r"nlohmann/", JSON, LIGHT),
-    (r"boost/beast", ("rendezvous/server/http_session.cpp",), LIGHT),
+    (r"boost/beast", ("rendezvous/server/http_session.cpp",
+                      "launcher/hosts/kubernetes/trainer_post.cpp"), LIGHT),
     (r"boost/process", ("launcher/process/child_launcher.hpp",), LIGHT),
     (r"boost/asio|boost/(?!system/)|spdlog|fmt/", (), PURE),
     (r"(random|iostream|fstream|ctime|thread|mutex|unistd\.h|sys/.*)$",

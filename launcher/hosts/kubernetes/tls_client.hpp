@@ -1,0 +1,35 @@
+// One TLS connection of a client, by the OpenSSL that is on this machine (3 or 1.1): ddprun itself
+// is not linked with it. The server's certificate must be of the given authority, and for its name.
+//
+// Thread rule: one thread; blocks, within the time-outs that the socket has. All signals of the
+// thread must be blocked, for OpenSSL writes without MSG_NOSIGNAL.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace ddprun::launcher::kubernetes {
+
+class tls_client {
+ public:
+  // Null with a `problem`. `descriptor` is a connected, blocking socket, and stays the caller's.
+  // `authority_file`: certificates in PEM; empty: those of the system.
+  static std::unique_ptr<tls_client> open(int descriptor, const std::string& host,
+                                          const std::string& authority_file, std::string& problem);
+  ~tls_client();
+  tls_client(const tls_client&) = delete;
+  tls_client& operator=(const tls_client&) = delete;
+
+  bool write(std::string_view bytes);
+  // How many have come; 0: the connection is over.
+  std::size_t read(char* buffer, std::size_t size);
+
+ private:
+  struct state;
+  explicit tls_client(std::unique_ptr<state> held);
+  std::unique_ptr<state> state_;
+};
+
+}  // namespace ddprun::launcher::kubernetes
