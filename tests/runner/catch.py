@@ -25,6 +25,7 @@ class Stream:
     def __init__(self, path):
         self.file = Follower(path)
         self.outcomes, self.current = [], None
+        self.begun = 0  # so many outcomes there were when the program was started last
 
     def close(self):
         self.file.close()
@@ -51,15 +52,23 @@ class Stream:
             self.current = None
 
     def ended(self, status):
-        """What is wrong with the end itself, as a failure of the test that ran, or of them all."""
-        if status == 0 or (status is not None and any(one.result == FAILED
-                                                      for one in self.outcomes)):
+        """What is wrong with the end itself, as a failure of the test that ran, or of them all.
+        What is read from here on is of another run of the program."""
+        since, self.begun = self.outcomes[self.begun:], len(self.outcomes)
+        has_said = status is not None and any(one.result == FAILED for one in since)
+        if self.current is None and (status == 0 or has_said):
             return []
         how = "took too long" if status is None else f"ended with {status}"
-        lost = self.current or Outcome("the program", FAILED)
+        lost, self.current = self.current or Outcome("the program", FAILED), None
         lost.result, lost.text, lost.may_be_again = FAILED, lost.text + how, status is None
         self.outcomes.append(lost)
+        self.begun = len(self.outcomes)
         return [lost]
+
+    def rest_of(self, names):
+        """Those that have not been run."""
+        known = {one.name for one in self.outcomes}
+        return [name for name in names if name not in known]
 
 
 def selector(name):

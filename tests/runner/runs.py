@@ -16,6 +16,7 @@ from parts import ASAN, PLAIN, TSAN
 
 PART_LIMIT_S = 2400
 TEST_LIMIT_S = 900  # of a test in Python; one that hangs, and no other, reaches it
+DEATHS_MAX = 20  # of one program: so often it goes on behind a crash or a sanitizer's report
 # Cluster tests wait more than they compute; a rank of PyTorch takes 0.4 GB.
 AT_ONCE = min(12, 2 * len(os.sched_getaffinity(0)))
 AT_ONCE_SANITIZED = AT_ONCE * 3 // 2  # no PyTorch: they wait even more
@@ -83,26 +84,38 @@ class Runner:
         if not program.exists():
             self.take(report, [Outcome(part.target, SKIPPED, text="it is not built here")])
             return
-        names = [catch.selector(name) for name in only] or list(part.arguments)
-        wanted = [",".join(names)] if names else []
-        prefix = self.prefix.get(part.build, [])
-        whole = self.number_of_tests([*prefix, program, *wanted], report.log, environment)
+        command = [*self.prefix.get(part.build, []), program]
+        selected = [catch.selector(name) for name in only] or list(part.arguments)
+        wanted = [",".join(selected)] if selected else []
+        names = self.names_of_tests([*command, *wanted], report.log, environment)
         Path(report.log).write_bytes(b"")
         stream = catch.Stream(report.log)
 
         def tick():
             self.take(report, stream.read())
-            self.screen.at(part.name, len(report.outcomes), whole)
+            self.screen.at(part.name, len(report.outcomes), len(names))
 
-        status = self.commands.run([*prefix, program, "-r", "teamcity", *wanted], report.log,
-                                   PART_LIMIT_S, environment, part.behind, tick)
-        self.take(report, stream.read())
-        self.take(report, stream.ended(status))
+        for death in range(1, DEATHS_MAX + 1):
+            status = self.commands.run([*command, "-r", "teamcity", *wanted], report.log,
+                                       PART_LIMIT_S, environment, part.behind, tick, append=True)
+            self.take(report, stream.read())
+            self.take(report, stream.ended(status))
+            rest = stream.rest_of(names)
+            if status == 0 or not rest:
+                break
+            if status is None or death == DEATHS_MAX or len(rest) == len(names):
+                self.take(report, [Outcome("the program", FAILED, may_be_again=False, text=
+                                           f"{len(rest)} of {len(names)} tests were not run")])
+                break
+            # A crash and a sanitizer's report end the program: what stands behind is run without.
+            file = Path(report.log).with_suffix(".rest")
+            file.write_text("".join(f"{name}\n" for name in rest))
+            wanted = ["-f", file]
         stream.close()
 
-    def number_of_tests(self, command, log, environment):
+    def names_of_tests(self, command, log, environment):
         self.commands.run([*command, "--list-test-names-only"], log, PART_LIMIT_S, environment)
-        return len(Path(log).read_text(errors="replace").splitlines())
+        return Path(log).read_text(errors="replace").splitlines()
 
     # ---- fuzz targets ----------------------------------------------------------------------------
 

@@ -16,10 +16,12 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import catch  # noqa: E402
+import runs  # noqa: E402
 import second_tries  # noqa: E402
-from commands import MARK  # noqa: E402
+from commands import MARK, Commands  # noqa: E402
 from outcomes import FAILED, PASSED, SKIPPED, Outcome, Report, Reports  # noqa: E402
 from parts import PARTS, Part, chosen  # noqa: E402
+from runs import Runner  # noqa: E402
 
 LIMIT_S = 120
 
@@ -68,6 +70,63 @@ def test_a_program_that_dies_fails_the_test_that_ran_and_is_not_tried_again(tmp_
     assert read(tmp_path, text, -11)[1:] == [("last", FAILED, False)]
     assert read(tmp_path, GOOD, -11)[1:] == [("the program", FAILED, False)]
     assert read(tmp_path, text, None)[1:] == [("last", FAILED, True)]  # it took too long
+    after_a_failure = BAD + text  # which says nothing about this end
+    assert read(tmp_path, after_a_failure, 66)[2:] == [("last", FAILED, False)]
+
+
+CATCH = """#!/usr/bin/env python3
+import sys
+names = ["first, [of] all", "reports", "bad", "crashes", "last"]
+if "-f" in sys.argv:
+    wanted = open(sys.argv[-1]).read().splitlines()
+    names = [name for name in names if name in wanted]
+if "--list-test-names-only" in sys.argv:
+    sys.exit(print(*names, sep="\\n"))
+with open("begun", "a") as file:
+    print(len(names), file=file)
+def say(event, name, more=""):
+    name = name.replace("[", "|[").replace("]", "|]")
+    print(f"##teamcity[{event} name='{name}'{more}]", flush=True)
+failed = 0
+for name in names:
+    say("testStarted", name)
+    if name in DEADLY:
+        sys.exit(66)
+    if name == "bad":
+        failed += 1
+        say("testFailed", name, " message='x.cpp:1'")
+    say("testFinished", name, " duration='7'")
+sys.exit(failed)
+"""
+
+
+def run_program(tmp_path, monkeypatch, deadly):
+    """What a runner makes of a program of five tests, of which these end it."""
+    program = tmp_path / "build-x/bin/tests"
+    program.parent.mkdir(parents=True)
+    program.write_text(CATCH.replace("DEADLY", repr(deadly)))
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    runner = Runner(Commands(), SimpleNamespace(say=lambda text: None, at=lambda *_: None,
+                                                over=lambda part: None), sys.executable)
+    report = runner.run(Part("tests", "catch", "tests", "build-x", again=True))
+    found = [(one.name, one.result, one.may_be_again) for one in report.outcomes]
+    return found, (tmp_path / "begun").read_text().split()
+
+
+def test_what_stands_behind_a_sanitizers_report_is_run_all_the_same(tmp_path, monkeypatch):
+    found, begun = run_program(tmp_path, monkeypatch, ["reports", "crashes"])
+    assert found == [("first, [of] all", PASSED, True), ("reports", FAILED, False),
+                     ("bad", FAILED, True), ("crashes", FAILED, False), ("last", PASSED, True)]
+    assert begun == ["5", "3", "1"]  # none of them twice
+
+
+def test_a_program_that_dies_again_and_again_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "DEATHS_MAX", 2)
+    found, begun = run_program(tmp_path, monkeypatch, ["reports", "bad", "crashes"])
+    assert found[1:] == [("reports", FAILED, False), ("bad", FAILED, False),
+                         ("the program", FAILED, False)]
+    assert begun == ["5", "3"]
 
 
 # ---- what pytest writes --------------------------------------------------------------------------
