@@ -198,7 +198,7 @@ def run(given, screen, commands):
     reports = whole.reports
     failed = [f"{report.part.name} {outcome.name}" for report in reports.all
               for outcome in report.failed()]
-    for line in (f"all in {time.monotonic() - screen.start:.0f} s",
+    for line in (f"all in {time.monotonic() - screen.start:.0f} s", *builds.full_disks(),
                  *(f"failed: {name}" for name in failed), second_tries.line(reports)):
         if line:
             screen.say(line)
@@ -228,7 +228,7 @@ def main():
         print(f"tests/run: {refused}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"tests/run: {error}", file=sys.stderr)
+        print(f"tests/run: {builds.sentence(error)}", file=sys.stderr)
         return 2
     except SystemExit as left:
         name = signal.Signals(left.code - 128).name

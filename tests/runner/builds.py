@@ -1,14 +1,17 @@
 """The three builds: g++'s as users have it, and clang's with a sanitizer each."""
 
+import errno
 import os
 import re
 import shutil
+import tempfile
 import time
 from pathlib import Path
 
 from parts import ASAN, PLAIN, TSAN
 
 NEEDED_GIB = {PLAIN: 3, ASAN: 2, TSAN: 2}
+NEEDED_ANYWAY_GIB = 0.5  # for logs, and for what tests leave until they end
 LIMIT_S = 3600
 # clang takes half of g++'s time for these, and what both can read is better C++. UBSan's checks
 # take twice as long to compile once they are optimized; TSan's do not.
@@ -40,10 +43,32 @@ def check(build):
     home = cached(build).get("CMAKE_HOME_DIRECTORY")
     if home and Path(home).resolve() != Path.cwd().resolve():
         raise Refused(f"{build}/ was made for another checkout, {home}: remove it")
-    free = shutil.disk_usage(".").free / 2**30
-    if not Path(build, "build.ninja").exists() and free < NEEDED_GIB[build]:
-        raise Refused(f"{free:.1f} GiB are free here, and {build}/ takes {NEEDED_GIB[build]}: "
-                      "make room")
+    is_new = not Path(build, "build.ninja").exists()
+    if lack := lacking(Path.cwd(), NEEDED_GIB[build] if is_new else NEEDED_ANYWAY_GIB):
+        raise Refused(lack)
+    if lack := lacking(tempfile.gettempdir(), NEEDED_ANYWAY_GIB):
+        raise Refused(lack)
+
+
+def lacking(folder, needed_gib):
+    """A line where that much is not free."""
+    free = shutil.disk_usage(folder).free / 2**30
+    return f"{free:.1f} GiB are free in {folder}, and {needed_gib} are needed: make room" \
+        if free < needed_gib else ""
+
+
+def full_disks():
+    """A line for each folder that a run writes into and that has no room left: what failed may
+    have failed for that."""
+    return list(filter(None, (lacking(folder, 0.1) for folder in (Path.cwd(),
+                                                                  tempfile.gettempdir()))))
+
+
+def sentence(error):
+    """Of an error of the system that ends a run."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "; ".join(full_disks()) or f"{error.filename or 'a disk'} is full: make room"
+    return str(error)
 
 
 def make(build, commands, screen, is_nice=False, targets=()):

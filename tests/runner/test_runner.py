@@ -1,5 +1,6 @@
 """tests/run itself: what it counts, what it tries again, what it refuses, and what it leaves."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -274,6 +275,37 @@ def test_a_build_of_another_checkout_is_refused(tree):
     (tree / "build/CMakeCache.txt").write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n")
     assert refusal(tree, "unit") == ("tests/run: build/ was made for another checkout, /elsewhere: "
                                      "remove it")
+
+
+@pytest.fixture
+def full_disk(tree):
+    """That tree on a disk with no room."""
+    folder = tree / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder]
+    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("needs the right to mount a file system")
+    for name in ("tests", "bin"):
+        shutil.copytree(tree / name, folder / name)
+    (folder / "build/test-logs").mkdir(parents=True)
+    (folder / "build/build.ninja").touch()
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def fill(folder):
+    with contextlib.suppress(OSError), open(folder / "fill", "wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+
+
+def test_a_full_disk_is_refused_and_one_that_fills_is_named(full_disk):
+    words = f"0.0 GiB are free in {full_disk}, and "
+    assert refusal(full_disk, "unit") == f"tests/run: {words}0.5 are needed: make room"
+    fill(full_disk)
+    run = start(full_disk, "style")
+    text, _ = run.communicate(timeout=LIMIT_S)
+    assert run.returncode != 0 and words in text, text
 
 
 def test_a_part_that_needs_no_build_is_repeated_and_its_failures_counted(tree):
