@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -12,6 +13,11 @@ from tests.support.cluster import BIN, ROOT, Program
 
 BUILD = BIN.parent
 COMPILES_S = 840  # LibTorch's headers on a slow machine, beside others; pytest's own limit is 900
+
+
+# What was compiled once is not compiled again, as long as neither it nor what is installed has
+# changed: the paths in it are taken relative to the test's folder.
+LAUNCHER = "-DCMAKE_CXX_COMPILER_LAUNCHER=env;CCACHE_BASEDIR={};CCACHE_NOHASHDIR=1;ccache"
 
 
 def run(*command):
@@ -43,8 +49,9 @@ def configure_outside(tmp_path, prefix, main, find, library, *options):
         add_executable(outside main.cpp)
         target_link_libraries(outside PRIVATE {library})
         """))
+    launcher = [LAUNCHER.format(tmp_path)] if shutil.which("ccache") else []
     done = subprocess.run(["cmake", "-S", tree, "-B", tree / "build", "-G", "Ninja",
-                           f"-DCMAKE_PREFIX_PATH={prefix}", *options],
+                           f"-DCMAKE_PREFIX_PATH={prefix}", *launcher, *options],
                           capture_output=True, text=True, timeout=COMPILES_S)
     return tree / "build", done.returncode, done.stdout + done.stderr
 

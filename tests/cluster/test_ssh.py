@@ -109,7 +109,8 @@ def test_nothing_of_it_is_in_a_command_line(cluster, net, make_hosts):
                          ids=["ctrl-c", "term", "quit"])
 def test_a_signal_to_the_head_ends_all(cluster, net, make_hosts, number):
     here, servers = two_servers(net, make_hosts)
-    program = head(cluster, net, ["-H", "node-a:2,node-b"], host=here)
+    # bash takes no SIGQUIT: its workers have as long as they may.
+    program = head(cluster, net, ["-H", "node-a:2,node-b"], "--shutdown-timeout", "2", host=here)
     cluster.started(1, 3)
     program.kill(number)
     assert program.wait() == 128 + number, program.err()

@@ -32,13 +32,14 @@ def test_on_one_node_and_on_more(cluster, nodes):
     assert sum("samples/s" in line for line in lines) == EPOCHS
 
 
-@pytest.mark.parametrize("nodes", [[2], [2, 3]])
+@pytest.mark.parametrize("nodes", [[2], pytest.param([2, 3], marks=pytest.mark.slow)])
 def test_the_script_on_one_node_and_on_two(cluster, nodes):
     check_training(EXAMPLE.run(cluster, "python", nodes, "--epochs", 1), 1, sum(nodes))
 
 
-@pytest.mark.parametrize("extra", [[], ["--accumulate", 3, "--bf16-gradients"],
-                                   ["--size", "mini", "--epochs", 1, "--batch-size", 64]])
+@pytest.mark.parametrize("extra", [
+    [], ["--accumulate", 3, "--bf16-gradients"],
+    pytest.param(["--size", "mini", "--epochs", 1, "--batch-size", 64], marks=pytest.mark.slow)])
 def test_the_script_finds_the_same_with_ranks_told_by_arguments(cluster, extra):
     given = ["--epochs", EPOCHS, "--dropout", 0, *extra, *PLACE]
     epochs = 1 if "mini" in extra else EPOCHS

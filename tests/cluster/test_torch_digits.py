@@ -21,7 +21,7 @@ def test_on_one_node_and_on_more(cluster, nodes):
     assert len(lines) == EPOCHS * (sum(nodes) + 1)
 
 
-@pytest.mark.parametrize("nodes", [[2], [2, 3]])
+@pytest.mark.parametrize("nodes", [[2], pytest.param([2, 3], marks=pytest.mark.slow)])
 def test_the_script_on_one_node_and_on_two(cluster, nodes):
     check_training(EXAMPLE.run(cluster, "python", nodes, "--epochs", 1), 1, sum(nodes))
 

@@ -41,6 +41,7 @@ def test_on_one_node_and_on_more(cluster, nodes):
     assert sum("images/s" in line for line in lines) == 2
 
 
+@pytest.mark.slow
 def test_the_script_on_two_nodes_with_two_and_three_workers(cluster):
     lines = EXAMPLE.run(cluster, "python", [2, 3], *SMALL, "--epochs", 1)
     assert list(losses(lines)) == [1]
@@ -60,12 +61,13 @@ def test_a_deep_one(cluster):
 
 
 def test_a_script_that_spawns_its_workers_by_itself(cluster):
-    usual = EXAMPLE.run(cluster, "python", [2, 2], *SMALL, "--epochs", 1)
+    usual = EXAMPLE.run(cluster, "program", [2, 2], *SMALL, "--epochs", 1)
     spawned = EXAMPLE.run(cluster, "python", [1, 1], *SMALL, "--epochs", 1,
                           *SPAWNING)
     check_alike(without_times(spawned), without_times(usual))
 
 
+@pytest.mark.slow
 def test_a_spawned_worker_is_killed_and_the_job_goes_on(cluster, tmp_path):
     """The launcher sees the one process that it has started: that ends with an error when one of
     its own has died, and is started again."""

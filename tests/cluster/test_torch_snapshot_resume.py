@@ -84,13 +84,14 @@ def has_been_sent(pid, number):
     return int(re.search(r"^ShdPnd:\s+(\w+)", status, re.M)[1], 16) >> (number - 1) & 1
 
 
-@pytest.mark.parametrize("kind", ["program", "python"])
-def test_a_killed_worker_resumes_and_changes_nothing(cluster, tmp_path, kind):
+@pytest.mark.parametrize("kind, nodes", [("program", ["a", "b"]), ("python", ["a"])])
+def test_a_killed_worker_resumes_and_changes_nothing(cluster, tmp_path, kind, nodes):
     daemon = cluster.daemon()
-    expected = finish(start(cluster, daemon, job(kind, tmp_path / "plain"), "plain"))
+    expected = finish(start(cluster, daemon, job(kind, tmp_path / "plain"), "plain", nodes))
 
-    with HeldRank(cluster, 3) as held:
-        agents = start(cluster, daemon, held_job(held, kind, tmp_path / "killed"), "killed")
+    with HeldRank(cluster, 2 * len(nodes) - 1) as held:
+        command = held_job(held, kind, tmp_path / "killed")
+        agents = start(cluster, daemon, command, "killed", nodes)
         kill_in_epoch(held)
     assert finish(agents) == expected
 
@@ -127,7 +128,8 @@ def test_metrics_are_kept_over_a_restart_and_drawn(cluster, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("kind", ["program", "python"])
+# That the script saves in the middle and that nothing of it is lost is in test_torch_snapshot_ranks.
+@pytest.mark.parametrize("kind", ["program", pytest.param("python", marks=pytest.mark.slow)])
 def test_sigterm_saves_the_epoch_that_is_under_way(cluster, tmp_path, kind):
     daemon = cluster.daemon()
     expected = finish(start(cluster, daemon, job(kind, tmp_path / "plain"), "plain", ["a"]))
@@ -237,6 +239,7 @@ def test_a_folder_that_may_not_be_written_is_named(cluster, tmp_path, is_there_f
         assert list(folder.glob("snapshot-*/manifest.json"))
 
 
+@pytest.mark.slow
 def test_snapshots_are_carried_between_the_two_programs(cluster, tmp_path):
     pytest.importorskip("torch", reason="PyTorch is not installed here")
     daemon = cluster.daemon()
