@@ -52,7 +52,7 @@ def sanitized(build):
     name = build.partition("-")[2]
     parts = [
         Part(f"{name}-unit", "catch", "unit_tests", build, again=True, beside=True),
-        Part(f"{name}-process", "catch", "process_tests", build, again=True),
+        Part(f"{name}-process", "catch", "process_tests", build, again=True, beside=True),
         Part(f"{name}-main-paths", "pytest", "cluster", build, MAIN_PATHS, again=True,
              thorough=False),
         Part(f"{name}-cluster", "pytest", "cluster", build, WITHOUT_TORCH, again=True,
