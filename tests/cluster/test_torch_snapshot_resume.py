@@ -128,7 +128,8 @@ def test_metrics_are_kept_over_a_restart_and_drawn(cluster, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-# That the script saves in the middle and that nothing of it is lost is in test_torch_snapshot_ranks.
+# That the script saves in the middle, and that nothing of it is lost, is in
+# test_torch_snapshot_ranks.
 @pytest.mark.parametrize("kind", ["program", pytest.param("python", marks=pytest.mark.slow)])
 def test_sigterm_saves_the_epoch_that_is_under_way(cluster, tmp_path, kind):
     daemon = cluster.daemon()
