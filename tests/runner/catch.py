@@ -2,6 +2,7 @@
 is being written: which test runs now is known, whatever becomes of the program."""
 
 import re
+import time
 
 from follow import Follower
 from outcomes import FAILED, PASSED, Outcome
@@ -25,6 +26,7 @@ class Stream:
     def __init__(self, path):
         self.file = Follower(path)
         self.outcomes, self.current = [], None
+        self.since = 0.0  # when the current one was begun, as far as is known
         self.begun = 0  # so many outcomes there were when the program was started last
 
     def close(self):
@@ -41,7 +43,7 @@ class Stream:
 
     def take(self, event, values):
         if event == "testStarted":
-            self.current = Outcome(values["name"], PASSED)
+            self.current, self.since = Outcome(values["name"], PASSED), time.monotonic()
         elif event == "testFailed" and self.current:
             self.current.result = FAILED
             self.current.text += values.get("message", "") + values.get("details", "") + "\n"
@@ -64,6 +66,9 @@ class Stream:
         self.outcomes.append(lost)
         self.begun = len(self.outcomes)
         return [lost]
+
+    def hangs(self, limit_s):
+        return self.current is not None and time.monotonic() - self.since > limit_s
 
     def rest_of(self, names):
         """Those that have not been run."""

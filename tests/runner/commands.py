@@ -45,7 +45,8 @@ class Commands:
 
     def run(self, command, log_path, limit_s, environment=None, is_nice=False, tick=None,
             append=False, cwd=None):
-        """Its exit status, None when it took too long. `tick` is called now and then."""
+        """Its exit status, None when it took too long. `tick` is called now and then, and may say
+        that it has: a true value."""
         with open(log_path, "ab" if append else "wb") as log:
             process = self.start(command, log, environment, is_nice, cwd)
         end = time.monotonic() + limit_s
@@ -53,9 +54,8 @@ class Commands:
             while process.poll() is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(TICK_S)
-                if tick:
-                    tick()
-                if process.poll() is None and time.monotonic() > end:
+                is_too_long = bool(tick and tick()) or time.monotonic() > end
+                if process.poll() is None and is_too_long:
                     self.end([process])
                     return None
         finally:

@@ -14,12 +14,16 @@ from follow import Follower
 from outcomes import FAILED, PASSED, SKIPPED, Outcome, Report
 from parts import ASAN, PLAIN, TSAN
 
-PART_LIMIT_S = 2400
+PART_LIMIT_S = 7200
 TEST_LIMIT_S = 900  # of a test in Python; one that hangs, and no other, reaches it
+CATCH_LIMIT_S = 1800  # of one in C++ that does more than compute; sanitized they may take long
 DEATHS_MAX = 20  # of one program: so often it goes on behind a crash or a sanitizer's report
-# Cluster tests wait more than they compute; a rank of PyTorch takes 0.4 GB.
-AT_ONCE = min(12, 2 * len(os.sched_getaffinity(0)))
-AT_ONCE_SANITIZED = AT_ONCE * 3 // 2  # no PyTorch: they wait even more
+CORES = len(os.sched_getaffinity(0))
+GIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+# Tests in Python wait twice as long as they compute. Of those with PyTorch each rank takes 0.4 GB,
+# and few have more than five.
+AT_ONCE = max(2, min(3 * CORES, 12, int(GIB / 2)))
+AT_ONCE_SANITIZED = min(3 * CORES, 18)  # no PyTorch
 HERE = Path(__file__).resolve().parent
 
 
@@ -94,6 +98,7 @@ class Runner:
         def tick():
             self.take(report, stream.read())
             self.screen.at(part.name, len(report.outcomes), len(names))
+            return part.again and stream.hangs(CATCH_LIMIT_S)
 
         for death in range(1, DEATHS_MAX + 1):
             status = self.commands.run([*command, "-r", "teamcity", *wanted], report.log,
@@ -103,11 +108,12 @@ class Runner:
             rest = stream.rest_of(names)
             if status == 0 or not rest:
                 break
-            if status is None or death == DEATHS_MAX or len(rest) == len(names):
+            if death == DEATHS_MAX or len(rest) == len(names):
                 self.take(report, [Outcome("the program", FAILED, may_be_again=False, text=
                                            f"{len(rest)} of {len(names)} tests were not run")])
                 break
-            # A crash and a sanitizer's report end the program: what stands behind is run without.
+            # A crash, a sanitizer's report and a test that hangs end the program: what stands
+            # behind is run without.
             file = Path(report.log).with_suffix(".rest")
             file.write_text("".join(f"{name}\n" for name in rest))
             wanted = ["-f", file]

@@ -76,7 +76,7 @@ def test_a_program_that_dies_fails_the_test_that_ran_and_is_not_tried_again(tmp_
 
 
 CATCH = """#!/usr/bin/env python3
-import sys
+import sys, time
 names = ["first, [of] all", "reports", "bad", "crashes", "last"]
 if "-f" in sys.argv:
     wanted = open(sys.argv[-1]).read().splitlines()
@@ -93,6 +93,8 @@ for name in names:
     say("testStarted", name)
     if name in DEADLY:
         sys.exit(66)
+    if name in HANGING:
+        time.sleep(1000)
     if name == "bad":
         failed += 1
         say("testFailed", name, " message='x.cpp:1'")
@@ -101,11 +103,11 @@ sys.exit(failed)
 """
 
 
-def run_program(tmp_path, monkeypatch, deadly):
-    """What a runner makes of a program of five tests, of which these end it."""
+def run_program(tmp_path, monkeypatch, deadly, hanging=()):
+    """What a runner makes of a program of five tests, of which these end it, or never end."""
     program = tmp_path / "build-x/bin/tests"
     program.parent.mkdir(parents=True)
-    program.write_text(CATCH.replace("DEADLY", repr(deadly)))
+    program.write_text(CATCH.replace("DEADLY", repr(deadly)).replace("HANGING", repr(hanging)))
     program.chmod(0o755)
     monkeypatch.chdir(tmp_path)
     runner = Runner(Commands(), SimpleNamespace(say=lambda text: None, at=lambda *_: None,
@@ -120,6 +122,15 @@ def test_what_stands_behind_a_sanitizers_report_is_run_all_the_same(tmp_path, mo
     assert found == [("first, [of] all", PASSED, True), ("reports", FAILED, False),
                      ("bad", FAILED, True), ("crashes", FAILED, False), ("last", PASSED, True)]
     assert begun == ["5", "3", "1"]  # none of them twice
+
+
+def test_one_that_hangs_is_ended_and_tried_again_and_what_stands_behind_it_is_run(
+        tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "CATCH_LIMIT_S", 1)
+    found, begun = run_program(tmp_path, monkeypatch, [], ["reports"])
+    assert found[1:] == [("reports", FAILED, True), ("bad", FAILED, True),
+                         ("crashes", PASSED, True), ("last", PASSED, True)]
+    assert begun == ["5", "3"]
 
 
 def test_a_program_that_dies_again_and_again_is_left_alone(tmp_path, monkeypatch):
