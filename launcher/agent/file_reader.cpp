@@ -11,7 +11,7 @@ namespace ddprun::launcher {
 namespace {
 
 // A program may have left anything under that name: a pipe or a device is not waited for.
-std::string content_of(const file_reader::request& what) {
+std::string requested_content(const file_reader::request& what) {
   const unique_fd file(::open(what.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat facts {};
   if (file.get() < 0 || ::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return {};
@@ -36,7 +36,7 @@ void file_reader::read(const request& what, handler done) {
   one->timer.async_wait(while_alive(one->alive.watch(), [this, one](boost::system::error_code e) {
     if (!e) end(one, {});
   }));
-  one->work.start([what] { return content_of(what); },
+  one->work.start([what] { return requested_content(what); },
                   [this, one](std::optional<std::string> content) {
                     end(one, content.value_or(std::string()));
                   });

@@ -25,7 +25,7 @@ std::string option_words(const network_wish& wish) {
   return text;
 }
 
-std::string list_of(const std::vector<interface_address>& own) {
+std::string list_of_interfaces(const std::vector<interface_address>& own) {
   std::string text;
   std::string last;
   for (const interface_address& one : own) {
@@ -78,7 +78,7 @@ cli::parsed<network_choice> choose_network(const network_wish& wish,
                           wish.address.empty() ? found->value.to_string() : wish.address};
   }
   return cli::usage_error{option_words(wish) + ": this node has no such network; it has " +
-                          list_of(sorted)};
+                          list_of_interfaces(sorted)};
 }
 
 }  // namespace ddprun::launcher

@@ -66,7 +66,7 @@ bool is_elf(const std::string& path) {
   return elf;
 }
 
-cli::checked check_program(const std::string& program, const environment_map& environment) {
+cli::checked check_program_file(const std::string& program, const environment_map& environment) {
   const int code = search_error(program, environment);
   if (code == 0) return {};
   std::string text = program + ": the program cannot be executed: " + reason(code);
@@ -149,7 +149,8 @@ cli::checked check_files(const launch_options& options, const environment_map& e
                               "; install it beside ddprun, or use --nccl-ids=off"};
     }
   }
-  if (options.no_python && !options.run_path) return check_program(options.program, environment);
+  if (options.no_python && !options.run_path)
+    return check_program_file(options.program, environment);
   if (!options.module || options.run_path) {
     if (const cli::checked wrong = check_script(options.program)) return wrong;
   }

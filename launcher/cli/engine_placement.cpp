@@ -87,7 +87,7 @@ cli::checked check_number(const options_draft& draft, const hosts::placement& pl
 }
 
 // The options are settled as if these words had been typed.
-void fill_in(options_draft& draft, hosts::placement placement) {
+void take_placement(options_draft& draft, hosts::placement placement) {
   launch_options& options = draft.options;
   const std::string said_by = placement.engine;
   if (draft.words_of("nnodes").empty()) {
@@ -125,7 +125,7 @@ cli::checked settle_placement(options_draft& draft,
   if (placement == nullptr) return {};
   take_first_as_only(draft, *placement);
   if (const cli::checked wrong = check_number(draft, *placement)) return wrong;
-  fill_in(draft, std::move(*placement));
+  take_placement(draft, std::move(*placement));
   return {};
 }
 

@@ -6,7 +6,7 @@ namespace ddprun {
 namespace {
 
 // Bytes of the sequence after an escape; all, if it has no end here.
-std::size_t sequence_size(std::string_view text) {
+std::size_t escape_size(std::string_view text) {
   if (text.empty()) return 0;
   if (text.front() != '[') return 1;
   const auto end =
@@ -28,7 +28,7 @@ std::string filtered(std::string_view text, Keep&& keep) {
     kept.append(text.substr(0, escape));
     text.remove_prefix(escape);
     if (text.empty()) return kept;
-    const auto size = sequence_size(text.substr(1)) + 1;
+    const auto size = escape_size(text.substr(1)) + 1;
     const auto sequence = text.substr(0, size);
     if (keep(sequence)) kept.append(sequence);
     text.remove_prefix(size);

@@ -35,7 +35,7 @@ constexpr std::string_view busy =
     "Content-Type: text/plain\r\nContent-Length: 32\r\n\r\ntoo many connections; try again\n";
 constexpr auto quietly = asio::as_tuple(asio::use_awaitable);
 
-response answer_to(const request& asked, const http_views& views) {
+response response_to(const request& asked, const http_views& views) {
   const bool is_read = asked.method() == http::verb::get || asked.method() == http::verb::head;
   http_answer made = answer_to({asked.target().data(), asked.target().size()}, is_read, views);
   response answer(static_cast<http::status>(made.status), asked.version());
@@ -120,7 +120,7 @@ asio::awaitable<void> session(std::shared_ptr<peer> who, http_views views,
       if (!who->is_open()) co_return;
     }
     const response answer =
-        read_error ? answer_to_garbage(read_error) : answer_to(parser.get(), views);
+        read_error ? answer_to_garbage(read_error) : response_to(parser.get(), views);
     goes_on = answer.keep_alive();
     stream.expires_after(request_limit);
     const auto [write_error, written] = co_await http::async_write(stream, answer, quietly);

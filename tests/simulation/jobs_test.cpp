@@ -87,7 +87,7 @@ struct two_jobs {
   world in;
 };
 
-std::string first_of(std::uint64_t count, const mutant& broken, duration patience) {
+std::string first_breach(std::uint64_t count, const mutant& broken, duration patience) {
   for (std::uint64_t seed = 0; seed < scaled(count); ++seed) {
     two_jobs story(seed, broken);
     const std::string problem = story.play(patience);
@@ -111,11 +111,11 @@ mutant silent_about_jobs() {
 }  // namespace
 
 TEST_CASE("a second job at an endpoint has a world of its own, and the first is told so") {
-  REQUIRE(first_of(500, {}, 6s) == "nothing");
+  REQUIRE(first_breach(500, {}, 6s) == "nothing");
 }
 
 TEST_CASE("mutant: nobody says what was started") {
-  REQUIRE_THAT(first_of(20, silent_about_jobs(), 60s), StartsWith("jobs: workers of second"));
+  REQUIRE_THAT(first_breach(20, silent_about_jobs(), 60s), StartsWith("jobs: workers of second"));
 }
 
 }  // namespace ddprun::simulation

@@ -142,7 +142,7 @@ std::string harmed_by_a_liar(std::uint64_t seed) {
   return in.violation();
 }
 
-std::string first_of(std::uint64_t count, const std::function<std::string(std::uint64_t)>& play) {
+std::string first_harm(std::uint64_t count, const std::function<std::string(std::uint64_t)>& play) {
   const std::uint64_t only = number_from("DDPRUN_SIMULATION_SEED", ~0ULL);
   for (std::uint64_t seed = 0; seed < count; ++seed) {
     if (only == ~0ULL ? seed >= scaled(count) : seed != only) continue;
@@ -159,11 +159,11 @@ TEST_CASE("random faults on three runs of one daemon") {
 }
 
 TEST_CASE("a run does not feel what befalls its neighbour, nor who is refused") {
-  REQUIRE(first_of(200, neighbour_harmed) == "");
+  REQUIRE(first_harm(200, neighbour_harmed) == "");
 }
 
 TEST_CASE("a node that lies harms nobody else") {
-  REQUIRE(first_of(200, harmed_by_a_liar) == "");
+  REQUIRE(first_harm(200, harmed_by_a_liar) == "");
 }
 
 }  // namespace ddprun::simulation

@@ -47,7 +47,7 @@ indices together(const std::vector<indices>& ranks) {
   return result;
 }
 
-indices counted(std::size_t length) {
+indices all_below(std::size_t length) {
   indices result(length);
   std::iota(result.begin(), result.end(), std::size_t{0});
   return result;
@@ -73,7 +73,7 @@ TEST_CASE("sampler case 4: shuffled without set_epoch, every epoch is the same",
   const auto sampler = make(100, 4, 1, true);
   CHECK(sampler.indices() == sampler.indices());
   CHECK(sampler.indices() != make(100, 4, 1, false).indices());
-  CHECK(together(all_ranks(100, 4, true, false)) == counted(100));
+  CHECK(together(all_ranks(100, 4, true, false)) == all_below(100));
 }
 
 TEST_CASE("sampler case 5: set_epoch gives every epoch its own order", "[sampler]") {
@@ -85,7 +85,7 @@ TEST_CASE("sampler case 5: set_epoch gives every epoch its own order", "[sampler
   sampler.set_epoch(0);
   CHECK(sampler.indices() == first);
   for (std::uint64_t epoch = 0; epoch < 5; ++epoch) {
-    CHECK(together(all_ranks(100, 4, true, false, epoch)) == counted(100));
+    CHECK(together(all_ranks(100, 4, true, false, epoch)) == all_below(100));
   }
 }
 

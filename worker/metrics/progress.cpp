@@ -19,7 +19,7 @@ std::size_t terminal_width() {
   return size.ws_col;
 }
 
-std::string seconds_text(double seconds) {
+std::string time_left_text(double seconds) {
   const auto whole = static_cast<std::uint64_t>(std::min(seconds, 1e15) + 0.5);
   if (whole < 120) return std::to_string(whole) + " s";
   if (whole < 120 * 60) return std::to_string(whole / 60) + " min";
@@ -58,7 +58,7 @@ std::string progress::left() const {
   if (total_ == 0 || done_ == 0 || done_ >= total_) return "";
   const double seconds = std::chrono::duration<double>(options_.now() - start_).count();
   const double each = seconds / static_cast<double>(done_);
-  return " | " + seconds_text(each * static_cast<double>(total_ - done_)) + " left";
+  return " | " + time_left_text(each * static_cast<double>(total_ - done_)) + " left";
 }
 
 std::string progress::line(bool is_last, std::string_view text) const {

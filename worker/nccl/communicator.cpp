@@ -15,7 +15,7 @@
 namespace ddprun::worker {
 namespace {
 
-std::string text_of(std::chrono::milliseconds limit) {
+std::string seconds_of(std::chrono::milliseconds limit) {
   return to_text(std::chrono::duration_cast<duration>(limit));
 }
 
@@ -101,7 +101,7 @@ communicator communicator::join(const environment& here, const communicator_opti
     present->answer(until);
   }
   const auto late = [&] {
-    const std::string limit = text_of(options.join_timeout);
+    const std::string limit = seconds_of(options.join_timeout);
     const auto missing = present ? present->missing(roll_call::question_limit) : std::nullopt;
     if (missing && !missing->empty()) return "not joined within " + limit + ": " + *missing;
     return std::string(missing ? "all ranks have come" : "not joined") +

@@ -39,7 +39,7 @@ std::vector<at::Tensor> parameters_of(torch::optim::Optimizer& optimizer) {
   return all;
 }
 
-std::string prefix_of(std::size_t parameter) {
+std::string parameter_prefix(std::size_t parameter) {
   return state_prefix + std::to_string(parameter) + ".";
 }
 
@@ -185,10 +185,11 @@ snapshot_state training_state::view() const {
     if (of == nullptr) continue;
     field_visitor visitor;
     visitor.on_tensor = [&](std::string_view field, at::Tensor& value) {
-      if (value.defined()) tensors.push_back(view_of(prefix_of(index) + std::string(field), value));
+      if (value.defined())
+        tensors.push_back(view_of(parameter_prefix(index) + std::string(field), value));
     };
     visitor.on_number = [&](std::string_view field, std::int64_t& value) {
-      tensors.push_back(view_of_number(prefix_of(index) + std::string(field), value));
+      tensors.push_back(view_of_number(parameter_prefix(index) + std::string(field), value));
     };
     visit_fields(*of, visitor);
   }
@@ -218,7 +219,7 @@ void training_state::load(const resumed_snapshot& from) {
   const auto parameters = parameters_of(optimizer_);
   const auto fields = fields_of(optimizer_);
   for (std::size_t index = 0; index < parameters.size(); ++index)
-    compared.expect_state(prefix_of(index), parameters[index], fields);
+    compared.expect_state(parameter_prefix(index), parameters[index], fields);
   compared.expect_no_more(state_prefix);
   const auto rates = rates_in(from.replicated);
   compared.require_none(from.path);
@@ -231,7 +232,7 @@ void training_state::load(const resumed_snapshot& from) {
   for (auto [name, tensor] : mine)
     tensor.copy_(tensor_of(*from.replicated.find(name)));
   for (std::size_t index = 0; index < parameters.size(); ++index)
-    fill(optimizer_, parameters[index], from.replicated, prefix_of(index));
+    fill(optimizer_, parameters[index], from.replicated, parameter_prefix(index));
   for (std::size_t group = 0; group < groups.size(); ++group)
     groups[group].options().set_lr(rates[group]);
   if (!from.own) return;

@@ -57,7 +57,7 @@ cli::checked apply_wait(options_draft& draft, const cli::given_option& option) {
                    cli::read_seconds(option.given, option.value, false));
 }
 
-cli::checked apply_network(options_draft& draft, const cli::given_option& option) {
+cli::checked apply_networks(options_draft& draft, const cli::given_option& option) {
   return cli::keep(draft.cluster.networks, read_networks(option.given, option.value));
 }
 
@@ -93,7 +93,7 @@ constexpr std::array table = {
     row{{"network", "CIDR | INTERFACE,...", "",
          "by which nodes reach each other, as with ddprun (that of the\n"
          "endpoint)"},
-        apply_network},
+        apply_networks},
     row{{"shared", "FOLDER", "", "also whether all nodes have that one, and how it caches"},
         apply_shared},
     row{{"bandwidth", "", "", "also how fast data goes from each node to each other, 20 s in all",

@@ -99,7 +99,7 @@ void judge_versions(const cluster_facts& facts, const std::vector<std::string>& 
   if (!same.empty()) found.push_back({"versions", health::ok, "the same on all: " + same, ""});
 }
 
-std::string seconds_text(std::int64_t micros) {
+std::string rounded_seconds(std::int64_t micros) {
   return fmt::format("{:.2g} s", static_cast<double>(micros) / 1'000'000);
 }
 
@@ -160,8 +160,8 @@ void judge_folder(const cluster_facts& facts, const std::vector<std::string>& na
                                      "it mounted on each node?"
                                    : "where it cannot be written nobody sees anything";
   } else {
-    made.seen += " is one folder: new files are seen after " + seconds_text(appeared.longest) +
-                 ", changes after " + seconds_text(changed.longest);
+    made.seen += " is one folder: new files are seen after " + rounded_seconds(appeared.longest) +
+                 ", changes after " + rounded_seconds(changed.longest);
     if (changed.late > 0) {
       made.state = health::warning;
       made.seen += fmt::format("; {} of {} saw no change within 10 s", changed.late, changed.pairs);

@@ -167,7 +167,7 @@ finding judge_shared_memory(const folder_room& room) {
   return found;
 }
 
-finding judge_folder(const folder_room& room) {
+finding judge_room(const folder_room& room) {
   finding found{"disk", health::ok, room.folder + ": ", {}};
   if (!room.problem.empty()) {
     found.state = health::error;
@@ -237,7 +237,7 @@ findings judge_limits(const limit_facts& facts) {
   findings found = {judge_processors(facts), judge_memory(facts)};
   found.push_back(judge_shared_memory(facts.shared_memory));
   for (const folder_room& room : facts.folders)
-    found.push_back(judge_folder(room));
+    found.push_back(judge_room(room));
   found.push_back(judge_open_files(facts));
   judge_processes(facts, found);
   judge_locked_memory(facts, found);

@@ -29,7 +29,7 @@ std::vector<std::string> interfaces_of(const network_facts& facts) {
   return names;
 }
 
-bool is_for_others(const interface_address& each) {
+bool is_seen_by_others(const interface_address& each) {
   return !each.value.is_loopback() && !(each.value.is_v6() && each.value.to_v6().is_link_local());
 }
 
@@ -59,7 +59,7 @@ finding judge_interfaces(const network_facts& facts) {
   std::vector<std::string> shown;
   std::set<std::string> with_address;
   for (const interface_address& each : facts.addresses) {
-    if (!is_for_others(each)) continue;
+    if (!is_seen_by_others(each)) continue;
     const auto size = facts.packet_sizes.find(each.interface);
     shown.push_back(
         each.interface + " " + net::address_text(each.value) +

@@ -13,7 +13,7 @@
 namespace ddprun::launcher::doctor {
 namespace {
 
-const char* name_of(health state) {
+const char* word_of(health state) {
   switch (state) {
     case health::ok:
       return "ok";
@@ -30,9 +30,9 @@ std::size_t count_of(const findings& found, health state) {
       found.begin(), found.end(), [&](const finding& each) { return each.state == state; }));
 }
 
-nlohmann::ordered_json json_of(const finding& each) {
+nlohmann::ordered_json json_of_finding(const finding& each) {
   nlohmann::ordered_json one = {
-      {"check", each.check}, {"state", name_of(each.state)}, {"seen", each.seen}};
+      {"check", each.check}, {"state", word_of(each.state)}, {"seen", each.seen}};
   if (!each.advice.empty()) one["advice"] = each.advice;
   return one;
 }
@@ -72,7 +72,7 @@ std::string to_text(const findings& found) {
     width = std::max(width, each.check.size());
   std::string text;
   for (const finding& each : found) {
-    text += fmt::format("{:<8} {:<{}}  {}\n", name_of(each.state), each.check, width, each.seen);
+    text += fmt::format("{:<8} {:<{}}  {}\n", word_of(each.state), each.check, width, each.seen);
     if (!each.advice.empty())
       text += fmt::format("{:<8} {:<{}}  > {}\n", "", "", width, each.advice);
   }
@@ -90,11 +90,11 @@ std::string to_json(const findings& found, const std::string& node, const cluste
   nlohmann::ordered_json object = {{"node", node}, {"version", version}};
   object["findings"] = nlohmann::ordered_json::array();
   for (const finding& each : found)
-    object["findings"].push_back(json_of(each));
+    object["findings"].push_back(json_of_finding(each));
   findings counted_ones = found;
   if (all != nullptr) {
     for (const finding& each : all->found) {
-      object["findings"].push_back(json_of(each));
+      object["findings"].push_back(json_of_finding(each));
       object["findings"].back()["scope"] = "nodes";
       counted_ones.push_back(each);
     }

@@ -61,7 +61,7 @@ cli::checked apply_workers(request_draft& of, const given_option& option) {
                    cli::read_count(option.given, option.value, "workers", 1, 1024));
 }
 
-cli::checked apply_gpus(request_draft& of, const given_option& option) {
+cli::checked apply_gpus_of_node(request_draft& of, const given_option& option) {
   return cli::keep(of.request.gpus,
                    cli::read_count(option.given, option.value, "GPUs of a node", 0, gpus_max));
 }
@@ -155,7 +155,7 @@ constexpr std::array manifest_table = {
     manifest_row{{"nnodes", "N | MIN:MAX", "", "pods; with MIN:MAX the run goes on with fewer (1)"},
                  apply_nodes},
     manifest_row{{"gpus", "N", "", "of each pod; a worker each, without --nproc-per-node (0)"},
-                 apply_gpus},
+                 apply_gpus_of_node},
     manifest_row{{"nproc-per-node", "N | auto", "", "workers of each pod"}, apply_workers},
     manifest_row{{"image", "IMAGE", "", "in which ddprun, Python and the script are"}, apply_image},
     manifest_row{{"name", "NAME", "", "of the job and of its Service (the script's)"}, apply_name},

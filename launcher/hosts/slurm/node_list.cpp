@@ -6,12 +6,12 @@
 namespace ddprun::launcher::slurm {
 namespace {
 
-bool is_digit(char character) {
+bool is_decimal(char character) {
   return character >= '0' && character <= '9';
 }
 
 std::size_t count_digits(std::string_view text) {
-  return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_digit) -
+  return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_decimal) -
                                   text.begin());
 }
 
@@ -21,7 +21,8 @@ std::optional<Number> read_number(std::string_view text) {
   Number value = 0;
   const char* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  if (text.empty() || !is_digit(text.front()) || error != std::errc() || stopped != end) return {};
+  if (text.empty() || !is_decimal(text.front()) || error != std::errc() || stopped != end)
+    return {};
   return value;
 }
 

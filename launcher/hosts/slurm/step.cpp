@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t first_special_step = 0xffff'fff0;
 
 template <typename Number>
-std::optional<Number> number_in(const environment_map& environment, std::string_view name) {
+std::optional<Number> variable_number(const environment_map& environment, std::string_view name) {
   const std::string text = variable_or_empty(environment, name);
   Number value = 0;
   const char* const end = text.data() + text.size();
@@ -33,7 +33,7 @@ std::uint32_t count_words(std::string_view list) {
 
 // Whichever is least: --gpu-bind leaves a task fewer than its node has.
 std::optional<std::uint32_t> gpus_in(const environment_map& environment) {
-  auto count = number_in<std::uint32_t>(environment, "SLURM_GPUS_ON_NODE");
+  auto count = variable_number<std::uint32_t>(environment, "SLURM_GPUS_ON_NODE");
   if (!count) count = count_words(variable_or_empty(environment, "SLURM_STEP_GPUS"));
   if (*count == 0) return {};
   const std::uint32_t visible = count_words(variable_or_empty(environment, "CUDA_VISIBLE_DEVICES"));
@@ -66,7 +66,7 @@ bool is_special_step(std::string_view daemon) {
 
 origin origin_of(const environment_map& environment, std::string_view step_daemon) {
   if (!find_variable(environment, "SLURM_PROCID")) return origin::allocation;
-  const auto number = number_in<std::uint64_t>(environment, "SLURM_STEP_ID");
+  const auto number = variable_number<std::uint64_t>(environment, "SLURM_STEP_ID");
   const bool is_step = number && *number < first_special_step && !is_special_step(step_daemon);
   return is_step ? origin::step : origin::batch;
 }
@@ -100,7 +100,7 @@ cli::parsed<std::uint32_t> tasks_on_node_max(const environment_map& environment,
                                              std::size_t nodes) {
   constexpr std::string_view name = "SLURM_STEP_TASKS_PER_NODE";
   if (!find_variable(environment, name)) {
-    const auto tasks = number_in<std::uint32_t>(environment, "SLURM_STEP_NUM_TASKS");
+    const auto tasks = variable_number<std::uint32_t>(environment, "SLURM_STEP_NUM_TASKS");
     const auto count = static_cast<std::uint32_t>(nodes);
     return (tasks.value_or(count) + count - 1) / count;
   }
@@ -138,25 +138,25 @@ std::string step::run_id() const {
 
 cli::parsed<std::optional<step>> read_step(const environment_map& environment,
                                            std::string_view step_daemon) {
-  const auto job = number_in<std::uint64_t>(environment, "SLURM_JOB_ID");
+  const auto job = variable_number<std::uint64_t>(environment, "SLURM_JOB_ID");
   if (!job) return std::optional<step>();
   step found;
   found.from = origin_of(environment, step_daemon);
   found.job = *job;
   found.array_task = array_task_in(environment);
-  found.restarts = number_in<std::uint32_t>(environment, "SLURM_RESTART_COUNT").value_or(0);
+  found.restarts = variable_number<std::uint32_t>(environment, "SLURM_RESTART_COUNT").value_or(0);
   const bool is_step = found.from == origin::step;
   auto nodes = nodes_in(environment, is_step ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST");
   if (!nodes) return nodes.error();
   found.nodes = std::move(*nodes);
   if (found.from != origin::allocation) {
     found.gpus = gpus_in(environment);
-    found.cpus = number_in<std::uint32_t>(environment, "SLURM_CPUS_ON_NODE");
+    found.cpus = variable_number<std::uint32_t>(environment, "SLURM_CPUS_ON_NODE");
   }
   if (!is_step) return std::optional<step>(std::move(found));
 
-  found.number = number_in<std::uint64_t>(environment, "SLURM_STEP_ID").value_or(0);
-  found.task = number_in<std::uint32_t>(environment, "SLURM_PROCID").value_or(0);
+  found.number = variable_number<std::uint64_t>(environment, "SLURM_STEP_ID").value_or(0);
+  found.task = variable_number<std::uint32_t>(environment, "SLURM_PROCID").value_or(0);
   const auto rank = rank_in(found.nodes, environment);
   if (!rank) return rank.error();
   found.node_rank = *rank;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view blanks = " \t\r\f\v";
 
-std::vector<std::string_view> split(std::string_view text, std::string_view separators) {
+std::vector<std::string_view> split_at_any(std::string_view text, std::string_view separators) {
   std::vector<std::string_view> parts;
   while (true) {
     const std::size_t end = text.find_first_of(separators);
@@ -23,7 +23,7 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
 }
 
 std::vector<std::string_view> words_of(std::string_view line) {
-  std::vector<std::string_view> words = split(line, blanks);
+  std::vector<std::string_view> words = split_at_any(line, blanks);
   std::erase_if(words, [](std::string_view word) { return word.empty(); });
   return words;
 }
@@ -90,7 +90,7 @@ void add(std::vector<host>& hosts, host one) {
 }
 
 // What stands behind a host's name: "slots=4", "max_slots=8".
-cli::checked read_setting(std::string_view given, std::string_view word, host& one) {
+cli::checked read_host_setting(std::string_view given, std::string_view word, host& one) {
   const std::size_t equals = word.find('=');
   const std::string_view key = word.substr(0, equals);
   const bool is_most = key == "max_slots" || key == "max-slots";
@@ -112,7 +112,7 @@ cli::checked read_setting(std::string_view given, std::string_view word, host& o
 
 cli::parsed<std::vector<host>> read_host_list(std::string_view given, std::string_view text) {
   std::vector<host> hosts;
-  for (const std::string_view part : split(text, ",")) {
+  for (const std::string_view part : split_at_any(text, ",")) {
     auto one = read_host(given, cli::without_blanks(part));
     if (!one) return one.error();
     add(hosts, std::move(*one));
@@ -123,7 +123,7 @@ cli::parsed<std::vector<host>> read_host_list(std::string_view given, std::strin
 cli::parsed<std::vector<host>> read_hostfile(const std::string& path, std::string_view text) {
   std::vector<host> hosts;
   std::size_t number = 0;
-  for (const std::string_view whole : split(text, "\n")) {
+  for (const std::string_view whole : split_at_any(text, "\n")) {
     ++number;
     const std::vector<std::string_view> words = words_of(whole.substr(0, whole.find('#')));
     if (words.empty()) continue;
@@ -131,7 +131,7 @@ cli::parsed<std::vector<host>> read_hostfile(const std::string& path, std::strin
     auto one = read_host(given, words.front());
     if (!one) return one.error();
     for (std::size_t index = 1; index < words.size(); ++index) {
-      if (const cli::checked bad = read_setting(given, words[index], *one)) return *bad;
+      if (const cli::checked bad = read_host_setting(given, words[index], *one)) return *bad;
     }
     add(hosts, std::move(*one));
   }
@@ -145,7 +145,7 @@ namespace {
 cli::parsed<std::vector<std::uint32_t>> read_slots(std::string_view given, const host& of,
                                                    std::string_view text) {
   std::vector<std::uint32_t> numbers;
-  for (const std::string_view part : split(text, ",")) {
+  for (const std::string_view part : split_at_any(text, ",")) {
     const auto read = cli::read_count(given, part, "GPU of " + of.name, 0, of.slots - 1);
     if (!read) return read.error();
     numbers.push_back(*read);
@@ -169,7 +169,7 @@ cli::checked filter_hosts(std::vector<host>& hosts, std::string_view given, std:
                           bool keeps) {
   std::vector<host> kept;
   std::vector<host> rest = hosts;
-  for (const std::string_view part : split(text, "@")) {
+  for (const std::string_view part : split_at_any(text, "@")) {
     const std::size_t colon = part.find(':');
     const std::string_view name = part.substr(0, colon);
     const auto found =

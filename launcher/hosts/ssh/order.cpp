@@ -24,7 +24,7 @@ std::optional<std::string_view> take_field(std::string_view& from) {
   return field;
 }
 
-std::optional<std::size_t> number_in(std::string_view text) {
+std::optional<std::size_t> whole_count(std::string_view text) {
   std::size_t value = 0;
   const auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || stopped != text.data() + text.size()) return {};
@@ -71,7 +71,7 @@ std::optional<order> decode_fields(std::string_view fields) {
   order read;
   const auto directory = take_field(fields);
   const auto words = directory ? take_field(fields) : std::nullopt;
-  const auto count = words ? number_in(*words) : std::nullopt;
+  const auto count = words ? whole_count(*words) : std::nullopt;
   if (!count) return {};
   read.directory = *directory;
   for (std::size_t index = 0; index < *count; ++index) {
@@ -91,7 +91,7 @@ std::optional<order> decode_fields(std::string_view fields) {
 std::optional<order> read_order(int descriptor) {
   const auto line = read_first_line(descriptor);
   if (!line || !line->starts_with(order_mark)) return {};
-  const auto bytes = number_in(std::string_view(*line).substr(order_mark.size()));
+  const auto bytes = whole_count(std::string_view(*line).substr(order_mark.size()));
   if (!bytes || *bytes > order_bytes_max) return {};
   std::string fields(*bytes, '\0');
   if (!read_exactly(descriptor, fields.data(), fields.size())) return {};

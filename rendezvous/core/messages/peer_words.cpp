@@ -13,8 +13,8 @@ std::string over(std::string_view name, std::uint64_t value, std::uint64_t most)
   return std::string(name) + " " + std::to_string(value) + " is over " + std::to_string(most);
 }
 
-std::string problem_of(const assignment& place, std::uint32_t nodes_max,
-                       std::uint32_t worker_count) {
+std::string problem_of_place(const assignment& place, std::uint32_t nodes_max,
+                             std::uint32_t worker_count) {
   const bool is_sound = place.slot < place.group_world_size &&
                         place.group_world_size <= nodes_max && has_ranks_for(place, worker_count) &&
                         place.nccl.first.size() <= nccl_ids_max;
@@ -77,7 +77,7 @@ std::string problem_of(const status& said, const hello& greeting) {
     }
   }
   if (!said.place) return {};
-  return problem_of(*said.place, greeting.settings.nodes_max, greeting.worker_count);
+  return problem_of_place(*said.place, greeting.settings.nodes_max, greeting.worker_count);
 }
 
 std::string first_change(const hello& first, const hello& again) {

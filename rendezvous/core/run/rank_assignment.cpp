@@ -24,7 +24,7 @@ std::string_view take_number(std::string_view& text) {
 }
 
 // Survivors by their slot; joiners by hint, host and join order.
-bool comes_before(const rank_candidate& left, const rank_candidate& right) {
+bool ranks_before(const rank_candidate& left, const rank_candidate& right) {
   if (left.last_slot.has_value() != right.last_slot.has_value()) return left.last_slot.has_value();
   if (left.last_slot && *left.last_slot != *right.last_slot) {
     return *left.last_slot < *right.last_slot;
@@ -86,7 +86,7 @@ rank_assignment assign_ranks(const std::vector<rank_candidate>& candidates,
   for (std::size_t index = 0; index < chosen.size(); ++index)
     chosen[index] = index;
   std::sort(chosen.begin(), chosen.end(), [&](std::size_t left, std::size_t right) {
-    return comes_before(candidates[left], candidates[right]);
+    return ranks_before(candidates[left], candidates[right]);
   });
   if (chosen.size() > nodes_max) chosen.resize(nodes_max);
 

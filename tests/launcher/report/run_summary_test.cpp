@@ -12,7 +12,7 @@ namespace {
 
 const std::string members = "ranks 0-1 on a (10.0.0.1), 2-3 on b (10.0.0.2)";
 
-round_report failed(round_number round) {
+round_report failed_round(round_number round) {
   round_report report;
   report.round = round;
   report.lasted = 8200ms;
@@ -38,7 +38,7 @@ round_report succeeded(round_number round) {
 
 TEST_CASE("the summary of a run has a line for each round") {
   run_summary told;
-  told.add(failed(1), members);
+  told.add(failed_round(1), members);
   told.add(succeeded(2), members);
   REQUIRE(told.is_worth_telling());
   CHECK(told.text() == "this node was in 2 rounds, 1 of which failed:\n  | round 1, 8.2 s, " +
@@ -49,14 +49,14 @@ TEST_CASE("the summary of a run has a line for each round") {
 
 TEST_CASE("a cause that comes again is told once") {
   run_summary told;
-  told.add(failed(1), members);
-  told.add(failed(2), members);
+  told.add(failed_round(1), members);
+  told.add(failed_round(2), members);
   CHECK(told.text().ends_with("\n  | round 2, 8.2 s, on the same nodes: the same"));
 }
 
 TEST_CASE("nothing is summed up where nothing has failed, or there was one round") {
   run_summary told;
-  told.add(failed(1), members);
+  told.add(failed_round(1), members);
   CHECK_FALSE(told.is_worth_telling());
   run_summary well;
   round_report joined = succeeded(1);
@@ -69,7 +69,7 @@ TEST_CASE("nothing is summed up where nothing has failed, or there was one round
 TEST_CASE("of many rounds the first and the last are told, and none is too long") {
   run_summary told;
   for (round_number round = 1; round <= 100; ++round) {
-    round_report report = failed(round);
+    round_report report = failed_round(round);
     report.first_cause->text = std::string(1024, 'x');
     told.add(report, std::string(256, 'm') + std::to_string(round));
   }

@@ -62,12 +62,12 @@ const std::vector<golden_reply>& golden_replies() {
   return all;
 }
 
-void check_is(const reply& parsed, const golden_reply& golden) {
+void check_reply_is(const reply& parsed, const golden_reply& golden) {
   CHECK(parsed.number == golden.number);
   CHECK(std::vector<std::string>(parsed.strings.begin(), parsed.strings.end()) == golden.strings);
 }
 
-ddprun::error_code failure(opcode code, const std::string& bytes, std::size_t keys = 0) {
+ddprun::error_code reply_failure(opcode code, const std::string& bytes, std::size_t keys = 0) {
   reply_parser parser(code, keys);
   reply parsed;
   if (parser.parse(bytes, parsed) != heard::failed) return {};
@@ -87,7 +87,7 @@ TEST_CASE("every reply is read from its golden bytes, and no byte further") {
       CHECK(parser.consumed() == bytes.size());
       const std::string all = bytes + behind;
       REQUIRE(reply_parser(golden.code, golden.keys).parse(all, parsed) == heard::complete);
-      check_is(parsed, golden);
+      check_reply_is(parsed, golden);
     }
   }
 }
@@ -105,7 +105,7 @@ TEST_CASE("every prefix of a reply is incomplete, and asks for bytes that come")
         const heard now = parser->parse(here, parsed);
         if (length == bytes.size()) {
           REQUIRE(now == heard::complete);
-          check_is(parsed, golden);
+          check_reply_is(parsed, golden);
           continue;
         }
         REQUIRE(now == heard::incomplete);
@@ -138,17 +138,18 @@ TEST_CASE("a length that cannot be is refused as soon as it is there") {
   for (const std::uint64_t length :
        {std::uint64_t{reply_value_bytes_max + 1}, std::uint64_t{1} << 32, std::uint64_t{1} << 63,
         ~std::uint64_t{0}}) {
-    CHECK(failure(get, length_of(length)) == errc::message_too_long);
-    CHECK(failure(compare_set, length_of(length)) == errc::message_too_long);
-    CHECK(failure(multi_get, length_of(0) + length_of(length), 2) == errc::message_too_long);
-    CHECK(failure(queue_pop, length_of(1) + length_of(length)) == errc::message_too_long);
-    CHECK(failure(list_keys, length_of(1) + length_of(length)) == errc::message_too_long);
+    CHECK(reply_failure(get, length_of(length)) == errc::message_too_long);
+    CHECK(reply_failure(compare_set, length_of(length)) == errc::message_too_long);
+    CHECK(reply_failure(multi_get, length_of(0) + length_of(length), 2) == errc::message_too_long);
+    CHECK(reply_failure(queue_pop, length_of(1) + length_of(length)) == errc::message_too_long);
+    CHECK(reply_failure(list_keys, length_of(1) + length_of(length)) == errc::message_too_long);
   }
-  CHECK_FALSE(failure(get, length_of(reply_value_bytes_max)));
-  CHECK_FALSE(failure(list_keys, length_of(1) + length_of(key_bytes_max)));
-  CHECK(failure(list_keys, length_of(1) + length_of(key_bytes_max + 1)) == errc::message_too_long);
-  CHECK_FALSE(failure(list_keys, length_of(listed_keys_max)));
-  CHECK(failure(list_keys, length_of(listed_keys_max + 1)) == errc::message_too_long);
+  CHECK_FALSE(reply_failure(get, length_of(reply_value_bytes_max)));
+  CHECK_FALSE(reply_failure(list_keys, length_of(1) + length_of(key_bytes_max)));
+  CHECK(reply_failure(list_keys, length_of(1) + length_of(key_bytes_max + 1)) ==
+        errc::message_too_long);
+  CHECK_FALSE(reply_failure(list_keys, length_of(listed_keys_max)));
+  CHECK(reply_failure(list_keys, length_of(listed_keys_max + 1)) == errc::message_too_long);
 }
 
 TEST_CASE("a reply is bounded as a whole") {
@@ -159,26 +160,28 @@ TEST_CASE("a reply is bounded as a whole") {
     bytes += length_of(each);
     bytes.append(each, 'x');
   }
-  CHECK_FALSE(failure(opcode::multi_get, bytes, 5));
+  CHECK_FALSE(reply_failure(opcode::multi_get, bytes, 5));
   bytes += length_of(each);
-  CHECK(failure(opcode::multi_get, bytes, 5) == errc::message_too_long);
+  CHECK(reply_failure(opcode::multi_get, bytes, 5) == errc::message_too_long);
 }
 
 TEST_CASE("numbers that no store says are refused") {
   using enum opcode;
   for (const opcode code : {get_num_keys, delete_key, queue_len, queue_pop, list_keys}) {
-    CHECK(failure(code, length_of(std::uint64_t{1} << 63)) == errc::malformed_message);
-    CHECK(failure(code, length_of(~std::uint64_t{0})) == errc::malformed_message);
+    CHECK(reply_failure(code, length_of(std::uint64_t{1} << 63)) == errc::malformed_message);
+    CHECK(reply_failure(code, length_of(~std::uint64_t{0})) == errc::malformed_message);
   }
-  CHECK(failure(delete_key, length_of(2)) == errc::malformed_message);
+  CHECK(reply_failure(delete_key, length_of(2)) == errc::malformed_message);
   for (int byte = 0; byte < 256; ++byte) {
     const std::string bytes(1, static_cast<char>(byte));
-    CHECK(failure(check, bytes) == (byte <= 1 ? ddprun::error_code() : errc::malformed_message));
+    CHECK(reply_failure(check, bytes) ==
+          (byte <= 1 ? ddprun::error_code() : errc::malformed_message));
     for (const opcode code : {wait, barrier}) {
-      CHECK(failure(code, bytes) == (byte == 0 ? ddprun::error_code() : errc::malformed_message));
+      CHECK(reply_failure(code, bytes) ==
+            (byte == 0 ? ddprun::error_code() : errc::malformed_message));
     }
-    CHECK(failure(cancel_wait, bytes) ==
+    CHECK(reply_failure(cancel_wait, bytes) ==
           (byte == 1 ? ddprun::error_code() : errc::malformed_message));
   }
-  CHECK_FALSE(failure(add, length_of(~std::uint64_t{0})));
+  CHECK_FALSE(reply_failure(add, length_of(~std::uint64_t{0})));
 }

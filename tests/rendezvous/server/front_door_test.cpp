@@ -28,7 +28,7 @@ struct leader {
   }
 };
 
-std::string hello_line() {
+std::string any_hello_line() {
   hello words;
   words.run_id = "r";
   words.session = {0, 1};
@@ -74,7 +74,7 @@ TEST_CASE("an agent is the daemon's, where tethers are the leader's, in any piec
   held_socket tether;
   here.tether = &tether;
   raw_peer peer(f.io, f.port);
-  say_in_pieces(f, peer, hello_line());
+  say_in_pieces(f, peer, any_hello_line());
   REQUIRE(f.hears(peer, R"("type":"welcome")"));
   CHECK_FALSE(tether);
 }

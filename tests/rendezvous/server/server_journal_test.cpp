@@ -29,7 +29,7 @@ server::server_options without(bool is_taken) {
   return options;
 }
 
-std::string hello_line(char number) {
+std::string numbered_hello_line(char number) {
   return R"({"type":"hello","protocol":1,"run_id":"r","session":")" + std::string(31, '0') +
          number + R"(","node":"n","settings":{"nodes_min":1,"nodes_max":1}})" + "\n";
 }
@@ -44,7 +44,7 @@ TEST_CASE(
   {
     fixture f(with(memory), 10s);
     raw_peer one(f.io, f.port);
-    one.say(hello_line('1'));
+    one.say(numbered_hello_line('1'));
     REQUIRE(f.hears(one, R"("phase":"prepare")"));
     REQUIRE(memory->contains("r"));
   }
@@ -52,7 +52,7 @@ TEST_CASE(
   memory->at("r").nodes = 1;
   fixture f(with(memory), 10s);
   raw_peer two(f.io, f.port);
-  two.say(hello_line('2'));
+  two.say(numbered_hello_line('2'));
   REQUIRE(f.hears(two, R"("phase":"wait")"));
   CHECK(f.hears(two, "the daemon has just started and waits"));
 }
@@ -64,7 +64,7 @@ TEST_CASE("a journal that cannot be opened is done without, which everybody is t
         "cannot open /x: No space left on device; what is decided is kept in memory only, until "
         "this daemon is started again");
   raw_peer one(f.io, f.port);
-  one.say(hello_line('1'));
+  one.say(numbered_hello_line('1'));
   REQUIRE(f.hears(one, R"("phase":"prepare")"));
   raw_peer page(f.io, f.port);
   page.say("GET /healthz" + get);

@@ -156,7 +156,7 @@ struct two_ranks {
 };
 
 // Of a rank, in a round after one that went well.
-std::size_t steps_of_a_life(std::uint32_t rank) {
+std::size_t steps_of_a_ranks_life(std::uint32_t rank) {
   two_ranks test;
   test.live(1);
   const std::size_t before = test.views[rank].steps();
@@ -168,7 +168,7 @@ std::size_t steps_of_a_life(std::uint32_t rank) {
 
 TEST_CASE("an error of any step of either rank costs no earlier snapshot", "[snapshot]") {
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    const std::size_t steps = steps_of_a_life(rank);
+    const std::size_t steps = steps_of_a_ranks_life(rank);
     REQUIRE(steps > 15);
     for (std::size_t at = 0; at < steps; ++at) {
       for (const bool only_once : {true, false}) {

@@ -37,7 +37,7 @@ std::string file_with_header(const std::string& json, std::string_view data = ""
   return file + json + std::string(data);
 }
 
-std::string problem_of(std::string_view file) {
+std::string problem_of_file(std::string_view file) {
   std::string problem;
   const auto content = read_safetensors(file, problem);
   if (content) return "";
@@ -89,8 +89,8 @@ TEST_CASE("every prefix of a safetensors file is found damaged", "[snapshot]") {
   const std::string bytes(16, 'x');
   const std::string file = file_of({tensor("w", element_type::f32, {2, 2}, bytes)});
   for (std::size_t size = 0; size < file.size(); ++size)
-    CHECK(problem_of(file.substr(0, size)) != "");
-  CHECK(problem_of(file + "x") == "there is more in it than its header tells");
+    CHECK(problem_of_file(file.substr(0, size)) != "");
+  CHECK(problem_of_file(file + "x") == "there is more in it than its header tells");
 }
 
 TEST_CASE("no turned bits lead out of a safetensors file", "[snapshot]") {
@@ -127,30 +127,32 @@ TEST_CASE("no turned bits lead out of a safetensors file", "[snapshot]") {
 
 TEST_CASE("what is no safetensors file is told apart", "[snapshot]") {
   const std::string w = R"({"w":{"dtype":"F32","shape":[1],"data_offsets":)";
-  CHECK(problem_of(file_with_header(w + "[0,4]}}", "1234")) == "");
-  CHECK(problem_of(file_with_header(w + "[0,4]}}   \n", "1234")) == "");
-  CHECK(problem_of(file_with_header(" {}")) == "it is no safetensors file");
-  CHECK(problem_of("PK\x03\x04 a zip archive of torch.save") == "it is no safetensors file");
-  CHECK(problem_of(file_with_header("{\"w\"}")) == "its header is no JSON");
-  CHECK(problem_of(file_with_header(w + "[4,8]}}", "12345678")) == "tensor 'w' is misplaced");
-  CHECK(problem_of(file_with_header(w + "[0,8]}}", "12345678")) == "tensor w F32 [1] has 8 bytes");
-  CHECK(problem_of(file_with_header(w + "[4,0]}}", "1234")) ==
+  CHECK(problem_of_file(file_with_header(w + "[0,4]}}", "1234")) == "");
+  CHECK(problem_of_file(file_with_header(w + "[0,4]}}   \n", "1234")) == "");
+  CHECK(problem_of_file(file_with_header(" {}")) == "it is no safetensors file");
+  CHECK(problem_of_file("PK\x03\x04 a zip archive of torch.save") == "it is no safetensors file");
+  CHECK(problem_of_file(file_with_header("{\"w\"}")) == "its header is no JSON");
+  CHECK(problem_of_file(file_with_header(w + "[4,8]}}", "12345678")) == "tensor 'w' is misplaced");
+  CHECK(problem_of_file(file_with_header(w + "[0,8]}}", "12345678")) ==
+        "tensor w F32 [1] has 8 bytes");
+  CHECK(problem_of_file(file_with_header(w + "[4,0]}}", "1234")) ==
         "tensor w F32 [1] has 18446744073709551612 bytes");
-  CHECK(problem_of(file_with_header(w + "[0]}}", "1234")) ==
+  CHECK(problem_of_file(file_with_header(w + "[0]}}", "1234")) ==
         "tensor 'w' has no shape or no data_offsets");
-  CHECK(problem_of(file_with_header(w + "[0,-4]}}", "1234")) ==
+  CHECK(problem_of_file(file_with_header(w + "[0,-4]}}", "1234")) ==
         "tensor 'w' has no shape or no data_offsets");
-  CHECK(problem_of(file_with_header(R"({"w":{"dtype":"F3","shape":[],"data_offsets":[0,4]}})")) ==
+  CHECK(problem_of_file(
+            file_with_header(R"({"w":{"dtype":"F3","shape":[],"data_offsets":[0,4]}})")) ==
         "tensor 'w' has no dtype that is known here");
-  CHECK(problem_of(file_with_header(R"({"w":[]})")) ==
+  CHECK(problem_of_file(file_with_header(R"({"w":[]})")) ==
         "tensor 'w' has no dtype that is known here");
-  CHECK(problem_of(file_with_header(R"({"__metadata__":{"a":1}})")) ==
+  CHECK(problem_of_file(file_with_header(R"({"__metadata__":{"a":1}})")) ==
         "its __metadata__ 'a' is no text");
-  CHECK(problem_of(file_with_header(
+  CHECK(problem_of_file(file_with_header(
             R"({"w":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})")) ==
         "tensor w F32 [4294967296, 4294967296] has 0 bytes");
   const std::string twice = R"("w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
-  CHECK(problem_of(file_with_header("{" + twice + "," + twice + "}", "1")) ==
+  CHECK(problem_of_file(file_with_header("{" + twice + "," + twice + "}", "1")) ==
         "'w' stands in it twice");
 }
 

@@ -77,8 +77,8 @@ std::unique_ptr<snapshots> open(const environment& here, const std::string& fold
   return std::move(*opened);
 }
 
-void save(snapshots& to, std::uint64_t at, NormalizingNet& net,
-          torch::optim::Optimizer& optimizer) {
+void save_training(snapshots& to, std::uint64_t at, NormalizingNet& net,
+                   torch::optim::Optimizer& optimizer) {
   if (to.save(at, 0, training_state(*net, optimizer).view()) || to.wait()) {
     throw std::runtime_error(to.problem());
   }
@@ -123,7 +123,7 @@ TEST_CASE("training goes on from a snapshot bit by bit, with each optimizer", "[
       step(one, *one_optimizer);
       // Rank 0's model is what all have; the generators are each rank's own.
       if (here.rank == 1) torch::manual_seed(99);
-      save(*kept, 2, one, *one_optimizer);
+      save_training(*kept, 2, one, *one_optimizer);
       kept->close();
     }
     auto kept_again = here;
@@ -158,7 +158,7 @@ TEST_CASE("a snapshot of another model is refused with what differs", "[torch]")
     NormalizingNet net;
     auto adam = optimizer_of("adam", net);
     step(net, *adam);
-    save(*open(here, place.path), 1, net, *adam);
+    save_training(*open(here, place.path), 1, net, *adam);
     auto next = here;
     next.round = 2;
     const auto kept = open(next, place.path);

@@ -9,7 +9,7 @@ namespace ddprun::launcher::kubernetes {
 namespace {
 
 template <typename T>
-std::string problem_of(const cli::parsed<T>& read) {
+std::string refusal_of_value(const cli::parsed<T>& read) {
   return read ? std::string() : read.error().text;
 }
 
@@ -24,7 +24,7 @@ TEST_CASE("names are labels of RFC 1123, and those of Services begin with a lett
     CHECK_FALSE(read_label("--namespace=x", bad).has_value());
     CHECK_FALSE(read_service_name("--name=x", bad).has_value());
   }
-  CHECK(problem_of(read_service_name("--name=1train", "1train")) ==
+  CHECK(refusal_of_value(read_service_name("--name=1train", "1train")) ==
         "--name=1train: Kubernetes takes 1 to 63 small letters, digits and '-', which begin with a "
         "letter and do not end with '-'");
 }
@@ -32,13 +32,13 @@ TEST_CASE("names are labels of RFC 1123, and those of Services begin with a lett
 TEST_CASE("amounts of memory are bytes, and a slip is told with what was meant") {
   for (const std::string good : {"1", "64Gi", "1.5Gi", "500M", "1000k"})
     CHECK(*read_bytes("--memory=x", good) == good);
-  CHECK(problem_of(read_bytes("--memory=512m", "512m")) ==
+  CHECK(refusal_of_value(read_bytes("--memory=512m", "512m")) ==
         "--memory=512m: that is 512 thousandths of a byte to Kubernetes; write 512Mi");
-  CHECK(problem_of(read_bytes("--shm-size=16g", "16g")) ==
+  CHECK(refusal_of_value(read_bytes("--shm-size=16g", "16g")) ==
         "--shm-size=16g: no amount that Kubernetes knows; write 16Gi");
-  CHECK(problem_of(read_bytes("--shm-size=16GB", "16GB")) ==
+  CHECK(refusal_of_value(read_bytes("--shm-size=16GB", "16GB")) ==
         "--shm-size=16GB: no amount that Kubernetes knows; write 16Gi");
-  CHECK(problem_of(read_bytes("--memory=0Gi", "0Gi")) ==
+  CHECK(refusal_of_value(read_bytes("--memory=0Gi", "0Gi")) ==
         "--memory=0Gi: a pod needs more than no byte");
   for (const std::string bad : {"", "Gi", "-1Gi", "1.2.3", "1 Gi", "x", "1Gib", "1e"})
     CHECK_FALSE(read_bytes("--memory=x", bad).has_value());

@@ -15,7 +15,7 @@ manifest_request request_of(const std::string& line) {
   return std::get<manifest_request>(outcome);
 }
 
-std::string problem_of(const std::string& line) {
+std::string refusal_of(const std::string& line) {
   const request_outcome outcome = read_request(tests::words(line));
   const auto* wrong = std::get_if<cli::usage_error>(&outcome);
   return wrong == nullptr ? std::string() : wrong->text;
@@ -85,35 +85,35 @@ TEST_CASE("kinds differ in what they bring themselves") {
 
 TEST_CASE("what no manifest can be made of is told in a line") {
   const std::string image = " --image=i a.py";
-  CHECK(problem_of("--nnodes=4 --image=i") ==
+  CHECK(refusal_of("--nnodes=4 --image=i") ==
         "no script given; usage: ddprun manifest kubernetes --nnodes N --image IMAGE SCRIPT "
         "[ARGUMENTS]");
-  CHECK(problem_of("--nnodes=4 a.py") ==
+  CHECK(refusal_of("--nnodes=4 a.py") ==
         "--image=IMAGE is missing: what the pods run, with ddprun in it");
-  CHECK(problem_of("--nnodes=0" + image).starts_with("--nnodes=0: "));
-  CHECK(problem_of("--nnodes=4:2" + image).starts_with("--nnodes=4:2: "));
-  CHECK(problem_of("--gpus=two" + image).starts_with("--gpus=two: "));
-  CHECK(problem_of("--name=Train" + image).starts_with("--name=Train: Kubernetes takes"));
-  CHECK(problem_of("--kind=pod" + image) ==
+  CHECK(refusal_of("--nnodes=0" + image).starts_with("--nnodes=0: "));
+  CHECK(refusal_of("--nnodes=4:2" + image).starts_with("--nnodes=4:2: "));
+  CHECK(refusal_of("--gpus=two" + image).starts_with("--gpus=two: "));
+  CHECK(refusal_of("--name=Train" + image).starts_with("--name=Train: Kubernetes takes"));
+  CHECK(refusal_of("--kind=pod" + image) ==
         "--kind=pod: write job, jobset, trainjob or pytorchjob");
-  CHECK(problem_of("--max-restarts=many" + image).starts_with("--max-restarts=many: "));
-  CHECK(problem_of("--rdzv-endpoint=h:1" + image) ==
+  CHECK(refusal_of("--max-restarts=many" + image).starts_with("--max-restarts=many: "));
+  CHECK(refusal_of("--rdzv-endpoint=h:1" + image) ==
         "--rdzv-endpoint=h:1: the pods know where they meet, and which one each of them is; leave "
         "it out");
-  CHECK(problem_of("--volume=data" + image).starts_with("--volume=data: write CLAIM:/PATH"));
-  CHECK(problem_of("--kind=trainjob --nproc-per-node=auto" + image) ==
+  CHECK(refusal_of("--volume=data" + image).starts_with("--volume=data: write CLAIM:/PATH"));
+  CHECK(refusal_of("--kind=trainjob --nproc-per-node=auto" + image) ==
         "--nproc-per-node=auto: a TrainJob has a number there; write it");
-  CHECK(problem_of("--image=i a.py \xff") ==
+  CHECK(refusal_of("--image=i a.py \xff") ==
         "'\xef\xbf\xbd': a manifest is UTF-8, and this argument is not");
 }
 
 TEST_CASE("a name leaves room for the index of its pods") {
   const std::string name(61, 'a');
-  CHECK(problem_of("--nnodes=10 --image=i --name=" + name + " a.py").empty());
-  CHECK(problem_of("--nnodes=11 --image=i --name=" + name + " a.py") ==
+  CHECK(refusal_of("--nnodes=10 --image=i --name=" + name + " a.py").empty());
+  CHECK(refusal_of("--nnodes=11 --image=i --name=" + name + " a.py") ==
         "--name=" + name + ": pods are called " + name +
             "-10, which has 64 characters, and a host name has at most 63; shorten it");
-  CHECK_FALSE(problem_of("--kind=jobset --nnodes=2 --image=i --name=" + name + " a.py").empty());
+  CHECK_FALSE(refusal_of("--kind=jobset --nnodes=2 --image=i --name=" + name + " a.py").empty());
 }
 
 TEST_CASE("help shows the options of the manifest alone") {

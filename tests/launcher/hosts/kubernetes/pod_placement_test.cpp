@@ -26,7 +26,7 @@ placement placed(const pod_facts& pod, const environment_map& environment) {
   return std::get<placement>(outcome);
 }
 
-std::string problem_of(const pod_facts& pod, const environment_map& environment) {
+std::string refusal_of_pod(const pod_facts& pod, const environment_map& environment) {
   const placement_outcome outcome = place_pod(pod, environment);
   const auto* wrong = std::get_if<cli::usage_error>(&outcome);
   return wrong == nullptr ? std::string() : wrong->text;
@@ -71,9 +71,9 @@ TEST_CASE("the names of a node whose network a pod shares are no subdomain") {
 }
 
 TEST_CASE("an index that is none, or fits no name, is told") {
-  CHECK(problem_of(pod_called("train-1", "train"), {{"JOB_COMPLETION_INDEX", "one"}}) ==
+  CHECK(refusal_of_pod(pod_called("train-1", "train"), {{"JOB_COMPLETION_INDEX", "one"}}) ==
         "JOB_COMPLETION_INDEX=one is no index of a pod: who has set it?");
-  CHECK(problem_of(pod_called("node7", "train"), {{"JOB_COMPLETION_INDEX", "1"}}) ==
+  CHECK(refusal_of_pod(pod_called("node7", "train"), {{"JOB_COMPLETION_INDEX", "1"}}) ==
         "JOB_COMPLETION_INDEX=1 does not fit this host's name, node7, so the other pods' names are "
         "unknown; write --rdzv-endpoint=HOST[:PORT], the name of the pod with index 0");
 }
@@ -108,7 +108,8 @@ TEST_CASE("a PyTorchJob without PET_* numbers its pods by RANK and WORLD_SIZE") 
   CHECK(placed(pod_called("bert-master-0", ""), master).meeting_host == "bert-master-0");
   CHECK(placed(pod_called("bert-master-0", ""), master).run_id == "bert");
   master["RANK"] = "3";
-  CHECK(problem_of(pod_called("bert-worker-2", ""), master).starts_with("RANK=3, WORLD_SIZE=3"));
+  CHECK(
+      refusal_of_pod(pod_called("bert-worker-2", ""), master).starts_with("RANK=3, WORLD_SIZE=3"));
   // RANK in a pod of nobody's is a worker's, of whoever has made it.
   CHECK(std::holds_alternative<std::monostate>(place_pod(pod_called("box", ""), worker)));
 }

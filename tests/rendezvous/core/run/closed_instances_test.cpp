@@ -22,7 +22,7 @@ closed_instance instance_of(instance_id number) {
   return one;
 }
 
-hello hello_of(std::uint64_t session, instance_id said) {
+hello hello_from(std::uint64_t session, instance_id said) {
   hello greeting;
   greeting.session = session_of(session);
   greeting.state.instance = said;
@@ -50,15 +50,15 @@ TEST_CASE("a node belongs to the closed instance that it names, or that misses i
   CHECK(closed.newest().instance == 6);
   CHECK(closed.absent_count() == 1);
 
-  REQUIRE(closed.of(hello_of(9, 5), origin) != nullptr);
-  CHECK(closed.of(hello_of(9, 5), origin)->instance == 5);
-  REQUIRE(closed.of(hello_of(1, 0), origin) != nullptr);
-  CHECK(closed.of(hello_of(1, 0), origin)->instance == 5);
-  CHECK(closed.of(hello_of(2, 0), origin) == nullptr);
-  CHECK(closed.of(hello_of(1, 7), origin) == nullptr);
+  REQUIRE(closed.of(hello_from(9, 5), origin) != nullptr);
+  CHECK(closed.of(hello_from(9, 5), origin)->instance == 5);
+  REQUIRE(closed.of(hello_from(1, 0), origin) != nullptr);
+  CHECK(closed.of(hello_from(1, 0), origin)->instance == 5);
+  CHECK(closed.of(hello_from(2, 0), origin) == nullptr);
+  CHECK(closed.of(hello_from(1, 7), origin) == nullptr);
 
   closed.said_goodbye(session_of(1));
-  CHECK(closed.of(hello_of(1, 0), origin) == nullptr);
+  CHECK(closed.of(hello_from(1, 0), origin) == nullptr);
   CHECK(closed.absent_count() == 0);
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("a closed instance is remembered for its time, and so many of them") {
   closed.add(instance_of(5));
   CHECK_FALSE(closed.are_all_old(origin + closed_memory - 1ms));
   CHECK(closed.are_all_old(origin + closed_memory));
-  CHECK(closed.of(hello_of(1, 5), origin + closed_memory) == nullptr);
+  CHECK(closed.of(hello_from(1, 5), origin + closed_memory) == nullptr);
   closed.forget_old(origin + closed_memory - 1ms);
   CHECK(closed.size() == 1);
   closed.forget_old(origin + closed_memory);
@@ -76,8 +76,8 @@ TEST_CASE("a closed instance is remembered for its time, and so many of them") {
   for (instance_id number = 1; number <= closed_instances_max + 1; ++number)
     closed.add(instance_of(number));
   CHECK(closed.size() == closed_instances_max);
-  CHECK(closed.of(hello_of(1, 1), origin) == nullptr);
-  CHECK(closed.of(hello_of(1, 2), origin) != nullptr);
+  CHECK(closed.of(hello_from(1, 1), origin) == nullptr);
+  CHECK(closed.of(hello_from(1, 2), origin) != nullptr);
 }
 
 TEST_CASE("who was left behind may live until it is taken out, or the first lets go") {
