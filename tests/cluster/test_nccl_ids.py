@@ -159,11 +159,13 @@ def test_a_helper_that_dies_is_said_and_the_workers_run_on(cluster):
 def test_a_helper_outlives_a_batch_systems_word_to_every_process(cluster):
     agent = cluster.agent("node-a", "--nccl-ids", "on", environment=BY_PATH, workers=1)
     cluster.started(1, 1)
-    helper, = helpers(cluster)
-    os.kill(helper, signal.SIGUSR1)
-    os.kill(helper, signal.SIGUSR2)
+    before = helpers(cluster)  # that of the next round may be there, or come any moment
+    assert before
+    for helper in before:
+        os.kill(helper, signal.SIGUSR1)
+        os.kill(helper, signal.SIGUSR2)
     told(cluster, 1, 1)
-    assert helpers(cluster) == [helper]
+    assert set(before) <= set(helpers(cluster))
     cluster.finish(1)
     assert agent.wait() == 0
     assert "ddprun-nccl-id, " not in agent.err()
