@@ -50,7 +50,7 @@ error_code error_of(const result<T>& answer) {
   return answer ? error_code() : answer.error();
 }
 
-std::uint64_t number_in(const std::string& generation) {
+std::uint64_t count_said(const std::string& generation) {
   std::uint64_t number = 0;
   std::from_chars(generation.data(), generation.data() + generation.size(), number);
   return number;
@@ -109,7 +109,7 @@ bool meeting::enter(const node_card& mine) {
   store_ = all_->with_prefix(generation_);
   // Those who were killed have left their keys. In the generation just before, somebody may still
   // be about to leave.
-  const std::uint64_t number = number_in(generation_);
+  const std::uint64_t number = count_said(generation_);
   if (number > 2) forget(all_->with_prefix(std::to_string(number - 2)));
   if (is_lost(store_->set("beat/" + token_, "0", store_patience))) return false;
   start_beating();
@@ -174,7 +174,7 @@ void meeting::forget(worker::store_client keys) {
 
 void meeting::end_generation() {
   if (problem_.empty())
-    all_->compare_set("generation", generation_, std::to_string(number_in(generation_) + 1),
+    all_->compare_set("generation", generation_, std::to_string(count_said(generation_) + 1),
                       store_patience);
 }
 

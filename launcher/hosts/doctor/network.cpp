@@ -149,7 +149,7 @@ network_facts read_network(const fs::path& root) {
   facts.name_problem = name_problem(answer.found);
   facts.addresses = own_addresses_by_interface();
   for (const interface_address& each : facts.addresses) {
-    if (!is_for_others(each) || facts.strange_names.size() == strange_names_max) continue;
+    if (!is_seen_by_others(each) || facts.strange_names.size() == strange_names_max) continue;
     const std::string address = net::address_text(each.value);
     const name_of_address said = look_up_name_of(address, short_patience);
     if (said.is_late || (!said.name.empty() && !is_one_host_name(said.name, facts.host_name)))
