@@ -216,7 +216,8 @@ server::server_options embedded_daemon::options_of_server() {
   options.tcpstore = search_.round_service;
   options.tether = search_.round_service;
   options.daemon.allows_other_users = search_.allows_other_users;
-  if (!folder.empty()) options.daemon.open_journal = journal::in_folder(folder, true);
+  if (!folder.empty())
+    options.daemon.open_journal_in_background = journal::in_folder_in_background(folder, true);
   options.daemon.window_without_journal = duration::zero();
   options.daemon.opened_by = search_.opened_by;
   // The agent tells the person what matters of it; the daemon's own lines are for looking closely.
@@ -236,9 +237,12 @@ void embedded_daemon::open() {
   boost::asio::post(thread_.context(), [this, options = options_of_server()]() mutable {
     auto made = std::make_unique<server::server>(thread_.executor(), std::move(options));
     std::string problem;
-    const result<std::uint16_t> port = made->start(problem);
-    if (port) server_ = std::move(made);
-    boost::asio::post(main_, [this, port, problem] { opened(port, problem); });
+    // The tethers of a round that is on are answered on this thread, however long a home takes.
+    const error_code error = made->start_in_background(problem, [this](std::uint16_t port) {
+      boost::asio::post(main_, [this, port] { opened(port, {}); });
+    });
+    if (error) return boost::asio::post(main_, [this, error, problem] { opened(error, problem); });
+    server_ = std::move(made);
   });
 }
 

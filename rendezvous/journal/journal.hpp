@@ -39,6 +39,12 @@ struct open_failure {
 using opener = std::function<std::unique_ptr<journal>(const net::executor& where, handlers told,
                                                       open_failure& failure)>;
 
+// The same without a wait for the disk: it may be used once `opened` has come from the loop without
+// a problem, and is to be destroyed where one came. Null: `failure` says why at once.
+using opened_handler = std::function<void(const open_failure& failure)>;
+using background_opener = std::function<std::unique_ptr<journal>(
+    const net::executor& where, handlers told, opened_handler opened, open_failure& failure)>;
+
 class journal {
  public:
   virtual ~journal() = default;

@@ -74,6 +74,23 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
     if (problem != health && told.health) told.health(health = problem);
   }
 
+  // ---- while it opens, for a loop that goes on meanwhile ----
+
+  void wait_for_opening(opened_handler handler) {
+    opened = std::move(handler);
+    patience->expires_after(options.open_patience);
+    patience->async_wait(while_alive(weak_from_this(), [this](error_code cancelled) {
+      if (!cancelled) say_opened(open_failure{no_answer(options, options.open_patience)});
+    }));
+  }
+
+  void say_opened(const open_failure& failure) {
+    if (const opened_handler handler = std::exchange(opened, nullptr)) {
+      patience->cancel();
+      handler(failure);
+    }
+  }
+
   std::uint64_t last_number() {
     const std::lock_guard lock(mutex);
     return last;
@@ -121,6 +138,7 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
       is_opened = true;
       loaded = std::move(found);
       open_problem = std::move(why);
+      tell([this, failure = loaded ? open_failure{} : open_problem] { say_opened(failure); });
     }
     done.notify_all();
   }
@@ -189,6 +207,7 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
   std::optional<boost::asio::steady_timer> patience;  // gone before the loop is
   std::uint64_t settled = 0;
   std::string health;
+  opened_handler opened;  // none: nobody waits for that, but for open()
 
   std::mutex mutex;
   std::condition_variable work;
@@ -207,17 +226,21 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
   std::thread thread;
 };
 
+std::unique_ptr<sqlite_journal> sqlite_journal::begin(std::shared_ptr<state> shared,
+                                                      open_failure& failure) {
+  const error_code error =
+      net::start_thread(shared->thread, "ddprun-journal", [shared] { shared->run(); });
+  if (!error) return std::unique_ptr<sqlite_journal>(new sqlite_journal(std::move(shared)));
+  failure.problem = net::thread_problem("the journal", error);
+  return nullptr;
+}
+
 std::unique_ptr<sqlite_journal> sqlite_journal::open(net::executor where,
                                                      const sqlite_options& options, handlers told,
                                                      open_failure& failure) {
-  auto shared = std::make_shared<state>(std::move(where), options, std::move(told));
-  const error_code error =
-      net::start_thread(shared->thread, "ddprun-journal", [shared] { shared->run(); });
-  if (error) {
-    failure.problem = net::thread_problem("the journal", error);
-    return nullptr;
-  }
-  std::unique_ptr<sqlite_journal> made(new sqlite_journal(shared));
+  const auto shared = std::make_shared<state>(std::move(where), options, std::move(told));
+  auto made = begin(shared, failure);
+  if (!made) return nullptr;
   std::unique_lock lock(shared->mutex);
   const bool answered =
       shared->done.wait_for(lock, options.open_patience, [&] { return shared->is_opened; });
@@ -228,14 +251,42 @@ std::unique_ptr<sqlite_journal> sqlite_journal::open(net::executor where,
   return nullptr;
 }
 
+std::unique_ptr<sqlite_journal> sqlite_journal::open_in_background(net::executor where,
+                                                                   const sqlite_options& options,
+                                                                   handlers told,
+                                                                   opened_handler opened,
+                                                                   open_failure& failure) {
+  const auto shared = std::make_shared<state>(std::move(where), options, std::move(told));
+  // Before the thread that may answer at once.
+  shared->wait_for_opening(std::move(opened));
+  return begin(shared, failure);
+}
+
+namespace {
+
+sqlite_options options_for(std::string folder, bool is_removed_when_done) {
+  sqlite_options options;
+  options.folder = std::move(folder);
+  options.is_removed_when_done = is_removed_when_done;
+  return options;
+}
+
+}  // namespace
+
 opener in_folder(std::string folder, bool is_removed_when_done) {
-  return [folder = std::move(folder), is_removed_when_done](
+  return [options = options_for(std::move(folder), is_removed_when_done)](
              const net::executor& where, handlers told,
              open_failure& failure) -> std::unique_ptr<journal> {
-    sqlite_options options;
-    options.folder = folder;
-    options.is_removed_when_done = is_removed_when_done;
     return sqlite_journal::open(where, options, std::move(told), failure);
+  };
+}
+
+background_opener in_folder_in_background(std::string folder, bool is_removed_when_done) {
+  return [options = options_for(std::move(folder), is_removed_when_done)](
+             const net::executor& where, handlers told, opened_handler opened,
+             open_failure& failure) -> std::unique_ptr<journal> {
+    return sqlite_journal::open_in_background(where, options, std::move(told), std::move(opened),
+                                              failure);
   };
 }
 
@@ -243,13 +294,14 @@ sqlite_journal::sqlite_journal(std::shared_ptr<state> shared) : state_(std::move
 
 sqlite_journal::~sqlite_journal() {
   state_->told = {};
+  state_->opened = nullptr;
   state_->patience.reset();
   std::unique_lock lock(state_->mutex);
   state_->stopping = true;
   state_->work.notify_all();
   state_->done.notify_all();
-  const bool has_ended =
-      state_->done.wait_for(lock, state_->options.patience, [this] { return state_->ended; });
+  const auto limit = state_->is_opened ? state_->options.patience : std::chrono::milliseconds(0);
+  const bool has_ended = state_->done.wait_for(lock, limit, [this] { return state_->ended; });
   lock.unlock();
   has_ended ? state_->thread.join() : state_->thread.detach();
 }

@@ -37,6 +37,12 @@ class sqlite_journal final : public journal {
   // Null: `failure` says why. Waits for the disk for `open_patience` at most.
   static std::unique_ptr<sqlite_journal> open(net::executor where, const sqlite_options& options,
                                               handlers told, open_failure& failure);
+  // Waits for nothing: `opened` comes after `open_patience` at the latest.
+  static std::unique_ptr<sqlite_journal> open_in_background(net::executor where,
+                                                            const sqlite_options& options,
+                                                            handlers told, opened_handler opened,
+                                                            open_failure& failure);
+  // Of one that has not opened yet nothing is written, or waited for.
   ~sqlite_journal() override;
 
   std::vector<core::run_record> take_loaded() override;
@@ -46,10 +52,13 @@ class sqlite_journal final : public journal {
  private:
   struct state;
   explicit sqlite_journal(std::shared_ptr<state> shared);
+  static std::unique_ptr<sqlite_journal> begin(std::shared_ptr<state> shared,
+                                               open_failure& failure);
   std::shared_ptr<state> state_;
 };
 
 // Opens such a one, with the values above.
 opener in_folder(std::string folder, bool is_removed_when_done = false);
+background_opener in_folder_in_background(std::string folder, bool is_removed_when_done = false);
 
 }  // namespace ddprun::journal

@@ -51,17 +51,40 @@ daemon_shell::daemon_shell(net::executor where, daemon_shell_options options)
   schedule_arming();
 }
 
-journal::open_failure daemon_shell::open_journal() {
-  journal::open_failure failure;
-  if (!options_.open_journal) return failure;
+journal::handlers daemon_shell::of_journal() {
   journal::handlers told;
   told.persisted = [this](std::uint64_t number) { step(core::records_kept{number}); };
   told.health = [this](const std::string& problem) { hear_of_journal(problem); };
-  journal_ = options_.open_journal(executor_, std::move(told), failure);
-  if (!journal_) return failure;
+  return told;
+}
+
+void daemon_shell::begin_with_journal() {
   machine_ = core::daemon(of_machine(options_, journal_.get()));
   schedule_arming();
+}
+
+journal::open_failure daemon_shell::open_journal() {
+  journal::open_failure failure;
+  if (!options_.open_journal) return failure;
+  journal_ = options_.open_journal(executor_, of_journal(), failure);
+  if (!journal_) return failure;
+  begin_with_journal();
   return {};
+}
+
+void daemon_shell::open_journal_in_background(journal::opened_handler opened) {
+  journal::open_failure failure;
+  if (options_.open_journal_in_background) {
+    journal_ = options_.open_journal_in_background(
+        executor_, of_journal(),
+        [this, opened](const journal::open_failure& why) {
+          why.problem.empty() ? begin_with_journal() : journal_.reset();
+          opened(why);
+        },
+        failure);
+    if (journal_) return;
+  }
+  opened(failure);
 }
 
 void daemon_shell::hear_of_journal(const std::string& problem) {

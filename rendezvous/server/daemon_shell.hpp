@@ -44,6 +44,7 @@ struct daemon_shell_options {
   std::shared_ptr<waiting_room> newcomers;
   // What outlives this daemon; empty: nothing does. What cannot be opened is done without.
   journal::opener open_journal;
+  journal::background_opener open_journal_in_background;  // in its place, for a loop of others, too
   log_function journal_log;  // takes its lines in place of `log`; may be empty
   // Of these at a time somebody is there, or may still live. Finished runs are remembered for an
   // hour, as far as this number has room, so that nodes that come late are told how they ended.
@@ -65,6 +66,9 @@ class daemon_shell final : public agent_session::owner {
   // Once, before the first `accept`: from here on this daemon knows what the one before has kept.
   // On failure the caller ends it, or lets it go on without.
   journal::open_failure open_journal();
+  // The same without a wait: `opened` comes from the loop, with a problem where there is no
+  // journal.
+  void open_journal_in_background(journal::opened_handler opened);
   void go_on_without_journal(const std::string& problem);
 
   // `socket` speaks the agent protocol; nothing was read from it.
@@ -108,6 +112,8 @@ class daemon_shell final : public agent_session::owner {
   void apply(const core::keep_record& effect);
   void apply(const core::daemon_note& effect);
   void add_problem(core::run_view& seen) const;
+  journal::handlers of_journal();
+  void begin_with_journal();
   void say_of_journal(note_level level, const std::string& text) const;
   void hear_of_journal(const std::string& problem);
   void notice_departure();

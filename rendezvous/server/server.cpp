@@ -105,12 +105,31 @@ result<std::uint16_t> server::start(std::string& problem) {
     return system_error(EBUSY);
   }
   if (!failure.problem.empty()) shell_->go_on_without_journal(failure.problem);
+  serve();
+  return port;
+}
+
+error_code server::start_in_background(std::string& problem, serving_handler serving) {
+  const auto port = listen(problem);
+  if (!port) {
+    listeners_.clear();
+    return port.error();
+  }
+  shell_->open_journal_in_background(
+      [this, port = *port, serving = std::move(serving)](const journal::open_failure& failure) {
+        if (!failure.problem.empty()) shell_->go_on_without_journal(failure.problem);
+        serve();
+        serving(port);
+      });
+  return {};
+}
+
+void server::serve() {
   net::listener_handlers handlers;
   handlers.on_accept = [this](net::tcp::socket socket) { accept(std::move(socket)); };
   handlers.on_trouble = [this](const std::string& text) { log(note_level::error, text); };
   for (net::listener& each : listeners_)
     each.start(handlers);
-  return port;
 }
 
 void server::accept(net::tcp::socket socket) {

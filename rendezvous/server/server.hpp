@@ -66,6 +66,11 @@ class server {
   // Listens and serves; the port. Once. On failure `problem` is one line with address, port and
   // the system's words.
   result<std::uint16_t> start(std::string& problem);
+  // The same for a loop that must not wait for the disk of the journal: it listens, and `serving`
+  // comes from the loop, or at once, when it serves at this port. Whoever dials meanwhile is
+  // accepted then. A journal that another daemon has is done without.
+  using serving_handler = std::function<void(std::uint16_t port)>;
+  error_code start_in_background(std::string& problem, serving_handler serving);
 
   // Stops listening and closes every connection at once, but for answers over HTTP, which have
   // their ten seconds to leave. For good.
@@ -82,6 +87,7 @@ class server {
 
  private:
   result<std::uint16_t> listen(std::string& problem);
+  void serve();
   result<std::uint16_t> adopt_sockets(std::string& problem);
   void accept(net::tcp::socket socket);
   void accept_store(net::tcp::socket socket);

@@ -8,6 +8,8 @@
 
 #include <atomic>
 #include <filesystem>
+#include <future>
+#include <optional>
 
 using namespace ddprun;
 using namespace std::chrono_literals;
@@ -200,4 +202,65 @@ TEST_CASE("a folder that cannot be used is found out, and said, at the first wri
   REQUIRE(f.hears_of(number));
   REQUIRE(f.health.size() == 1);
   CHECK(f.health[0].find(options.folder) != std::string::npos);
+}
+
+TEST_CASE("a journal that is opened beside the loop says when it may be used") {
+  fixture f;
+  f.kept->keep(f.record("a", 1));
+  f.kept.reset();
+  std::optional<journal::open_failure> answer;
+  journal::open_failure failure;
+  journal::sqlite_options options;
+  options.folder = f.at.path;
+  std::promise<void> heals;
+  // It reads the records when the disk answers; whoever holds the token may do so still.
+  auto token = std::make_shared<int>();
+  const std::weak_ptr<int> thread = token;
+  options.clock = [healed = heals.get_future().share(), token = std::exchange(token, nullptr)] {
+    healed.wait();
+    return journal::host_moment{"boot", 0, 1'000'000};
+  };
+  const auto open = [&] {
+    return journal::sqlite_journal::open_in_background(
+        f.io.get_executor(), options, f.handlers(),
+        [&](const journal::open_failure& why) { answer = why; }, failure);
+  };
+  SECTION("with what was kept") {
+    f.kept = open();
+    REQUIRE(f.kept);
+    tests::run_ready(f.io);
+    CHECK_FALSE(answer);
+    heals.set_value();
+    REQUIRE(tests::run_until(f.io, [&] { return answer.has_value(); }));
+    CHECK(answer->problem.empty());
+    CHECK(f.kept->take_loaded() == std::vector{f.record("a", 1)});
+    CHECK(f.hears_of(f.kept->keep(f.record("a", 2))));
+  }
+  SECTION("or why it may not") {
+    heals.set_value();
+    f.open(nullptr, 60s);
+    const auto other = open();
+    REQUIRE(other);
+    REQUIRE(tests::run_until(f.io, [&] { return answer.has_value(); }));
+    CHECK(answer->is_taken);
+  }
+  SECTION("or that the disk does not answer") {
+    options.open_patience = 1ms;
+    f.kept = open();
+    REQUIRE(tests::run_until(f.io, [&] { return answer.has_value(); }));
+    CHECK(answer->problem.find("has not answered for 1 ms") != std::string::npos);
+    f.kept.reset();
+    heals.set_value();
+  }
+  SECTION("and nothing once it is not wanted any more") {
+    f.kept = open();
+    f.kept.reset();
+    heals.set_value();
+    options.clock = {};
+    REQUIRE(tests::run_until(f.io, [&] { return thread.expired(); }));
+    CHECK_FALSE(answer);
+  }
+  f.kept.reset();
+  options.clock = {};
+  CHECK(tests::run_until(f.io, [&] { return thread.expired(); }));
 }

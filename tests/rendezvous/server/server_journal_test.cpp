@@ -90,3 +90,42 @@ TEST_CASE("a daemon of a person's own does not start on the journal of another")
   CHECK_FALSE(daemon.start(problem).has_value());
   CHECK(problem == "cannot open /x: No space left on device");
 }
+
+TEST_CASE("a loop that others live on does not wait for the journal of its daemon") {
+  boost::asio::io_context io{1};
+  const auto memory = std::make_shared<journal::memory>();
+  const bool is_well = GENERATE(true, false);
+  journal::opened_handler opened;
+  server::server_options options;
+  options.bind_address = "127.0.0.1";
+  options.port = 0;
+  options.daemon.recovery_window = 10s;
+  options.daemon.window_without_journal = 0s;
+  options.daemon.open_journal_in_background =
+      [&](const net::executor& where, journal::handlers told, journal::opened_handler told_opened,
+          journal::open_failure&) {
+        opened = std::move(told_opened);
+        return std::make_unique<journal::memory_journal>(where, memory, std::move(told));
+      };
+  server::server daemon(io.get_executor(), std::move(options));
+  std::string problem;
+  std::uint16_t port = 0;
+  const error_code error =
+      daemon.start_in_background(problem, [&](std::uint16_t serving) { port = serving; });
+  INFO(problem);
+  REQUIRE_FALSE(error);
+  REQUIRE(opened);
+  bool has_run = false;
+  boost::asio::post(io, [&] { has_run = true; });
+  tests::run_ready(io);
+  CHECK(has_run);
+  CHECK(port == 0);
+  // The disk answers, or has not for too long.
+  opened(is_well ? journal::open_failure{} : journal::open_failure{"no answer"});
+  REQUIRE(port != 0);
+  raw_peer one(io, port);
+  one.say(hello_line('1'));
+  REQUIRE(tests::run_until(
+      io, [&] { return one.heard().find(R"("phase":"prepare")") != std::string::npos; }));
+  CHECK(memory->contains("r") == is_well);
+}
