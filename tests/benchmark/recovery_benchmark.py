@@ -29,6 +29,7 @@ LAUNCHERS = {"ddprun": [BIN / "ddprun"],
              "torchrun": [sys.executable, "-m", "torch.distributed.run"]}
 EPOCHS = 30
 LIMIT = 90
+ROUNDS = 3
 # A name and an /etc/hosts of its own.
 NAMED = ["unshare", "--uts", "--mount", "sh", "-c",
          'hostname "$0"; mount --bind "$1" /etc/hosts; shift; exec "$@"']
@@ -203,11 +204,15 @@ def main():
         if chosen and not any(word in scenario[0] for word in chosen):
             continue
         print(f"  {scenario[0]}")
-        for launcher, rounds in (("ddprun", 3), ("torchrun", 2)):
-            results = [play(launcher, scenario) for _ in range(rounds)]
+        # In turns, so that what else this machine does meets both.
+        all_results = {launcher: [] for launcher in LAUNCHERS}
+        for _ in range(ROUNDS):
+            for launcher, results in all_results.items():
+                results.append(play(launcher, scenario))
+        for launcher, results in all_results.items():
             live, trained, share, why = zip(*results)
             well = sum(not reason for reason in why)
-            print(f"    {launcher:52} {well:>5} of {rounds} {middle(live):>10} "
+            print(f"    {launcher:52} {well:>5} of {ROUNDS} {middle(live):>10} "
                   f"{middle(trained):>10} {middle(share):>12}")
             for reason in sorted({reason for reason in why if reason}):
                 print(f"      {why.count(reason)} x {reason}")
