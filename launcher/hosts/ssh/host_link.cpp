@@ -54,6 +54,8 @@ void host_link::start(const std::vector<std::string>& words,
   request.argv = words;
   request.environment = environment;
   request.standard_input = ends->read.get();
+  // The head passes them on; an ssh that has one of its own would die of it, and its host be lost.
+  request.ignores_user_signals = true;
   spawn_handlers handlers;
   handlers.executed = [] {};
   handlers.failed = while_alive(alive_.watch(), [this](const start_failure& why) {
