@@ -194,8 +194,8 @@ void fields_of(auto& on, some<hello> auto& value) {
   on.label("address", value.address);
   on.label("own_address", value.own_address);
   on.flag("hosts_daemon", value.hosts_daemon);
-  on.label("script", value.script);
   on.object("job", value.job);
+  on.label_or("script", value.script, value.job ? value.job->program : std::string());
   on.object("settings", value.settings);
   on.object("state", value.state);
 }
@@ -207,6 +207,9 @@ void fields_of(auto& on, some<goodbye> auto& value) {
 void fields_of(auto& on, some<guardian_word> auto& value) {
   on.label("run_id", value.run_id, presence::required);
   on.session("session", value.session);
+  on.hexadecimal("instance", value.instance);
+  on.count("round", value.round);
+  on.number("slot", value.slot, 0, u32_max);
 }
 
 void fields_of(auto& on, some<tether_hello> auto& value) {

@@ -132,7 +132,10 @@ class fields {
     text(name, value, name_bytes_max, wanted);
     check(name, !has_control_characters(value), "holds a control character");
   }
-  void label_or(std::string_view name, std::string& value, std::string_view) { label(name, value); }
+  void label_or(std::string_view name, std::string& value, std::string_view otherwise) {
+    value = otherwise;
+    label(name, value);
+  }
   void sentence(std::string_view name, std::string& value, presence wanted = presence::if_any) {
     text(name, value, text_bytes_max, wanted);
     value = in_one_line(std::move(value));

@@ -193,7 +193,8 @@ void agent::on_accepted(connection& from, int end, std::uint16_t port) {
 void agent::on_dialed(std::uint64_t dial, connection& to, int) {
   if (dial == daemon_dial_) {
     daemon_ = to.shared_from_this();
-    if (hosted == nullptr) daemon_address_ = world_.host_at(to.ends[1].host).address;
+    had_daemon_inside_ = hosted != nullptr;
+    daemon_address_ = had_daemon_inside_ ? "" : world_.host_at(to.ends[1].host).address;
     step(
         core::daemon_connected{hosted == nullptr ? host_.address : "127.0.0.1", hosted != nullptr});
   } else if (dial == tether_dial_) {
@@ -288,6 +289,17 @@ void agent::judge(time_point limit) {
   world_.guardian_strikes(*this);
 }
 
+// One that was struck has lost its seat: see launcher/process/guardian_process.cpp.
+guardian_word agent::last_word() const {
+  guardian_word word{greeting_.run_id, greeting_.session};
+  const auto seat = machine_.seat_of_workers();
+  if (!had_daemon_inside_ || !seat || was_struck_) return word;
+  word.instance = seat->instance;
+  word.round = seat->round;
+  word.slot = seat->slot;
+  return word;
+}
+
 // ---- guardian ----------------------------------------------------------------------------------
 
 guardian::guardian(world& in, host& on, agent& of) : process(in, on), agent_(of) {}
@@ -306,13 +318,14 @@ void guardian::look() {
     world_.time().after(10ms, [this] { post([this] { look(); }); });
     return;
   }
+  const bool is_for_next = agent_.had_daemon_inside() && agent_.last_word().instance != 0;
+  if (is_for_next) return void(world_.net().dial(*this, agent_.where().address, daemon_port));
   if (!agent_.daemon_address().empty())
     world_.net().dial(*this, agent_.daemon_address(), daemon_port);
 }
 
 void guardian::on_dialed(std::uint64_t, connection& to, int end) {
-  const hello& greeting = agent_.greeting();
-  world_.net().send(to, end, agent_message(guardian_word{greeting.run_id, greeting.session}));
+  world_.net().send(to, end, agent_message(agent_.last_word()));
   world_.net().close(to, end);
 }
 

@@ -50,6 +50,9 @@ class agent final : public process {
   std::uint64_t told_by() const { return told_by_; }
   // Where it reached a daemon last; what its guardian knows. Empty: nowhere, or inside itself.
   const std::string& daemon_address() const { return daemon_address_; }
+  // What its guardian says of it, to that daemon or, where it lived inside itself, to the next.
+  guardian_word last_word() const;
+  bool had_daemon_inside() const { return had_daemon_inside_; }
   connection* daemon_connection() const { return daemon_.get(); }
   connection* tether() const { return tether_.get(); }
   const core::agent& machine() const { return machine_; }
@@ -102,6 +105,7 @@ class agent final : public process {
   hello greeting_;
   core::agent machine_;
   std::string daemon_address_;
+  bool had_daemon_inside_ = false;  // when it reached one last
   std::uint64_t told_by_ = 0;
   std::shared_ptr<connection> daemon_;
   std::uint64_t daemon_dial_ = 0;

@@ -81,7 +81,7 @@ inline hello full_hello() {
   value.address = "10.0.0.2";
   value.own_address = "10.0.0.3";
   value.hosts_daemon = true;
-  value.script = "train.py";
+  value.script = "eval.py";  // not that of the job: else it is not said
   value.job = started_job{"a2", "train.py", "10:31", "node-a"};
   value.settings.nodes_min = 1;
   value.settings.nodes_max = 4;

@@ -39,6 +39,27 @@ std::optional<time_point> agent::workers_live_until() const {
   return state_->workers_live_until();
 }
 
+std::optional<agent::worker_seat> agent::seat_of_workers() const {
+  const round_here& here = state_->here;
+  const std::optional<assignment>& place = here.place();
+  if (state_->left || !place || place->group_world_size == 1) return std::nullopt;
+  switch (here.phase()) {
+    case member_phase::assigned:
+    case member_phase::starting:
+    case member_phase::running:
+    case member_phase::failed:
+    case member_phase::stopping:
+      return worker_seat{here.instance(), here.number(), place->slot};
+    case member_phase::joined:
+    case member_phase::preparing:
+    case member_phase::succeeded:
+    case member_phase::stopped:
+    case member_phase::lost:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 std::string agent::why(time_point now) const {
   state_->set_time(now);
   return state_->why_text();

@@ -259,6 +259,16 @@ class agent {
   // node's workers live. None: no worker lives, or there is nobody who could start one.
   std::optional<time_point> workers_live_until() const;
 
+  // Where this node's workers are, or will be, beside those of others; none: nowhere, and so from
+  // before the daemon hears that they have ended.
+  struct worker_seat {
+    instance_id instance = 0;
+    round_number round = 0;
+    std::uint32_t slot = 0;
+    bool operator==(const worker_seat&) const = default;
+  };
+  std::optional<worker_seat> seat_of_workers() const;
+
   // What this node waits for or does, in words.
   std::string why(time_point now) const;
 

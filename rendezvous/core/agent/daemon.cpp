@@ -74,6 +74,14 @@ void agent::state::welcomed_by(const welcome& message) {
   }
   daemon.welcomed();
   has_been_turned_away = false;
+  const duration own = options.greeting.settings.timing.drain_grace;
+  if (message.timing.drain_grace != own && message.timing.drain_grace != timing.drain_grace) {
+    note(note_level::warning,
+         "workers here have " + to_text(message.timing.drain_grace) +
+             " to end after a signal to their launcher, as on the node of this run that came "
+             "first, and not " +
+             to_text(own) + " (--shutdown-timeout, TORCH_ELASTIC_SHUTDOWN_TIMEOUT)");
+  }
   timing = message.timing;
   // In no instance, this node cannot tell a daemon how far that instance had come: any word counts.
   if (here.instance() == 0) word.forget_instance();

@@ -57,7 +57,7 @@ void daemon::hear(const agent_said& event, const guardian_word& word) {
     note_some(guardians_, note_level::info,
               "a guardian at " + event.peer_address + " says for run " + word.run_id +
                   " that its agent is dead, and its workers are killed");
-    step_run(found->second, guardian_reported{word.session});
+    step_run(found->second, guardian_reported{word.session, word.instance, word.round, word.slot});
   }
   effects_->push_back(disconnect_agent{event.connection});
 }

@@ -151,10 +151,15 @@ struct goodbye {
   bool operator==(const goodbye&) const = default;
 };
 
-// A guardian's word on a connection of its own: the agent is dead and its workers are killed.
+// A guardian's word on a connection of its own: the agent is dead and its workers are killed. Where
+// the daemon lived in that agent the next one knows no such session: it is told where the workers
+// were, too.
 struct guardian_word {
   std::string run_id;
   session_id session;
+  instance_id instance = 0;  // none: 0, and the others do not count
+  round_number round = 0;
+  std::uint32_t slot = 0;
   bool operator==(const guardian_word&) const = default;
 };
 

@@ -164,6 +164,16 @@ void run::state::dismiss_unable(node& who) {
   release(who, 0);
 }
 
+// The same of one that is refused as well: of a command line that is wrong in one place, what can
+// be read may not be what the others have.
+void run::state::hear_of_unable(const agent_joined& event) {
+  const hello& greeting = event.hello;
+  current.unable = {lasting_name(greeting, event.peer_address, event.local_address),
+                    greeting.node + " takes no part: " + greeting.state.causes.front().text};
+  note(note_level::warning, current.unable.text);
+  notice.change();
+}
+
 // The node is asked to leave. What it did in a round that is over or went well stays done.
 void run::state::drain(node& who) {
   if (who.standing != standing::here) return;

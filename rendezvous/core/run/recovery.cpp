@@ -1,6 +1,7 @@
 // A daemon that was started again learns from its agents what was going on (DESIGN.md): what those
 // claim who come with an instance that it does not know, how long the others of it are waited for,
-// which claim is taken, and what is made of it.
+// which claim is taken, and what is made of it. An agent that held the earlier daemon and died does
+// not come back: its guardian says that it is dead.
 //
 // Until the window is over everybody is answered, which vouches for those who run, and nobody is
 // told anything new, for agents may still be on their way. A round whose members are all here and
@@ -38,8 +39,8 @@ bool is_larger(const std::vector<node*>& one, const std::vector<node*>& other) {
 
 }  // namespace
 
-// All members of the newest round are here and say that they run it.
-bool is_complete(const std::vector<node*>& claimants, round_number newest) {
+// All members of the newest round are here and say that they run it, or are among the dead.
+bool is_complete(const std::vector<node*>& claimants, round_number newest, const dead_seats& dead) {
   std::vector<bool> filled;
   std::size_t count = 0;
   for (const node* const who : claimants) {
@@ -52,7 +53,12 @@ bool is_complete(const std::vector<node*>& claimants, round_number newest) {
     if (!filled[slot]) ++count;
     filled[slot] = true;
   }
-  return count != 0 && count == filled.size();
+  if (count == 0) return false;
+  const instance_id instance = claimants.front()->state.instance;
+  for (std::uint32_t slot = 0; dead.has_any_of(instance, newest) && slot < filled.size(); ++slot) {
+    if (!filled[slot] && dead.contains({instance, newest, slot})) ++count;
+  }
+  return count == filled.size();
 }
 
 bool run::state::is_recovering() const {
@@ -93,8 +99,8 @@ void run::state::claim(node& who) {
     notice.change();
   }
   // Looked at only when all could be here, so that n hellos do not cost n * n.
-  const bool may_be_complete =
-      says_it_runs(who.state) && nodes.connected() >= who.state.place->group_world_size;
+  const bool may_be_complete = says_it_runs(who.state) && nodes.connected() + dead.count() >=
+                                                              who.state.place->group_world_size;
   if (may_be_complete) decide_on_claims(false);
 }
 
@@ -159,7 +165,7 @@ bool run::state::decide_on_claims(bool window_is_over) {
   instance_id which = 0;
   for (const instance_id one : in_order) {
     const std::vector<node*>& claimants = by_instance[one];
-    if (!window_is_over && !is_complete(claimants, newest_named(claimants))) continue;
+    if (!window_is_over && !is_complete(claimants, newest_named(claimants), dead)) continue;
     if (best != nullptr && !is_larger(claimants, *best)) continue;
     best = &claimants;
     which = one;
@@ -284,7 +290,8 @@ void run::state::adopt_round(const std::vector<node*>& claimants) {
   causes.clear();
   if (is_complete(still_here, rounds.newest())) {
     keep_round(still_here);
-  } else if (std::all_of(still_here.begin(), still_here.end(),
+  } else if (!dead.has_any_of(current.id, rounds.newest()) &&
+             std::all_of(still_here.begin(), still_here.end(),
                          [](const node* who) { return has_succeeded(who->state); })) {
     end_found_success(still_here);
     return;
@@ -388,6 +395,29 @@ void run::state::end_found_round(const std::vector<node*>& claimants) {
             " nodes of round " + std::to_string(rounds.newest()) + " have not come back";
   }
   end_round(nullptr, timing().stop_grace, std::move(text), true);
+  take_the_dead();
+}
+
+// The guardian of an agent that is not known here: the earlier daemon lived in it. That no newer
+// round than its own has begun is certain, for the daemon would have asked it to stop first.
+void run::state::hear_of_dead(const dead_seat& one) {
+  if (one.instance == 0) return;
+  dead.add(one);
+  if (is_recovering()) {
+    decide_on_claims(false);
+  } else if (phase == run_phase::stopping) {
+    take_the_dead();
+  }
+}
+
+// Nobody waits for their workers, nor for those of others that they held by their tethers.
+void run::state::take_the_dead() {
+  for (seat& one : seats) {
+    const bool is_unknown = one.holder() == nullptr && one.is_unreachable();
+    if (!is_unknown || !dead.contains({current.id, rounds.newest(), one.slot()})) continue;
+    seats.mark_dead(one);
+    acknowledge(one);
+  }
 }
 
 // Only nodes that were waiting have come back, and they were told of a round: its members may run

@@ -279,7 +279,7 @@ void round_seats::clear() {
 }
 
 node& round_seats::leader() const {
-  DDPRUN_ASSERT(!seats_.empty() && !is_free(0));
+  DDPRUN_ASSERT(!seats_.empty() && seats_.front().holder() != nullptr);
   return *seats_.front().holder();
 }
 
@@ -327,6 +327,7 @@ void round_seats::mark_ended(seat& one) {
 }
 
 void round_seats::mark_dead(seat& one) {
+  if (one.holder() == nullptr && one.is_unreachable()) --unknown_;
   set_fate(one, fate::dead);
 }
 

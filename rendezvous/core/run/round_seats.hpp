@@ -8,7 +8,7 @@
 //   ended        dead                       mark_dead
 //
 // Always: every seat has one fate, and how many have which is counted here, never scanned. A seat
-// whose holder is not known is unreachable; a holder knows its seat.
+// whose holder is not known is unreachable, or dead; a holder knows its seat.
 //
 // Ownership: the seats, not who holds them. A reference to a seat is good until `clear`.
 // Thread rule: one thread, as run.
@@ -40,10 +40,12 @@ class round_seats {
   std::deque<seat>::iterator end() { return seats_.end(); }
   std::deque<seat>::const_iterator begin() const { return seats_.begin(); }
   std::deque<seat>::const_iterator end() const { return seats_.end(); }
-  bool is_free(std::uint32_t slot) const { return seats_[slot].holder() == nullptr; }
+  bool is_free(std::uint32_t slot) const {
+    return seats_[slot].holder() == nullptr && !seats_[slot].has_ended();
+  }
   node& leader() const;  // must be known
 
-  // Seats of which nobody is known.
+  // Seats of which nothing is known.
   std::size_t unknown() const { return unknown_; }
   // Where all workers run, or have run: none of these falls back.
   std::size_t running() const { return running_; }

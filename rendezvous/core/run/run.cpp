@@ -111,6 +111,14 @@ bool run::forgettable(time_point now) const {
 }
 
 void run::state::apply(const agent_joined& event) {
+  const duration grace = drain_grace_for(event.hello);
+  if (grace == event.hello.settings.timing.drain_grace) return join(event);
+  agent_joined agreed = event;
+  agreed.hello.settings.timing.drain_grace = grace;
+  join(agreed);
+}
+
+void run::state::join(const agent_joined& event) {
   const hello& greeting = event.hello;
   node* const known = nodes.find(greeting.session);
   const std::string problem = problem_with(greeting, known);
@@ -127,7 +135,11 @@ void run::state::apply(const agent_joined& event) {
     make_way_for(greeting);
     const std::string text = refusal(event);
     if (!text.empty()) {
-      if (!difference(greeting).empty()) remember_refusal(greeting);
+      if (cannot_start(greeting.state)) {
+        hear_of_unable(event);
+      } else if (!difference(greeting).empty()) {
+        remember_refusal(greeting);
+      }
       refuse(event.connection, greeting.node, text);
       return;
     }
@@ -234,7 +246,7 @@ void run::state::apply(const agent_disconnected& event) {
 void run::state::apply(const guardian_reported& event) {
   closed.take_out(event.session, 0, true, real_now);
   node* const found = nodes.find(event.session);
-  if (found == nullptr) return;
+  if (found == nullptr) return hear_of_dead({event.instance, event.round, event.slot});
   lose(*found, true, "its ddprun process died, and its guardian killed the workers");
 }
 

@@ -55,6 +55,10 @@ struct agent_disconnected {
 };
 struct guardian_reported {
   session_id session;
+  // Where the workers were, of an agent in which an earlier daemon lived; no instance: not said.
+  instance_id instance = 0;
+  round_number round = 0;
+  std::uint32_t slot = 0;
 };
 struct operator_stop_requested {
   std::string text;

@@ -20,6 +20,7 @@
 #include "rendezvous/core/run/choice_wait.hpp"
 #include "rendezvous/core/run/claims_heard.hpp"
 #include "rendezvous/core/run/closed_instances.hpp"
+#include "rendezvous/core/run/dead_seats.hpp"
 #include "rendezvous/core/run/entered_phase.hpp"
 #include "rendezvous/core/run/failure_grace.hpp"
 #include "rendezvous/core/run/gathering.hpp"
@@ -66,7 +67,8 @@ bool cannot_start(const status& said);
 int code_of_drain(const status& said);
 
 // All members of the newest round are here and say that they run it.
-bool is_complete(const std::vector<node*>& claimants, round_number newest);
+bool is_complete(const std::vector<node*>& claimants, round_number newest,
+                 const dead_seats& dead = {});
 
 // A round of its instance is on, or was: of that it can say more than a newcomer.
 bool knows_of_round(const status& said);
@@ -114,12 +116,15 @@ struct run::state {
   first_cause causes;
   failure_grace cause_grace;  // only while it runs
 
+  dead_seats dead;  // of rounds that an earlier daemon had
+
   // From its end to the next.
   round_stop stop;  // the last
   choice_wait choice;
 
   // run.cpp: events and time.
   void apply(const agent_joined& event);
+  void join(const agent_joined& event);
   void apply(const status_received& event);
   void apply(const goodbye_received& event);
   void apply(const agent_disconnected& event);
@@ -177,6 +182,7 @@ struct run::state {
   const node* first_here() const;
   const run_settings* settings_here() const;
   std::string difference(const hello& greeting) const;
+  duration drain_grace_for(const hello& greeting) const;
   std::string difference_problem(const hello& greeting) const;
   void remember_refusal(const hello& greeting);
   std::string names_in(const settings_group& group) const;
@@ -312,6 +318,8 @@ struct run::state {
   void end_unseen_round(const std::vector<node*>& claimants);
   void end_found_success(const std::vector<node*>& claimants);
   void place_found(const std::vector<node*>& claimants);
+  void hear_of_dead(const dead_seat& one);
+  void take_the_dead();
   bool fill_gap(node& who);
 
   // past_instances.cpp: rule 9, drain and operator.
@@ -322,6 +330,7 @@ struct run::state {
   void open_instance(instance_id fresh, const std::optional<started_job>& by);
   void drain(node& who);
   void dismiss_unable(node& who);
+  void hear_of_unable(const agent_joined& event);
   void release(node& who, int exit_code);
   void stop_by_operator(cause why);
   bool is_deserted(time_point at) const;  // nobody is here, and nobody is waited for

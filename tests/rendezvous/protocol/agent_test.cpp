@@ -35,6 +35,7 @@ TEST_CASE("agent messages come back as they were sent") {
                                                hello{.run_id = "r", .session = someone},
                                                goodbye{someone},
                                                guardian_word{"digits", someone},
+                                               guardian_word{"digits", someone, 5, 7, 1},
                                                tether_hello{7, 3, someone, 2, 5},
                                                tether_beat{12, true}};
   for (const auto& message : messages) {

@@ -77,3 +77,28 @@ TEST_CASE("a guardian's word about another round, or twice, changes nothing") {
   story.tell(killed_by_guardian{1});
   CHECK_FALSE(story.did<kill_workers>());
 }
+
+TEST_CASE("where the workers are is known until the daemon hears that they have ended") {
+  agent_story story;
+  CHECK_FALSE(story.machine().seat_of_workers());
+  story.run_as_member();
+  const auto seat = story.machine().seat_of_workers();
+  REQUIRE(seat);
+  CHECK(seat->round == 1);
+  CHECK(seat->slot == 1);
+  SECTION("also while they are being stopped") {
+    story.worker_fails(0);
+    CHECK(story.machine().seat_of_workers() == seat);
+  }
+  SECTION("nowhere, once they have succeeded") {
+    story.worker_succeeds(0);
+    story.worker_succeeds(1);
+    CHECK_FALSE(story.machine().seat_of_workers());
+  }
+}
+
+TEST_CASE("a node alone has no seat beside those of others") {
+  agent_story story;
+  story.run_as_leader(1);
+  CHECK_FALSE(story.machine().seat_of_workers());
+}

@@ -93,53 +93,19 @@ TEST_CASE("too few nodes within join_timeout end the run and name who is missing
         "gave up after 10 min (join_timeout): waiting for 1 of 2 nodes; here: a (2 workers)");
 }
 
-TEST_CASE("a node that cannot start says why, and those who wait hear it at their next heartbeat") {
+TEST_CASE("nodes with other times for a signal's end are of one run, with the time of the first") {
   run_story story;
-  const run_settings settings = nodes_of(3, 3);
-  fake_node& first = story.joined("a", settings);
-  fake_node& second = story.joined("b", settings);
-  fake_node& unable = story.node("c", settings);
-  unable.state.draining = true;
-  cause why;
-  why.kind = cause_class::start;
-  why.node = "c";
-  why.text = "train.py: No such file or directory";
-  unable.state.causes = {why};
-  story.connect(unable);
-  CHECK(unable.wanted.phase == desired_phase::close);
-  story.beat_all();
-  for (const fake_node* const who : {&first, &second}) {
-    CHECK(who->wanted.phase == desired_phase::wait);
-    CHECK(who->wanted.warning == "c takes no part: train.py: No such file or directory");
-    REQUIRE(who->wanted.gone);
-    CHECK(who->wanted.gone->why == why.text);
+  run_settings other = nodes_of(2, 2);
+  other.timing.drain_grace = 5s;
+  const fake_node& first = story.joined("a", nodes_of(2, 2));
+  fake_node& second = story.joined("b", other);
+  CHECK(first.wanted.phase == desired_phase::prepare);
+  SECTION("also when one comes again") {
+    story.disconnect(second);
+    story.connect(second);
+    CHECK(second.wanted.phase != desired_phase::close);
+    CHECK(second.connection != 0);
   }
-  story.goodbye(unable);
-  SECTION("it ends nothing, and nobody waits for it") {
-    story.goodbye(first);
-    CHECK(second.wanted.phase == desired_phase::wait);
-    CHECK(story.why().starts_with("waiting for 2 of 3 nodes"));
-  }
-  SECTION("once it is here after all it is not spoken of any more") {
-    story.joined("c", settings);
-    CHECK(story.why().find("takes no part") == std::string::npos);
-    REQUIRE(first.wanted.phase == desired_phase::prepare);
-    CHECK(first.wanted.warning.empty());
-  }
-}
-
-TEST_CASE("a node that cannot start ends no run that waits for others") {
-  run_story story;
-  fake_node& unable = story.node("c", nodes_of(2, 2));
-  unable.state.draining = true;
-  cause why;
-  why.kind = cause_class::start;
-  why.text = "no";
-  unable.state.causes = {why};
-  story.connect(unable);
-  story.goodbye(unable);
-  fake_node& late = story.joined("a", nodes_of(2, 2));
-  CHECK(late.wanted.phase == desired_phase::wait);
 }
 
 TEST_CASE("only a connected session counts") {

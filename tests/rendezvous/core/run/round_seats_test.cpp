@@ -28,6 +28,17 @@ struct two_seats {
 
 }  // namespace
 
+TEST_CASE("a seat may be dead whose holder nobody knows") {
+  round_seats seats;
+  seats.open(2);
+  seats.mark_dead(*seats.begin());
+  CHECK(seats.unknown() == 1);
+  CHECK(seats.unreachable() == 1);
+  CHECK_FALSE(seats.is_free(0));
+  CHECK(seats.is_free(1));
+  CHECK(seats.are_all_ended_or_unreachable());
+}
+
 TEST_CASE("a seat is unreachable until its holder is known") {
   node who;
   round_seats seats;
