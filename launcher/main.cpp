@@ -30,6 +30,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -57,6 +58,14 @@ int unable(const ddprun::launcher::launch_options& options, const ddprun::cli::u
       options.node_id.empty() ? ddprun::net::short_host_name() : options.node_id;
   ddprun::launcher::tell_run_unable(options, node, error.text);
   return code;
+}
+
+// The same where the command line itself cannot be read, as far as it can.
+int refuse(const std::vector<std::string>& words, const ddprun::environment_map& environment,
+           const ddprun::cli::usage_error& error) {
+  if (error.text.empty()) return usage(error);
+  const auto options = ddprun::launcher::meeting_of_refused(words, environment);
+  return options ? unable(*options, error) : usage(error);
 }
 
 std::uint64_t random_number() {
@@ -94,7 +103,8 @@ int run_agent(const std::vector<std::string>& words, ddprun::environment_map env
           placed_by = found->engine;
         return placement;
       });
-  if (const auto* error = std::get_if<ddprun::cli::usage_error>(&outcome)) return usage(*error);
+  if (const auto* error = std::get_if<ddprun::cli::usage_error>(&outcome))
+    return refuse(words, environment, *error);
   if (const auto* shown = std::get_if<ddprun::cli::show_text>(&outcome)) {
     std::fputs(shown->text.c_str(), stdout);
     return 0;
@@ -126,8 +136,11 @@ int run_agent(const std::vector<std::string>& words, ddprun::environment_map env
   // Forked before any thread or socket exists.
   ddprun::launcher::guardian_process guard = ddprun::launcher::start_guardian();
   if (options.checks_node) {
-    options.warnings = ddprun::launcher::doctor::start_warnings_within(
-        ddprun::launcher::doctor::start_check_limit, "/", environment);
+    namespace doctor = ddprun::launcher::doctor;
+    identity.look_at_node = [look = std::make_shared<doctor::start_look>(
+                                 doctor::start_check_limit, "/", environment)](bool waits) {
+      return look->take(waits);
+    };
   }
   if (head != nullptr) {
     const auto grace = options.settings.timing.drain_grace + leaving_limit;

@@ -109,8 +109,6 @@ int agent::run() {
   if (options_.output.writes_files()) say(note_level::info, "log files: " + log_folder_.path());
   for (const std::string& note : options_.notes)
     say(note_level::info, note);
-  for (const std::string& warning : options_.warnings)
-    say(note_level::warning, warning);
   if (!options_.output.report_file.empty()) {
     report_file_ = log_files_.open(options_.output.report_file);
   }
@@ -206,6 +204,7 @@ void agent::start_machine() {
   for (const core::agent_effect& effect : effects)
     std::visit([this](const auto& each) { apply(each); }, effect);
   arm_timer();
+  warn_of_node(false);
   report_progress(progress_interval);
 }
 
@@ -226,11 +225,19 @@ hello agent::greeting() const {
   return words;
 }
 
-// The guardian's word is proof of death: it spares the others the wait for our isolation limit.
+// The guardian's word is proof of death: it spares the others the wait for our isolation limit. A
+// daemon here dies with us: the next one at this place does not know us, but where our workers
+// were.
 void agent::brief_guardian() {
-  if (embedded_->hosts()) return;  // the daemon dies with us
-  const agent_message word = guardian_word{options_.run_id, identity_.session};
-  guardian_.tell(session_.peer_address(), daemon_place_.port, protocol::encode(word));
+  guardian_word word{options_.run_id, identity_.session};
+  if (embedded_->hosts()) {
+    if (!told_seat_) return void(guardian_.tell({}, 0, {}));
+    word.instance = told_seat_->instance;
+    word.round = told_seat_->round;
+    word.slot = told_seat_->slot;
+  }
+  guardian_.tell(session_.peer_address(), daemon_place_.port,
+                 protocol::encode(agent_message(std::move(word))), embedded_->hosts());
 }
 
 void agent::hear(std::shared_ptr<const daemon_message> message) {
@@ -264,6 +271,11 @@ void agent::step(const core::agent_event& event) {
   machine_->step(event, std::chrono::steady_clock::now(), now);
   const auto limit = machine_->workers_live_until();
   if (limit) guardian_beat_.allow_until(limit);
+  // Before the daemon hears that they have ended: it may begin the next round then.
+  if (const auto seat = machine_->seat_of_workers(); seat != told_seat_) {
+    told_seat_ = seat;
+    if (embedded_->hosts() && session_.is_connected()) brief_guardian();
+  }
   for (const core::agent_effect& effect : now)
     std::visit([this](const auto& each) { apply(each); }, effect);
   if (!limit) guardian_beat_.allow_until(limit);
@@ -299,6 +311,7 @@ void agent::report_progress(duration after) {
   progress_timer_.expires_after(after);
   progress_timer_.async_wait([this, after](boost::system::error_code error) {
     if (error || exit_code_ || !machine_) return;
+    warn_of_node(false);
     const bool at_work = machine_->phase() == member_phase::running;
     if (!at_work || !session_.is_connected()) {
       const std::string why = machine_->why(std::chrono::steady_clock::now());

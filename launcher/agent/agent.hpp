@@ -47,6 +47,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -66,6 +67,9 @@ struct agent_identity {
   std::uint32_t visible_gpus = 0;
   std::vector<std::vector<int>> processors;  // of each worker, by local rank; empty: as ours
   started_job job;
+  // What is not well with this node, a line each, once that is known; empty: nobody looks. Where
+  // the caller waits it is known within doctor::start_check_limit of the start.
+  std::function<std::optional<std::vector<std::string>>(bool waits)> look_at_node;
 };
 
 class agent {
@@ -92,6 +96,7 @@ class agent {
   void brief_guardian();
   void hear(std::shared_ptr<const daemon_message> message);
   void report_progress(duration after);
+  void warn_of_node(bool waits);
   bool show_wait(const std::string& why);
   void feed(const core::agent_event& event);
   void notice_lateness();
@@ -211,6 +216,7 @@ class agent {
   daemon_place daemon_place_;    // that is dialled
   std::size_t round_needs_ = 0;  // connections of the round that is open here
   std::optional<core::agent> machine_;
+  std::optional<core::agent::worker_seat> told_seat_;  // to the guardian, where the daemon is here
   std::optional<time_point> armed_for_;
   lateness_watch lateness_;
   round_number tether_round_ = 0;
@@ -244,6 +250,7 @@ class agent {
   std::optional<int> exit_code_;  // the member has left, or there was none
   bool goodbye_said_ = false;     // only others are waited for
   bool was_signalled_ = false;
+  std::map<int, time_point> all_heard_;  // until when SIGUSR1, SIGUSR2 were sent to every process
 };
 
 }  // namespace ddprun::launcher

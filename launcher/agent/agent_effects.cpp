@@ -9,6 +9,8 @@
 #include "rendezvous/net/host_name.hpp"
 #include "rendezvous/protocol/agent.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <unistd.h>
 #include <utility>
@@ -16,6 +18,10 @@
 
 namespace ddprun::launcher {
 namespace {
+
+// What ends by itself within this time, as it sees that its parent has, is ended by nobody: with
+// --children-grace=0 the others are named, too.
+constexpr auto least_children_grace = std::chrono::milliseconds(200);
 
 std::string counted_processes(std::size_t count) {
   return std::to_string(count) + (count == 1 ? " process" : " processes");
@@ -166,6 +172,8 @@ void agent::apply(const core::start_workers& effect) {
   if (!options_.children_grace) reaper_.kill_strays();
   worker_group::options values;
   values.children_grace = options_.children_grace;
+  if (values.children_grace)
+    *values.children_grace = std::max<duration>(*values.children_grace, least_children_grace);
   workers_ = std::make_unique<worker_group>(context_.get_executor(), spawner_, mux_, &guardian_,
                                             &reaper_, values);
   workers_->start(std::move(commands), worker_events(effect.round));
@@ -313,8 +321,10 @@ void agent::name_children(const worker_group::left_behind& left) {
       break;
     case workers::fate::ended:
       level = note_level::warning;
-      text += "; " + std::string(is_one ? "it is" : "they are") + " killed, as " +
-              to_text(*options_.children_grace) + " have passed (--children-grace)";
+      text += "; " + std::string(is_one ? "it is" : "they are") + " killed";
+      text += *options_.children_grace == duration::zero()
+                  ? " (--children-grace=0)"
+                  : ", as " + to_text(*options_.children_grace) + " have passed (--children-grace)";
       break;
     case workers::fate::stopped:
       level = note_level::warning;

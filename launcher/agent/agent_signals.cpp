@@ -50,14 +50,18 @@ void agent::await_signal() {
 
 // A batch system that signals every process of a job has reached the workers itself, before us or
 // after us: they must not hear it twice. It has reached the guardian, too, which nobody signals who
-// means ddprun alone.
+// means ddprun alone. The guardian's newest word is taken by the first that asks for it: it stands
+// for all that have come until then.
 void agent::hear_user_signal(int signal) {
   if (!guardian_.started()) return pass_on(signal);
-  const auto since = std::chrono::steady_clock::now() - sender_limit;
+  const auto heard = std::chrono::steady_clock::now();
   const auto timer = std::make_shared<boost::asio::steady_timer>(context_, guardian_answer_limit);
-  timer->async_wait([this, signal, since, timer](boost::system::error_code) {
+  timer->async_wait([this, signal, heard, timer](boost::system::error_code) {
     if (exit_code_) return;
-    if (!guardian_.take_signal(signal, since)) return pass_on(signal);
+    time_point& all_heard = all_heard_[signal];
+    const bool is_new = guardian_.take_signal(signal, heard - sender_limit);
+    if (!is_new && heard >= all_heard) return pass_on(signal);
+    if (is_new) all_heard = std::chrono::steady_clock::now();
     std::vector<std::uint32_t> ranks;
     if (workers_) {
       for (const worker_group::live_worker& one : workers_->live())

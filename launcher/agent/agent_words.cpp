@@ -39,10 +39,21 @@ void agent::end_without_daemon(daemon_place where, int code) {
   after_goodbye();
 }
 
+// It is looked at beside the way to the daemon, and said before the first round.
+void agent::warn_of_node(bool waits) {
+  if (!identity_.look_at_node) return;
+  const auto warnings = identity_.look_at_node(waits);
+  if (!warnings) return;
+  identity_.look_at_node = nullptr;
+  for (const std::string& warning : *warnings)
+    say(note_level::warning, warning);
+}
+
 // ---- rounds ----------------------------------------------------------------------------------
 
 void agent::tell_round(const core::start_workers& effect,
                        const std::vector<worker_command>& commands) {
+  warn_of_node(true);
   console_.enter(effect.round);
   told_cause_.clear();
   members_ = effect.members;

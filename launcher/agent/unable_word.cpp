@@ -1,27 +1,29 @@
 #include "launcher/agent/unable_word.hpp"
 
 #include "launcher/agent/own_job.hpp"
-#include "launcher/process/guardian_sender.hpp"
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/core/messages/messages.hpp"
+#include "rendezvous/net/dialer.hpp"
 #include "rendezvous/net/host_name.hpp"
 #include "rendezvous/protocol/agent.hpp"
 
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+
 #include <array>
 #include <ctime>
-#include <future>
-#include <memory>
-#include <netdb.h>
+#include <optional>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 namespace ddprun::launcher {
 namespace {
 
 using clock = std::chrono::steady_clock;
+
+constexpr auto pause_between_tries = std::chrono::milliseconds(100);
 
 session_id draw_session() {
   session_id drawn;
@@ -57,20 +59,58 @@ std::string bytes_of(const launch_options& options, const std::string& node,
          protocol::encode(agent_message(goodbye{}));
 }
 
-void send_to(const cli::endpoint_address& endpoint, const std::string& bytes,
-             clock::time_point deadline) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(endpoint.host.c_str(), nullptr, &hints, &found) != 0) return;
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
-  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
-    std::array<char, NI_MAXHOST> numeric{};
-    const bool is_read = ::getnameinfo(each->ai_addr, each->ai_addrlen, numeric.data(),
-                                       numeric.size(), nullptr, 0, NI_NUMERICHOST) == 0;
-    if (is_read && send_bytes(numeric.data(), endpoint.port, bytes, deadline)) return;
+// One telling, on a loop of its own.
+class teller {
+ public:
+  teller(cli::endpoint_address endpoint, std::string bytes)
+      : endpoint_(std::move(endpoint)), bytes_(std::move(bytes)) {}
+
+  void run() {
+    dial();
+    context_.run_for(unable_word_limit);
   }
-}
+
+ private:
+  // Whoever is to hold the daemon may just be about to open it, also on this host.
+  void dial() {
+    dialer_.start(endpoint_.host, endpoint_.port, {}, unable_word_limit,
+                  [this](net::dial_result found) {
+                    if (found.socket) return say(std::move(*found.socket));
+                    if (clock::now() - began_ >= nobody_there_limit) return;
+                    pause_.expires_after(pause_between_tries);
+                    pause_.async_wait([this](error_code error) {
+                      if (!error) dial();
+                    });
+                  });
+  }
+
+  void say(net::tcp::socket socket) {
+    socket_.emplace(std::move(socket));
+    boost::asio::async_write(*socket_, boost::asio::buffer(bytes_),
+                             [this](error_code error, std::size_t) {
+                               if (error) return;
+                               socket_->shutdown(net::tcp::socket::shutdown_send, error);
+                               await_end();
+                             });
+  }
+
+  // To close with an unread answer would reset the connection, and could take our words from a
+  // daemon that has not read them yet.
+  void await_end() {
+    socket_->async_read_some(boost::asio::buffer(answer_), [this](error_code error, std::size_t) {
+      if (!error) await_end();
+    });
+  }
+
+  const cli::endpoint_address endpoint_;
+  const std::string bytes_;
+  const clock::time_point began_ = clock::now();
+  boost::asio::io_context context_{1};
+  net::dialer dialer_{context_.get_executor()};
+  boost::asio::steady_timer pause_{context_};
+  std::optional<net::tcp::socket> socket_;
+  std::array<char, 512> answer_{};
+};
 
 }  // namespace
 
@@ -79,20 +119,7 @@ void tell_run_unable(const launch_options& options, const std::string& node,
   if (options.standalone || options.settings.nodes_max + options.settings.spares_max == 1) return;
   // Which of several ports is this run's is not known: at the first may be another job's daemon.
   if (!options.more_ports.empty()) return;
-  // A name service cannot be told to stop: where it takes too long its thread ends with the
-  // process.
-  const auto done = std::make_shared<std::promise<void>>();
-  std::future<void> told = done->get_future();
-  try {
-    std::thread([done, endpoint = options.endpoint, bytes = bytes_of(options, node, why)] {
-      send_to(endpoint, bytes, clock::now() + unable_word_limit);
-      done->set_value();
-    }).detach();
-  } catch (const std::system_error&) {
-    // No more threads are allowed here. What cannot work has been said, and its exit code stands.
-    return;
-  }
-  told.wait_for(unable_word_limit);
+  teller(options.endpoint, bytes_of(options, node, why)).run();
 }
 
 }  // namespace ddprun::launcher

@@ -211,6 +211,17 @@ void apply_log_level_variable(options_draft& draft, const environment_map& envir
   if (const auto level = cli::read_log_level("LOGLEVEL", *word)) draft.options.log.least = *level;
 }
 
+// Where the nodes meet, and who holds the daemon.
+cli::checked settle_meeting(options_draft& draft) {
+  if (const cli::checked wrong = settle_static(draft)) return wrong;
+  if (draft.options.is_static) return {};
+  if (const cli::checked wrong = settle_endpoint(draft)) return wrong;
+  if (const cli::checked wrong = settle_embedding(draft)) return wrong;
+  settle_master_address(draft);
+  settle_master_port(draft);
+  return {};
+}
+
 }  // namespace
 
 parse_outcome parse_options(const std::vector<std::string>& command_line,
@@ -231,13 +242,7 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
   if (const cli::checked wrong = check_program(draft)) return *wrong;
   if (const cli::checked wrong = check_standalone(draft)) return *wrong;
   if (const cli::checked wrong = settle_placement(draft, find_placement)) return *wrong;
-  if (const cli::checked wrong = settle_static(draft)) return *wrong;
-  if (!draft.options.is_static) {
-    if (const cli::checked wrong = settle_endpoint(draft)) return *wrong;
-    if (const cli::checked wrong = settle_embedding(draft)) return *wrong;
-    settle_master_address(draft);
-    settle_master_port(draft);
-  }
+  if (const cli::checked wrong = settle_meeting(draft)) return *wrong;
   if (const cli::checked wrong = settle_shutdown_timeout(draft, environment)) return *wrong;
   if (draft.failure_grace) draft.options.settings.timing.failure_grace = *draft.failure_grace;
   settle_gpus(draft);
@@ -247,6 +252,20 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
   // Rank 0 cannot open the port that the daemon has.
   const bool is_workers = draft.options.settings.store == store_mode::worker;
   if (draft.options.is_static && is_workers) draft.options.master_port = 0;
+  return std::move(draft.options);
+}
+
+std::optional<launch_options> meeting_of_refused(const std::vector<std::string>& command_line,
+                                                 const environment_map& environment) {
+  options_draft draft;
+  for (const cli::given_option& option :
+       cli::readable_options(launcher_command(), command_line, environment))
+    apply_option(draft, option);  // what cannot be applied is left out
+  if (settle_meeting(draft)) return std::nullopt;
+  // The others have these settings, too.
+  settle_shutdown_timeout(draft, environment);
+  if (draft.failure_grace) draft.options.settings.timing.failure_grace = *draft.failure_grace;
+  settle_restart_window(draft);
   return std::move(draft.options);
 }
 

@@ -114,7 +114,6 @@ struct launch_options {
 
   // What the person should know of how the options were read; a line each, for standard error.
   std::vector<std::string> notes;
-  std::vector<std::string> warnings;  // likewise, of this node
 };
 
 using parse_outcome = std::variant<launch_options, cli::show_text, cli::usage_error>;
@@ -126,5 +125,11 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
                             const environment_map& environment,
                             const std::function<std::string()>& installed_torch = {},
                             const std::function<hosts::placement_outcome()>& find_placement = {});
+
+// Of a command line that parse_options refuses: where the others of its run meet, who this node is
+// to them, and what can be read besides. Nothing where the line does not say that, or an engine
+// would have to.
+std::optional<launch_options> meeting_of_refused(const std::vector<std::string>& command_line,
+                                                 const environment_map& environment);
 
 }  // namespace ddprun::launcher

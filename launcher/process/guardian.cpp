@@ -28,8 +28,8 @@ std::string to_bytes(const guardian_message& message) {
   return {reinterpret_cast<const char*>(&message), sizeof(message)};
 }
 
-std::string to_bytes(guardian_verb word, const std::string& body, std::uint16_t port = 0) {
-  return to_bytes({word, 0, port, static_cast<std::uint32_t>(body.size())}) + body;
+std::string to_bytes(guardian_verb word, const std::string& body) {
+  return to_bytes({word, 0, 0, static_cast<std::uint32_t>(body.size())}) + body;
 }
 
 bool is_beat(const std::string& bytes) {
@@ -188,10 +188,13 @@ bool guardian::take_signal(int signal, time_point since) {
   return !last.empty() && last.mapped() >= since;
 }
 
-bool guardian::tell(const std::string& address, std::uint16_t port, const std::string& bytes) {
+bool guardian::tell(const std::string& address, std::uint16_t port, const std::string& bytes,
+                    bool until_strike) {
   const std::string body = address + '\0' + bytes;
   if (body.size() > guardian_tell_bytes_max) return false;
-  tell_message_ = to_bytes(guardian_verb::tell, body, port);
+  tell_message_ = to_bytes({guardian_verb::tell, until_strike ? 1 : 0, port,
+                            static_cast<std::uint32_t>(body.size())}) +
+                  body;
   send(tell_message_);
   return true;
 }

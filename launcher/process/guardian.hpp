@@ -84,8 +84,10 @@ class guardian {
   bool take_signal(int signal, time_point since);
 
   // What to send to whom once the workers are dead: numeric address, whole line. The newest counts;
-  // empty bytes: nobody. Refused (false) when too long for one message.
-  bool tell(const std::string& address, std::uint16_t port, const std::string& bytes);
+  // empty bytes: nobody. Refused (false) when too long for one message. `until_strike`: it holds no
+  // longer once the guardian has killed the workers because the agent stood still.
+  bool tell(const std::string& address, std::uint16_t port, const std::string& bytes,
+            bool until_strike = false);
 
   // The agent leaves in order. Waits a moment for the guardian's end, so that no process is left;
   // the guardian ends while the caller does what else is left, in `meanwhile`.

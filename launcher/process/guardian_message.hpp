@@ -42,7 +42,7 @@ struct guardian_answer {
 
 struct guardian_message {
   guardian_verb word;
-  std::int32_t group;  // add, remove
+  std::int32_t group;  // add, remove; tell: 1 where a strike makes the word void
   std::uint32_t port;  // tell
   std::uint32_t size;  // tell, mark, cgroup, beat
 };

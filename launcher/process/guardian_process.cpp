@@ -34,6 +34,7 @@ struct charge {
   std::string address;
   std::uint16_t port = 0;
   std::string bytes;
+  bool holds_until_strike = false;  // what is to be told
   std::string mark;
   std::string cgroup;
   life_limit limit;
@@ -46,6 +47,7 @@ void take_tell(const guardian_message& message, const std::string& body, charge&
   known.address = body.substr(0, end);
   known.port = static_cast<std::uint16_t>(message.port);
   known.bytes = body.substr(end + 1);
+  known.holds_until_strike = message.group == 1;
 }
 
 void take_beat(const std::string& body, charge& known) {
@@ -186,9 +188,10 @@ void hear_signal(int signal) {
 }
 
 // The agent lives, but does not come to its loop. It finds the word before any of its workers'
-// ends.
-void strike(const charge& known) {
+// ends. From now on a round may begin without it, of which it would have been told.
+void strike(charge& known) {
   if (known.groups.empty()) return;
+  if (known.holds_until_strike) known.bytes.clear();
   answer(guardian_word_kind::strikes, 0);
   kill_workers("the agent has stood still for its isolation limit", known);
 }

@@ -18,8 +18,9 @@ bool looks_like_option(const std::string& text) {
 
 class splitter {
  public:
-  splitter(const command& of, const std::vector<std::string>& words, split_line& line)
-      : of_(of), words_(words), line_(line) {}
+  splitter(const command& of, const std::vector<std::string>& words, split_line& line,
+           bool is_lenient = false)
+      : of_(of), words_(words), line_(line), is_lenient_(is_lenient) {}
 
   checked run() {
     while (next_ < words_.size()) {
@@ -33,7 +34,11 @@ class splitter {
       } else {
         return take_script(next_ - 1, false);
       }
-      if (wrong || asks()) return wrong;
+      if (wrong && is_lenient_) {
+        skip_value();
+      } else if (wrong || asks()) {
+        return wrong;
+      }
     }
     return {};
   }
@@ -44,6 +49,13 @@ class splitter {
   }
 
  private:
+  // Of an option that is not known.
+  void skip_value() {
+    const bool is_value = next_ + 1 < words_.size() && !looks_like_option(words_[next_]) &&
+                          looks_like_option(words_[next_ + 1]);
+    if (is_value) ++next_;
+  }
+
   // As with argparse the first "--" of all is no argument, before the script or behind it.
   checked take_script(std::size_t first, bool is_behind_dashes) {
     if (first >= words_.size()) return {};
@@ -114,6 +126,7 @@ class splitter {
   const command& of_;
   const std::vector<std::string>& words_;
   split_line& line_;
+  const bool is_lenient_;
   std::size_t next_ = 0;
 };
 
@@ -129,7 +142,8 @@ checked read_environment_flag(const given_option& option, bool& on) {
   return {};
 }
 
-checked take_environment(const command& of, const environment_map& environment, split_line& line) {
+checked take_environment(const command& of, const environment_map& environment, split_line& line,
+                         bool is_lenient = false) {
   if (of.environment_prefix.empty()) return {};
   for (const option_spec* spec : of.options) {
     if (!spec->in_environment || spec->kind == option_kind::question) continue;
@@ -139,7 +153,8 @@ checked take_environment(const command& of, const environment_map& environment, 
     given_option option{spec, *value, with_value(name, *value)};
     if (spec->kind == option_kind::flag) {
       bool on = false;
-      if (const checked wrong = read_environment_flag(option, on)) return wrong;
+      const checked wrong = read_environment_flag(option, on);
+      if (wrong && !is_lenient) return wrong;
       if (!on) continue;
       option.value.clear();
     }
@@ -162,6 +177,15 @@ parsed<split_line> split_command_line(const command& of, const std::vector<std::
   line.program = std::move(written.program);
   line.arguments = std::move(written.arguments);
   return line;
+}
+
+std::vector<given_option> readable_options(const command& of, const std::vector<std::string>& words,
+                                           const environment_map& environment) {
+  split_line line;
+  // Neither refuses anything.
+  take_environment(of, environment, line, true);
+  splitter(of, words, line, true).run();
+  return std::move(line.options);
 }
 
 }  // namespace ddprun::cli

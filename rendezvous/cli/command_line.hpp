@@ -26,6 +26,12 @@ struct split_line {
 parsed<split_line> split_command_line(const command& of, const std::vector<std::string>& words,
                                       const environment_map& environment);
 
+// What can be read of a line that was refused: its options, and those of the environment, but for
+// those that are not known or lack a value. What stands behind an unknown option is its value where
+// another option follows, else the script.
+std::vector<given_option> readable_options(const command& of, const std::vector<std::string>& words,
+                                           const environment_map& environment);
+
 // --help or --version: print `text` on standard output and exit with 0.
 struct show_text {
   std::string text;

@@ -133,7 +133,11 @@ def test_too_few_descriptors_for_the_world(cluster):
     (["--network", "nosuch0", "--no-python", "/bin/true"], "nosuch0"),
     (["--nproc-per-node", "gpu", "--no-python", "/bin/true"], "gpu"),
     (["--log-dir", "/proc/none", "--redirects=3", "--no-python", "/bin/true"], "/proc/none"),
-], ids=["script", "network", "nproc", "logs"])
+    (["--no-such-option", "value", "--max-restarts=0", "--no-python", "/bin/true"],
+     "--no-such-option"),
+    (["--max-restarts=many", "--no-python", "/bin/true"], "--max-restarts=many"),
+    ([], "no script given"),
+], ids=["script", "network", "nproc", "logs", "unknown", "value", "none"])
 def test_the_others_hear_which_node_refuses_its_command_line(cluster, wrong, why):
     daemon = cluster.daemon()
     endpoint = f"127.0.0.1:{daemon.port}"

@@ -127,22 +127,23 @@ def test_a_worker_that_alone_is_sent_sigterm_has_failed(cluster):
     cluster.nothing_left()
 
 
-# Says each SIGUSR1 that it is sent, and ends after a second one.
+# Says each SIGUSR1 that it is sent, and ends after so many.
 COUNTS = """
-import os, signal
+import os, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 signal.signal(signal.SIGUSR1, lambda *_: None)
 print("rank", os.environ["RANK"], "counts", flush=True)
-for number in (1, 2):
+for number in range(1, int(sys.argv[1]) + 1):
     signal.sigwait([signal.SIGUSR1])
     print("rank", os.environ["RANK"], "signal", number, flush=True)
 """
 
 
 @pytest.fixture
-def counting(cluster):
+def counting(cluster, request):
+    last = getattr(request, "param", 2)
     agent = Program(cluster, "a", [BIN / "ddprun", "--node-id", "a", "--nproc-per-node=2",
-                                   "--no-python", sys.executable, "-c", COUNTS])
+                                   "--no-python", sys.executable, "-c", COUNTS, last])
     for rank in range(2):
         agent.says(f"rank {rank} counts")
     return agent
@@ -157,6 +158,19 @@ def test_sigusr1_to_every_process_reaches_each_worker_once(counting, workers_fir
     counting.kill(signal.SIGUSR1)
     counting.says("SIGUSR1 goes on to ranks 0 and 1")
     assert counting.wait() == 0
+
+
+@pytest.mark.parametrize("counting", [3], indirect=True)
+def test_sigusr1_to_every_process_twice_in_a_row_reaches_each_worker_twice(counting):
+    for number in (1, 2):
+        to_all([counting], signal.SIGUSR1, workers_first=False)
+        for rank in range(2):
+            counting.says(f"rank {rank} signal {number}")
+    counting.says("SIGUSR1 was sent to every process of this node's job")
+    counting.kill(signal.SIGUSR1)
+    counting.says("SIGUSR1 goes on to ranks 0 and 1")
+    assert counting.wait() == 0
+    assert counting.err().count("goes on") == 1
 
 
 def test_sigusr1_to_a_guardian_that_was_started_again_is_known(counting):

@@ -159,3 +159,24 @@ def test_a_daemon_that_is_opened_later_has_room_for_other_jobs(cluster):
     cluster.finish(1)
     assert second.wait() == 0
     cluster.nothing_left()
+
+
+@pytest.mark.parametrize("how", ["goes on", "is started again"])
+def test_a_killed_agent_that_held_the_daemon_is_waited_for_no_longer_than_its_workers_live(
+        cluster, how):
+    """By its guardian's word to the next daemon; else two isolation limits would pass, which are
+    longer than a test waits."""
+    endpoint = f"127.0.0.1:{free_port()}"
+    conf = f"node_timeout={2 * LIMIT},last_call_timeout=1,linger=0.2"
+    nnodes = "1:2" if how == "goes on" else "2"
+    first, other = cluster.nodes("node-a", "node-b", endpoint=endpoint, nnodes=nnodes, conf=conf)
+    cluster.started(1, 2)
+    first.kill()
+    first.wait()
+    if how == "is started again":
+        first = cluster.agent("node-a", endpoint=endpoint, nnodes=nnodes, conf=conf)
+    cluster.finish(int(later_start(cluster).world_size))
+    assert other.wait() == 0
+    if how == "is started again":
+        assert first.wait() == 0
+    cluster.nothing_left()

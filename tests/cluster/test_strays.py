@@ -140,16 +140,18 @@ def test_what_a_success_leaves_in_its_group_is_waited_for(cluster, upload):
     cluster.nothing_left()
 
 
+@pytest.mark.parametrize("grace, why", [
+    ("0.2", r", as 200 ms have passed \(--children-grace\)"), ("0", r" \(--children-grace=0\)")])
 @pytest.mark.parametrize("leaves", ["", "setsid "], ids=["group", "session"])
-def test_what_outlives_its_grace_is_killed_with_a_warning(cluster, upload, leaves):
-    agent = cluster.agent("", "--children-grace=0.2", workers=1)
+def test_what_outlives_its_grace_is_killed_with_a_warning(cluster, upload, leaves, grace, why):
+    agent = cluster.agent("", f"--children-grace={grace}", workers=1)
     cluster.started(1, 1)
     cluster.order(0, f"{leaves}{upload.order} exit 0")
     assert agent.wait() == 0
     # It may be late to leave the group.
     whose = "(workers|rank 0)" if leaves else "rank 0"
     agent.says(rf"warning: {whose} ended well and left 1 process behind.*: \S+ \(\d+\); it is "
-               r"killed, as 200 ms have passed \(--children-grace\)")
+               rf"killed{why}")
     assert not upload.is_done()
     cluster.nothing_left()
 

@@ -4,14 +4,17 @@
 #include "launcher/cli/check_files.hpp"
 #include "launcher/hosts/doctor/limits.hpp"
 #include "launcher/hosts/doctor/network.hpp"
-#include "launcher/hosts/doctor/within.hpp"
 #include "launcher/process/find_program.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <future>
+#include <memory>
 #include <set>
 #include <sstream>
+#include <system_error>
+#include <thread>
 
 namespace ddprun::launcher::doctor {
 namespace {
@@ -101,17 +104,33 @@ findings check_start(const fs::path& root, const environment_map& environment) {
   return found;
 }
 
-std::vector<std::string> start_warnings_within(duration limit, const fs::path& root,
-                                               const environment_map& environment) {
-  const auto found = within(limit, [root, environment]() -> findings {
-    try {
-      return check_start(root, environment);
-    } catch (const std::exception&) {
-      return {};  // it is help, and not to be in the way
-    }
-  });
+start_look::start_look(duration limit, const fs::path& root, const environment_map& environment)
+    : until_(std::chrono::steady_clock::now() + limit) {
+  const auto answer = std::make_shared<std::promise<findings>>();
+  found_ = answer->get_future();
+  try {
+    std::thread([answer, root, environment] {
+      try {
+        answer->set_value(check_start(root, environment));
+      } catch (const std::exception&) {
+        answer->set_value({});  // it is help, and not to be in the way
+      }
+    }).detach();
+  } catch (const std::system_error&) {
+    found_ = {};
+  }
+}
+
+std::optional<std::vector<std::string>> start_look::take(bool waits) {
   std::vector<std::string> lines;
-  for (const finding& each : found.value_or(findings()))
+  if (!found_.valid()) return lines;
+  const auto now = std::chrono::steady_clock::now();
+  if (found_.wait_until(waits ? until_ : now) != std::future_status::ready) {
+    if (!waits && now < until_) return std::nullopt;
+    found_ = {};
+    return lines;
+  }
+  for (const finding& each : found_.get())
     lines.push_back(each.check + ": " + each.seen +
                     (each.advice.empty() ? "" : ": " + each.advice));
   return lines;

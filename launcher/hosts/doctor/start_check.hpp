@@ -1,15 +1,18 @@
 // What `ddprun` itself looks at before its first round, by --check auto: the doctor's checks that
 // ask nobody but the kernel. What they find is said, a line each, and stops nothing.
 //
-// Thread rule: `start_warnings_within` any thread; what takes longer than its limit, as a file
-// system that hangs, is left behind on a thread of its own and said nothing of. The others block.
+// Thread rule: a `start_look` is one thread's; what takes longer than its limit, as a file system
+// that hangs, is left behind on a thread of its own and said nothing of. The others block.
 #pragma once
 
 #include "launcher/hosts/doctor/finding.hpp"
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/base/time.hpp"
 
+#include <chrono>
 #include <filesystem>
+#include <future>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,9 +24,19 @@ inline constexpr std::chrono::milliseconds start_check_limit{50};
 // whether the driver is older than PyTorch's CUDA. Only what is not well.
 findings check_start(const std::filesystem::path& root, const environment_map& environment);
 
-// As lines: "GLOO_SOCKET_IFNAME: eth9 is no interface with an address here: unset it, or ...".
-std::vector<std::string> start_warnings_within(duration limit, const std::filesystem::path& root,
-                                               const environment_map& environment);
+// The same, beside whatever else the caller does.
+class start_look {
+ public:
+  start_look(duration limit, const std::filesystem::path& root, const environment_map& environment);
+
+  // What was found, as lines: "GLOO_SOCKET_IFNAME: eth9 is no interface with an address here: unset
+  // it, or ...". None yet: nothing, unless the caller waits for what is left of the limit. Once.
+  std::optional<std::vector<std::string>> take(bool waits);
+
+ private:
+  std::chrono::steady_clock::time_point until_;
+  std::future<findings> found_;  // not valid: no thread could be started, or it was taken
+};
 
 // The oldest drivers of each CUDA are in its release notes (CUDA Toolkit and minimum driver
 // versions). Empty where either is not known.
