@@ -30,7 +30,7 @@ TEST_CASE("completions have the words that an option takes") {
   CHECK(bash.find("--log-dir) COMPREPLY=($(compgen -d") != std::string::npos);
   const std::string zsh = zsh_completion(launcher_command());
   CHECK(zsh.starts_with("#compdef ddprun\n"));
-  CHECK(zsh.find("'--embed-daemon=[run the daemon in this process; auto\\: when the endpoint is "
-                 "this]:value:(auto always never)'") != std::string::npos);
+  CHECK(zsh.find("'--embed-daemon=[run the daemon in this process; auto\\: if the endpoint is this "
+                 "host]:value:(auto always never)'") != std::string::npos);
   CHECK(zsh.find("'--standalone[") != std::string::npos);
 }

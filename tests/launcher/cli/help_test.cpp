@@ -20,10 +20,11 @@ TEST_CASE("the help names every option that works") {
 TEST_CASE("the help has the words and the defaults of settings") {
   const std::string text(ddprun::launcher::help_text());
   CHECK(text.find(
-            "\n  --nnodes=N | MIN:MAX         nodes of the run; MIN:MAX: starts with MIN, grows "
-            "to MAX (1)\n") != std::string::npos);
-  CHECK(text.find("\n  --max-node-losses=N          lost nodes within an hour that do not end the "
-                  "run (10)\n") != std::string::npos);
+            "\n  --nnodes=N | MIN:MAX         number of nodes; MIN:MAX: starts with MIN, grows to "
+            "MAX (1)\n") != std::string::npos);
+  CHECK(
+      text.find("\n  --max-node-losses=N          how many nodes may be lost within an hour before "
+                "the run ends (10)\n") != std::string::npos);
   ddprun::for_each_setting([](const auto& row) {
     if constexpr (requires { row.typed; }) {
       std::string words;

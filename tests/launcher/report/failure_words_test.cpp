@@ -79,6 +79,9 @@ const std::map<std::string, std::string> examples = {
     {"nccl-dump",
      "[Rank 1] Received a dump signal due to a collective timeout from rank 0 and we will try our "
      "best to dump the debug info."},
+    {"nccl-rank-0",
+     "[rank1]: . This may indicate a possible application crash on rank 0 or a network set up "
+     "issue."},
     {"nccl-refused",
      "socketPollConnect: connect to 10.0.0.2<41233> returned Connection refused, exceeded error "
      "retry count"},
@@ -129,6 +132,8 @@ const std::map<std::string, std::string> examples = {
      "torch.distributed.DistNetworkError: The server socket has failed to listen on any local "
      "network address. port: 29500, code: -98, name: EADDRINUSE, message: address already in use"},
     {"port-in-use-words", "OSError: [Errno 98] Address already in use"},
+    {"gpu-access", "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"},
+    {"gpu-hidden", "RuntimeError: No CUDA GPUs are available"},
     {"no-module", "ModuleNotFoundError: No module named 'torchvision'"},
     {"fatal-segfault", "Fatal Python error: Segmentation fault"},
     {"fatal-abort", "Fatal Python error: Aborted"},

@@ -60,7 +60,7 @@ TEST_CASE("the daemon's help and version") {
   CHECK(help.starts_with("usage: ddprun-rendezvous [OPTIONS]\n"));
   for (const char* const line :
        {"\n  --bind=ADDRESS               listen on this", "prints it (29400)\n",
-        "there was none (10)\n", "nobody else notices (1024)\n", "\n  -h, --help        "}) {
+        "there was no earlier daemon (10)\n", "is affected (1024)\n", "\n  -h, --help        "}) {
     CHECK(help.find(line) != std::string::npos);
   }
   std::istringstream lines{help};
