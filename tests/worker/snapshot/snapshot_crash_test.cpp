@@ -1,8 +1,11 @@
 // A snapshot that was reported saved is found and whole after any crash: the power is cut at,
 // and an error returned by, each single step of a short life of a folder.
 #include "tests/support/catch.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/worker/snapshot/fault_file_system.hpp"
 #include "tests/worker/snapshot/small_job.hpp"
+
+#include <array>
 
 namespace ddprun::tests {
 namespace {
@@ -113,8 +116,10 @@ TEST_CASE("a disk that lies about a sync is caught by the checker", "[snapshot]"
 
 TEST_CASE("an error of any step leaves the earlier snapshots as they are", "[snapshot]") {
   const std::size_t steps = steps_of_a_life();
-  for (const int number : {ENOSPC, EIO, EROFS, EDQUOT}) {
+  const std::array numbers = {ENOSPC, EIO, EROFS, EDQUOT};
+  for (const int number : numbers) {
     for (std::size_t at = 0; at < steps; ++at) {
+      if (is_sanitized && number != numbers[at % numbers.size()]) continue;
       for (const bool only_once : {true, false}) {
         INFO("step " << at << " of " << steps << ", errno " << number << ", once " << only_once);
         fault_file_system files(1);
