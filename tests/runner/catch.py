@@ -77,5 +77,5 @@ class Stream:
 
 
 def selector(name):
-    """A test's name as an argument of its program."""
+    """A test's name as an argument of its program, or as a line of its --input-file."""
     return re.sub(r"([,\[\]\\])", r"\\\1", name)

@@ -115,7 +115,7 @@ class Runner:
             # A crash, a sanitizer's report and a test that hangs end the program: what stands
             # behind is run without.
             file = Path(report.log).with_suffix(".rest")
-            file.write_text("".join(f"{name}\n" for name in rest))
+            file.write_text("".join(f"{catch.selector(name)}\n" for name in rest))
             wanted = ["-f", file]
         stream.close()
 
