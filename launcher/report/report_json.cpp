@@ -3,6 +3,7 @@
 #include "launcher/report/failure_words.hpp"
 #include "launcher/report/round_box.hpp"
 #include "rendezvous/core/messages/cause.hpp"
+#include "rendezvous/protocol/report_fields.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -74,23 +75,7 @@ std::string report_json(const round_report& report, const report_origin& from) {
   object["nodes"] = report.group_world_size;
   object["world_size"] = report.world_size;
   if (report.first_cause) object["first_cause"] = to_json(*report.first_cause, from.output);
-  json ends = json::array();
-  for (const ended_ranks& part : report.ends) {
-    json& one = ends.emplace_back();
-    one = {{"how", to_string(part.how)}, {"first_rank", part.first}, {"last_rank", part.last}};
-    if (part.code > 0) one["exit_code"] = part.code;
-    if (part.code < 0) one["signal"] = -part.code;
-    if (!part.after) continue;
-    one["first_after_s"] = static_cast<double>(part.after->first.count()) / 1e3;
-    one["last_after_s"] = static_cast<double>(part.after->last.count()) / 1e3;
-  }
-  object["ends"] = std::move(ends);
-  object["goes_on"] = !report.is_last;
-  if (report.is_last) object["exit_code"] = report.exit_code;
-  object["restarts_used"] = report.restarts_used;
-  object["restarts_forgiven"] = report.restarts_forgiven;
-  object["restarts_max"] = report.restarts_max;
-  object["text"] = report.text;
+  protocol::add_outcome(object, report);
   return object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -2,6 +2,7 @@
 
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/core/messages/cause.hpp"
+#include "rendezvous/protocol/report_fields.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -42,23 +43,7 @@ json to_json(const round_report& value) {
     why.erase("tail");
     object["first_cause"] = std::move(why);
   }
-  json ends = json::array();
-  for (const ended_ranks& part : value.ends) {
-    json& one = ends.emplace_back();
-    one = {{"how", to_string(part.how)}, {"first_rank", part.first}, {"last_rank", part.last}};
-    if (part.code > 0) one["exit_code"] = part.code;
-    if (part.code < 0) one["signal"] = -part.code;
-    if (!part.after) continue;
-    one["first_after_s"] = static_cast<double>(part.after->first.count()) / 1e3;
-    one["last_after_s"] = static_cast<double>(part.after->last.count()) / 1e3;
-  }
-  object["ends"] = std::move(ends);
-  object["goes_on"] = !value.is_last;
-  if (value.is_last) object["exit_code"] = value.exit_code;
-  object["restarts_used"] = value.restarts_used;
-  object["restarts_forgiven"] = value.restarts_forgiven;
-  object["restarts_max"] = value.restarts_max;
-  object["text"] = value.text;
+  protocol::add_outcome(object, value);
   return object;
 }
 

@@ -47,7 +47,7 @@ LAYERS = [
     ("launcher/base/", LAUNCHER_BASE),
     ("launcher/cli/", PURE_LAUNCHER),
     ("launcher/agent/worker_environment", PURE_LAUNCHER),
-    ("launcher/report/", (*MESSAGES, "launcher/report/")),
+    ("launcher/report/", (*MESSAGES, "launcher/report/", "rendezvous/protocol/report_fields")),
     *((rules, (*BASE, *WORKER_RULES, "launcher/process/start_failure")) for rules in WORKER_RULES),
     ("launcher/process/", (*NET, *OUTPUT)),
     ("launcher/log/", (*NET, *OUTPUT)),
@@ -72,6 +72,8 @@ TORCH = re.compile(r"worker/torch(_cuda)?/")
 JSON = (
     "rendezvous/protocol/agent.cpp",
     "rendezvous/protocol/json_fields.hpp",
+    "rendezvous/protocol/report_fields.hpp",
+    "rendezvous/protocol/report_fields.cpp",
     "rendezvous/log/own_line.cpp",
     "rendezvous/server/runs_json.cpp",
     "launcher/hosts/doctor/cluster_json.cpp",
