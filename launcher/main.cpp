@@ -11,9 +11,6 @@
 #include "launcher/hosts/doctor/start_check.hpp"
 #include "launcher/hosts/engines.hpp"
 #include "launcher/hosts/kubernetes/manifest.hpp"
-#include "launcher/hosts/mpi/lifeline.hpp"
-#include "launcher/hosts/mpi/placement.hpp"
-#include "launcher/hosts/slurm/slurm.hpp"
 #include "launcher/hosts/ssh/head.hpp"
 #include "launcher/hosts/ssh/ordered_agent.hpp"
 #include "launcher/hosts/ssh/plan.hpp"
@@ -110,10 +107,8 @@ int run_agent(const std::vector<std::string>& words, ddprun::environment_map env
     return 0;
   }
   auto options = std::get<ddprun::launcher::launch_options>(std::move(outcome));
-  const int mpi_launcher = ddprun::launcher::hosts::mpi::leave_launcher(environment, options);
-  for (std::string& note :
-       ddprun::launcher::slurm::contradictions_here(environment, options, placed_by))
-    options.notes.push_back(std::move(note));
+  const auto tie_to_engine =
+      ddprun::launcher::hosts::settle_with_engines(environment, options, placed_by);
   // Once: a folder of PATH that hangs later is not to hold up a restart.
   options.python = ddprun::launcher::python_program(environment);
   if (const ddprun::cli::checked error = ddprun::launcher::check_files(options, environment))
@@ -148,14 +143,34 @@ int run_agent(const std::vector<std::string>& words, ddprun::environment_map env
   }
   ddprun::launcher::agent agent(std::move(options), std::move(identity),
                                 std::move(plan->environment), std::move(*logs), std::move(guard));
-  const ddprun::launcher::hosts::mpi::lifeline lives_by(mpi_launcher);
+  const ddprun::launcher::hosts::engine_tie tie = tie_to_engine();
   return agent.run();
 }
 
+// The first word, and what it does with those behind it.
+struct subcommand {
+  std::string_view name;
+  int (*run)(const std::vector<std::string>& words, const ddprun::environment_map& environment);
+};
+
+int explain(const std::vector<std::string>& words, const ddprun::environment_map&) {
+  std::vector<const char*> files;
+  for (const std::string& word : words)
+    files.push_back(word.c_str());
+  return ddprun::launcher::explain(files);
+}
+
+int write_manifest(const std::vector<std::string>& words, const ddprun::environment_map&) {
+  return ddprun::launcher::kubernetes::write_manifest(words);
+}
+
+constexpr subcommand subcommands[] = {
+    {"explain", explain},
+    {"doctor", ddprun::launcher::doctor::examine},
+    {"manifest", write_manifest},
+};
+
 int run(int argc, char** argv) {
-  if (ddprun::launcher::is_to_explain(argc, argv)) {
-    return ddprun::launcher::explain({argv + 2, argv + argc});
-  }
   if (auto ordered = ddprun::launcher::ssh::ordered_agent::from_arguments(argc, argv)) {
     const int code = ordered->take_order()
                          ? run_agent(ordered->words(), ddprun::environment_from(environ), &*ordered)
@@ -165,10 +180,10 @@ int run(int argc, char** argv) {
   }
   const std::vector<std::string> words(argv + 1, argv + argc);
   const ddprun::environment_map environment = ddprun::environment_from(environ);
-  if (argc >= 2 && words.front() == "doctor")
-    return ddprun::launcher::doctor::examine({argv + 2, argv + argc}, environment);
-  if (argc >= 2 && words.front() == "manifest")
-    return ddprun::launcher::kubernetes::write_manifest({argv + 2, argv + argc});
+  for (const subcommand& each : subcommands) {
+    if (argc >= 2 && words.front() == each.name)
+      return each.run({words.begin() + 1, words.end()}, environment);
+  }
   namespace ssh = ddprun::launcher::ssh;
   auto plan = ssh::plan_head(words, environment, ssh::read_text);
   if (!plan) return usage(plan.error());

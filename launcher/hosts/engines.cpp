@@ -1,6 +1,7 @@
 #include "launcher/hosts/engines.hpp"
 
 #include "launcher/hosts/kubernetes/pod_placement.hpp"
+#include "launcher/hosts/mpi/lifeline.hpp"
 #include "launcher/hosts/mpi/placement.hpp"
 #include "launcher/hosts/slurm/slurm.hpp"
 
@@ -11,13 +12,34 @@
 namespace ddprun::launcher::hosts {
 namespace {
 
-using engine = placement_outcome (*)(const environment_map&);
+// One row for each. What it has nothing to do with is null.
+struct engine {
+  placement_outcome (*find)(const environment_map&);
+  // The engine's process on this node; 0: none.
+  int (*settle)(environment_map&, launch_options&, const std::string& placed_by) = nullptr;
+  engine_tie (*tie)(int process) = nullptr;
+};
+
+int leave_mpi(environment_map& environment, launch_options& options, const std::string&) {
+  return mpi::leave_launcher(environment, options);
+}
+
+engine_tie tie_to_mpi(int launcher) {
+  return std::make_shared<mpi::lifeline>(launcher);
+}
+
+int note_contradictions_of_slurm(environment_map& environment, launch_options& options,
+                                 const std::string& placed_by) {
+  for (std::string& note : slurm::contradictions_here(environment, options, placed_by))
+    options.notes.push_back(std::move(note));
+  return 0;
+}
 
 // Innermost first.
 constexpr std::initializer_list<engine> engines = {
-    mpi::find_mpi_placement,
-    slurm::find,
-    kubernetes::find_pod_placement,
+    {mpi::find_mpi_placement, leave_mpi, tie_to_mpi},
+    {slurm::find, note_contradictions_of_slurm},
+    {kubernetes::find_pod_placement},
 };
 
 constexpr const char* task_variable = "DDPRUN_TASK";
@@ -43,11 +65,22 @@ void mark_task(environment_map& environment) {
 placement_outcome find_placement(const environment_map& environment) {
   const std::string outer = variable_or_empty(environment, task_variable);
   if (!outer.empty() && outer == task_of(environment)) return {};
-  for (const engine find : engines) {
-    placement_outcome outcome = find(environment);
+  for (const engine& each : engines) {
+    placement_outcome outcome = each.find(environment);
     if (!std::holds_alternative<std::monostate>(outcome)) return outcome;
   }
   return {};
+}
+
+std::function<engine_tie()> settle_with_engines(environment_map& environment,
+                                                launch_options& options,
+                                                const std::string& placed_by) {
+  std::function<engine_tie()> make_tie = [] { return engine_tie(); };
+  for (const engine& each : engines) {
+    const int process = each.settle ? each.settle(environment, options, placed_by) : 0;
+    if (process != 0 && each.tie) make_tie = [each, process] { return each.tie(process); };
+  }
+  return make_tie;
 }
 
 }  // namespace ddprun::launcher::hosts

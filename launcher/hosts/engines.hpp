@@ -2,20 +2,36 @@
 // process. Launchers nest (mpirun in a Slurm allocation), and both leave their variables: the
 // innermost one is asked first and wins.
 //
-// To add an engine: a folder beside this file with a function of this shape, and a row in
-// engines.cpp.
+// To add an engine: a folder beside this file, and a row in engines.cpp with what it does here.
 //
 // Thread rule: before the first thread. An engine may speak to its own server here, for seconds at
 // most.
 #pragma once
 
+#include "launcher/cli/options.hpp"
 #include "launcher/hosts/placement.hpp"
 #include "rendezvous/base/environment_map.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
 
 namespace ddprun::launcher::hosts {
 
 // None for a ddprun that a worker has started: it runs on this host, as torchrun does there.
 placement_outcome find_placement(const environment_map& environment);
+
+// As long as it is held, this process is ended when the engine's own on this node is; null: no
+// engine has one.
+using engine_tie = std::shared_ptr<void>;
+
+// With the options that were read, whatever was typed: each engine takes what is its own out of
+// `environment` and says in `options.notes` where options contradict it. `placed_by` is the engine
+// that has said where this is; empty: none. The result makes the tie, once this process may have
+// threads.
+std::function<engine_tie()> settle_with_engines(environment_map& environment,
+                                                launch_options& options,
+                                                const std::string& placed_by);
 
 // Lets a ddprun that a worker starts know that it is in the worker's task or pod, whose variables
 // the worker inherits. To be called on the environment that workers get.

@@ -50,10 +50,6 @@ int read_lines(int fd, saved_log& log) {
 
 }  // namespace
 
-bool is_to_explain(int argc, const char* const* argv) {
-  return argc >= 2 && std::string_view(argv[1]) == "explain";
-}
-
 int explain(std::span<const char* const> files) {
   if (files.empty()) {
     std::fputs(usage, stderr);

@@ -7,9 +7,6 @@
 
 namespace ddprun::launcher {
 
-// The first argument is "explain".
-bool is_to_explain(int argc, const char* const* argv);
-
 // Reads the files, of which "-" is standard input, and writes to standard output; --help says so.
 // What the process exits with: 0, 1 where there is nothing like a failure, 2 where a file cannot be
 // read, or none is named.
