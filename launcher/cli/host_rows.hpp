@@ -33,6 +33,14 @@ inline constexpr std::array host_rows = {
              'H'),
     host_row("hostfile", "FILE",
              "the same from a file, one host per line: \"a slots=4\" or \"a:4\""),
+    host_row("host-discovery", "SCRIPT",
+             "the same from a program that prints them and is run every second:\n"
+             "hosts come and go between --nnodes MIN:MAX"),
+    host_row("host-discovery-script", "SCRIPT", ""),  // horovodrun's name of it
+    host_row("num-proc", "WORKERS",
+             "number of workers in all (as many as the hosts have); also -np"),
+    host_row("min-np", "WORKERS", ""),
+    host_row("max-np", "WORKERS", ""),
     host_row("include", "HOST[:GPU,...]@...",
              "use only these hosts, or only these GPUs of a host: a@b:0,2"),
     host_row("exclude", "HOST[:GPU,...]@...", "use all hosts or GPUs except these"),

@@ -1,5 +1,6 @@
 #include "rendezvous/cli/command_line.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 namespace ddprun::cli {
@@ -88,8 +89,10 @@ class splitter {
     return {};
   }
 
-  // "-m", "-r 3", "-r3", "-mr3".
+  // "-m", "-r 3", "-r3", "-mr3"; "-np 4", as users of mpirun write it.
   checked take_letters(const std::string& word) {
+    if (word == "-np" && find_letter(of_, 'n') == nullptr && has_option("num-proc"))
+      return take_long("--num-proc");
     for (std::size_t index = 1; index < word.size(); ++index) {
       const std::string name = std::string("-") + word[index];
       const option_spec* const spec = find_letter(of_, word[index]);
@@ -112,6 +115,11 @@ class splitter {
       line_.options.push_back(std::move(option));
     }
     return {};
+  }
+
+  bool has_option(std::string_view name) const {
+    return std::any_of(of_.options.begin(), of_.options.end(),
+                       [&](const option_spec* spec) { return spec->name == name; });
   }
 
   checked take_value(const std::string& name, given_option& option) {

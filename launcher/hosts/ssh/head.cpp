@@ -12,6 +12,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <fstream>
@@ -43,7 +44,8 @@ std::string working_directory(const environment_map& environment) {
 
 }  // namespace
 
-head::head(head_plan plan, const environment_map& environment, std::uint64_t seed)
+head::head(head_plan plan, const environment_map& environment, std::uint64_t seed,
+           std::vector<std::string> discovery)
     : plan_(std::move(plan)),
       run_id_(plan_.has_run_id ? plan_.launch.run_id : "ssh-" + to_hex(seed)),
       environment_(to_entries(environment)),
@@ -60,9 +62,12 @@ head::head(head_plan plan, const environment_map& environment, std::uint64_t see
       beat_timer_(context_),
       stop_timer_(context_),
       own_program_(context_.get_executor()),
-      guests_(plan_.hosts.size()) {
+      guests_(plan_.hosts.size()),
+      roster_(seed, plan_.has_common_workers),
+      solitude_timer_(context_) {
   end_.drained_code = plan_.launch.drain_exit_code;
   if (has_color_) console_.use_color();
+  if (!discovery.empty()) make_discovery(std::move(discovery));
   writer_.on_room([this](log::output_stream stream) {
     boost::asio::post(context_, [this, stream] {
       for (const guest& each : guests_) {
@@ -101,7 +106,9 @@ void head::find_daemon() {
   search.endpoint =
       plan_.has_endpoint ? plan_.launch.endpoint : cli::endpoint_address{"0.0.0.0", 0};
   search.embed = plan_.has_endpoint ? embed_policy::automatic : embed_policy::always;
-  search.nodes_max = static_cast<std::uint32_t>(plan_.hosts.size());
+  const run_settings& settings = plan_.launch.settings;
+  search.nodes_max = discovery_ ? settings.nodes_max + settings.spares_max
+                                : static_cast<std::uint32_t>(plan_.hosts.size());
   search.allows_other_users = plan_.launch.allows_other_users;
   search.opened_by = {run_id_, own_job(plan_.launch, head_name, std::time(nullptr))};
   embedded_ = std::make_unique<embedded_daemon>(
@@ -115,11 +122,10 @@ void head::find_daemon() {
       return finish();
     }
     daemon_port_ = place.port;
-    say(note_level::info,
-        "starting agents on " + counted(plan_.hosts.size(), "host") + " over ssh; run " + run_id_);
-    rules_.emplace(start_rules::limits{plan_.hosts.size(), plan_.launch.settings.nodes_min,
-                                       plan_.start_timeout, seed_},
-                   std::chrono::steady_clock::now());
+    say(note_level::info, opening_text());
+    rules_.emplace(limits(), std::chrono::steady_clock::now());
+    if (discovery_) discovery_->start();
+    watch_solitude();
     go_on();
     send_beats();
   });
@@ -134,8 +140,10 @@ void head::go_on() {
                  "no agent runs there after " + to_text(plan_.start_timeout) + " (--start-timeout)",
                  unmet_exit_code);
   }
-  for (const std::size_t host : rules_->take_next(now))
-    connect(host);
+  for (const std::size_t host : rules_->take_next(now)) {
+    // The ssh of an earlier try has been killed, and has not ended yet.
+    if (!connect(host)) rules_->admit(host, now + first_pause);
+  }
   arm_timer();
   finish_when_over();
 }
@@ -205,6 +213,7 @@ void head::pass_on(int signal) {
 void head::stop_all(int signal) {
   is_stopping_ = true;
   timer_.cancel();
+  close_discovery();
   for (std::size_t host = 0; host < guests_.size(); ++host) {
     const stage at = rules_->stage_of(host);
     if (at == stage::running) {
@@ -262,11 +271,21 @@ void head::finish() {
   timer_.cancel();
   beat_timer_.cancel();
   stop_timer_.cancel();
+  close_discovery();
   embedded_->close(std::chrono::seconds(1), [this] { context_.stop(); });
 }
 
 int run_head(head_plan plan, const environment_map& environment, std::uint64_t seed) {
-  head one(std::move(plan), environment, seed);
+  std::vector<std::string> command;
+  if (!plan.discovery.empty()) {
+    auto words = discovery_command(plan.discovery_given, plan.discovery);
+    if (!words) {
+      std::fprintf(stderr, "ddprun: %s\n", words.error().text.c_str());
+      return usage_exit_code;
+    }
+    command = std::move(*words);
+  }
+  head one(std::move(plan), environment, seed, std::move(command));
   return one.run();
 }
 

@@ -13,7 +13,9 @@
 #include "launcher/agent/console.hpp"
 #include "launcher/agent/embedded_daemon.hpp"
 #include "launcher/agent/socket_thread.hpp"
+#include "launcher/hosts/ssh/host_discovery.hpp"
 #include "launcher/hosts/ssh/host_link.hpp"
+#include "launcher/hosts/ssh/host_roster.hpp"
 #include "launcher/hosts/ssh/own_program.hpp"
 #include "launcher/hosts/ssh/plan.hpp"
 #include "launcher/hosts/ssh/said_once.hpp"
@@ -28,6 +30,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,7 +41,9 @@ namespace ddprun::launcher::ssh {
 
 class head {
  public:
-  head(head_plan plan, const environment_map& environment, std::uint64_t seed);
+  // `discovery`: the command of plan.discovery; empty: the plan has all hosts.
+  head(head_plan plan, const environment_map& environment, std::uint64_t seed,
+       std::vector<std::string> discovery);
   ~head();
   head(const head&) = delete;
   head& operator=(const head&) = delete;
@@ -54,6 +59,8 @@ class head {
     std::string connection;    // SSH_CONNECTION there
     std::string problem;       // the last that ddprun said there before it could run
     std::optional<int> ended;  // the last word of its agent
+    std::optional<time_point> runs_since;
+    std::optional<time_point> leaves_by;  // its agent was told to leave
   };
 
   // ---- head.cpp ----
@@ -72,15 +79,32 @@ class head {
   void finish();
 
   // ---- head_hosts.cpp: one host ----
-  void connect(std::size_t host);
+  bool connect(std::size_t host);
   void hear(std::size_t host, std::string_view word, std::string_view rest);
   void send_copy_script(std::size_t host, std::string_view what_is_there);
   void send_order(std::size_t host);
   std::string endpoint_for(std::size_t host) const;
   bool take_error(std::size_t host, std::string_view line);
   void link_ended(std::size_t host, const link_end& end);
+  static std::string how_it_ended(const link_end& end);
   void start_failed(std::size_t host, const std::string& why, int code);
   const std::string& name(std::size_t host) const { return plan_.hosts[host].name; }
+
+  // ---- head_discovery.cpp: hosts that come and go ----
+  bool is_open() const { return rules_ && rules_->is_open(); }
+  start_rules::limits limits() const;
+  std::string opening_text() const;
+  void make_discovery(std::vector<std::string> command);
+  void take_answer(const host_discovery::answer& heard);
+  void take_list(const std::vector<host>& listed);
+  void say_discovery_problem(const std::string& problem);
+  std::string changes_text(const host_roster::change& what) const;
+  void take_off(std::size_t host);
+  void look_after_leaving();
+  std::string let_rest(std::size_t host, bool is_refused);
+  bool settle_when_open(std::size_t host, const link_end& end);
+  void watch_solitude();
+  void close_discovery();
 
   head_plan plan_;
   std::string run_id_;
@@ -102,10 +126,16 @@ class head {
   std::unique_ptr<embedded_daemon> embedded_;
   own_program own_program_;
   std::optional<start_rules> rules_;
-  std::vector<guest> guests_;
+  std::deque<guest> guests_;             // they are referred to while more come
+  std::optional<std::size_t> reporter_;  // the host whose agent has plan_.once
   said_once said_;
   std::uint16_t daemon_port_ = 0;
   head_end end_;
+  std::unique_ptr<host_discovery> discovery_;  // none: all hosts are known
+  host_roster roster_;
+  std::string discovery_problem_;  // the last that was said; empty: the last answer was a list
+  boost::asio::steady_timer solitude_timer_;
+  bool is_alone_ = false;  // no agent runs
   bool is_stopping_ = false;
   bool was_all_there_ = false;
   bool is_finishing_ = false;

@@ -57,6 +57,14 @@ std::string status_text(const link_end& end) {
   return end.status ? "ssh ended with " + end.status->describe() : "ssh was not started";
 }
 
+}  // namespace
+
+std::string head::how_it_ended(const link_end& end) {
+  return status_text(end) + (end.last_errors.empty() ? "" : ": " + end.last_errors.back());
+}
+
+namespace {
+
 // What ssh has said; else how it has ended.
 std::string why_no_connection(const link_end& end) {
   if (!end.last_errors.empty()) return joined(end.last_errors);
@@ -70,10 +78,15 @@ std::string why_no_connection(const link_end& end) {
 
 }  // namespace
 
-void head::connect(std::size_t host) {
+// False: an earlier one has not ended.
+bool head::connect(std::size_t host) {
   guest& one = guests_[host];
+  if (one.link) return false;
   one.magic = new_magic();
   one.problem.clear();
+  one.ended.reset();
+  one.runs_since.reset();
+  one.leaves_by.reset();
   if (!one.words) {
     one.words = std::make_unique<console>(name(host), run_id_, plan_.launch.log,
                                           [this](const std::string& line) { writer_.say(line); });
@@ -88,6 +101,7 @@ void head::connect(std::size_t host) {
   const auto limit = std::chrono::duration_cast<std::chrono::seconds>(
       std::min<duration>(connect_limit, plan_.start_timeout * 3 / 4));
   one.link->start(ssh_words(plan_, host, first_command(one.magic), limit.count()), environment_);
+  return true;
 }
 
 // ---- what the other side says ------------------------------------------------------------------
@@ -121,6 +135,9 @@ void head::hear(std::size_t host, std::string_view word, std::string_view rest) 
     send_order(host);
   } else if (word == "runs") {
     rules_->agent_runs(host);
+    one.runs_since = std::chrono::steady_clock::now();
+    watch_solitude();
+    if (is_open()) return;
     if (rules_->count(stage::running) < plan_.hosts.size() || std::exchange(was_all_there_, true))
       return go_on();
     say(note_level::debug, "an agent runs on each of " + counted(plan_.hosts.size(), "host"));
@@ -161,6 +178,8 @@ void head::send_order(std::size_t host) {
   place.run_id = run_id_;
   place.is_at_head = embedded_->hosts();
   place.has_color = agents_have_color_;
+  place.reports = host == reporter_ || (!reporter_ && (discovery_ || host == 0));
+  if (place.reports) reporter_ = host;
   one.link->let_pass();
   one.link->send(encode(order{directory_, agent_words(plan_, host, place), plan_.variables}));
 }
@@ -209,8 +228,9 @@ void head::start_failed(std::size_t host, const std::string& why, int code) {
   rules_->give_up(host);
   const bool others_go_on = !rules_->has_too_few();
   if (guests_[host].link) guests_[host].link->signal(SIGKILL);
+  const std::string later = is_open() ? let_rest(host, is_refused(why)) : "";
   say(others_go_on ? note_level::warning : note_level::error,
-      name(host) + ": no agent was started: " + why);
+      name(host) + ": no agent was started" + later + ": " + why);
   look_for_enough(code);
 }
 
@@ -221,6 +241,8 @@ void head::link_ended(std::size_t host, const link_end& end) {
   boost::asio::post(context_, [this, gone = std::shared_ptr<host_link>(std::move(one.link))] {
     finish_when_over();
   });
+  if (host == reporter_) reporter_.reset();
+  if (is_open() && settle_when_open(host, end)) return;
   if (at == stage::connecting && one.ended) {
     const std::string why = one.problem.empty() ? why_no_connection(end) : one.problem;
     return start_failed(host, why, *one.ended);
@@ -239,8 +261,7 @@ void head::link_ended(std::size_t host, const link_end& end) {
     end_.said.push_back(*one.ended);
     return;
   }
-  const std::string last = end.last_errors.empty() ? "" : ": " + end.last_errors.back();
-  say(note_level::warning, name(host) + ": its agent is lost: " + status_text(end) + last);
+  say(note_level::warning, name(host) + ": its agent is lost: " + how_it_ended(end));
   look_for_enough(unmet_exit_code);
 }
 

@@ -30,6 +30,11 @@ const cli::given_option* find(const given_options& options, std::string_view nam
   return found == options.rend() ? nullptr : &*found;
 }
 
+const cli::given_option* find_discovery(const given_options& options) {
+  const auto* const found = find(options, "host-discovery");
+  return found != nullptr ? found : find(options, "host-discovery-script");
+}
+
 // Each is about one node, or about a way to meet that the head has chosen.
 cli::checked refuse_one_nodes(const given_options& options, const std::string& hosts) {
   static constexpr std::array<std::string_view, 7> names = {
@@ -60,14 +65,64 @@ std::string written(const cli::given_option& option) {
   return option.spec->kind == cli::option_kind::value ? name + "=" + option.value : name;
 }
 
+cli::usage_error both_name_hosts(const cli::given_option& one, const cli::given_option& other) {
+  return {one.given + " and " + other.given + " both name hosts; leave one out"};
+}
+
+// `other`: what names hosts, too; null: nothing does.
+cli::checked read_discovery(head_plan& plan, const given_options& options,
+                            const cli::given_option& script, const cli::given_option* other) {
+  if (other != nullptr) return both_name_hosts(*other, script);
+  for (const std::string_view name : {"include", "exclude", "num-proc"}) {
+    if (const auto* const given = find(options, name)) {
+      return cli::wrong(given->given, "the hosts of " + script.given +
+                                          " come and go; have the script print those you want");
+    }
+  }
+  const auto* const nodes = find(options, "nnodes");
+  if (nodes == nullptr || nodes->value.empty()) {
+    return cli::wrong(script.given, "say how many hosts the run may have: --nnodes MIN:MAX");
+  }
+  plan.discovery = script.value;
+  plan.discovery_given = script.given;
+  return {};
+}
+
+// horovodrun's and mpirun's -np: so many workers in all, in the order of the list; hosts that get
+// none take no part.
+cli::checked take_workers(head_plan& plan, const given_options& options) {
+  const auto* const given = find(options, "num-proc");
+  if (given == nullptr) return {};
+  if (const auto* const each = find(options, "nproc-per-node")) {
+    return cli::usage_error{given->given + " and " + each->given +
+                            " both say how many workers there are; leave one out"};
+  }
+  std::uint32_t all = 0;
+  for (const host& one : plan.hosts)
+    all += one.slots;
+  const auto wanted = cli::read_count(given->given, given->value, "workers in all", 1, UINT32_MAX);
+  if (!wanted) return wanted.error();
+  if (*wanted > all) {
+    return cli::wrong(given->given, "the list has " + counted(all, "worker") +
+                                        "; give the hosts more, as in -H a:4,b:4");
+  }
+  std::uint32_t left = *wanted;
+  for (host& one : plan.hosts) {
+    one.slots = std::min(one.slots, left);
+    if (one.gpus.size() > one.slots) one.gpus.resize(one.slots);
+    left -= one.slots;
+  }
+  std::erase_if(plan.hosts, [](const host& one) { return one.slots == 0; });
+  return {};
+}
+
 cli::checked read_hosts(head_plan& plan, const given_options& options,
                         const file_reader_function& read_file) {
   const auto* const list = find(options, "hosts");
   const auto* const file = find(options, "hostfile");
-  if (list != nullptr && file != nullptr) {
-    return cli::usage_error{list->given + " and " + file->given +
-                            " both name hosts; leave one out"};
-  }
+  if (list != nullptr && file != nullptr) return both_name_hosts(*list, *file);
+  if (const auto* const script = find_discovery(options))
+    return read_discovery(plan, options, *script, list != nullptr ? list : file);
   const auto read = [&]() -> cli::parsed<std::vector<host>> {
     if (list != nullptr) return read_host_list(list->given, list->value);
     const auto text = read_file(file->value);
@@ -80,6 +135,18 @@ cli::checked read_hosts(head_plan& plan, const given_options& options,
     if (filter == nullptr) continue;
     if (cli::checked bad = filter_hosts(plan.hosts, filter->given, filter->value, keeps))
       return bad;
+  }
+  return take_workers(plan, options);
+}
+
+// What horovodrun counts in workers is counted in hosts here.
+cli::checked refuse_counts_of_workers(const given_options& options) {
+  for (const std::string_view name : {"min-np", "max-np"}) {
+    if (const auto* const given = find(options, name)) {
+      return cli::wrong(given->given,
+                        "a host comes and goes with all of its workers: write --nnodes MIN:MAX, "
+                        "the number of hosts");
+    }
   }
   return {};
 }
@@ -120,6 +187,7 @@ cli::checked settle_workers(head_plan& plan, const given_options& options) {
                                       has_own->name + "; leave one of the two out");
   }
   plan.options.push_back(written(*all));
+  plan.has_common_workers = true;
   return {};
 }
 
@@ -149,6 +217,7 @@ cli::checked check_launch(head_plan& plan, const given_options& options,
   plan.launch = std::get<launch_options>(std::move(outcome));
   const run_settings& settings = plan.launch.settings;
   const std::size_t most = settings.nodes_max + settings.spares_max;
+  if (!plan.discovery.empty()) return {};
   if (plan.hosts.size() < settings.nodes_min || plan.hosts.size() > most) {
     return cli::wrong(
         nodes == nullptr ? "-H" : nodes->given,
@@ -161,6 +230,7 @@ cli::checked check_launch(head_plan& plan, const given_options& options,
 cli::checked fill(head_plan& plan, const cli::split_line& line, const std::string& hosts,
                   const environment_map& environment, const file_reader_function& read_file) {
   if (cli::checked bad = refuse_one_nodes(line.options, hosts)) return bad;
+  if (cli::checked bad = refuse_counts_of_workers(line.options)) return bad;
   if (cli::checked bad = read_hosts(plan, line.options, read_file)) return bad;
   if (cli::checked bad = read_ssh(plan, line.options)) return bad;
   std::vector<std::string> asked;
@@ -188,7 +258,9 @@ cli::parsed<std::optional<head_plan>> plan_head(const std::vector<std::string>& 
   const auto line = cli::split_command_line(launcher_command(), words, environment);
   if (!line) return std::optional<head_plan>();  // whoever reads the line says what is wrong
   const auto* const list = find(line->options, "hosts");
-  const auto* const hosts = list != nullptr ? list : find(line->options, "hostfile");
+  const auto* const file = find(line->options, "hostfile");
+  const auto* const known = list != nullptr ? list : file;
+  const auto* const hosts = known != nullptr ? known : find_discovery(line->options);
   if (hosts == nullptr) {
     const auto lost =
         std::find_if(line->options.begin(), line->options.end(),
@@ -205,11 +277,9 @@ std::vector<std::string> agent_words(const head_plan& plan, std::size_t host,
                                      const agent_place& place) {
   const ssh::host& one = plan.hosts[host];
   std::vector<std::string> words = plan.options;
-  if (host == 0) words.insert(words.end(), plan.once.begin(), plan.once.end());
-  const bool has_common = std::any_of(words.begin(), words.end(), [](const std::string& word) {
-    return word.starts_with("--nproc-per-node=");
-  });
-  if (!has_common) words.push_back("--nproc-per-node=" + std::to_string(one.slots));
+  if (place.reports) words.insert(words.end(), plan.once.begin(), plan.once.end());
+  if (!plan.has_common_workers || one.has_number)
+    words.push_back("--nproc-per-node=" + std::to_string(one.slots));
   if (!one.gpus.empty()) {
     std::string list;
     for (const std::uint32_t gpu : one.gpus)
@@ -220,7 +290,8 @@ std::vector<std::string> agent_words(const head_plan& plan, std::size_t host,
   words.push_back("--rdzv-id=" + place.run_id);
   if (place.is_at_head) words.push_back("--embed-daemon=never");
   words.push_back("--node-id=" + one.name);
-  words.push_back("--node-rank=" + std::to_string(host));
+  // Where hosts come and go their numbers say nothing.
+  if (plan.discovery.empty()) words.push_back("--node-rank=" + std::to_string(host));
   words.push_back("--log-format=json");
   words.push_back(place.has_color ? "--color=always" : "--color=never");
   words.insert(words.end(), plan.script.begin(), plan.script.end());

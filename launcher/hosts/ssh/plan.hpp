@@ -28,16 +28,19 @@ struct ssh_options {
 };
 
 struct head_plan {
-  std::vector<host> hosts;
+  std::vector<host> hosts;  // of a discovery: none yet
+  std::string discovery;    // --host-discovery: what prints them; empty: they are known
+  std::string discovery_given;
   ssh_options ssh;
   environment_map variables;   // for every agent
   std::string remote_program;  // --remote-ddprun; empty: found
   duration start_timeout = std::chrono::seconds(60);
+  bool has_common_workers = false;   // --nproc-per-node
   bool has_endpoint = false;         // the person's; launch.endpoint
   bool has_run_id = false;           // the same: launch.run_id
   launch_options launch;             // as every agent reads them, but for what differs by host
   std::vector<std::string> options;  // for every agent
-  std::vector<std::string> once;     // for the first host's alone: what is wanted once in a run
+  std::vector<std::string> once;     // for one of them alone: what is wanted once in a run
   std::vector<std::string> script;   // and its arguments
 };
 
@@ -54,6 +57,7 @@ struct agent_place {
   std::string run_id;
   bool is_at_head = false;  // the daemon is in the head: no agent is to open one
   bool has_color = false;
+  bool reports = false;  // for the whole run, as one of them has to
 };
 
 // The command line of the agent on that host.

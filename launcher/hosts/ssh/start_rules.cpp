@@ -1,10 +1,12 @@
 #include "launcher/hosts/ssh/start_rules.hpp"
 
+#include "launcher/hosts/ssh/pause.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/signals.hpp"
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace ddprun::launcher::ssh {
 namespace {
@@ -23,43 +25,56 @@ bool has_any(std::string_view text, const auto& words) {
   });
 }
 
-// One of 2^64 for each pair: splitmix64.
-std::uint64_t mixed(std::uint64_t value) {
-  value += 0x9e3779b97f4a7c15;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-  return value ^ (value >> 31);
-}
-
 }  // namespace
 
 bool is_dropped(std::string_view words) {
-  return has_any(words, dropped_words) && !has_any(words, refused_words);
+  return has_any(words, dropped_words) && !is_refused(words);
 }
 
-start_rules::start_rules(limits values, time_point now)
-    : values_(values), deadline_(now + values.start_timeout), hosts_(values.hosts) {}
+bool is_refused(std::string_view words) {
+  return has_any(words, refused_words);
+}
+
+start_rules::start_rules(limits values, time_point now) : values_(values), hosts_(values.hosts) {
+  for (entry& one : hosts_)
+    one.deadline = now + values.start_timeout;
+}
+
+// How many may be connected to beside those that are.
+std::size_t start_rules::room() const {
+  const std::size_t connecting = count(stage::connecting);
+  const std::size_t most = std::min(
+      connecting_max,
+      is_open() ? values_.hosts_at_once - std::min(values_.hosts_at_once, count(stage::running))
+                : connecting_max);
+  return most - std::min(most, connecting);
+}
 
 std::vector<std::size_t> start_rules::take_next(time_point now) {
-  std::size_t room = connecting_max - std::min(connecting_max, count(stage::connecting));
+  std::size_t left = room();
   std::vector<std::size_t> next;
-  for (std::size_t host = 0; host < hosts_.size() && room > 0; ++host) {
+  for (std::size_t host = 0; host < hosts_.size() && left > 0; ++host) {
     entry& one = hosts_[host];
-    if (one.at != stage::waiting || one.not_before > now || now >= deadline_) continue;
+    if (one.at != stage::waiting || one.not_before > now) continue;
+    if (is_open() && one.drops == 0) one.deadline = now + values_.start_timeout;
+    if (now >= one.deadline) continue;
     one.at = stage::connecting;
     next.push_back(host);
-    --room;
+    --left;
   }
   return next;
 }
 
 std::optional<time_point> start_rules::next_deadline() const {
   std::optional<time_point> first;
-  const bool has_room = count(stage::connecting) < connecting_max;
+  const bool has_room = room() > 0;
   for (const entry& one : hosts_) {
     if (one.at != stage::waiting && one.at != stage::connecting) continue;
-    const bool pauses = one.at == stage::waiting && has_room;
-    const time_point at = pauses ? std::min(one.not_before, deadline_) : deadline_;
+    const bool waits = one.at == stage::waiting;
+    const bool has_begun = !is_open() || !waits || one.drops > 0;
+    if (!has_begun && !has_room) continue;
+    time_point at = has_begun ? one.deadline : one.not_before;
+    if (waits && has_room) at = std::min(at, one.not_before);
     if (!first || at < *first) first = at;
   }
   return first;
@@ -67,10 +82,11 @@ std::optional<time_point> start_rules::next_deadline() const {
 
 std::vector<std::size_t> start_rules::take_late(time_point now) {
   std::vector<std::size_t> late;
-  if (now < deadline_) return late;
   for (std::size_t host = 0; host < hosts_.size(); ++host) {
     entry& one = hosts_[host];
     if (one.at != stage::waiting && one.at != stage::connecting) continue;
+    const bool has_begun = !is_open() || one.at == stage::connecting || one.drops > 0;
+    if (!has_begun || now < one.deadline) continue;
     one.at = stage::failed;
     late.push_back(host);
   }
@@ -83,8 +99,8 @@ void start_rules::agent_runs(std::size_t host) {
 
 bool start_rules::connection_failed(std::size_t host, std::string_view words, time_point now) {
   entry& one = hosts_[host];
-  const time_point again = now + pause_of(host);
-  if (!is_dropped(words) || again >= deadline_) {
+  const time_point again = now + pause_after(one.drops, first_pause, pause_max, values_.seed, host);
+  if (!is_dropped(words) || again >= one.deadline) {
     one.at = stage::failed;
     return false;
   }
@@ -94,12 +110,19 @@ bool start_rules::connection_failed(std::size_t host, std::string_view words, ti
   return true;
 }
 
-// From half of the pause to all of it.
-duration start_rules::pause_of(std::size_t host) const {
-  const std::uint32_t drops = std::min<std::uint32_t>(hosts_[host].drops, 8);
-  const duration whole = std::min<duration>(first_pause * (1U << drops), pause_max);
-  const std::uint64_t drawn = mixed(values_.seed ^ mixed(host * 1024 + hosts_[host].drops));
-  return whole / 2 + whole / 2 * static_cast<std::int64_t>(drawn % 1000) / 1000;
+void start_rules::add() {
+  hosts_.push_back({stage::failed, {}, {}, 0});
+}
+
+void start_rules::admit(std::size_t host, time_point not_before) {
+  hosts_[host] = {stage::waiting, not_before, {}, 0};
+}
+
+void start_rules::close() {
+  if (!std::exchange(values_.is_open, false)) return;
+  for (entry& one : hosts_) {
+    if (one.at == stage::waiting) one.at = stage::failed;
+  }
 }
 
 std::size_t start_rules::count(stage of) const {

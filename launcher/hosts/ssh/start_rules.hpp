@@ -12,6 +12,9 @@
 // Only a connection that sshd has dropped is tried again, with a pause that grows and is different
 // for each host. A refused key never is: sshd blocks who fails often (PerSourcePenalties).
 //
+// While hosts come and go (`is_open`) a start has no end: each host's time begins with its first
+// try, some wait until others are gone, and one that takes no part may be admitted again.
+//
 // Thread rule: plain values. Hosts are numbers from 0, in the order of the list.
 #pragma once
 
@@ -37,6 +40,8 @@ enum class stage { waiting, connecting, running, over, failed };
 
 // True: what ssh said is that sshd, or somebody on the way, has dropped it before it was let in.
 bool is_dropped(std::string_view words);
+// True: it said that one of the two keys is not what the other side knows.
+bool is_refused(std::string_view words);
 
 class start_rules {
  public:
@@ -45,6 +50,8 @@ class start_rules {
     std::size_t hosts_min = 0;  // with fewer the run cannot be
     duration start_timeout{};   // of each host, from the beginning on
     std::uint64_t seed = 0;     // of the pauses
+    bool is_open = false;
+    std::size_t hosts_at_once = SIZE_MAX;  // that connect or run, while it is open
   };
 
   start_rules(limits values, time_point now);
@@ -64,22 +71,31 @@ class start_rules {
 
   stage stage_of(std::size_t host) const { return hosts_[host].at; }
   std::size_t count(stage of) const;
+
+  // One more host, which takes no part yet; its number is the next one.
+  void add();
+  // One that takes no part is tried again, not before that moment.
+  void admit(std::size_t host, time_point not_before);
+  // No host comes any more: those that have not begun take no part.
+  void close();
+  bool is_open() const { return values_.is_open; }
+
   // Those that run, or still may.
   std::size_t possible() const { return hosts_.size() - count(stage::over) - count(stage::failed); }
-  bool has_too_few() const { return possible() < values_.hosts_min; }
-  bool is_over() const { return possible() == 0; }
+  bool has_too_few() const { return !is_open() && possible() < values_.hosts_min; }
+  bool is_over() const { return !is_open() && possible() == 0; }
 
  private:
   struct entry {
     stage at = stage::waiting;
     time_point not_before{};
+    time_point deadline{};  // of its start, once it has begun
     std::uint32_t drops = 0;
   };
 
-  duration pause_of(std::size_t host) const;
+  std::size_t room() const;
 
   limits values_;
-  time_point deadline_;
   std::vector<entry> hosts_;
 };
 

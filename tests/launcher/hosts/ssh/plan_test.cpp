@@ -26,7 +26,7 @@ std::string refused_line(const strings& words) {
   return plan ? "" : plan.error().text;
 }
 
-const agent_place at_head = {"10.0.0.1:40000", "run1", true, false};
+const agent_place at_head = {"10.0.0.1:40000", "run1", true, false, false};
 
 }  // namespace
 
@@ -38,7 +38,9 @@ TEST_CASE("each host's agent gets the line that was typed, and what the head kno
                 "--nproc-per-node=2", "--rdzv-endpoint=10.0.0.1:40000", "--rdzv-id=run1",
                 "--embed-daemon=never", "--node-id=b", "--node-rank=1", "--log-format=json",
                 "--color=never", "--", "train", "--lr", "-H"});
-  const strings first = agent_words(plan, 0, at_head);
+  agent_place reporting = at_head;
+  reporting.reports = true;
+  const strings first = agent_words(plan, 0, reporting);
   CHECK(std::count(first.begin(), first.end(), "--report=r.json") == 1);
   CHECK(plan.variables.at("A") == "1");
   CHECK(plan.launch.settings.nodes_max == 2);
@@ -71,6 +73,35 @@ TEST_CASE("GPUs that a filter has chosen are their host's") {
       agent_words(planned({"-H", "a:4,b:4", "--include=a@b:1,3", "x"}), 1, at_head);
   CHECK(std::count(words.begin(), words.end(), "--gpus=1,3") == 1);
   CHECK(std::count(words.begin(), words.end(), "--nproc-per-node=2") == 1);
+}
+
+TEST_CASE("so many workers in all are those of the first hosts") {
+  const head_plan plan = planned({"-np", "3", "-H", "a:2,b:2,c:2", "x"});
+  REQUIRE(plan.hosts.size() == 2);
+  CHECK(plan.hosts[1].slots == 1);
+  CHECK(plan.launch.settings.nodes_max == 2);
+  CHECK(planned({"--num-proc=2", "-H", "a,b", "x"}).hosts.size() == 2);
+  CHECK(planned({"--num-proc=2", "-H", "a:4,b:4", "--include=a:1,2,3", "x"}).hosts[0].gpus ==
+        std::vector<std::uint32_t>{1, 2});
+  CHECK(refused_line({"-np", "5", "-H", "a:2,b:2", "x"}) ==
+        "--num-proc=5: the list has 4 workers; give the hosts more, as in -H a:4,b:4");
+}
+
+TEST_CASE("hosts that come and go have no place in a list") {
+  head_plan plan =
+      planned({"--host-discovery", "./hosts", "--nnodes=1:4", "--nproc-per-node=2", "x"});
+  CHECK(plan.discovery == "./hosts");
+  CHECK(plan.hosts.empty());
+  plan.hosts = {{"a", "", 1, false, {}}, {"b", "", 3, true, {}}};
+  const strings first = agent_words(plan, 0, at_head);
+  CHECK(std::count(first.begin(), first.end(), "--nnodes=1:4") == 1);
+  CHECK(std::count(first.begin(), first.end(), "--node-rank=0") == 0);
+  CHECK(std::count(first.begin(), first.end(), "--nproc-per-node=1") == 0);
+  const strings second = agent_words(plan, 1, at_head);
+  const auto common = std::find(second.begin(), second.end(), "--nproc-per-node=2");
+  const auto own = std::find(second.begin(), second.end(), "--nproc-per-node=3");
+  CHECK(common < own);  // the last one counts
+  CHECK(own != second.end());
 }
 
 TEST_CASE("ssh asks nobody, notices a cut in seconds, and the person's options win") {

@@ -104,6 +104,34 @@ TEST_CASE("no pause goes beyond the last moment") {
   CHECK(rules.stage_of(0) == stage::failed);
 }
 
+TEST_CASE("where hosts come and go, a run is neither short of them nor over") {
+  start_rules rules({0, 2, 60s, 7, true, 4}, start_moment);
+  CHECK_FALSE(rules.has_too_few());
+  CHECK_FALSE(rules.is_over());
+  CHECK_FALSE(rules.next_deadline());
+  rules.add();
+  CHECK(rules.take_next(start_moment + 3600s).empty());  // it is not admitted yet
+  rules.admit(0, start_moment + 1h);
+  CHECK(rules.next_deadline() == start_moment + 1h);
+  CHECK(rules.take_next(start_moment + 1h) == numbers{0});
+  CHECK(rules.next_deadline() == start_moment + 1h + 60s);  // its time has begun
+  CHECK(rules.take_late(start_moment + 1h + 60s) == numbers{0});
+  rules.close();
+  CHECK(rules.is_over());
+}
+
+TEST_CASE("no more hosts than the run may have are connected to, and the others are not late") {
+  start_rules rules({3, 1, 60s, 7, true, 2}, start_moment);
+  CHECK(rules.take_next(start_moment) == numbers{0, 1});
+  rules.agent_runs(0);
+  rules.agent_runs(1);
+  CHECK_FALSE(rules.next_deadline());
+  CHECK(rules.take_late(start_moment + 1h).empty());
+  rules.agent_ended(0);
+  CHECK(rules.take_next(start_moment + 1h) == numbers{2});
+  CHECK(rules.take_late(start_moment + 1h + 59s).empty());
+}
+
 TEST_CASE("one exit code for all") {
   CHECK(exit_code_of({{0, 0}, {}, {}}) == 0);
   CHECK(exit_code_of({{3, 3}, {}, {}}) == 3);

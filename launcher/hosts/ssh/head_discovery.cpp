@@ -1,0 +1,206 @@
+// What the head does where hosts come and go (--host-discovery): who is listed gets an agent, who
+// is not listed any more has its agent leave, and who fails rests.
+#include "launcher/hosts/ssh/head.hpp"
+#include "rendezvous/base/counted.hpp"
+#include "rendezvous/base/exit_codes.hpp"
+
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+namespace ddprun::launcher::ssh {
+namespace {
+
+// Beside its workers' grace; then its ssh is ended, and the agent there with it.
+constexpr auto taken_off_limit = std::chrono::seconds(20);
+constexpr std::size_t named_max = 8;
+
+}  // namespace
+
+start_rules::limits head::limits() const {
+  const run_settings& settings = plan_.launch.settings;
+  start_rules::limits values{plan_.hosts.size(), settings.nodes_min, plan_.start_timeout, seed_};
+  values.is_open = discovery_ != nullptr;
+  values.hosts_at_once = std::size_t{settings.nodes_max} + settings.spares_max;
+  return values;
+}
+
+std::string head::opening_text() const {
+  if (discovery_)
+    return "agents run on the hosts that " + plan_.discovery + " prints; run " + run_id_;
+  return "starting agents on " + counted(plan_.hosts.size(), "host") + " over ssh; run " + run_id_;
+}
+
+void head::make_discovery(std::vector<std::string> command) {
+  discovery_ = std::make_unique<host_discovery>(
+      context_.get_executor(), spawner_, std::move(command), environment_,
+      [this](const host_discovery::answer& heard) { take_answer(heard); });
+}
+
+void head::close_discovery() {
+  if (!discovery_) return;
+  discovery_->stop();
+  solitude_timer_.cancel();
+  if (!is_open()) return;
+  rules_->close();
+  for (std::size_t host = 0; host < guests_.size(); ++host) {
+    if (rules_->stage_of(host) == stage::connecting) take_off(host);
+  }
+}
+
+// ---- the list ----------------------------------------------------------------------------------
+
+void head::take_answer(const host_discovery::answer& heard) {
+  if (!is_open()) return;
+  look_after_leaving();
+  if (!heard.problem.empty()) return say_discovery_problem(heard.problem);
+  const auto listed = read_hostfile("its output", heard.text);
+  if (!listed) return say_discovery_problem(listed.error().text);
+  if (!std::exchange(discovery_problem_, {}).empty())
+    say(note_level::info, "host discovery: there is a list again");
+  take_list(*listed);
+}
+
+// Once, as long as it is the same.
+void head::say_discovery_problem(const std::string& problem) {
+  if (problem == discovery_problem_) return;
+  discovery_problem_ = problem;
+  say(note_level::warning,
+      "host discovery: " + plan_.discovery + ": " + problem +
+          (plan_.hosts.empty() ? "; no host is known yet, it is asked again each second"
+                               : "; the last good list counts"));
+}
+
+void head::take_list(const std::vector<host>& listed) {
+  const host_roster::change what = roster_.take(plan_.hosts, listed);
+  while (guests_.size() < plan_.hosts.size()) {
+    guests_.emplace_back();
+    rules_->add();
+  }
+  if (what.is_none()) return;
+  say(note_level::info, "host discovery: " + changes_text(what));
+  for (const std::vector<std::size_t>* const each : {&what.gone, &what.resized}) {
+    for (const std::size_t host : *each)
+      take_off(host);
+  }
+  // One whose agent is still leaving is admitted when that has ended.
+  for (const std::vector<std::size_t>* const each : {&what.come, &what.resized}) {
+    for (const std::size_t host : *each) {
+      const bool is_free = !guests_[host].link && rules_->stage_of(host) != stage::waiting;
+      if (is_free) rules_->admit(host, std::chrono::steady_clock::now());
+    }
+  }
+  go_on();
+}
+
+std::string head::changes_text(const host_roster::change& what) const {
+  std::string text;
+  const auto add = [&](const std::vector<std::size_t>& hosts, const std::string& become) {
+    if (hosts.empty()) return;
+    text += text.empty() ? "" : "; ";
+    for (std::size_t index = 0; index < hosts.size() && index < named_max; ++index)
+      text += (index == 0 ? "" : ", ") + name(hosts[index]);
+    if (hosts.size() > named_max)
+      text += " and " + std::to_string(hosts.size() - named_max) + " more";
+    text += (hosts.size() == 1 ? " has " : " have ") + become;
+  };
+  add(what.come, "come");
+  add(what.gone, "gone");
+  add(what.resized, "another number of workers");
+  return text;
+}
+
+// Its agent leaves as on any SIGTERM: the others go on without that node.
+void head::take_off(std::size_t host) {
+  guest& one = guests_[host];
+  const stage at = rules_->stage_of(host);
+  if (at == stage::running && !one.leaves_by) {
+    one.link->send("signal " + std::to_string(SIGTERM) + "\n");
+    one.leaves_by = std::chrono::steady_clock::now() + plan_.launch.settings.timing.drain_grace +
+                    taken_off_limit;
+  } else if (at == stage::waiting || at == stage::connecting) {
+    rules_->give_up(host);
+    if (one.link) one.link->signal(SIGKILL);
+  }
+}
+
+void head::look_after_leaving() {
+  const time_point now = std::chrono::steady_clock::now();
+  for (guest& one : guests_) {
+    if (one.link && one.leaves_by && *one.leaves_by < now) one.link->signal(SIGKILL);
+  }
+}
+
+// ---- failures ----------------------------------------------------------------------------------
+
+// What is to be said of it.
+std::string head::let_rest(std::size_t host, bool is_refused) {
+  if (!roster_.is_listed(host)) return {};
+  if (is_refused) {
+    roster_.set_aside(host);
+    return ", nor will one be until the host has left the list";
+  }
+  const time_point now = std::chrono::steady_clock::now();
+  const auto& since = guests_[host].runs_since;
+  const duration rest = roster_.failed(host, since ? now - *since : duration{});
+  rules_->admit(host, now + rest);
+  arm_timer();
+  return " (failure " + std::to_string(roster_.failures(host)) + " there; the host rests for " +
+         to_text(std::chrono::ceil<std::chrono::seconds>(rest)) + ")";
+}
+
+// An ssh has ended. False: it is as where hosts do not come and go.
+bool head::settle_when_open(std::size_t host, const link_end& end) {
+  guest& one = guests_[host];
+  const stage at = rules_->stage_of(host);
+  const time_point now = std::chrono::steady_clock::now();
+  if (at == stage::failed && roster_.may_run(host)) {
+    rules_->admit(host, now);  // it was taken off, and is listed again
+    arm_timer();
+    return true;
+  }
+  if (at != stage::running) return false;
+  const int drained = plan_.launch.drain_exit_code;
+  const bool has_left = one.leaves_by && (!one.ended || *one.ended == drained);
+  const bool is_of_run = one.ended && *one.ended != refused_exit_code &&
+                         (*one.ended != drained || drained == 0) && !has_left;
+  if (is_of_run) {  // the others will have it, too
+    close_discovery();
+    return false;
+  }
+  rules_->agent_ended(host);
+  watch_solitude();
+  if (has_left) {
+    say(note_level::debug, name(host) + ": its agent has left");
+    if (roster_.may_run(host)) rules_->admit(host, now);
+    go_on();
+    return true;
+  }
+  const std::string rests = let_rest(host, false);
+  const std::string why =
+      !one.ended
+          ? ": its agent is lost" + rests + ": " + how_it_ended(end)
+          : (*one.ended == drained ? ": its node was drained" : ": the run refuses it") + rests;
+  say(note_level::warning, name(host) + why);
+  go_on();
+  return true;
+}
+
+// Without any agent nobody else sees that the nodes do not meet.
+void head::watch_solitude() {
+  const bool is_alone = is_open() && rules_->count(stage::running) == 0;
+  if (is_alone == is_alone_) return;
+  is_alone_ = is_alone;
+  solitude_timer_.cancel();
+  if (!is_alone) return;
+  const duration limit = plan_.launch.settings.timing.join_timeout;
+  solitude_timer_.expires_after(limit);
+  solitude_timer_.async_wait([this, limit](boost::system::error_code error) {
+    if (error || !is_alone_ || !is_open()) return;
+    say(note_level::error, "no agent runs on any host after " + to_text(limit) + " (join_timeout)");
+    end_.failed_start = unmet_exit_code;
+    stop_all(SIGTERM);
+  });
+}
+
+}  // namespace ddprun::launcher::ssh
