@@ -240,8 +240,38 @@ std::optional<failure> snapshot_history::commit(const manifest& content) {
   (void)files_->remove(temporary);
   const auto removed = files_->remove(final_path);
   const bool is_gone = !removed || is_system_error(removed, ENOENT);
-  if (!is_gone || files_->sync_folder(place)) wrong->may_be_there = true;
+  if (!is_gone || files_->sync_folder(place)) {
+    wrong->may_be_there = true;
+    bad_.insert(content.order());  // it goes when it is old, unless settle() finds it whole
+  }
   return wrong;
+}
+
+std::optional<failure> snapshot_history::settle(snapshot_order order) {
+  const std::string place = path(snapshot_name(order));
+  std::string problem;
+  const auto keep_problem = [&](const std::string& line) { problem = line; };
+  if (auto error = check_claim(*files_, folder_, tenure_, keep_problem)) {
+    return failure{error, problem, error == errc::refused, true};
+  }
+  const auto found = look_at(order, problem);
+  const bool is_whole = found.has_value();
+  auto error = is_whole ? error_code() : found.error();
+  if (error == errc::not_found || error == errc::damaged) {
+    error = files_->remove(place + "/" + std::string(manifest_name));
+    if (is_system_error(error, ENOENT)) error = {};
+  }
+  if (!error) error = files_->sync_folder(folder_);
+  if (!error) error = files_->sync_folder(place);
+  if (error) {
+    return failure{error,
+                   "whether an earlier attempt has saved it is not known: " + error.message(),
+                   false, true};
+  }
+  bad_.erase(order);
+  if (!is_whole) return failure{errc::not_found, "an earlier attempt has left nothing"};
+  known_.insert(order);
+  return std::nullopt;
 }
 
 void snapshot_history::remove_or_tell(snapshot_order order, std::set<snapshot_order>& from) {

@@ -53,6 +53,9 @@ class snapshot_history {
   // Makes the snapshot, whose files are there and synced, one that is there. Refused when a newer
   // round has the folder.
   std::optional<failure> commit(const manifest& content);
+  // One whose commit failed when it may have been there. None: it is there. errc::not_found: it is
+  // not, and never will be. Another failure: that is not known yet.
+  std::optional<failure> settle(snapshot_order order);
   // Removes what is beyond the newest `keep`. Snapshots that were skipped or are distrusted do not
   // count, and go with those that are older than all that stay.
   void remove_beyond_keep();

@@ -1,5 +1,6 @@
 #include "worker/snapshot/saver.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -105,8 +106,11 @@ written_word saver::write(const job& next) const try {
     return failure{error, "cannot make the folder: " + error.message()};
   }
   const std::string name = rank_file_name(options_.rank);
-  // Never into one that is there, whoever has made it.
-  if (options_.files->size(place + "/" + std::string(manifest_name))) {
+  // Never into one that is there, whoever has made it. The folder is listed, for a network file
+  // system remembers of a name that was asked for too early that it is not there.
+  const auto names = options_.files->list(place);
+  if (!names) return failure{names.error(), "cannot read the folder: " + names.error().message()};
+  if (std::find(names->begin(), names->end(), manifest_name) != names->end()) {
     return failure{errc::refused, "it is there already, made by another", true, true};
   }
   const auto record = write_rank_file(*options_.files, place + "/" + name, layout,
@@ -148,9 +152,31 @@ void saver::take_back(const snapshot_info& info) const {
   (void)options_.files->remove_folder(path(info));  // the last one of the ranks can
 }
 
+// An earlier attempt failed when the manifest may have been there: none, all is well with it;
+// errc::not_found, it is gone for good.
+outcome_word saver::settle(snapshot_order order, const std::string& topic,
+                           const std::string& what) {
+  if (options_.rank != 0) {
+    const auto text = ranks_.announcement(topic);
+    return text ? parse_outcome(*text) : lost(what + "no word from rank 0: ");
+  }
+  auto settled = history_->settle(order);
+  if (settled) settled->text.insert(0, what);
+  if (settled && settled->code != errc::not_found) options_.on_message(settled->text);
+  if (ranks_.announce(topic, to_text(settled))) return lost(what + "cannot tell the other ranks: ");
+  return settled;
+}
+
 std::optional<failure> saver::make(const job& next) {
   const std::string topic = topic_of(++count_);
   const std::string what = "cannot save snapshot " + path(next.info) + ": ";
+  const snapshot_order order{next.info.tenure, next.info.step};
+  if (unsettled_.contains(order)) {
+    auto settled = settle(order, topic + "/settled", what);
+    if (settled && settled->code != errc::not_found) return settled;
+    unsettled_.erase(order);
+    if (!settled) return std::nullopt;
+  }
   const written_word mine = write(next);
   if (ranks_.report(topic, to_text(mine))) return lost(what + "cannot tell rank 0: ");
   outcome_word outcome;
@@ -171,6 +197,7 @@ std::optional<failure> saver::make(const job& next) {
     outcome = parse_outcome(*text);
   }
   if (outcome && !outcome->may_be_there) take_back(next.info);
+  if (outcome && outcome->may_be_there) unsettled_.insert(order);
   return outcome;
 }
 

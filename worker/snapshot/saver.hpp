@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <variant>
@@ -58,6 +59,7 @@ class saver {
   void run();
   void trust();
   std::optional<failure> make(const job& next);
+  outcome_word settle(snapshot_order order, const std::string& topic, const std::string& what);
   written_word write(const job& next) const;
   failure lost(const std::string& what) const;
   std::optional<failure> commit(const snapshot_info& info, const std::string& topic);
@@ -69,6 +71,7 @@ class saver {
   std::uint64_t count_ = 0;  // of jobs: the same on all ranks
   std::optional<snapshot_history> history_;
   std::optional<snapshot_order> resumed_;  // until it is trusted
+  std::set<snapshot_order> unsettled_;     // not saved, but may be there: the same on all ranks
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -20,9 +20,12 @@ json json_of(const failure& told) {
           {"may_be_there", told.may_be_there}};
 }
 
+// Whether there is a snapshot is not known then.
 failure strange(std::string_view text) {
-  return {errc::malformed_message, "the job store has '" + std::string(text.substr(0, 80)) +
-                                       "' where a word about snapshots should be"};
+  return {errc::malformed_message,
+          "the job store has '" + std::string(text.substr(0, 80)) +
+              "' where a word about snapshots should be",
+          false, true};
 }
 
 std::optional<failure> failure_in(const json& word) {
@@ -95,9 +98,13 @@ choice_word parse_choice(std::string_view text) {
 std::optional<failure> worst_of(const std::vector<outcome_word>& by_rank) {
   std::optional<failure> worst;
   std::size_t count = 0;
+  bool is_final = false;
+  bool may_be_there = false;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     if (!by_rank[rank]) continue;
     ++count;
+    is_final = is_final || by_rank[rank]->is_final;
+    may_be_there = may_be_there || by_rank[rank]->may_be_there;
     const bool is_worse =
         !worst || (worst->code == errc::damaged && by_rank[rank]->code != errc::damaged);
     if (is_worse) {
@@ -105,6 +112,9 @@ std::optional<failure> worst_of(const std::vector<outcome_word>& by_rank) {
           failure{by_rank[rank]->code, "rank " + std::to_string(rank) + ": " + by_rank[rank]->text};
     }
   }
+  if (!worst) return std::nullopt;
+  worst->is_final = is_final;
+  worst->may_be_there = may_be_there;
   if (count > 1) worst->text += " (and " + std::to_string(count - 1) + " more ranks)";
   return worst;
 }

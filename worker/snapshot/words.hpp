@@ -46,7 +46,8 @@ std::string to_text(const choice_word& word);
 choice_word parse_choice(std::string_view text);
 
 // Several ranks' failures in one: that of the lowest rank, and how many more there are. A failure
-// that is no damage counts before one that is. None: there are none.
+// that is no damage counts before one that is. It is final, or may be there, where one of them is.
+// None: there are none.
 std::optional<failure> worst_of(const std::vector<outcome_word>& by_rank);
 
 }  // namespace ddprun::worker

@@ -30,9 +30,13 @@ class fault_file_system : public worker::file_system {
   explicit fault_file_system(unsigned seed = 0) : random_(seed) {}
 
   void fail(std::size_t step, int number, bool only_once) {
+    fail_number_of(step, only_once ? 1 : ~std::size_t{0}, number);
+  }
+  // So many steps, one after the other.
+  void fail_number_of(std::size_t step, std::size_t count, int number) {
     fail_step_ = step;
+    fail_count_ = count;
     fail_number_ = number;
-    fail_once_ = only_once;
   }
   // Every read of this file, until `heal`.
   void fail_reads(const std::string& path, int number) { unreadable_[path] = number; }
@@ -217,7 +221,7 @@ class fault_file_system : public worker::file_system {
       cut_ = just_cut_ = true;
       return system_error(EIO);
     }
-    if (fail_step_ && (fail_once_ ? now == *fail_step_ : now >= *fail_step_)) {
+    if (fail_step_ && now >= *fail_step_ && now - *fail_step_ < fail_count_) {
       return system_error(fail_number_);
     }
     return {};
@@ -262,7 +266,7 @@ class fault_file_system : public worker::file_system {
   std::size_t steps_ = 0;
   std::optional<std::size_t> fail_step_;
   int fail_number_ = 0;
-  bool fail_once_ = true;
+  std::size_t fail_count_ = 1;
   std::optional<std::size_t> cut_step_;
   bool cut_ = false;
   bool just_cut_ = false;

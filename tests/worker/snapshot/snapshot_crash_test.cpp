@@ -146,6 +146,30 @@ TEST_CASE("a first save that fails leaves nothing that stops the next job", "[sn
   }
 }
 
+// What failed may be there all the same: trying again must not take its files from under it.
+TEST_CASE("a save that is tried again leaves a snapshot, whatever failed before", "[snapshot]") {
+  for (std::size_t count = 1; count <= 4; ++count) {
+    for (std::size_t failing = 0;; ++failing) {
+      INFO("steps " << failing << " to " << failing + count - 1);
+      fault_file_system files;
+      message_list messages;
+      const auto job = open(files, 1, messages.handler());
+      REQUIRE(job.has_value());
+      REQUIRE_FALSE(save(*job, 10));
+      const std::size_t before = files.steps();
+      files.fail_number_of(before + failing, count, EIO);
+      auto error = save(*job, 20);
+      if (files.steps() <= before + failing) break;  // it was over before
+      for (int again = 0; error && again < 5; ++again)
+        error = save(*job, 20);
+      files.fail_number_of(0, 0, 0);
+      INFO(messages.text());
+      CHECK_FALSE(error);
+      REQUIRE(check(files, {1, 20}) == "");
+    }
+  }
+}
+
 TEST_CASE("a full disk is named, and the next save works when there is room", "[snapshot]") {
   fault_file_system files;
   message_list messages;
