@@ -26,13 +26,13 @@ std::vector<snapshot_order> newest_first(const std::vector<std::string>& names) 
 constexpr std::size_t mark_bytes_max = 4096;
 
 // "instance restarts": who went on from it. One that is torn is nobody's.
-claimant parse_mark(std::string_view text) {
-  claimant who{0, 0, 0};
+std::optional<claimant> parse_mark(std::string_view text) {
+  claimant who;
   const char* const end = text.data() + text.size();
   const auto instance = std::from_chars(text.data(), end, who.instance);
-  if (instance.ec != std::errc{} || instance.ptr == end) return {0, 0, 0};
+  if (instance.ec != std::errc{} || instance.ptr == end) return std::nullopt;
   const auto restarts = std::from_chars(instance.ptr + 1, end, who.restart_count);
-  return restarts.ec == std::errc{} ? who : claimant{0, 0, 0};
+  return restarts.ec == std::errc{} ? std::optional(who) : std::nullopt;
 }
 
 }  // namespace
@@ -80,28 +80,36 @@ error_code snapshot_history::check_lengths(const manifest& content, std::string&
   return {};
 }
 
-// Why it is not to be taken, or nothing. A folder that cannot be listed tells nothing against it.
-std::string snapshot_history::distrust(snapshot_order order) const {
-  const std::string place = path(snapshot_name(order));
+// Of this run, each at its own restart count. A run that begins anew counts restarts from 0: so the
+// marks of one run are told from those before it where a launcher has no instances. A folder that
+// cannot be listed tells nothing against a snapshot.
+std::size_t snapshot_history::failures_after(const snapshot_info& info) const {
+  if (!options_.distrust || !info.tells_progress) return 0;
+  const std::string place = path(snapshot_name({info.tenure, info.step}));
   const auto names = files_->list(place);
-  if (!names) return "";
-  std::map<std::uint64_t, claimant> jobs;  // by tenure; the last one is this
-  jobs[tenure_] = who_;
+  if (!names) return 0;
+  std::map<std::uint64_t, claimant, std::greater<>> jobs;  // by tenure, the newest first
   for (const auto& name : *names) {
     const auto tenure = parse_resumed_name(name);
-    if (!tenure) continue;
+    if (!tenure || *tenure >= tenure_) continue;
     const auto text = files_->read(place + "/" + name, mark_bytes_max);
-    jobs[*tenure] = parse_mark(text ? *text : "");
+    const auto who = parse_mark(text ? *text : "");
+    if (who) jobs[*tenure] = *who;
   }
   std::size_t failed = 0;
-  for (auto job = jobs.begin(), next = std::next(job); next != jobs.end(); ++job, ++next) {
-    const bool is_uncharged = job->second.instance != 0 &&
-                              job->second.instance == next->second.instance &&
-                              job->second.restart_count == next->second.restart_count;
-    if (!is_uncharged) ++failed;
+  std::uint32_t restarts = who_.restart_count;
+  for (const auto& [tenure, who] : jobs) {
+    if (who.instance != who_.instance || who.restart_count > restarts) break;
+    if (who.restart_count < restarts) ++failed;
+    restarts = who.restart_count;
   }
-  if (failed < distrusted_after) return "";
-  return std::to_string(failed) + " jobs have gone on from it and ended before they came far";
+  return failed;
+}
+
+std::string snapshot_history::text_of_failures(std::size_t count) const {
+  return (count == 1 ? "a job has" : std::to_string(count) + " jobs have") +
+         " gone on from it and failed within " + std::to_string(options_.trusted_after_steps) +
+         " steps";
 }
 
 void snapshot_history::tell_of_older_rounds(const manifest& taken,
@@ -115,6 +123,19 @@ void snapshot_history::tell_of_older_rounds(const manifest& taken,
   }
 }
 
+void snapshot_history::tell_of_distrust(const snapshot_info& distrusted, std::size_t failures,
+                                        const snapshot_info& taken) const {
+  const auto name_of = [&](const snapshot_info& info) {
+    return path(snapshot_name({info.tenure, info.step}));
+  };
+  std::string text = "snapshot " + name_of(distrusted) + " is distrusted, for " +
+                     text_of_failures(failures) + ": going on from " + name_of(taken);
+  if (taken.step < distrusted.step) {
+    text += ", " + std::to_string(distrusted.step - taken.step) + " steps before it";
+  }
+  on_message_(text);
+}
+
 result<std::optional<manifest>> snapshot_history::newest() {
   const auto names = files_->list(folder_);
   if (!names) {
@@ -122,7 +143,7 @@ result<std::optional<manifest>> snapshot_history::newest() {
     return names.error();
   }
   const auto orders = newest_first(*names);
-  std::optional<manifest> distrusted;
+  std::optional<std::pair<manifest, std::size_t>> distrusted;  // the newest, and its failures
   std::size_t damaged = skipped_.size();
   for (const auto order : orders) {
     if (skipped_.contains(order)) continue;
@@ -141,20 +162,26 @@ result<std::optional<manifest>> snapshot_history::newest() {
       return found.error();
     }
     known_.insert(order);
-    if (const std::string reason = distrust(order); !reason.empty()) {
+    const std::size_t failures = failures_after(found->info);
+    if (failures >= distrusted_after) {
       known_.erase(order);
-      bad_.insert(order);
-      on_message_("snapshot " + place + " is distrusted: " + reason);
-      if (!distrusted) distrusted = std::move(*found);
+      if (!distrusted) distrusted = {std::move(*found), failures};
       continue;
+    }
+    if (distrusted) tell_of_distrust(distrusted->first.info, distrusted->second, found->info);
+    if (!distrusted && failures != 0) {
+      on_message_("snapshot " + place + ": " + text_of_failures(failures) +
+                  "; if this one does too, the one before it is taken");
     }
     tell_of_older_rounds(*found, orders);
     return std::optional<manifest>(std::move(*found));
   }
   if (distrusted) {
-    on_message_("no other snapshot in " + folder_ + ": " +
-                path(snapshot_name(distrusted->order())) + " is taken again");
-    return distrusted;
+    const auto order = distrusted->first.order();
+    known_.insert(order);
+    on_message_("snapshot " + path(snapshot_name(order)) + " is taken again, though " +
+                text_of_failures(distrusted->second) + ": there is no other");
+    return std::optional<manifest>(std::move(distrusted->first));
   }
   if (damaged != 0) {
     on_message_("no snapshot in " + folder_ +
@@ -177,8 +204,9 @@ void snapshot_history::skip(snapshot_order order, const std::string& why) {
   if (known_.erase(order) != 0) bad_.insert(order);
 }
 
-error_code snapshot_history::mark_resumed(snapshot_order order) {
-  const std::string place = path(snapshot_name(order));
+error_code snapshot_history::mark_resumed(const snapshot_info& info) {
+  if (!options_.distrust || !info.tells_progress) return {};
+  const std::string place = path(snapshot_name({info.tenure, info.step}));
   const std::string mark = place + "/" + resumed_name(tenure_);
   auto error =
       write_whole(*files_, mark,
@@ -296,7 +324,7 @@ void snapshot_history::remove_beyond_keep() {
   }
   const std::vector<snapshot_order> oldest_first(known_.begin(), known_.end());
   if (oldest_first.empty()) return;
-  const std::size_t beyond = oldest_first.size() - std::min(oldest_first.size(), keep_);
+  const std::size_t beyond = oldest_first.size() - std::min(oldest_first.size(), options_.keep);
   for (const auto order : std::vector(bad_.begin(), bad_.end())) {
     if (order < oldest_first[beyond]) remove_or_tell(order, bad_);
   }

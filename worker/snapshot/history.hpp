@@ -25,19 +25,26 @@
 
 namespace ddprun::worker {
 
-// So many jobs that went on from a snapshot and came to nothing make it distrusted. A round that
-// ended for another reason than a failure of the job, which costs no restart, does not count.
+// So many failures of one run right after it went on from a snapshot make it distrusted: those that
+// cost a restart, within so many steps. They are counted where the program tells its progress, or
+// ordinary failures between two saves would look the same.
 constexpr std::size_t distrusted_after = 2;
+
+struct history_options {
+  std::size_t keep = 3;
+  bool distrust = true;
+  std::uint64_t trusted_after_steps = 10;  // for messages: the caller calls trust()
+};
 
 class snapshot_history {
  public:
   snapshot_history(file_system& files, std::string folder, const claimant& who,
-                   std::uint64_t tenure, std::size_t keep, message_handler on_message)
+                   std::uint64_t tenure, const history_options& options, message_handler on_message)
       : files_(&files),
         folder_(std::move(folder)),
         who_(who),
         tenure_(tenure),
-        keep_(keep),
+        options_(options),
         on_message_(std::move(on_message)) {}
 
   // The newest whole snapshot; none when there is none. One that is distrusted is taken only where
@@ -46,8 +53,8 @@ class snapshot_history {
   result<std::optional<manifest>> newest();
   void skip(snapshot_order order, const std::string& why);
 
-  // A job goes on from it. Until it is trusted again, that counts against it.
-  error_code mark_resumed(snapshot_order order);
+  // This job goes on from it. Until it is trusted again, a failure counts against it.
+  error_code mark_resumed(const snapshot_info& info);
   void trust(snapshot_order order);
 
   // Makes the snapshot, whose files are there and synced, one that is there. Refused when a newer
@@ -56,8 +63,8 @@ class snapshot_history {
   // One whose commit failed when it may have been there. None: it is there. errc::not_found: it is
   // not, and never will be. Another failure: that is not known yet.
   std::optional<failure> settle(snapshot_order order);
-  // Removes what is beyond the newest `keep`. Snapshots that were skipped or are distrusted do not
-  // count, and go with those that are older than all that stay.
+  // Removes what is beyond the newest `keep`. Snapshots that were skipped do not count, and go with
+  // those that are older than all that stay. What this job distrusts stays: it may be mistaken.
   void remove_beyond_keep();
 
   void set_message_handler(message_handler to) { on_message_ = std::move(to); }
@@ -70,7 +77,10 @@ class snapshot_history {
   // What is wrong with it in `why`; not_found: it was never finished.
   result<manifest> look_at(snapshot_order order, std::string& why) const;
   error_code check_lengths(const manifest& content, std::string& why) const;
-  std::string distrust(snapshot_order order) const;
+  std::size_t failures_after(const snapshot_info& info) const;
+  std::string text_of_failures(std::size_t count) const;
+  void tell_of_distrust(const snapshot_info& distrusted, std::size_t failures,
+                        const snapshot_info& taken) const;
   void tell_of_older_rounds(const manifest& taken, const std::vector<snapshot_order>& all) const;
   void remove_or_tell(snapshot_order order, std::set<snapshot_order>& from);
   std::optional<failure> check_it_is_ours(const manifest& content) const;
@@ -80,7 +90,7 @@ class snapshot_history {
   std::string folder_;
   claimant who_;
   std::uint64_t tenure_;
-  std::size_t keep_;
+  history_options options_;
   message_handler on_message_;
   std::set<snapshot_order> skipped_;
   std::set<snapshot_order> known_;  // written by us, or with a manifest that we have read

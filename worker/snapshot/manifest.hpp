@@ -3,12 +3,13 @@
 //
 //   {
 //     "format": "ddprun snapshot", "version": 1,
-//     "tenure": 3, "step": 40, "epoch": 4, "instance": 77, "round": 2,
+//     "tenure": 3, "step": 40, "epoch": 4, "instance": 77, "round": 2, "progress": true,
 //     "files": [{"bytes": 131200, "xxh3": "0123456789abcdef"}, ...],
 //     "xxh3": "fedcba9876543210"
 //   }
 //
-// The files are those of ranks 0, 1, 2... The last member is the checksum of all bytes before its
+// "progress" is there where the program has said how far it has come before it saved. The files are
+// those of ranks 0, 1, 2... The last member is the checksum of all bytes before its
 // line; only this program needs to look at it.
 //
 // Pure: bytes in, values out. Thread rule: any thread.
@@ -31,6 +32,7 @@ struct snapshot_info {
   std::uint64_t epoch = 0;   // likewise
   instance_id instance = 0;  // of the run; 0 when the launcher has none
   round_number round = 1;
+  bool tells_progress = false;  // the program calls snapshots::progress()
   bool operator==(const snapshot_info&) const = default;
 };
 

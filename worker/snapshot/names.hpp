@@ -5,6 +5,7 @@
 //     rank-00000.safetensors ...      one a rank
 //     manifest.json                   the last one to come: with it the snapshot is there
 //     resumed-000004                  a job of tenure 4 went on from it, and has not come far yet
+//                                     (text: "instance restarts\n")
 //
 // Numbers have at least so many digits, and more where they need them.
 //

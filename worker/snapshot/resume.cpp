@@ -44,7 +44,7 @@ class meeting {
     if (!tenure) return stop_all(0, {tenure.error(), said.take()});
     agreed_.tenure = *tenure;
     said.hand_on();
-    snapshot_history history(here_.files, here_.folder, here_.who, *tenure, here_.keep,
+    snapshot_history history(here_.files, here_.folder, here_.who, *tenure, here_.history,
                              said.handler());
     history.remove_leftovers();
     for (std::size_t attempt = 0;; ++attempt) {
@@ -60,7 +60,7 @@ class meeting {
       if (wrong && !is_damaged) return stop_reading(attempt, *wrong);
       if (!wrong) {
         // Before any rank goes on from it: one that crashes at once takes this one with it.
-        (void)history.mark_resumed(*made.from);
+        (void)history.mark_resumed((*newest)->info);
         said.hand_on();
       }
       if (auto lost = announce(verdict_topic(attempt), to_text(outcome_word(wrong)))) return *lost;

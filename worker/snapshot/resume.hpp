@@ -34,7 +34,7 @@ struct resuming {
   // Looks at each byte of what all ranks have alike, for all of its node: the others map it.
   bool is_first_of_node = true;
   claimant who;
-  std::size_t keep = 3;
+  history_options history;
   message_handler on_message;
 };
 

@@ -14,6 +14,7 @@ struct snapshots::parts {
   environment here;
   snapshots_options options;
   std::uint64_t tenure = 0;
+  bool tells_progress = false;
   std::optional<std::uint64_t> trusted_at;  // the step; none: nothing is to be trusted any more
   staging_buffer staging;
   std::optional<saver> writer;  // uses the staging buffer
@@ -58,7 +59,7 @@ result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
                        here.world_size,
                        here.rank == 0 || here.local_rank == 0,
                        {here.instance, here.round, here.restart_count},
-                       options.keep,
+                       {options.keep, options.distrust, options.trusted_after_steps},
                        options.on_message};
   auto agreed = agree_on_snapshot(start, ranks);
   if (const auto* told = std::get_if<failure>(&agreed)) {
@@ -103,7 +104,8 @@ error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapsh
   const auto saved = all.writer->saved();
   DDPRUN_ASSERT(!saved || step >= saved->step);
   if (saved && saved->step == step) return earlier;
-  saver::job next{{all.tenure, step, epoch, all.here.instance, all.here.round}, failure{}};
+  saver::job next{{all.tenure, step, epoch, all.here.instance, all.here.round, all.tells_progress},
+                  failure{}};
   std::string problem;
   auto layout = lay_out(state, all.here.rank == 0, problem);
   auto error = layout ? error_code() : layout.error();
@@ -137,6 +139,7 @@ error_code snapshots::wait() {
 }
 
 error_code snapshots::progress(std::uint64_t step) {
+  parts_->tells_progress = true;
   if (parts_->trusted_at && step >= *parts_->trusted_at) {
     parts_->trusted_at.reset();
     parts_->writer->trust_resumed();

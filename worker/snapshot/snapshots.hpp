@@ -23,9 +23,12 @@
 // the ranks have lost each other, or the job store, or a newer round has the folder.
 //
 // All ranks go on from the same snapshot: the newest that each of them finds whole. What is damaged
-// is skipped with a message, and so is what a round left that was over (claim.hpp), and what two
-// jobs have gone on from without coming far: progress() says how far this one has come. Opening
-// claims the folder: a job that only wants to look, beside one that trains, opens a copy.
+// is skipped with a message, and so is what a round left that was over (claim.hpp). Opening claims
+// the folder: a job that only wants to look, beside one that trains, opens a copy.
+//
+// A snapshot is distrusted, and the one before it taken, with a message, when one run has failed
+// twice within `trusted_after_steps` of going on from it. That is known only of a program that
+// calls progress() after each step: a snapshot that was saved without it is never distrusted.
 //
 // Thread rule: one thread per object; `on_message` may be called on another. open, save, wait and
 // close are called by all ranks, in the same order. Ownership: see each.
@@ -55,8 +58,10 @@ struct snapshots_options {
   bool is_asynchronous = true;
   // How far ranks may be apart: for all to read, or write, their part.
   std::chrono::milliseconds rank_timeout = std::chrono::minutes(30);
-  // So many steps after it was resumed, a snapshot does not count as one that leads to nothing.
+  // So many steps after it was resumed, a failure says nothing against a snapshot.
   std::uint64_t trusted_after_steps = 10;
+  // False: the newest one that is whole is taken, however often a job has failed right after it.
+  bool distrust = true;
   std::string name = "snapshots";  // of its keys in the job store, where a job has two of these
   message_handler on_message = write_to_stderr;
   file_system* files = &posix_file_system();
@@ -83,7 +88,7 @@ class snapshots {
   error_code save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state);
   // Until the one under way is over.
   error_code wait();
-  // This step is done. Costs nothing to speak of.
+  // This step is done: to be called after each, by all ranks. Costs nothing to speak of.
   error_code progress(std::uint64_t step);
   // The job has come to its end, in order: waits, and trusts what was resumed.
   error_code close();

@@ -18,6 +18,7 @@ struct folder_under_test {
   std::string problem;
   std::size_t keep = 3;
   bool is_asynchronous = true;
+  bool distrust = true;
   std::optional<std::uint32_t> restart_count;  // none: one less than the round
 
   result<open_snapshots> try_open(round_number round, instance_id instance = 77) {
@@ -25,6 +26,7 @@ struct folder_under_test {
     options.folder = "f";
     options.keep = keep;
     options.is_asynchronous = is_asynchronous;
+    options.distrust = distrust;
     options.on_message = messages.handler();
     options.files = &files;
     problem.clear();

@@ -38,6 +38,10 @@ TEST_CASE("a manifest is this text", "[snapshot]") {
   const auto back = parse_manifest(text);
   REQUIRE(back.has_value());
   CHECK(*back == example());
+  manifest told = example();
+  told.info.tells_progress = true;
+  CHECK(to_text(told).find("\"round\": 2, \"progress\": true,\n") != std::string::npos);
+  CHECK(parse_manifest(to_text(told)).value() == told);
 }
 
 TEST_CASE("every prefix and every turned bit of a manifest is found damaged", "[snapshot]") {

@@ -47,6 +47,7 @@ TEST_CASE("no rank goes on from a snapshot before that is noted", "[snapshot]") 
   {
     auto ranks = test.open(1, 2);
     require_open(ranks);
+    CHECK_FALSE(ranks[0].job->progress(10));
     CHECK(save(ranks, 10) == all(2));
   }
   // Else one that crashes at once would end the job before it is.
