@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <vector>
 
@@ -143,6 +144,10 @@ result<std::uint64_t> claim_folder(file_system& files, const std::string& folder
   for (int count = 0; count < attempts_max; ++count) {
     const auto tenure = attempt.draw();
     if (tenure || !is_system_error(tenure.error(), EEXIST)) return tenure;
+    // A listing that is shown as it was lacks what is there.
+    if (files.names_kept(folder) > std::chrono::milliseconds::zero()) {
+      files.pause(std::chrono::seconds(1));
+    }
   }
   return attempt.say(errc::timed_out, "cannot claim the snapshot folder " + folder);
 }

@@ -5,11 +5,14 @@
 #include <cstdio>
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <memory>
 #include <new>
 #include <optional>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -128,6 +131,28 @@ error_code open_file(const std::string& path, std::optional<descriptor>& file, s
   return {};
 }
 
+// What no other machine can change. Others (NFS, Lustre, FUSE...) may remember names.
+bool is_local(const std::string& path) {
+  constexpr std::uint32_t xfs = 0x58465342;   // fs/xfs/libxfs/xfs_format.h
+  constexpr std::uint32_t f2fs = 0xF2F52010;  // include/linux/f2fs_fs.h
+  constexpr std::uint32_t zfs = 0x2FC12FC1;   // openzfs, include/os/linux/zfs/sys/zfs_vfsops_os.h
+  struct statfs status {};
+  if (::statfs(path.c_str(), &status) != 0) return false;
+  switch (static_cast<std::uint32_t>(status.f_type)) {
+    case EXT4_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case TMPFS_MAGIC:
+    case RAMFS_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC:
+    case xfs:
+    case f2fs:
+    case zfs:
+      return true;
+    default:
+      return false;
+  }
+}
+
 class posix final : public file_system {
  public:
   error_code make_folder(const std::string& path, bool& made) override {
@@ -222,6 +247,15 @@ class posix final : public file_system {
     if (!S_ISREG(status.st_mode)) return make_error_code(errc::not_found);
     return static_cast<std::uint64_t>(status.st_size);
   }
+
+  // The folder may be the one that is not there yet.
+  std::chrono::milliseconds names_kept(const std::string& path) override {
+    constexpr std::chrono::seconds nfs_acdirmax{60};
+    const std::size_t slash = path.find_last_of('/');
+    const std::string above = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    return is_local(path) || is_local(above) ? std::chrono::seconds(0) : nfs_acdirmax;
+  }
+  void pause(std::chrono::milliseconds length) override { std::this_thread::sleep_for(length); }
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "rendezvous/base/error.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -70,6 +71,12 @@ class file_system {
 
   // The length of it. errc::not_found as there.
   virtual result<std::uint64_t> size(const std::string& path) = 0;
+
+  // For how long this machine may show the names in a folder as they were, when another one has
+  // changed them: a network file system remembers them. 0: it shows them as they are.
+  virtual std::chrono::milliseconds names_kept(const std::string& /*path*/) { return {}; }
+  // Lets time pass, for that.
+  virtual void pause(std::chrono::milliseconds /*length*/) {}
 };
 
 // `create`, `write` and `finish` at once. On an error the file may be left behind.

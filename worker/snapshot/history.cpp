@@ -23,6 +23,15 @@ std::vector<snapshot_order> newest_first(const std::vector<std::string>& names) 
   return orders;
 }
 
+// How long each is, and what is in it, its rank looks at.
+std::optional<std::string> missing_file(const manifest& content, const name_set& names) {
+  for (std::uint32_t rank = 0; rank < content.files.size(); ++rank) {
+    std::string name = rank_file_name(rank);
+    if (!names.contains(name)) return name;
+  }
+  return std::nullopt;
+}
+
 constexpr std::size_t mark_bytes_max = 4096;
 
 // "instance restarts": who went on from it. One that is torn is nobody's.
@@ -38,14 +47,17 @@ std::optional<claimant> parse_mark(std::string_view text) {
 }  // namespace
 
 result<manifest> snapshot_history::look_at(snapshot_order order, std::string& why) const {
-  const std::string place = path(snapshot_name(order)) + "/";
-  const auto text = files_->read(place + std::string(manifest_name), manifest_bytes_max);
-  if (!text) {
-    why = text.error().message();
-    const bool is_none =
-        is_system_error(text.error(), ENOENT) || is_system_error(text.error(), ENOTDIR);
-    return is_none ? make_error_code(errc::not_found) : text.error();
-  }
+  const std::string place = path(snapshot_name(order));
+  const auto none = [&](const error_code& error) {
+    why = error.message();
+    const bool is_none = is_system_error(error, ENOENT) || is_system_error(error, ENOTDIR);
+    return is_none ? make_error_code(errc::not_found) : error;
+  };
+  const auto names = list_names(*files_, place);
+  if (!names) return none(names.error());
+  if (!names->contains(manifest_name)) return none(system_error(ENOENT));
+  const auto text = files_->read(place + "/" + std::string(manifest_name), manifest_bytes_max);
+  if (!text) return none(text.error());
   auto content = parse_manifest(*text);
   if (!content) {
     why = content.error() == errc::version_mismatch
@@ -57,27 +69,11 @@ result<manifest> snapshot_history::look_at(snapshot_order order, std::string& wh
     why = std::string(manifest_name) + " is that of " + snapshot_name(content->order());
     return errc::damaged;
   }
-  if (auto error = check_lengths(*content, why)) return error;
-  return content;
-}
-
-error_code snapshot_history::check_lengths(const manifest& content, std::string& why) const {
-  const std::string place = path(snapshot_name(content.order())) + "/";
-  for (std::uint32_t rank = 0; rank < content.files.size(); ++rank) {
-    const auto size = files_->size(place + rank_file_name(rank));
-    if (size && *size == content.files[rank].bytes) continue;
-    why = rank_file_name(rank) + ": ";
-    if (!size) {
-      const bool is_none = size.error() == errc::not_found;
-      why += is_none ? "it is no file" : size.error().message();
-      return is_none || is_system_error(size.error(), ENOENT) ? make_error_code(errc::damaged)
-                                                              : size.error();
-    }
-    why += "it has " + std::to_string(*size) + " bytes and not " +
-           std::to_string(content.files[rank].bytes);
+  if (const auto missing = missing_file(*content, *names)) {
+    why = *missing + ": " + system_error(ENOENT).message();
     return errc::damaged;
   }
-  return {};
+  return content;
 }
 
 // Of this run, each at its own restart count. A run that begins anew counts restarts from 0: so the
@@ -233,8 +229,14 @@ std::optional<failure> snapshot_history::check_it_is_ours(const manifest& conten
   if (auto error = check_claim(*files_, folder_, tenure_, keep_problem)) {
     return failure{error, problem, error == errc::refused};
   }
-  if (auto error = check_lengths(content, problem)) {
-    return failure{error, problem + " (the folder must be one that all nodes share)"};
+  const std::string place = path(snapshot_name(content.order()));
+  const auto names = list_until(*files_, place, [&](const name_set& found) {
+    return !missing_file(content, found).has_value();
+  });
+  if (!names) return failure{names.error(), place + ": " + names.error().message()};
+  if (const auto missing = missing_file(content, *names)) {
+    return failure{errc::damaged, *missing + ": " + system_error(ENOENT).message() + " (" +
+                                      std::string(shared_folder_hint) + ")"};
   }
   return std::nullopt;
 }
@@ -302,8 +304,16 @@ std::optional<failure> snapshot_history::settle(snapshot_order order) {
   return std::nullopt;
 }
 
+// NFS keeps a file that is removed while it is mapped, under another name, until it no longer is.
+bool snapshot_history::is_still_mapped(snapshot_order order) const {
+  const auto names = list_names(*files_, path(snapshot_name(order)));
+  return names && std::all_of(names->begin(), names->end(),
+                              [](const std::string& name) { return name.starts_with(".nfs"); });
+}
+
 void snapshot_history::remove_or_tell(snapshot_order order, std::set<snapshot_order>& from) {
   const auto error = remove(order);
+  if (is_system_error(error, ENOTEMPTY) && is_still_mapped(order)) return;  // the next save tries
   if (error && !has_vanished(error)) {
     on_message_("cannot remove the old snapshot " + path(snapshot_name(order)) + ": " +
                 error.message());
@@ -356,11 +366,21 @@ void snapshot_history::remove_leftovers() {
     const auto found = look_at(order, why);
     if (found) known_.insert(order);
     if (found || found.error() != errc::not_found) continue;
-    const auto inside = files_->list(path(snapshot_name(order)));
-    const bool is_sure =
-        inside && std::find(inside->begin(), inside->end(), manifest_name) == inside->end();
-    if (is_sure) (void)remove(order);
+    if (is_unfinished(order)) (void)remove(order);
   }
+}
+
+// Before its files go: an old listing must not cost a snapshot. A name that is made in a folder
+// makes a network file system ask what else is there.
+bool snapshot_history::is_unfinished(snapshot_order order) const {
+  const std::string place = path(snapshot_name(order));
+  const std::string mark = place + "/" + resumed_name(tenure_);
+  const bool may_be_old = files_->names_kept(place) > std::chrono::milliseconds::zero();
+  if (may_be_old && write_whole(*files_, mark, "")) return false;
+  const auto names = list_names(*files_, place);
+  const bool is_sure = names && !names->contains(manifest_name);
+  if (may_be_old && !is_sure) (void)files_->remove(mark);
+  return is_sure;
 }
 
 }  // namespace ddprun::worker

@@ -13,6 +13,7 @@
 
 #include "worker/snapshot/claim.hpp"
 #include "worker/snapshot/file_system.hpp"
+#include "worker/snapshot/listing.hpp"
 #include "worker/snapshot/manifest.hpp"
 #include "worker/snapshot/words.hpp"
 
@@ -48,8 +49,8 @@ class snapshot_history {
         on_message_(std::move(on_message)) {}
 
   // The newest whole snapshot; none when there is none. One that is distrusted is taken only where
-  // there is no other. It looks at manifests and at the lengths of files: a rank that finds more
-  // says so with skip(), and newest() is asked again.
+  // there is no other. It looks at manifests and for the names of files: a rank that finds more
+  // wrong with its own says so with skip(), and newest() is asked again.
   result<std::optional<manifest>> newest();
   void skip(snapshot_order order, const std::string& why);
 
@@ -76,7 +77,8 @@ class snapshot_history {
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   // What is wrong with it in `why`; not_found: it was never finished.
   result<manifest> look_at(snapshot_order order, std::string& why) const;
-  error_code check_lengths(const manifest& content, std::string& why) const;
+  bool is_unfinished(snapshot_order order) const;
+  bool is_still_mapped(snapshot_order order) const;
   std::size_t failures_after(const snapshot_info& info) const;
   std::string text_of_failures(std::size_t count) const;
   void tell_of_distrust(const snapshot_info& distrusted, std::size_t failures,

@@ -141,8 +141,9 @@ result<rank_file> read_rank_file(file_system& files, const std::string& path,
     if (mapping) read.mapping = std::move(*mapping);
   }
   if (error) {
-    problem = error.message();
-    const bool is_gone = is_system_error(error, ENOENT);
+    const bool is_no_file = error == errc::not_found;
+    problem = is_no_file ? "it is no file" : error.message();
+    const bool is_gone = is_no_file || is_system_error(error, ENOENT);
     return is_gone ? make_error_code(errc::damaged) : error;
   }
   const std::string_view bytes = read.mapping->bytes();

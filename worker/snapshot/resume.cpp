@@ -1,5 +1,7 @@
 #include "worker/snapshot/resume.hpp"
 
+#include "worker/snapshot/listing.hpp"
+
 #include <cerrno>
 #include <utility>
 
@@ -57,7 +59,7 @@ class meeting {
       if (!made.from) break;
       const auto wrong = everybody_reads(attempt, *made.from);
       const bool is_damaged = wrong && wrong->code == errc::damaged;
-      if (wrong && !is_damaged) return stop_reading(attempt, *wrong);
+      if (wrong && !is_damaged) return stop_reading(attempt, cannot_be_read(*made.from, *wrong));
       if (!wrong) {
         // Before any rank goes on from it: one that crashes at once takes this one with it.
         (void)history.mark_resumed((*newest)->info);
@@ -102,6 +104,13 @@ class meeting {
  private:
   std::string path(snapshot_order order) const { return here_.folder + "/" + snapshot_name(order); }
 
+  // A folder that is not shared does not become so by itself.
+  failure cannot_be_read(snapshot_order order, failure reason) const {
+    if (reason.code == errc::not_found) return reason;
+    reason.text = "snapshot " + path(order) + " cannot be read: " + reason.text +
+                  "; start again when it can be, or move it away to go on from the one before it";
+    return reason;
+  }
   static failure of_rank_0(const failure& told) { return {told.code, "rank 0: " + told.text}; }
 
   std::optional<failure> announce(const std::string& topic, const std::string& text) {
@@ -140,16 +149,41 @@ class meeting {
     return worst_of(told);
   }
 
+  // Files that nobody reads, for there are fewer or more ranks now: each rank looks at its share.
+  std::optional<failure> check_lengths(snapshot_order order, const manifest& content) {
+    if (content.files.size() == here_.world_size) return std::nullopt;
+    for (std::size_t rank = here_.rank; rank < content.files.size(); rank += here_.world_size) {
+      const std::string name = rank_file_name(static_cast<std::uint32_t>(rank));
+      const auto size = here_.files.size(path(order) + "/" + name);
+      if (!size) {
+        const bool is_none =
+            size.error() == errc::not_found || is_system_error(size.error(), ENOENT);
+        return failure{is_none ? make_error_code(errc::damaged) : size.error(),
+                       name + ": " + size.error().message()};
+      }
+      if (*size == content.files[rank].bytes) continue;
+      return failure{errc::damaged, name + ": it has " + std::to_string(*size) + " bytes and not " +
+                                        std::to_string(content.files[rank].bytes)};
+    }
+    return std::nullopt;
+  }
+
   // This rank's part, into agreed_.from.
   outcome_word read(snapshot_order order) {
     const std::string place = path(order) + "/";
-    const auto text = here_.files.read(place + std::string(manifest_name), manifest_bytes_max);
-    if (!text) {
-      const bool is_gone = is_system_error(text.error(), ENOENT);
-      return failure{is_gone ? make_error_code(errc::not_found) : text.error(),
-                     place + std::string(manifest_name) + ": " + text.error().message() +
-                         (is_gone ? "; the folder must be one that all nodes share" : "")};
+    const std::string manifest_path = place + std::string(manifest_name);
+    const auto names = list_until(here_.files, path(order), [](const name_set& found) {
+      return found.contains(manifest_name);
+    });
+    const bool is_gone =
+        names ? !names->contains(manifest_name) : is_system_error(names.error(), ENOENT);
+    if (is_gone) {
+      return failure{errc::not_found, manifest_path + ": " + system_error(ENOENT).message() + "; " +
+                                          std::string(shared_folder_hint)};
     }
+    if (!names) return failure{names.error(), path(order) + ": " + names.error().message()};
+    const auto text = here_.files.read(manifest_path, manifest_bytes_max);
+    if (!text) return failure{text.error(), manifest_path + ": " + text.error().message()};
     const auto content = parse_manifest(*text);
     if (!content) return failure{content.error(), content.error().message()};
     if (content->order() != order) return failure{errc::damaged, "it is another's manifest"};
@@ -178,6 +212,7 @@ class meeting {
       found.own = std::move(mine->own);
       found.own_bytes = mine->mapping;
     }
+    if (auto wrong_length = check_lengths(order, *content)) return wrong_length;
     agreed_.from = std::move(found);
     return std::nullopt;
   }

@@ -174,7 +174,7 @@ TEST_CASE("a folder that is not shared is named", "[snapshot]") {
       ranks[1].job->problem() ==
       "cannot save snapshot " + test.folder +
           "/snapshot-000001-000020: rank-00001.safetensors: No such file or directory (the folder "
-          "must be one that all nodes share)");
+          "must be one that all nodes share, on NFS mounted with lookupcache=positive)");
   ranks = test.open(2, 2);
   CHECK(save(ranks, 30) == all(2));
   ranks.clear();

@@ -132,7 +132,7 @@ TEST_CASE("a torn or damaged snapshot is skipped with a message", "[snapshot]") 
   REQUIRE_FALSE(test.files.remove("f/snapshot-000001-000020" + first_file));
   CHECK(test.next_step() == 10);
   CHECK(test.messages.text() ==
-        "snapshot f/snapshot-000001-000050 skipped: rank-00000.safetensors: it has " +
+        "snapshot f/snapshot-000001-000050 skipped: rank 0: rank-00000.safetensors: it has " +
             std::to_string(length - 1) + " bytes and not " + std::to_string(length) +
             "\n"
             "snapshot f/snapshot-000001-000040 skipped: rank 0: rank-00000.safetensors: its bytes "
