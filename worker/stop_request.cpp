@@ -7,34 +7,39 @@
 namespace ddprun::worker {
 namespace {
 
-std::atomic<bool> requested{false};
+std::atomic<int> came{0};
 std::atomic<bool> is_held{false};
 
-static_assert(std::atomic<bool>::is_always_lock_free);
+static_assert(std::atomic<int>::is_always_lock_free);
 
-void on_signal(int) {
-  requested = true;
+void on_signal(int number) {
+  if (came != SIGTERM) came = number;
 }
 
 }  // namespace
 
-stop_request::stop_request() {
+stop_request::stop_request(std::initializer_list<int> signals) {
   DDPRUN_ASSERT(!is_held.exchange(true));
-  requested = false;
+  came = 0;
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;  // what the program is in the middle of goes on
   sigemptyset(&action.sa_mask);
-  DDPRUN_ASSERT(::sigaction(SIGTERM, &action, &before_) == 0);
+  for (const int number : signals) {
+    struct sigaction before {};
+    DDPRUN_ASSERT(::sigaction(number, &action, &before) == 0);
+    before_.emplace_back(number, before);
+  }
 }
 
 stop_request::~stop_request() {
-  ::sigaction(SIGTERM, &before_, nullptr);
+  for (const auto& [number, before] : before_)
+    ::sigaction(number, &before, nullptr);
   is_held = false;
 }
 
-bool stop_request::has_come() const {
-  return requested;
+int stop_request::signal() const {
+  return came;
 }
 
 }  // namespace ddprun::worker

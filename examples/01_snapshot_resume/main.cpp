@@ -260,7 +260,7 @@ int run(const arguments& options) {
   tell_saved(job);
   if (is_done) test(job, data.test);
   group.close();
-  return is_done ? 0 : worker::stopped_status;
+  return is_done || stop.signal() != SIGTERM ? 0 : worker::stopped_status;
 }
 
 }  // namespace

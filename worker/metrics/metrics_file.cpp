@@ -22,11 +22,15 @@ double wall_time() {
 
 }  // namespace
 
-error_code metrics_file::append(std::string_view line) const {
-  while (!line.empty()) {
-    const ssize_t count = ::write(file_.get(), line.data(), line.size());
+error_code metrics_file::append(std::string_view line) {
+  const std::string text = (is_cut_ ? "\n" : "") + std::string(line);
+  std::string_view left = text;
+  while (!left.empty()) {
+    const ssize_t count = ::write(file_.get(), left.data(), left.size());
     if (count < 0 && errno != EINTR) return last_system_error();
-    if (count > 0) line.remove_prefix(static_cast<std::size_t>(count));
+    if (count <= 0) continue;
+    left.remove_prefix(static_cast<std::size_t>(count));
+    is_cut_ = !left.empty() && text[text.size() - left.size() - 1] != '\n';
   }
   return {};
 }
@@ -39,13 +43,14 @@ result<metrics_file> metrics_file::open(const std::string& path, const environme
   char last = '\n';
   if (end > 0 && ::pread(opened.get(), &last, 1, end - 1) != 1) return last_system_error();
   metrics_file made(std::move(opened), path);
+  made.is_cut_ = last != '\n';
   const json line{{"event", "start"},
                   {"time", wall_time()},
                   {"round", here.round},
                   {"restart", here.restart_count},
                   {"world_size", here.world_size},
                   {"step", step}};
-  if (auto error = made.append((last == '\n' ? "" : "\n") + line.dump() + "\n")) return error;
+  if (auto error = made.append(line.dump() + "\n")) return error;
   return made;
 }
 

@@ -7,6 +7,7 @@
 // file counts. examples/plot_metrics.py draws it.
 //
 // A line is written at once, so that a kill cuts at most the last one; the next start ends that.
+// One that a full disk has cut is ended before the next one is written.
 //
 // Thread rule: one thread. Rank 0 has it, for all. Errors: the kernel's; `path()` names the file.
 #pragma once
@@ -38,9 +39,10 @@ class metrics_file {
 
  private:
   metrics_file(unique_fd file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
-  error_code append(std::string_view line) const;
+  error_code append(std::string_view line);
 
   unique_fd file_;
+  bool is_cut_ = false;  // the last line has no end
   std::string path_;
 };
 

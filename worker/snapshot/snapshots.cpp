@@ -1,5 +1,6 @@
 #include "worker/snapshot/snapshots.hpp"
 
+#include "worker/snapshot/opening.hpp"
 #include "worker/snapshot/saver.hpp"
 #include "worker/snapshot/staging_buffer.hpp"
 
@@ -29,26 +30,20 @@ result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
   if (here.world_size == 1) return open(here, std::move(options), rank_exchange(), problem);
   auto store = store_client::from_environment(here, options.rank_timeout, problem);
   if (!store) return store.error();
-  std::string keys = "ddprun/" + options.name + "/" + std::to_string(here.instance) + "/" +
-                     std::to_string(here.round);
-  // How often this rank has opened them: as often as the others. What was said at the first opening
-  // is no word on the second. The store counts, for what was said is as old as it is.
-  const auto count =
-      store->add(keys + "/opened/" + std::to_string(here.rank), 1, options.rank_timeout);
-  if (!count) {
-    problem = store->problem();
-    return count.error();
-  }
-  keys += "/" + std::to_string(*count);
+  const auto keys = find_opening(*store, here, options.name, options.rank_timeout, problem);
+  if (!keys) return keys.error();
   return open(here, std::move(options),
-              rank_exchange(*store, keys, here.rank, here.world_size, options.rank_timeout),
+              rank_exchange(*store, *keys, here.rank, here.world_size, options.rank_timeout),
               problem);
 }
 
 result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
                                                    snapshots_options options, rank_exchange ranks,
                                                    std::string& problem) {
-  DDPRUN_ASSERT(options.keep >= 1);
+  if (options.keep == 0) {
+    problem = "of the snapshots in " + options.folder + " at least one must be kept";
+    return make_error_code(errc::invalid_argument);
+  }
   if (options.folder.empty()) {
     problem = "the snapshot folder has no name";
     return make_error_code(errc::invalid_argument);
@@ -102,7 +97,13 @@ error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapsh
   parts& all = *parts_;
   const auto earlier = wait();
   const auto saved = all.writer->saved();
-  DDPRUN_ASSERT(!saved || step >= saved->step);
+  if (saved && step < saved->step) {
+    problem_ = "cannot save step " + std::to_string(step) + ": step " +
+               std::to_string(saved->step) +
+               " is saved, and would stay the newest; to go back, open the snapshots again first";
+    if (all.here.rank == 0) all.options.on_message(problem_);
+    return errc::invalid_argument;
+  }
   if (saved && saved->step == step) return earlier;
   saver::job next{{all.tenure, step, epoch, all.here.instance, all.here.round, all.tells_progress},
                   failure{}};

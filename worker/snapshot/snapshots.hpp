@@ -83,7 +83,8 @@ class snapshots {
   const std::optional<resumed_snapshot>& resumed() const { return resumed_; }
   void drop_resumed();
 
-  // `step` must not fall from one save to the next; one that is saved already is left as it is.
+  // A step that is saved already is left as it is. One below it is errc::invalid_argument: a job
+  // that has gone back to an earlier step opens the snapshots anew, and is the newer one then.
   // The state is another's; on return it is copied, or, without asynchronous saving, written.
   error_code save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state);
   // Until the one under way is over.

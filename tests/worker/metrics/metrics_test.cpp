@@ -7,8 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <limits>
+#include <signal.h>
+#include <string>
+#include <sys/resource.h>
 #include <vector>
 
 namespace ddprun::tests {
@@ -110,6 +114,33 @@ TEST_CASE("a bar never wraps, and needs no total", "[metrics]") {
   screen.now += 10h;
   long_one.update(1, 0);
   CHECK(screen.take() == "epoch 3 | step 1 of 1000 | 9990 h left\n");
+}
+
+TEST_CASE("a line that a full disk has cut is not glued to the next one", "[metrics]") {
+  const tests::temporary_folder place;
+  const std::string path = place.path + "/metrics.jsonl";
+  auto file = metrics_file::open(path, environment(), 0);
+  REQUIRE(file.has_value());
+  // A limit on the length of files stands for the disk: a write beyond it is cut, the next fails.
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  auto* const handler = ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit full{std::filesystem::file_size(path) + 10, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &full) == 0);
+  const auto error = file->write(1, 6, {{"loss", 2.25}});
+  const auto again = file->write(1, 7, {{"loss", 2.25}});
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, handler);
+  CHECK(error == system_error(EFBIG));
+  CHECK(again == system_error(EFBIG));
+  CHECK_FALSE(file->write(1, 8, {{"loss", 2.25}}));
+  std::vector<std::string> lines;
+  std::ifstream written(path);
+  for (std::string line; std::getline(written, line);)
+    lines.push_back(line);
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[1].size() == 10);
+  CHECK(nlohmann::json::parse(lines[2])["step"] == 8);
 }
 
 TEST_CASE("a metrics file goes on over restarts, one object a line", "[metrics]") {

@@ -117,6 +117,28 @@ TEST_CASE("what was said at one opening is no word on the next in the same round
   }
 }
 
+// A membership change under torchrun: the same store, new ranks, and a node that counts restarts
+// anew.
+TEST_CASE("what was said before a membership change is no word on what comes after", "[snapshot]") {
+  job_under_test test;
+  test.instance = 0;
+  std::uint64_t step = 0;
+  for (const std::uint32_t world_size : {2u, 3u, 4u, 2u}) {
+    std::vector<rank_result> ranks(world_size);
+    job_under_test::on_all(world_size, [&](std::uint32_t rank) {
+      ranks[rank] = test.open_rank(rank == 2 ? 1 : 4, rank, world_size, test.options());
+    });
+    require_open(ranks);
+    for (const auto& each : ranks) {
+      CHECK(each.job->tenure() == ranks[0].job->tenure());
+      REQUIRE(each.job->resumed().has_value() == (step != 0));
+      if (step != 0) CHECK(each.job->resumed()->info.step == step);
+    }
+    step += 10;
+    CHECK(save(ranks, step) == all(world_size));
+  }
+}
+
 TEST_CASE("a save that comes while one is being written waits for that", "[snapshot]") {
   job_under_test test;
   auto job = open_alone(test, 1, &test.disk, 3);

@@ -34,6 +34,7 @@ struct job_under_test {
   std::string folder = place.path + "/f";
   std::chrono::milliseconds rank_timeout = patience;
   bool is_asynchronous = true;
+  instance_id instance = 77;
 
   worker::snapshots_options options() {
     worker::snapshots_options made;
@@ -46,7 +47,7 @@ struct job_under_test {
   }
   rank_result open_rank(round_number round, std::uint32_t rank, std::uint32_t world_size,
                         worker::snapshots_options with) {
-    worker::environment here = lone_rank(round);
+    worker::environment here = lone_rank(round, instance);
     here.rank = rank;
     here.world_size = world_size;
     here.master_address = "127.0.0.1";

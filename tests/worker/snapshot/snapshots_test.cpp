@@ -72,6 +72,29 @@ TEST_CASE("a step that is saved is not saved again", "[snapshot]") {
   CHECK(test.next_step() == 10);
 }
 
+TEST_CASE("a job that has gone back to an earlier step opens its snapshots again", "[snapshot]") {
+  folder_under_test test;
+  auto kept = test.open(1);
+  REQUIRE_FALSE(save(kept, 20));
+  CHECK(save(kept, 10) == errc::invalid_argument);
+  CHECK(test.messages.last() ==
+        "cannot save step 10: step 20 is saved, and would stay the newest; to go back, open the "
+        "snapshots again first");
+  CHECK(kept->problem() == test.messages.last());
+  CHECK_FALSE(kept->is_over());
+  CHECK_FALSE(save(kept, 30));
+  kept = test.open(1);
+  CHECK_FALSE(save(kept, 10));
+  CHECK(test.next_step() == 10);
+}
+
+TEST_CASE("a number of snapshots to keep that is none is refused", "[snapshot]") {
+  folder_under_test test;
+  test.keep = 0;
+  CHECK(test.try_open(1).error() == errc::invalid_argument);
+  CHECK(test.problem == "of the snapshots in f at least one must be kept");
+}
+
 TEST_CASE("names that no reader could tell apart are refused", "[snapshot]") {
   folder_under_test test;
   auto kept = test.open(1);
