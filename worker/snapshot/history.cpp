@@ -169,6 +169,10 @@ result<std::optional<manifest>> snapshot_history::newest() {
       on_message_("snapshot " + place + ": " + text_of_failures(failures) +
                   "; if this one does too, the one before it is taken");
     }
+    if (found->info.is_emergency) {
+      on_message_("snapshot " + place + " was saved by the ranks that were left when others had " +
+                  "died: what is each rank's own is not in it");
+    }
     tell_of_older_rounds(*found, orders);
     return std::optional<manifest>(std::move(*found));
   }

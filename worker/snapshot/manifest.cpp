@@ -50,7 +50,8 @@ std::string to_text(const manifest& content) {
       ", \"step\": " + std::to_string(info.step) + ", \"epoch\": " + std::to_string(info.epoch) +
       ", \"instance\": " + std::to_string(info.instance) +
       ", \"round\": " + std::to_string(info.round) +
-      (info.tells_progress ? ", \"progress\": true" : "") + ",\n  \"files\": [";
+      (info.tells_progress ? ", \"progress\": true" : "") +
+      (info.is_emergency ? ", \"emergency\": true" : "") + ",\n  \"files\": [";
   for (std::size_t rank = 0; rank < content.files.size(); ++rank) {
     text += std::string(rank == 0 ? "" : ",") +
             "\n    {\"bytes\": " + std::to_string(content.files[rank].bytes) + ", \"xxh3\": \"" +
@@ -81,6 +82,7 @@ result<manifest> parse_manifest(std::string_view text) {
     if (!number) return errc::damaged;
     *value = *number;
   }
+  content.info.is_emergency = parsed.contains("emergency") && parsed["emergency"] == true;
   content.info.tells_progress = parsed.contains("progress") && parsed["progress"] == true;
   if (!parsed.contains("files") || !parsed["files"].is_array()) return errc::damaged;
   for (const json& file : parsed["files"]) {

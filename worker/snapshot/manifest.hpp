@@ -8,6 +8,7 @@
 //     "xxh3": "fedcba9876543210"
 //   }
 //
+// "emergency": true stands there where that is what it is (emergency.hpp).
 // "progress" is there where the program has said how far it has come before it saved. The files are
 // those of ranks 0, 1, 2... The last member is the checksum of all bytes before its
 // line; only this program needs to look at it.
@@ -33,6 +34,7 @@ struct snapshot_info {
   instance_id instance = 0;  // of the run; 0 when the launcher has none
   round_number round = 1;
   bool tells_progress = false;  // the program calls snapshots::progress()
+  bool is_emergency = false;    // saved by the ranks that were left: see emergency.hpp
   bool operator==(const snapshot_info&) const = default;
 };
 

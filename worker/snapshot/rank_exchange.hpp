@@ -50,6 +50,10 @@ class rank_exchange {
 
   const std::string& problem() const { return problem_; }
 
+  // With this exchange's prefix; none in a world of one. It shares the connection: to be used while
+  // the exchange is not.
+  const std::optional<store_client>& store() const { return store_; }
+
  private:
   error_code wait_for(const std::string& key, const deadline& until);
   error_code keep(error_code error);

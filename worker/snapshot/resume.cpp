@@ -203,7 +203,9 @@ class meeting {
     if (!first) return wrong;
     found.replicated = std::move(first->replicated);
     found.replicated_bytes = first->mapping;
-    if (found.world_size == here_.world_size && here_.rank == 0) {
+    if (found.info.is_emergency) {
+      // It has nothing of any rank's own.
+    } else if (found.world_size == here_.world_size && here_.rank == 0) {
       found.own = std::move(first->own);
       found.own_bytes = first->mapping;
     } else if (found.world_size == here_.world_size) {

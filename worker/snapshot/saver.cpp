@@ -32,6 +32,12 @@ saver::~saver() {
   thread_.join();
 }
 
+void saver::give_up() {
+  is_cancelled_ = true;
+  ranks_.cancel();
+  wait();
+}
+
 void saver::begin(job next) {
   const std::lock_guard lock(mutex_);
   DDPRUN_ASSERT(!next_);

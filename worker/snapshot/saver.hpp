@@ -52,6 +52,9 @@ class saver {
   // The last one that is there for all.
   std::optional<snapshot_order> saved() const;
 
+  // Ends what is under way, without waiting for ranks that may be dead. No later one is made.
+  void give_up();
+
   // What was resumed has led to something. So it has with the first snapshot that is there.
   void trust_resumed();
 

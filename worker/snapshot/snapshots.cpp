@@ -1,5 +1,6 @@
 #include "worker/snapshot/snapshots.hpp"
 
+#include "worker/snapshot/emergency.hpp"
 #include "worker/snapshot/opening.hpp"
 #include "worker/snapshot/saver.hpp"
 #include "worker/snapshot/staging_buffer.hpp"
@@ -17,6 +18,7 @@ struct snapshots::parts {
   std::uint64_t tenure = 0;
   bool tells_progress = false;
   std::optional<std::uint64_t> trusted_at;  // the step; none: nothing is to be trusted any more
+  std::optional<store_client> store;        // none in a world of one
   staging_buffer staging;
   std::optional<saver> writer;  // uses the staging buffer
 };
@@ -69,6 +71,7 @@ result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
     resumed = snapshot_order{found.from->info.tenure, found.from->info.step};
     made->trusted_at = resumed->step + made->options.trusted_after_steps;
   }
+  made->store = ranks.store();
   made->writer.emplace(
       saver_options{made->options.files, made->options.folder, here.rank, made->options.on_message},
       std::move(ranks), std::move(found.history), resumed);
@@ -132,6 +135,33 @@ error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapsh
   if (all.options.is_asynchronous) return earlier;
   const auto now = wait();
   return now ? now : earlier;
+}
+
+error_code snapshots::save_emergency(std::uint64_t step, std::uint64_t epoch,
+                                     const snapshot_state& state, std::chrono::milliseconds grace,
+                                     const tensor_choice& is_compared) {
+  parts& all = *parts_;
+  const deadline until = grace;
+  if (!all.store) {
+    const auto error = save(step, epoch, state);
+    return error ? error : wait();
+  }
+  all.writer->give_up();
+  is_over_ = true;
+  const emergency mine{
+      *all.options.files,
+      all.options.folder,
+      {all.here.instance, all.here.round, all.here.restart_count},
+      all.here.rank,
+      all.here.world_size,
+      all.options.on_message,
+      {all.tenure, step, epoch, all.here.instance, all.here.round, all.tells_progress},
+      state.replicated,
+      is_compared};
+  const auto failed = worker::save_emergency(mine, *all.store, until);
+  if (!failed) return {};
+  problem_ = failed->text;
+  return failed->code;
 }
 
 error_code snapshots::wait() {

@@ -45,9 +45,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace ddprun::worker {
 
@@ -87,6 +89,17 @@ class snapshots {
   // that has gone back to an earlier step opens the snapshots anew, and is the newer one then.
   // The state is another's; on return it is copied, or, without asynchronous saving, written.
   error_code save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state);
+  // Called by each rank that is left when others have died, with the state after the last step that
+  // it has finished: they agree on the greatest step, and one of them writes it, with what all
+  // ranks have alike and nothing of what is a rank's own (resumed()->own is none then). The
+  // launcher ends the ranks that are left after a while: it is over within `grace`. What is under
+  // way is given up, and no later save can succeed. `is_compared` says which tensors the survivors
+  // must have alike, lest one of them has gone astray: all, or all but what an unfinished step may
+  // have changed already (the averages of BatchNorm). errc::damaged: they differ, and nothing is
+  // saved.
+  using tensor_choice = std::function<bool(std::string_view name)>;
+  error_code save_emergency(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state,
+                            std::chrono::milliseconds grace, const tensor_choice& is_compared = {});
   // Until the one under way is over.
   error_code wait();
   // This step is done: to be called after each, by all ranks. Costs nothing to speak of.

@@ -42,6 +42,8 @@ TEST_CASE("a manifest is this text", "[snapshot]") {
   told.info.tells_progress = true;
   CHECK(to_text(told).find("\"round\": 2, \"progress\": true,\n") != std::string::npos);
   CHECK(parse_manifest(to_text(told)).value() == told);
+  told.info.is_emergency = true;
+  CHECK(parse_manifest(to_text(told)).value() == told);
 }
 
 TEST_CASE("every prefix and every turned bit of a manifest is found damaged", "[snapshot]") {

@@ -27,7 +27,7 @@ TEST_CASE("the newest snapshot is found with its round, epoch and tensors", "[sn
   const auto second = test.open(3);
   const auto& found = second->resumed();
   REQUIRE(found.has_value());
-  CHECK(found->info == snapshot_info{1, 10, 1, 77, 2, false});
+  CHECK(found->info == snapshot_info{1, 10, 1, 77, 2, false, false});
   CHECK(found->world_size == 1);
   CHECK(found->path == "f/snapshot-000001-000010");
   CHECK(small_state(10).compare(*found) == "");

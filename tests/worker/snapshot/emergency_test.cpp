@@ -1,0 +1,117 @@
+// What is left when ranks have died: the others save the last finished step.
+#include "tests/support/catch.hpp"
+#include "tests/worker/snapshot/ranks_on_threads.hpp"
+
+#include <optional>
+#include <set>
+
+namespace ddprun::tests {
+namespace {
+
+using namespace ddprun::worker;
+
+// After a save of step 10 some ranks are dead, and the others call for an emergency.
+struct job_with_dead_ranks : job_under_test {
+  static constexpr std::uint32_t world_size = 4;
+  std::vector<rank_result> ranks;
+  std::set<std::uint32_t> dead;
+
+  explicit job_with_dead_ranks(std::set<std::uint32_t> gone) : dead(std::move(gone)) {
+    ranks = open(1, world_size);
+    require_open(ranks);
+    REQUIRE(save(ranks, 10) == all(world_size));
+    for (const auto rank : dead)
+      ranks[rank].job.reset();
+  }
+  // Of the ranks that are left; `state_of` a rank is that of a step.
+  template <typename Step>
+  std::vector<error_code> save_rest(Step step_of, const snapshots::tensor_choice& compared = {}) {
+    std::vector<std::optional<error_code>> errors(world_size);
+    on_all(world_size, [&](std::uint32_t rank) {
+      if (dead.contains(rank)) return;
+      const auto [step, state] = step_of(rank);
+      errors[rank] =
+          ranks[rank].job->save_emergency(step, 2, small_state(state).view(), patience, compared);
+    });
+    std::vector<error_code> said;
+    for (const auto& each : errors) {
+      if (each) said.push_back(*each);
+    }
+    return said;
+  }
+  // What the next round goes on from, which all its ranks do alike.
+  snapshot_info next(std::uint64_t state) {
+    ranks = open(2, world_size);
+    require_open(ranks);
+    for (const auto& each : ranks) {
+      REQUIRE(each.job->resumed().has_value());
+      CHECK(each.job->resumed()->info == ranks[0].job->resumed()->info);
+      CHECK(each.job->resumed()->own.has_value() == !each.job->resumed()->info.is_emergency);
+      CHECK(small_state(state).model() == each.job->resumed()->replicated.find("model")->bytes);
+    }
+    CHECK(save(ranks, 100) == all(world_size));
+    return ranks[0].job->resumed()->info;
+  }
+};
+
+std::pair<std::uint64_t, std::uint64_t> step_17(std::uint32_t) {
+  return {17, 17};
+}
+
+}  // namespace
+
+TEST_CASE("the ranks that are left save the last finished step", "[snapshot]") {
+  const auto dead = GENERATE(std::set<std::uint32_t>{1}, std::set<std::uint32_t>{0});
+  job_with_dead_ranks test(dead);
+  CHECK(test.save_rest(step_17) == all(3));
+  const std::string path = test.folder + "/snapshot-000001-000017";
+  CHECK(test.messages.last() == "snapshot " + path + " was saved by the ranks that are left (" +
+                                    (dead.contains(0) ? "ranks 1 to 3)" : "ranks 0, 2 and 3)"));
+  const auto info = test.next(17);
+  CHECK(info.step == 17);
+  CHECK(info.is_emergency);
+  CHECK(test.messages.last() == "snapshot " + path +
+                                    " was saved by the ranks that were left when others had died: "
+                                    "what is each rank's own is not in it");
+}
+
+TEST_CASE("a save that waits for a dead rank is given up for an emergency", "[snapshot]") {
+  job_with_dead_ranks test({1});
+  for (const std::uint32_t rank : {0u, 2u, 3u})
+    CHECK_FALSE(test.ranks[rank].job->save(15, 0, small_state(15, rank).view()));
+  CHECK(test.save_rest(step_17) == all(3));
+  CHECK(test.next(17).step == 17);
+}
+
+TEST_CASE("the greatest finished step is saved", "[snapshot]") {
+  job_with_dead_ranks test({1});
+  const auto step_of = [](std::uint32_t rank) {
+    const std::uint64_t step = rank == 2 ? 18 : 17;
+    return std::pair{step, step};
+  };
+  CHECK(test.save_rest(step_of) == all(3));
+  CHECK(test.next(18).step == 18);
+}
+
+TEST_CASE("survivors that differ save nothing, and the last whole one stays", "[snapshot]") {
+  job_with_dead_ranks test({1});
+  const auto step_of = [](std::uint32_t rank) {
+    return std::pair{std::uint64_t{17}, std::uint64_t{rank == 2 ? 117u : 17u}};
+  };
+  const bool is_compared = GENERATE(true, false);
+  const auto compared = [&](std::string_view name) { return is_compared || name != "model"; };
+  if (!is_compared) {
+    CHECK(test.save_rest(step_of, compared) == all(3));
+    CHECK(test.next(17).step == 17);
+    return;
+  }
+  CHECK(test.save_rest(step_of, compared) == all(3, errc::damaged));
+  CHECK(test.ranks[3].job->problem() ==
+        "cannot save the emergency snapshot " + test.folder +
+            "/snapshot-000001-000017: rank 0 and rank 2 have different states after step 17");
+  const auto info = test.next(10);
+  CHECK(info.step == 10);
+  CHECK(!info.is_emergency);
+}
+
+}  // namespace ddprun::tests

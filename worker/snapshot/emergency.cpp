@@ -1,0 +1,186 @@
+#include "worker/snapshot/emergency.hpp"
+
+#include "rendezvous/base/rank_text.hpp"
+#include "worker/snapshot/checksum.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <sstream>
+#include <vector>
+
+namespace ddprun::worker {
+namespace {
+
+constexpr const char* said_key = "emergency/said";          // "rank step checksum\n" of each
+constexpr const char* count_key = "emergency/count";        // of them
+constexpr const char* complete_key = "emergency/complete";  // there, once all but one have come
+constexpr const char* closed_key = "emergency/closed";      // what counts of what was said
+constexpr const char* outcome_key = "emergency/outcome";
+
+// Of the time that is left, for the others to come: more than one rank may be dead.
+constexpr int settling_part = 4;
+
+struct finished {
+  std::uint32_t rank = 0;
+  std::uint64_t step = 0;
+  std::string checksum;
+};
+
+std::vector<finished> parse(const std::string& said) {
+  std::vector<finished> all;
+  std::istringstream words(said);
+  for (finished each; words >> each.rank >> each.step >> each.checksum;)
+    all.push_back(each);
+  return all;
+}
+
+// Those that have finished the greatest step, the lowest rank first.
+std::vector<finished> farthest(std::vector<finished> all) {
+  std::uint64_t step = 0;
+  for (const auto& each : all)
+    step = std::max(step, each.step);
+  std::erase_if(all, [&](const finished& each) { return each.step != step; });
+  std::sort(all.begin(), all.end(),
+            [](const finished& one, const finished& other) { return one.rank < other.rank; });
+  return all;
+}
+
+class survivors {
+ public:
+  survivors(const emergency& here, store_client& store, const deadline& until)
+      : here_(here), store_(store), until_(until) {}
+
+  std::optional<failure> save() {
+    if (auto error = tell()) return lost(error);
+    const auto said = store_.get(said_key, until_);
+    if (!said) return lost(said.error());
+    const auto closed = store_.compare_set(closed_key, "", *said, until_);
+    if (!closed) return lost(closed.error());
+    const auto chosen = farthest(parse(*closed));
+    if (chosen.empty()) return failure{errc::malformed_message, what() + "nothing was said", true};
+    if (chosen.front().rank != here_.rank) return hear(chosen.front().rank);
+    auto outcome = agree(chosen);
+    if (!outcome) outcome = write();
+    if (outcome) outcome->text.insert(0, what());
+    here_.on_message(outcome ? outcome->text
+                             : "snapshot " + place() + " was saved by the ranks that are left (" +
+                                   text_of(parse(*closed)) + ")");
+    if (auto error = store_.set(outcome_key, to_text(outcome), until_); error && !outcome) {
+      return lost(error);
+    }
+    return outcome;
+  }
+
+ private:
+  std::string place() const {
+    return here_.folder + "/" + snapshot_name({here_.info.tenure, here_.info.step});
+  }
+  std::string what() const { return "cannot save the emergency snapshot " + place() + ": "; }
+  failure lost(const error_code& error) const {
+    return {error, what() + store_.problem(), true, true};
+  }
+
+  static std::string text_of(const std::vector<finished>& all) {
+    std::vector<std::uint32_t> ranks;
+    for (const auto& each : all)
+      ranks.push_back(each.rank);
+    std::sort(ranks.begin(), ranks.end());
+    return text_of_ranks(ranks);
+  }
+
+  std::string checksum_here() const {
+    checksum sum;
+    std::string buffer;
+    for (const auto& tensor : here_.replicated.tensors) {
+      if (here_.is_compared && !here_.is_compared(tensor.name)) continue;
+      sum.add(to_text(static_cast<const tensor_description&>(tensor)));
+      if (!tensor.copy) {
+        sum.add(tensor.bytes);
+        continue;
+      }
+      buffer.resize(bytes_of(tensor).value_or(0));
+      tensor.copy(buffer.data());
+      sum.add(buffer);
+    }
+    return checksum_text(sum.value());
+  }
+
+  // What this rank has, and waits for the others.
+  error_code tell() {
+    const std::string word = std::to_string(here_.rank) + " " + std::to_string(here_.info.step) +
+                             " " + checksum_here() + "\n";
+    if (auto error = store_.append(said_key, word, until_)) return error;
+    const auto count = store_.add(count_key, 1, until_);
+    if (!count) return count.error();
+    if (*count + 1 >= static_cast<std::int64_t>(here_.world_size)) {
+      return store_.set(complete_key, "", until_);
+    }
+    const auto error = store_.wait(complete_key, until_.left() / settling_part);
+    return error == errc::timed_out && store_.is_connected() ? error_code() : error;
+  }
+
+  static std::optional<failure> agree(const std::vector<finished>& chosen) {
+    std::vector<finished> others;
+    for (const auto& each : chosen) {
+      if (each.checksum != chosen.front().checksum) others.push_back(each);
+    }
+    if (others.empty()) return std::nullopt;
+    return failure{errc::damaged, "rank " + std::to_string(chosen.front().rank) + " and " +
+                                      text_of(others) + " have different states after step " +
+                                      std::to_string(chosen.front().step)};
+  }
+
+  std::optional<failure> write() const {
+    file_system& files = here_.files;
+    const auto wrong = [](const error_code& error) { return failure{error, error.message()}; };
+    std::string problem;
+    snapshot_state state;
+    state.replicated = here_.replicated;
+    const auto layout = lay_out(state, true, problem);
+    if (!layout) return failure{layout.error(), problem};
+    bool made = false;
+    if (auto error = files.make_folder(place(), made)) return wrong(error);
+    const auto names = list_names(files, place());
+    if (!names) return wrong(names.error());
+    if (names->contains(manifest_name)) return std::nullopt;  // all have saved it before
+    const auto record = write_rank_file(files, place() + "/" + rank_file_name(0), *layout,
+                                        [this] { return until_.passed(); });
+    if (!record) return wrong(record.error());
+    if (auto error = files.sync_folder(place())) return wrong(error);
+    snapshot_history history(files, here_.folder, here_.who, here_.info.tenure, {},
+                             here_.on_message);
+    snapshot_info info = here_.info;
+    info.is_emergency = true;
+    return history.commit({info, {*record}});
+  }
+
+  std::optional<failure> hear(std::uint32_t writer) {
+    if (auto error = store_.wait(outcome_key, until_)) {
+      return failure{error,
+                     what() + "no word from rank " + std::to_string(writer) +
+                         ", which writes it: " + store_.problem(),
+                     true, true};
+    }
+    const auto text = store_.get(outcome_key, until_);
+    if (!text) return lost(text.error());
+    return parse_outcome(*text);
+  }
+
+  const emergency& here_;
+  store_client& store_;
+  deadline until_;
+};
+
+}  // namespace
+
+std::optional<failure> save_emergency(const emergency& here, store_client& store,
+                                      const deadline& until) {
+  try {
+    return survivors(here, store, until).save();
+  } catch (const std::exception& caught) {  // of a tensor's copy
+    return failure{errc::invalid_argument, std::string("cannot fetch the state: ") + caught.what(),
+                   true};
+  }
+}
+
+}  // namespace ddprun::worker
