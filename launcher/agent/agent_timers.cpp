@@ -60,12 +60,12 @@ void agent::end_by_timer(const workers::expired_timer& timer) {
 }
 
 // A timer expires where something else does not come, which is often another rank: whoever fails
-// for a reason of its own meanwhile is rather the first cause.
+// for a reason of its own meanwhile is rather the root cause.
 void agent::name_timer(const worker_end& end, cause& why) const {
   const auto found = expired_timers_.find(end.pid);
   if (found == expired_timers_.end() || !is_by(end.status, found->second.number)) return;
   why.text = found->second.text;
-  why.is_effect = true;
+  why.is_secondary = true;
 }
 
 }  // namespace ddprun::launcher

@@ -100,7 +100,7 @@ void agent::hear_report(const round_report& report) {
   reported_ = {report.instance, report.round};
   std::string output;
   if (is_failure(report) && options_.output.writes_files()) {
-    const cause& first = *report.first_cause;
+    const cause& first = *report.root_cause;
     const bool is_here = first.node == identity_.node && first.round == workers_round_;
     const bool has_file =
         is_here && first.local_rank &&
@@ -114,10 +114,10 @@ void agent::hear_report(const round_report& report) {
   tell_hook(events_.over(report, output));
   if (is_worth_a_box(report)) {
     const bool is_whole = report.group_world_size <= nodes_with_boxes_max || events_.leads() ||
-                          report.first_cause->node == identity_.node;
+                          report.root_cause->node == identity_.node;
     say(note_level::warning, is_whole ? round_box(report, output) : round_line(report));
     const bool is_shown = options_.log.least <= note_level::warning;
-    if (report.is_last && is_shown) told_cause_ = core::describe(*report.first_cause);
+    if (report.is_last && is_shown) told_cause_ = core::describe(*report.root_cause);
   }
   if (report_file_ != 0) {
     log_files_.push(report_file_, report_json(report, {options_.run_id, identity_.node, output}));
@@ -128,20 +128,20 @@ void agent::hear_report(const round_report& report) {
 
 // The report may have been lost with a connection.
 void agent::tell_missed_cause(const core::leave& effect) {
-  if (!effect.first_cause || effect.first_cause->round <= reported_.round) return;
-  const bool is_told = console_.show_failure(*effect.first_cause);
+  if (!effect.root_cause || effect.root_cause->round <= reported_.round) return;
+  const bool is_told = console_.show_failure(*effect.root_cause);
   if (is_told && options_.log.least <= note_level::warning) {
-    told_cause_ = core::describe(*effect.first_cause);
+    told_cause_ = core::describe(*effect.root_cause);
   }
 }
 
 // The last line is where people look first; what stands a few lines above need not be there again.
 std::string agent::why_it_ended(const core::leave& effect) const {
-  const bool is_told = effect.first_cause && !told_cause_.empty();
+  const bool is_told = effect.root_cause && !told_cause_.empty();
   if (!is_told || !effect.text.starts_with(told_cause_)) return effect.text;
-  const round_number round = std::max(effect.first_cause->round, reported_.round);
+  const round_number round = std::max(effect.root_cause->round, reported_.round);
   const std::string text =
-      "round " + std::to_string(round) + " failed; its first cause is told above";
+      "round " + std::to_string(round) + " failed; its root cause is told above";
   // The box has the rest: "all 3 restarts are used".
   return round == reported_.round ? text : text + effect.text.substr(told_cause_.size());
 }
@@ -158,8 +158,8 @@ void agent::leave_error_file(const core::leave& effect) {
   if (effect.exit_code == 0 || !own_error_file_.is_wanted()) return;
   run_end end;
   end.text = effect.text;
-  end.first_cause = effect.first_cause;
-  const auto& first = effect.first_cause;
+  end.root_cause = effect.root_cause;
+  const auto& first = effect.root_cause;
   if (first && first->node == identity_.node && first->round == workers_round_) {
     const auto found = recorded_.find(static_cast<pid_t>(first->process));
     if (found != recorded_.end()) end.recorded = found->second;
@@ -185,7 +185,7 @@ void agent::start_trainer_status() {
   auto server = kubernetes::find_trainer_server(environment_);
   if (!server) return;
   kubernetes::trainer_status::outside given;
-  given.newest_words = [this] { return workers_ ? workers_->newest_words(0) : std::string(); };
+  given.desired_states = [this] { return workers_ ? workers_->desired_states(0) : std::string(); };
   given.failed = [this](const std::string& problem) { say(note_level::warning, problem); };
   trainer_ = std::make_unique<kubernetes::trainer_status>(context_.get_executor(),
                                                           std::move(*server), std::move(given));

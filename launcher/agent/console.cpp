@@ -41,17 +41,17 @@ void console::say(note_level level, const std::string& text) {
   sink_(line + text + "\n");
 }
 
-bool console::show_failure(const cause& first_cause) {
-  const bool is_workers = first_cause.rank.has_value();
-  if (!is_workers || (first_cause.tail.empty() && first_cause.kind != cause_class::signal)) {
+bool console::show_failure(const cause& root_cause) {
+  const bool is_workers = root_cause.rank.has_value();
+  if (!is_workers || (root_cause.tail.empty() && root_cause.kind != cause_class::signal)) {
     return false;
   }
-  if (tail_round_ == first_cause.round && tail_rank_ == first_cause.rank) return false;
-  tail_round_ = first_cause.round;
-  tail_rank_ = first_cause.rank;
+  if (tail_round_ == root_cause.round && tail_rank_ == root_cause.rank) return false;
+  tail_round_ = root_cause.round;
+  tail_rank_ = root_cause.rank;
   // One piece, with the node and the time once: a merged log stays readable.
-  std::string text = core::describe(first_cause);
-  for (const std::string& line : failure_lines(first_cause))
+  std::string text = core::describe(root_cause);
+  for (const std::string& line : failure_lines(root_cause))
     text.append("\n").append(log::detail_mark).append(line);
   say(note_level::warning, text);
   return true;

@@ -41,7 +41,7 @@ class console {
 
   // Why a worker failed, by its own last words, once for each round and slot: the same cause comes
   // with the stop and with the close. False: it was shown before, or there is none.
-  bool show_failure(const cause& first_cause);
+  bool show_failure(const cause& root_cause);
 
  private:
   std::string beginning(const timespec& now) const;

@@ -5,7 +5,7 @@
 // order; after destruction none does.
 #pragma once
 
-#include "launcher/process/errand.hpp"
+#include "launcher/process/background_task.hpp"
 #include "rendezvous/base/lifetime.hpp"
 
 #include <boost/asio/steady_timer.hpp>
@@ -37,7 +37,7 @@ class file_reader {
   struct reading {
     explicit reading(const boost::asio::any_io_executor& executor)
         : work(executor), timer(executor) {}
-    errand<std::string> work;
+    background_task<std::string> work;
     boost::asio::steady_timer timer;
     handler done;
     lifetime alive;

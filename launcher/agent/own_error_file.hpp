@@ -8,7 +8,7 @@
 // from the loop, after destruction none does.
 #pragma once
 
-#include "launcher/process/errand.hpp"
+#include "launcher/process/background_task.hpp"
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/base/lifetime.hpp"
 
@@ -50,7 +50,7 @@ class own_error_file {
 
   options options_;
   std::function<void(const std::string&)> warn_;
-  errand<std::string> work_;
+  background_task<std::string> work_;
   boost::asio::steady_timer timer_;
   bool is_writing_ = false;
   std::function<void()> then_;

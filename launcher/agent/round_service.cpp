@@ -9,7 +9,7 @@
 #include "rendezvous/client/tether_host.hpp"
 #include "rendezvous/net/resolve.hpp"
 #include "rendezvous/net/threads.hpp"
-#include "rendezvous/server/front_door.hpp"
+#include "rendezvous/server/protocol_router.hpp"
 #include "rendezvous/store/store_thread.hpp"
 
 #include <boost/asio/post.hpp>
@@ -149,7 +149,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
       };
       space = std::make_shared<store::keyspace>(std::move(values));
     }
-    server::front_door_handlers sorted;
+    server::protocol_router_handlers sorted;
     sorted.agent = [this](tcp::socket socket) { tethers->accept(std::move(socket)); };
     if (space) {
       sorted.tcpstore = [this](tcp::socket socket) {
@@ -287,7 +287,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   round_port port;
   std::optional<client::tether_host> tethers;
   std::shared_ptr<store::keyspace> space;
-  std::optional<server::front_door> door;
+  std::optional<server::protocol_router> door;
   store::store_thread store;
   struct closed_store {
     closed_store(const boost::asio::any_io_executor& where, std::shared_ptr<store::keyspace> old)

@@ -21,7 +21,7 @@ bool take_failure_before_stop(cause& why, const worker_end& end) {
   before.code = 1;  // as that exception would have ended it
   before.tail = end.tail_before_stop;
   const failure_words words = read_failure(before);
-  if (words.error.empty() || words.is_effect) return false;
+  if (words.error.empty() || words.is_secondary) return false;
   const std::size_t at = before.tail.rfind(words.error.substr(0, words.error.find(" ...")));
   if (at == std::string::npos || before.tail.size() - at > words.error.size() + last_words_max) {
     return false;
@@ -51,12 +51,12 @@ cause cause_of(const worker_end& end, const std::string& recorded) {
     if (failure_words more = read_failure(kept); !more.error.empty()) {
       words = std::move(more);
       why.tail = recorded;
-    } else if (words.error.empty() && !words.is_effect) {
+    } else if (words.error.empty() && !words.is_secondary) {
       // No exception: a sentence, by a program that writes the file itself.
       words.error = first_of(recorded.substr(0, recorded.find('\n')), sentence_bytes_max);
     }
   }
-  why.is_effect = words.is_effect;
+  why.is_secondary = words.is_secondary;
   why.text = words.error;
   if (end.status.core_dumped) why.text += why.text.empty() ? "core dumped" : " (core dumped)";
   return why;

@@ -20,8 +20,8 @@
 // Thread rule: the main thread; handlers on the executor.
 #pragma once
 
+#include "launcher/process/background_task.hpp"
 #include "launcher/process/cgroup.hpp"
-#include "launcher/process/errand.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/process/spawner.hpp"
 
@@ -90,7 +90,7 @@ class stray_reaper {
   bool strangers_come_ = false;  // not every orphan is our workers'
   std::set<pid_t> marked_;       // where strangers come: looked at, and ours
   std::set<pid_t> strangers_;    // the same, and not ours
-  errand<std::vector<pid_t>> marks_;
+  background_task<std::vector<pid_t>> marks_;
 };
 
 }  // namespace ddprun::launcher

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "launcher/log/output_tail.hpp"
-#include "launcher/process/errand.hpp"
+#include "launcher/process/background_task.hpp"
 #include "launcher/process/worker_group.hpp"
 #include "launcher/process/worker_rules.hpp"
 
@@ -94,7 +94,7 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
   std::deque<word> words;  // said when all effects are carried out
   bool delivering = false;
 
-  errand<std::optional<std::string>> search;
+  background_task<std::optional<std::string>> search;
   std::string program;                        // of the worker that is started next
   std::string found_name, found_path, found;  // the last program, and where it was looked for
   std::vector<pid_t> strays_left;             // at the last look

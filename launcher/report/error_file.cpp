@@ -33,8 +33,8 @@ ordered_json as_recorded(const run_end& end) {
 
 ordered_json as_told(const run_end& end) {
   ordered_json message;
-  message["message"] = end.first_cause ? core::describe(*end.first_cause) : end.text;
-  message["extraInfo"]["py_callstack"] = end.first_cause ? end.first_cause->tail : "";
+  message["message"] = end.root_cause ? core::describe(*end.root_cause) : end.text;
+  message["extraInfo"]["py_callstack"] = end.root_cause ? end.root_cause->tail : "";
   message["extraInfo"]["timestamp"] = std::to_string(end.unix_seconds);
   return {{"message", std::move(message)}};
 }
@@ -56,9 +56,9 @@ std::string text_of_error_file(std::string_view text) {
 }
 
 std::string error_file_of_run(const run_end& end) {
-  ordered_json file = end.first_cause ? as_recorded(end) : ordered_json();
+  ordered_json file = end.root_cause ? as_recorded(end) : ordered_json();
   if (file.is_null()) file = as_told(end);
-  const std::optional<int> code = end.first_cause ? code_of(*end.first_cause) : std::nullopt;
+  const std::optional<int> code = end.root_cause ? code_of(*end.root_cause) : std::nullopt;
   if (code && file["message"].is_object()) file["message"]["errorCode"] = *code;
   // ASCII, as Python writes it.
   return file.dump(-1, ' ', true, ordered_json::error_handler_t::replace);

@@ -25,15 +25,15 @@ std::string text_of_error_file(std::string_view json);
 
 // How a run ended that failed.
 struct run_end {
-  std::string text;                  // the last line for the person
-  std::optional<cause> first_cause;  // none: nothing in it had failed
-  std::string recorded;              // the error file of that worker; empty: not here, or none
-  std::int64_t unix_seconds = 0;     // now
+  std::string text;                 // the last line for the person
+  std::optional<cause> root_cause;  // none: nothing in it had failed
+  std::string recorded;             // the error file of that worker; empty: not here, or none
+  std::int64_t unix_seconds = 0;    // now
 };
 
 // One object of JSON. The worker's own file as it is, with message.errorCode for how the process
 // ended (-9 for SIGKILL), as torchrun has it. Where there is none, the same form: the sentence on
-// the first cause, and as py_callstack its last words; else the last line, without errorCode.
+// the root cause, and as py_callstack its last words; else the last line, without errorCode.
 std::string error_file_of_run(const run_end& end);
 
 }  // namespace ddprun::launcher

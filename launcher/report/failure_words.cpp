@@ -69,7 +69,7 @@ std::vector<python_frame> last_own_frames(const std::vector<python_frame>& frame
 
 bool says_more(const signature& one, const signature& than) {
   if (one.is_crash() || than.is_crash()) return !one.is_crash();
-  return !one.is_effect() || than.is_effect();
+  return !one.is_secondary() || than.is_secondary();
 }
 
 // Of those that are near enough to the end: the first that is a cause, else the first.
@@ -105,22 +105,22 @@ const signature* known_of(const python_error& error) {
   return nullptr;
 }
 
-bool is_effect(const python_error& error) {
+bool is_secondary(const python_error& error) {
   const signature* const known = known_of(error);
-  return known != nullptr && known->is_effect();
+  return known != nullptr && known->is_secondary();
 }
 
 // What happened first says whether it is an effect. Told is what ended the program, but not that
 // its way out failed, too.
 void take_chain(failure_words& words, const std::vector<python_error>& chain) {
-  words.is_effect = is_effect(chain.front()) && !chain.front().has_lost_origin;
-  const auto last = std::find_if_not(chain.rbegin(), chain.rend(), is_effect);
-  const python_error& told = words.is_effect || last == chain.rend() ? chain.front() : *last;
+  words.is_secondary = is_secondary(chain.front()) && !chain.front().has_lost_origin;
+  const auto last = std::find_if_not(chain.rbegin(), chain.rend(), is_secondary);
+  const python_error& told = words.is_secondary || last == chain.rend() ? chain.front() : *last;
   words.error = cut(told.text, line_bytes_max);
   words.frames = last_own_frames(told.frames);
   words.known = known_of(told);
   for (const python_error& error : chain) {
-    if (words.known == nullptr && !is_effect(error)) words.known = known_of(error);
+    if (words.known == nullptr && !is_secondary(error)) words.known = known_of(error);
   }
 }
 
@@ -132,7 +132,7 @@ failure_words read_words(std::string_view text, const nearness& near) {
   } else {
     words.frames = last_own_frames(find_dumped_frames(text));
     words.known = known_in(text, near);
-    words.is_effect = words.known != nullptr && words.known->is_effect();
+    words.is_secondary = words.known != nullptr && words.known->is_secondary();
   }
   return words;
 }
@@ -150,7 +150,7 @@ std::vector<std::string> last_lines(const std::string& tail) {
 
 failure_words read_failure(const cause& value) {
   failure_words words = read_words(value.tail, nearness_of(value));
-  if (is_ended_from_outside(value) || value.kind == cause_class::start) words.is_effect = false;
+  if (is_ended_from_outside(value) || value.kind == cause_class::start) words.is_secondary = false;
   if (value.kind == cause_class::signal && value.text.starts_with("out of memory: ")) {
     words.known = signature_of_oom_kill();
   } else if (words.known == nullptr && value.kind == cause_class::signal) {

@@ -24,7 +24,7 @@ struct failure_words {
   std::string error;                 // "ValueError: loss is NaN"; empty: none is there
   std::vector<python_frame> frames;  // of that, innermost last: the user's own, a few
   const signature* known = nullptr;
-  bool is_effect = false;
+  bool is_secondary = false;
 };
 
 // From kind, code and tail.

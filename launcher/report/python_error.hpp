@@ -36,7 +36,7 @@ enum class printed_by {
   child,        // a child process, of multiprocessing
 };
 
-// Exceptions that follow from each other, the first cause in front; a group's parts are of its
+// Exceptions that follow from each other, the root cause in front; a group's parts are of its
 // chain. What a child process or a loader's worker has raised stands in the place of the exception
 // that only hands it on.
 struct python_chain {

@@ -39,7 +39,7 @@ json to_json(const cause& value, const std::string& output) {
   if (value.rank) object["rank"] = *value.rank;
   if (value.local_rank) object["local_rank"] = *value.local_rank;
   if (value.process != 0) object["process"] = value.process;
-  object["is_effect"] = value.is_effect;
+  object["is_secondary"] = value.is_secondary;
   object["by_our_stop"] = value.by_our_stop;
   if (!words.error.empty()) object["error"] = words.error;
   json frames = json::array();
@@ -74,7 +74,7 @@ std::string report_json(const round_report& report, const report_origin& from) {
   object["lasted_s"] = static_cast<double>(to_micros(report.lasted)) / 1e6;
   object["nodes"] = report.group_world_size;
   object["world_size"] = report.world_size;
-  if (report.first_cause) object["first_cause"] = to_json(*report.first_cause, from.output);
+  if (report.root_cause) object["root_cause"] = to_json(*report.root_cause, from.output);
   protocol::add_outcome(object, report);
   return object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }

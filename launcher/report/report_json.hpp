@@ -12,7 +12,7 @@ namespace ddprun::launcher {
 struct report_origin {
   std::string run_id;
   std::string node;    // that writes it
-  std::string output;  // where all that the first cause has said can be read; empty: not here
+  std::string output;  // where all that the root cause has said can be read; empty: not here
 };
 
 // One line, with its newline.

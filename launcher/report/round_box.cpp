@@ -19,7 +19,7 @@ constexpr std::uint32_t ranks_max = 100'000;
 
 // Of the ranks that ended in one way, what is said of them together.
 struct alike {
-  std::vector<std::uint32_t> ranks;  // without the first cause's
+  std::vector<std::uint32_t> ranks;  // without the root cause's
   std::optional<end_times> after;    // of those whose times are known
   int code = 0;                      // of all, as in ended_ranks
 };
@@ -39,7 +39,7 @@ alike ended_alike(const round_report& report, ending how) {
     const std::size_t before = found.ranks.size();
     for (std::uint64_t rank = part.first; rank <= part.last && found.ranks.size() < ranks_max;
          ++rank) {
-      const bool is_first = report.first_cause && report.first_cause->rank == rank;
+      const bool is_first = report.root_cause && report.root_cause->rank == rank;
       if (!is_first) found.ranks.push_back(static_cast<std::uint32_t>(rank));
     }
     if (found.ranks.size() == before) continue;
@@ -79,8 +79,8 @@ constexpr words endings[] = {
 
 // Where all others gave up waiting, and nobody says why: whoever had nothing to say.
 std::string silent_text(const round_report& report) {
-  const cause& first = *report.first_cause;
-  if (!first.is_effect) return {};
+  const cause& first = *report.root_cause;
+  if (!first.is_secondary) return {};
   const failure_words said = read_failure(first);
   if (said.known == nullptr || said.known->from != follows::silence) return {};
   std::vector<std::uint32_t> ranks = ended_alike(report, ending::stopped).ranks;
@@ -92,10 +92,10 @@ std::string silent_text(const round_report& report) {
          " still at work when the others gave up waiting: look there first";
 }
 
-// " after 8.2 s": when the first cause ended, where that is known of it alone.
+// " after 8.2 s": when the root cause ended, where that is known of it alone.
 std::string first_after_text(const round_report& report) {
   for (const ended_ranks& part : report.ends) {
-    const std::optional<std::uint32_t>& rank = report.first_cause->rank;
+    const std::optional<std::uint32_t>& rank = report.root_cause->rank;
     if (!rank || *rank < part.first || *rank > part.last || !part.after) continue;
     const std::string text = after_text(part.after);
     if (text.find(" to ") == std::string::npos) return text;
@@ -104,7 +104,7 @@ std::string first_after_text(const round_report& report) {
 }
 
 std::string facts_text(const round_report& report) {
-  const cause& first = *report.first_cause;
+  const cause& first = *report.root_cause;
   std::string text = first.process != 0 ? "process " + std::to_string(first.process) : "";
   const std::string after = first_after_text(report);
   if (!after.empty()) text += (text.empty() ? "it ended" : ", ended") + after;
@@ -123,13 +123,13 @@ std::string facts_text(const round_report& report) {
 }  // namespace
 
 bool is_failure(const round_report& report) {
-  if (!report.first_cause) return false;
-  return report.first_cause->kind != cause_class::drain &&
-         report.first_cause->kind != cause_class::operator_stop;
+  if (!report.root_cause) return false;
+  return report.root_cause->kind != cause_class::drain &&
+         report.root_cause->kind != cause_class::operator_stop;
 }
 
 bool is_worth_a_box(const round_report& report) {
-  return is_failure(report) && (!report.is_last || !failure_lines(*report.first_cause).empty() ||
+  return is_failure(report) && (!report.is_last || !failure_lines(*report.root_cause).empty() ||
                                 !others_text(report).empty());
 }
 
@@ -146,7 +146,7 @@ std::string others_text(const round_report& report) {
 }
 
 std::string round_line(const round_report& report) {
-  const cause& first = *report.first_cause;
+  const cause& first = *report.root_cause;
   std::string text = "round " + std::to_string(report.round) + " failed: " + core::describe(first) +
                      (report.is_last ? "; the end: " : "; next: ") + report.text;
   return text + "; the whole report is in the output of the node of rank 0" +
@@ -154,11 +154,11 @@ std::string round_line(const round_report& report) {
 }
 
 std::string round_box(const round_report& report, const std::string& output) {
-  const cause& first = *report.first_cause;
+  const cause& first = *report.root_cause;
   std::string text = "round " + std::to_string(report.round) + " failed " +
                      (report.lasted > duration::zero()
-                          ? to_text(report.lasted) + " after its start; the first cause:"
-                          : "before it had started; the first cause:");
+                          ? to_text(report.lasted) + " after its start; the root cause:"
+                          : "before it had started; the root cause:");
   const auto add = [&text](const std::string& line) {
     if (!line.empty()) text += "\n  | " + line;
   };

@@ -1,6 +1,6 @@
 // The box: all that a person is told of a round that failed, once, and the same on each node.
 //
-//   round 1 failed 8.2 s after its start; the first cause:
+//   round 1 failed 8.2 s after its start; the root cause:
 //     | node-b: rank 2 (local rank 1) exited with code 1: ValueError: loss is NaN
 //     | process 4711, in a first try
 //     | where it failed, the innermost last:
@@ -29,13 +29,13 @@ bool is_worth_a_box(const round_report& report);
 std::string round_box(const round_report& report, const std::string& output);
 
 // Where a round has more nodes than this, the box is told by its leader, and on the node of the
-// first cause; the others say where, in one line: thousands of copies are no help.
+// root cause; the others say where, in one line: thousands of copies are no help.
 inline constexpr std::uint32_t nodes_with_boxes_max = 8;
 
 // That line, of such a round.
 std::string round_line(const round_report& report);
 
-// "ranks 0 and 1 ended because of it; rank 3 was stopped"; without the rank of the first cause.
+// "ranks 0 and 1 ended because of it; rank 3 was stopped"; without the rank of the root cause.
 // Empty: there is none, or nothing is known of them.
 std::string others_text(const round_report& report);
 

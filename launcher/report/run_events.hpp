@@ -30,7 +30,7 @@ struct run_event {
   std::uint32_t restarts_max = 0;
   std::string members;                 // who is where; empty: not known
   std::optional<round_report> report;  // round_failed
-  std::string output;                  // the same: where all that the first cause has said is
+  std::string output;                  // the same: where all that the root cause has said is
   int exit_code = 0;                   // ended
   std::string text;                    // ended: why
 };

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t why_bytes_max = 240;
 
 std::string why_of(const round_report& report) {
-  const std::string why = report.first_cause ? core::describe(*report.first_cause) : report.text;
+  const std::string why = report.root_cause ? core::describe(*report.root_cause) : report.text;
   if (why.size() <= why_bytes_max) return why;
   return std::string(first_of(why, why_bytes_max)) + "...";
 }

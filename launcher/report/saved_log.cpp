@@ -16,7 +16,7 @@ constexpr std::size_t line_max = 2048;  // what is longer says no more
 constexpr std::size_t others_max = 8;   // named
 constexpr std::size_t rounds_max = 20;  // the same
 constexpr char name_end = '\n';         // of a label, where its key has a rank, too
-constexpr std::string_view box_ending = "; the first cause:";
+constexpr std::string_view box_ending = "; the root cause:";
 
 bool is_number(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
@@ -113,7 +113,7 @@ struct saved_log::finding {
   std::string named() const {
     const std::string name = who.empty() ? "the rest" : who;
     return name + " (" + (name == file ? "line " + std::to_string(line) : place()) +
-           (words.is_effect ? ", an effect)" : ")");
+           (words.is_secondary ? ", an effect)" : ")");
   }
 };
 
@@ -171,7 +171,7 @@ void saved_log::take_line(source& of, std::string_view line) {
   if (known == nullptr) return;
   const signature* const before = find_signature(of.known_line);
   const bool is_better = before == nullptr || (before->is_crash() && !known->is_crash()) ||
-                         (before->is_effect() && !known->is_effect() && !known->is_crash());
+                         (before->is_secondary() && !known->is_secondary() && !known->is_crash());
   if (!is_better) return;
   of.known_line = line;
   of.known_at = line_;
@@ -279,7 +279,7 @@ std::vector<saved_log::finding> saved_log::findings() const {
     found.push_back(std::move(one));
   }
   std::sort(found.begin(), found.end(), [](const finding& a, const finding& b) {
-    return std::pair(a.words.is_effect, a.line) < std::pair(b.words.is_effect, b.line);
+    return std::pair(a.words.is_secondary, a.line) < std::pair(b.words.is_secondary, b.line);
   });
   return found;
 }
@@ -301,7 +301,7 @@ std::string names_of(const std::vector<Finding>& found, std::size_t first) {
 
 // Whoever ended first has left no word of its own, as SIGKILL leaves none.
 bool saved_log::is_silent_first(const std::vector<finding>& found) const {
-  if (verdict_.rank.empty() || found.empty() || !found.front().words.is_effect) return false;
+  if (verdict_.rank.empty() || found.empty() || !found.front().words.is_secondary) return false;
   return std::none_of(found.begin(), found.end(), [this](const finding& one) {
     return one.rank.empty() || one.rank == verdict_.rank;
   });
@@ -313,17 +313,17 @@ std::vector<std::string> saved_log::explain() const {
   const bool is_silent = is_silent_first(found);
   std::vector<std::string> lines;
   if (is_silent) {
-    lines.push_back("first cause, as " + verdict_.by + " saw it: " + verdict_.text);
+    lines.push_back("root cause, as " + verdict_.by + " saw it: " + verdict_.text);
     lines.emplace_back("  it has said nothing in this log; what others say follows from its end");
     lines.push_back("  then failed: " + names_of(found, 0));
   } else if (!found.empty()) {
     const finding& first = found.front();
     const bool is_named = !first.who.empty() && first.who != first.file;
-    lines.push_back((is_named ? "first cause: " + first.who : "first cause") + ", " +
-                    first.place() + (first.words.error.empty() ? "" : ": " + first.words.error));
+    lines.push_back((is_named ? "root cause: " + first.who : "root cause") + ", " + first.place() +
+                    (first.words.error.empty() ? "" : ": " + first.words.error));
     for (const std::string& line : first.shown)
       lines.push_back("  " + line);
-    if (first.words.is_effect) {
+    if (first.words.is_secondary) {
       lines.emplace_back(
           "  every failure here follows from another one: why the first rank ended "
           "is not in this log");

@@ -1,4 +1,4 @@
-// The first cause of a failure, from what a job has printed: a log of ddprun, of torchrun, of srun,
+// The root cause of a failure, from what a job has printed: a log of ddprun, of torchrun, of srun,
 // or the output of one program.
 //
 // Whose a line is is told by what it begins with: "[node:3] " (ddprun), "[default3]:" (torchrun's

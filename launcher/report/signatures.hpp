@@ -12,7 +12,7 @@ namespace ddprun::launcher {
 
 // What a failure with such words follows from.
 enum class follows {
-  nothing,  // it is a first cause
+  nothing,  // it is a root cause
   end,      // the end of another rank, or of the network to it
   silence,  // that another rank did not come: it may live
 };
@@ -25,7 +25,7 @@ struct signature {
   std::string_view meaning;
   std::string_view advice;  // what to check, or do
 
-  bool is_effect() const { return from != follows::nothing; }
+  bool is_secondary() const { return from != follows::nothing; }
   // What happened, and not why: any other row says more.
   bool is_crash() const { return name.starts_with("fatal-"); }
 };

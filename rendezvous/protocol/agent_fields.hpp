@@ -16,8 +16,8 @@
 // Thread rule: pure functions.
 #pragma once
 
-#include "rendezvous/core/messages/peer_words.hpp"
 #include "rendezvous/core/messages/settings_table.hpp"
+#include "rendezvous/core/messages/validation.hpp"
 #include "rendezvous/protocol/agent.hpp"
 
 #include <concepts>
@@ -81,7 +81,7 @@ void fields_of(auto& on, some<cause> auto& value) {
   on.number("process", value.process, 0, count_max);
   on.number("code", value.code, -core::cause_code_max, core::cause_code_max);
   on.flag("by_our_stop", value.by_our_stop);
-  on.flag("is_effect", value.is_effect);
+  on.flag("is_secondary", value.is_secondary);
   on.flag("was_failing", value.was_failing);
   on.age("age_us", value.age, age_max);
   on.sentence("text", value.text);
@@ -261,7 +261,7 @@ void fields_of(auto& on, some<desired> auto& value) {
   on.timer("grace_us", value.grace);
   on.number("exit_code", value.exit_code, 0, 255);
   on.flag("unreported", value.is_unreported);
-  on.object("first_cause", value.first_cause);
+  on.object("root_cause", value.root_cause);
   on.sentence("text", value.text);
   on.timer("left_us", value.left);
   on.flag("last_call", value.is_last_call);
@@ -277,7 +277,7 @@ void fields_of(auto& on, some<round_report> auto& value) {
   on.number("world_size", value.world_size, 1, u32_max, presence::always);
   on.number("group_world_size", value.group_world_size, 1, nodes_per_run_max, presence::always);
   on.age("lasted_us", value.lasted, age_max);
-  on.object("first_cause", value.first_cause);
+  on.object("root_cause", value.root_cause);
   on.ends("ends", value.ends);
   on.u32("restarts_used", value.restarts_used);
   on.u32("restarts_forgiven", value.restarts_forgiven);

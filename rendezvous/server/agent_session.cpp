@@ -15,7 +15,7 @@ constexpr duration last_words_limit = std::chrono::seconds(2);
 }  // namespace
 
 agent_session::agent_session(net::tcp::socket socket, connection_id id, owner& whom,
-                             std::shared_ptr<waiting_room> newcomers, duration hello_limit,
+                             std::shared_ptr<evictable_peers> newcomers, duration hello_limit,
                              duration stall_limit)
     : id_(id), owner_(whom), newcomers_(std::move(newcomers)) {
   hello_timer_ = std::make_unique<boost::asio::steady_timer>(socket.get_executor());

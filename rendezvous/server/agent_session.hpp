@@ -13,7 +13,7 @@
 
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/net/line_connection.hpp"
-#include "rendezvous/server/waiting_room.hpp"
+#include "rendezvous/server/evictable_peers.hpp"
 
 #include <boost/asio/steady_timer.hpp>
 
@@ -39,7 +39,7 @@ class agent_session {
   // Nothing was read from `socket`. A peer that has not said its first line within `hello_limit`,
   // or takes nothing that is sent for `stall_limit`, is cut off.
   agent_session(net::tcp::socket socket, connection_id id, owner& whom,
-                std::shared_ptr<waiting_room> newcomers, duration hello_limit,
+                std::shared_ptr<evictable_peers> newcomers, duration hello_limit,
                 duration stall_limit);
   ~agent_session();
   agent_session(const agent_session&) = delete;
@@ -75,8 +75,8 @@ class agent_session {
   std::string peer_address_;
   std::string local_address_;
   std::shared_ptr<net::line_connection> connection_;
-  std::shared_ptr<waiting_room> newcomers_;
-  waiting_room::ticket place_ = 0;                          // there, until the first line
+  std::shared_ptr<evictable_peers> newcomers_;
+  evictable_peers::ticket place_ = 0;                       // there, until the first line
   std::unique_ptr<boost::asio::steady_timer> hello_timer_;  // until the first line
   std::string turned_away_;                                 // why; empty: it is not
 };

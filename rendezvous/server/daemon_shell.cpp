@@ -47,7 +47,7 @@ daemon_shell::daemon_shell(net::executor where, daemon_shell_options options)
       options_(std::move(options)),
       machine_(of_machine(options_, nullptr)),
       timer_(where) {
-  if (!options_.newcomers) options_.newcomers = std::make_shared<waiting_room>();
+  if (!options_.newcomers) options_.newcomers = std::make_shared<evictable_peers>();
   schedule_arming();
 }
 

@@ -14,7 +14,7 @@
 #include "rendezvous/journal/journal.hpp"
 #include "rendezvous/net/peer_user.hpp"
 #include "rendezvous/server/agent_session.hpp"
-#include "rendezvous/server/front_door.hpp"
+#include "rendezvous/server/protocol_router.hpp"
 #include "rendezvous/server/runs_json.hpp"
 
 #include <boost/asio/steady_timer.hpp>
@@ -41,7 +41,7 @@ struct daemon_shell_options {
   std::size_t agents_max = 100'000;                 // connections that have said hello
   std::function<bool()> has_room;                   // for one more; empty: there is
   // Of the port, for those that have not said hello, or leave; null: one of its own.
-  std::shared_ptr<waiting_room> newcomers;
+  std::shared_ptr<evictable_peers> newcomers;
   // What outlives this daemon; empty: nothing does. What cannot be opened is done without.
   journal::opener open_journal;
   journal::background_opener open_journal_in_background;  // in its place, for a loop of others, too

@@ -68,7 +68,7 @@ bool is_peers_mistake(const error_code& error) {
 // A connection and its place among the others.
 class peer {
  public:
-  peer(net::tcp::socket socket, std::shared_ptr<waiting_room> others)
+  peer(net::tcp::socket socket, std::shared_ptr<evictable_peers> others)
       : stream(std::move(socket)), others_(std::move(others)) {
     error_code ignored;
     stream.socket().non_blocking(true, ignored);
@@ -95,8 +95,8 @@ class peer {
     stream.close();
   }
 
-  std::shared_ptr<waiting_room> others_;
-  waiting_room::ticket place_ = 0;
+  std::shared_ptr<evictable_peers> others_;
+  evictable_peers::ticket place_ = 0;
   bool in_first_request_ = true;
 };
 
@@ -140,7 +140,7 @@ time_point http_pace::next(time_point now) {
 }
 
 void serve_http(net::tcp::socket socket, http_views views, std::shared_ptr<http_pace> pace,
-                std::shared_ptr<waiting_room> others) {
+                std::shared_ptr<evictable_peers> others) {
   const net::executor where = socket.get_executor();
   auto who = std::make_shared<peer>(std::move(socket), std::move(others));
   asio::co_spawn(where, session(std::move(who), std::move(views), std::move(pace)),

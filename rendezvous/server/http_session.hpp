@@ -10,8 +10,8 @@
 #pragma once
 
 #include "rendezvous/net/types.hpp"
+#include "rendezvous/server/evictable_peers.hpp"
 #include "rendezvous/server/http_routes.hpp"
-#include "rendezvous/server/waiting_room.hpp"
 
 #include <memory>
 
@@ -28,6 +28,6 @@ class http_pace {
 };
 
 void serve_http(net::tcp::socket socket, http_views views, std::shared_ptr<http_pace> pace,
-                std::shared_ptr<waiting_room> others);
+                std::shared_ptr<evictable_peers> others);
 
 }  // namespace ddprun::server

@@ -34,14 +34,14 @@ json to_json(const round_report& value) {
   object["lasted_s"] = static_cast<double>(to_micros(value.lasted)) / 1e6;
   object["nodes"] = value.group_world_size;
   object["world_size"] = value.world_size;
-  if (value.first_cause) {
-    const cause& first = *value.first_cause;
+  if (value.root_cause) {
+    const cause& first = *value.root_cause;
     json why = to_json(first);
     why["sentence"] = core::describe(first);
-    why["is_effect"] = first.is_effect;
+    why["is_secondary"] = first.is_secondary;
     why["by_our_stop"] = first.by_our_stop;
     why.erase("tail");
-    object["first_cause"] = std::move(why);
+    object["root_cause"] = std::move(why);
   }
   protocol::add_outcome(object, value);
   return object;
@@ -85,7 +85,7 @@ json to_json(const core::run_view& value, std::size_t first) {
     nccl["address"] = value.nccl.address;
   }
   if (value.exit_code) object["exit_code"] = *value.exit_code;
-  if (value.first_cause) object["first_cause"] = to_json(*value.first_cause);
+  if (value.root_cause) object["root_cause"] = to_json(*value.root_cause);
   if (value.settings) {
     json settings = json::object();
     for (const auto& [name, text] : to_named_values(*value.settings))

@@ -20,9 +20,9 @@
 
 #include "rendezvous/net/listener.hpp"
 #include "rendezvous/server/daemon_shell.hpp"
-#include "rendezvous/server/front_door.hpp"
 #include "rendezvous/server/http_session.hpp"
 #include "rendezvous/server/port_shares.hpp"
+#include "rendezvous/server/protocol_router.hpp"
 #include "rendezvous/store/keyspace.hpp"
 #include "rendezvous/store/store_thread.hpp"
 
@@ -50,9 +50,9 @@ struct server_options {
   // are under way, too.
   core::store_limits store_limits;
   // Takes the clients of TCPStore in place of that keyspace; it counts and limits them, too.
-  front_door_handlers::take tcpstore;
+  protocol_router_handlers::take tcpstore;
   // Takes the tethers of a leader that is in the same process; empty: they are refused.
-  front_door_handlers::take tether;
+  protocol_router_handlers::take tether;
   net::keep_alive keep_alive;
 };
 
@@ -99,16 +99,16 @@ class server {
 
   server_options options_;
   port_shares shares_;
-  std::shared_ptr<waiting_room> newcomers_ = std::make_shared<waiting_room>();
+  std::shared_ptr<evictable_peers> newcomers_ = std::make_shared<evictable_peers>();
   net::executor executor_;
   std::list<net::listener> listeners_;
-  front_door door_;
+  protocol_router door_;
   std::shared_ptr<daemon_shell> shell_;  // HTTP sessions look whether it is still there
   std::shared_ptr<store::keyspace> space_;
   store::store_thread store_;
   log_limit store_refusals_;
   std::array<log_limit, peer_kinds> turned_away_;
-  std::shared_ptr<waiting_room> readers_ = std::make_shared<waiting_room>();  // over HTTP
+  std::shared_ptr<evictable_peers> readers_ = std::make_shared<evictable_peers>();  // over HTTP
   std::shared_ptr<http_pace> http_pace_ = std::make_shared<http_pace>();
 };
 

@@ -94,15 +94,15 @@ void session::guarded(Step step) {
 session::session(unique_fd socket, reactor& loop, std::shared_ptr<keyspace> space)
     : socket_(std::move(socket)),
       space_(std::move(space)),
-      conversation_(space_->values()),
+      store_protocol_(space_->values()),
       loop_(loop) {
-  space_->add(*this, conversation_->id());
+  space_->add(*this, store_protocol_->id());
 }
 
 // Destroyed with its reactor, a session has not ended yet; nobody is told then.
 session::~session() {
-  if (!conversation_) return;
-  space_->remove(conversation_->id());
+  if (!store_protocol_) return;
+  space_->remove(store_protocol_->id());
   space_->release_buffered(held_);
   space_->not_stalled(stalled_);
   space_->speaks(mute_);
@@ -120,11 +120,11 @@ void session::start() {
     mute_ = space_->mute(*this);
     is_mute_ = true;
   });
-  if (conversation_ && space_->finishing()) finish();
+  if (store_protocol_ && space_->finishing()) finish();
 }
 
 void session::on_ready(std::uint32_t events) {
-  if (!conversation_) return;
+  if (!store_protocol_) return;
   if (given_up_) return end(awaits_writable_ ? errc::peer_does_not_read : errc::limit_reached);
   guarded([this, events] {
     if (awaits_writable_) return is_writable();
@@ -136,7 +136,7 @@ void session::on_ready(std::uint32_t events) {
 // of one that takes none nothing is read.
 void session::on_deadline() {
   if (awaits_writable_) return end(errc::peer_does_not_read);
-  end(conversation_->validated() ? errc::timed_out : errc::connection_silent);
+  end(store_protocol_->validated() ? errc::timed_out : errc::connection_silent);
 }
 
 // Most requests come and go in the keyspace's buffer, which stays in the processor's caches.
@@ -162,15 +162,15 @@ void session::read(bool more) {
 
 void session::process() {
   while (!finishing_) {
-    const bool was_validated = conversation_->validated();
+    const bool was_validated = store_protocol_->validated();
     auto& pending = replies();
-    const auto used = conversation_->on_bytes(unused_, pending);
-    const bool more = pending.bytes_left() > conversation::unsent_bytes_max;
-    if (!was_validated && conversation_->validated()) loop_.clear_deadline(socket_.get());
-    if (is_mute_ && conversation_->has_used()) speaks();
+    const auto used = store_protocol_->on_bytes(unused_, pending);
+    const bool more = pending.bytes_left() > store_protocol::unsent_bytes_max;
+    if (!was_validated && store_protocol_->validated()) loop_.clear_deadline(socket_.get());
+    if (is_mute_ && store_protocol_->has_used()) speaks();
     send(pending);
     space_->deliver_wakes();
-    if (!conversation_ || given_up_) return;
+    if (!store_protocol_ || given_up_) return;
     if (!used) return end(used.error());
     unused_.remove_prefix(*used);
     if (awaits_writable_ || !more) break;  // what is left is used when the replies are gone
@@ -221,7 +221,7 @@ void session::await_writable() {
 void session::stall() {
   space_->not_stalled(stalled_);
   stalled_ = space_->stalled(*this);
-  if (conversation_->validated()) {
+  if (store_protocol_->validated()) {
     loop_.set_deadline(socket_.get(), space_->options().stall_limit);
   }
 }
@@ -230,7 +230,7 @@ void session::is_writable() {
   awaits_writable_ = false;
   space_->not_stalled(stalled_);
   send(*unsent_);
-  if (!conversation_ || awaits_writable_) return;
+  if (!store_protocol_ || awaits_writable_) return;
   hold(capacity_);
   loop_.clear_deadline(socket_.get());
   loop_.change(socket_.get(), readable);
@@ -238,9 +238,9 @@ void session::is_writable() {
 }
 
 void session::wake() {
-  if (given_up_ || !conversation_) return;
+  if (given_up_ || !store_protocol_) return;
   guarded([this] {
-    conversation_->on_woken(replies());
+    store_protocol_->on_woken(replies());
     send(replies());
   });
 }
@@ -280,7 +280,7 @@ void session::keep_unused() {
   // be no more than the next of many keys: by less than half each time, a request of n keys would
   // be moved n times.
   if (unused_.size() == capacity) {
-    capacity = std::clamp(conversation_->bytes_wanted(), capacity + capacity / 2, 2 * capacity);
+    capacity = std::clamp(store_protocol_->bytes_wanted(), capacity + capacity / 2, 2 * capacity);
   } else if (unused_.size() < capacity / 4) {
     // The buffer was for a request that is done.
     capacity = std::max(2 * unused_.size(), read_buffer_bytes);
@@ -317,7 +317,7 @@ void session::drop_buffer() {
 // much.
 bool session::hold(std::size_t capacity) {
   std::size_t bytes = capacity > read_buffer_bytes ? capacity : 0;
-  if (conversation_) bytes += conversation_->memory();
+  if (store_protocol_) bytes += store_protocol_->memory();
   if (unsent_) bytes += unsent_->memory();
   if (bytes <= held_) {
     space_->release_buffered(held_ - bytes);
@@ -342,12 +342,12 @@ void session::report(error_code reason) const {
 }
 
 void session::end(error_code reason) {
-  if (!conversation_) return;
+  if (!store_protocol_) return;
   report(reason);
   const auto keep = shared_from_this();
   loop_.remove(socket_.get());
-  const auto id = conversation_->id();
-  conversation_.reset();
+  const auto id = store_protocol_->id();
+  store_protocol_.reset();
   space_->release_buffered(std::exchange(held_, 0));
   space_->not_stalled(stalled_);
   speaks();

@@ -1,5 +1,5 @@
 // A session serves one accepted connection of a TCPStore client, by callbacks round the pure
-// `conversation::on_bytes()` (a coroutine per read costs a tenth more).
+// `store_protocol::on_bytes()` (a coroutine per read costs a tenth more).
 //
 // It lives by itself until the client closes, breaks a rule, or the keyspace ends it. Memory is
 // bounded: an idle session holds no buffer, for it reads and answers in the keyspace's; a request
@@ -14,9 +14,9 @@
 #pragma once
 
 #include "rendezvous/base/unique_fd.hpp"
-#include "rendezvous/store/conversation.hpp"
 #include "rendezvous/store/keyspace.hpp"
 #include "rendezvous/store/reactor.hpp"
+#include "rendezvous/store/store_protocol.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -80,7 +80,7 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   bool finishing_ = false;
   bool is_mute_ = false;  // its client has asked for nothing yet
   std::shared_ptr<keyspace> space_;
-  std::optional<conversation> conversation_;  // none: the session has ended
+  std::optional<store_protocol> store_protocol_;  // none: the session has ended
   // Those that could not be sent; none while the client takes them.
   std::unique_ptr<protocol::tcpstore::replies> unsent_;
   // Bytes that have come and have not been used: in the keyspace's buffer, or, from one turn to the

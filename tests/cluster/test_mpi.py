@@ -147,7 +147,7 @@ def test_a_worker_may_begin_mpi_by_itself(two_hosts, library, launcher, option):
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_mpirun_ends_with_the_code_of_the_first_cause(two_hosts, cluster, launcher):
+def test_mpirun_ends_with_the_code_of_the_root_cause(two_hosts, cluster, launcher):
     job = two_hosts.launch(launcher, arguments=shell('[ "$RANK" = 0 ] && sleep 600; exit 7'))
     assert job.wait() == 7
     assert re.search(r"rank 1 \(local rank 0\) exited with code 7", job.err())

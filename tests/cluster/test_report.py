@@ -56,7 +56,7 @@ def test_all_nodes_tell_the_same_once(cluster, tmp_path):
     first, second = boxes(nodes[0].err())
     assert boxes(nodes[1].err()) == [first, second]
     assert re.fullmatch(
-        r"round 1 failed [\d.]+ m?s after its start; the first cause:\n"
+        r"round 1 failed [\d.]+ m?s after its start; the root cause:\n"
         r"  \| b: rank 2 \(local rank 0\) exited with code 7: ValueError: loss is NaN\n"
         r"  \| process \d+, ended after [\d.]+ m?s\n"
         r"  \| where it failed, the innermost last:\n"
@@ -73,8 +73,8 @@ def test_all_nodes_tell_the_same_once(cluster, tmp_path):
         assert all(one["reported_by"] == node.name and one["run_id"] == "job7" for one in told)
         assert [one["goes_on"] for one in told] == [True, False]
         assert told[1]["exit_code"] == 7 and told[1]["outcome"] == "failed"
-        assert told[0]["first_cause"]["error"] == "ValueError: loss is NaN"
-        assert told[0]["first_cause"]["frames"] == [
+        assert told[0]["root_cause"]["error"] == "ValueError: loss is NaN"
+        assert told[0]["root_cause"]["frames"] == [
             {"place": "/data/train.py:8 in step", "code": 'raise ValueError("loss is NaN")'}]
         ends = {one["how"]: one for one in told[0]["ends"]}
         assert untimed(told[0]["ends"]) == [
@@ -86,7 +86,7 @@ def test_all_nodes_tell_the_same_once(cluster, tmp_path):
     seen = json.loads(get(daemon.port, "/api/v1/runs/job7")[1])["reports"]
     assert [one["round"] for one in seen] == [1, 2]
     assert seen[0]["ends"] == told[0]["ends"]
-    assert seen[0]["first_cause"]["sentence"] == told[0]["first_cause"]["sentence"]
+    assert seen[0]["root_cause"]["sentence"] == told[0]["root_cause"]["sentence"]
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -96,7 +96,7 @@ def test_the_cause_of_the_end_is_said_once(cluster, form):
                                  f"--log-format={form}", "--no-python", "/bin/sh", "-c", script])
     assert job.wait() == 7
     assert job.err().count("rank 1 (local rank 1) exited with code 7") == 1
-    assert "exit code 7: round 1 failed; its first cause is told above" in job.err()
+    assert "exit code 7: round 1 failed; its root cause is told above" in job.err()
 
 
 def test_the_last_line_says_the_cause_where_the_box_is_hidden(cluster):
@@ -112,7 +112,7 @@ def test_a_run_that_goes_well_is_reported_too(cluster, tmp_path):
     job = Program(cluster, "a", [BIN / "ddprun", "--report", "r", "--nproc-per-node=3",
                                  "--no-python", "/bin/true"], cwd=tmp_path)
     assert job.wait() == 0
-    assert "first cause" not in job.err() and "warning" not in job.err()
+    assert "root cause" not in job.err() and "warning" not in job.err()
     report = json.loads((tmp_path / "r").read_text())
     assert report["outcome"] == "succeeded" and report["exit_code"] == 0
     assert untimed(report["ends"]) == [{"how": "succeeded", "first_rank": 0, "last_rank": 2}]
@@ -187,7 +187,7 @@ def test_a_saved_log_is_explained(cluster, tmp_path):
     workers = "".join(line for line in nodes[1].err().splitlines(True) if line.startswith("[b:"))
     code, shown, _ = explain("-", workers)
     assert code == 0
-    assert shown.startswith("first cause: rank 2 on b, line 1: ValueError: loss is NaN\n")
+    assert shown.startswith("root cause: rank 2 on b, line 1: ValueError: loss is NaN\n")
     assert explain("-", "epoch 1\n")[0] == 1
     code, _, errors = explain(tmp_path / "none")
     assert (code, errors) == (2, f"ddprun explain: {tmp_path}/none cannot be read: No such file or "

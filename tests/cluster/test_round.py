@@ -104,7 +104,7 @@ def test_a_killed_worker_is_named_by_its_signal(cluster):
     cluster.nothing_left()
 
 
-def test_the_first_cause_is_not_the_victim(cluster):
+def test_the_root_cause_is_not_the_victim(cluster):
     """Rank 0 dies by a signal; rank 1, which saw it, exits with 1 a moment later."""
     daemon = cluster.daemon()
     endpoint = f"127.0.0.1:{daemon.port}"

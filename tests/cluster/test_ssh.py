@@ -43,7 +43,7 @@ def test_output_comes_home_with_one_report_and_one_exit_code(cluster, net, make_
     assert "[node-a:0] from rank 0" in program.out()
     assert "[node-a:1] from rank 1" in program.err()
     assert "[node-b:2] from rank 2" in program.out()
-    assert program.err().count("after its start; the first cause:") == 1, program.err()
+    assert program.err().count("after its start; the root cause:") == 1, program.err()
     assert program.err().count("exit code 7") <= 3, program.err()
     assert not re.search(r"ddprun-[0-9a-f]{16}|\"message\"", program.err() + program.out())
     for server in servers:

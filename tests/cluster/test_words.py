@@ -137,7 +137,7 @@ def test_a_hook_is_told_what_happens(cluster, tmp_path):
     assert {(one["run_id"], one["node"], one["leads"]) for one in events} == {("job9", "a", True)}
     assert [one["round"] for one in events] == [1, 1, 2, 2, 2]
     assert events[0]["members"] == "ranks 0-1 on a"
-    assert events[1]["report"]["first_cause"]["code"] == 3
+    assert events[1]["report"]["root_cause"]["code"] == 3
     assert events[3]["restarts_used"] == 1
     assert (events[4]["exit_code"], events[4]["text"]) == (0, "every worker succeeded")
     assert job.err().count("[a:on-event] heard\n") == 5

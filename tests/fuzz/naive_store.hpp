@@ -1,6 +1,6 @@
 // A second TCPStore keyspace, in maps and lists that are searched from the start each time: what it
 // expects each client to be answered, and how many bytes it counts, must be what
-// store/conversation.hpp answers and core/store/key_value_store.hpp counts.
+// store/store_protocol.hpp answers and core/store/key_value_store.hpp counts.
 //
 // It knows the rules from their headers, and nothing of how they are kept.
 //
@@ -37,7 +37,7 @@ class naive_store {
   void open(client who);
   void close(client who);
 
-  // `unused` bytes of a client, of which it takes what the conversation has to take while at most
+  // `unused` bytes of a client, of which it takes what the store_protocol has to take while at most
   // `unsent_max` bytes wait to be sent. Returns how many it took, or the error that ends it.
   result<std::size_t> on_bytes(client who, std::string_view unused, std::size_t unsent_max);
 

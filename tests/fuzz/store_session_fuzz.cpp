@@ -3,7 +3,7 @@
 // error and every count of bytes must be that of the naive store.
 //
 // The input is a row of steps: a byte for client and kind of step, then what that kind reads.
-#include "rendezvous/store/conversation.hpp"
+#include "rendezvous/store/store_protocol.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/naive_store.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 namespace wire = ddprun::protocol::tcpstore;
 using ddprun::fuzz::input;
 using ddprun::fuzz::naive_store;
-using ddprun::store::conversation;
+using ddprun::store::store_protocol;
 
 constexpr std::size_t clients_max = 6;
 constexpr std::size_t steps_max = 400;
@@ -27,7 +27,7 @@ constexpr ddprun::core::store_limits limits{
     .bytes_max = 48 * 1024, .keys_max = 24, .value_bytes_max = 12 * 1024};
 
 struct client {
-  std::unique_ptr<conversation> talk;  // none: not connected
+  std::unique_ptr<store_protocol> talk;  // none: not connected
   wire::replies replies;
   std::string unsaid;  // what the client has still to send
   std::string unused;  // what has come, and no request has used
@@ -67,7 +67,7 @@ class play {
 
 void play::open(std::size_t who) {
   if (clients_[who].talk) return;
-  clients_[who].talk = std::make_unique<conversation>(values_);
+  clients_[who].talk = std::make_unique<store_protocol>(values_);
   naive_.open(who);
 }
 
@@ -174,7 +174,7 @@ void play::process(std::size_t who) {
   // A copy of exactly these bytes, so that a sanitizer sees the first byte read behind them.
   const std::unique_ptr<char[]> copy(new char[one.unused.size()]);
   std::copy(one.unused.begin(), one.unused.end(), copy.get());
-  const auto expected = naive_.on_bytes(who, one.unused, conversation::unsent_bytes_max);
+  const auto expected = naive_.on_bytes(who, one.unused, store_protocol::unsent_bytes_max);
   const auto used = one.talk->on_bytes({copy.get(), one.unused.size()}, one.replies);
   FUZZ_CHECK(used.has_value() == expected.has_value());
   if (!used) {
@@ -185,7 +185,7 @@ void play::process(std::size_t who) {
   FUZZ_CHECK(*used == *expected);
   one.unused.erase(0, *used);
   deliver_wakes();
-  if (!one.unused.empty() && one.replies.bytes_left() <= conversation::unsent_bytes_max) {
+  if (!one.unused.empty() && one.replies.bytes_left() <= store_protocol::unsent_bytes_max) {
     FUZZ_CHECK(one.talk->bytes_wanted() > one.unused.size());
   }
 }

@@ -126,7 +126,7 @@ RECORDED = {"message": {"message": "ValueError: NaN", "extraInfo": {
                     "\n    raise ValueError('NaN')\nValueError: NaN\n", "timestamp": "17"}}}
 
 
-def test_every_node_tells_the_first_cause_of_the_run_wherever_it_was(cluster):
+def test_every_node_tells_the_root_cause_of_the_run_wherever_it_was(cluster):
     daemon = cluster.daemon()
     error = cluster.folder / "error"
     error.write_text(json.dumps(RECORDED))

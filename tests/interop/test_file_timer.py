@@ -61,7 +61,7 @@ def test_a_worker_whose_timer_expires_is_killed_and_all_are_started_again(cluste
     assert job.out().count("has trained") >= 2  # of the second attempt
     reports = [json.loads(line) for line in (cluster.folder / "report").read_text().splitlines()]
     assert [one["outcome"] for one in reports] == ["failed", "succeeded"]
-    assert reports[0]["first_cause"]["code"] == signal.SIGKILL
+    assert reports[0]["root_cause"]["code"] == signal.SIGKILL
     assert not pipes(cluster)
 
 
@@ -155,14 +155,14 @@ def test_a_worker_that_has_ended_before_its_timer_has_ended_well(cluster):
     assert '"left"' not in job.err()
 
 
-def test_a_reason_of_another_rank_is_rather_the_first_cause(cluster):
+def test_a_reason_of_another_rank_is_rather_the_root_cause(cluster):
     """The timer of a rank that waits expires while the other one is on its way out."""
     job = shell(cluster, "a", f"""
         if [ $RANK = 0 ]; then say $BASHPID waits $(now) 9; exec sleep 1000; fi
         until grep -q 'its timer "waits" expired' {cluster.folder}/a.0.err; do sleep 0.05; done
         echo 'ValueError: NaN' >&2; exit 7""", "--nproc-per-node=2", "--failure-grace=60")
     assert job.wait() == 7, job.err()
-    assert "the first cause:\n  | a: rank 1 (local rank 1) exited with code 7" in job.err()
+    assert "the root cause:\n  | a: rank 1 (local rank 1) exited with code 7" in job.err()
 
 
 @pytest.mark.parametrize("before", ["a pipe", "an empty file"])

@@ -1,7 +1,7 @@
 // The exec of a worker hangs, as on a file system that does not answer: nothing else may.
 #include "tests/support/stalled_exec.hpp"
 
-#include "launcher/process/errand.hpp"
+#include "launcher/process/background_task.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_fixture.hpp"
 
@@ -120,19 +120,19 @@ TEST_CASE("an interpreter that hangs is no failure of the script") {
   fixture.run_until([&] { return fixture.all_ended; });
 }
 
-TEST_CASE("an errand that hangs holds nobody up, and comes to nobody who is gone") {
+TEST_CASE("an background_task that hangs holds nobody up, and comes to nobody who is gone") {
   std::promise<void> gate;
   auto opened = gate.get_future().share();
   std::promise<void> ran;
   {
     boost::asio::io_context io(1);
-    errand<int> held(io.get_executor());
+    background_task<int> held(io.get_executor());
     held.start([opened] { return opened.wait(), 1; },
                [](std::optional<int>) { FAIL("cancelled"); });
     CHECK(held.under_way());
     held.cancel();
     std::optional<int> answer;
-    errand<int> other(io.get_executor());
+    background_task<int> other(io.get_executor());
     other.start([] { return 2; }, [&](std::optional<int> found) { answer = found; });
     CHECK(!answer);
     io.restart();  // what was cancelled was the only work

@@ -75,7 +75,7 @@ void restart_checkers::group_started(const worker_group& group) {
 void restart_checkers::worker_failed(const worker_group& group, const cause& why) {
   round_seen& round = instances_[group.instance].rounds[group.round];
   ++round.failed[group.host];
-  if (why.is_effect) round.has_effects = true;
+  if (why.is_secondary) round.has_effects = true;
   std::string text = std::string(to_string(why.kind)) + " " + std::to_string(why.code) + " ";
   std::copy_if(why.text.begin(), why.text.end(), std::back_inserter(text),
                [](unsigned char letter) { return std::isdigit(letter) == 0; });

@@ -107,10 +107,10 @@ TEST_CASE("one root cause costs one restart, in whatever order its effects are r
     REQUIRE(story.in.violation() == "");
     REQUIRE(first.group->restarts_used == 1);
     const auto view = story.in.current_daemon()->run()->view({});
-    REQUIRE(view.first_cause);
-    REQUIRE(view.first_cause->kind == cause_class::signal);
-    REQUIRE(view.first_cause->code == 11);
-    REQUIRE(view.first_cause->node == first.greeting().node);
+    REQUIRE(view.root_cause);
+    REQUIRE(view.root_cause->kind == cause_class::signal);
+    REQUIRE(view.root_cause->code == 11);
+    REQUIRE(view.root_cause->node == first.greeting().node);
   }
 }
 
@@ -137,10 +137,10 @@ TEST_CASE("the cause is told though it ends after its effects, and they cost it 
     REQUIRE(story.in.violation() == "");
     REQUIRE(guilty.group->restarts_used == 1);
     const auto view = story.in.current_daemon()->run()->view({});
-    REQUIRE(view.first_cause);
-    REQUIRE_FALSE(view.first_cause->is_effect);
-    REQUIRE(view.first_cause->code == 3);
-    REQUIRE(view.first_cause->node == guilty.greeting().node);
+    REQUIRE(view.root_cause);
+    REQUIRE_FALSE(view.root_cause->is_secondary);
+    REQUIRE(view.root_cause->code == 3);
+    REQUIRE(view.root_cause->node == guilty.greeting().node);
   }
 }
 

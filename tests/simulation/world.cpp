@@ -218,8 +218,8 @@ void world::note_failed_start(const payload& message) {
       }
   } else if (const auto* word = std::get_if<std::shared_ptr<const daemon_message>>(&message)) {
     const auto* report = std::get_if<round_report>(word->get());
-    if (report == nullptr || !report->first_cause) return;
-    if (report->first_cause->kind == cause_class::start) {
+    if (report == nullptr || !report->root_cause) return;
+    if (report->root_cause->kind == cause_class::start) {
       checkers_.start_failed(report->instance, report->round);
       restart_checkers_.start_failed(report->instance);
     }

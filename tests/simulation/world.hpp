@@ -118,7 +118,7 @@ class world {
   void stand_still(host& which, bool clock_too);
   void go_on(host& which);
   void fail_worker(worker_group& group, std::size_t index, cause_class kind, int code,
-                   bool is_effect = false);
+                   bool is_secondary = false);
   void succeed_node(worker_group& group);
   void make_unkillable(worker_group& group, duration time);
   void fail_next_service(host& which) { services_to_fail_.insert(which.id); }
@@ -217,7 +217,7 @@ class world {
   std::string words_of_failure();
   void on_host(host& which, duration delay, std::function<void()> what);
   void end_worker(worker_group& group, std::size_t index, bool success, cause_class kind, int code,
-                  bool is_effect = false);
+                  bool is_secondary = false);
   void kill_one(const std::shared_ptr<worker_group>& group, std::size_t index);
   void others_fail_too(const worker_group& group);
   void succeed_if_complete(instance_id instance, round_number round);

@@ -81,7 +81,7 @@ std::string world::words_of_failure() {
 }
 
 void world::end_worker(worker_group& group, std::size_t index, bool success, cause_class kind,
-                       int code, bool is_effect) {
+                       int code, bool is_secondary) {
   worker& ended = group.workers[index];
   if (!ended.alive) return;
   ended.alive = false;
@@ -98,7 +98,7 @@ void world::end_worker(worker_group& group, std::size_t index, bool success, cau
   event.success = success;
   event.cause.kind = kind;
   event.cause.code = code;
-  event.cause.is_effect = is_effect;
+  event.cause.is_secondary = is_secondary;
   event.cause.local_rank = event.local_rank;
   event.cause.process = static_cast<std::int64_t>(1000 * group.id + index);
   event.cause.text = success ? "worker ended" : words_of_failure();
@@ -122,13 +122,13 @@ void world::end_worker(worker_group& group, std::size_t index, bool success, cau
 }
 
 void world::fail_worker(worker_group& group, std::size_t index, cause_class kind, int code,
-                        bool is_effect) {
+                        bool is_secondary) {
   if (index >= group.workers.size() || !group.workers[index].alive) return;
   if (group.workers[index].killed || host_at(group.host).standing_still) return;
   note_fault();
   restart_checkers_.failure_made();
   if (!group.workers[index].asked_to_stop) checkers_.worker_failed(group);
-  end_worker(group, index, false, kind, code, is_effect);
+  end_worker(group, index, false, kind, code, is_secondary);
   others_fail_too(group);
 }
 
@@ -140,14 +140,14 @@ void world::others_fail_too(const worker_group& group) {
     for (std::size_t index = 0; index < other->workers.size(); ++index) {
       if (!random_.chance(habits().collateral_percent)) continue;
       const int code = random_.chance(50) ? 1 : 6;
-      const bool is_effect = effects_.chance(habits().effect_percent);
+      const bool is_secondary = effects_.chance(habits().effect_percent);
       on_host(host_at(other->host),
               random_.between(habits().collateral_least, habits().collateral_most), [=, this] {
                 if (!other->workers[index].alive || other->workers[index].unkillable) return;
                 note_trouble();
                 if (!other->workers[index].asked_to_stop) checkers_.worker_failed(*other);
                 end_worker(*other, index, false,
-                           code == 1 ? cause_class::exit : cause_class::signal, code, is_effect);
+                           code == 1 ? cause_class::exit : cause_class::signal, code, is_secondary);
               });
     }
   }

@@ -20,7 +20,7 @@ inline cause full_cause() {
   value.process = 4242;
   value.code = 9;
   value.by_our_stop = true;
-  value.is_effect = true;
+  value.is_secondary = true;
   value.was_failing = true;
   value.age = 1500us;
   value.text = "killed by SIGKILL";
@@ -116,7 +116,7 @@ inline desired full_desired() {
   value.grace = 5s;
   value.exit_code = 137;
   value.is_unreported = true;
-  value.first_cause = full_cause();
+  value.root_cause = full_cause();
   value.text = "worker 5 on node-b was killed";
   value.left = 12s;
   value.is_last_call = true;
@@ -134,7 +134,7 @@ inline round_report full_report() {
   value.world_size = 8;
   value.group_world_size = 2;
   value.lasted = 1500us;
-  value.first_cause = full_cause();
+  value.root_cause = full_cause();
   value.ends = {{ending::lost, 0, 3}, {ending::succeeded, 7, 7}};
   value.restarts_used = 2;
   value.restarts_forgiven = 1;

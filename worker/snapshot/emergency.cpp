@@ -26,7 +26,7 @@ struct finished {
   std::string checksum;
 };
 
-std::vector<finished> parse(const std::string& said) {
+std::vector<finished> finished_in(const std::string& said) {
   std::vector<finished> all;
   std::istringstream words(said);
   for (finished each; words >> each.rank >> each.step >> each.checksum;)
@@ -56,7 +56,7 @@ class survivors {
     if (!said) return lost(said.error());
     const auto closed = store_.compare_set(closed_key, "", *said, until_);
     if (!closed) return lost(closed.error());
-    const auto chosen = farthest(parse(*closed));
+    const auto chosen = farthest(finished_in(*closed));
     if (chosen.empty()) return failure{errc::malformed_message, what() + "nothing was said", true};
     if (chosen.front().rank != here_.rank) return hear(chosen.front().rank);
     auto outcome = agree(chosen);
@@ -64,7 +64,7 @@ class survivors {
     if (outcome) outcome->text.insert(0, what());
     here_.on_message(outcome ? outcome->text
                              : "snapshot " + place() + " was saved by the ranks that are left (" +
-                                   text_of(parse(*closed)) + ")");
+                                   text_of(finished_in(*closed)) + ")");
     if (auto error = store_.set(outcome_key, to_text(outcome), until_); error && !outcome) {
       return lost(error);
     }

@@ -3,7 +3,7 @@
 // Thread rule: one thread, that of the executor; the file is read on a thread of its own, once.
 #pragma once
 
-#include "launcher/process/errand.hpp"
+#include "launcher/process/background_task.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 
@@ -32,7 +32,7 @@ class own_program {
   void read(handler done);
 
  private:
-  errand<program_copy> reading_;
+  background_task<program_copy> reading_;
   std::vector<handler> waiting_;
   std::optional<program_copy> copy_;
 };

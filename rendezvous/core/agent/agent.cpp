@@ -40,7 +40,7 @@ std::optional<time_point> agent::workers_live_until() const {
 }
 
 std::optional<agent::worker_seat> agent::seat_of_workers() const {
-  const round_here& here = state_->here;
+  const local_round& here = state_->here;
   const std::optional<assignment>& place = here.place();
   if (state_->left || !place || place->group_world_size == 1) return std::nullopt;
   switch (here.phase()) {
@@ -94,14 +94,14 @@ void agent::state::note(note_level level, std::string text) {
 }
 
 void agent::state::finish(int exit_code, std::string text,
-                          std::optional<ddprun::cause> first_cause) {
+                          std::optional<ddprun::cause> root_cause) {
   if (left) return;
   let_go();
   close_service_here();
   // A goodbye is proof of death: the daemon starts the next round on it.
   if (here.workers.living() == 0 && daemon.is_in_session())
     emit(send_to_daemon{goodbye{options.greeting.session}});
-  emit(core::leave{exit_code, std::move(text), std::move(first_cause)});
+  emit(core::leave{exit_code, std::move(text), std::move(root_cause)});
   left = true;
 }
 

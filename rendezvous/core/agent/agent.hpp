@@ -208,7 +208,7 @@ struct agent_note {
 struct leave {
   int exit_code = 0;
   std::string text;  // the last line for the person; may be empty
-  std::optional<cause> first_cause;
+  std::optional<cause> root_cause;
 };
 
 using agent_effect =

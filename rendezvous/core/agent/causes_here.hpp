@@ -21,7 +21,7 @@ struct seen_cause {
   time_point at;
 };
 
-// Always: at most causes_max, the likeliest first cause first, and it alone with a tail. The tail
+// Always: at most causes_max, the likeliest root cause first, and it alone with a tail. The tail
 // is up to 4 KiB and a status is sent each second: on each connection it is told until a status
 // that has it was answered.
 class causes_here {

@@ -3,7 +3,7 @@
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/core/agent/daemon_link.hpp"
 #include "rendezvous/core/agent/state.hpp"
-#include "rendezvous/core/messages/peer_words.hpp"
+#include "rendezvous/core/messages/validation.hpp"
 
 #include <algorithm>
 #include <utility>

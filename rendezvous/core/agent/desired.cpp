@@ -1,9 +1,9 @@
 // What the daemon wants, and what it means to a node that may still be busy with an older word.
 #include "rendezvous/base/error.hpp"
-#include "rendezvous/core/agent/newest_word.hpp"
+#include "rendezvous/core/agent/desired_state.hpp"
 #include "rendezvous/core/agent/state.hpp"
 #include "rendezvous/core/agent/told_wait.hpp"
-#include "rendezvous/core/messages/peer_words.hpp"
+#include "rendezvous/core/messages/validation.hpp"
 #include "rendezvous/core/messages/wait_text.hpp"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ void agent::state::told(const desired& message) {
 
   if (message.phase == desired_phase::close) {
     word.drop_deferred();
-    out.leave_with({message.exit_code, message.text, message.first_cause});
+    out.leave_with({message.exit_code, message.text, message.root_cause});
     ask_to_end(message);
     return;
   }
@@ -87,7 +87,7 @@ void agent::state::hear_restarts(const desired& message) {
 
 void agent::state::enter_instance(instance_id value) {
   if (here.instance() == value) return;
-  replace_round(round_here(value, 0));
+  replace_round(local_round(value, 0));
   restarts_used = restarts_forgiven = 0;
 }
 
@@ -98,7 +98,7 @@ bool agent::state::has_left(const desired& message) const {
 
 // "Stopped" ends such a round at once; the next has a new number.
 void agent::state::stay_out(round_number number) {
-  replace_round(round_here(here.instance(), number));
+  replace_round(local_round(here.instance(), number));
   here.stay_out();
 }
 
@@ -111,7 +111,7 @@ void agent::state::obey_wait(const desired& message) {
   }
   word.drop_deferred();
   enter_instance(message.instance);
-  replace_round(round_here(here.instance(), here.number()));
+  replace_round(local_round(here.instance(), here.number()));
   hear_restarts(message);
 }
 
@@ -163,7 +163,7 @@ void agent::state::obey_stop(const desired& message) {
   if (here.has_nothing_on()) {
     // The assignment may never have come; saying "stopped" tells the daemon that it never will.
     enter_instance(message.instance);
-    if (message.round > here.number()) replace_round(round_here(here.instance(), message.round));
+    if (message.round > here.number()) replace_round(local_round(here.instance(), message.round));
     hear_restarts(message);
     if (here.number() != 0) here.stay_out();
     return;
@@ -177,23 +177,23 @@ void agent::state::obey_deferred() {
   if (word.has_deferred() && here.workers.living() == 0) obey(word.take_deferred());
 }
 
-void newest_word::connected() {
+void desired_state::connected() {
   connection_seq_ = 0;
   named_instance_ = 0;
   named_round_ = 0;
 }
 
-void newest_word::enter_epoch(std::uint64_t epoch) {
+void desired_state::enter_epoch(std::uint64_t epoch) {
   DDPRUN_ASSERT(!is_older(epoch));
   epoch_ = epoch;
 }
 
-void newest_word::forget_instance() {
+void desired_state::forget_instance() {
   instance_ = 0;
   round_ = 0;
 }
 
-bool newest_word::is_news(const desired& word) const {
+bool desired_state::is_news(const desired& word) const {
   if (is_older(word.epoch)) return false;
   if (word.epoch > word_epoch_) return true;
   if (instance_ == 0) return true;
@@ -201,7 +201,7 @@ bool newest_word::is_news(const desired& word) const {
   return word.seq > seq_ || word.round > round_;
 }
 
-bool newest_word::take(const desired& word) {
+bool desired_state::take(const desired& word) {
   named_instance_ = word.instance;
   named_round_ = word.round;
   if (!is_news(word)) return false;
@@ -215,38 +215,38 @@ bool newest_word::take(const desired& word) {
   return true;
 }
 
-bool newest_word::take_text(const std::string& text) {
+bool desired_state::take_text(const std::string& text) {
   const bool is_new = !text.empty() && text != text_;
   text_ = text;
   return is_new;
 }
 
-bool newest_word::take_news(const std::string& news) {
+bool desired_state::take_news(const std::string& news) {
   const bool is_new = !news.empty() && news != news_;
   if (is_new) news_ = news;
   return is_new;
 }
 
-bool newest_word::take_warning(const std::string& warning) {
+bool desired_state::take_warning(const std::string& warning) {
   const bool is_new = !warning.empty() && warning != warning_;
   if (is_new) warning_ = warning;
   return is_new;
 }
 
-desired newest_word::take_deferred() {
+desired desired_state::take_deferred() {
   DDPRUN_ASSERT(deferred_.has_value());
   return *std::exchange(deferred_, std::nullopt);
 }
 
-bool newest_word::names(instance_id instance, round_number round) const {
+bool desired_state::names(instance_id instance, round_number round) const {
   return named_instance_ == instance && named_round_ == round;
 }
 
-round_number newest_word::round_in(instance_id instance, round_number round) const {
+round_number desired_state::round_in(instance_id instance, round_number round) const {
   return instance != 0 && instance == instance_ ? std::max(round, round_) : round;
 }
 
-std::uint64_t newest_word::seq_in(instance_id instance) const {
+std::uint64_t desired_state::seq_in(instance_id instance) const {
   return instance != 0 && instance == instance_ && word_epoch_ == epoch_ ? seq_ : 0;
 }
 

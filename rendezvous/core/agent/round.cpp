@@ -2,10 +2,10 @@
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/utf8.hpp"
 #include "rendezvous/core/agent/causes_here.hpp"
-#include "rendezvous/core/agent/round_here.hpp"
+#include "rendezvous/core/agent/local_round.hpp"
 #include "rendezvous/core/agent/state.hpp"
 #include "rendezvous/core/messages/cause.hpp"
-#include "rendezvous/core/messages/peer_words.hpp"
+#include "rendezvous/core/messages/validation.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -14,12 +14,12 @@
 namespace ddprun::core {
 
 void agent::state::begin_round(round_number number) {
-  replace_round(round_here(here.instance(), number, now));
+  replace_round(local_round(here.instance(), number, now));
   entered_instance = here.instance();
   entered_round = number;
 }
 
-void agent::state::replace_round(round_here next) {
+void agent::state::replace_round(local_round next) {
   DDPRUN_ASSERT(here.has_nothing_on() && !here.has_service());
   here = std::move(next);
 }
@@ -137,7 +137,7 @@ void agent::state::worker_failed(ddprun::cause why) {
                                 : ending::stopped,
                 now);
   // One is enough to show that the stop arrived; the rest would only make the status long. It goes
-  // with the word that all have ended. But one that was failing already may be the first cause.
+  // with the word that all have ended. But one that was failing already may be the root cause.
   if (!here.causes.empty() && !why.was_failing) return;
   const bool has_news = changed;
   remember(std::move(why));
@@ -161,7 +161,7 @@ void agent::state::take_as_drain() {
 
 void agent::state::fail_unless_asked(ddprun::cause why) {
   why.was_failing = false;
-  here.ends.set(why, why.is_effect ? ending::effect : ending::failed, now);
+  here.ends.set(why, why.is_secondary ? ending::effect : ending::failed, now);
   here.workers.are_asked() ? remember(std::move(why)) : fail(std::move(why));
 }
 
@@ -179,19 +179,19 @@ void agent::state::remember(ddprun::cause why) {
   if (here.causes.add(std::move(why), at)) changed = true;
 }
 
-bool round_here::is_leader() const {
+bool local_round::is_leader() const {
   return phase_ == member_phase::preparing || (place_ && place_->slot == 0);
 }
 
-void round_here::prepare(std::uint32_t group_world_size) {
+void local_round::prepare(std::uint32_t group_world_size) {
   DDPRUN_ASSERT(phase_ == member_phase::joined);
   phase_ = member_phase::preparing;
   group_world_size_ = group_world_size;
   has_service_ = true;
 }
 
-void round_here::open_service(std::uint16_t service_port, std::uint16_t master_port,
-                              nccl_unique_ids nccl) {
+void local_round::open_service(std::uint16_t service_port, std::uint16_t master_port,
+                               nccl_unique_ids nccl) {
   DDPRUN_ASSERT(phase_ == member_phase::preparing && has_service_);
   service_port_ = service_port;
   master_port_ = master_port;
@@ -199,12 +199,12 @@ void round_here::open_service(std::uint16_t service_port, std::uint16_t master_p
   if (nccl_.first.size() > nccl_ids_max) nccl_.first.resize(nccl_ids_max);
 }
 
-void round_here::lose_service() {
+void local_round::lose_service() {
   has_service_ = false;
   service_port_ = 0;
 }
 
-bool round_here::close_service() {
+bool local_round::close_service() {
   if (!has_service_) return false;
   lose_service();
   master_port_ = 0;
@@ -212,7 +212,7 @@ bool round_here::close_service() {
   return true;
 }
 
-void round_here::take_place(const assignment& value, machine_time now) {
+void local_round::take_place(const assignment& value, machine_time now) {
   DDPRUN_ASSERT(phase_ == member_phase::joined || phase_ == member_phase::preparing);
   phase_ = member_phase::assigned;
   place_ = value;
@@ -220,49 +220,49 @@ void round_here::take_place(const assignment& value, machine_time now) {
   began_ = now;
 }
 
-void round_here::start(std::uint32_t worker_count, machine_time now) {
+void local_round::start(std::uint32_t worker_count, machine_time now) {
   DDPRUN_ASSERT(phase_ == member_phase::assigned && place_);
   phase_ = member_phase::starting;
   workers.start(worker_count);
   ends.begin(now);
 }
 
-void round_here::run() {
+void local_round::run() {
   DDPRUN_ASSERT(phase_ == member_phase::starting);
   phase_ = member_phase::running;
 }
 
-void round_here::succeed() {
+void local_round::succeed() {
   DDPRUN_ASSERT(phase_ == member_phase::starting || phase_ == member_phase::running);
   DDPRUN_ASSERT(workers.living() == 0 && unclear.empty());
   phase_ = member_phase::succeeded;
   has_succeeded_ = true;
 }
 
-void round_here::fail(machine_time now) {
+void local_round::fail(machine_time now) {
   DDPRUN_ASSERT(is_on());
   if (phase_ == member_phase::failed) return;
   phase_ = member_phase::failed;
   failed_at_ = now;
 }
 
-void round_here::stop() {
+void local_round::stop() {
   DDPRUN_ASSERT(is_on());
   phase_ = member_phase::stopping;
 }
 
-void round_here::end() {
+void local_round::end() {
   DDPRUN_ASSERT(is_on() && !has_service_);
   DDPRUN_ASSERT(workers.living() == workers.unkillable());
   phase_ = member_phase::stopped;
 }
 
-void round_here::stay_out() {
+void local_round::stay_out() {
   DDPRUN_ASSERT(has_nothing_on());
   phase_ = member_phase::stopped;
 }
 
-void round_here::tell(status& value) const {
+void local_round::tell(status& value) const {
   value.instance = instance_;
   value.round = number_;
   value.phase = phase_;

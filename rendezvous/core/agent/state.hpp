@@ -3,20 +3,20 @@
 //
 //   part           lives for          what it is
 //   daemon_link    the agent          the session to the daemon
-//   newest_word    the agent          what the daemon said last, and what of it waits
+//   desired_state    the agent          what the daemon said last, and what of it waits
 //   told_wait      the agent          until when it waits, and who is missing
-//   way_out        the agent          fenced, draining, leaving
-//   round_here     a round            phase, place and service; and with them:
-//     workers_here, causes_here, unclear_ends    who lives, who failed, of whom it is not clear
+//   shutdown_state        the agent          fenced, draining, leaving
+//   local_round     a round            phase, place and service; and with them:
+//     local_workers, causes_here, unclear_ends    who lives, who failed, of whom it is not clear
 //     tether_link, held_tethers, isolation_state who vouches
 //
 //   file           what it decides, and the parts that it is made with
 //   agent.cpp      which part an event goes to; timers; leaving
 //   daemon.cpp     connect, hello, welcome, status, reconnect: daemon_link
-//   desired.cpp    what the daemon wants, and what it means here: newest_word, told_wait
-//   round.cpp      a round: service, tether, spawn, how the workers end: round_here, causes_here
+//   desired.cpp    what the daemon wants, and what it means here: desired_state, told_wait
+//   round.cpp      a round: service, tether, spawn, how the workers end: local_round, causes_here
 //   stop.cpp       the way down: grace, kill, unkillable, fence, close; signals of a person:
-//                  workers_here, way_out
+//                  local_workers, shutdown_state
 //   tether.cpp     both ends of the tether: dial, beat, accept, answer: tether_link, held_tethers
 //   liveness.cpp   who vouches for this node, since when, and isolation
 //   text.cpp       sentences for people
@@ -27,10 +27,10 @@
 #include "rendezvous/base/machine_timers.hpp"
 #include "rendezvous/core/agent/agent.hpp"
 #include "rendezvous/core/agent/daemon_link.hpp"
-#include "rendezvous/core/agent/newest_word.hpp"
-#include "rendezvous/core/agent/round_here.hpp"
+#include "rendezvous/core/agent/desired_state.hpp"
+#include "rendezvous/core/agent/local_round.hpp"
+#include "rendezvous/core/agent/shutdown_state.hpp"
 #include "rendezvous/core/agent/told_wait.hpp"
-#include "rendezvous/core/agent/way_out.hpp"
 
 #include <csignal>
 #include <span>
@@ -66,7 +66,7 @@ struct agent::state {
   void emit(agent_effect effect);
   void note(note_level level, std::string text);
   // Goodbye if no worker lives, and the last effect.
-  void finish(int exit_code, std::string text, std::optional<ddprun::cause> first_cause);
+  void finish(int exit_code, std::string text, std::optional<ddprun::cause> root_cause);
   static std::span<const machine_timer<state>> timer_table();
   void set_time(time_point real);
 
@@ -101,7 +101,7 @@ struct agent::state {
 
   // ---- round.cpp ----
   void begin_round(round_number number);
-  void replace_round(round_here next);
+  void replace_round(local_round next);
   void take_place(const desired& message);
   void spawn_when_vouched();
   void fail(ddprun::cause why);
@@ -180,16 +180,16 @@ struct agent::state {
   bool has_been_turned_away = false;  // since the last session: told by then
 
   daemon_link daemon;
-  newest_word word;
+  desired_state word;
   told_wait wait;
-  round_here here;
+  local_round here;
   std::string whereabouts;          // who is where in the newest round that began here, in words
   std::uint32_t restarts_used = 0;  // charged in the instance that this node is in
   std::uint32_t restarts_forgiven = 0;  // of them
   std::optional<started_job> job;       // of the newest instance that a daemon named
   instance_id entered_instance = 0;     // of the newest round that began here, also after a fence
   round_number entered_round = 0;
-  way_out out;
+  shutdown_state out;
 };
 
 }  // namespace ddprun::core

@@ -3,9 +3,9 @@
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/signals.hpp"
+#include "rendezvous/core/agent/local_workers.hpp"
+#include "rendezvous/core/agent/shutdown_state.hpp"
 #include "rendezvous/core/agent/state.hpp"
-#include "rendezvous/core/agent/way_out.hpp"
-#include "rendezvous/core/agent/workers_here.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 
 #include <algorithm>
@@ -77,11 +77,11 @@ void agent::state::round_is_down() {
   out.workers_are_down(now);
   if (out.leaving()) {
     const leave last = *out.leaving();
-    return finish(last.exit_code, last.text, last.first_cause);
+    return finish(last.exit_code, last.text, last.root_cause);
   }
   if (here.workers.living() > 0) return;
   if (out.end_fence()) {
-    replace_round(round_here());
+    replace_round(local_round());
     restarts_used = restarts_forgiven = 0;
   }
   obey_deferred();
@@ -162,7 +162,7 @@ void agent::state::leave_if_drained() {
          std::nullopt);
 }
 
-void workers_here::check() const {
+void local_workers::check() const {
   DDPRUN_ASSERT(unkillable_ <= living_);
   DDPRUN_ASSERT(unkillable_ == 0 || are_killed_);
   DDPRUN_ASSERT(!are_killed_ || asked_at_);
@@ -170,13 +170,13 @@ void workers_here::check() const {
   DDPRUN_ASSERT(!grace_until_ || !kill_until_);
 }
 
-void workers_here::start(std::uint32_t count) {
+void local_workers::start(std::uint32_t count) {
   DDPRUN_ASSERT(ended_.empty() && !asked_at_);
   ended_.assign(count, false);
   living_ = count;
 }
 
-bool workers_here::end(std::uint32_t local_rank) {
+bool local_workers::end(std::uint32_t local_rank) {
   if (local_rank >= ended_.size() || ended_[local_rank]) return false;
   ended_[local_rank] = true;
   --living_;
@@ -189,7 +189,7 @@ bool workers_here::end(std::uint32_t local_rank) {
   return true;
 }
 
-bool workers_here::ask(const machine_clock& clock, duration grace) {
+bool local_workers::ask(const machine_clock& clock, duration grace) {
   DDPRUN_ASSERT(living_ > 0);
   const bool is_first = !asked_at_;
   if (is_first) {
@@ -202,13 +202,13 @@ bool workers_here::ask(const machine_clock& clock, duration grace) {
   return is_first;
 }
 
-void workers_here::spare(const machine_clock& clock, duration for_now, duration most) {
+void local_workers::spare(const machine_clock& clock, duration for_now, duration most) {
   if (!grace_until_ || !may_be_spared_) return;
   const machine_time until = std::min(clock.now() + for_now, clock.own(*asked_at_ + most));
   grace_until_ = std::max(*grace_until_, until);
 }
 
-bool workers_here::kill(const machine_clock& clock, duration kill_wait) {
+bool local_workers::kill(const machine_clock& clock, duration kill_wait) {
   DDPRUN_ASSERT(living_ > 0);
   if (are_killed_) return false;
   if (!asked_at_) asked_at_ = clock.real_now();
@@ -219,12 +219,12 @@ bool workers_here::kill(const machine_clock& clock, duration kill_wait) {
   return true;
 }
 
-void workers_here::take_as_asked(time_point now) {
+void local_workers::take_as_asked(time_point now) {
   DDPRUN_ASSERT(living_ == 0);
   if (!asked_at_) asked_at_ = now;
 }
 
-bool workers_here::give_up(machine_time now) {
+bool local_workers::give_up(machine_time now) {
   if (!kill_until_ || now < *kill_until_) return false;
   kill_until_.reset();
   unkillable_ = living_;
@@ -232,27 +232,28 @@ bool workers_here::give_up(machine_time now) {
   return true;
 }
 
-workers_here::moment workers_here::deadline() const {
+local_workers::moment local_workers::deadline() const {
   return grace_until_ ? grace_until_ : kill_until_;
 }
 
-bool way_out::end_fence() {
+bool shutdown_state::end_fence() {
   return std::exchange(is_fenced_, false);
 }
 
-bool way_out::take_signal(int signal) {
+bool shutdown_state::take_signal(int signal) {
   signal_ = signal;
   return ++signals_ == 1;
 }
 
-void way_out::workers_are_down(machine_time now) {
+void shutdown_state::workers_are_down(machine_time now) {
   if (is_draining_ && !drained_at_) drained_at_ = now;
 }
 
 // It leaves when the daemon says close; by itself when no daemon can be reached, or none says so
 // for longer than the other nodes can take to stop.
-way_out::moment way_out::deadline(const machine_clock& clock, const timers& timing, duration limit,
-                                  const moment& daemon_vouched, bool is_connected) const {
+shutdown_state::moment shutdown_state::deadline(const machine_clock& clock, const timers& timing,
+                                                duration limit, const moment& daemon_vouched,
+                                                bool is_connected) const {
   if (!drained_at_ || leaving_) return std::nullopt;
   const time_point drained_at = clock.real(*drained_at_);
   const time_point patience = drained_at + timing.drain_grace + timing.kill_wait +

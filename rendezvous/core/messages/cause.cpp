@@ -17,12 +17,12 @@ int weight(const cause& value) {
   if (value.by_our_stop) {
     return value.kind == cause_class::node_lost || value.was_failing ? 2 : 4;
   }
-  if (value.is_effect) return 3;
+  if (value.is_secondary) return 3;
   switch (value.kind) {
     case cause_class::signal:
       // SIGABRT is how NCCL's watchdog and failed assertions end a worker whose peer went away: it
       // is as likely a consequence as a plain exit. SIGTERM is sent by people and schedulers and
-      // stays a first cause.
+      // stays a root cause.
       return value.code == SIGABRT ? 1 : 0;
     case cause_class::start:
     case cause_class::hung:
@@ -66,24 +66,24 @@ bool comes_before(const cause& one, time_point one_at, const cause& other, time_
   return std::pair(weight(one), one_at) < std::pair(weight(other), other_at);
 }
 
-void first_cause::entry::take(const cause& one, time_point received) {
+void root_cause::entry::take(const cause& one, time_point received) {
   const time_point at = received - std::clamp(one.age, duration::zero(), age_max);
   if (what && !comes_before(one, at, *what, happened)) return;
   what = one;
   happened = at;
 }
 
-void first_cause::add(const cause& seen, time_point received) {
+void root_cause::add(const cause& seen, time_point received) {
   best_.take(seen, received);
   seen_.take(seen, received);
 }
 
-void first_cause::add_report(const cause& report, time_point received) {
+void root_cause::add_report(const cause& report, time_point received) {
   best_.take(report, received);
 }
 
-first_cause first_cause::without_reports() const {
-  first_cause seen;
+root_cause root_cause::without_reports() const {
+  root_cause seen;
   seen.best_ = seen.seen_ = seen_;
   return seen;
 }

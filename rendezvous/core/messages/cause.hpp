@@ -2,7 +2,7 @@
 // said to people, and which exit code follows from it (DESIGN.md, rule 5).
 //
 // When one worker dies the others follow: by a broken connection, then by our own stop. Reports
-// arrive permuted, delayed and doubled, so the first cause is picked by what is hard to fake as a
+// arrive permuted, delayed and doubled, so the root cause is picked by what is hard to fake as a
 // consequence, and only then by time: the daemon's receive time minus the report's own age. No wall
 // clock of two hosts is ever compared.
 //
@@ -21,13 +21,13 @@ namespace ddprun::core {
 // on other nodes notice that a peer goes away within the same second, and often report first.
 inline constexpr duration planned_head_start = std::chrono::seconds(1);
 
-// Is `one`, which happened at `one_at`, rather the first cause than `other`? A strict order: by
+// Is `one`, which happened at `one_at`, rather the root cause than `other`? A strict order: by
 // what can hardly be a consequence, then by time. Both times are of one host's clock.
 bool comes_before(const cause& one, time_point one_at, const cause& other, time_point other_at);
 
-// Collects reports of one round and keeps the first cause, whatever the order and number of the
+// Collects reports of one round and keeps the root cause, whatever the order and number of the
 // reports. Its size does not depend on how many there were.
-class first_cause {
+class root_cause {
  public:
   // What this side has seen itself. `received` is the moment on this host's clock at which it did,
   // or at which the report arrived.
@@ -36,7 +36,7 @@ class first_cause {
   void add_report(const cause& report, time_point received);
   const std::optional<cause>& get() const { return best_.what; }
   // The first of what was added by add().
-  first_cause without_reports() const;
+  root_cause without_reports() const;
   void clear() { best_ = seen_ = {}; }
 
  private:

@@ -23,7 +23,7 @@
 
 namespace ddprun {
 
-inline constexpr std::uint32_t agent_protocol_version = 1;
+inline constexpr std::uint32_t agent_protocol_version = 2;
 inline constexpr std::size_t line_bytes_max = 64 * 1024;
 // Of the first line that an agent says: whoever says it is still a stranger. All that an agent may
 // have to say in it takes 12 KB, and 36 KB if each byte of a tail has to be escaped.
@@ -46,14 +46,14 @@ struct cause {
   cause_class kind = cause_class::exit;
   std::optional<std::uint32_t> rank;  // global rank; none for a whole node
   std::optional<std::uint32_t> local_rank;
-  std::int64_t process = 0;  // pid on its host; 0: none
-  int code = 0;              // exit: the status; signal: the number; start: errno; else 0
-  bool by_our_stop = false;  // the worker ended after we had asked it to
-  bool is_effect = false;    // by its own words it ended because another one was gone
-  bool was_failing = false;  // by_our_stop: it had said before why it fails, and that is the text
-  duration age{};            // at the moment of sending
-  std::string text;          // "cannot execute train.py: Permission denied"
-  std::string tail;          // last lines of stderr, valid UTF-8
+  std::int64_t process = 0;   // pid on its host; 0: none
+  int code = 0;               // exit: the status; signal: the number; start: errno; else 0
+  bool by_our_stop = false;   // the worker ended after we had asked it to
+  bool is_secondary = false;  // by its own words it ended because another one was gone
+  bool was_failing = false;   // by_our_stop: it had said before why it fails, and that is the text
+  duration age{};             // at the moment of sending
+  std::string text;           // "cannot execute train.py: Permission denied"
+  std::string tail;           // last lines of stderr, valid UTF-8
   bool operator==(const cause&) const = default;
 };
 
@@ -202,7 +202,7 @@ struct desired {
   duration grace{};                     // stop: SIGTERM to SIGKILL
   int exit_code = 0;                    // close: what ddprun exits with
   bool is_unreported = false;           // stop: no report will say why, so `text` does
-  std::optional<cause> first_cause;     // close: why
+  std::optional<cause> root_cause;      // close: why
   std::string text;                     // for people: whom we wait for, why we stop, how it ended
   // wait: how long what the first clause of `text` says goes on at most; 0: that is not known
   duration left{};
@@ -221,9 +221,9 @@ struct round_report {
   round_number round = 0;
   std::uint32_t world_size = 1;
   std::uint32_t group_world_size = 1;
-  duration lasted{};                 // from when its workers might start to its end
-  std::optional<cause> first_cause;  // none: it went well, or nothing had failed
-  std::vector<ended_ranks> ends;     // of those that are known, at most ends_max
+  duration lasted{};                // from when its workers might start to its end
+  std::optional<cause> root_cause;  // none: it went well, or nothing had failed
+  std::vector<ended_ranks> ends;    // of those that are known, at most ends_max
   std::uint32_t restarts_used = 0;
   std::uint32_t restarts_forgiven = 0;  // of them, what --max-restarts counts no longer
   std::uint32_t restarts_max = 0;

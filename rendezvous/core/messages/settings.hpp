@@ -57,7 +57,7 @@ struct run_settings {
   std::uint32_t spares_max = 0;          // nodes beyond nodes_max that may wait; 0: refused
   std::uint32_t restarts_max = 0;        // charged restarts of an instance
   std::uint32_t quick_failures_max = 2;  // alike and in a row; 0: without limit
-  std::uint32_t node_failures_max = 0;   // first causes on one node; 0: without limit
+  std::uint32_t node_failures_max = 0;   // root causes on one node; 0: without limit
   std::uint32_t node_losses_max = 10;    // within one hour
   store_mode store = store_mode::agent;
   join_policy on_join = join_policy::wait;

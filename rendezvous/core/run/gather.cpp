@@ -4,11 +4,11 @@
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/name_text.hpp"
 #include "rendezvous/core/messages/wait_text.hpp"
-#include "rendezvous/core/run/choice_wait.hpp"
 #include "rendezvous/core/run/gathering.hpp"
 #include "rendezvous/core/run/master_address.hpp"
 #include "rendezvous/core/run/node.hpp"
 #include "rendezvous/core/run/rank_assignment.hpp"
+#include "rendezvous/core/run/settle_timer.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>
@@ -360,36 +360,36 @@ void gathering::clear() {
   *this = {};
 }
 
-void choice_wait::add_loss(machine_time now) {
+void settle_timer::add_loss(machine_time now) {
   if (!has_losses_) first_loss_ = now;
   has_losses_ = true;
   last_loss_ = now;
 }
 
-void choice_wait::wait_for_quiet(const timers& timing) {
+void settle_timer::wait_for_quiet(const timers& timing) {
   DDPRUN_ASSERT(has_losses_);
   is_for_words_ = false;
   until_ = std::min(last_loss_ + timing.settle, first_loss_ + timing.settle_max);
 }
 
-void choice_wait::wait_for_words(std::uint32_t silent, machine_time until) {
+void settle_timer::wait_for_words(std::uint32_t silent, machine_time until) {
   DDPRUN_ASSERT(silent != 0);
   is_for_words_ = true;
   silent_ = silent;
   until_ = until;
 }
 
-void choice_wait::end_silence_of_one() {
+void settle_timer::end_silence_of_one() {
   DDPRUN_ASSERT(silent_ != 0);
   --silent_;
 }
 
-void choice_wait::wait_for_pause(machine_time now) {
+void settle_timer::wait_for_pause(machine_time now) {
   is_for_words_ = false;
   until_ = now;
 }
 
-bool choice_wait::is_over(machine_time now) const {
+bool settle_timer::is_over(machine_time now) const {
   if (is_pausing(now)) return false;
   return now >= until_ || (is_for_words_ && silent_ == 0);
 }

@@ -59,7 +59,7 @@ struct node {
   message_pointer owed;  // to be told once the end of its instance is kept
   message_pointer wanted;
   std::uint64_t wanted_seq = 0;
-  std::uint64_t notice_seen = 0;        // the edition of wait_notice; 0: it does not wait
+  std::uint64_t notice_seen = 0;        // the edition of wait_message; 0: it does not wait
   std::uint64_t whereabouts_heard = 0;  // the edition of them that it has for sure
 
   core::seat* seat = nullptr;              // in the round; kept by round_seats

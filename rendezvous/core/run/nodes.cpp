@@ -1,8 +1,8 @@
 // The nodes of a run: who is known and who is watched (roster), connections, sessions, refusals,
 // and what a hello tells about its sender.
 #include "rendezvous/base/error.hpp"
-#include "rendezvous/core/messages/peer_words.hpp"
 #include "rendezvous/core/messages/settings_table.hpp"
+#include "rendezvous/core/messages/validation.hpp"
 #include "rendezvous/core/run/roster.hpp"
 #include "rendezvous/core/run/state.hpp"
 

@@ -14,7 +14,7 @@
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/signals.hpp"
 #include "rendezvous/core/run/closed_instances.hpp"
-#include "rendezvous/core/run/older_workers.hpp"
+#include "rendezvous/core/run/stale_workers.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>
@@ -73,7 +73,7 @@ void run::state::tell_closed(node& who, closed_instance& record) {
   value.restarts_used = record.restarts_used;
   value.restarts_forgiven = record.restarts_forgiven;
   value.exit_code = record.exit_code;
-  value.first_cause = record.why;
+  value.root_cause = record.why;
   value.text = record.text;
   order_close(who, finished(std::move(value)));
 }
@@ -111,7 +111,7 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   ddprun::desired value = base_desired(desired_phase::close);
   value.round = record.round;
   value.exit_code = exit_code;
-  value.first_cause = record.why;
+  value.root_cause = record.why;
   value.text = record.text;
   const message_pointer message = finished(std::move(value));
   tell_report(true, exit_code, why_it_ends(record.why, record.text));
@@ -147,7 +147,7 @@ void run::state::open_instance(instance_id fresh, const std::optional<started_jo
       earlier.is_there() ? earlier.record()->job : current.job;
   const std::optional<started_job>& job = options.opened_by ? options.opened_by : by;
   if (!may_be_same_job(before, job)) leave_other_job(before);
-  current = instance_here{.id = fresh, .opened_at = real_now, .job = job};
+  current = current_instance{.id = fresh, .opened_at = real_now, .job = job};
   claims = {};
   earlier.drop();
   rounds.begin_instance(options.first_round - 1);
@@ -437,15 +437,15 @@ std::string run::state::older_reason() const {
   return text;
 }
 
-bool older_workers::add_ending(std::uint64_t order, machine_time now) {
+bool stale_workers::add_ending(std::uint64_t order, machine_time now) {
   return ending_.try_emplace(order, now).second;
 }
 
-bool older_workers::drop_ending(std::uint64_t order) {
+bool stale_workers::drop_ending(std::uint64_t order) {
   return ending_.erase(order) != 0;
 }
 
-void older_workers::raise_lost_until(time_point until) {
+void stale_workers::raise_lost_until(time_point until) {
   lost_until_ = std::max(lost_until_, until);
 }
 

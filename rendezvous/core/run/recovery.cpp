@@ -13,7 +13,7 @@
 // Agents may come back when that time is long over, and find an instance that newcomers have opened
 // here, or an older round of theirs that was all there was to find. While nobody has been placed
 // these give way: the time begins anew.
-#include "rendezvous/core/run/claims_heard.hpp"
+#include "rendezvous/core/run/recovery_claims.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>
@@ -175,27 +175,27 @@ bool run::state::decide_on_claims(bool window_is_over) {
   return true;
 }
 
-void claims_heard::end_wait_if_over(machine_time now) {
+void recovery_claims::end_wait_if_over(machine_time now) {
   if (until_ && now >= *until_) end_wait();
 }
 
-void claims_heard::reopen(machine_time until) {
+void recovery_claims::reopen(machine_time until) {
   ++windows_reopened_;
   until_ = until;
 }
 
-void claims_heard::add(instance_id of, round_number newest) {
+void recovery_claims::add(instance_id of, round_number newest) {
   if (!newest_.contains(of) && newest_.size() >= newest_claims_max) return;
   round_number& known = newest_[of];
   known = std::max(known, newest);
 }
 
-round_number claims_heard::newest_of(instance_id of, round_number least) const {
+round_number recovery_claims::newest_of(instance_id of, round_number least) const {
   const auto found = newest_.find(of);
   return found == newest_.end() ? least : std::max(least, found->second);
 }
 
-void claims_heard::settle() {
+void recovery_claims::settle() {
   newest_.clear();
   end_wait();
 }

@@ -40,10 +40,10 @@ bool run::state::is_drain(const node& member, const cause& one) {
   return member.state.draining && is_end_by(one, member.state.signal);
 }
 
-// The first cause, as known when all have stopped: a node that drains may have said so after its
+// The root cause, as known when all have stopped: a node that drains may have said so after its
 // workers had ended. Then the reports are judged again.
 std::optional<cause> run::state::final_cause() const {
-  first_cause judged = causes.without_reports();
+  root_cause judged = causes.without_reports();
   bool is_drained = false;
   for (const seat& place : seats) {
     const node* const member = place.holder();
@@ -90,7 +90,7 @@ void run::state::add_report(const std::optional<cause>& why) {
   report.world_size = std::max(1U, current.common.world_size);
   report.group_world_size = static_cast<std::uint32_t>(seats.size());
   report.lasted = current.lasted;
-  report.first_cause = why;
+  report.root_cause = why;
   std::vector<ended_ranks> ends;
   for (const seat& one : seats) {
     const node* const member = one.holder();
@@ -152,7 +152,7 @@ void run::state::tell_report(bool is_last, int exit_code, std::string next) {
   for (const auto& [order, who] : nodes) {
     if (was_in(*who, report) && who->connection != 0) send(*who, message);
   }
-  if (report.first_cause) report.first_cause->tail.clear();
+  if (report.root_cause) report.root_cause->tail.clear();
 }
 
 void run::state::tell_report_again(node& who) {

@@ -39,7 +39,7 @@ void run::state::end_age() {
   current.has_run_long = true;
 }
 
-// On which node the first cause was, while the seats are still known.
+// On which node the root cause was, while the seats are still known.
 run::state::blamed_node run::state::blame(const std::optional<cause>& why) {
   blamed_node found;
   if (!why || !is_charged_as_restart(why->kind) || why->slot >= seats.size()) return found;
@@ -63,7 +63,7 @@ bool run::state::can_do_without(const blamed_node& one) const {
 }
 
 // False where the run was closed: the budget is spent, or more restarts do not help. The class is
-// that of the first cause, known only now: when a host dies, the others' workers fail first, and a
+// that of the root cause, known only now: when a host dies, the others' workers fail first, and a
 // lost host must not use up --max-restarts.
 bool run::state::charge(const std::optional<cause>& why, blamed_node& by) {
   if (!why) return true;
@@ -335,7 +335,7 @@ bool is_same_failure(const cause& one, const cause& other) {
 
 bool is_failure_of_its_own(const cause& why) {
   const bool is_ours = why.by_our_stop && !why.was_failing;
-  return is_charged_as_restart(why.kind) && !why.is_effect && !is_ours;
+  return is_charged_as_restart(why.kind) && !why.is_secondary && !is_ours;
 }
 
 void quick_failures::add(const cause& first, duration after, const std::string& node,

@@ -176,7 +176,7 @@ void run::state::on_unasked_end(node& who) {
 // A stop would silence whoever failed first, and is still on its way out.
 bool run::state::waits_for_cause() {
   const duration limit = timing().failure_grace;
-  if (!causes.get()->is_effect || phase != run_phase::running || limit <= duration::zero()) {
+  if (!causes.get()->is_secondary || phase != run_phase::running || limit <= duration::zero()) {
     return false;
   }
   if (cause_grace.is_over(now)) return false;

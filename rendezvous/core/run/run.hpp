@@ -163,7 +163,7 @@ struct run_view {
   std::string leader_node;            // of the newest round that was placed
   nccl_unique_ids nccl;               // that it has made, if any
   std::optional<int> exit_code;       // once closed
-  std::optional<cause> first_cause;   // of the newest round that ended
+  std::optional<cause> root_cause;    // of the newest round that ended
   std::vector<round_report> reports;  // of rounds that are over, the newest last, without tails
   std::string why;
   std::size_t member_count = 0;

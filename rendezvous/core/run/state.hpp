@@ -17,18 +17,16 @@
 #include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/base/machine_timers.hpp"
 #include "rendezvous/core/messages/cause.hpp"
-#include "rendezvous/core/run/choice_wait.hpp"
-#include "rendezvous/core/run/claims_heard.hpp"
 #include "rendezvous/core/run/closed_instances.hpp"
+#include "rendezvous/core/run/current_instance.hpp"
 #include "rendezvous/core/run/dead_seats.hpp"
 #include "rendezvous/core/run/entered_phase.hpp"
 #include "rendezvous/core/run/failure_grace.hpp"
 #include "rendezvous/core/run/gathering.hpp"
-#include "rendezvous/core/run/instance_here.hpp"
 #include "rendezvous/core/run/kept_record.hpp"
 #include "rendezvous/core/run/node.hpp"
-#include "rendezvous/core/run/older_workers.hpp"
 #include "rendezvous/core/run/rank_assignment.hpp"
+#include "rendezvous/core/run/recovery_claims.hpp"
 #include "rendezvous/core/run/remembered_run.hpp"
 #include "rendezvous/core/run/roster.hpp"
 #include "rendezvous/core/run/round_age.hpp"
@@ -36,7 +34,9 @@
 #include "rendezvous/core/run/round_seats.hpp"
 #include "rendezvous/core/run/round_stop.hpp"
 #include "rendezvous/core/run/run.hpp"
-#include "rendezvous/core/run/wait_notice.hpp"
+#include "rendezvous/core/run/settle_timer.hpp"
+#include "rendezvous/core/run/stale_workers.hpp"
+#include "rendezvous/core/run/wait_message.hpp"
 
 #include <algorithm>
 #include <map>
@@ -89,15 +89,15 @@ struct run::state {
 
   // The run, and the instance of it that is on.
   entered_phase phase;
-  instance_here current;
+  current_instance current;
   round_numbers rounds;
   std::uint64_t seq = 0;
   closed_instances closed;
 
   // What was there before: claimed by nodes that come, living on, kept by an earlier daemon.
-  claims_heard claims;
+  recovery_claims claims;
   bool has_claims = false;  // there may be claimants
-  older_workers older;
+  stale_workers older;
   remembered_run earlier;
   kept_record records;
 
@@ -105,7 +105,7 @@ struct run::state {
   roster nodes;
   gathering groups;
   std::set<std::uint64_t> stuck;  // by join order: connected, and of no use: see recount
-  wait_notice notice;
+  wait_message notice;
   neighbour_seen neighbour;
 
   // The round.
@@ -113,14 +113,14 @@ struct run::state {
   std::string whereabouts;  // who is where in it, or in the last that began, in words
   std::uint64_t whereabouts_edition = 0;
   round_age age;
-  first_cause causes;
+  root_cause causes;
   failure_grace cause_grace;  // only while it runs
 
   dead_seats dead;  // of rounds that an earlier daemon had
 
   // From its end to the next.
   round_stop stop;  // the last
-  choice_wait choice;
+  settle_timer choice;
 
   // run.cpp: events and time.
   void apply(const agent_joined& event);

@@ -244,7 +244,7 @@ run_view run::view(time_point now, std::size_t first, std::size_t most) const {
   if (self.phase == run_phase::closed && !self.closed.empty()) {
     view.exit_code = self.closed.newest().exit_code;
   }
-  view.first_cause = self.current.last_cause;
+  view.root_cause = self.current.last_cause;
   view.reports.assign(self.current.reports.begin(), self.current.reports.end());
   view.why = why(now);
   view.member_count = self.nodes.size();

@@ -7,7 +7,7 @@
 #include "rendezvous/base/signals.hpp"
 #include "rendezvous/core/run/departures.hpp"
 #include "rendezvous/core/run/state.hpp"
-#include "rendezvous/core/run/wait_notice.hpp"
+#include "rendezvous/core/run/wait_message.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -236,14 +236,14 @@ std::string run::state::neighbour_text() const {
          counted(neighbour.nodes, "node") + "): same --rdzv-id?";
 }
 
-std::shared_ptr<const daemon_message> wait_notice::message_after(std::uint64_t told_seq,
-                                                                 time_point now) const {
-  const bool is_good = built_edition_ == edition_ && now - built_at_ <= wait_notice_age_max;
+std::shared_ptr<const daemon_message> wait_message::message_after(std::uint64_t told_seq,
+                                                                  time_point now) const {
+  const bool is_good = built_edition_ == edition_ && now - built_at_ <= wait_message_age_max;
   return is_good && seq_ > told_seq ? message_ : nullptr;
 }
 
-void wait_notice::build(std::uint64_t seq, time_point now,
-                        std::shared_ptr<const daemon_message> message) {
+void wait_message::build(std::uint64_t seq, time_point now,
+                         std::shared_ptr<const daemon_message> message) {
   DDPRUN_ASSERT(message && seq > seq_);
   built_edition_ = edition_;
   seq_ = seq;

@@ -1,5 +1,5 @@
 // A key value store is one keyspace of a TCPStore: values, counters, queues, and the clients that
-// wait for keys to appear. It holds no socket and speaks no bytes; store/conversation.hpp does.
+// wait for keys to appear. It holds no socket and speaks no bytes; store/store_protocol.hpp does.
 //
 // Values are shared, reference-counted buffers: what `get` hands out stays as it was, whatever is
 // stored under the key later. Keys and values are arbitrary bytes.

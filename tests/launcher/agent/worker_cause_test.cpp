@@ -51,12 +51,12 @@ TEST_CASE("what @record has kept counts more than what was printed") {
   worker_end end;
   end.status.code = 1;
   end.tail = gone;
-  CHECK(cause_of(end, "").is_effect);
+  CHECK(cause_of(end, "").is_secondary);
   const cause why = cause_of(end, raised("KeyError: 'x'"));
-  CHECK_FALSE(why.is_effect);
+  CHECK_FALSE(why.is_secondary);
   CHECK(why.text == "KeyError: 'x'");
   CHECK(why.tail == raised("KeyError: 'x'"));
-  CHECK(cause_of(end, "no exception").is_effect);
+  CHECK(cause_of(end, "no exception").is_secondary);
 }
 
 TEST_CASE("a sentence in the error file is told where there is no exception") {

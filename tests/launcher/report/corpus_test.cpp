@@ -22,7 +22,7 @@ std::filesystem::path corpus() {
 struct right_answer {
   std::string file;
   cause end;
-  bool is_effect = false;
+  bool is_secondary = false;
   std::string error;      // what it begins with; empty: none is to be named
   std::string signature;  // empty: none
 };
@@ -49,7 +49,7 @@ std::vector<right_answer> answers() {
     std::istringstream(end) >> how >> one.end.code;
     one.end.kind = how == "signal" ? cause_class::signal : cause_class::exit;
     REQUIRE((trimmed(kind) == "cause" || trimmed(kind) == "effect"));
-    one.is_effect = trimmed(kind) == "effect";
+    one.is_secondary = trimmed(kind) == "effect";
     one.error = trimmed(error);
     one.signature = trimmed(signature);
     all.push_back(std::move(one));
@@ -72,7 +72,7 @@ TEST_CASE("what real programs printed last is read as what it is") {
     each.end.tail = tail_of(each.file);
     REQUIRE_FALSE(each.end.tail.empty());
     const failure_words words = read_failure(each.end);
-    CHECK(words.is_effect == each.is_effect);
+    CHECK(words.is_secondary == each.is_secondary);
     INFO("read: " << words.error);
     CHECK(words.error.starts_with(each.error));
     CHECK(words.error.empty() == each.error.empty());

@@ -36,15 +36,15 @@ cause killed_by(int signal) {
 
 }  // namespace
 
-TEST_CASE("a run's error file is that of its first cause, with how the process ended") {
+TEST_CASE("a run's error file is that of its root cause, with how the process ended") {
   run_end end;
-  end.first_cause = killed_by(9);
+  end.root_cause = killed_by(9);
   end.recorded = R"({"message": {"message": "E: ä", "extraInfo": {"timestamp": "17"}}, "mine": 1})";
   CHECK(error_file_of_run(end) ==
         R"({"message":{"message":"E: \u00e4","extraInfo":{"timestamp":"17"},"errorCode":-9},)"
         R"("mine":1})");
-  end.first_cause->kind = cause_class::exit;
-  end.first_cause->code = 3;
+  end.root_cause->kind = cause_class::exit;
+  end.root_cause->code = 3;
   end.recorded = R"({"message": {"errorCode": 1}})";
   CHECK(error_file_of_run(end) == R"({"message":{"errorCode":3}})");
   // As torchrun: there is no place for a code.
@@ -52,12 +52,12 @@ TEST_CASE("a run's error file is that of its first cause, with how the process e
   CHECK(error_file_of_run(end) == R"({"message":"a sentence","timestamp":17})");
 }
 
-TEST_CASE("a first cause that has left no file is told in the same form") {
+TEST_CASE("a root cause that has left no file is told in the same form") {
   for (const char* const recorded : {"", "{", "[]", "{}", R"({"message": 3})", "\xff"}) {
     INFO(recorded);
     run_end end;
-    end.first_cause = killed_by(9);
-    end.first_cause->tail = "its \xff last words\n";
+    end.root_cause = killed_by(9);
+    end.root_cause->tail = "its \xff last words\n";
     end.recorded = recorded;
     end.unix_seconds = 17;
     CHECK(error_file_of_run(end) ==
@@ -75,11 +75,11 @@ TEST_CASE("a run in which no worker had failed has no worker's code in its error
   CHECK(told == R"({"message":{"message":"waited in vain for 1 of 2 nodes","extraInfo":)"
                 R"({"py_callstack":"","timestamp":"17"}}})");
   end.recorded.clear();
-  end.first_cause = killed_by(0);
-  end.first_cause->kind = cause_class::node_lost;
+  end.root_cause = killed_by(0);
+  end.root_cause->kind = cause_class::node_lost;
   CHECK(error_file_of_run(end).find("errorCode") == std::string::npos);
   // It was stopped while it was on its way out.
-  end.first_cause = killed_by(15);
-  end.first_cause->was_failing = true;
+  end.root_cause = killed_by(15);
+  end.root_cause->was_failing = true;
   CHECK(error_file_of_run(end).find(R"("errorCode":1})") != std::string::npos);
 }

@@ -160,11 +160,12 @@ TEST_CASE("each row of the signatures knows a line as it is printed, and no row 
 }
 
 TEST_CASE("an exception that tells of a peer's end is an effect, any other is none") {
-  CHECK(read_failure(of(raised(peer_gone))).is_effect);
-  CHECK_FALSE(read_failure(of(raised("ValueError: loss is NaN"))).is_effect);
+  CHECK(read_failure(of(raised(peer_gone))).is_secondary);
+  CHECK_FALSE(read_failure(of(raised("ValueError: loss is NaN"))).is_secondary);
   // A program that talks to others has such errors of its own.
-  CHECK_FALSE(read_failure(of(raised("ConnectionResetError: Connection reset by peer"))).is_effect);
-  CHECK_FALSE(read_failure(of("")).is_effect);
+  CHECK_FALSE(
+      read_failure(of(raised("ConnectionResetError: Connection reset by peer"))).is_secondary);
+  CHECK_FALSE(read_failure(of("")).is_secondary);
 }
 
 TEST_CASE("who fails and then sees its peers go is no effect") {
@@ -173,10 +174,11 @@ TEST_CASE("who fails and then sees its peers go is no effect") {
       "\nDuring handling of the above exception, another exception occurred:\n\n" +
       raised(peer_gone);
   const failure_words words = read_failure(of(chain));
-  CHECK_FALSE(words.is_effect);
+  CHECK_FALSE(words.is_secondary);
   CHECK(words.error == "ValueError: loss is NaN");
   // Words about peers before an exception say nothing either.
-  CHECK_FALSE(read_failure(of(std::string(peer_gone) + "\n" + raised("KeyError: 'x'"))).is_effect);
+  CHECK_FALSE(
+      read_failure(of(std::string(peer_gone) + "\n" + raised("KeyError: 'x'"))).is_secondary);
 }
 
 TEST_CASE("an effect stays one, whatever is made of it") {
@@ -184,7 +186,7 @@ TEST_CASE("an effect stays one, whatever is made of it") {
       raised(peer_gone) +
       "\nThe above exception was the direct cause of the following exception:\n\n" +
       raised("TrainingError: step failed");
-  CHECK(read_failure(of(wrapped)).is_effect);
+  CHECK(read_failure(of(wrapped)).is_secondary);
   CHECK(read_failure(of(wrapped)).error.find("Connection closed by peer") != std::string::npos);
 }
 
@@ -194,14 +196,14 @@ TEST_CASE("what ended the program is told, not what it had handled before") {
                       "\nDuring handling of the above exception, another exception occurred:\n\n" +
                       raised("ConfigError: no learning rate")));
   CHECK(words.error == "ConfigError: no learning rate");
-  CHECK_FALSE(words.is_effect);
+  CHECK_FALSE(words.is_secondary);
 }
 
 TEST_CASE("a chain whose beginning is lost may have begun with a cause") {
   const std::string rest =
       "g at layer 299\n\nDuring handling of the above exception, another exception occurred:\n\n" +
       raised(peer_gone);
-  CHECK_FALSE(read_failure(of(rest)).is_effect);
+  CHECK_FALSE(read_failure(of(rest)).is_secondary);
 }
 
 TEST_CASE("exceptions that ended nothing are left out") {
@@ -211,10 +213,10 @@ TEST_CASE("exceptions that ended nothing are left out") {
     const failure_words words =
         read_failure(of(raised("ValueError: loss is NaN") + above + "\n" + raised(peer_gone)));
     CHECK(words.error == "ValueError: loss is NaN");
-    CHECK_FALSE(words.is_effect);
+    CHECK_FALSE(words.is_secondary);
     CHECK(read_failure(of(raised(peer_gone) + above + "\n" +
                           raised("AssertionError: can only test a child process")))
-              .is_effect);
+              .is_secondary);
   }
   CHECK(read_failure(of("Process SpawnProcess-1:\n" + raised("KeyError: 'x'"))).error ==
         "KeyError: 'x'");
@@ -237,7 +239,7 @@ TEST_CASE("a group of exceptions is a cause if one of its parts is") {
       "    |     all_reduce()\n    | " +
       std::string(peer_gone) + "\n    +------------------------------------\n";
   const failure_words words = read_failure(of(group));
-  CHECK_FALSE(words.is_effect);
+  CHECK_FALSE(words.is_secondary);
   CHECK(words.error == "ValueError: loss is NaN");
 }
 
@@ -247,7 +249,7 @@ TEST_CASE("exceptions with small letters are ones, too") {
                       "\nDuring handling of the above exception, another exception occurred:\n\n" +
                       raised(peer_gone)));
   CHECK(words.error == "struct.error: unpack requires a buffer of 8 bytes");
-  CHECK_FALSE(words.is_effect);
+  CHECK_FALSE(words.is_secondary);
 }
 
 TEST_CASE("NCCL's last error tells more than the sentence above it") {
@@ -259,25 +261,25 @@ TEST_CASE("NCCL's last error tells more than the sentence above it") {
       "Last error:\n"
       "socketPollConnect: connect to 10.0.0.2<41233> returned Connection refused\n";
   CHECK(read_failure(of(refused)).known->name == "nccl-refused");
-  CHECK(read_failure(of(refused)).is_effect);
+  CHECK(read_failure(of(refused)).is_secondary);
 }
 
 TEST_CASE("words of others that only look like ours are no effects") {
-  CHECK_FALSE(
-      read_failure(of(raised("OSError: [Errno 32] Broken pipe: '/data/DistilBert/f'"))).is_effect);
-  CHECK_FALSE(read_failure(of(raised("botocore.X: Socket Timeout on endpoint"))).is_effect);
-  CHECK_FALSE(
-      read_failure(of(raised("ConnectionRefusedError: [Errno 111] Connection refused"))).is_effect);
+  CHECK_FALSE(read_failure(of(raised("OSError: [Errno 32] Broken pipe: '/data/DistilBert/f'")))
+                  .is_secondary);
+  CHECK_FALSE(read_failure(of(raised("botocore.X: Socket Timeout on endpoint"))).is_secondary);
+  CHECK_FALSE(read_failure(of(raised("ConnectionRefusedError: [Errno 111] Connection refused")))
+                  .is_secondary);
 }
 
 TEST_CASE("without an exception a known line tells, but of a worker that others have ended") {
   const std::string watchdog = examples.at("nccl-watchdog") + "\nterminate called\n";
-  CHECK(read_failure(of(watchdog, cause_class::signal, SIGABRT)).is_effect);
+  CHECK(read_failure(of(watchdog, cause_class::signal, SIGABRT)).is_secondary);
   // It crashes on its way out.
-  CHECK(read_failure(of(watchdog, cause_class::signal, SIGSEGV)).is_effect);
-  CHECK_FALSE(read_failure(of(watchdog, cause_class::signal, SIGKILL)).is_effect);
-  CHECK_FALSE(read_failure(of(watchdog, cause_class::start, ENOENT)).is_effect);
-  CHECK_FALSE(read_failure(of("CUDA out of memory\n" + std::string(peer_gone))).is_effect);
+  CHECK(read_failure(of(watchdog, cause_class::signal, SIGSEGV)).is_secondary);
+  CHECK_FALSE(read_failure(of(watchdog, cause_class::signal, SIGKILL)).is_secondary);
+  CHECK_FALSE(read_failure(of(watchdog, cause_class::start, ENOENT)).is_secondary);
+  CHECK_FALSE(read_failure(of("CUDA out of memory\n" + std::string(peer_gone))).is_secondary);
 }
 
 TEST_CASE("a failure is shown with the user's own frames and what it means") {
@@ -359,7 +361,7 @@ TEST_CASE("what a crashed program said before says more than that it crashed") {
   const failure_words after =
       read_failure(of(examples.at("nccl-watchdog") + "\n" + dump, cause_class::signal, SIGABRT));
   CHECK(after.known->name == "nccl-watchdog");
-  CHECK(after.is_effect);
+  CHECK(after.is_secondary);
 }
 
 TEST_CASE("a kill for want of memory is told from one by hand") {

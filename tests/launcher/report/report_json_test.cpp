@@ -24,10 +24,10 @@ json written(const round_report& report) {
 
 round_report with_exception() {
   round_report report = tests::full_report();
-  report.first_cause->kind = cause_class::exit;
-  report.first_cause->was_failing = false;
+  report.root_cause->kind = cause_class::exit;
+  report.root_cause->was_failing = false;
   report.is_last = false;
-  report.first_cause->tail =
+  report.root_cause->tail =
       "Traceback (most recent call last):\n  File \"train.py\", line 8, in step\n    f()\n"
       "OSError: [Errno 28] No space left on device\n";
   return report;
@@ -41,7 +41,7 @@ TEST_CASE("a report is one line of JSON with all that is known") {
   CHECK(found["reported_by"] == "node-a");
   CHECK(found["outcome"] == "failed");
   CHECK(found["ends"][0] == json({{"how", "lost"}, {"first_rank", 0}, {"last_rank", 3}}));
-  const json& first = found["first_cause"];
+  const json& first = found["root_cause"];
   CHECK(first["error"] == "OSError: [Errno 28] No space left on device");
   CHECK(first["frames"][0]["place"] == "train.py:8 in step");
   CHECK(first["signature"] == "disk-full");
@@ -51,14 +51,14 @@ TEST_CASE("a report is one line of JSON with all that is known") {
 
 TEST_CASE("the outcome tells failures from ends that were asked for") {
   round_report report = tests::full_report();
-  report.first_cause->was_failing = false;
-  report.first_cause->kind = cause_class::operator_stop;
+  report.root_cause->was_failing = false;
+  report.root_cause->kind = cause_class::operator_stop;
   report.is_last = true;
   CHECK(written(report)["outcome"] == "stopped");
   CHECK(written(report)["exit_code"] == 137);
   report.is_last = false;
   CHECK(written(report)["outcome"] == "changed");
-  report.first_cause.reset();
+  report.root_cause.reset();
   report.is_last = true;
   report.exit_code = 0;
   CHECK(written(report)["outcome"] == "succeeded");
@@ -77,7 +77,7 @@ TEST_CASE("each name of a report stands in PROTOCOL.md") {
       INFO(name);
       CHECK(part.find("`" + name + "`") != std::string::npos);
     }
-    for (const auto& [name, value] : report["first_cause"].items()) {
+    for (const auto& [name, value] : report["root_cause"].items()) {
       INFO(name);
       CHECK(part.find("`." + name + "`") != std::string::npos);
     }

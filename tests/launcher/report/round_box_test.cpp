@@ -27,7 +27,7 @@ round_report failed() {
   why.tail =
       "Traceback (most recent call last):\n  File \"train.py\", line 8, in step\n"
       "    raise ValueError(\"loss is NaN\")\nValueError: loss is NaN\n";
-  report.first_cause = why;
+  report.root_cause = why;
   report.ends = {{ending::failed, 2, 2, end_times{8100ms, 8100ms}, 1},
                  {ending::effect, 0, 1, end_times{8200ms, 9400ms}, -6},
                  {ending::stopped, 3, 6, end_times{8300ms, 8310ms}},
@@ -43,7 +43,7 @@ round_report failed() {
 
 TEST_CASE("the box says what was first, where, what became of the others, and what is next") {
   CHECK(round_box(failed(), "/logs/attempt_1/0") ==
-        "round 2 failed 8.2 s after its start; the first cause:\n"
+        "round 2 failed 8.2 s after its start; the root cause:\n"
         "  | b: rank 2 (local rank 0) exited with code 1: ValueError: loss is NaN\n"
         "  | process 4711, ended after 8.1 s, after 1 restart\n"
         "  | where it failed, the innermost last:\n"
@@ -74,10 +74,10 @@ TEST_CASE("a code is said of those who all have it") {
 
 TEST_CASE("the box is at most 25 lines, whatever was said, and however large the world is") {
   round_report report = failed();
-  report.first_cause->tail.clear();
+  report.root_cause->tail.clear();
   for (int line = 0; line < 100; ++line)
-    report.first_cause->tail += "gloo/transport Timed out waiting " + std::to_string(line) + "\n";
-  report.first_cause->is_effect = true;
+    report.root_cause->tail += "gloo/transport Timed out waiting " + std::to_string(line) + "\n";
+  report.root_cause->is_secondary = true;
   report.ends.clear();
   for (std::uint32_t rank = 0; rank < 60; ++rank)
     report.ends.push_back({ending(rank % 6), rank * 1000, rank * 1000 + 900});
@@ -88,31 +88,31 @@ TEST_CASE("the box is at most 25 lines, whatever was said, and however large the
 
 TEST_CASE("where all others waited in vain, who was still at work is named") {
   round_report report = failed();
-  report.first_cause->is_effect = true;
-  report.first_cause->rank = 0;
-  report.first_cause->tail =
+  report.root_cause->is_secondary = true;
+  report.root_cause->rank = 0;
+  report.root_cause->tail =
       "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)\n";
   report.ends = {{ending::effect, 0, 2}, {ending::stopped, 3, 3}};
   CHECK(round_box(report, "")
             .find("rank 3 was still at work when the others gave up waiting: look "
                   "there first") != std::string::npos);
   // A peer that has gone is not one that stands still.
-  report.first_cause->tail = "gloo/transport/tcp/pair.cc Connection closed by peer\n";
+  report.root_cause->tail = "gloo/transport/tcp/pair.cc Connection closed by peer\n";
   CHECK(round_box(report, "").find("still at work") == std::string::npos);
 }
 
 TEST_CASE("what ends as somebody has asked is no failure, and a bare sentence needs no box") {
   round_report report = failed();
   CHECK(is_worth_a_box(report));
-  report.first_cause->kind = cause_class::drain;
+  report.root_cause->kind = cause_class::drain;
   CHECK_FALSE(is_failure(report));
   report = failed();
   report.is_last = true;
-  report.first_cause->tail.clear();
+  report.root_cause->tail.clear();
   report.ends = {{ending::failed, 2, 2}};
   CHECK(is_failure(report));
   CHECK_FALSE(is_worth_a_box(report));
-  report.first_cause.reset();
+  report.root_cause.reset();
   CHECK_FALSE(is_failure(report));
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("of many nodes most say in one line what failed, and where the box is"
   round_report report = failed();
   report.is_last = true;
   report.text = "all 3 restarts are used";
-  report.first_cause->node.clear();
+  report.root_cause->node.clear();
   CHECK(round_line(report).ends_with(
       "; the end: all 3 restarts are used; the whole report is in the output of the node of rank "
       "0"));
@@ -135,10 +135,10 @@ TEST_CASE(
   report.is_last = true;
   report.world_size = 1;
   report.group_world_size = 1;
-  report.first_cause->kind = cause_class::signal;
-  report.first_cause->code = SIGSEGV;
-  report.first_cause->tail.clear();
-  report.first_cause->text.clear();
+  report.root_cause->kind = cause_class::signal;
+  report.root_cause->code = SIGSEGV;
+  report.root_cause->tail.clear();
+  report.root_cause->text.clear();
   report.ends = {{ending::failed, 2, 2}};
   CHECK(is_worth_a_box(report));
   CHECK(round_box(report, "").find("that means: it touched memory that is not its own") !=

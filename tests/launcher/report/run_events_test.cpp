@@ -20,9 +20,9 @@ round_report failure_of(round_number round) {
   round_report report;
   report.round = round;
   report.restarts_used = 1;
-  report.first_cause.emplace();
-  report.first_cause->node = "b";
-  report.first_cause->rank = 1;
+  report.root_cause.emplace();
+  report.root_cause->node = "b";
+  report.root_cause->rank = 1;
   return report;
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("an event is an object, and a failure has its report in it") {
       nlohmann::json::parse(event_json(events.over(failure_of(1), "/logs/1")[0], "job1", "b"));
   CHECK(failed["restarts_used"] == 1);
   CHECK(failed["report"]["outcome"] == "failed");
-  CHECK(failed["report"]["first_cause"]["output"] == "/logs/1");
+  CHECK(failed["report"]["root_cause"]["output"] == "/logs/1");
   const auto ended = nlohmann::json::parse(event_json(events.left(7, "why")[0], "job1", "b"));
   CHECK(ended["exit_code"] == 7);
   CHECK(ended["text"] == "why");

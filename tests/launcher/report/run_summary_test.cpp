@@ -16,11 +16,11 @@ round_report failed_round(round_number round) {
   round_report report;
   report.round = round;
   report.lasted = 8200ms;
-  report.first_cause.emplace();
-  report.first_cause->node = "b";
-  report.first_cause->rank = 2;
-  report.first_cause->local_rank = 0;
-  report.first_cause->code = 7;
+  report.root_cause.emplace();
+  report.root_cause->node = "b";
+  report.root_cause->rank = 2;
+  report.root_cause->local_rank = 0;
+  report.root_cause->code = 7;
   report.text = "restart 1 of 3";
   return report;
 }
@@ -70,7 +70,7 @@ TEST_CASE("of many rounds the first and the last are told, and none is too long"
   run_summary told;
   for (round_number round = 1; round <= 100; ++round) {
     round_report report = failed_round(round);
-    report.first_cause->text = std::string(1024, 'x');
+    report.root_cause->text = std::string(1024, 'x');
     told.add(report, std::string(256, 'm') + std::to_string(round));
   }
   const std::string text = told.text();

@@ -41,7 +41,7 @@ std::vector<log_answer> log_answers() {
 
 }  // namespace
 
-TEST_CASE("the first cause is found in the saved logs of real launchers") {
+TEST_CASE("the root cause is found in the saved logs of real launchers") {
   for (const log_answer& each : log_answers()) {
     INFO(each.file);
     std::ifstream file(logs() / (each.file + ".log"));

@@ -43,7 +43,7 @@ TEST_CASE("a saved log is explained by the rank that failed by itself, whoever p
     const auto lines = explained(text);
     INFO(name);
     REQUIRE(lines.size() == 4);
-    CHECK(lines[0] == "first cause: " + name + ", line 7: ValueError: loss is NaN");
+    CHECK(lines[0] == "root cause: " + name + ", line 7: ValueError: loss is NaN");
     CHECK(lines[1] == "  where it failed, the innermost last:");
     CHECK(lines[2] == "    /data/train.py:7 in <module>: step()");
     CHECK(lines[3].starts_with("  then failed: "));
@@ -55,7 +55,7 @@ TEST_CASE("PyTorch's rank is told beside torchrun's label, which counts within a
   const auto lines =
       explained(labelled("[default0]:", labelled("[rank5]: ", raised("KeyError: 'x'"))));
   REQUIRE_FALSE(lines.empty());
-  CHECK(lines[0] == "first cause: default0 (rank 5), line 1: KeyError: 'x'");
+  CHECK(lines[0] == "root cause: default0 (rank 5), line 1: KeyError: 'x'");
 }
 
 TEST_CASE("ranks of two nodes with one label, in one file, are told apart") {
@@ -68,7 +68,7 @@ TEST_CASE("ranks of two nodes with one label, in one file, are told apart") {
   }
   const auto lines = explained(mixed);
   REQUIRE(lines.size() == 4);
-  CHECK(lines[0].starts_with("first cause: default1 (rank 3), line "));
+  CHECK(lines[0].starts_with("root cause: default1 (rank 3), line "));
   CHECK(lines[0].ends_with(": ValueError: loss is NaN"));
   CHECK(lines[2] == "    /data/train.py:7 in <module>: step()");
   CHECK(lines[3].starts_with("  then failed: "));
@@ -78,7 +78,7 @@ TEST_CASE("a log in which all failures are effects says that the cause is not in
   const auto lines = explained(labelled("[rank0]: ", raised(peer_gone)) +
                                labelled("[rank1]: ", raised(peer_gone)));
   REQUIRE(lines.size() > 3);
-  CHECK(lines[0].starts_with("first cause: rank 0, line 1: RuntimeError: "));
+  CHECK(lines[0].starts_with("root cause: rank 0, line 1: RuntimeError: "));
   CHECK(lines[lines.size() - 2] ==
         "  every failure here follows from another one: why the first rank ended is not in this "
         "log");
@@ -91,7 +91,7 @@ TEST_CASE("a known message without an exception is enough, and what torchrun saw
       "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-24_01:00:00\n"
       "  host      : node-b\n  rank      : 1 (local_rank: 1)\n  exitcode  : -6 (pid: 4711)\n");
   REQUIRE(lines.size() >= 3);
-  CHECK(lines[0] == "first cause: default1, line 1");
+  CHECK(lines[0] == "root cause: default1, line 1");
   CHECK(lines.back() ==
         "  torchrun saw first: host node-b rank 1 (local_rank: 1) exitcode -6 (pid: 4711)");
   CHECK(explained("srun: error: node-b: task 3: Killed\n") ==
@@ -103,7 +103,7 @@ TEST_CASE("torchrun's own exception is about those of others") {
       explained(labelled("[rank1]: ", raised("KeyError: 'x'")) +
                 raised("torch.distributed.elastic.multiprocessing.errors.ChildFailedError: "));
   REQUIRE_FALSE(lines.empty());
-  CHECK(lines[0] == "first cause: rank 1, line 1: KeyError: 'x'");
+  CHECK(lines[0] == "root cause: rank 1, line 1: KeyError: 'x'");
   CHECK(lines.back() == "    /data/train.py:7 in <module>: step()");
 }
 
@@ -116,10 +116,10 @@ TEST_CASE("colours of a terminal that a log was saved from do not matter") {
 
 TEST_CASE("ddprun's own box is the answer, the last one") {
   const std::string box =
-      "ddprun node-a 02:13:05.412: warning: round 1 failed 3 s after its start; the first cause:\n"
+      "ddprun node-a 02:13:05.412: warning: round 1 failed 3 s after its start; the root cause:\n"
       "  | node-a: rank 1 (local rank 1) exited with code 1\n  | the end: enough\n";
   CHECK(explained("x\n" + labelled("[rank0]: ", raised("KeyError: 'x'")) + box + box + "y\n") ==
-        std::vector<std::string>{"round 1 failed 3 s after its start; the first cause:",
+        std::vector<std::string>{"round 1 failed 3 s after its start; the root cause:",
                                  "  node-a: rank 1 (local rank 1) exited with code 1",
                                  "  the end: enough"});
 }
@@ -128,7 +128,7 @@ TEST_CASE("of the rounds before the last one each has a line, once") {
   const auto box = [](const std::string& node, int round) {
     const std::string number = std::to_string(round);
     return "ddprun " + node + " 02:13:05: warning: round " + number +
-           " failed 3 s after its start; the first cause:\n  | a: rank " + number +
+           " failed 3 s after its start; the root cause:\n  | a: rank " + number +
            " (local rank 0) exited with code 1\n  | next: more\n";
   };
   std::string log;
@@ -136,7 +136,7 @@ TEST_CASE("of the rounds before the last one each has a line, once") {
     log += box(node, 1) + box(node, 2) + box(node, 3);
   CHECK(explained(log) ==
         std::vector<std::string>{
-            "round 3 failed 3 s after its start; the first cause:",
+            "round 3 failed 3 s after its start; the root cause:",
             "  a: rank 3 (local rank 0) exited with code 1", "  next: more",
             "before that, round 1 failed 3 s after its start: a: rank 1 (local rank 0) exited with "
             "code 1",
@@ -157,11 +157,11 @@ TEST_CASE("stamps and names of kubectl and docker before each line do not matter
   // Whose it is where nothing else says so.
   const auto lines = explained(labelled("[pod/job-0/train] ", raised("KeyError: 'x'")));
   REQUIRE_FALSE(lines.empty());
-  CHECK(lines[0] == "first cause: pod/job-0/train, line 1: KeyError: 'x'");
+  CHECK(lines[0] == "root cause: pod/job-0/train, line 1: KeyError: 'x'");
   CHECK(explained(labelled("2026-11-25T16:10:03Z ",
                            "ddprun a 1: warning: round 1 failed 3 s after its start; the first "
                            "cause:\n  | a: rank 1 exited with code 1\n")) ==
-        std::vector<std::string>{"round 1 failed 3 s after its start; the first cause:",
+        std::vector<std::string>{"round 1 failed 3 s after its start; the root cause:",
                                  "  a: rank 1 exited with code 1"});
 }
 
@@ -177,7 +177,7 @@ TEST_CASE("several files are those of one job, and each failure is found in its 
   add("logs/1/stderr.log", "loading\nepoch 1\n" + raised("ValueError: loss is NaN"));
   const auto lines = log.explain();
   REQUIRE(lines.size() == 4);
-  CHECK(lines[0] == "first cause, logs/1/stderr.log, line 3: ValueError: loss is NaN");
+  CHECK(lines[0] == "root cause, logs/1/stderr.log, line 3: ValueError: loss is NaN");
   CHECK(lines[3] == "  then failed: logs/0/stderr.log (line 2, an effect)");
 }
 
@@ -189,15 +189,15 @@ TEST_CASE("ddprun's own box is read from --log-format=json, too") {
     return ddprun::log::json_line(from, ddprun::time_style::iso, {}, ddprun::note_level::warning, 1,
                                   text);
   };
-  const std::string log = line("round 1 failed 3 s after its start; the first cause:\n  | " +
-                               cause + "\n  | the end: enough") +
+  const std::string log = line("round 1 failed 3 s after its start; the root cause:\n  | " + cause +
+                               "\n  | the end: enough") +
                           line("error: exit code 1: " + cause);
   const std::vector<std::string> box{
-      "round 1 failed 3 s after its start; the first cause:", "  " + cause, "  the end: enough"};
+      "round 1 failed 3 s after its start; the root cause:", "  " + cause, "  the end: enough"};
   CHECK(explained(labelled("[rank0]: ", raised("KeyError: 'x'")) + log) == box);
   CHECK(explained(labelled("0: ", log)) == box);
   // Somebody else's objects, and what is none.
-  CHECK(explained("{\"message\":\"x; the first cause:\",\"lines\":[\"y\"]}\n{\"program\":1}\n{\n")
+  CHECK(explained("{\"message\":\"x; the root cause:\",\"lines\":[\"y\"]}\n{\"program\":1}\n{\n")
             .empty());
 }
 

@@ -27,8 +27,8 @@ bool reads_as_effect(const std::string& problem) {
   end.code = 1;
   end.tail = "epoch 3: loss 0.12\ntrain: " + problem + "\n";
   const failure_words words = read_failure(end);
-  CHECK((words.known != nullptr && words.known->name.starts_with("worker-")) == words.is_effect);
-  return words.is_effect;
+  CHECK((words.known != nullptr && words.known->name.starts_with("worker-")) == words.is_secondary);
+  return words.is_secondary;
 }
 
 std::string problem_of(store_client store, duration limit) {

@@ -97,7 +97,7 @@ TEST_CASE("golden lines") {
 
 TEST_CASE("a short hello that a person types has the defaults") {
   const auto message = decode_agent_message(
-      R"({"type":"hello","protocol":1,"run_id":"r","session":"00000000000000000000000000000001",)"
+      R"({"type":"hello","protocol":2,"run_id":"r","session":"00000000000000000000000000000001",)"
       R"("settings":{"timing":{"node_timeout_us":3000000}},"new_field":[1,{"x":null}]})");
   REQUIRE(message.has_value());
   const hello& greeting = std::get<hello>(*message);
@@ -148,11 +148,11 @@ TEST_CASE("a refusal says what is wrong and where") {
         "status.causes: 5 items, the limit is 4 [message longer than the limit]");
   CHECK(problem_of_agent(R"({"type":"goodbye"})") ==
         "goodbye.session: is missing [malformed message]");
-  CHECK(problem_of_agent(R"({"type":"hello","protocol":2,"version":"9.0"})") ==
-        "hello.protocol: version 2 of ddprun 9.0, this side speaks 1; use the same version of "
+  CHECK(problem_of_agent(R"({"type":"hello","protocol":3,"version":"9.0"})") ==
+        "hello.protocol: version 3 of ddprun 9.0, this side speaks 2; use the same version of "
         "ddprun on every node [the peer's protocol version is not supported]");
   const std::string start =
-      R"({"type":"hello","protocol":1,"run_id":"r","session":"00000000000000000000000000000001",)";
+      R"({"type":"hello","protocol":2,"run_id":"r","session":"00000000000000000000000000000001",)";
   CHECK(problem_of_agent(start + R"("settings":{"nodes_min":3,"nodes_max":2}})") ==
         "hello.settings.nodes_min: is over nodes_max [malformed message]");
   CHECK(problem_of_agent(start + R"("settings":{"restarts_max":1000000001}})") ==
@@ -215,7 +215,7 @@ TEST_CASE("the worst status fits a line and can be read") {
 
   desired last = full_desired();
   last.text = garbage;
-  last.first_cause = bad;
+  last.root_cause = bad;
   CHECK(encode(daemon_message(last)).size() <= line_bytes_max);
 }
 
@@ -248,7 +248,7 @@ TEST_CASE("a hello with all that an agent may have to say is far from its limit"
 
 TEST_CASE("nothing that a peer says can pass for words of ours") {
   const std::string start =
-      R"({"type":"hello","protocol":1,"run_id":"r","session":"00000000000000000000000000000001",)";
+      R"({"type":"hello","protocol":2,"run_id":"r","session":"00000000000000000000000000000001",)";
   CHECK(problem_of_agent(start + R"("node":"a\nddprun b: forged"})") ==
         "hello.node: holds a control character [malformed message]");
   CHECK(problem_of_agent(start + R"("host":"\u001b[2J"})") ==

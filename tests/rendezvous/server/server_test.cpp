@@ -24,7 +24,7 @@ std::string session_of(int number) {
 }
 
 std::string hello_line(int number, int nodes, const std::string& node) {
-  return R"({"type":"hello","protocol":1,"run_id":"r","session":")" + session_of(number) +
+  return R"({"type":"hello","protocol":2,"run_id":"r","session":")" + session_of(number) +
          R"(","node":")" + node + R"(","settings":{"nodes_min":)" + std::to_string(nodes) +
          R"(,"nodes_max":)" + std::to_string(nodes) + "}}\n";
 }
@@ -103,7 +103,7 @@ TEST_CASE("what cannot be read ends the session with a sentence") {
       {"{\"type\":\"desired\",\"phase\":\"run\"}\n", "is no message that belongs here"},
       {R"({"type":"hello","protocol":7,"version":"9"})"
        "\n",
-       "version 7 of ddprun 9, this side speaks 1"},
+       "version 7 of ddprun 9, this side speaks 2"},
       {hello_line(1, 2, "node-a") + hello_line(1, 2, "node-a"), "a session says hello once"},
       {hello_line(1, 2, "node-a") + "{\"type\":\"status\",\"phase\":\"flying\"}\n",
        "is no phase that this version knows"},

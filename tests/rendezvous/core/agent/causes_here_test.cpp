@@ -24,7 +24,7 @@ cause exit_with(int code, std::string tail = {}) {
 
 }  // namespace
 
-TEST_CASE("the likeliest first cause stands first, and it alone has a tail") {
+TEST_CASE("the likeliest root cause stands first, and it alone has a tail") {
   causes_here causes;
   CHECK(causes.empty());
   CHECK(causes.add(exit_with(2, "second"), origin + 2s));

@@ -30,14 +30,14 @@ struct arrival {
   duration after;
 };
 
-// The first cause is the same for every order of arrival.
+// The root cause is the same for every order of arrival.
 cause first_of(std::vector<arrival> arrivals) {
   std::vector<std::size_t> order(arrivals.size());
   for (std::size_t index = 0; index < order.size(); ++index)
     order[index] = index;
   std::optional<cause> expected;
   do {
-    first_cause first;
+    root_cause first;
     for (const std::size_t index : order) {
       first.add(arrivals[index].report, origin + arrivals[index].after);
       first.add(arrivals[index].report, origin + arrivals[index].after);
@@ -52,7 +52,7 @@ cause first_of(std::vector<arrival> arrivals) {
 
 TEST_CASE("what is an effect by its own words comes after what is none, whenever that came") {
   cause effect = report(cause_class::signal, SIGABRT, 5s);
-  effect.is_effect = true;
+  effect.is_secondary = true;
   cause isolated = report(cause_class::node_lost, 0, 1s);
   isolated.by_our_stop = true;
   cause stopped = report(cause_class::signal, SIGTERM, 9s);
@@ -60,7 +60,7 @@ TEST_CASE("what is an effect by its own words comes after what is none, whenever
   const cause exited = report(cause_class::exit, 3);
   CHECK(first_of({{effect, 0s}, {exited, 3s}, {stopped, 0s}}).code == 3);
   CHECK(first_of({{effect, 0s}, {isolated, 3s}}).kind == cause_class::node_lost);
-  CHECK(first_of({{effect, 0s}, {stopped, 0s}}).is_effect);
+  CHECK(first_of({{effect, 0s}, {stopped, 0s}}).is_secondary);
 }
 
 TEST_CASE("killed, lost or hung beats a plain exit, which beats killed by our stop") {

@@ -204,8 +204,8 @@ TEST_CASE("an operator's stop stops a round that runs, and its code says by whic
     CHECK(story.a->wanted.phase == desired_phase::stop);
     CHECK(story.a->wanted.grace == 30s);
     story.stop_all();
-    REQUIRE(story.a->wanted.first_cause);
-    CHECK(story.a->wanted.first_cause->kind == cause_class::operator_stop);
+    REQUIRE(story.a->wanted.root_cause);
+    CHECK(story.a->wanted.root_cause->kind == cause_class::operator_stop);
     CHECK(story.a->wanted.exit_code == 143);
   }
   SECTION("from a node whose leaving drains it") {

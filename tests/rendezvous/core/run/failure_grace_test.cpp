@@ -11,7 +11,7 @@ TEST_CASE("an effect ends the round when its cause had the time to be told") {
   pair_story story;
   cause effect = run_story::cause_of(*story.a, cause_class::exit);
   effect.code = 1;
-  effect.is_effect = true;
+  effect.is_secondary = true;
   effect.text = "Connection closed by peer";
   story.a->state.causes = {effect};
   story.say(*story.a, member_phase::failed);
@@ -31,7 +31,7 @@ TEST_CASE("an effect ends the round when its cause had the time to be told") {
   }
   SECTION("it is told by another worker of the same node") {
     cause better = effect;
-    better.is_effect = false;
+    better.is_secondary = false;
     better.code = 9;
     story.a->state.causes = {better, effect};
     story.say(*story.a, member_phase::failed);
@@ -73,7 +73,7 @@ TEST_CASE("a node that is lost in the grace is the cause, and ends it") {
   settings.timing.failure_grace = 30s;
   pair_story story(settings);
   cause effect = run_story::cause_of(*story.a, cause_class::exit);
-  effect.is_effect = true;
+  effect.is_secondary = true;
   story.a->state.causes = {effect};
   story.say(*story.a, member_phase::failed);
   story.disconnect(*story.b);
@@ -87,7 +87,7 @@ TEST_CASE("without failure_grace an effect ends the round at once") {
   settings.timing.failure_grace = 0s;
   pair_story story(settings);
   cause effect = run_story::cause_of(*story.a, cause_class::exit);
-  effect.is_effect = true;
+  effect.is_secondary = true;
   story.a->state.causes = {effect};
   story.say(*story.a, member_phase::failed);
   CHECK(story.view().phase == run_phase::stopping);

@@ -18,8 +18,8 @@ TEST_CASE("a failure stops everybody with one shared message and is charged once
   story.fail(*story.a, 1);
   story.fail(*story.a, 1);
   story.stop_all();
-  REQUIRE(story.view().first_cause);
-  CHECK(story.view().first_cause->code == 3);
+  REQUIRE(story.view().root_cause);
+  CHECK(story.view().root_cause->code == 3);
   CHECK(story.view().phase == run_phase::preparing);
   CHECK(story.view().round == 2);
   CHECK(story.view().restarts_used == 1);
@@ -51,7 +51,7 @@ TEST_CASE("without a restart left the run ends with the cause's exit code") {
   CHECK(story.b->wanted.exit_code == 3);
 }
 
-TEST_CASE("the first cause is settled when the stop ends, from all reports") {
+TEST_CASE("the root cause is settled when the stop ends, from all reports") {
   pair_story story(nodes_of(2, 2, 0));
   story.fail(*story.b, 1);  // a broken connection, the effect
   cause killed;

@@ -212,8 +212,8 @@ TEST_CASE("a loss right after the loop was late is no cause from the future") {
   story.guardian(b);
   CHECK(a.wanted.phase == desired_phase::stop);
   story.stop_all();
-  REQUIRE(story.view().first_cause);
-  CHECK(story.view().first_cause->age >= duration::zero());
+  REQUIRE(story.view().root_cause);
+  CHECK(story.view().root_cause->age >= duration::zero());
 }
 
 TEST_CASE("words that wait in a socket count: only time_passed declares a loss") {

@@ -49,8 +49,8 @@ TEST_CASE("who comes back to a closed instance is told all about its end") {
   CHECK(told.seq > 4000);
   CHECK(told.restarts_used == 1);
   CHECK(told.exit_code == 4);
-  REQUIRE(told.first_cause);
-  CHECK(told.first_cause->code == 4);
+  REQUIRE(told.root_cause);
+  CHECK(told.root_cause->code == 4);
   CHECK(told.text == "a: rank 0 (local rank 0) exited with code 4; the only restart is used");
   CHECK(story.b->wanted.exit_code == story.a->wanted.exit_code);
   // And again, when its connection breaks before it has left.
@@ -157,7 +157,7 @@ TEST_CASE("an instance begins with nothing of the one before") {
   CHECK(story.view().instance != story.first);
   CHECK(story.view().restarts_used == 0);
   CHECK(story.view().node_losses == 0);
-  CHECK_FALSE(story.view().first_cause);
+  CHECK_FALSE(story.view().root_cause);
   CHECK_FALSE(story.view().settings);
   CHECK(story.view().world_size == 0);
   CHECK(story.view().master_port == 0);
@@ -275,8 +275,8 @@ TEST_CASE("an operator's stop stops the round with the drain's grace, and waits 
   CHECK(story.view().phase == run_phase::closed);
   CHECK(story.a->wanted.phase == desired_phase::close);
   CHECK(story.a->wanted.exit_code == 143);
-  REQUIRE(story.a->wanted.first_cause);
-  CHECK(story.a->wanted.first_cause->kind == cause_class::operator_stop);
+  REQUIRE(story.a->wanted.root_cause);
+  CHECK(story.a->wanted.root_cause->kind == cause_class::operator_stop);
   CHECK(story.view().restarts_used == 0);
 }
 
@@ -289,8 +289,8 @@ TEST_CASE(
   story.now += 400ms;
   story.say(*story.b);
   story.stop_all();
-  REQUIRE(story.view().first_cause);
-  const cause why = *story.view().first_cause;
+  REQUIRE(story.view().root_cause);
+  const cause why = *story.view().root_cause;
   CHECK(why.kind == cause_class::drain);
   CHECK(why.code == SIGTERM);
   CHECK(why.slot == 1);

@@ -298,10 +298,10 @@ TEST_CASE("SIGINT at a node that waits ends the run for all, with its code and n
   for (const fake_node* const who : {&a, &b}) {
     CHECK(who->wanted.phase == desired_phase::close);
     CHECK(who->wanted.exit_code == 130);
-    REQUIRE(who->wanted.first_cause);
-    CHECK(who->wanted.first_cause->kind == cause_class::operator_stop);
-    CHECK(who->wanted.first_cause->code == SIGINT);
-    CHECK(who->wanted.first_cause->node == "b");
+    REQUIRE(who->wanted.root_cause);
+    CHECK(who->wanted.root_cause->kind == cause_class::operator_stop);
+    CHECK(who->wanted.root_cause->code == SIGINT);
+    CHECK(who->wanted.root_cause->node == "b");
   }
 }
 
@@ -317,8 +317,8 @@ TEST_CASE("SIGINT at a spare stops the round of the others") {
   CHECK(a.wanted.grace == 30s);
   CHECK(a.wanted.is_unreported);
   story.stop_all();
-  REQUIRE(a.wanted.first_cause);
-  CHECK(a.wanted.first_cause->round == 1);
+  REQUIRE(a.wanted.root_cause);
+  CHECK(a.wanted.root_cause->round == 1);
   CHECK(a.wanted.phase == desired_phase::close);
   CHECK(a.wanted.exit_code == 130);
   CHECK(spare.wanted.exit_code == 130);
@@ -380,8 +380,8 @@ TEST_CASE("a run that gathers again gives up join_timeout after it fell back to 
   CHECK(a.wanted.phase == desired_phase::close);
   CHECK(a.wanted.exit_code == unmet_exit_code);
   // The loss is why nobody came.
-  REQUIRE(a.wanted.first_cause);
-  CHECK(a.wanted.first_cause->kind == cause_class::node_lost);
+  REQUIRE(a.wanted.root_cause);
+  CHECK(a.wanted.root_cause->kind == cause_class::node_lost);
 }
 
 TEST_CASE("a connection that has ended is not ended again") {

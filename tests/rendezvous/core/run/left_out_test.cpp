@@ -153,7 +153,7 @@ TEST_CASE("effects and losses are no node's failures") {
   settings.timing.failure_grace = 0s;
   pair_story story(settings);
   cause effect = run_story::cause_of(*story.a, cause_class::exit, 1);
-  effect.is_effect = true;
+  effect.is_secondary = true;
   story.a->state.causes = {effect};
   story.say(*story.a, member_phase::failed);
   story.stop_all();

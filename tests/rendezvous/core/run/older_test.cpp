@@ -195,7 +195,7 @@ TEST_CASE("a run that had succeeded at every node when it was stopped ends with 
   CHECK(b.wanted.phase == desired_phase::close);
   CHECK(b.wanted.exit_code == 0);
   CHECK(story.view().exit_code == 0);
-  CHECK_FALSE(b.wanted.first_cause);
+  CHECK_FALSE(b.wanted.root_cause);
 }
 
 TEST_CASE("a round that had succeeded at every node when it was given up is not run again") {

@@ -60,7 +60,7 @@ TEST_CASE("an exception is the same whether its worker had ended or was still on
 
 TEST_CASE("an effect, our own stop, a lost node and a drain say nothing of what fails") {
   cause effect = failed(1, "Connection closed by peer");
-  effect.is_effect = true;
+  effect.is_secondary = true;
   cause stopped = of_kind(cause_class::signal, SIGTERM);
   stopped.by_our_stop = true;
   for (const cause& one :

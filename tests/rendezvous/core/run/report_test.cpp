@@ -33,8 +33,8 @@ TEST_CASE("each member is told how the round ended, before what follows, and ali
   CHECK(report.lasted == 3s);
   CHECK(report.world_size == 4);
   CHECK(report.group_world_size == 2);
-  REQUIRE(report.first_cause);
-  CHECK(report.first_cause->code == 7);
+  REQUIRE(report.root_cause);
+  CHECK(report.root_cause->code == 7);
   CHECK(report.ends == std::vector<ended_ranks>{{ending::failed, 2, 2},
                                                 {ending::killed, 1, 1},
                                                 {ending::stopped, 0, 0},
@@ -66,7 +66,7 @@ TEST_CASE("a run that goes well is reported, too") {
   story.say(*story.b, member_phase::succeeded);
   REQUIRE(story.a->reports.size() == 1);
   const round_report& report = story.a->reports[0];
-  CHECK_FALSE(report.first_cause);
+  CHECK_FALSE(report.root_cause);
   CHECK(report.is_last);
   CHECK(report.exit_code == 0);
   CHECK(report.ends == std::vector<ended_ranks>{{ending::succeeded, 0, 3}});
@@ -82,7 +82,7 @@ TEST_CASE("the ranks of a node that was lost are, and who comes back hears what 
   story.pass(60s);
   REQUIRE(story.a->reports.size() == 1);
   const round_report& report = story.a->reports[0];
-  CHECK(report.first_cause->kind == cause_class::node_lost);
+  CHECK(report.root_cause->kind == cause_class::node_lost);
   CHECK(report.ends == std::vector<ended_ranks>{{ending::effect, 0, 1}, {ending::lost, 2, 3}});
   CHECK(report.text == "going on without it: node loss 1 of 10 within an hour");
 }
@@ -108,7 +108,7 @@ TEST_CASE("a report is said again to a member that was away when it was said") {
 TEST_CASE("who had said why it fails before it was stopped is the cause of those who lost it") {
   pair_story story;
   cause effect = run_story::cause_of(*story.a, cause_class::exit, 1);
-  effect.is_effect = true;
+  effect.is_secondary = true;
   story.a->state.causes = {effect};
   story.say(*story.a, member_phase::failed);
   story.pass(3s);
@@ -121,7 +121,7 @@ TEST_CASE("who had said why it fails before it was stopped is the cause of those
   story.b->state.ends = {{ending::failed, 2, 2}, {ending::stopped, 3, 3}};
   story.stop_all();
   REQUIRE(story.a->reports.size() == 1);
-  CHECK(core::describe(*story.a->reports[0].first_cause) ==
+  CHECK(core::describe(*story.a->reports[0].root_cause) ==
         "b: rank 2 (local rank 0) had not ended yet when it was stopped: ValueError: loss is NaN");
   CHECK(core::exit_code_of(stopped) == 1);
 }

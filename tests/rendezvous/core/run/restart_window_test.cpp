@@ -30,7 +30,7 @@ TEST_CASE("restart_window without a failure refills the budget, and forgets no c
   }
   SECTION("an effect came, whose cause is waited for") {
     cause effect = run_story::cause_of(b, cause_class::exit, 3);
-    effect.is_effect = true;
+    effect.is_secondary = true;
     b.state.causes = {effect};
     story.say(b, member_phase::failed);
     story.pass(2s);

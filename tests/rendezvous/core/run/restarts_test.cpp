@@ -76,7 +76,7 @@ TEST_CASE("what does not make two failures one row") {
   SECTION("an effect, whose cause nobody has told") {
     story.start_round();
     cause effect = run_story::cause_of(*story.b, cause_class::exit, 3);
-    effect.is_effect = true;
+    effect.is_secondary = true;
     story.b->state.causes = {effect};
     story.say(*story.b, member_phase::failed);
     story.pass(2s);

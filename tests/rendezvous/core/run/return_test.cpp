@@ -114,7 +114,7 @@ TEST_CASE("a found round that ends: all of it is told, and it costs nothing") {
     CHECK(story.members[index]->wanted.phase == desired_phase::stop);
     CHECK(story.members[index]->wanted.grace == 5s);
     CHECK(story.members[index]->wanted.round == 7);
-    CHECK_FALSE(story.members[index]->wanted.first_cause);
+    CHECK_FALSE(story.members[index]->wanted.root_cause);
   }
   story.connect(*story.members[2]);
   story.stop_all();

@@ -39,8 +39,8 @@ TEST_CASE("SIGTERM to a whole group is drain, whichever of agent and worker was 
   story.stop_all();
   CHECK(story.view().phase == run_phase::settling);
   CHECK(story.view().restarts_used == 0);
-  REQUIRE(story.view().first_cause);
-  CHECK(story.view().first_cause->kind == cause_class::drain);
+  REQUIRE(story.view().root_cause);
+  CHECK(story.view().root_cause->kind == cause_class::drain);
   CHECK(story.why().find("b leaves on SIGTERM") != std::string::npos);
   story.pass(500ms);
   CHECK(story.b->wanted.phase == desired_phase::close);
@@ -120,6 +120,6 @@ TEST_CASE("the tail of a cause is kept when it is not said again") {
   story.say(*story.b);
   story.stop_all();
   REQUIRE(story.a->wanted.phase == desired_phase::close);
-  REQUIRE(story.a->wanted.first_cause);
-  CHECK(story.a->wanted.first_cause->tail == "Terminated");
+  REQUIRE(story.a->wanted.root_cause);
+  CHECK(story.a->wanted.root_cause->tail == "Terminated");
 }

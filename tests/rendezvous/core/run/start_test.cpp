@@ -164,8 +164,8 @@ TEST_CASE("causes count for their round only") {
   story.c->state.causes = {old};
   story.fail(*story.b, 3);
   story.stop_all();
-  REQUIRE(story.view().first_cause);
-  CHECK(story.view().first_cause->code == 3);
+  REQUIRE(story.view().root_cause);
+  CHECK(story.view().root_cause->code == 3);
   story.start_round();
   story.fail(*story.b, 5);
   story.stop_all();
@@ -178,8 +178,8 @@ TEST_CASE("a node that failed and does not say how has exited with 1") {
   story.say(*story.b, member_phase::failed);
   CHECK_FALSE(story.a->wanted.is_unreported);
   story.stop_all();
-  REQUIRE(story.view().first_cause);
-  const cause why = *story.view().first_cause;
+  REQUIRE(story.view().root_cause);
+  const cause why = *story.view().root_cause;
   CHECK(why.kind == cause_class::exit);
   CHECK(why.code == 1);
   CHECK(why.round == 1);
@@ -195,9 +195,9 @@ TEST_CASE("a node that stopped by itself may not be the only one: wait for quiet
   story.say(*story.b, member_phase::stopping);
   CHECK(story.a->wanted.grace == 5s);
   story.stop_all();
-  REQUIRE(story.view().first_cause);
-  CHECK(story.view().first_cause->kind == cause_class::node_lost);
-  CHECK(story.view().first_cause->slot == 1);
+  REQUIRE(story.view().root_cause);
+  CHECK(story.view().root_cause->kind == cause_class::node_lost);
+  CHECK(story.view().root_cause->slot == 1);
   CHECK(story.view().phase == run_phase::settling);
   CHECK(story.view().node_losses == 1);
 }
@@ -275,8 +275,8 @@ TEST_CASE("a leader that does not prepare is told to stop; the others never hear
   CHECK(story.b->wanted.phase == desired_phase::wait);
   CHECK(story.b->desired_count > told);  // why
   story.stop_all();
-  REQUIRE(story.view().first_cause);
-  const cause why = *story.view().first_cause;
+  REQUIRE(story.view().root_cause);
+  const cause why = *story.view().root_cause;
   CHECK(why.kind == cause_class::start);
   CHECK(why.slot == 0);
   CHECK(why.node == "a");
@@ -292,10 +292,10 @@ TEST_CASE("of several that do not start the first is named") {
   CHECK(story.a->wanted.text ==
         "b: has not started within 60 s, is still joined; so are 1 more nodes");
   story.stop_all();
-  REQUIRE(story.view().first_cause);
-  CHECK(story.view().first_cause->text ==
+  REQUIRE(story.view().root_cause);
+  CHECK(story.view().root_cause->text ==
         "has not started within 60 s, is still joined; so are 1 more nodes");
-  CHECK(story.view().first_cause->slot == 1);
+  CHECK(story.view().root_cause->slot == 1);
 }
 
 TEST_CASE("a join restarts a round that runs and has room, no other") {
@@ -344,7 +344,7 @@ TEST_CASE("a join restarts a round that runs and has room, no other") {
     story.fail(a, 9);
     story.stop_all();
     CHECK(story.view().phase == run_phase::settling);
-    CHECK_FALSE(story.view().first_cause);
+    CHECK_FALSE(story.view().root_cause);
     story.say(b);
     story.pass(600ms);
     CHECK(story.view().round == 2);

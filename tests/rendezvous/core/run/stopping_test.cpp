@@ -37,7 +37,7 @@ TEST_CASE("a stop names its grace, why, and the round, and leaves the cause to t
     CHECK(who->wanted.round == 1);
     CHECK(who->wanted.grace == 5s);
     CHECK(who->wanted.text == "b: rank 2 (local rank 0) exited with code 3");
-    CHECK_FALSE(who->wanted.first_cause);
+    CHECK_FALSE(who->wanted.root_cause);
     CHECK_FALSE(who->wanted.is_unreported);
   }
 }
@@ -232,8 +232,8 @@ TEST_CASE("a lost node is a cause as old as its silence") {
   story.pass(10100ms, {story.c});
   story.guardian(*story.c);
   story.stop_all();
-  REQUIRE(story.view().first_cause);
-  const cause why = *story.view().first_cause;
+  REQUIRE(story.view().root_cause);
+  const cause why = *story.view().root_cause;
   CHECK(why.kind == cause_class::node_lost);
   CHECK(why.age >= 10s);
   CHECK(why.age <= 11500ms);
@@ -255,7 +255,7 @@ TEST_CASE("a lost node is said to have been silent, or not to have come back") {
   }
 }
 
-TEST_CASE("the first cause is that of the earliest loss") {
+TEST_CASE("the root cause is that of the earliest loss") {
   trio_in_its_second story(nodes_of(3, 3));
   story.pass(500ms);
   story.now += 9s;
@@ -268,8 +268,8 @@ TEST_CASE("the first cause is that of the earliest loss") {
   story.pass(2s, {story.b});
   story.stop_all();
   until_next_round(story);
-  REQUIRE(story.view().first_cause);
-  CHECK(story.view().first_cause->node == "b");
+  REQUIRE(story.view().root_cause);
+  CHECK(story.view().root_cause->node == "b");
 }
 
 TEST_CASE("budgets: a restart for a failure while there is one, and that is told") {

@@ -43,19 +43,19 @@ TEST_CASE("the cause that is shown is that of the newest end") {
     run_story story;
     story.joined("a", nodes_of(2, 2));
     story.step(core::operator_stop_requested{"maintenance"});
-    REQUIRE(story.view().first_cause);
-    CHECK(story.view().first_cause->kind == cause_class::operator_stop);
+    REQUIRE(story.view().root_cause);
+    CHECK(story.view().root_cause->kind == cause_class::operator_stop);
   }
   SECTION("a run that restarted once has succeeded") {
     pair_story story;
     story.fail(*story.b, 3);
     story.stop_all();
     story.start_round();
-    REQUIRE(story.view().first_cause);
+    REQUIRE(story.view().root_cause);
     story.say(*story.a, member_phase::succeeded);
     story.say(*story.b, member_phase::succeeded);
     CHECK(story.view().exit_code == 0);
-    CHECK_FALSE(story.view().first_cause);
+    CHECK_FALSE(story.view().root_cause);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "rendezvous/core/messages/peer_words.hpp"
+#include "rendezvous/core/messages/validation.hpp"
 
 #include <array>
 #include <string_view>

@@ -12,7 +12,7 @@
 
 namespace ddprun::core {
 
-class older_workers {
+class stale_workers {
  public:
   using orders = std::map<std::uint64_t, machine_time>;  // by join order: told when
 

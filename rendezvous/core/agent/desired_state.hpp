@@ -17,7 +17,7 @@
 
 namespace ddprun::core {
 
-class newest_word {
+class desired_state {
  public:
   // A connection has begun: numbers that were heard on the last one do not count against it.
   void connected();

@@ -1,4 +1,4 @@
-"""The first cause of a failure, with what PyTorch prints when a peer goes away."""
+"""The root cause of a failure, with what PyTorch prints when a peer goes away."""
 
 import re
 import sys
@@ -101,7 +101,7 @@ def test_a_rank_that_never_comes_to_a_collective_is_named(cluster, script):
     script.write_text(ABSENT)
     after = r" after [\d.]+ m?s( to [\d.]+ m?s)?"
     for words in run(cluster, script, 0):
-        assert re.search(r"the first cause:\n  \| [ab]: rank [01] \(local rank 0\) exited with "
+        assert re.search(r"the root cause:\n  \| [ab]: rank [01] \(local rank 0\) exited with "
                          r"code 1: .*Timed out waiting", words), words
         assert ("  | rank 2 was still at work when the others gave up waiting: look there first\n"
                 in words), words

@@ -15,7 +15,7 @@
 
 namespace ddprun::core {
 
-class way_out {
+class shutdown_state {
  public:
   using moment = std::optional<time_point>;
 

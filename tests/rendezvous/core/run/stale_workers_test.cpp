@@ -1,5 +1,5 @@
 // Workers that may live of older instances, alone.
-#include "rendezvous/core/run/older_workers.hpp"
+#include "rendezvous/core/run/stale_workers.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/origin.hpp"
@@ -11,7 +11,7 @@ using ddprun::tests::machine_origin;
 using ddprun::tests::origin;
 
 TEST_CASE("a node that ends its workers is waited for from when it was told first") {
-  older_workers older;
+  stale_workers older;
   CHECK(older.add_ending(3, machine_origin));
   CHECK_FALSE(older.add_ending(3, machine_origin + 5s));
   REQUIRE(older.ending().size() == 1);
@@ -22,7 +22,7 @@ TEST_CASE("a node that ends its workers is waited for from when it was told firs
 }
 
 TEST_CASE("of nodes that have gone the one that lives longest counts") {
-  older_workers older;
+  stale_workers older;
   CHECK(older.lost_until() == time_point{});
   older.raise_lost_until(origin + 9s);
   older.raise_lost_until(origin + 4s);

@@ -1,4 +1,4 @@
-#include "rendezvous/core/agent/way_out.hpp"
+#include "rendezvous/core/agent/shutdown_state.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/origin.hpp"
@@ -7,7 +7,7 @@
 
 using namespace std::chrono_literals;
 using namespace ddprun;
-using ddprun::core::way_out;
+using ddprun::core::shutdown_state;
 using ddprun::tests::clock_at;
 using ddprun::tests::machine_origin;
 using ddprun::tests::origin;
@@ -20,7 +20,7 @@ constexpr duration limit = 7s;
 }  // namespace
 
 TEST_CASE("the first signal asks, each later one insists, and the newest gives the exit code") {
-  way_out out;
+  shutdown_state out;
   CHECK(out.signal() == 0);
   CHECK(out.take_signal(SIGTERM));
   CHECK(out.exit_code() == 143);
@@ -29,7 +29,7 @@ TEST_CASE("the first signal asks, each later one insists, and the newest gives t
 }
 
 TEST_CASE("a fence ends once") {
-  way_out out;
+  shutdown_state out;
   CHECK_FALSE(out.end_fence());
   out.fence();
   CHECK(out.end_fence());
@@ -40,7 +40,7 @@ TEST_CASE("who drains leaves by itself when there is no daemon to tell it to") {
   const timers timing;
   const duration patience =
       timing.drain_grace + timing.kill_wait + timing.node_timeout + 2 * timing.isolation_limit;
-  way_out out;
+  shutdown_state out;
   out.workers_are_down(machine_origin);  // not asked to leave: nothing
   CHECK_FALSE(out.deadline(clock_at(now), timing, limit, std::nullopt, false));
   out.take_signal(SIGTERM);

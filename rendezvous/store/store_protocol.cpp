@@ -1,4 +1,4 @@
-#include "rendezvous/store/conversation.hpp"
+#include "rendezvous/store/store_protocol.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -22,13 +22,14 @@ std::vector<std::string_view> keys_of(const request& request) {
 
 }  // namespace
 
-conversation::conversation(core::key_value_store& values) : values_(values), id_(values.attach()) {}
+store_protocol::store_protocol(core::key_value_store& values)
+    : values_(values), id_(values.attach()) {}
 
-conversation::~conversation() {
+store_protocol::~store_protocol() {
   values_.detach(id_);
 }
 
-result<std::size_t> conversation::on_bytes(std::string_view bytes, tcpstore_replies& replies) {
+result<std::size_t> store_protocol::on_bytes(std::string_view bytes, tcpstore_replies& replies) {
   std::size_t used = 0;
   while (used < bytes.size() && replies.bytes_left() <= unsent_bytes_max) {
     // A stranger is known by its first byte, whatever it says next.
@@ -47,19 +48,19 @@ result<std::size_t> conversation::on_bytes(std::string_view bytes, tcpstore_repl
   return used;
 }
 
-void conversation::on_woken(tcpstore_replies& replies) {
+void store_protocol::on_woken(tcpstore_replies& replies) {
   replies.add_byte(protocol::tcpstore::reply_stop_waiting);
 }
 
 // A client may end its own wait with a request that it sent behind it. The answers keep the order
 // of the requests.
-void conversation::answer_own_wake(tcpstore_replies& replies) {
+void store_protocol::answer_own_wake(tcpstore_replies& replies) {
   const auto count = std::erase(values_.woken(), id_);
   for (std::size_t index = 0; index < count; ++index)
     on_woken(replies);
 }
 
-error_code conversation::apply(const request& request, tcpstore_replies& replies) {
+error_code store_protocol::apply(const request& request, tcpstore_replies& replies) {
   switch (request.code) {
     case opcode::validate:
       if (validated_ || request.number != protocol::tcpstore::validate_magic) {
@@ -128,13 +129,13 @@ error_code conversation::apply(const request& request, tcpstore_replies& replies
   return errc::unknown_message;
 }
 
-void conversation::answer_value(std::string_view key, tcpstore_replies& replies) const {
+void store_protocol::answer_value(std::string_view key, tcpstore_replies& replies) const {
   const std::string_view value = values_.peek(key);
   if (replies.copies(value.size())) return replies.add_string(value);
   replies.add_value(values_.get(key));
 }
 
-error_code conversation::apply_waits(const request& request, tcpstore_replies& replies) {
+error_code store_protocol::apply_waits(const request& request, tcpstore_replies& replies) {
   switch (request.code) {
     case opcode::check: {
       bool ready = true;
@@ -166,7 +167,7 @@ error_code conversation::apply_waits(const request& request, tcpstore_replies& r
   return {};
 }
 
-error_code conversation::list_keys(tcpstore_replies& replies) const {
+error_code store_protocol::list_keys(tcpstore_replies& replies) const {
   const std::size_t bytes = values_.value_keys_bytes() + values_.size() * sizeof(std::int64_t);
   if (bytes > protocol::tcpstore::request_bytes_max) return errc::limit_reached;
   replies.reserve(bytes + sizeof(std::int64_t));

@@ -1,5 +1,5 @@
 // A daemon that hands the tethers of its port on to the leader of a round in the same process.
-#include "rendezvous/server/front_door.hpp"
+#include "rendezvous/server/protocol_router.hpp"
 
 #include "rendezvous/protocol/agent.hpp"
 #include "tests/support/daemon_fixture.hpp"

@@ -1,10 +1,10 @@
 // What is news is shown through the agent in news_test.cpp; here what the part remembers.
-#include "rendezvous/core/agent/newest_word.hpp"
+#include "rendezvous/core/agent/desired_state.hpp"
 
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;
-using ddprun::core::newest_word;
+using ddprun::core::desired_state;
 
 namespace {
 
@@ -21,7 +21,7 @@ desired word_of(instance_id instance, round_number round, std::uint64_t seq,
 }  // namespace
 
 TEST_CASE("within an instance a higher round or a higher number is news") {
-  newest_word word;
+  desired_state word;
   CHECK(word.take(word_of(7, 3, 10)));
   CHECK_FALSE(word.take(word_of(7, 3, 10)));
   CHECK_FALSE(word.take(word_of(7, 2, 9)));
@@ -32,7 +32,7 @@ TEST_CASE("within an instance a higher round or a higher number is news") {
 }
 
 TEST_CASE("another instance counts on one connection by the number, on the next anew") {
-  newest_word word;
+  desired_state word;
   CHECK(word.take(word_of(7, 3, 10)));
   CHECK_FALSE(word.take(word_of(8, 9, 10)));
   word.connected();
@@ -43,7 +43,7 @@ TEST_CASE("another instance counts on one connection by the number, on the next 
 }
 
 TEST_CASE("an older epoch is never news, a newer one always") {
-  newest_word word;
+  desired_state word;
   word.enter_epoch(2);
   CHECK(word.is_older(1));
   CHECK_FALSE(word.is_older(2));
@@ -55,7 +55,7 @@ TEST_CASE("an older epoch is never news, a newer one always") {
 
 TEST_CASE(
     "what an older epoch counted says nothing about a newer one, which its welcome may name") {
-  newest_word word;
+  desired_state word;
   CHECK(word.take(word_of(7, 3, 10, 1)));
   word.enter_epoch(2);
   CHECK(word.seq_in(7) == 0);  // the new one has said nothing yet
@@ -79,7 +79,7 @@ TEST_CASE(
 }
 
 TEST_CASE("what was named last is remembered, news or not, and for one connection") {
-  newest_word word;
+  desired_state word;
   CHECK(word.take(word_of(7, 3, 10)));
   CHECK_FALSE(word.take(word_of(7, 2, 4)));
   CHECK(word.names(7, 2));
@@ -89,7 +89,7 @@ TEST_CASE("what was named last is remembered, news or not, and for one connectio
 }
 
 TEST_CASE("who is in no instance has been told nothing, and believes any word") {
-  newest_word word;
+  desired_state word;
   CHECK(word.take(word_of(7, 3, 10)));
   CHECK(word.round_in(0, 0) == 0);
   CHECK(word.seq_in(0) == 0);
@@ -99,7 +99,7 @@ TEST_CASE("who is in no instance has been told nothing, and believes any word") 
 }
 
 TEST_CASE("a text is told once, and again after another") {
-  newest_word word;
+  desired_state word;
   CHECK_FALSE(word.take_text(""));
   CHECK(word.take_text("waiting for 2 nodes"));
   CHECK_FALSE(word.take_text("waiting for 2 nodes"));
@@ -109,7 +109,7 @@ TEST_CASE("a text is told once, and again after another") {
 }
 
 TEST_CASE("the newest word that waits replaces the one before, and is taken once") {
-  newest_word word;
+  desired_state word;
   word.defer(word_of(7, 3, 10));
   word.defer(word_of(7, 4, 11));
   REQUIRE(word.has_deferred());

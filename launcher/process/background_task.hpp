@@ -1,6 +1,6 @@
-// An errand is a call that may block for as long as a file system hangs, made on a thread of its
-// own whose answer comes to the loop: nothing on the main thread may wait for a disk, or for the
-// memory of a stuck process (/proc/PID/environ).
+// An background_task is a call that may block for as long as a file system hangs, made on a thread
+// of its own whose answer comes to the loop: nothing on the main thread may wait for a disk, or for
+// the memory of a stuck process (/proc/PID/environ).
 //
 // Such a call cannot be cancelled. One that nobody waits for any longer ends unheard, however late,
 // and holds nobody up: its thread is detached.
@@ -27,15 +27,16 @@
 namespace ddprun::launcher {
 
 template <typename Answer>
-class errand {
+class background_task {
  public:
   // None: the system gave no thread.
   using handler = std::function<void(std::optional<Answer> answer)>;
 
-  explicit errand(boost::asio::any_io_executor executor) : executor_(std::move(executor)) {}
-  ~errand() { cancel(); }
-  errand(const errand&) = delete;
-  errand& operator=(const errand&) = delete;
+  explicit background_task(boost::asio::any_io_executor executor)
+      : executor_(std::move(executor)) {}
+  ~background_task() { cancel(); }
+  background_task(const background_task&) = delete;
+  background_task& operator=(const background_task&) = delete;
 
   bool under_way() const { return request_ != nullptr; }
 
@@ -69,7 +70,7 @@ class errand {
   struct request {
     std::mutex mutex;
     boost::asio::any_io_executor where;  // empty once cancelled
-    errand* owner = nullptr;             // this and `done`: touched by the loop's thread alone
+    background_task* owner = nullptr;    // this and `done`: touched by the loop's thread alone
     handler done;
   };
 

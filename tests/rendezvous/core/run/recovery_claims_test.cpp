@@ -1,5 +1,5 @@
 // What is waited for when nodes come with an unknown instance, alone.
-#include "rendezvous/core/run/claims_heard.hpp"
+#include "rendezvous/core/run/recovery_claims.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/origin.hpp"
@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 using ddprun::tests::machine_origin;
 
 TEST_CASE("others are waited for until a moment") {
-  claims_heard claims;
+  recovery_claims claims;
   CHECK_FALSE(claims.is_waiting());
   claims.wait_until(machine_origin + 10s);
   claims.end_wait_if_over(machine_origin + 9s);
@@ -20,7 +20,7 @@ TEST_CASE("others are waited for until a moment") {
 }
 
 TEST_CASE("the newest round that anybody of an instance has named counts") {
-  claims_heard claims;
+  recovery_claims claims;
   claims.add(1, 5);
   claims.add(1, 4);
   claims.add(2, 9);
@@ -31,7 +31,7 @@ TEST_CASE("the newest round that anybody of an instance has named counts") {
 }
 
 TEST_CASE("instances without end are not remembered without end") {
-  claims_heard claims;
+  recovery_claims claims;
   for (instance_id one = 1; one <= 2 * newest_claims_max; ++one)
     claims.add(one, 3);
   CHECK(claims.newest_of(newest_claims_max, 0) == 3);
@@ -41,7 +41,7 @@ TEST_CASE("instances without end are not remembered without end") {
 }
 
 TEST_CASE("the time begins anew for so many claimants only, also when an instance was taken") {
-  claims_heard claims;
+  recovery_claims claims;
   for (std::uint32_t count = 0; count < windows_reopened_max; ++count) {
     CHECK(claims.may_reopen());
     claims.reopen(machine_origin + 1s);

@@ -15,7 +15,7 @@
 #include "rendezvous/core/messages/types.hpp"
 #include "rendezvous/net/types.hpp"
 #include "rendezvous/protocol/sniff.hpp"
-#include "rendezvous/server/waiting_room.hpp"
+#include "rendezvous/server/evictable_peers.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,7 @@ namespace ddprun::server {
 
 using log_function = std::function<void(note_level level, const std::string& text)>;
 
-struct front_door_handlers {
+struct protocol_router_handlers {
   using take = std::function<void(net::tcp::socket socket)>;
   take agent;
   take tether;  // apart from `agent`; empty: that takes them, too
@@ -38,14 +38,14 @@ struct front_door_handlers {
   log_function log;  // may be empty
 };
 
-class front_door {
+class protocol_router {
  public:
-  explicit front_door(front_door_handlers handlers,
-                      duration first_byte_limit = std::chrono::seconds(10),
-                      std::shared_ptr<waiting_room> room = std::make_shared<waiting_room>());
-  ~front_door();
-  front_door(const front_door&) = delete;
-  front_door& operator=(const front_door&) = delete;
+  explicit protocol_router(
+      protocol_router_handlers handlers, duration first_byte_limit = std::chrono::seconds(10),
+      std::shared_ptr<evictable_peers> room = std::make_shared<evictable_peers>());
+  ~protocol_router();
+  protocol_router(const protocol_router&) = delete;
+  protocol_router& operator=(const protocol_router&) = delete;
 
   void accept(net::tcp::socket socket);
   void close();
@@ -62,14 +62,14 @@ class front_door {
 
   void await_words(const std::shared_ptr<guest>& who, std::uint64_t id);
   void look(std::uint64_t id);
-  const front_door_handlers::take* whose(protocol::wire kind, std::string_view first) const;
+  const protocol_router_handlers::take* whose(protocol::wire kind, std::string_view first) const;
   bool is_half_a_word(guest& who, std::string_view first);
   void let_go(std::uint64_t id);
   void dismiss(std::uint64_t id, note_level level, const std::string& why);
 
-  front_door_handlers handlers_;
+  protocol_router_handlers handlers_;
   duration first_byte_limit_;
-  std::shared_ptr<waiting_room> room_;
+  std::shared_ptr<evictable_peers> room_;
   std::map<std::uint64_t, std::shared_ptr<guest>> guests_;
   std::uint64_t last_id_ = 0;
   log_limit strangers_;

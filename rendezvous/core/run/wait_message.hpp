@@ -12,9 +12,9 @@
 
 namespace ddprun::core {
 
-inline constexpr duration wait_notice_age_max = std::chrono::seconds(1);
+inline constexpr duration wait_message_age_max = std::chrono::seconds(1);
 
-class wait_notice {
+class wait_message {
  public:
   // The reason may be another one from now on.
   void change() { ++edition_; }

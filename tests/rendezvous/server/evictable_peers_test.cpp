@@ -1,4 +1,4 @@
-#include "rendezvous/server/waiting_room.hpp"
+#include "rendezvous/server/evictable_peers.hpp"
 
 #include "rendezvous/server/port_shares.hpp"
 #include "tests/support/catch.hpp"
@@ -9,7 +9,7 @@
 namespace ddprun::server {
 
 TEST_CASE("who has waited longest is let go of first, and once") {
-  waiting_room room;
+  evictable_peers room;
   std::string gone;
   const auto first = room.enter([&] { gone += 'a'; });
   room.enter([&] { gone += 'b'; });
@@ -25,7 +25,7 @@ TEST_CASE("who has waited longest is let go of first, and once") {
 }
 
 TEST_CASE("who is let go of may come in again") {
-  waiting_room room;
+  evictable_peers room;
   int again = 0;
   room.enter([&] { room.enter([&] { ++again; }); });
   CHECK(room.let_oldest_go());
@@ -36,7 +36,7 @@ TEST_CASE("who is let go of may come in again") {
 }
 
 TEST_CASE("of those who hold memory the oldest go until the rest is within the limit") {
-  waiting_room room(100);
+  evictable_peers room(100);
   std::string gone;
   const auto enter = [&](char name) { return room.enter([&gone, name] { gone += name; }); };
   enter('s');  // holds nothing

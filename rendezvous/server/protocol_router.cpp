@@ -1,4 +1,4 @@
-#include "rendezvous/server/front_door.hpp"
+#include "rendezvous/server/protocol_router.hpp"
 
 #include "rendezvous/protocol/sniff.hpp"
 
@@ -14,26 +14,26 @@ namespace ddprun::server {
 using net::tcp;
 using protocol::wire;
 
-struct front_door::guest {
+struct protocol_router::guest {
   explicit guest(tcp::socket accepted)
       : socket(std::move(accepted)), timer(socket.get_executor()) {}
   tcp::socket socket;
   net::asio::steady_timer timer;
   time_point since = std::chrono::steady_clock::now();
-  waiting_room::ticket place = 0;
+  evictable_peers::ticket place = 0;
   bool is_asked_for_more = false;
   bool gone = false;  // handed on, dismissed, or the door is closed
 };
 
-front_door::front_door(front_door_handlers handlers, duration first_byte_limit,
-                       std::shared_ptr<waiting_room> room)
+protocol_router::protocol_router(protocol_router_handlers handlers, duration first_byte_limit,
+                                 std::shared_ptr<evictable_peers> room)
     : handlers_(std::move(handlers)), first_byte_limit_(first_byte_limit), room_(std::move(room)) {}
 
-front_door::~front_door() {
+protocol_router::~protocol_router() {
   close();
 }
 
-void front_door::accept(tcp::socket socket) {
+void protocol_router::accept(tcp::socket socket) {
   const std::uint64_t id = ++last_id_;
   const auto who = std::make_shared<guest>(std::move(socket));
   guests_.emplace(id, who);
@@ -48,14 +48,14 @@ void front_door::accept(tcp::socket socket) {
   await_words(who, id);
 }
 
-void front_door::await_words(const std::shared_ptr<guest>& who, std::uint64_t id) {
+void protocol_router::await_words(const std::shared_ptr<guest>& who, std::uint64_t id) {
   who->socket.async_wait(tcp::socket::wait_read, [this, id, who](error_code) {
     if (!who->gone) look(id);
   });
 }
 
 // Whether it has spoken meanwhile may not have been looked at yet.
-void front_door::let_go(std::uint64_t id) {
+void protocol_router::let_go(std::uint64_t id) {
   tcp::socket& socket = guests_.at(id)->socket;
   char first = 0;
   error_code error;
@@ -65,7 +65,7 @@ void front_door::let_go(std::uint64_t id) {
   dismiss(id, note_level::debug, "was the longest silent of many");
 }
 
-void front_door::look(std::uint64_t id) {
+void protocol_router::look(std::uint64_t id) {
   guest& who = *guests_.at(id);
   std::array<char, std::max(protocol::sniff_bytes_max, protocol::agent_sniff_bytes)> first{};
   error_code error;
@@ -80,7 +80,7 @@ void front_door::look(std::uint64_t id) {
     return dismiss(id, note_level::info, "speaks TLS, which this port does not");
   }
   if (kind == wire::agent && is_half_a_word(who, words)) return await_words(guests_.at(id), id);
-  const front_door_handlers::take* const take = whose(kind, words);
+  const protocol_router_handlers::take* const take = whose(kind, words);
   if (take == nullptr || !*take) {
     return dismiss(
         id, note_level::info,
@@ -94,7 +94,8 @@ void front_door::look(std::uint64_t id) {
   (*take)(std::move(held->socket));
 }
 
-const front_door_handlers::take* front_door::whose(wire kind, std::string_view first) const {
+const protocol_router_handlers::take* protocol_router::whose(wire kind,
+                                                             std::string_view first) const {
   const auto line = protocol::sniff_agent_line(first);
   if (kind == wire::agent && handlers_.tether && line == protocol::agent_line::tether)
     return &handlers_.tether;
@@ -105,7 +106,7 @@ const front_door_handlers::take* front_door::whose(wire kind, std::string_view f
 
 // Of the agent protocol, where it matters whose it is. The kernel wakes us again when there is
 // more, or no more comes; whoever takes the socket hears of each byte.
-bool front_door::is_half_a_word(guest& who, std::string_view first) {
+bool protocol_router::is_half_a_word(guest& who, std::string_view first) {
   const bool is_half = handlers_.tether && !who.is_asked_for_more &&
                        protocol::sniff_agent_line(first) == protocol::agent_line::undecided;
   if (!is_half && !who.is_asked_for_more) return false;
@@ -115,7 +116,7 @@ bool front_door::is_half_a_word(guest& who, std::string_view first) {
   return is_half;
 }
 
-void front_door::dismiss(std::uint64_t id, note_level level, const std::string& why) {
+void protocol_router::dismiss(std::uint64_t id, note_level level, const std::string& why) {
   const auto who = guests_.at(id);
   who->gone = true;
   who->timer.cancel();
@@ -131,16 +132,16 @@ void front_door::dismiss(std::uint64_t id, note_level level, const std::string& 
   if (line && handlers_.log) handlers_.log(level, *line);
 }
 
-time_point front_door::oldest() const {
+time_point protocol_router::oldest() const {
   return guests_.empty() ? time_point::max() : guests_.begin()->second->since;
 }
 
-void front_door::close_oldest() {
+void protocol_router::close_oldest() {
   if (guests_.empty()) return;
   dismiss(guests_.begin()->first, note_level::info, "said nothing, and others want its place");
 }
 
-void front_door::close() {
+void protocol_router::close() {
   for (const auto& [id, who] : std::exchange(guests_, {})) {
     who->gone = true;
     who->timer.cancel();

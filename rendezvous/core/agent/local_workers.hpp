@@ -20,7 +20,7 @@
 
 namespace ddprun::core {
 
-class workers_here {
+class local_workers {
  public:
   using moment = std::optional<machine_time>;
 

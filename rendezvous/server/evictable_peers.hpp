@@ -13,16 +13,16 @@
 
 namespace ddprun::server {
 
-class waiting_room {
+class evictable_peers {
  public:
   using ticket = std::uint64_t;  // counts up from 1
 
   // What all who wait may hold together of messages that have not come in full.
   static constexpr std::size_t bytes_max_by_default = std::size_t{4} << 20;
 
-  explicit waiting_room(std::size_t bytes_max = bytes_max_by_default) : bytes_max_(bytes_max) {}
-  waiting_room(const waiting_room&) = delete;
-  waiting_room& operator=(const waiting_room&) = delete;
+  explicit evictable_peers(std::size_t bytes_max = bytes_max_by_default) : bytes_max_(bytes_max) {}
+  evictable_peers(const evictable_peers&) = delete;
+  evictable_peers& operator=(const evictable_peers&) = delete;
 
   // `let_go` closes the connection at once. It is called at most once, and has left by then; it may
   // enter again, or be destroyed by what it does.

@@ -1,15 +1,15 @@
-#include "rendezvous/server/waiting_room.hpp"
+#include "rendezvous/server/evictable_peers.hpp"
 
 #include <utility>
 
 namespace ddprun::server {
 
-waiting_room::ticket waiting_room::enter(std::function<void()> let_go) {
+evictable_peers::ticket evictable_peers::enter(std::function<void()> let_go) {
   waiting_.emplace(++last_, peer{std::move(let_go)});
   return last_;
 }
 
-void waiting_room::leave(ticket whose) {
+void evictable_peers::leave(ticket whose) {
   const auto found = waiting_.find(whose);
   if (found == waiting_.end()) return;
   bytes_ -= found->second.bytes;
@@ -17,7 +17,7 @@ void waiting_room::leave(ticket whose) {
   waiting_.erase(found);
 }
 
-void waiting_room::hold(ticket whose, std::size_t bytes) {
+void evictable_peers::hold(ticket whose, std::size_t bytes) {
   const auto found = waiting_.find(whose);
   if (found == waiting_.end()) return;
   bytes_ += bytes - found->second.bytes;
@@ -31,13 +31,13 @@ void waiting_room::hold(ticket whose, std::size_t bytes) {
     let_go(*holders_.begin());
 }
 
-bool waiting_room::let_oldest_go() {
+bool evictable_peers::let_oldest_go() {
   if (waiting_.empty()) return false;
   let_go(waiting_.begin()->first);
   return true;
 }
 
-void waiting_room::let_go(ticket whose) {
+void evictable_peers::let_go(ticket whose) {
   const auto close = std::move(waiting_.at(whose).let_go);
   leave(whose);
   close();

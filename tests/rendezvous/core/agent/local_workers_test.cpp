@@ -1,11 +1,11 @@
-#include "rendezvous/core/agent/workers_here.hpp"
+#include "rendezvous/core/agent/local_workers.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/origin.hpp"
 
 using namespace std::chrono_literals;
 using namespace ddprun;
-using ddprun::core::workers_here;
+using ddprun::core::local_workers;
 using ddprun::tests::clock_at;
 using ddprun::tests::machine_origin;
 using ddprun::tests::origin;
@@ -14,8 +14,8 @@ namespace {
 
 constexpr duration kill_wait = 5s;
 
-workers_here two_workers() {
-  workers_here workers;
+local_workers two_workers() {
+  local_workers workers;
   workers.start(2);
   return workers;
 }
@@ -23,7 +23,7 @@ workers_here two_workers() {
 }  // namespace
 
 TEST_CASE("each worker ends once") {
-  workers_here workers = two_workers();
+  local_workers workers = two_workers();
   CHECK(workers.living() == 2);
   CHECK(workers.end(1));
   CHECK_FALSE(workers.end(1));
@@ -34,7 +34,7 @@ TEST_CASE("each worker ends once") {
 }
 
 TEST_CASE("workers are asked once, and the shortest grace holds") {
-  workers_here workers = two_workers();
+  local_workers workers = two_workers();
   CHECK(workers.ask(clock_at(origin), 30s));
   CHECK(workers.deadline() == machine_origin + 30s);
   CHECK_FALSE(workers.ask(clock_at(origin + 1s), 5s));
@@ -48,7 +48,7 @@ TEST_CASE("workers are asked once, and the shortest grace holds") {
 }
 
 TEST_CASE("workers are killed once; a later question changes nothing") {
-  workers_here workers = two_workers();
+  local_workers workers = two_workers();
   const bool was_asked = GENERATE(false, true);
   if (was_asked) workers.ask(clock_at(origin), 30s);
   CHECK_FALSE(workers.are_killed());
@@ -63,7 +63,7 @@ TEST_CASE("workers are killed once; a later question changes nothing") {
 }
 
 TEST_CASE("who outlives SIGKILL is unkillable until it ends") {
-  workers_here workers = two_workers();
+  local_workers workers = two_workers();
   CHECK_FALSE(workers.give_up(machine_origin + 1h));
   workers.kill(clock_at(origin), kill_wait);
   CHECK_FALSE(workers.give_up(machine_origin + kill_wait - 1ms));
@@ -79,7 +79,7 @@ TEST_CASE("who outlives SIGKILL is unkillable until it ends") {
 }
 
 TEST_CASE("when the last worker has ended no limit runs any more") {
-  workers_here workers = two_workers();
+  local_workers workers = two_workers();
   workers.ask(clock_at(origin), 30s);
   const bool is_killed = GENERATE(false, true);
   if (is_killed) workers.kill(clock_at(origin), kill_wait);
@@ -91,7 +91,7 @@ TEST_CASE("when the last worker has ended no limit runs any more") {
 }
 
 TEST_CASE("workers that ended before anybody asked are taken as asked from then on") {
-  workers_here workers = two_workers();
+  local_workers workers = two_workers();
   workers.end(0);
   workers.end(1);
   workers.take_as_asked(origin);

@@ -1,4 +1,4 @@
-#include "rendezvous/store/conversation.hpp"
+#include "rendezvous/store/store_protocol.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/tcpstore_goldens.hpp"
@@ -9,7 +9,7 @@
 
 using ddprun::errc;
 using ddprun::core::key_value_store;
-using ddprun::store::conversation;
+using ddprun::store::store_protocol;
 using ddprun::tests::golden_requests;
 using ddprun::tests::hex;
 using replies = ddprun::protocol::tcpstore::replies;
@@ -56,14 +56,14 @@ struct client {
   bool woken() { return std::erase(values.woken(), talk.id()) == 1; }
 
   key_value_store& values;
-  conversation talk;
+  store_protocol talk;
   replies pending;
   std::string unused;
 };
 
 ddprun::error_code failure(const std::string& bytes) {
   key_value_store values;
-  conversation talk(values);
+  store_protocol talk(values);
   replies pending;
   const auto used = talk.on_bytes(bytes, pending);
   return used ? ddprun::error_code() : used.error();
@@ -73,7 +73,7 @@ ddprun::error_code failure(const std::string& bytes) {
 
 TEST_CASE("the start of a 2.11 client is answered with its ping and its number") {
   key_value_store values;
-  conversation talk(values);
+  store_protocol talk(values);
   replies pending;
   const std::string start =
       hex("00 CEF7853C 0D 39300000 04 0500000000000000 696E69742F "
@@ -161,8 +161,8 @@ TEST_CASE("requests that arrive byte by byte are answered as in one piece") {
   }
   key_value_store at_once_values;
   key_value_store in_bytes_values;
-  conversation at_once(at_once_values);
-  conversation in_bytes(in_bytes_values);
+  store_protocol at_once(at_once_values);
+  store_protocol in_bytes(in_bytes_values);
   replies pending;
   REQUIRE(*at_once.on_bytes(all, pending) == all.size());
   const std::string expected = take(pending);
@@ -217,7 +217,7 @@ TEST_CASE("nothing more is taken while many replies wait to be sent") {
   CHECK(*c.talk.on_bytes(one, c.pending) == one.size());
 }
 
-TEST_CASE("a request that cannot be applied ends the conversation and changes nothing") {
+TEST_CASE("a request that cannot be applied ends the store_protocol and changes nothing") {
   key_value_store values;
   client c(values);
   c.ask(set, {"/text", "x"});

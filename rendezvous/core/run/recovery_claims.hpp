@@ -19,7 +19,7 @@ namespace ddprun::core {
 inline constexpr std::size_t newest_claims_max = 64;
 inline constexpr std::uint32_t windows_reopened_max = 8;  // by claimants, in one instance
 
-class claims_heard {
+class recovery_claims {
  public:
   bool is_waiting() const { return until_.has_value(); }
   const std::optional<machine_time>& until() const { return until_; }

@@ -1,11 +1,11 @@
-#include "rendezvous/core/agent/round_here.hpp"
+#include "rendezvous/core/agent/local_round.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/origin.hpp"
 
 using namespace std::chrono_literals;
 using namespace ddprun;
-using ddprun::core::round_here;
+using ddprun::core::local_round;
 using ddprun::tests::machine_origin;
 
 namespace {
@@ -17,7 +17,7 @@ assignment place_of(std::uint32_t slot, std::uint32_t nodes) {
   return value;
 }
 
-status told_by(const round_here& here) {
+status told_by(const local_round& here) {
   status value;
   here.tell(value);
   return value;
@@ -26,7 +26,7 @@ status told_by(const round_here& here) {
 }  // namespace
 
 TEST_CASE("a leader's round: service, place, workers, success, end") {
-  round_here here(7, 3, machine_origin);
+  local_round here(7, 3, machine_origin);
   CHECK_FALSE(here.is_on());
   here.prepare(2);
   CHECK(here.is_on());
@@ -64,7 +64,7 @@ TEST_CASE("a leader's round: service, place, workers, success, end") {
 }
 
 TEST_CASE("who has slot 0 leads, and alone it is with nobody beside it") {
-  round_here here(7, 3, machine_origin);
+  local_round here(7, 3, machine_origin);
   SECTION("a member") {
     here.take_place(place_of(1, 2), machine_origin);
     CHECK_FALSE(here.is_leader());
@@ -83,7 +83,7 @@ TEST_CASE("who has slot 0 leads, and alone it is with nobody beside it") {
 }
 
 TEST_CASE("a round fails once") {
-  round_here here(7, 3, machine_origin);
+  local_round here(7, 3, machine_origin);
   here.take_place(place_of(1, 2), machine_origin);
   here.fail(machine_origin + 1s);
   here.fail(machine_origin + 2s);
@@ -92,7 +92,7 @@ TEST_CASE("a round fails once") {
 }
 
 TEST_CASE("a round that is not entered is said to be stopped, and is not on") {
-  round_here here(7, 3);
+  local_round here(7, 3);
   CHECK(here.phase() == member_phase::joined);
   here.stay_out();
   CHECK(here.phase() == member_phase::stopped);
@@ -100,7 +100,7 @@ TEST_CASE("a round that is not entered is said to be stopped, and is not on") {
 }
 
 TEST_CASE("a service that failed by itself is not closed again") {
-  round_here here(7, 3, machine_origin);
+  local_round here(7, 3, machine_origin);
   here.prepare(2);
   here.open_service(29500, 29501, {});
   here.lose_service();

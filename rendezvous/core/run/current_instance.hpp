@@ -29,7 +29,7 @@ struct placed_nodes {
 // How many of the newest reports are kept for those who ask.
 inline constexpr std::size_t reports_max = 16;
 
-struct instance_here {
+struct current_instance {
   instance_id id = 0;  // none has been decided on: 0
   time_point opened_at{};
   std::optional<started_job> job;        // that opened it

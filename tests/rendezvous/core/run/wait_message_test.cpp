@@ -1,5 +1,5 @@
 // The message to all who wait, alone.
-#include "rendezvous/core/run/wait_notice.hpp"
+#include "rendezvous/core/run/wait_message.hpp"
 
 #include "tests/support/catch.hpp"
 
@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 TEST_CASE("a notice is built once for all who wait, until the reason changes") {
   const auto message = std::make_shared<const daemon_message>(answer{1});
   constexpr time_point now{1000s};
-  wait_notice notice;
+  wait_message notice;
   CHECK(notice.message_after(0, now) == nullptr);
   notice.build(5, now, message);
   CHECK(notice.message_after(0, now) == message);
@@ -27,7 +27,7 @@ TEST_CASE("a notice is built once for all who wait, until the reason changes") {
 }
 
 TEST_CASE("a changed reason is news to who waits, and to nobody else") {
-  wait_notice notice;
+  wait_message notice;
   const std::uint64_t edition = notice.edition();
   CHECK(edition != 0);
   CHECK_FALSE(notice.is_news_after(edition));

@@ -13,7 +13,7 @@
 
 namespace ddprun::core {
 
-class choice_wait {
+class settle_timer {
  public:
   // One more of the group that began with the first loss since they were forgotten.
   void add_loss(machine_time now);

@@ -1,13 +1,13 @@
-// A conversation is what one TCPStore client says to one keyspace: it turns the bytes of the client
-// into changes of the keyspace and into replies. It is the store's hot path, and pure: sockets,
-// buffers and time belong to store/session.hpp.
+// A store_protocol is what one TCPStore client says to one keyspace: it turns the bytes of the
+// client into changes of the keyspace and into replies. It is the store's hot path, and pure:
+// sockets, buffers and time belong to store/session.hpp.
 //
 // The first request must be VALIDATE, and only the first. Anything else, and any request that
 // breaks a rule of protocol/tcpstore.hpp or a limit of the keyspace, is an error after which the
 // connection must be closed; nothing of the offending request has been applied, except for the
 // pairs of a MULTI_SET in front of the one that met a limit.
 //
-// Thread rule: that of the keyspace. Ownership: the keyspace must outlive the conversation.
+// Thread rule: that of the keyspace. Ownership: the keyspace must outlive the store_protocol.
 #pragma once
 
 #include "rendezvous/core/store/key_value_store.hpp"
@@ -19,15 +19,15 @@
 
 namespace ddprun::store {
 
-class conversation {
+class store_protocol {
  public:
   // While replies of more bytes than this wait to be sent, no further request is taken.
   static constexpr std::size_t unsent_bytes_max = 1024 * 1024;
 
-  explicit conversation(core::key_value_store& values);
-  ~conversation();
-  conversation(const conversation&) = delete;
-  conversation& operator=(const conversation&) = delete;
+  explicit store_protocol(core::key_value_store& values);
+  ~store_protocol();
+  store_protocol(const store_protocol&) = delete;
+  store_protocol& operator=(const store_protocol&) = delete;
 
   // Applies all whole requests at the start of `bytes` and appends their replies, until the bytes
   // or the room for replies are used up. Returns how many bytes were used; give it the rest again,

@@ -1,5 +1,5 @@
 // What the next choice waits for, alone.
-#include "rendezvous/core/run/choice_wait.hpp"
+#include "rendezvous/core/run/settle_timer.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/origin.hpp"
@@ -13,7 +13,7 @@ TEST_CASE("each loss asks for quiet anew, up to a limit from the first") {
   timers timing;
   timing.settle = 500ms;
   timing.settle_max = 2s;
-  choice_wait wait;
+  settle_timer wait;
   CHECK_FALSE(wait.wants_quiet());
   wait.add_loss(machine_origin);
   wait.wait_for_quiet(timing);
@@ -35,7 +35,7 @@ TEST_CASE("each loss asks for quiet anew, up to a limit from the first") {
 }
 
 TEST_CASE("a wait for words is over when all that were silent have spoken, or at its limit") {
-  choice_wait wait;
+  settle_timer wait;
   wait.wait_for_words(2, machine_origin + 2s);
   CHECK(wait.is_for_words());
   CHECK_FALSE(wait.is_over(machine_origin));
@@ -47,7 +47,7 @@ TEST_CASE("a wait for words is over when all that were silent have spoken, or at
 }
 
 TEST_CASE("quiet after losses ends a wait for words") {
-  choice_wait wait;
+  settle_timer wait;
   wait.wait_for_words(1, machine_origin + 2s);
   wait.end_silence_of_one();
   wait.add_loss(machine_origin);
@@ -57,7 +57,7 @@ TEST_CASE("quiet after losses ends a wait for words") {
 }
 
 TEST_CASE("a pause is waited for whatever is lost or said meanwhile") {
-  choice_wait wait;
+  settle_timer wait;
   wait.pause_until(machine_origin + 4s);
   wait.wait_for_pause(machine_origin);
   CHECK_FALSE(wait.is_over(machine_origin));
@@ -80,7 +80,7 @@ TEST_CASE("a pause is waited for whatever is lost or said meanwhile") {
 }
 
 TEST_CASE("quiet that is asked for late outlasts the pause") {
-  choice_wait wait;
+  settle_timer wait;
   wait.pause_until(machine_origin + 1s);
   wait.wait_for_pause(machine_origin);
   wait.add_loss(machine_origin + 900ms);

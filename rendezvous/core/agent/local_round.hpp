@@ -23,8 +23,8 @@
 #include "rendezvous/core/agent/ends_here.hpp"
 #include "rendezvous/core/agent/held_tethers.hpp"
 #include "rendezvous/core/agent/isolation.hpp"
+#include "rendezvous/core/agent/local_workers.hpp"
 #include "rendezvous/core/agent/tether_link.hpp"
-#include "rendezvous/core/agent/workers_here.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 
 #include <optional>
@@ -33,14 +33,14 @@
 
 namespace ddprun::core {
 
-class round_here {
+class local_round {
  public:
   // In no instance.
-  round_here() = default;
+  local_round() = default;
   // Between rounds: `number` was the newest of the instance here.
-  round_here(instance_id instance, round_number number) : instance_(instance), number_(number) {}
+  local_round(instance_id instance, round_number number) : instance_(instance), number_(number) {}
   // It begins.
-  round_here(instance_id instance, round_number number, machine_time now)
+  local_round(instance_id instance, round_number number, machine_time now)
       : instance_(instance), number_(number), began_(now) {}
 
   void prepare(std::uint32_t group_world_size);
@@ -78,7 +78,7 @@ class round_here {
   // What the status says of the round.
   void tell(status& value) const;
 
-  workers_here workers;
+  local_workers workers;
   unclear_ends unclear;
   causes_here causes;
   ends_here ends;
