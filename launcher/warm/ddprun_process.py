@@ -1,0 +1,120 @@
+"""What makes a forked spare the process that a worker which is started cold would be."""
+
+import ctypes
+import os
+import struct
+import sys
+
+import _signal
+
+_PR_SET_MM = 35
+_PR_SET_MM_MAP = 14
+_PROT_READ_WRITE = 3
+_MAP_PRIVATE_ANONYMOUS = 0x22
+
+
+class Work:
+    """The worker's program, command, environment and processors, from a file of the agent.
+
+    Parts end with a zero byte: program, processors with commas between, the file in which imports
+    are to be noted (or nothing), how many words the command has, its words, and the entries of the
+    environment.
+    """
+
+    def __init__(self, descriptor):
+        with open(descriptor, "rb", closefd=False) as file:
+            file.seek(0)
+            parts = file.read().split(b"\0")[:-1]
+        self.program = parts[0]
+        self.processors = [int(number) for number in parts[1].split(b",") if number]
+        self.record = os.fsdecode(parts[2])
+        words = int(parts[3])
+        self.command = parts[4:4 + words]
+        self.environment = dict(entry.split(b"=", 1) for entry in parts[4 + words:])
+
+
+def give_way():
+    """To the workers, where the system lets a session do so; a spare has a session of its own."""
+    try:
+        with open("/proc/self/autogroup", "w") as file:
+            file.write("10")
+    except OSError:
+        pass
+
+
+def execute_cold(work):
+    """The command, as if nothing of Python had been here."""
+    # Python ignores these two at its start, and what is ignored stays so.
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        _signal.signal(number, _signal.SIG_DFL)
+    os.execve(work.program, work.command, work.environment)
+
+
+def fixed_words():
+    """The command up to the script's arguments: Python has read it at its start."""
+    return [os.fsencode(word) for word in sys.orig_argv[:len(sys.orig_argv) - len(sys.argv) + 1]]
+
+
+def set_arguments(command):
+    fixed = len(fixed_words())
+    words = [os.fsdecode(word) for word in command]
+    sys.orig_argv[:] = words
+    sys.argv[1:] = words[fixed:]
+
+
+class Process:
+    """The system calls that Python has no function for."""
+
+    def __init__(self):
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._libc.sbrk.restype = ctypes.c_void_p
+        self._libc.mmap.restype = ctypes.c_void_p
+        self._libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
+                                    ctypes.c_int, ctypes.c_long]
+
+    def prctl(self, option, *arguments):
+        """Raises OSError."""
+        values = [one if isinstance(one, bytes) else ctypes.c_ulong(one) for one in arguments]
+        values += [ctypes.c_ulong(0)] * (4 - len(values))
+        if self._libc.prctl(ctypes.c_int(option), *values) != 0:
+            raise OSError(ctypes.get_errno(), f"prctl {option}")
+
+    def show(self, command, environment):
+        """Makes /proc/PID/cmdline and environ say this. The old texts stay: others point there."""
+        words = b"".join(word + b"\0" for word in command)
+        entries = b"".join(name + b"=" + value + b"\0" for name, value in environment.items())
+        size = len(words) + len(entries) + 1
+        place = self._libc.mmap(None, size, _PROT_READ_WRITE, _MAP_PRIVATE_ANONYMOUS, -1, 0)
+        if place in (None, 2 ** (8 * ctypes.sizeof(ctypes.c_void_p)) - 1):
+            raise OSError(ctypes.get_errno(), "mmap")
+        ctypes.memmove(place, words + entries, size - 1)
+        with open("/proc/self/stat", "rb") as file:
+            fields = file.read().rpartition(b") ")[2].split()
+        code, code_end, stack = (int(fields[at - 3]) for at in (26, 27, 28))
+        data, data_end, heap = (int(fields[at - 3]) for at in (45, 46, 47))
+        middle = place + len(words)
+        layout = struct.pack("=11QQIi", code, code_end, data, data_end, heap, self._libc.sbrk(0),
+                             stack, place, middle, middle, place + size - 1, 0, 0, -1)
+        self.prctl(_PR_SET_MM, _PR_SET_MM_MAP, layout, len(layout))
+
+
+def begin_anew():
+    """What a forked process shares with its brothers, and two that are started cold do not."""
+    modules = sys.modules
+    if "numpy.random" in modules:
+        modules["numpy.random"].seed()
+    if "torch" in modules:
+        modules["torch"].default_generator.seed()
+    if "multiprocessing.process" in modules:
+        process = modules["multiprocessing.process"]
+        process.current_process()._config["authkey"] = process.AuthenticationString(os.urandom(32))
+    if "threading" in modules:
+        modules["threading"].main_thread()._set_native_id()
+    if "logging" in modules:
+        logging = modules["logging"]
+        clock = modules["time"].time if isinstance(logging._startTime, float) else \
+            modules["time"].time_ns
+        logging._startTime = clock()
+    if "atexit" in modules:
+        # Frozen objects are never freed, and extensions call that a leak.
+        modules["atexit"].register(modules["gc"].unfreeze)

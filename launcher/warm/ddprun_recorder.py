@@ -1,0 +1,79 @@
+"""Notes what a script imports, and when it changes its environment, in a file of the agent.
+
+A line each, in the order in which the imports begin:
+
+    H VERSION        the recorder is in place
+    I NAME PATH      a module was imported, from this file; no path: it is part of Python
+    E HEX HEX        a variable has this value now (name and value)
+    U HEX            a variable is no longer there
+
+The file is the agent's and survives a SIGKILL of this process, which holds no descriptor of it.
+"""
+
+import os
+import sys
+
+import ddprun_site
+
+
+class ImportRecorder:
+    """First in sys.meta_path: finds nothing. Children that were forked note nothing."""
+
+    def __init__(self, path):
+        self._path = path
+        self._process = os.getpid()
+        self._begun = []
+        self._variables = dict(os.environ._data)
+        self._write(["H " + sys.version.partition(" ")[0]])
+
+    def find_spec(self, name, path=None, target=None):
+        if os.getpid() == self._process:
+            self._note(name)
+
+    def _note(self, name):
+        # One that was only looked for, or whose import failed, is not there.
+        lines = [self._import(begun) for begun in self._begun if begun in sys.modules]
+        self._begun = [name]
+        variables = getattr(os.environ, "_data", self._variables)
+        if variables != self._variables:
+            lines += self._changes(dict(variables))
+        if lines:
+            self._write(lines)
+
+    @staticmethod
+    def _import(name):
+        spec = getattr(sys.modules.get(name), "__dict__", {}).get("__spec__")
+        path = spec.origin if getattr(spec, "has_location", False) else ""
+        return f"I {name} {path}".replace("\n", " ")
+
+    def _changes(self, variables):
+        before, self._variables = self._variables, variables
+        for name in before.keys() - variables.keys():
+            yield f"U {name.hex()}"
+        for name, value in variables.items():
+            if before.get(name) != value:
+                yield f"E {name.hex()} {value.hex()}"
+
+    def _write(self, lines):
+        try:
+            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        except OSError:
+            return  # the agent is gone, or hidden: nobody learns from us
+        try:
+            os.write(file, "".join(line + "\n" for line in lines).encode("utf-8", "replace"))
+        except OSError:
+            pass
+        finally:
+            os.close(file)
+
+
+def note_imports(path):
+    sys.meta_path.insert(0, ImportRecorder(path))
+
+
+def begin(path):
+    ddprun_site.forget_path()
+    note_imports(path)
+    ddprun_site.note_helpers()
+    ddprun_site.forget_helpers()
+    ddprun_site.run_own_sitecustomize()

@@ -1,0 +1,255 @@
+"""A zygote: imports ahead what a script imports, and forks spares that wait for a worker's work.
+
+It runs as a Python with the worker's own command line and environment, but for the variables of a
+rank, and never comes to the script. A spare does, by returning from here: Python then runs the
+script as it always does.
+
+A spare is forked twice, so that the agent, a subreaper, is its parent. A worker's work comes to it
+in one message: a file with its command, environment and processors, and the descriptors of its
+streams. What makes it differ from a worker that is started cold makes it execute the command
+instead, in the same process.
+
+With the agent it speaks over a socket of packets, which it finds as its standard output:
+
+    load             -> ready N NAME | refused WHY | drop NAME WHY (the first NAME: a variable that
+                        the script sets, so that nothing is imported after it; may be empty)
+    spare            -> spare PID, with the socket of the spare | failed WHY
+"""
+
+import gc
+import os
+import sys
+import time
+
+import _signal
+
+import ddprun_process
+import ddprun_recorder
+import ddprun_site
+import ddprun_zygote_checks as checks
+
+_PDEATHSIG = 1
+# A Python begins with these, and a spare does when it becomes a worker.
+_SITES_OWN = ("sitecustomize", "usercustomize")
+
+
+class Zygote:
+    def __init__(self, agent, record, rank_names, excluded):
+        import _socket
+        self._socket = _socket
+        ddprun_site.note_helpers()
+        self._agent = agent
+        self._record = record
+        self._excluded = excluded
+        self._names = frozenset(map(os.fsencode, rank_names))
+        self._stop = None      # why what follows in the list is not imported
+        self._read_bytes = 0   # of the list
+        self._recorded = set()
+        self._process = ddprun_process.Process()
+        self._control = _socket.socket(fileno=os.dup(1))
+        os.dup2(2, 1)
+        self._environment = dict(os.environ._data)
+        self._watched = checks.WatchedVariables(self._environment, self._names)
+        self._set_variables(self._watched)
+        self._stamp = checks.stamp()
+        self._places = checks.Places()
+        ddprun_process.give_way()
+
+    @staticmethod
+    def _set_variables(data):
+        os.environ._data = data
+        os.environb._data = data
+
+    def serve(self):
+        """Returns in a spare that is to run the script."""
+        while True:
+            word = self._control.recv(64)
+            if word == b"load":
+                self._answer(self._load())
+            elif word == b"spare":
+                if self._fork_spare():
+                    return
+            else:
+                os._exit(0)
+
+    def _answer(self, text, descriptors=()):
+        rights = [(self._socket.SOL_SOCKET, self._socket.SCM_RIGHTS,
+                   b"".join(one.to_bytes(4, sys.byteorder) for one in descriptors))]
+        self._control.sendmsg([text.encode("utf-8", "replace")[:4000]],
+                              rights if descriptors else [])
+
+    # ---- imports -----------------------------------------------------------------------------
+
+    def _load(self):
+        own = ddprun_site.own_customizations()
+        if own:
+            return f"refused {own[0]} may change how Python starts"
+        gc.unfreeze()
+        with open(self._record, "rb") as file:
+            file.seek(self._read_bytes)
+            lines = file.read()
+        lines = lines[:lines.rfind(b"\n") + 1]
+        self._read_bytes += len(lines)
+        for line in lines.decode("utf-8", "replace").splitlines():
+            self._take_line(line)
+            if self._watched.read:
+                module = line.split()[1].partition(".")[0]
+                name = os.fsdecode(min(self._watched.read))
+                return f"drop {module} reads {name} as it is imported"
+        why = self._places.stranger() or self._unfit()
+        gc.collect()
+        gc.freeze()
+        why = why or checks.canary(self._socket, self._process)
+        if why:
+            return f"refused {why}"
+        return f"ready {len(sys.modules) - len(ddprun_site.BEFORE)} {self._stop or ''}"
+
+    def _unfit(self):
+        return checks.leftovers(self._control.fileno()) or checks.shortage()
+
+    def _take_line(self, line):
+        kind, _, rest = line.partition(" ")
+        if kind in ("E", "U") and not self._stop:
+            name, _, value = rest.partition(" ")
+            value = bytes.fromhex(value) if kind == "E" else None
+            # A module that was imported has done the same here; else the script has, before it
+            # imports what follows.
+            if self._watched.quietly(bytes.fromhex(name)) != value:
+                self._stop = os.fsdecode(bytes.fromhex(name))
+        if kind != "I" or self._stop:
+            return
+        name, _, path = rest.partition(" ")
+        self._recorded.add(name)
+        first = name.partition(".")[0]
+        if path and not self._places.holds(path):
+            self._places.add_own(first)
+        elif name in sys.modules or first in self._excluded or first in _SITES_OWN:
+            return
+        elif self._places.is_installed(first):
+            try:
+                __import__(name)
+            except BaseException:
+                pass  # it may be there for the script only; nobody has asked us for it
+
+    # ---- spares ------------------------------------------------------------------------------
+
+    def _fork_spare(self):
+        why = self._unfit()
+        if why:
+            self._answer(f"failed {why}")
+            return False
+        ours, theirs = self._socket.socketpair(self._socket.AF_UNIX, self._socket.SOCK_SEQPACKET)
+        pipe = os.pipe()
+        try:
+            middle = os.fork()
+        except OSError as error:
+            self._answer(f"failed {error}")
+            return False
+        if middle == 0:
+            return self._fork_again(ours, theirs, pipe)
+        os.close(pipe[1])
+        spare = os.read(pipe[0], 32).decode()
+        os.close(pipe[0])
+        os.waitpid(middle, 0)
+        theirs.close()
+        # The kernel has given the spare to the agent: its parent has been waited for.
+        self._answer(f"spare {spare}" if spare else "failed the second fork", [ours.fileno()])
+        ours.close()
+        return False
+
+    def _fork_again(self, ours, theirs, pipe):
+        middle = os.getpid()
+        try:
+            spare = os.fork()
+        except OSError:
+            os._exit(1)
+        if spare != 0:
+            os.write(pipe[1], str(spare).encode())
+            os._exit(0)
+        try:
+            for one in pipe:
+                os.close(one)
+            ours.close()
+            self._control.close()
+            self._wait(theirs, middle)
+        except BaseException as error:
+            os.write(2, f"ddprun: a spare worker ends: {error!r}\n".encode())
+            os._exit(1)
+        return True
+
+    def _wait(self, orders, middle):
+        os.setsid()
+        while os.getppid() == middle:
+            time.sleep(0.001)
+        self._process.prctl(_PDEATHSIG, _signal.SIGKILL)
+        if os.getppid() != self._agent:
+            os._exit(0)
+        size = self._socket.CMSG_LEN(4 * 4)
+        word, rights, _, _ = orders.recvmsg(16, size)
+        if not word or not rights:
+            os._exit(0)
+        orders.close()
+        numbers = rights[0][2]
+        descriptors = [int.from_bytes(numbers[at:at + 4], sys.byteorder)
+                       for at in range(0, len(numbers), 4)]
+        self._begin(*descriptors)
+
+    # ---- a spare becomes a worker ------------------------------------------------------------
+
+    def _begin(self, orders, output, errors, report):
+        work = ddprun_process.Work(orders)
+        os.dup2(output, 1)
+        os.dup2(errors, 2)
+        for one in (orders, output, errors):
+            os.close(one)
+        if work.processors:
+            os.sched_setaffinity(0, work.processors)
+        try:
+            why = self._difference(work)
+        except Exception as error:
+            why = repr(error)
+        if why:
+            os.write(report, why.encode("utf-8", "replace")[:4000])
+            ddprun_process.execute_cold(work)
+        self._become(work)
+        os.close(report)
+        ddprun_site.forget_helpers(self._recorded)
+
+    def _difference(self, work):
+        """Why this cannot be what a cold start would be; nothing where it can."""
+        names = self._environment.keys() | work.environment.keys()
+        changed = [name for name in sorted(names) if name not in self._names and
+                   self._environment.get(name) != work.environment.get(name)]
+        if changed:
+            return f"{os.fsdecode(changed[0])} is another than when the imports were made"
+        if ddprun_process.fixed_words() != work.command[:len(ddprun_process.fixed_words())]:
+            return "the command is another"
+        return checks.changed_since(self._stamp)
+
+    def _become(self, work):
+        # What modules have set as they were imported they would have set in a cold worker, too.
+        made = {name: value for name, value in self._watched.items()
+                if self._environment.get(name) != value}
+        variables = {**work.environment, **made}
+        self._set_variables(variables)
+        for name in self._environment.keys() - variables.keys():
+            os.unsetenv(name)
+        for name, value in variables.items():
+            os.putenv(name, value)
+        ddprun_process.set_arguments(work.command)
+        self._process.show(work.command, work.environment)
+        ddprun_process.begin_anew()
+        if work.record:
+            ddprun_recorder.note_imports(work.record)
+
+
+def hold(agent, record, rank_names, excluded):
+    try:
+        ddprun_site.forget_path()
+        zygote = Zygote(agent, record, rank_names, frozenset(excluded))
+        zygote.serve()
+    except BaseException as error:
+        # Whatever happens, the script is not run by a process that is no worker.
+        os.write(2, f"ddprun: no worker is started warm: {error!r}\n".encode())
+        os._exit(1)
+    ddprun_site.run_own_sitecustomize()

@@ -1,0 +1,215 @@
+"""Whether what a zygote has imported may be forked, and is what the script would have imported."""
+
+import ctypes
+import os
+import sys
+
+_CANARY_SECONDS = 30
+_NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
+_SCRIPT_SUFFIXES = (".py", ".pyc", ".so")
+
+
+class WatchedVariables(dict):
+    """The variables behind os.environ: notes who asks for one that is a rank's own."""
+
+    def __init__(self, variables, names):
+        super().__init__(variables)
+        self._names = names
+        self.read = set()
+
+    def quietly(self, name):
+        return dict.get(self, name)
+
+    def __getitem__(self, name):
+        if name in self._names:
+            self.read.add(name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name):
+        if name in self._names:
+            self.read.add(name)
+        return super().__contains__(name)
+
+    def get(self, name, default=None):
+        return self[name] if name in self else default
+
+
+def script_path():
+    """The file that Python is to run; empty for a module."""
+    words = sys.orig_argv
+    if words[2] == "-c":
+        return words[4] if len(words) > 4 else ""
+    return "" if words[2] == "-m" else words[2]
+
+
+def _user_folders():
+    """Where the script finds modules of its own before the installed ones."""
+    folders = [one for one in os.environ.get("PYTHONPATH", "").split(":") if one]
+    path = script_path()
+    is_run = path and sys.orig_argv[2] != "-c"
+    folders.append(os.path.dirname(os.path.realpath(path)) if is_run else os.getcwd())
+    return folders
+
+
+class Places:
+    """Which modules are the script's own, and which were installed."""
+
+    def __init__(self):
+        self._own = set()
+        for folder in _user_folders():
+            self._add(folder)
+        site = sys.modules["site"]
+        installed = [os.path.dirname(os.__file__), *site.getsitepackages()]
+        if site.ENABLE_USER_SITE:
+            installed.append(site.getusersitepackages())
+        self._installed = tuple(os.path.realpath(one) + os.sep for one in installed)
+
+    def _add(self, folder):
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    name = entry.name.partition(".")[0]
+                    if entry.name.endswith(_SCRIPT_SUFFIXES):
+                        self._own.add(name)
+                    elif os.path.exists(os.path.join(folder, entry.name, "__init__.py")):
+                        self._own.add(name)
+        except OSError:
+            pass  # Python finds nothing there, either
+
+    def holds(self, path):
+        """Whether that file is one of an installed distribution, or of Python."""
+        return os.path.realpath(path).startswith(self._installed)
+
+    def add_own(self, name):
+        self._own.add(name)
+
+    def is_installed(self, name):
+        """A top-level one that no file of the script's stands in front of."""
+        return name not in self._own
+
+    def stranger(self):
+        """Why what was imported is not only what was installed; nothing if it is."""
+        import ddprun_site
+        for name, module in list(sys.modules.items()):
+            is_ours = name == "sitecustomize" or name.startswith("ddprun_")
+            if name in ddprun_site.BEFORE or is_ours:
+                continue
+            spec = getattr(module, "__dict__", {}).get("__spec__")
+            if not getattr(spec, "has_location", False):
+                continue  # made by another
+            path = spec.origin
+            if name.partition(".")[0] in self._own:
+                return f"{name} is also the name of a module of the script's own"
+            if not self.holds(path):
+                return f"{name} is not an installed module ({path})"
+        return None
+
+
+def leftovers(control):
+    """What an import has left that must not be forked; nothing where there is nothing."""
+    threads = len(os.listdir("/proc/self/task"))
+    if threads > 1:
+        return f"the imports have left threads running: {threads - 1} (OMP_NUM_THREADS=1 may help)"
+    with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+        if file.read().strip():
+            return "the imports have left a child process"
+    for name in os.listdir("/proc/self/fd"):
+        number = int(name)
+        if number <= 2 or number == control:
+            continue
+        try:
+            file = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:
+            continue  # that of the listing
+        return f"the imports have left a descriptor open: {file}"
+    return None
+
+
+def _kilobytes(path, name):
+    with open(path, "rb") as file:
+        for line in file:
+            if line.startswith(name):
+                return int(line.split()[1])
+    return 0
+
+
+def shortage():
+    """Whether the pages that a worker comes to change would be missing elsewhere."""
+    own = _kilobytes("/proc/self/status", b"RssAnon:")
+    left = _kilobytes("/proc/meminfo", b"MemAvailable:")
+    if left < 2 * own:
+        return f"memory is short: {left >> 10} MiB are left, and the imports hold {own >> 10} MiB"
+    return None
+
+
+def _compute():
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        square = torch.ones(512, 512)
+        (square @ square).sum()
+        torch.ones(2_000_000).exp()
+        leaf = torch.ones(64, requires_grad=True)
+        (leaf * 2).sum().backward()
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.ones((256, 256)) @ numpy.ones((256, 256))
+
+
+def _touched_gpu():
+    with open("/proc/self/maps", "rb") as file:
+        if b"libcuda.so" not in file.read():
+            return None
+    count = ctypes.c_int()
+    answer = ctypes.CDLL("libcuda.so.1").cuDeviceGetCount(ctypes.byref(count))
+    return None if answer == _NOT_INITIALIZED else "the imports have initialized CUDA"
+
+
+def canary(socket, process):
+    """Why a forked child does not compute as it should; nothing if it does."""
+    ours, theirs = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        try:
+            process.show([b"canary"], {b"A": b"B"})
+            why = _touched_gpu()
+            if not why:
+                _compute()
+        except BaseException as error:
+            why = f"a forked child fails: {error!r}"
+        theirs.send((why or "well").encode("utf-8", "replace")[:1000])
+        os._exit(0)
+    theirs.close()
+    ours.settimeout(_CANARY_SECONDS)
+    try:
+        answer = ours.recv(1000).decode() or "a forked child crashes"
+    except TimeoutError:
+        answer = f"a forked child hangs for {_CANARY_SECONDS} s as it computes"
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    ours.close()
+    return None if answer == "well" else answer
+
+
+def _stamp_of(path):
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_ino, found.st_size)
+
+
+def stamp():
+    """Of the script, and of the folders in which an upgrade of a package shows."""
+    site = sys.modules["site"]
+    folders = list(site.getsitepackages())
+    if site.ENABLE_USER_SITE:
+        folders.append(site.getusersitepackages())
+    script = script_path()
+    return {path: _stamp_of(path) for path in [*folders, script] if path}
+
+
+def changed_since(before):
+    for path, was in before.items():
+        if _stamp_of(path) != was:
+            return f"{path} has changed since the imports were made"
+    return None
