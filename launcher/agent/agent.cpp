@@ -1,6 +1,7 @@
 #include "launcher/agent/agent.hpp"
 
 #include "launcher/agent/own_job.hpp"
+#include "launcher/warm/warm_spawner.hpp"
 #include "rendezvous/base/name_text.hpp"
 #include "rendezvous/base/signals.hpp"
 #include "rendezvous/base/version.hpp"
@@ -114,6 +115,7 @@ int agent::run() {
   }
   start_hook();
   start_trainer_status();
+  start_warm();
   watch_timers();
   watch_signals();
   answer_probes();
@@ -131,6 +133,7 @@ int agent::run() {
   context_.run();
   socket_thread_.ask_to_stop();
   workers_.reset();
+  warm_.reset();
   nccl_.reset();
   hook_.reset();
   trainer_.reset();

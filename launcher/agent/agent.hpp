@@ -56,6 +56,10 @@
 
 namespace ddprun::launcher {
 
+namespace warm {
+class warm_spawner;
+}
+
 // What the agent needs beside the options; drawn or counted by main.
 struct agent_identity {
   session_id session;              // random; a secret: whoever knows it can end this node's part
@@ -135,6 +139,10 @@ class agent {
   void drop_nccl_ids();
   void hear_service(const core::agent_event& event);
   void take_nccl_ids(round_number round, const nccl_answer& answer);
+
+  // ---- agent_warm.cpp ----
+  void start_warm();
+  spawner& worker_spawner();
 
   // ---- agent_timers.cpp: those that workers set for themselves ----
   void watch_timers();
@@ -220,6 +228,7 @@ class agent {
   std::optional<time_point> armed_for_;
   lateness_watch lateness_;
   round_number tether_round_ = 0;
+  std::unique_ptr<warm::warm_spawner> warm_;  // none: workers are always started cold
   std::unique_ptr<worker_group> workers_;
   round_number workers_round_ = 0;
   restarts_heard restarts_heard_;

@@ -174,8 +174,8 @@ void agent::apply(const core::start_workers& effect) {
   values.children_grace = options_.children_grace;
   if (values.children_grace)
     *values.children_grace = std::max<duration>(*values.children_grace, least_children_grace);
-  workers_ = std::make_unique<worker_group>(context_.get_executor(), spawner_, mux_, &guardian_,
-                                            &reaper_, values);
+  workers_ = std::make_unique<worker_group>(context_.get_executor(), worker_spawner(), mux_,
+                                            &guardian_, &reaper_, values);
   workers_->start(std::move(commands), worker_events(effect.round));
 }
 

@@ -50,6 +50,10 @@ std::string nccl_ids_text(const std::vector<std::string>& ids);
 environment_map worker_environment(const launch_options& options, const worker_round& round,
                                    std::uint32_t local_rank, const environment_map& inherited);
 
+// The variables of it whose values differ between workers, or from round to round.
+std::vector<std::string> rank_variables(const launch_options& options, std::uint32_t worker_count,
+                                        const environment_map& inherited);
+
 // The line for the person when `worker_environment` chooses OMP_NUM_THREADS; empty when it does
 // not.
 std::string thread_count_note(std::uint32_t worker_count, const environment_map& inherited);

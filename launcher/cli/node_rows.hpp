@@ -63,6 +63,25 @@ inline cli::checked apply_check(options_draft& draft, const cli::given_option& o
                    cli::read_word(option.given, option.value, words, "auto or off"));
 }
 
+inline cli::checked apply_warm(options_draft& draft, const cli::given_option& option) {
+  const std::string_view text = cli::without_blanks(option.value);
+  std::optional<std::uint32_t>& spares = draft.options.warm_spares;
+  if (text == "auto") {
+    spares.reset();
+    return {};
+  }
+  if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
+    std::uint32_t number = 0;
+    const cli::checked wrong =
+        cli::keep(number, cli::read_count(option.given, text, "spares", 0, workers_per_node_max));
+    if (!wrong) spares = number;
+    return wrong;
+  }
+  if (text != "off") return cli::wrong(option, "write auto, off or a number of spares");
+  spares = 0;
+  return {};
+}
+
 inline cli::checked apply_other_users(options_draft& draft, const cli::given_option&) {
   draft.options.allows_other_users = true;
   return {};
@@ -111,6 +130,11 @@ inline constexpr std::array node_rows = {
                                 "OMPI_COMM_WORLD_RANK, PMI_RANK, MPI_LOCALRANKID and the like",
                                 cli::option_owner::ddprun, cli::option_kind::flag},
                                apply_mpi_env},
+    cli::option<options_draft>{
+        {"warm", "auto | off | N", "Workers",
+         "keep so many spare processes that have made the script's imports, to\n"
+         "run it at a restart; auto: as many as workers (off)"},
+        apply_warm},
     cli::option<options_draft>{
         {"children-grace", "SECONDS | keep", "Workers",
          "how long processes that a successful worker leaves behind may run\n"

@@ -110,6 +110,9 @@ struct launch_options {
   cli::log_options log;
   std::string on_event;  // a command that is told what happens; empty: none
 
+  // Processes that wait with the script's imports made, for a restart; none: as many as workers.
+  std::optional<std::uint32_t> warm_spares = 0;
+
   bool checks_node = true;  // before the first round (launcher/hosts/doctor/start_check.hpp)
 
   // What the person should know of how the options were read; a line each, for standard error.

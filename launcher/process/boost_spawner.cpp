@@ -116,7 +116,7 @@ spawn_result boost_spawner::spawn(const spawn_request& request, spawn_handlers h
   if (!pipes) return failed(start_stage::descriptors, pipes.error().value());
   child_plan plan = make_child_plan(request, program);
   plan.output = request.capture ? pipes->output.write.get() : request.standard_output;
-  plan.errors = pipes->errors.write.get();
+  plan.errors = request.capture ? pipes->errors.write.get() : request.standard_error;
   plan.report = pipes->report.write.get();
   plan.descriptor_limit = descriptor_limit_;
 

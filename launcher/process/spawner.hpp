@@ -38,6 +38,7 @@ struct spawn_request {
   std::optional<terminal_size> errors_terminal;
   int standard_input = -1;   // a descriptor of ours for it; -1: shared with us
   int standard_output = -1;  // the same, unless it is captured
+  int standard_error = -1;   // likewise
   int announce_to = -1;      // the guardian's pipe, told of the group before exec
   int cgroup = -1;           // its folder, see cgroup.hpp; -1, or where that fails: ours
   bool outlives_us = false;  // for the guardian: no death signal, and all signals held back

@@ -50,6 +50,7 @@ LAYERS = [
     ("launcher/report/", (*MESSAGES, "launcher/report/", "rendezvous/protocol/report_fields")),
     *((rules, (*BASE, *WORKER_RULES, "launcher/process/start_failure")) for rules in WORKER_RULES),
     ("launcher/process/", (*NET, *OUTPUT)),
+    ("launcher/warm/", (*NET, *OUTPUT, "launcher/warm/")),
     ("launcher/log/", (*NET, *OUTPUT)),
     # As one of a job's workers would.
     ("launcher/hosts/doctor/", (*SERVER, *CLIENT, "launcher/", "worker/store_client",

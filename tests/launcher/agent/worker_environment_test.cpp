@@ -278,3 +278,36 @@ TEST_CASE("a script is run by runpy, or given its local rank, where that is aske
                            "run_name=\"__main__\")",
                            "/data/train.py", "--epochs", "3"});
 }
+
+TEST_CASE("the variables of a rank are those that another worker or round has otherwise") {
+  ddprun::launcher::launch_options options;
+  const auto names = [&](const environment_map& inherited) {
+    const auto list = rank_variables(options, 2, inherited);
+    return std::set<std::string>(list.begin(), list.end());
+  };
+  const std::set<std::string> usual = {"RANK",
+                                       "LOCAL_RANK",
+                                       "GROUP_RANK",
+                                       "ROLE_RANK",
+                                       "WORLD_SIZE",
+                                       "GROUP_WORLD_SIZE",
+                                       "ROLE_WORLD_SIZE",
+                                       "MASTER_ADDR",
+                                       "MASTER_PORT",
+                                       "TORCHELASTIC_RESTART_COUNT",
+                                       "TORCHELASTIC_ERROR_FILE",
+                                       "DDPRUN_INSTANCE",
+                                       "DDPRUN_ROUND",
+                                       "DDPRUN_NCCL_IDS",
+                                       "DDPRUN_NCCL_VERSION",
+                                       "GLOO_SOCKET_IFNAME"};
+  CHECK(names({{"HOME", "/root"}}) == usual);
+  auto chosen = usual;
+  chosen.erase("GLOO_SOCKET_IFNAME");
+  CHECK(names({{"GLOO_SOCKET_IFNAME", "eth0"}}) == chosen);
+  options.virtual_local_rank = true;
+  auto with_gpu = usual;
+  with_gpu.insert("CUDA_VISIBLE_DEVICES");
+  with_gpu.erase("LOCAL_RANK");  // always 0
+  CHECK(names({{"CUDA_VISIBLE_DEVICES", "4,5"}}) == with_gpu);
+}

@@ -120,6 +120,14 @@ TEST_CASE("workers are a number, auto, cpu, gpu or xpu") {
   CHECK(options_of("--nproc-per-node=gpu --nproc-per-node=4 a.py").workers.kind == kind::number);
 }
 
+TEST_CASE("spares that wait are a number, as many as workers, or none") {
+  CHECK(options_of("a.py").warm_spares == 0U);
+  CHECK(options_of("--warm=off a.py").warm_spares == 0U);
+  CHECK(options_of("--warm 3 a.py").warm_spares == 3U);
+  CHECK_FALSE(options_of("--warm auto a.py").warm_spares);
+  CHECK(usage_error_of("--warm=on a.py") == "--warm=on: write auto, off or a number of spares");
+}
+
 TEST_CASE("endpoints may be IPv6 and leave the port out") {
   const auto endpoint = [](const std::string& text) {
     return to_text(options_of("--nnodes=2 --rdzv-endpoint=" + text + " a.py").endpoint);

@@ -1,0 +1,23 @@
+# Writes a source file that has the texts of the Python files of a folder, and adds it to a target.
+function(ddprun_embed_python target folder)
+  file(GLOB files CONFIGURE_DEPENDS ${folder}/*.py)
+  set(rows "")
+  foreach(path ${files})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
+    file(READ ${path} text)
+    get_filename_component(name ${path} NAME_WE)
+    string(APPEND rows "    embedded_file{\"${name}\", R\"PYTHON(${text})PYTHON\"},\n")
+  endforeach()
+  set(written ${CMAKE_CURRENT_BINARY_DIR}/embedded_python.cpp)
+  file(CONFIGURE OUTPUT ${written} @ONLY CONTENT
+[[#include "launcher/warm/embedded_python.hpp"
+
+namespace ddprun::launcher::warm {
+
+const std::array<embedded_file, 5> embedded_python = {
+@rows@};
+
+}  // namespace ddprun::launcher::warm
+]])
+  target_sources(${target} PRIVATE ${written})
+endfunction()

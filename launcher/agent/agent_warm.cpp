@@ -1,0 +1,82 @@
+// Workers that are started warm, where --warm asks for it.
+#include "launcher/agent/agent.hpp"
+#include "launcher/agent/worker_environment.hpp"
+#include "launcher/warm/warm_spawner.hpp"
+
+#include <cstdint>
+#include <sys/prctl.h>
+#include <utility>
+
+namespace ddprun::launcher {
+namespace {
+
+// A round in which everything is another than in one with another number.
+worker_round round_of_number(std::uint32_t number, std::uint32_t worker_count) {
+  worker_round round;
+  const std::string text = std::to_string(number);
+  round.instance = number;
+  round.round = number;
+  round.restarts_used = number;
+  round.worker_count = worker_count;
+  round.node = "node";
+  round.run_id = "run";
+  round.mark = "mark";
+  round.gloo_interface = "net" + text;
+  round.error_files.assign(2, "error" + text);
+  round.place.slot = number;
+  round.place.rank_first = number;
+  round.place.world_size = number;
+  round.place.group_world_size = number;
+  round.place.master_address = "address" + text;
+  round.place.master_port = static_cast<std::uint16_t>(number);
+  round.place.nccl.count = 1;
+  round.place.nccl.version = number;
+  round.place.nccl.first = {text};
+  return round;
+}
+
+}  // namespace
+
+std::vector<std::string> rank_variables(const launch_options& options, std::uint32_t worker_count,
+                                        const environment_map& inherited) {
+  environment_map one =
+      worker_environment(options, round_of_number(10, worker_count), 0, inherited);
+  const environment_map other = worker_environment(options, round_of_number(20, worker_count),
+                                                   worker_count > 1 ? 1 : 0, inherited);
+  std::vector<std::string> names;
+  for (const auto& [name, value] : other) {
+    const std::string* const same = find_variable(one, name);
+    if (same == nullptr || *same != value) names.push_back(name);
+    one.erase(name);
+  }
+  for (const auto& [name, value] : one)
+    names.push_back(name);
+  return names;
+}
+
+void agent::start_warm() {
+  if (options_.warm_spares == 0u) return;
+  if (options_.no_python && !options_.run_path) {
+    return say(note_level::info, "--warm is for Python scripts; programs are started as always");
+  }
+  // Else workers could not open what this process holds for them.
+  if (::prctl(PR_GET_DUMPABLE) != 1) {
+    return say(note_level::warning,
+               "no worker is started warm: the file of this program cannot be read (chmod +r)");
+  }
+  warm::warm_options values;
+  values.spares = options_.warm_spares.value_or(identity_.worker_count);
+  values.rank_names = rank_variables(options_, identity_.worker_count, environment_);
+  values.prefix = "[" + identity_.node + ":warm] ";
+  values.cgroup = [this] { return reaper_.cgroup_fd(); };
+  warm_ = std::make_unique<warm::warm_spawner>(
+      context_.get_executor(), spawner_, guardian_, mux_, std::move(values),
+      [this](const std::string& line) { say(note_level::info, line); });
+}
+
+spawner& agent::worker_spawner() {
+  if (warm_) return *warm_;
+  return spawner_;
+}
+
+}  // namespace ddprun::launcher

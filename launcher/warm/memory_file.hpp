@@ -1,0 +1,18 @@
+// A file that only memory holds (memfd_create), close-on-exec.
+//
+// Thread rule: any thread. Errors: the system's (too many open files, no memory).
+#pragma once
+
+#include "rendezvous/base/unique_fd.hpp"
+
+#include <cstdint>
+#include <string_view>
+
+namespace ddprun::launcher::warm {
+
+result<unique_fd> make_memory_file(const char* name, std::string_view text = {});
+
+// 0 where it cannot be told.
+std::uint64_t size_of(const unique_fd& file);
+
+}  // namespace ddprun::launcher::warm

@@ -1,0 +1,36 @@
+// A packet is one message over a Unix socket of packets (SOCK_SEQPACKET) with descriptors beside
+// its bytes (SCM_RIGHTS).
+//
+// Thread rule: any thread. Errors: the system's; nothing here waits.
+#pragma once
+
+#include "rendezvous/base/error.hpp"
+#include "rendezvous/base/unique_fd.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::launcher::warm {
+
+inline constexpr std::size_t packet_bytes_max = 4096;
+inline constexpr std::size_t packet_descriptors_max = 4;
+
+struct packet {
+  std::string text;
+  std::vector<unique_fd> descriptors;
+};
+
+struct socket_pair {
+  unique_fd ours;  // does not block
+  unique_fd theirs;
+};
+
+result<socket_pair> make_packet_sockets();
+
+error_code send_packet(int to, std::string_view text, const std::vector<int>& descriptors = {});
+
+// An empty text: the other side is gone. would_block: there is none now.
+result<packet> receive_packet(int from);
+
+}  // namespace ddprun::launcher::warm

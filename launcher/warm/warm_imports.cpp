@@ -1,0 +1,217 @@
+// What a warm_spawner knows of the imports: the record of them, the zygote that makes them ahead,
+// and the spares that it forks.
+#include "launcher/process/process_table.hpp"
+#include "launcher/warm/memory_file.hpp"
+#include "launcher/warm/site_zip.hpp"
+#include "launcher/warm/warm_spawner.hpp"
+#include "rendezvous/base/counted.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <fcntl.h>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+
+namespace ddprun::launcher::warm {
+namespace {
+
+constexpr int failures_max = 3;
+constexpr std::size_t excluded_max = 16;
+
+// A kernel without it, or a folder that is gone: better here than not, as where it is forked there.
+void move_to_cgroup(int folder, pid_t pid) {
+  if (folder < 0) return;
+  const unique_fd file(::openat(folder, "cgroup.procs", O_WRONLY | O_CLOEXEC));
+  if (!file) return;
+  const std::string number = std::to_string(pid);
+  [[maybe_unused]] const auto written = ::write(file.get(), number.data(), number.size());
+}
+
+std::string_view name_of(std::string_view entry) {
+  return entry.substr(0, entry.find('='));
+}
+
+}  // namespace
+
+// ---- the record ------------------------------------------------------------------------------
+
+bool warm_spawner::is_to_be_recorded(const spawn_request& request) const {
+  if (is_off_ || is_complete_ || is_suspected_) return false;
+  const auto& entries = request.environment;
+  return std::find(entries.begin(), entries.end(), "LOCAL_RANK=0") != entries.end();
+}
+
+spawn_result warm_spawner::spawn_cold(const spawn_request& request, spawn_handlers handlers) {
+  if (zygote_ && !is_off_ && !is_suspected_) tell("workers are started cold: no spare is ready");
+  if (!is_to_be_recorded(request) || !make_record(request))
+    return inner_.spawn(request, std::move(handlers));
+  spawn_request noted = request;
+  noted.environment = with_site_zip(std::move(noted.environment), path_for_others(site_));
+  return inner_.spawn(noted, std::move(handlers));
+}
+
+bool warm_spawner::make_record(const spawn_request& request) {
+  if (!record_) {
+    auto record = make_memory_file("ddprun-imports");
+    if (!record) return false;
+    auto site = make_site_zip("import ddprun_site, ddprun_recorder\nddprun_recorder.begin(" +
+                              python_literal(path_for_others(*record)) + ")\n");
+    if (!site) return false;
+    record_ = std::move(*record);
+    site_ = std::move(*site);
+  }
+  known_ = request;
+  look_at_record(options_.look_pause);
+  return true;
+}
+
+void warm_spawner::look_at_record(std::chrono::milliseconds pause) {
+  look_timer_.expires_after(pause);
+  look_timer_.async_wait(while_alive(alive_.watch(), [this, pause](error_code error) {
+    if (error || is_off_ || !record_) return;
+    const std::uint64_t size = size_of(record_);
+    const bool has_grown = size != record_bytes_;
+    const time_point now = std::chrono::steady_clock::now();
+    if (has_grown) grown_at_ = now;
+    record_bytes_ = size;
+    if (!has_grown && size != loaded_bytes_) load();
+    is_complete_ = size > 0 && now - grown_at_ >= options_.rest;
+    if (is_complete_) return;
+    look_at_record(has_grown ? options_.look_pause : std::min(2 * pause, options_.look_pause_max));
+  }));
+}
+
+// ---- the zygote ------------------------------------------------------------------------------
+
+void warm_spawner::load() {
+  if (!zygote_) start_zygote();
+  loaded_bytes_ = record_bytes_;
+  is_ready_ = false;
+  zygote_->load();
+}
+
+void warm_spawner::start_zygote() {
+  const auto& names = options_.rank_names;
+  zygote::options values;
+  values.program = known_->program;
+  values.command = known_->argv;
+  for (const std::string& entry : known_->environment) {
+    if (std::find(names.begin(), names.end(), name_of(entry)) == names.end())
+      values.environment.push_back(entry);
+  }
+  values.rank_names = names;
+  values.excluded = excluded_;
+  values.record = path_for_others(record_);
+  values.prefix = options_.prefix;
+  is_making_ = false;
+  zygote_ = std::make_unique<zygote>(executor_, inner_, guardian_, mux_, std::move(values),
+                                     zygote_events());
+}
+
+zygote::events warm_spawner::zygote_events() {
+  zygote::events events;
+  events.ready = [this](std::size_t modules, const std::string& variable) {
+    take_ready(modules, variable);
+  };
+  events.dropped = [this](const std::string& module, const std::string& why) {
+    tell("module " + module + " is not imported ahead: it " + why);
+    excluded_.insert(module);
+    zygote_.reset();
+    if (excluded_.size() > excluded_max) return turn_off("too many modules know their rank");
+    load();
+  };
+  events.refused = [this](const std::string& why) { turn_off(why); };
+  events.spare = [this](pid_t pid, unique_fd orders) { take_spare(pid, std::move(orders)); };
+  events.failed = [this](const std::string& why) {
+    is_making_ = false;
+    if (++failures_ >= failures_max) return turn_off(why);
+    refill_later();
+  };
+  events.ended = [this](const std::string& how) {
+    turn_off("the process that makes the imports ahead has ended: " + how);
+  };
+  return events;
+}
+
+void warm_spawner::take_ready(std::size_t modules, const std::string& variable) {
+  is_ready_ = true;
+  let_spares_go();  // they know less
+  tell(std::to_string(modules) + " modules are imported ahead" +
+       (variable.empty() ? std::string()
+                         : "; not those that the script imports after it has set " + variable));
+  refill();
+}
+
+// ---- spares ----------------------------------------------------------------------------------
+
+void warm_spawner::refill() {
+  if (!zygote_ || !is_ready_ || is_making_ || spares_.size() >= options_.spares) return;
+  is_making_ = true;
+  zygote_->make_spare();
+}
+
+void warm_spawner::refill_later() {
+  refill_timer_.expires_after(options_.refill_pause);
+  refill_timer_.async_wait(while_alive(alive_.watch(), [this](error_code error) {
+    if (!error) refill();
+  }));
+}
+
+// Until it is the spawner's, it is an orphan to whoever looks for strays, and may have been killed.
+void warm_spawner::take_spare(pid_t pid, unique_fd orders) {
+  is_making_ = false;
+  const std::vector<pid_t> children = list_children();
+  const bool is_ours = std::find(children.begin(), children.end(), pid) != children.end();
+  if (!is_ours || inner_.owns(pid)) {
+    if (++failures_ >= failures_max) return turn_off("spare workers do not come to this process");
+    return refill_later();
+  }
+  inner_.adopt(pid, [weak = alive_.watch(), this, &inner = inner_](pid_t over, exit_status status) {
+    if (weak.expired()) return inner.reap(over);
+    child_ended(over, status);
+  });
+  guardian_.add(pid);
+  if (options_.cgroup) move_to_cgroup(options_.cgroup(), pid);
+  spares_.push_back({pid, std::move(orders)});
+  failures_ = 0;
+  if (spares_.size() == options_.spares)
+    say_("warm: " + counted(options_.spares, "spare worker") +
+         (options_.spares == 1 ? " waits" : " wait"));
+  refill();
+}
+
+void warm_spawner::let_spares_go() {
+  for (const spare& one : std::exchange(spares_, {})) {
+    let_go_.insert(one.pid);
+    inner_.signal_group(one.pid, SIGKILL);
+  }
+}
+
+// ---- the end of it ---------------------------------------------------------------------------
+
+// What was learnt is of no use any more: the next cold start is recorded.
+void warm_spawner::begin_anew() {
+  zygote_.reset();
+  let_spares_go();
+  look_timer_.cancel();
+  record_.reset();
+  site_.reset();
+  record_bytes_ = loaded_bytes_ = 0;
+  excluded_.clear();
+  is_complete_ = is_ready_ = is_making_ = false;
+}
+
+// Spares that wait stay good.
+void warm_spawner::turn_off(const std::string& why) {
+  zygote_.reset();
+  is_off_ = true;
+  is_ready_ = is_making_ = false;
+  tell("no more workers are started warm: " + why);
+}
+
+void warm_spawner::tell(const std::string& line) {
+  if (std::exchange(told_, line) != line) say_("warm: " + line);
+}
+
+}  // namespace ddprun::launcher::warm

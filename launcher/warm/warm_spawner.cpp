@@ -1,0 +1,253 @@
+#include "launcher/warm/warm_spawner.hpp"
+
+#include "launcher/warm/memory_file.hpp"
+#include "launcher/warm/site_zip.hpp"
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+
+namespace asio = boost::asio;
+
+namespace ddprun::launcher::warm {
+namespace {
+
+// A process that was killed and hangs in the kernel holds up nobody's end for longer.
+constexpr std::chrono::seconds end_limit{1};
+// A worker that fails sooner may fail because it was started warm.
+constexpr std::chrono::seconds early{1};
+
+void put(std::string& to, std::string_view part) {
+  to += part;
+  to += '\0';
+}
+
+// As ddprun_process.py reads it.
+std::string work_of(const spawn_request& request, const std::string& record) {
+  std::string work;
+  put(work, request.program.empty() ? request.argv.front() : request.program);
+  std::string processors;
+  for (const int number : request.processors)
+    processors += (processors.empty() ? "" : ",") + std::to_string(number);
+  put(work, processors);
+  put(work, record);
+  put(work, std::to_string(request.argv.size()));
+  for (const std::string& word : request.argv)
+    put(work, word);
+  for (const std::string& entry : request.environment)
+    put(work, entry);
+  return work;
+}
+
+}  // namespace
+
+struct warm_spawner::worker : std::enable_shared_from_this<warm_spawner::worker> {
+  worker(const asio::any_io_executor& executor, pid_t id, spawn_handlers called)
+      : pid(id), report(executor), handlers(std::move(called)) {}
+
+  pid_t pid;
+  asio::posix::stream_descriptor report;
+  spawn_handlers handlers;
+  time_point began = std::chrono::steady_clock::now();
+  std::string cold_because;  // what it has reported
+  bool is_signalled = false;
+};
+
+warm_spawner::warm_spawner(asio::any_io_executor executor, spawner& inner, guardian& guard,
+                           log_mux& mux, warm_options options, say_handler say)
+    : executor_(std::move(executor)),
+      inner_(inner),
+      guardian_(guard),
+      mux_(mux),
+      options_(std::move(options)),
+      say_(std::move(say)),
+      look_timer_(executor_),
+      refill_timer_(executor_) {}
+
+warm_spawner::~warm_spawner() {
+  alive_.end();
+  std::vector<pid_t> killed(let_go_.begin(), let_go_.end());
+  if (zygote_ && zygote_->pid() > 0) killed.push_back(zygote_->pid());
+  for (const spare& one : spares_)
+    killed.push_back(one.pid);
+  zygote_.reset();
+  let_spares_go();
+  const auto until = std::chrono::steady_clock::now() + end_limit;
+  for (const pid_t pid : killed) {
+    inner_.reap_within(pid, until - std::chrono::steady_clock::now());
+    guardian_.remove(pid);
+  }
+}
+
+// ---- the seam --------------------------------------------------------------------------------
+
+void warm_spawner::adopt(pid_t pid, ended_handler ended) {
+  inner_.adopt(pid, std::move(ended));
+}
+
+void warm_spawner::signal_group(pid_t pid, int signal) {
+  if (const auto found = workers_.find(pid); found != workers_.end())
+    found->second->is_signalled = true;
+  inner_.signal_group(pid, signal);
+}
+
+void warm_spawner::reap(pid_t pid) {
+  inner_.reap(pid);
+}
+
+bool warm_spawner::reap_within(pid_t pid, duration limit) {
+  return inner_.reap_within(pid, limit);
+}
+
+std::vector<pid_t> warm_spawner::living_groups(const std::vector<pid_t>& groups) {
+  return inner_.living_groups(groups);
+}
+
+bool warm_spawner::owns(pid_t pid) const {
+  return inner_.owns(pid);
+}
+
+// ---- start -----------------------------------------------------------------------------------
+
+spawn_result warm_spawner::spawn(const spawn_request& request, spawn_handlers handlers) {
+  if (!may_be_warm(request)) return inner_.spawn(request, std::move(handlers));
+  if (is_cold_by_suspicion()) return spawn_cold(request, watched(std::move(handlers)));
+  if (auto given = give(request, handlers)) return std::move(*given);
+  return spawn_cold(request, std::move(handlers));
+}
+
+// A terminal is seen by Python as it begins, and so are the other streams.
+bool warm_spawner::may_be_warm(const spawn_request& request) {
+  if (request.output_terminal || request.errors_terminal) {
+    tell("workers with terminals (--pty) are started cold");
+    return false;
+  }
+  return request.capture && request.standard_input < 0 && request.directory.empty() &&
+         !request.outlives_us;
+}
+
+// None: there is no spare, or no descriptor; then a cold start says what is short.
+std::optional<spawned_child> warm_spawner::give(const spawn_request& request,
+                                                const spawn_handlers& handlers) {
+  if (spares_.empty()) return std::nullopt;
+  auto output = make_pipe();
+  auto errors = make_pipe();
+  auto report = make_pipe();
+  const bool is_recorded = is_to_be_recorded(request) && record_;
+  auto work = make_memory_file(
+      "ddprun-work", work_of(request, is_recorded ? path_for_others(record_) : std::string()));
+  if (!output || !errors || !report || !work) return std::nullopt;
+  while (!spares_.empty()) {
+    spare next = std::move(spares_.front());
+    spares_.pop_front();
+    const error_code error =
+        send_packet(next.orders.get(), "work",
+                    {work->get(), output->write.get(), errors->write.get(), report->write.get()});
+    if (error) {  // it has died, and that is about to be told
+      let_go_.insert(next.pid);
+      inner_.signal_group(next.pid, SIGKILL);
+      continue;
+    }
+    const auto given = std::make_shared<worker>(executor_, next.pid, handlers);
+    set_nonblocking(report->read.get());
+    given->report.assign(report->read.release());
+    workers_.emplace(next.pid, given);
+    await_report(given);
+    if (is_recorded) look_at_record(options_.look_pause);
+    refill_later();
+    return spawned_child{next.pid, std::move(output->read), std::move(errors->read)};
+  }
+  return std::nullopt;
+}
+
+void warm_spawner::await_report(const std::shared_ptr<worker>& given) {
+  given->report.async_wait(
+      asio::posix::stream_descriptor::wait_read,
+      while_alive(std::weak_ptr(given), [this, &told = *given](error_code error) {
+        if (error) return;
+        if (told_start(told)) return await_report(told.shared_from_this());
+        // Moved out: the handler may destroy the spawner.
+        const auto executed = std::move(told.handlers.executed);
+        if (executed) executed();
+      }));
+}
+
+// False: the pipe is at its end. The worker is about to run the script, or has executed its
+// command.
+bool warm_spawner::told_start(worker& given) {
+  std::array<char, 4096> text;
+  const ssize_t count = ::read(given.report.native_handle(), text.data(), text.size());
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  if (count > 0) given.cold_because.append(text.data(), static_cast<std::size_t>(count));
+  if (count > 0) return true;
+  error_code ignored;
+  given.report.close(ignored);
+  if (!given.cold_because.empty()) {
+    tell("workers are started cold: " + given.cold_because);
+    begin_anew();
+  }
+  return false;
+}
+
+// ---- end -------------------------------------------------------------------------------------
+
+void warm_spawner::child_ended(pid_t pid, exit_status status) {
+  if (const auto found = workers_.find(pid); found != workers_.end()) {
+    const std::shared_ptr<worker> over = found->second;
+    // Its end of the pipe is closed.
+    while (over->report.is_open() && told_start(*over)) {
+    }
+    const auto executed = std::move(over->handlers.executed);
+    if (executed) executed();
+    workers_.erase(pid);
+    judge_early_end(*over, status);
+    return over->handlers.ended(pid, status);
+  }
+  inner_.reap(pid);
+  guardian_.remove(pid);
+  std::erase_if(spares_, [pid](const spare& one) { return one.pid == pid; });
+  if (let_go_.erase(pid) != 0) return;
+  if (++failures_ >= 3) return turn_off("spare workers end by themselves: " + status.describe());
+  refill_later();
+}
+
+void warm_spawner::judge_early_end(const worker& over, exit_status status) {
+  const bool is_early = std::chrono::steady_clock::now() - over.began < early;
+  if (status.success() || !is_early || over.is_signalled || !over.cold_because.empty()) return;
+  is_suspected_ = true;
+  cold_since_.reset();
+  tell("a worker has failed in its first second after a warm start: the next are started cold");
+}
+
+// Where they live, it was the warm start that was wrong.
+bool warm_spawner::is_cold_by_suspicion() {
+  if (!is_suspected_) return false;
+  const time_point now = std::chrono::steady_clock::now();
+  if (!cold_since_) cold_since_ = now;
+  if (!is_off_ && now - *cold_since_ > early) {
+    let_spares_go();
+    turn_off("workers live that are started cold");
+  }
+  return true;
+}
+
+spawn_handlers warm_spawner::watched(spawn_handlers handlers) {
+  handlers.ended = [weak = alive_.watch(), this, ended = std::move(handlers.ended)](
+                       pid_t pid, exit_status status) {
+    const time_point now = std::chrono::steady_clock::now();
+    const bool is_there = !weak.expired() && cold_since_;
+    // It is the script.
+    if (is_there && !is_off_ && status.code != 0 && now - *cold_since_ < early)
+      is_suspected_ = false;
+    ended(pid, status);
+  };
+  return handlers;
+}
+
+}  // namespace ddprun::launcher::warm

@@ -1,0 +1,139 @@
+// The warm_spawner starts Python workers from spares, where there are any: processes that have
+// imported what the script imports, and run it within milliseconds. For all else it is the spawner
+// that it stands in front of.
+//
+// The first worker of the node (LOCAL_RANK 0) is started with a recorder of its imports. When the
+// record has not grown for a moment, a zygote imports what is in it, proves that a fork of it
+// computes, and makes spares. A round that is started takes them, and new ones are made. Nothing of
+// that holds up a round: without a spare a worker is started cold, as it is where anything about it
+// differs from what the zygote knows (ddprun_zygote.py).
+//
+// A spare is a child of this process from before it is told of here, so its end, its group and its
+// strays are what they are for any worker.
+//
+// Thread rule, ownership: see spawner.hpp; the references must outlive it. Destroying it kills the
+// zygote and the spares, not the workers.
+#pragma once
+
+#include "launcher/log/log_mux.hpp"
+#include "launcher/process/guardian.hpp"
+#include "launcher/process/spawner.hpp"
+#include "launcher/warm/zygote.hpp"
+#include "rendezvous/base/lifetime.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace ddprun::launcher::warm {
+
+struct warm_options {
+  std::uint32_t spares = 1;             // how many wait
+  std::vector<std::string> rank_names;  // variables that differ between workers and rounds
+  std::string prefix;                   // of what the zygote says, "[node-a:warm] "
+  std::function<int()> cgroup;          // the workers'; see spawn_request
+  // So long the record must not have grown; doubled up to the second while it does not.
+  std::chrono::milliseconds look_pause{500};
+  std::chrono::milliseconds look_pause_max{8000};
+  // After so long the record is held to be whole, and no worker's imports are noted any more.
+  std::chrono::seconds rest{60};
+  // From the start of workers to the next spares: they are not to be held up.
+  std::chrono::milliseconds refill_pause{1000};
+};
+
+class warm_spawner final : public spawner {
+ public:
+  using say_handler = std::function<void(const std::string& line)>;
+
+  warm_spawner(boost::asio::any_io_executor executor, spawner& inner, guardian& guard, log_mux& mux,
+               warm_options options, say_handler say);
+  ~warm_spawner() override;
+  warm_spawner(const warm_spawner&) = delete;
+  warm_spawner& operator=(const warm_spawner&) = delete;
+
+  spawn_result spawn(const spawn_request& request, spawn_handlers handlers) override;
+  void adopt(pid_t pid, ended_handler ended) override;
+  void signal_group(pid_t pid, int signal) override;
+  void reap(pid_t pid) override;
+  bool reap_within(pid_t pid, duration limit) override;
+  std::vector<pid_t> living_groups(const std::vector<pid_t>& groups) override;
+  bool owns(pid_t pid) const override;
+
+  std::size_t waiting() const { return spares_.size(); }
+
+ private:
+  struct worker;
+  struct spare {
+    pid_t pid;
+    unique_fd orders;
+  };
+
+  // ---- warm_spawner.cpp: workers ----
+  bool may_be_warm(const spawn_request& request);
+  std::optional<spawned_child> give(const spawn_request& request, const spawn_handlers& handlers);
+  void await_report(const std::shared_ptr<worker>& given);
+  bool told_start(worker& given);
+  void child_ended(pid_t pid, exit_status status);
+  void judge_early_end(const worker& over, exit_status status);
+  spawn_result spawn_cold(const spawn_request& request, spawn_handlers handlers);
+  spawn_handlers watched(spawn_handlers handlers);
+  bool is_cold_by_suspicion();
+
+  // ---- warm_imports.cpp: the record, the zygote, the spares ----
+  bool is_to_be_recorded(const spawn_request& request) const;
+  void tell(const std::string& line);
+  bool make_record(const spawn_request& request);
+  void look_at_record(std::chrono::milliseconds pause);
+  void load();
+  void start_zygote();
+  zygote::events zygote_events();
+  void take_ready(std::size_t modules, const std::string& variable);
+  void take_spare(pid_t pid, unique_fd orders);
+  void refill();
+  void refill_later();
+  void let_spares_go();
+  void begin_anew();
+  void turn_off(const std::string& why);
+
+  boost::asio::any_io_executor executor_;
+  spawner& inner_;
+  guardian& guardian_;
+  log_mux& mux_;
+  warm_options options_;
+  say_handler say_;
+
+  unique_fd record_;                    // what is imported, by the first worker
+  unique_fd site_;                      // with the recorder
+  std::uint64_t record_bytes_ = 0;      // at the last look
+  std::uint64_t loaded_bytes_ = 0;      // that the zygote was told to read
+  std::optional<spawn_request> known_;  // the worker whose imports are recorded
+  std::set<std::string> excluded_;      // modules
+  std::unique_ptr<zygote> zygote_;
+  time_point grown_at_{};     // the record, as it was seen
+  bool is_complete_ = false;  // it has not grown for long
+  bool is_ready_ = false;     // the zygote may be forked
+  bool is_making_ = false;    // a spare
+  int failures_ = 0;          // of spares, one after the other
+  std::string told_;          // the last line about the imports
+  std::deque<spare> spares_;
+  std::map<pid_t, std::shared_ptr<worker>> workers_;  // that were started warm
+  std::set<pid_t> let_go_;                            // spares that were killed
+  bool is_off_ = false;
+  bool is_suspected_ = false;  // a warm worker has ended at once; the next are started cold
+  std::optional<time_point> cold_since_;  // those
+  boost::asio::steady_timer look_timer_;
+  boost::asio::steady_timer refill_timer_;
+  lifetime alive_;
+};
+
+}  // namespace ddprun::launcher::warm

@@ -1,0 +1,40 @@
+"""A DDP script on gloo that notes what it reaches and when: argv[1] the notes, argv[2] the rounds.
+
+It knows nothing of its launcher. A line of the notes: nanoseconds, what, rank, restart, process.
+In each round but the last it trains until it is killed.
+"""
+
+import os
+import sys
+import time
+
+notes = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+rank, restart = os.environ["RANK"], int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+
+
+def note(what):
+    os.write(notes, f"{time.time_ns()} {what} {rank} {restart} {os.getpid()}\n".encode())
+
+
+note("main")
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+
+note("imported")
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+note("group")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+note("ddp")
+steps = 0
+while steps < 20 or restart + 1 < int(sys.argv[2]):
+    optimizer.zero_grad()
+    model(torch.randn(16, 64)).square().mean().backward()
+    optimizer.step()
+    steps += 1
+    if steps == 1:
+        note("step")
+    time.sleep(0.05)
+dist.destroy_process_group()
+note("end")

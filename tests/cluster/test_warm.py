@@ -1,0 +1,301 @@
+"""Workers that are started warm: they are what they would be, were they started cold, and where
+that cannot be they are started cold."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import ROOT, wait_for
+
+PROBE = ROOT / "tests" / "support" / "warm_probe.py"
+# The mark of the agent, and what the round is called; and each process's own.
+ANEW = re.compile(r"(DDPRUN_SESSION|DDPRUN_INSTANCE|MASTER_PORT|TORCHELASTIC_ERROR_FILE)=?.*")
+
+
+def python_of(folder):
+    """An environment of its own, in whose site-packages a test may install what it likes."""
+    base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}"
+    subprocess.run([base, "-m", "venv", "--without-pip", folder], check=True)
+    (packages,) = (folder / "lib").glob("python*/site-packages")
+    return folder / "bin" / "python", packages
+
+
+def run_twice(cluster, how, command, name, warm, python, workers=2):
+    """A job whose first attempt fails once the spares wait, or at once."""
+    (cluster.folder / "go").unlink(missing_ok=True)
+    agent = cluster.agent("node", "--warm", warm, "--max-restarts", 1, workers=workers, run="probe",
+                          command=[*command, how, name, "an argument", ""],
+                          environment={"PYTHON_EXEC": str(python), "PYTHONWARNINGS": "default",
+                                       "OMP_NUM_THREADS": "1"})
+    for rank in range(workers):
+        first = cluster.folder / f"{name}.{rank}.0.json"
+        wait_for(f"the first attempt of rank {rank}", first.exists)
+    if warm != "off":
+        agent.says(f"{workers} spare workers? waits?")
+    (cluster.folder / "go").touch()
+    code = agent.wait()
+    return code, agent, [json.loads((cluster.folder / f"{name}.{rank}.1.json").read_text())
+                         for rank in range(workers)]
+
+
+def flat(value, path=""):
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from flat(inner, f"{path}/{key}")
+    elif isinstance(value, list):
+        yield f"{path}/length", len(value)
+        for number, inner in enumerate(value):
+            yield from flat(inner, f"{path}/{number}")
+    else:
+        yield path, ANEW.sub(r"\1", str(value)) if "variables" in path or "C/" in path else value
+
+
+def differences(cold, warm):
+    cold, warm = dict(flat(cold)), dict(flat(warm))
+    return {key: (cold.get(key), warm.get(key)) for key in cold.keys() | warm.keys()
+            if cold.get(key) != warm.get(key) and not ANEW.match(key.rpartition("/")[2])}
+
+
+def shown(agent):
+    """What the worker wrote, without what differs between any two processes."""
+    lines = [*agent.out().splitlines(), "---", *agent.err().splitlines()]
+    return [re.sub("0x[0-9a-f]+", "0x", line) for line in lines
+            if not line.startswith(("ddprun ", "  | "))]
+
+
+@pytest.fixture
+def python(tmp_path):
+    return python_of(tmp_path / "environment")[0]
+
+
+FORMS = {"script": [PROBE], "module": ["-m", "tests.support.warm_probe"],
+         "run-path": ["--run-path", PROBE]}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_warm_worker_is_what_a_cold_one_is(cluster, python, form, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    _, _, cold = run_twice(cluster, "well", FORMS[form], "same", "off", python)
+    code, agent, warm = run_twice(cluster, "well", FORMS[form], "same", "auto", python)
+    assert code == 0, agent.err()
+    for rank in range(2):
+        was, now = cold[rank], warm[rank]
+        assert "decimal" in now["modules at start"] and "decimal" not in was["modules at start"]
+        assert was["modules"] == now["modules"]
+        # What the first worker imports is noted until that has come to rest.
+        finders = now["python"]["meta_path"]
+        if rank == 0:
+            assert finders.pop(0) == "ImportRecorder"
+        for part in ("system", "python"):
+            assert not differences(was[part], now[part])
+    # Each has its own.
+    for one, other in zip(warm[0]["random"], warm[1]["random"]):
+        assert one != other
+    cluster.nothing_left()
+
+
+@pytest.mark.parametrize("how", ["exit", "text", "raise", "hook", "signal", "thread"])
+def test_a_warm_worker_ends_as_a_cold_one(cluster, python, how):
+    jobs = [run_twice(cluster, how, [PROBE], "same", warm, python, workers=1)
+            for warm in ("off", "auto")]
+    (cold_code, cold, _), (warm_code, warm, seen) = jobs
+    assert "decimal" in seen[0]["modules at start"]
+    assert warm_code == cold_code
+    assert shown(warm) == shown(cold) and len(shown(cold)) > 3
+    cluster.nothing_left()
+
+
+# ---- where it cannot be ------------------------------------------------------------------------
+
+# The first attempt waits for the test, and fails; the next says whether it was started warm.
+WAITING = textwrap.dedent("""
+    import sys
+    is_warm = "decimal" in sys.modules
+    import os, time
+    {early}
+    import decimal
+    {imports}
+    import sched
+    folder = os.environ["DDPRUN_TEST_CONTROL"]
+    attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+    print(f"attempt {{attempt}} is {{'warm' if is_warm else 'cold'}}", flush=True)
+    if attempt == 0:
+        while not os.path.exists(folder + "/go"):
+            time.sleep(0.01)
+        os._exit(3)
+    {last}
+""")
+
+
+def start(cluster, tmp_path, early="", imports="", last="", python=None, **environment):
+    script = tmp_path / "train.py"
+    script.write_text(WAITING.format(early=early, imports=imports, last=last))
+    # One that is no script itself, as pyenv's are, which change the environment.
+    python = python or python_of(tmp_path / "environment")[0]
+    return cluster.agent("node", "--warm", "auto", "--max-restarts", 1, workers=1,
+                         command=[script],
+                         environment={"OMP_NUM_THREADS": "1", "PYTHON_EXEC": str(python),
+                                      **environment}), script
+
+
+def go(cluster):
+    (cluster.folder / "go").touch()
+
+
+def test_a_script_that_was_edited_is_started_cold(cluster, tmp_path):
+    agent, script = start(cluster, tmp_path)
+    agent.says("1 spare workers? waits?")
+    script.write_text(script.read_text() + "print('edited')\n")
+    go(cluster)
+    assert agent.wait() == 0, agent.err()
+    assert "attempt 1 is cold" in agent.out() and "edited" in agent.out()
+    assert f"workers are started cold: {script} has changed" in agent.err()
+    cluster.nothing_left()
+
+
+def test_a_package_that_was_installed_makes_it_cold(cluster, tmp_path):
+    python, packages = python_of(tmp_path / "environment")
+    agent, _ = start(cluster, tmp_path, python=python)
+    agent.says("1 spare workers? waits?")
+    (packages / "new-1.0.dist-info").mkdir()
+    go(cluster)
+    assert agent.wait() == 0, agent.err()
+    assert "attempt 1 is cold" in agent.out()
+    assert f"workers are started cold: {packages} has changed" in agent.err()
+    cluster.nothing_left()
+
+
+def test_what_the_script_sets_is_there_before_what_it_imports(cluster, tmp_path):
+    agent, _ = start(cluster, tmp_path, early='os.environ["CHOSEN"] = "1"')
+    agent.says("1 spare workers? waits?")
+    assert re.search("not those that the script imports after it has set CHOSEN", agent.err())
+    go(cluster)
+    assert agent.wait() == 0, agent.err()
+    assert "attempt 1 is cold" in agent.out()  # decimal comes after it
+    cluster.nothing_left()
+
+
+@pytest.mark.parametrize("text, why", [
+    ("import threading, time\nthreading.Thread(target=time.sleep, args=(9999,), "
+     "daemon=True).start()\n", "the imports have left threads running: 1"),
+    ("import os\nheld = os.open('/dev/null', os.O_RDONLY)\n",
+     "the imports have left a descriptor open: /dev/null"),
+    ("import subprocess\nchild = subprocess.Popen(['sleep', '9999'])\n",
+     "the imports have left a child process"),
+])
+def test_what_must_not_be_forked_makes_it_cold(cluster, tmp_path, text, why):
+    python, packages = python_of(tmp_path / "environment")
+    (packages / "forbidden.py").write_text(text)
+    agent, _ = start(cluster, tmp_path, imports="import forbidden", last="os._exit(0)",
+                     python=python)
+    agent.says(f"no more workers are started warm: {why}")
+    go(cluster)
+    agent.wait()
+    assert "attempt 1 is cold" in agent.out()
+    cluster.nothing_left()
+
+
+def test_a_module_that_reads_its_rank_is_not_imported_ahead(cluster, tmp_path):
+    python, packages = python_of(tmp_path / "environment")
+    (packages / "knowing.py").write_text("import os\nrank = os.environ.get('RANK')\n")
+    agent, _ = start(cluster, tmp_path, imports="import knowing; print('rank is', knowing.rank)",
+                     python=python)
+    agent.says("module knowing is not imported ahead: it reads RANK as it is imported")
+    agent.says("1 spare workers? waits?")
+    go(cluster)
+    assert agent.wait() == 0, agent.err()
+    assert "attempt 1 is warm" in agent.out()
+    assert agent.out().count("rank is 0") == 2
+    cluster.nothing_left()
+
+
+def test_modules_of_the_scripts_own_are_read_again(cluster, tmp_path):
+    own = tmp_path / "mine.py"
+    own.write_text("print('the first text')\n")
+    agent, _ = start(cluster, tmp_path, imports="import mine")
+    agent.says("1 spare workers? waits?")
+    own.write_text("print('another text')\n")
+    go(cluster)
+    assert agent.wait() == 0, agent.err()
+    assert "attempt 1 is warm" in agent.out()
+    assert agent.out().count("the first text") == agent.out().count("another text") == 1
+    cluster.nothing_left()
+
+
+def test_a_warm_worker_that_fails_at_once_is_followed_by_cold_ones(cluster, tmp_path):
+    agent, _ = start(cluster, tmp_path, last="sys.exit(5)")
+    agent.says("1 spare workers? waits?")
+    go(cluster)
+    assert agent.wait() == 5, agent.err()
+    assert "a worker has failed in its first second after a warm start" in agent.err()
+    cluster.nothing_left()
+
+
+def test_programs_are_started_as_always(cluster):
+    agent = cluster.agent("node", "--warm", "auto",
+                          command=["--no-python", "sh", "-c", "echo $0 $RANK", "program"])
+    assert agent.wait() == 0
+    assert agent.out() == "program 0\n"
+    assert "--warm is for Python scripts" in agent.err()
+
+
+# ---- what waits ends ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_spare_outlives_its_agent(cluster, tmp_path, number):
+    agent, _ = start(cluster, tmp_path)
+    agent.says("1 spare workers? waits?")
+    assert len(cluster.marked()) >= 4  # the agent, the worker, the zygote and a spare
+    agent.kill(number)
+    agent.wait()
+    cluster.nothing_left()
+
+
+def test_a_spare_that_was_killed_is_replaced(cluster, tmp_path):
+    agent, _ = start(cluster, tmp_path)
+    agent.says("1 spare workers? waits?")
+    script = str(tmp_path / "train.py")
+    children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children")
+
+    def spares():
+        """Children with the worker's command and no rank, but for the first, the zygote."""
+        found = []
+        for pid in children.read_text().split():
+            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            variables = Path(f"/proc/{pid}/environ").read_text().split("\0")
+            own = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+            if script in words and "RANK=0" not in variables and own[0] != "Z":
+                found.append((int(own[19]), int(pid)))  # since when it runs
+        return [pid for _, pid in sorted(found)[1:]]
+
+    (spare,) = wait_for("the spare", spares)
+    os.kill(spare, signal.SIGKILL)
+    wait_for("another spare", lambda: spares() and spares() != [spare])
+    go(cluster)
+    assert agent.wait() == 0, agent.err()
+    assert "attempt 1 is warm" in agent.out()
+    cluster.nothing_left()
+
+
+def test_a_module_that_stands_in_front_of_an_installed_one_is_the_one(cluster, tmp_path):
+    python, packages = python_of(tmp_path / "environment")
+    (packages / "shadow.py").write_text("which = 'installed'\n")
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "shadow.py").write_text("which = 'own'\n")
+    agent, _ = start(cluster, tmp_path, python=python, imports=textwrap.dedent(f"""
+        sys.path.insert(0, {str(tmp_path / 'lib')!r})
+        import shadow; print('it is the', shadow.which)"""))
+    agent.says("1 spare workers? waits?")
+    go(cluster)
+    assert agent.wait() == 0, agent.err()
+    assert "attempt 1 is warm" in agent.out()
+    assert agent.out().count("it is the own") == 2
+    cluster.nothing_left()
