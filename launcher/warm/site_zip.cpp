@@ -11,7 +11,7 @@
 namespace ddprun::launcher::warm {
 namespace {
 
-void put(std::string& to, std::uint64_t value, int bytes) {
+void put_number(std::string& to, std::uint64_t value, int bytes) {
   for (int byte = 0; byte < bytes; ++byte)
     to += static_cast<char>(value >> (8 * byte) & 0xff);
 }
@@ -20,16 +20,16 @@ void put(std::string& to, std::uint64_t value, int bytes) {
 void put_file(std::string& to, const std::string& name, const std::string& text) {
   boost::crc_32_type sum;
   sum.process_bytes(text.data(), text.size());
-  put(to, 10, 2);  // version that is needed
-  put(to, 0, 2);
-  put(to, 0, 2);
-  put(to, 0, 2);
-  put(to, 0x21, 2);  // the first of January
-  put(to, sum.checksum(), 4);
-  put(to, text.size(), 4);
-  put(to, text.size(), 4);
-  put(to, name.size(), 2);
-  put(to, 0, 2);
+  put_number(to, 10, 2);  // version that is needed
+  put_number(to, 0, 2);
+  put_number(to, 0, 2);
+  put_number(to, 0, 2);
+  put_number(to, 0x21, 2);  // the first of January
+  put_number(to, sum.checksum(), 4);
+  put_number(to, text.size(), 4);
+  put_number(to, text.size(), 4);
+  put_number(to, name.size(), 2);
+  put_number(to, 0, 2);
 }
 
 }  // namespace
@@ -43,20 +43,20 @@ std::string zip_of(const std::vector<std::pair<std::string, std::string>>& files
     put_file(zip, name, text);
     zip += name + text;
     directory += "PK\x01\x02";
-    put(directory, 20, 2);
+    put_number(directory, 20, 2);
     put_file(directory, name, text);
     directory.append(10, '\0');  // no comment, first disk, no attributes
-    put(directory, offset, 4);
+    put_number(directory, offset, 4);
     directory += name;
   }
   const std::size_t start = zip.size();
   zip += directory + "PK\x05\x06";
-  put(zip, 0, 4);
-  put(zip, files.size(), 2);
-  put(zip, files.size(), 2);
-  put(zip, directory.size(), 4);
-  put(zip, start, 4);
-  put(zip, 0, 2);
+  put_number(zip, 0, 4);
+  put_number(zip, files.size(), 2);
+  put_number(zip, files.size(), 2);
+  put_number(zip, directory.size(), 4);
+  put_number(zip, start, 4);
+  put_number(zip, 0, 2);
   return zip;
 }
 

@@ -18,7 +18,7 @@ namespace ddprun::launcher::warm {
 namespace {
 
 // What is before the first space, and what is behind it.
-std::pair<std::string_view, std::string_view> split(std::string_view text) {
+std::pair<std::string_view, std::string_view> at_first_space(std::string_view text) {
   const std::size_t space = std::min(text.find(' '), text.size());
   return {text.substr(0, space), text.substr(std::min(space + 1, text.size()))};
 }
@@ -149,8 +149,8 @@ void zygote::state::listen() {
 }
 
 void zygote::state::hear(packet& said) {
-  const auto [word, rest] = split(said.text);
-  const auto [first, second] = split(rest);
+  const auto [word, rest] = at_first_space(said.text);
+  const auto [first, second] = at_first_space(rest);
   if (word == "ready") {
     std::size_t modules = 0;
     std::from_chars(first.data(), first.data() + first.size(), modules);
