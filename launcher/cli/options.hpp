@@ -131,7 +131,7 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
 
 // Of a command line that parse_options refuses: where the others of its run meet, who this node is
 // to them, and what can be read besides. Nothing where the line does not say that, or an engine
-// would have to.
+// would have to; `standalone` where there are no others.
 std::optional<launch_options> meeting_of_refused(const std::vector<std::string>& command_line,
                                                  const environment_map& environment);
 

@@ -155,7 +155,7 @@ std::vector<worker_group::live_worker> worker_group::live() const {
   return result;
 }
 
-std::string worker_group::desired_states(std::uint32_t rank) const {
+std::string worker_group::newest_words(std::uint32_t rank) const {
   for (workers::place place = 0; place < state_->workers.size(); ++place) {
     const worker& one = state_->workers[place];
     if (one.command.rank == rank && state_->rules->has_process(place)) return one.tail.text();

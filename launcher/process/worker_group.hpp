@@ -138,7 +138,7 @@ class worker_group {
   // killed.
   std::vector<live_worker> live() const;
   // The last that this rank, while it lives, has said on its standard error; valid UTF-8.
-  std::string desired_states(std::uint32_t rank) const;
+  std::string newest_words(std::uint32_t rank) const;
 
  private:
   struct worker;
