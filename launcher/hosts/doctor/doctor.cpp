@@ -160,7 +160,7 @@ own_facts examine_node(const options_draft& options, const environment_map& envi
     own.endpoint = read_endpoint(*options.endpoint);
     add({judge_endpoint(own.endpoint)});
   }
-  add(judge_limits(read_limits(root, environment)));
+  add(judge_limits(read_limits(root, environment, patience)));
   add(judge_gpus(read_gpus(root, environment)));
   add(judge_silent_folders(silent));
   own.python = read_python(answering);

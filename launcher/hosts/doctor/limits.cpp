@@ -4,7 +4,6 @@
 #include "launcher/base/cgroup_folders.hpp"
 #include "launcher/base/node_files.hpp"
 #include "launcher/cli/processor_count.hpp"
-#include "launcher/hosts/doctor/network.hpp"
 #include "launcher/hosts/doctor/size_text.hpp"
 #include "launcher/hosts/doctor/within.hpp"
 
@@ -53,11 +52,11 @@ folder_room look_into(const std::string& folder) {
   return room;
 }
 
-folder_room room_in(const std::string& folder) {
-  const auto room = within(patience, [folder] { return look_into(folder); });
+folder_room room_in(const std::string& folder, duration limit) {
+  if (limit == duration::zero()) return look_into(folder);
+  const auto room = within(limit, [folder] { return look_into(folder); });
   if (room) return *room;
-  return {folder, fmt::format("no answer from its file system in {} s", patience.count()), true, 0,
-          0};
+  return {folder, "no answer from its file system in " + ddprun::to_text(limit), true, 0, 0};
 }
 
 void keep_least(std::optional<std::uint64_t>& least, std::optional<std::uint64_t> limit,
@@ -96,18 +95,18 @@ bool is_clock_set() {
 }
 
 // The folder of the state, or as much of its path as is there; all of it where that is not said.
-std::string state_folder(const environment_map& environment) {
+std::string state_folder(const environment_map& environment, duration limit) {
   std::string wanted = variable_or_empty(environment, "XDG_STATE_HOME");
   if (wanted.empty()) wanted = variable_or_empty(environment, "HOME");
   if (wanted.empty()) wanted = "/";
-  return within(patience,
-                [path = fs::path(wanted)]() mutable {
-                  std::error_code error;
-                  while (path != path.parent_path() && !fs::exists(path, error))
-                    path = path.parent_path();
-                  return path.string();
-                })
-      .value_or(wanted);
+  const auto look = [wanted] {
+    fs::path path = wanted;
+    std::error_code error;
+    while (path != path.parent_path() && !fs::exists(path, error))
+      path = path.parent_path();
+    return path.string();
+  };
+  return limit == duration::zero() ? look() : within(limit, look).value_or(wanted);
 }
 
 finding judge_open_files(const limit_facts& facts) {
@@ -204,7 +203,8 @@ finding judge_clock(bool is_set) {
 
 }  // namespace
 
-limit_facts read_limits(const fs::path& root, const environment_map& environment) {
+limit_facts read_limits(const fs::path& root, const environment_map& environment,
+                        duration folder_limit) {
   limit_facts facts;
   facts.open_files = hard_limit(RLIMIT_NOFILE);
   facts.locked_memory = hard_limit(RLIMIT_MEMLOCK);
@@ -225,9 +225,9 @@ limit_facts read_limits(const fs::path& root, const environment_map& environment
   facts.processor_limit = limited_cpus(root.string() + "/");
   facts.processors =
       static_cast<std::uint32_t>(std::max<std::size_t>(1, allowed_processors().size()));
-  facts.shared_memory = room_in((root / "dev/shm").string());
-  facts.folders = {room_in(folder_for_temporaries(environment)),
-                   room_in(state_folder(environment))};
+  facts.shared_memory = room_in((root / "dev/shm").string(), folder_limit);
+  facts.folders = {room_in(folder_for_temporaries(environment), folder_limit),
+                   room_in(state_folder(environment, folder_limit), folder_limit)};
   if (facts.folders[0].folder == facts.folders[1].folder) facts.folders.pop_back();
   facts.is_clock_set = is_clock_set();
   return facts;

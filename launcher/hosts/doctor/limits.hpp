@@ -1,12 +1,13 @@
 // Whether a job has room on this node: open files, processes, memory, shared memory, disks,
 // processors; and whether its clock is set.
 //
-// Thread rule: `read_limits` any thread, it asks the kernel, and blocks for `patience` for each
-// folder at most; `judge_limits` is pure.
+// Thread rule: `read_limits` any thread, it asks the kernel, and blocks for as long as it may for
+// each folder; `judge_limits` is pure.
 #pragma once
 
 #include "launcher/hosts/doctor/finding.hpp"
 #include "rendezvous/base/environment_map.hpp"
+#include "rendezvous/base/time.hpp"
 
 #include <filesystem>
 #include <optional>
@@ -36,7 +37,10 @@ struct limit_facts {
   bool is_clock_set = true;          // by NTP, PTP or a hypervisor
 };
 
-limit_facts read_limits(const std::filesystem::path& root, const environment_map& environment);
+// `folder_limit`: for how long a folder is waited for; zero: for ever, by a caller that is not
+// waited for itself.
+limit_facts read_limits(const std::filesystem::path& root, const environment_map& environment,
+                        duration folder_limit = duration::zero());
 
 findings judge_limits(const limit_facts& facts);
 

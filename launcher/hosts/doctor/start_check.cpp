@@ -88,7 +88,7 @@ findings check_start(const fs::path& root, const environment_map& environment) {
   network_facts network;
   network.addresses = own_addresses_by_interface();
   findings all = judge_network(network, environment, 0);
-  limit_facts facts = read_limits(root, environment);
+  limit_facts facts = read_limits(root, environment, duration::zero());
   // Where no state can be kept an embedded daemon says so itself, and many jobs have none.
   std::erase_if(facts.folders, [](const folder_room& room) { return !room.problem.empty(); });
   const findings limits = judge_limits(facts);
