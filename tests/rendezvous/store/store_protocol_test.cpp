@@ -18,7 +18,7 @@ using enum ddprun::protocol::tcpstore::opcode;
 
 namespace {
 
-const std::string hello = hex("00 CEF7853C");
+const std::string validate_bytes = hex("00 CEF7853C");
 
 std::string take(replies& pending) {
   std::string all;
@@ -37,7 +37,7 @@ std::string take(replies& pending) {
 
 // A client and the bytes that it has been answered.
 struct client {
-  explicit client(key_value_store& store) : values(store), talk(store) { say(hello); }
+  explicit client(key_value_store& store) : values(store), talk(store) { say(validate_bytes); }
 
   // All of `bytes`, with what was left before; the answer, and those of clients woken.
   std::string say(const std::string& bytes) {
@@ -87,9 +87,9 @@ TEST_CASE("the first request is VALIDATE, and only the first") {
   CHECK(failure("GET / HTTP/1.1\r\n") == errc::wrong_protocol);
   CHECK(failure(hex("0D 00000000")) == errc::wrong_protocol);
   CHECK(failure(hex("00 CEF7853D")) == errc::wrong_protocol);
-  CHECK(failure(hello + hello) == errc::wrong_protocol);
-  CHECK(failure(hello + "\x13") == errc::unknown_message);
-  CHECK_FALSE(failure(hello.substr(0, 3)));
+  CHECK(failure(validate_bytes + validate_bytes) == errc::wrong_protocol);
+  CHECK(failure(validate_bytes + "\x13") == errc::unknown_message);
+  CHECK_FALSE(failure(validate_bytes.substr(0, 3)));
 }
 
 TEST_CASE("every reply has its golden bytes") {
@@ -155,7 +155,7 @@ TEST_CASE("a client that ends its own wait is answered in the order of its reque
 }
 
 TEST_CASE("requests that arrive byte by byte are answered as in one piece") {
-  std::string all = hello;
+  std::string all = validate_bytes;
   for (const auto& golden : golden_requests()) {
     if (golden.code != validate) all += hex(golden.bytes);
   }
