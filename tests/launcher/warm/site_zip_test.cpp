@@ -32,7 +32,7 @@ TEST_CASE("the folder that is first in PYTHONPATH leaves the others behind it") 
 
 TEST_CASE("others open a file of memory by its path") {
   const auto file = make_memory_file("test", "some words");
-  REQUIRE(file);
+  REQUIRE(file.has_value());
   CHECK(size_of(*file) == 10);
   std::ifstream opened(path_for_others(*file));
   std::ostringstream text;

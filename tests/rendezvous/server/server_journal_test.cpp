@@ -124,7 +124,7 @@ TEST_CASE("a loop that others live on does not wait for the journal of its daemo
   opened(is_well ? journal::open_failure{} : journal::open_failure{"no answer"});
   REQUIRE(port != 0);
   raw_peer one(io, port);
-  one.say(hello_line('1'));
+  one.say(numbered_hello_line('1'));
   REQUIRE(tests::run_until(
       io, [&] { return one.heard().find(R"("phase":"prepare")") != std::string::npos; }));
   CHECK(memory->contains("r") == is_well);
