@@ -5,6 +5,7 @@
 #include "rendezvous/base/terminal_escapes.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace ddprun::launcher {
@@ -16,7 +17,18 @@ constexpr std::size_t line_max = 2048;  // what is longer says no more
 constexpr std::size_t others_max = 8;   // named
 constexpr std::size_t rounds_max = 20;  // the same
 constexpr char name_end = '\n';         // of a label, where its key has a rank, too
-constexpr std::string_view box_ending = "; the root cause:";
+constexpr std::string_view box_endings[] = {"; the root cause:",
+                                            "; the first cause:"};  // older ones
+
+bool begins_box_of_cause(std::string_view line) {
+  return std::any_of(std::begin(box_endings), std::end(box_endings),
+                     [&](std::string_view ending) { return line.ends_with(ending); });
+}
+
+// "round 1 failed 3 s after its start" of the first line of a box.
+std::string what_of_box(const std::string& headline) {
+  return headline.substr(0, headline.rfind("; the "));
+}
 
 bool is_number(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
@@ -178,7 +190,7 @@ void saved_log::take_line(source& of, std::string_view line) {
 }
 
 bool saved_log::take_box(const own_json_line& line) {
-  if (line.lines.empty() || !line.message.ends_with(box_ending)) return false;
+  if (line.lines.empty() || !begins_box_of_cause(line.message)) return false;
   is_in_box_ = false;
   begin_box(line.message);
   for (const std::string& each : line.lines)
@@ -192,7 +204,7 @@ bool saved_log::take_box(std::string_view line) {
     box_.emplace_back("  " + std::string(line.substr(border.size())));
     return true;
   }
-  is_in_box_ = line.starts_with("ddprun ") && line.ends_with(box_ending);
+  is_in_box_ = line.starts_with("ddprun ") && begins_box_of_cause(line);
   if (!is_in_box_) return false;
   const std::size_t begin = line.find(": warning: ");
   begin_box(std::string(begin == std::string_view::npos ? line : line.substr(begin + 11)));
@@ -202,8 +214,7 @@ bool saved_log::take_box(std::string_view line) {
 // What every node has told in the same words is one round.
 void saved_log::begin_box(std::string headline) {
   if (box_.size() > 1) {
-    const std::string before =
-        box_[0].substr(0, box_[0].size() - box_ending.size()) + ":" + box_[1].substr(1);
+    const std::string before = what_of_box(box_[0]) + ":" + box_[1].substr(1);
     if (std::find(earlier_.begin(), earlier_.end(), before) == earlier_.end()) {
       earlier_.push_back(before);
     }
@@ -215,9 +226,7 @@ void saved_log::begin_box(std::string headline) {
 std::vector<std::string> saved_log::with_earlier_rounds() const {
   std::vector<std::string> lines = box_;
   for (const std::string& round : earlier_) {
-    const bool is_this =
-        box_.size() > 1 &&
-        round.starts_with(box_[0].substr(0, box_[0].size() - box_ending.size()) + ":");
+    const bool is_this = box_.size() > 1 && round.starts_with(what_of_box(box_[0]) + ":");
     if (!is_this) lines.push_back("before that, " + round);
   }
   return lines;

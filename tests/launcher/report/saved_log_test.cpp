@@ -159,9 +159,16 @@ TEST_CASE("stamps and names of kubectl and docker before each line do not matter
   REQUIRE_FALSE(lines.empty());
   CHECK(lines[0] == "root cause: pod/job-0/train, line 1: KeyError: 'x'");
   CHECK(explained(labelled("2026-11-25T16:10:03Z ",
-                           "ddprun a 1: warning: round 1 failed 3 s after its start; the first "
+                           "ddprun a 1: warning: round 1 failed 3 s after its start; the root "
                            "cause:\n  | a: rank 1 exited with code 1\n")) ==
         std::vector<std::string>{"round 1 failed 3 s after its start; the root cause:",
+                                 "  a: rank 1 exited with code 1"});
+}
+
+TEST_CASE("logs that call the root cause the first one are read, too") {
+  CHECK(explained("ddprun a 1: warning: round 1 failed 3 s after its start; the "
+                  "first cause:\n  | a: rank 1 exited with code 1\n") ==
+        std::vector<std::string>{"round 1 failed 3 s after its start; the first cause:",
                                  "  a: rank 1 exited with code 1"});
 }
 
