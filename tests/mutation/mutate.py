@@ -17,7 +17,8 @@ import mutators
 FOLDER = judge.ROOT / "build-mutation"
 KNOWN = Path(__file__).with_name("equivalent.txt")
 GLOBS = ("rendezvous/core/run/*.cpp", "rendezvous/core/agent/*.cpp",
-         "rendezvous/core/run/[cgknrsw]*.hpp", "rendezvous/core/agent/*.hpp")  # fmt: skip
+         "rendezvous/core/run/*.hpp", "rendezvous/core/agent/*.hpp",
+         "rendezvous/base/machine_*.hpp")  # fmt: skip
 LEFT_OUT = ("rendezvous/core/run/view.cpp", "rendezvous/core/agent/text.cpp",
             "rendezvous/core/agent/agent.hpp",
             "rendezvous/core/run/rank_assignment.cpp", "rendezvous/core/run/master_address.cpp")
