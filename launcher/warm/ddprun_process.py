@@ -33,6 +33,20 @@ class Work:
         self.environment = dict(entry.split(b"=", 1) for entry in parts[4 + words:])
 
 
+def first_environment():
+    """What this process was started with, without our entry of PYTHONPATH.
+
+    os.environ may have more by now: in the C locale Python sets LC_CTYPE for itself and its own.
+    """
+    with open("/proc/self/environ", "rb") as file:
+        entries = [entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry]
+    variables = dict(reversed(entries))  # of several the first one counts
+    variables.pop(b"PYTHONPATH", None)
+    if b"PYTHONPATH" in os.environ._data:
+        variables[b"PYTHONPATH"] = os.environ._data[b"PYTHONPATH"]
+    return variables
+
+
 def give_way():
     """To the workers, where the system lets a session do so; a spare has a session of its own."""
     try:

@@ -60,6 +60,9 @@ class ImportRecorder:
         except OSError:
             return  # the agent is gone, or hidden: nobody learns from us
         try:
+            # The agent may have closed it and opened another file under its number.
+            if not os.readlink(f"/proc/self/fd/{file}").startswith("/memfd:ddprun-imports"):
+                return
             os.write(file, "".join(line + "\n" for line in lines).encode("utf-8", "replace"))
         except OSError:
             pass

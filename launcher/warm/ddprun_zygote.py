@@ -48,8 +48,8 @@ class Zygote:
         self._process = ddprun_process.Process()
         self._control = _socket.socket(fileno=os.dup(1))
         os.dup2(2, 1)
-        self._environment = dict(os.environ._data)
-        self._watched = checks.WatchedVariables(self._environment, self._names)
+        self._environment = ddprun_process.first_environment()
+        self._watched = checks.WatchedVariables(os.environ._data, self._names)
         self._set_variables(self._watched)
         self._stamp = checks.stamp()
         self._places = checks.Places()
@@ -192,6 +192,8 @@ class Zygote:
         numbers = rights[0][2]
         descriptors = [int.from_bytes(numbers[at:at + 4], sys.byteorder)
                        for at in range(0, len(numbers), 4)]
+        for one in descriptors:  # what comes over a socket would outlive an exec
+            os.set_inheritable(one, False)
         self._begin(*descriptors)
 
     # ---- a spare becomes a worker ------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 #include "launcher/warm/memory_file.hpp"
 #include "launcher/warm/site_zip.hpp"
+#include "rendezvous/base/time.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 
@@ -49,10 +50,11 @@ std::string work_of(const spawn_request& request, const std::string& record) {
 
 struct warm_spawner::worker : std::enable_shared_from_this<warm_spawner::worker> {
   worker(const asio::any_io_executor& executor, pid_t id, spawn_handlers called)
-      : pid(id), report(executor), handlers(std::move(called)) {}
+      : pid(id), report(executor), begin_timer(executor), handlers(std::move(called)) {}
 
   pid_t pid;
   asio::posix::stream_descriptor report;
+  asio::steady_timer begin_timer;
   spawn_handlers handlers;
   time_point began = std::chrono::steady_clock::now();
   std::string cold_because;  // what it has reported
@@ -159,6 +161,7 @@ std::optional<spawned_child> warm_spawner::give(const spawn_request& request,
     given->report.assign(report->read.release());
     workers_.emplace(next.pid, given);
     await_report(given);
+    end_late(given);
     if (is_recorded) look_at_record(options_.look_pause);
     refill_later();
     return spawned_child{next.pid, std::move(output->read), std::move(errors->read)};
@@ -171,28 +174,46 @@ void warm_spawner::await_report(const std::shared_ptr<worker>& given) {
       asio::posix::stream_descriptor::wait_read,
       while_alive(std::weak_ptr(given), [this, &told = *given](error_code error) {
         if (error) return;
-        if (told_start(told)) return await_report(told.shared_from_this());
+        if (read_report(told) != report_state::over) return await_report(told.shared_from_this());
+        take_report(told);
         // Moved out: the handler may destroy the spawner.
         const auto executed = std::move(told.handlers.executed);
         if (executed) executed();
       }));
 }
 
-// False: the pipe is at its end. The worker is about to run the script, or has executed its
-// command.
-bool warm_spawner::told_start(worker& given) {
+// A spare that stands still after it was given work (stopped, frozen, swapped out) would hold up
+// the round.
+void warm_spawner::end_late(const std::shared_ptr<worker>& given) {
+  given->begin_timer.expires_after(options_.begin_limit);
+  given->begin_timer.async_wait(
+      while_alive(std::weak_ptr(given), [this, &late = *given](error_code error) {
+        if (error || !late.report.is_open()) return;
+        tell("a spare worker did not begin within " + ddprun::to_text(options_.begin_limit) +
+             ": it is killed");
+        inner_.signal_group(late.pid, SIGKILL);
+        turn_off("spare workers do not begin");
+      }));
+}
+
+// At its end the worker is about to run the script, or has executed its command.
+warm_spawner::report_state warm_spawner::read_report(worker& given) {
   std::array<char, 4096> text;
   const ssize_t count = ::read(given.report.native_handle(), text.data(), text.size());
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-  if (count > 0) given.cold_because.append(text.data(), static_cast<std::size_t>(count));
-  if (count > 0) return true;
+  if (count < 0 && errno == EINTR) return report_state::more;
+  if (count < 0 && errno == EAGAIN) return report_state::open;
+  if (count <= 0) return report_state::over;
+  given.cold_because.append(text.data(), static_cast<std::size_t>(count));
+  return report_state::more;
+}
+
+void warm_spawner::take_report(worker& given) {
   error_code ignored;
   given.report.close(ignored);
-  if (!given.cold_because.empty()) {
-    tell("workers are started cold: " + given.cold_because);
-    begin_anew();
-  }
-  return false;
+  given.begin_timer.cancel();
+  if (given.cold_because.empty()) return;
+  tell("workers are started cold: " + given.cold_because);
+  begin_anew();
 }
 
 // ---- end -------------------------------------------------------------------------------------
@@ -200,8 +221,11 @@ bool warm_spawner::told_start(worker& given) {
 void warm_spawner::child_ended(pid_t pid, exit_status status) {
   if (const auto found = workers_.find(pid); found != workers_.end()) {
     const std::shared_ptr<worker> over = found->second;
-    // Its end of the pipe is closed.
-    while (over->report.is_open() && told_start(*over)) {
+    if (over->report.is_open()) {
+      // Its own end of the pipe is closed; a process that it has left may hold another one.
+      while (read_report(*over) == report_state::more) {
+      }
+      take_report(*over);
     }
     const auto executed = std::move(over->handlers.executed);
     if (executed) executed();

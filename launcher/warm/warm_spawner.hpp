@@ -4,9 +4,9 @@
 //
 // The first worker of the node (LOCAL_RANK 0) is started with a recorder of its imports. When the
 // record has not grown for a moment, a zygote imports what is in it, proves that a fork of it
-// computes, and makes spares. A round that is started takes them, and new ones are made. Nothing of
-// that holds up a round: without a spare a worker is started cold, as it is where anything about it
-// differs from what the zygote knows (ddprun_zygote.py).
+// computes, and makes spares. A round that is started takes them, and new ones are made. No round
+// waits for that: without a spare a worker is started cold, as it is where anything about it
+// differs from what the zygote knows (ddprun_zygote.py); a spare that does not begin is killed.
 //
 // A spare is a child of this process from before it is told of here, so its end, its group and its
 // strays are what they are for any worker.
@@ -47,6 +47,9 @@ struct warm_options {
   std::chrono::milliseconds look_pause_max{8000};
   // After so long the record is held to be whole, and no worker's imports are noted any more.
   std::chrono::seconds rest{60};
+  // From the message with the work until a spare is about to run the script: one that is later is
+  // killed, which is a failure of its round.
+  std::chrono::seconds begin_limit{10};
   // From the start of workers to the next spares: they are not to be held up.
   std::chrono::milliseconds refill_pause{1000};
 };
@@ -82,7 +85,10 @@ class warm_spawner final : public spawner {
   bool may_be_warm(const spawn_request& request);
   std::optional<spawned_child> give(const spawn_request& request, const spawn_handlers& handlers);
   void await_report(const std::shared_ptr<worker>& given);
-  bool told_start(worker& given);
+  enum class report_state { more, open, over };
+  report_state read_report(worker& given);
+  void take_report(worker& given);
+  void end_late(const std::shared_ptr<worker>& given);
   void child_ended(pid_t pid, exit_status status);
   void judge_early_end(const worker& over, exit_status status);
   spawn_result spawn_cold(const spawn_request& request, spawn_handlers handlers);

@@ -134,15 +134,29 @@ WAITING = textwrap.dedent("""
 """)
 
 
-def start(cluster, tmp_path, early="", imports="", last="", python=None, **environment):
+def start(cluster, tmp_path, early="", imports="", last="", python=None, workers=1, restarts=1,
+          **environment):
     script = tmp_path / "train.py"
     script.write_text(WAITING.format(early=early, imports=imports, last=last))
     # One that is no script itself, as pyenv's are, which change the environment.
     python = python or python_of(tmp_path / "environment")[0]
-    return cluster.agent("node", "--warm", "auto", "--max-restarts", 1, workers=1,
-                         command=[script],
+    return cluster.agent("node", "--warm", "auto", "--max-restarts", restarts,
+                         workers=workers, command=[script],
                          environment={"OMP_NUM_THREADS": "1", "PYTHON_EXEC": str(python),
                                       **environment}), script
+
+
+def spares_of(agent, script):
+    """Children with the worker's command and no rank, but for the first, the zygote."""
+    found = []
+    children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children")
+    for pid in children.read_text().split():
+        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        variables = Path(f"/proc/{pid}/environ").read_text().split("\0")
+        own = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+        if str(script) in words and "RANK=0" not in variables and own[0] != "Z":
+            found.append((int(own[19]), int(pid)))  # since when it runs
+    return [pid for _, pid in sorted(found)[1:]]
 
 
 def go(cluster):
@@ -157,6 +171,49 @@ def test_a_script_that_was_edited_is_started_cold(cluster, tmp_path):
     assert agent.wait() == 0, agent.err()
     assert "attempt 1 is cold" in agent.out() and "edited" in agent.out()
     assert f"workers are started cold: {script} has changed" in agent.err()
+    cluster.nothing_left()
+
+
+def test_cold_workers_of_a_node_do_not_wait_for_each_other(cluster, tmp_path):
+    agent, script = start(cluster, tmp_path, workers=2, imports=textwrap.dedent("""
+        print("descriptors", sorted(os.listdir("/proc/self/fd")), flush=True)
+        import pathlib"""), last=textwrap.dedent("""
+        here = pathlib.Path(folder)
+        (here / ("began." + os.environ["RANK"])).touch()
+        until = time.monotonic() + 60
+        while len(list(here.glob("began.*"))) < 2:
+            if time.monotonic() > until:
+                os._exit(5)
+            time.sleep(0.01)"""))
+    agent.says("2 spare workers? waits?")
+    script.write_text(script.read_text() + "print('edited')\n")
+    go(cluster)
+    assert agent.wait() == 0, agent.err()
+    assert agent.out().count("edited") == 2
+    # What came with the work is not open in a worker that executes its command.
+    said = [line.partition("] ")[2] for line in agent.out().splitlines() if "descriptors" in line]
+    assert len(said) == 4 and len(set(said)) == 1, said
+    cluster.nothing_left()
+
+
+def test_where_python_sets_its_own_locale_workers_are_warm(cluster, tmp_path):
+    agent, _ = start(cluster, tmp_path, LANG="", LC_ALL="", LC_CTYPE="")
+    agent.says("1 spare workers? waits?")
+    go(cluster)
+    assert agent.wait() == 0, agent.err()
+    assert "attempt 1 is warm" in agent.out(), agent.err()
+    cluster.nothing_left()
+
+
+def test_a_spare_that_stands_still_is_killed_and_holds_nothing_up(cluster, tmp_path):
+    agent, script = start(cluster, tmp_path, restarts=2)
+    agent.says("1 spare workers? waits?")
+    (spare,) = spares_of(agent, script)
+    os.kill(spare, signal.SIGSTOP)
+    go(cluster)
+    agent.says("a spare worker did not begin within 10 s: it is killed")
+    assert agent.wait() == 0, agent.err()
+    assert "attempt 2 is cold" in agent.out()
     cluster.nothing_left()
 
 
@@ -260,21 +317,10 @@ def test_no_spare_outlives_its_agent(cluster, tmp_path, number):
 
 
 def test_a_spare_that_was_killed_is_replaced(cluster, tmp_path):
-    agent, _ = start(cluster, tmp_path)
+    agent, script = start(cluster, tmp_path)
     agent.says("1 spare workers? waits?")
-    script = str(tmp_path / "train.py")
-    children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children")
-
     def spares():
-        """Children with the worker's command and no rank, but for the first, the zygote."""
-        found = []
-        for pid in children.read_text().split():
-            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-            variables = Path(f"/proc/{pid}/environ").read_text().split("\0")
-            own = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-            if script in words and "RANK=0" not in variables and own[0] != "Z":
-                found.append((int(own[19]), int(pid)))  # since when it runs
-        return [pid for _, pid in sorted(found)[1:]]
+        return spares_of(agent, script)
 
     (spare,) = wait_for("the spare", spares)
     os.kill(spare, signal.SIGKILL)

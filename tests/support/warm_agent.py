@@ -47,7 +47,7 @@ class WarmAgent:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
     def memory_file(self, content):
-        file = os.memfd_create("test")
+        file = os.memfd_create("ddprun-imports")
         os.write(file, content)
         self.files.append(file)
         return f"/proc/{os.getpid()}/fd/{file}"

@@ -60,7 +60,7 @@ class survivors {
     if (chosen.empty()) return failure{errc::malformed_message, what() + "nothing was said", true};
     if (chosen.front().rank != here_.rank) return hear(chosen.front().rank);
     auto outcome = agree(chosen);
-    if (!outcome) outcome = write();
+    if (!outcome) outcome = write_or_tell();
     if (outcome) outcome->text.insert(0, what());
     here_.on_message(outcome ? outcome->text
                              : "snapshot " + place() + " was saved by the ranks that are left (" +
@@ -128,6 +128,16 @@ class survivors {
     return failure{errc::damaged, "rank " + std::to_string(chosen.front().rank) + " and " +
                                       text_of(others) + " have different states after step " +
                                       std::to_string(chosen.front().step)};
+  }
+
+  // The others wait for what comes of it, whatever that is.
+  std::optional<failure> write_or_tell() const {
+    try {
+      return write();
+    } catch (const std::exception& caught) {  // of a tensor's copy
+      return failure{errc::invalid_argument,
+                     std::string("cannot fetch the state: ") + caught.what(), true};
+    }
   }
 
   std::optional<failure> write() const {

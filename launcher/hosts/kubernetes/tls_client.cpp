@@ -114,6 +114,10 @@ std::unique_ptr<tls_client> tls_client::open(int descriptor, const std::string& 
   }
   auto held = std::make_unique<state>(*calls);
   held->context = calls->new_context(calls->client_method());
+  if (held->context == nullptr) {
+    problem = "OpenSSL cannot be set up (its configuration: OPENSSL_CONF)";
+    return nullptr;
+  }
   const int loaded = authority_file.empty()
                          ? calls->load_system_authorities(held->context)
                          : calls->load_authorities(held->context, authority_file.c_str(), nullptr);
@@ -124,14 +128,19 @@ std::unique_ptr<tls_client> tls_client::open(int descriptor, const std::string& 
   calls->set_verify(held->context, verify_peer, nullptr);
   held->session = calls->new_session(held->context);
   const bool is_address = net::numeric_address(host).has_value();
-  if (is_address) {
-    calls->set_address(calls->parameters(held->session), host.c_str());
-  } else {
-    calls->set_host(held->session, host.c_str());
+  // Without the name the certificate of any server would do.
+  bool is_set = held->session != nullptr && calls->set_descriptor(held->session, descriptor) == 1;
+  if (is_set && is_address) {
+    is_set = calls->set_address(calls->parameters(held->session), host.c_str()) == 1;
+  } else if (is_set) {
     std::string name = host;
+    is_set = calls->set_host(held->session, host.c_str()) == 1;
     calls->control(held->session, control_set_host_name, name_type_host, name.data());
   }
-  calls->set_descriptor(held->session, descriptor);
+  if (!is_set) {
+    problem = "no TLS session can be set up for " + host;
+    return nullptr;
+  }
   if (calls->connect(held->session) != 1) {
     const long verdict = calls->verify_result(held->session);
     problem = verdict == 0 ? "no TLS connection"
