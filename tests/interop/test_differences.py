@@ -228,7 +228,7 @@ def test_both_close_who_asks_for_too_much(side, request_bytes):
 
 def test_every_difference_on_the_page_names_a_test_that_exists():
     page = (ROOT / "rendezvous/PROTOCOL.md").read_text()
-    table = page.split("### Differences to PyTorch's server")[1].split("\n#")[0]
+    table = page.split("### Differences from PyTorch's server")[1].split("\n#")[0]
     rows = [row for row in table.splitlines() if row.startswith("| ") and "`" in row]
     assert len(rows) >= 8
     sources = collections.defaultdict(str)

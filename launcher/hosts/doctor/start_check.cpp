@@ -10,8 +10,8 @@
 #include <charconv>
 #include <fstream>
 #include <future>
+#include <iterator>
 #include <memory>
-#include <set>
 #include <sstream>
 #include <system_error>
 #include <thread>
@@ -34,13 +34,14 @@ struct needed_driver {
 };
 constexpr needed_driver needed_drivers[] = {{11, 450}, {12, 525}, {13, 580}};
 
+constexpr std::string_view always[] = {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "shared memory",
+                                       "open files",         "processes",          "locked memory"};
+
 // Of the doctor's findings those that matter to every job, and cost nothing to look at.
 bool is_for_a_start(const finding& each) {
-  static const std::set<std::string> always = {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME",
-                                               "shared memory",      "open files",
-                                               "processes",          "locked memory"};
   if (each.state == health::ok) return false;
-  return always.contains(each.check) || (each.check == "disk" && each.state == health::error);
+  return std::find(std::begin(always), std::end(always), each.check) != std::end(always) ||
+         (each.check == "disk" && each.state == health::error);
 }
 
 }  // namespace

@@ -162,8 +162,11 @@ bool head::settle_when_open(std::size_t host, const link_end& end) {
   if (at != stage::running) return false;
   const int drained = plan_.launch.drain_exit_code;
   const bool has_left = one.leaves_by && (!one.ended || *one.ended == drained);
-  const bool is_of_run = one.ended && *one.ended != refused_exit_code &&
-                         (*one.ended != drained || drained == 0) && !has_left;
+  // One that the others go on without: only that node was refused, or did not come to the daemon.
+  const bool is_of_one = one.ended && rules_->count(stage::running) > 1 &&
+                         (*one.ended == refused_exit_code || *one.ended == unmet_exit_code);
+  const bool is_of_run =
+      one.ended && !is_of_one && (*one.ended != drained || drained == 0) && !has_left;
   if (is_of_run) {  // the others will have it, too
     close_discovery();
     return false;
@@ -177,10 +180,14 @@ bool head::settle_when_open(std::size_t host, const link_end& end) {
     return true;
   }
   const std::string rests = let_rest(host, false);
-  const std::string why =
-      !one.ended
-          ? ": its agent is lost" + rests + ": " + how_it_ended(end)
-          : (*one.ended == drained ? ": its node was drained" : ": the run refuses it") + rests;
+  std::string why = ": its agent is lost" + rests + ": " + how_it_ended(end);
+  if (one.ended && *one.ended == drained) {
+    why = ": its node was drained" + rests;
+  } else if (one.ended && *one.ended == refused_exit_code) {
+    why = ": the run refuses it" + rests;
+  } else if (one.ended) {
+    why = ": its node did not meet the others in time" + rests;
+  }
   say(note_level::warning, name(host) + why);
   go_on();
   return true;

@@ -108,6 +108,19 @@ TEST_CASE("nodes with other times for a signal's end are of one run, with the ti
   }
 }
 
+TEST_CASE("so they are where the agent for which the daemon was opened is not here") {
+  core::run_options options;
+  options.opened_by = started_job{};
+  run_story story(options);
+  run_settings other = nodes_of(2, 2);
+  other.timing.drain_grace = 5s;
+  const fake_node& first = story.joined("a", nodes_of(2, 2));
+  const fake_node& second = story.joined("b", other);
+  CHECK(story.view().phase == run_phase::preparing);
+  CHECK(first.wanted.phase == desired_phase::prepare);
+  CHECK(second.connection != 0);
+}
+
 TEST_CASE("only a connected session counts") {
   run_story story;
   fake_node& first = story.joined("a", nodes_of(2, 2));

@@ -38,6 +38,20 @@ TEST_CASE("a restarted daemon keeps a round when all its members say that they r
   }
 }
 
+// torchrun's variable may be set on one of the nodes: hellos say what each was started with.
+TEST_CASE("nodes with other times for a signal's end come back to a restarted daemon") {
+  orphans_story story(3, nodes_of(3, 3));
+  story.members[1]->greeting.settings.timing.drain_grace = 5s;
+  story.members[2]->greeting.settings.timing.drain_grace = 7s;
+  for (fake_node* const who : story.members)
+    story.connect(*who);
+  CHECK(story.view().phase == run_phase::running);
+  for (const fake_node* const who : story.members) {
+    CHECK(who->connection != 0);
+    CHECK(who->wanted.phase == desired_phase::run);
+  }
+}
+
 TEST_CASE("no round starts before the recovery window has passed") {
   run_story story(restarted());
   fake_node& newcomer = story.joined("a", nodes_of(1, 1));
