@@ -87,6 +87,27 @@ TEST_CASE("the ranks of a node that was lost are, and who comes back hears what 
   CHECK(report.text == "going on without it: node loss 1 of 10 within an hour");
 }
 
+TEST_CASE(
+    "a round that is ended for a node that joins has not failed, whatever our stop has ended") {
+  run_settings settings = nodes_of(1, 2);
+  settings.on_join = join_policy::restart;
+  run_story story;
+  fake_node& first = story.joined("a", settings);
+  story.pass(60s);
+  story.start_round();
+  story.pass(20s);
+  story.joined("b", settings);
+  cause stopped = run_story::cause_of(first, cause_class::signal, SIGTERM);
+  stopped.by_our_stop = true;
+  first.state.causes = {stopped};
+  story.stop_all();
+  REQUIRE(first.reports.size() == 1);
+  const round_report& report = first.reports[0];
+  CHECK_FALSE(report.root_cause);
+  CHECK(report.text ==
+        "going on: b joins: the round restarts with it; no restart is charged for that");
+}
+
 TEST_CASE("a report is said again to a member that was away when it was said") {
   pair_story story;
   story.pass(1s);
