@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import ROOT, wait_for
+from tests.support.leaves import differing
 
 PROBE = ROOT / "tests" / "support" / "warm_probe.py"
 # The mark of the agent, and what the round is called; and each process's own.
@@ -45,22 +46,14 @@ def run_twice(cluster, how, command, name, warm, python, workers=2):
                          for rank in range(workers)]
 
 
-def flat(value, path=""):
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from flat(inner, f"{path}/{key}")
-    elif isinstance(value, list):
-        yield f"{path}/length", len(value)
-        for number, inner in enumerate(value):
-            yield from flat(inner, f"{path}/{number}")
-    else:
-        yield path, ANEW.sub(r"\1", str(value)) if "variables" in path or "C/" in path else value
+def without_what_is_anew(path, value):
+    is_of_round = "variables" in path or "C/" in path
+    return ANEW.sub(r"\1", str(value)) if is_of_round else value
 
 
 def differences(cold, warm):
-    cold, warm = dict(flat(cold)), dict(flat(warm))
-    return {key: (cold.get(key), warm.get(key)) for key in cold.keys() | warm.keys()
-            if cold.get(key) != warm.get(key) and not ANEW.match(key.rpartition("/")[2])}
+    found = differing(cold, warm, without_what_is_anew)
+    return {path: both for path, both in found.items() if not ANEW.match(path.rpartition("/")[2])}
 
 
 def shown(agent):

@@ -11,6 +11,7 @@ import textwrap
 import pytest
 
 from tests.support.cluster import ROOT
+from tests.support.leaves import differing
 from tests.support.warm_agent import WarmAgent, base_python
 
 PROBE = ROOT / "tests" / "support" / "warm_probe.py"
@@ -51,24 +52,6 @@ def packages(environment):
     return environment[1]
 
 
-def flat(value, path=""):
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from flat(inner, f"{path}/{key}")
-    elif isinstance(value, list):
-        yield f"{path}/length", len(value)
-        for number, inner in enumerate(value):
-            yield from flat(inner, f"{path}/{number}")
-    else:
-        yield path, value
-
-
-def differences(cold, warm):
-    cold, warm = dict(flat(cold)), dict(flat(warm))
-    return {key: (cold.get(key), warm.get(key)) for key in cold.keys() | warm.keys()
-            if cold.get(key) != warm.get(key)}
-
-
 def learnt(agent):
     first = agent.cold(is_recorded=True, RANK="0", TORCHELASTIC_RESTART_COUNT="0")
     answer = agent.load()
@@ -93,7 +76,7 @@ def test_a_script_sees_no_difference(make_agent, tmp_path, monkeypatch, form, pa
     assert "decimal" in warm["modules at start"] and "decimal" not in cold["modules at start"]
     assert cold["modules"] == warm["modules"]
     for part in ("system", "python"):
-        assert not differences(cold[part], warm[part])
+        assert not differing(cold[part], warm[part])
     for one, another in zip(warm["random"], other["random"]):
         assert one != another
 

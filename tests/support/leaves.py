@@ -1,0 +1,22 @@
+"""What differs between two values of dictionaries, lists and plain values, place by place."""
+
+
+def leaves(value, path=""):
+    """("/a/0/b", 3) for each plain value in it; of a list also its length."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from leaves(inner, f"{path}/{key}")
+    elif isinstance(value, list):
+        yield f"{path}/length", len(value)
+        for number, inner in enumerate(value):
+            yield from leaves(inner, f"{path}/{number}")
+    else:
+        yield path, value
+
+
+def differing(one, other, shown=lambda path, value: value):
+    """{path: (of one, of the other)}; `shown` takes out of a value what may differ."""
+    first, second = ({path: shown(path, leaf) for path, leaf in leaves(value)}
+                     for value in (one, other))
+    return {path: (first.get(path), second.get(path)) for path in first.keys() | second.keys()
+            if first.get(path) != second.get(path)}
