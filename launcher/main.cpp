@@ -138,8 +138,10 @@ int run_agent(const std::vector<std::string>& words, ddprun::environment_map env
     };
   }
   if (head != nullptr) {
-    const auto grace = options.settings.timing.drain_grace + leaving_limit;
-    head->begin(std::chrono::duration_cast<std::chrono::milliseconds>(grace));
+    *identity.drain_grace = options.settings.timing.drain_grace;
+    head->begin([grace = identity.drain_grace] {
+      return std::chrono::duration_cast<std::chrono::milliseconds>(grace->load() + leaving_limit);
+    });
   }
   ddprun::launcher::agent agent(std::move(options), std::move(identity),
                                 std::move(plan->environment), std::move(*logs), std::move(guard));

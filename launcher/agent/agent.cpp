@@ -272,6 +272,7 @@ void agent::step(const core::agent_event& event) {
   if (!machine_ || exit_code_) return;
   core::agent_effects now;
   machine_->step(event, std::chrono::steady_clock::now(), now);
+  *identity_.drain_grace = machine_->timing().drain_grace;
   const auto limit = machine_->workers_live_until();
   if (limit) guardian_beat_.allow_until(limit);
   // Before the daemon hears that they have ended: it may begin the next round then.

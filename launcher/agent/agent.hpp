@@ -47,6 +47,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -74,6 +75,9 @@ struct agent_identity {
   // What is not well with this node, a line each, once that is known; empty: nobody looks. Where
   // the caller waits it is known within doctor::start_check_limit of the start.
   std::function<std::optional<std::vector<std::string>>(bool waits)> look_at_node;
+  // How long this node's workers have to end after a signal, as the nodes of the run have agreed:
+  // told to whoever waits for this process on another thread.
+  std::shared_ptr<std::atomic<duration>> drain_grace = std::make_shared<std::atomic<duration>>();
 };
 
 class agent {

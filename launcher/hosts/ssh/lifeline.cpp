@@ -50,13 +50,13 @@ void listen_to_head(int from_head) {
 
 }  // namespace
 
-void hold_lifeline(unique_fd from_head, std::chrono::milliseconds patience) {
+void hold_lifeline(unique_fd from_head, leaving_patience patience) {
   const signals_blocked blocked;
   try {
-    std::thread([head = std::move(from_head), patience] {
+    std::thread([head = std::move(from_head), patience = std::move(patience)] {
       listen_to_head(head.get());
       ::kill(::getpid(), SIGTERM);
-      std::this_thread::sleep_for(patience);
+      std::this_thread::sleep_for(patience());
       ::kill(::getpid(), SIGKILL);
     }).detach();
   } catch (const std::system_error&) {

@@ -16,13 +16,16 @@
 #include "rendezvous/base/unique_fd.hpp"
 
 #include <chrono>
+#include <functional>
 
 namespace ddprun::launcher::ssh {
 
 inline constexpr std::chrono::seconds lifeline_interval{5};
 inline constexpr std::chrono::seconds lifeline_silence{60};
 
-// `patience`: from SIGTERM to SIGKILL.
-void hold_lifeline(unique_fd from_head, std::chrono::milliseconds patience);
+// From SIGTERM to SIGKILL; asked on the lifeline's thread, once the head is gone.
+using leaving_patience = std::function<std::chrono::milliseconds()>;
+
+void hold_lifeline(unique_fd from_head, leaving_patience patience);
 
 }  // namespace ddprun::launcher::ssh

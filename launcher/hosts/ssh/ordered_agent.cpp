@@ -54,14 +54,14 @@ bool ordered_agent::take_order() {
   return true;
 }
 
-void ordered_agent::begin(std::chrono::milliseconds patience) {
+void ordered_agent::begin(leaving_patience patience) {
   // The head may pass one on before the agent listens, which must not die of it; SIG_IGN would tell
   // the agent to leave that signal alone.
   for (const int number : {SIGUSR1, SIGUSR2}) {
     if (!is_ignored(number)) std::signal(number, [](int) {});
   }
   say(2, magic_ + " runs\n");
-  hold_lifeline(std::move(from_head_), patience);
+  hold_lifeline(std::move(from_head_), std::move(patience));
 }
 
 void ordered_agent::end(int code) const {

@@ -4,10 +4,10 @@
 // Thread rule: the main thread, before any other exists.
 #pragma once
 
+#include "launcher/hosts/ssh/lifeline.hpp"
 #include "launcher/hosts/ssh/order.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
-#include <chrono>
 #include <optional>
 #include <string>
 
@@ -29,7 +29,7 @@ class ordered_agent {
 
   // The command line is right: from here on the head's end is this process's, too. After the fork
   // of the guardian.
-  void begin(std::chrono::milliseconds patience);
+  void begin(leaving_patience patience);
   // The last word.
   void end(int code) const;
 

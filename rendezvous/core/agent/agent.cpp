@@ -35,6 +35,10 @@ std::optional<time_point> agent::next_deadline() const {
   return next_due(*state_, state::timer_table());
 }
 
+const timers& agent::timing() const {
+  return state_->timing;
+}
+
 std::optional<time_point> agent::workers_live_until() const {
   return state_->workers_live_until();
 }

@@ -255,6 +255,9 @@ class agent {
 
   std::optional<time_point> next_deadline() const;
 
+  // The timers that all nodes of the run have: its own until a daemon has welcomed it.
+  const timers& timing() const;
+
   // If this machine did nothing more: from when on another round may start elsewhere while this
   // node's workers live. None: no worker lives, or there is nobody who could start one.
   std::optional<time_point> workers_live_until() const;

@@ -16,6 +16,7 @@ void agent::state::handle(const daemon_connected& event) {
   here.causes.connected();
   options.greeting.hosts_daemon = event.is_here;
   hello greeting = options.greeting;
+  take_from_first(greeting.settings.timing, timing);  // as it was welcomed
   greeting.own_address = event.own_address;
   greeting.state = make_status();
   greeting.state.place = here.place();

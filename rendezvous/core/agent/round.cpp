@@ -285,8 +285,7 @@ bool causes_here::add(cause why, time_point at) {
   while (where != seen_.end() && !comes_before(why, at, where->cause, where->at))
     ++where;
   if (where == seen_.end() && seen_.size() >= causes_max) return false;
-  const bool is_only_stopped = why.by_our_stop && !why.was_failing;
-  if (where != seen_.begin() || is_only_stopped) why.tail.clear();
+  if (where != seen_.begin() || is_only_stopped(why)) why.tail.clear();
   why.tail.erase(0, why.tail.size() - last_of(why.tail, tail_bytes_max).size());
   if (where == seen_.begin()) connected();
   seen_.insert(where, seen_cause{std::move(why), at});

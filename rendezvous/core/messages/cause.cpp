@@ -94,6 +94,10 @@ bool is_end_by(const cause& value, int signal) {
          (value.kind == cause_class::exit && value.code == exit_code_of_signal(signal));
 }
 
+bool is_only_stopped(const cause& value) {
+  return value.by_our_stop && !value.was_failing;
+}
+
 bool is_end_by_request(const cause& value) {
   return is_end_by(value, SIGTERM) || is_end_by(value, SIGINT) || is_end_by(value, SIGHUP) ||
          is_end_by(value, SIGQUIT);

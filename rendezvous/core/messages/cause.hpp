@@ -52,6 +52,9 @@ class root_cause {
 // Did a worker end by this signal? By itself, or by a handler of it that exits with 128 + signal.
 bool is_end_by(const cause& value, int signal);
 
+// Did our own stop alone end the worker, which had given no sign that it fails?
+bool is_only_stopped(const cause& value);
+
 // Did it end by one of the signals that ask an agent to leave, too (SIGHUP, SIGINT, SIGQUIT,
 // SIGTERM)? Then the whole group of processes may have been sent it.
 bool is_end_by_request(const cause& value);

@@ -157,8 +157,20 @@ std::string problem_of(const run_settings& settings) {
   return text.empty() ? problem_of(settings.timing) : text;
 }
 
-std::optional<setting_difference> first_difference(const run_settings& one,
-                                                   const run_settings& other) {
+void take_from_first(timers& own, const timers& first) {
+  for (const timer_row& row : timer_table) {
+    if (row.is_of_first) own.*row.field = first.*row.field;
+  }
+}
+
+bool agree(const run_settings& one, run_settings other) {
+  take_from_first(other.timing, one.timing);
+  return one == other;
+}
+
+std::optional<setting_difference> first_difference(const run_settings& one, run_settings other) {
+  take_from_first(other.timing, one.timing);
+  if (one == other) return std::nullopt;
   const named_values left = to_named_values(one);
   const named_values right = to_named_values(other);
   for (std::size_t index = 0; index < left.size(); ++index) {

@@ -85,8 +85,13 @@ struct setting_difference {
   std::string other;
 };
 
+// Takes over what all nodes have as the first has it (timer_row::is_of_first).
+void take_from_first(timers& own, const timers& first);
+
+// The two can be nodes of one run: they have the same in all that is compared.
+bool agree(const run_settings& one, run_settings other);
+
 // The first of them; none where the two agree.
-std::optional<setting_difference> first_difference(const run_settings& one,
-                                                   const run_settings& other);
+std::optional<setting_difference> first_difference(const run_settings& one, run_settings other);
 
 }  // namespace ddprun

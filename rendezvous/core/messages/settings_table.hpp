@@ -30,6 +30,8 @@ struct timer_row {
   std::string_view help;
   duration min{};  // what is shorter would make a machine spin
   bool may_be_zero = false;
+  // It is not compared between nodes: all of them have that of the first.
+  bool is_of_first = false;
   // What it is when it is not given, from the rows above; null: as in a fresh `timers`.
   duration (*follows)(const timers&) = nullptr;
   // Why it is of no use beside the others, else empty. People are told; a machine gets
@@ -85,7 +87,10 @@ inline constexpr std::array timer_table = {
               .help = "from SIGTERM to SIGKILL after a failure"},
     timer_row{.name = "drain_grace",
               .field = &timers::drain_grace,
-              .help = "from SIGTERM to SIGKILL when a node leaves the run"},
+              .help = "from SIGTERM to SIGKILL when a node leaves the run",
+              // torchrun compares no --shutdown-timeout, whose variable may be in the environment
+              // of one node only; but the daemon has to know for how long any node may take.
+              .is_of_first = true},
     timer_row{.name = "kill_wait",
               .field = &timers::kill_wait,
               .help = "from SIGKILL to reporting that a worker cannot be killed"},

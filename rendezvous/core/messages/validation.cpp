@@ -92,7 +92,7 @@ std::string first_change(const hello& first, const hello& again) {
   if (first.worker_count != again.worker_count) return "number of workers";
   if (first.node_rank != again.node_rank) return "node rank";
   if (first.role != again.role) return "role";
-  if (first.settings != again.settings) return "settings";
+  if (!agree(first.settings, again.settings)) return "settings";
   if (first.hosts_daemon != again.hosts_daemon) return "daemon";
   return {};
 }

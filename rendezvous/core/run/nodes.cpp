@@ -87,6 +87,9 @@ void run::state::raise_restarts_used(const node& by) {
 void run::state::attach(node& who, const agent_joined& event) {
   if (who.connection != 0) detach(who, true);
   who.greeting = event.hello;
+  // Whoever finds nobody else here, neither waiting nor with a round of its own, is the first.
+  if (groups.empty() && !has_claims) first_timing = who.greeting.settings.timing;
+  take_from_first(who.greeting.settings.timing, first_timing);
   who.state = event.hello.state;
   who.greeting.state = {};
   who.peer_address = event.peer_address;

@@ -63,7 +63,10 @@ std::optional<cause> run::state::final_cause() const {
       judged.add(one, clock.real(member->heard));
     }
   }
-  return is_drained ? judged.get() : causes.get();
+  const std::optional<cause>& first = is_drained ? judged.get() : causes.get();
+  // Nothing has failed where only our own stop ended workers, and that for another reason.
+  const bool is_ours = first && is_only_stopped(*first);
+  return is_ours && stop.is_free() ? std::nullopt : first;
 }
 
 namespace {

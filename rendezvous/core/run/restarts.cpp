@@ -334,8 +334,7 @@ bool is_same_failure(const cause& one, const cause& other) {
 }
 
 bool is_failure_of_its_own(const cause& why) {
-  const bool is_ours = why.by_our_stop && !why.was_failing;
-  return is_charged_as_restart(why.kind) && !why.is_secondary && !is_ours;
+  return is_charged_as_restart(why.kind) && !why.is_secondary && !is_only_stopped(why);
 }
 
 void quick_failures::add(const cause& first, duration after, const std::string& node,

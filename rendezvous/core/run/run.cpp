@@ -111,14 +111,6 @@ bool run::forgettable(time_point now) const {
 }
 
 void run::state::apply(const agent_joined& event) {
-  const duration grace = drain_grace_for(event.hello);
-  if (grace == event.hello.settings.timing.drain_grace) return join(event);
-  agent_joined agreed = event;
-  agreed.hello.settings.timing.drain_grace = grace;
-  join(agreed);
-}
-
-void run::state::join(const agent_joined& event) {
   const hello& greeting = event.hello;
   node* const known = nodes.find(greeting.session);
   const std::string problem = problem_with(greeting, known);

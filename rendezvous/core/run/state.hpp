@@ -104,6 +104,7 @@ struct run::state {
   // Agents.
   roster nodes;
   gathering groups;
+  timers first_timing;            // of the node that came first, for take_from_first
   std::set<std::uint64_t> stuck;  // by join order: connected, and of no use: see recount
   wait_message notice;
   neighbour_seen neighbour;
@@ -124,7 +125,6 @@ struct run::state {
 
   // run.cpp: events and time.
   void apply(const agent_joined& event);
-  void join(const agent_joined& event);
   void apply(const status_received& event);
   void apply(const goodbye_received& event);
   void apply(const agent_disconnected& event);
@@ -182,7 +182,6 @@ struct run::state {
   const node* first_here() const;
   const run_settings* settings_here() const;
   std::string difference(const hello& greeting) const;
-  duration drain_grace_for(const hello& greeting) const;
   std::string difference_problem(const hello& greeting) const;
   void remember_refusal(const hello& greeting);
   std::string names_in(const settings_group& group) const;

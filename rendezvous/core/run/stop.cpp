@@ -125,9 +125,7 @@ bool run::state::shows_stop(const node& member, const status& said) const {
 }
 
 void run::state::end_of_stop() {
-  std::optional<cause> first = final_cause();
-  // Nothing has failed where only our own stop ended workers, and that for another reason.
-  if (stop.is_free() && first && first->by_our_stop && !first->was_failing) first.reset();
+  const std::optional<cause> first = final_cause();
   const std::optional<cause> why = stop.is_free() ? std::nullopt : first;
   if (why) current.last_cause = why;
   if (first) current.last_end = describe(*first);

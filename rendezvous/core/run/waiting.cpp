@@ -111,20 +111,6 @@ const run_settings* run::state::settings_here() const {
   return first == nullptr ? nullptr : &first->greeting.settings;
 }
 
-// torchrun compares no --shutdown-timeout, whose variable is in the environment of one node or of
-// all. Here the daemon waits for as long as any node may take, so there is one, that of the node
-// that is here longest: the others are told by the welcome.
-duration run::state::drain_grace_for(const hello& greeting) const {
-  const node* const known = nodes.find(greeting.session);
-  const run_settings* settings = known != nullptr ? &known->greeting.settings : settings_here();
-  // While nobody is first (a daemon that waits for an earlier one's nodes, or for the agent that it
-  // lives in) all who are connected have what the first of them came with.
-  if (settings == nullptr && nodes.connected() != 0) {
-    settings = &nodes.some_connected().greeting.settings;
-  }
-  return (settings != nullptr ? *settings : greeting.settings).timing.drain_grace;
-}
-
 // In which setting a node differs from the run's; empty where it does not.
 std::string run::state::difference(const hello& greeting) const {
   const run_settings* const settings = settings_here();

@@ -106,6 +106,21 @@ TEST_CASE("only an answer to a status of this connection vouches") {
   }
 }
 
+TEST_CASE("an agent that was told another time for a signal's end says that when it comes again") {
+  agent_story story;
+  story.run_as_member();
+  const duration own = story.timing.drain_grace;
+  CHECK(story.machine().timing().drain_grace == own);
+  story.timing.drain_grace = own + 7s;
+  story.lose_daemon();
+  story.connect();
+  CHECK(story.machine().timing().drain_grace == own + 7s);
+  CHECK(story.greeted.settings.timing.drain_grace == own);
+  story.lose_daemon();
+  story.connect();
+  CHECK(story.greeted.settings.timing == story.timing);
+}
+
 TEST_CASE("an answer never makes an older one of less worth") {
   agent_story story;
   story.run_as_member();

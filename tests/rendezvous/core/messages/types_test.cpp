@@ -14,8 +14,17 @@ TEST_CASE("each field of the timers has its row, and follows into range") {
     ddprun::run_settings here;
     ddprun::run_settings there;
     there.timing.*row.field += 1s;
-    REQUIRE(first_difference(here, there));
-    CHECK(first_difference(here, there)->name == row.name);
+    if (row.is_of_first) {
+      CHECK_FALSE(first_difference(here, there));
+      CHECK(agree(here, there));
+    } else {
+      REQUIRE(first_difference(here, there));
+      CHECK(first_difference(here, there)->name == row.name);
+      CHECK_FALSE(agree(here, there));
+    }
+    ddprun::timers taken = there.timing;
+    take_from_first(taken, here.timing);
+    CHECK((taken == here.timing) == row.is_of_first);
     there.timing.*row.field = ddprun::timer_max + 1s;
     CHECK(problem_of(there).starts_with(std::string(row.name) + " is 2592001 s, and may be "));
   }

@@ -64,6 +64,20 @@ TEST_CASE("a hello without an instance opens the next instance of a closed run")
   CHECK(story.view().phase == run_phase::running);
 }
 
+TEST_CASE("the next instance of a run has the time for a signal's end of its own first node") {
+  run_story story;
+  fake_node& first = story.joined("a", nodes_of(1, 1));
+  story.start_round();
+  story.say(first, member_phase::succeeded);
+  story.goodbye(first);
+  REQUIRE(story.view().phase == run_phase::closed);
+  run_settings other = nodes_of(1, 1);
+  other.timing.drain_grace = 5s;
+  story.joined("a", other);
+  REQUIRE(story.view().settings);
+  CHECK(story.view().settings->timing.drain_grace == 5s);
+}
+
 TEST_CASE("a drained node leaves with 0 when the run goes on without it, free of charge") {
   pair_story story(nodes_of(1, 2, 0));
   story.ask_to_leave(*story.a, SIGTERM);
