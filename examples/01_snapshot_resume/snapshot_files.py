@@ -61,7 +61,7 @@ def write(folder, tensors, values, *, epoch):
 def show(folder):
     manifest, _, values = read(folder)
     print(f"step {manifest['step']}, epoch {manifest['epoch']}, "
-          f"{len(manifest['files'])} ranks, tenure {manifest['tenure']}")
+          f"{len(manifest['files'])} ranks, generation {manifest['tenure']}")
     for name, text in values.items():
         print(f"  {name} = {text}")
     for rank in range(len(manifest["files"])):

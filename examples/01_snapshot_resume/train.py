@@ -101,10 +101,10 @@ class RestOfEpoch(Sampler):
 class Snapshots:
     """Files that are whole or not there, in one folder for all nodes; rank 0 reads and writes them.
 
-    Opening the folder draws a tenure, greater than all before it there, and leaves a claim with it.
-    A worker of an old round that comes back late has an older one: it is refused when it saves, and
-    what it may have been writing at that moment never counts as the newest. The checksum is in the
-    name, so a file that is damaged is known, and the one before it is taken.
+    Opening the folder draws a generation, greater than all before it there, and leaves a claim with
+    it. A worker of an old round that comes back late has an older one: it is refused when it saves,
+    and what it may have been writing at that moment never counts as the newest. The checksum is in
+    the name, so a file that is damaged is known, and the one before it is taken.
     """
     NAME = re.compile(r"snapshot-(\d+)-(\d+)-([0-9a-f]{8})\.pt")
     KEEP = 3
@@ -114,8 +114,8 @@ class Snapshots:
         self.damaged = set()  # they take no whole one's place
         os.makedirs(folder, exist_ok=True)
         while True:
-            self.tenure = 1 + self.newest_tenure()
-            claim = os.path.join(folder, f"claim-{self.tenure:06}")
+            self.generation = 1 + self.newest_generation()
+            claim = os.path.join(folder, f"claim-{self.generation:06}")
             try:
                 os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
                 break
@@ -123,29 +123,29 @@ class Snapshots:
                 continue  # another one was quicker
         for name in os.listdir(folder):
             number = re.match(r"(?:claim-(\d+)$|snapshot-(\d+)-.*\.tmp$)", name)
-            if number and int(number[1] or number[2]) < self.tenure:  # of those before
+            if number and int(number[1] or number[2]) < self.generation:  # of those before
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(os.path.join(folder, name))
 
-    def newest_tenure(self):
+    def newest_generation(self):
         numbers = [re.match(r"(?:snapshot|claim)-(\d+)", name) for name in os.listdir(self.folder)]
         return max((int(number[1]) for number in numbers if number), default=0)
 
     def all(self):
-        """Of (tenure, step, path, checksum), oldest first."""
+        """Of (generation, step, path, checksum), oldest first."""
         names = [(name, self.NAME.fullmatch(name)) for name in os.listdir(self.folder)]
         return sorted((int(match[1]), int(match[2]), os.path.join(self.folder, name), match[3])
                       for name, match in names if match)
 
     def save(self, step, state):
-        if self.newest_tenure() > self.tenure:
+        if self.newest_generation() > self.generation:
             raise RuntimeError(f"{self.folder}: a newer round has it, this one is over")
         buffer = io.BytesIO()
         torch.save(state, buffer)
         data = buffer.getbuffer()
-        name = f"snapshot-{self.tenure:06}-{step:06}-{zlib.crc32(data):08x}.pt"
+        name = f"snapshot-{self.generation:06}-{step:06}-{zlib.crc32(data):08x}.pt"
         path = os.path.join(self.folder, name)
-        temporary = path + ".tmp"  # nobody else has our tenure
+        temporary = path + ".tmp"  # nobody else has our generation
         try:
             with open(temporary, "wb") as file:
                 file.write(data)

@@ -80,7 +80,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
       tether_(context_.get_executor(),
               {[this] { feed(core::tether_connected{tether_round_}); },
                [this](std::uint64_t seq) {
-                 feed(core::tether_answered{tether_round_, seq});
+                 feed(core::tether_acked{tether_round_, seq});
                },
                [this](std::string text) {
                  feed(core::tether_disconnected{tether_round_, std::move(text)});
@@ -234,10 +234,10 @@ hello agent::greeting() const {
 void agent::brief_guardian() {
   guardian_word word{options_.run_id, identity_.session};
   if (embedded_->hosts()) {
-    if (!told_seat_) return void(guardian_.tell({}, 0, {}));
-    word.instance = told_seat_->instance;
-    word.round = told_seat_->round;
-    word.slot = told_seat_->slot;
+    if (!told_group_rank_) return void(guardian_.tell({}, 0, {}));
+    word.instance = told_group_rank_->instance;
+    word.round = told_group_rank_->round;
+    word.group_rank = told_group_rank_->group_rank;
   }
   guardian_.tell(session_.peer_address(), daemon_place_.port,
                  protocol::encode(agent_message(std::move(word))), embedded_->hosts());
@@ -276,8 +276,8 @@ void agent::step(const core::agent_event& event) {
   const auto limit = machine_->workers_live_until();
   if (limit) guardian_beat_.allow_until(limit);
   // Before the daemon hears that they have ended: it may begin the next round then.
-  if (const auto seat = machine_->seat_of_workers(); seat != told_seat_) {
-    told_seat_ = seat;
+  if (const auto group_rank = machine_->group_rank_of_workers(); group_rank != told_group_rank_) {
+    told_group_rank_ = group_rank;
     if (embedded_->hosts() && session_.is_connected()) brief_guardian();
   }
   for (const core::agent_effect& effect : now)

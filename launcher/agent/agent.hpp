@@ -163,7 +163,7 @@ class agent {
   void apply(const core::dial_tether& effect);
   void apply(const core::send_tether_beat& effect);
   void apply(const core::drop_tether& effect);
-  void apply(const core::answer_member& effect);
+  void apply(const core::ack_member& effect);
   void apply(const core::refuse_member& effect);
   void apply(const core::drop_members& effect);
   void apply(const core::start_workers& effect);
@@ -172,7 +172,7 @@ class agent {
   void apply(const core::agent_note& effect);
   void apply(const core::leave& effect);
   worker_group::events worker_events(round_number round);
-  std::string choose_gloo_interface(const assignment& place);
+  std::string choose_gloo_interface(const assignment& assigned);
   std::string as_seen_here(const std::string& master_address) const;
   void worker_is_over(round_number round, const worker_end& end);
   void forget_error_files();
@@ -228,7 +228,8 @@ class agent {
   daemon_place daemon_place_;    // that is dialled
   std::size_t round_needs_ = 0;  // connections of the round that is open here
   std::optional<core::agent> machine_;
-  std::optional<core::agent::worker_seat> told_seat_;  // to the guardian, where the daemon is here
+  std::optional<core::agent::worker_group_rank>
+      told_group_rank_;  // to the guardian, where the daemon is here
   std::optional<time_point> armed_for_;
   lateness_watch lateness_;
   round_number tether_round_ = 0;

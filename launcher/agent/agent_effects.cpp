@@ -95,7 +95,7 @@ void agent::apply(const core::drop_tether&) {
   tether_.drop();
 }
 
-void agent::apply(const core::answer_member& effect) {
+void agent::apply(const core::ack_member& effect) {
   service_->answer(effect.tether, effect.seq);
 }
 
@@ -113,8 +113,8 @@ void agent::apply(const core::start_workers& effect) {
   worker_round facts;
   facts.instance = effect.instance;
   facts.round = effect.round;
-  facts.place = effect.place;
-  facts.place.master_address = as_seen_here(effect.place.master_address);
+  facts.assignment = effect.assignment;
+  facts.assignment.master_address = as_seen_here(effect.assignment.master_address);
   facts.restarts_used = effect.restarts_used;
   facts.worker_count = identity_.worker_count;
   facts.node = identity_.node;
@@ -128,7 +128,7 @@ void agent::apply(const core::start_workers& effect) {
   log_folder_.begin_round(effect.round, effect.restarts_used);
   const auto folders = log_folder_.worker_folders(facts.worker_count);
   if (!folders.empty()) log_files_.make_folders(folders);
-  facts.gloo_interface = choose_gloo_interface(facts.place);
+  facts.gloo_interface = choose_gloo_interface(facts.assignment);
   forget_error_files();
   recorded_.clear();
   expired_timers_.clear();
@@ -151,7 +151,7 @@ void agent::apply(const core::start_workers& effect) {
     command.environment = to_entries(worker_environment(options_, facts, local_rank, environment_));
     if (!identity_.processors.empty()) command.processors = identity_.processors.at(local_rank);
     command.local_rank = local_rank;
-    command.rank = effect.place.rank_first + local_rank;
+    command.rank = effect.assignment.rank_first + local_rank;
     const std::string prefix = worker_line_prefix(options_, facts, local_rank, host_name);
     const auto route = [&](log::output_stream stream) {
       log_route to = log_folder_.route(options_.output, local_rank, stream, prefix);
@@ -186,12 +186,12 @@ void agent::resize_terminals() {
                              own_terminal::size_of(output_stream::errors));
 }
 
-std::string agent::choose_gloo_interface(const assignment& place) {
-  if (place.group_world_size == 1) return {};
+std::string agent::choose_gloo_interface(const assignment& assigned) {
+  if (assigned.group_world_size == 1) return {};
   if (find_variable(environment_, gloo_interface_variable) != nullptr) return {};
-  std::vector<std::string> own = {options_.local_address, own_address_, place.master_address};
+  std::vector<std::string> own = {options_.local_address, own_address_, assigned.master_address};
   // Beside the daemon this node sees it on loopback.
-  if (const auto leader = net::numeric_address(place.master_address)) {
+  if (const auto leader = net::numeric_address(assigned.master_address)) {
     if (const auto from = own_address_towards(*leader)) own.push_back(from->to_string());
   }
   const auto choice = gloo_.choose(own);

@@ -23,15 +23,15 @@ worker_round round_of_number(std::uint32_t number, std::uint32_t worker_count) {
   round.mark = "mark";
   round.gloo_interface = "net" + text;
   round.error_files.assign(2, "error" + text);
-  round.place.slot = number;
-  round.place.rank_first = number;
-  round.place.world_size = number;
-  round.place.group_world_size = number;
-  round.place.master_address = "address" + text;
-  round.place.master_port = static_cast<std::uint16_t>(number);
-  round.place.nccl.count = 1;
-  round.place.nccl.version = number;
-  round.place.nccl.first = {text};
+  round.assignment.group_rank = number;
+  round.assignment.rank_first = number;
+  round.assignment.world_size = number;
+  round.assignment.group_world_size = number;
+  round.assignment.master_address = "address" + text;
+  round.assignment.master_port = static_cast<std::uint16_t>(number);
+  round.assignment.nccl.count = 1;
+  round.assignment.nccl.version = number;
+  round.assignment.nccl.first = {text};
   return round;
 }
 

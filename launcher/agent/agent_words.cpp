@@ -57,7 +57,7 @@ void agent::tell_round(const core::start_workers& effect,
   console_.enter(effect.round);
   told_cause_.clear();
   members_ = effect.members;
-  events_.enter(effect.round, effect.place, effect.members, effect.restarts_used);
+  events_.enter(effect.round, effect.assignment, effect.members, effect.restarts_used);
   if (workers_round_ == 0) {
     if (const auto note = thread_count_note(identity_.worker_count, environment_); !note.empty()) {
       say(note_level::info, note);
@@ -66,7 +66,8 @@ void agent::tell_round(const core::start_workers& effect,
   const std::string restart =
       restarts_heard_.text(effect.instance, effect.restarts_used, effect.restarts_forgiven,
                            options_.settings.restarts_max);
-  say(note_level::info, round_starts_text(effect.round, effect.place, effect.members, restart));
+  say(note_level::info,
+      round_starts_text(effect.round, effect.assignment, effect.members, restart));
   if (options_.log.least == note_level::debug) tell_commands(commands);
 }
 

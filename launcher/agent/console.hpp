@@ -39,8 +39,8 @@ class console {
   // "warning:" and "error:" are yellow and red from now on.
   void use_color() { is_colored_ = true; }
 
-  // Why a worker failed, by its own last words, once for each round and slot: the same cause comes
-  // with the stop and with the close. False: it was shown before, or there is none.
+  // Why a worker failed, by its own last words, once for each round and group rank: the same cause
+  // comes with the stop and with the close. False: it was shown before, or there is none.
   bool show_failure(const cause& root_cause);
 
  private:

@@ -18,16 +18,16 @@ constexpr std::string_view run_path_program =
 
 std::vector<placeholder> placeholders(const worker_round& round, std::uint32_t local_rank,
                                       std::uint16_t free_port) {
-  const assignment& place = round.place;
+  const assignment& assigned = round.assignment;
   return {
-      {"rank", std::to_string(place.rank_first + local_rank)},
+      {"rank", std::to_string(assigned.rank_first + local_rank)},
       {"local_rank", std::to_string(local_rank)},
-      {"group_rank", std::to_string(place.slot)},
-      {"world_size", std::to_string(place.world_size)},
-      {"nnodes", std::to_string(place.group_world_size)},
-      {"master_addr", place.master_address},
-      {"master_port", std::to_string(place.master_port)},
-      {"master_url", master_url(place)},
+      {"group_rank", std::to_string(assigned.group_rank)},
+      {"world_size", std::to_string(assigned.world_size)},
+      {"nnodes", std::to_string(assigned.group_world_size)},
+      {"master_addr", assigned.master_address},
+      {"master_port", std::to_string(assigned.master_port)},
+      {"master_url", master_url(assigned)},
       {free_port_name, std::to_string(free_port)},
   };
 }
@@ -51,25 +51,26 @@ void set_nccl_ids(environment_map& variables, const nccl_unique_ids& nccl) {
 
 environment_map worker_environment(const launch_options& options, const worker_round& round,
                                    std::uint32_t local_rank, const environment_map& inherited) {
-  const assignment& place = round.place;
+  const assignment& assigned = round.assignment;
   environment_map variables = inherited;
   const auto set = [&](std::string_view name, std::string value) {
     variables.insert_or_assign(std::string(name), std::move(value));
   };
   const auto number = [](auto value) { return std::to_string(value); };
-  const role_ranks in_role = place.in_role.value_or(role_ranks{place.rank_first, place.world_size});
+  const role_ranks in_role =
+      assigned.in_role.value_or(role_ranks{assigned.rank_first, assigned.world_size});
 
-  set("RANK", number(place.rank_first + local_rank));
+  set("RANK", number(assigned.rank_first + local_rank));
   set("LOCAL_RANK", number(local_rank));
-  set("GROUP_RANK", number(place.slot));
+  set("GROUP_RANK", number(assigned.group_rank));
   set("ROLE_RANK", number(in_role.rank_first + local_rank));
   set("ROLE_NAME", options.role);
-  set("WORLD_SIZE", number(place.world_size));
+  set("WORLD_SIZE", number(assigned.world_size));
   set("LOCAL_WORLD_SIZE", number(round.worker_count));
-  set("GROUP_WORLD_SIZE", number(place.group_world_size));
+  set("GROUP_WORLD_SIZE", number(assigned.group_world_size));
   set("ROLE_WORLD_SIZE", number(in_role.world_size));
-  set("MASTER_ADDR", place.master_address);
-  set("MASTER_PORT", number(place.master_port));
+  set("MASTER_ADDR", assigned.master_address);
+  set("MASTER_PORT", number(assigned.master_port));
   set("TORCHELASTIC_RESTART_COUNT", number(round.restarts_used));
   set("TORCHELASTIC_MAX_RESTARTS", number(options.settings.restarts_max));
   set("TORCHELASTIC_RUN_ID", round.run_id);
@@ -83,7 +84,7 @@ environment_map worker_environment(const launch_options& options, const worker_r
   set("DDPRUN_INSTANCE", to_hex(round.instance));
   set("DDPRUN_ROUND", number(round.round));
   set("DDPRUN_NODE_ID", round.node);
-  set_nccl_ids(variables, place.nccl);
+  set_nccl_ids(variables, assigned.nccl);
   set(std::string(session_variable), round.mark);
 
   // What the person may have set to something else.
@@ -95,7 +96,7 @@ environment_map worker_environment(const launch_options& options, const worker_r
   variables.try_emplace("GLOO_ENABLE_STORE_V2_API", "1");
   if (chooses_threads(round.worker_count, inherited)) set("OMP_NUM_THREADS", "1");
   if (options.mpi_env) {
-    hosts::mpi::set_mpi_variables(variables, {place.rank_first + local_rank, place.world_size,
+    hosts::mpi::set_mpi_variables(variables, {assigned.rank_first + local_rank, assigned.world_size,
                                               local_rank, round.worker_count});
   }
   if (options.virtual_local_rank) set_own_gpu(variables, local_rank);
@@ -143,10 +144,10 @@ std::vector<std::string> worker_command_line(const launch_options& options,
 
 std::string worker_line_prefix(const launch_options& options, const worker_round& round,
                                std::uint32_t local_rank, const std::string& host_name) {
-  const assignment& place = round.place;
-  const std::string rank = std::to_string(place.rank_first + local_rank);
+  const assignment& assigned = round.assignment;
+  const std::string rank = std::to_string(assigned.rank_first + local_rank);
   const std::string& chosen = options.output.prefix_template;
-  if (chosen.empty() && place.world_size == 1) return {};
+  if (chosen.empty() && assigned.world_size == 1) return {};
   // The launcher's tag names the node.
   if (chosen.empty() && options.output.is_tagged)
     return round.worker_count == 1 ? std::string() : "[" + rank + "] ";
@@ -156,8 +157,8 @@ std::string worker_line_prefix(const launch_options& options, const worker_round
                                 {"rank", rank},
                                 {"hostname", host_name},
                                 {"node", round.node},
-                                {"group_rank", std::to_string(place.slot)},
-                                {"world_size", std::to_string(place.world_size)},
+                                {"group_rank", std::to_string(assigned.group_rank)},
+                                {"world_size", std::to_string(assigned.world_size)},
                                 {"round", std::to_string(round.round)}});
 }
 
@@ -168,8 +169,8 @@ bool wants_free_port(const launch_options& options) {
       [](const std::string& text) { return text.find("{free_port}") != std::string::npos; });
 }
 
-std::string master_url(const assignment& place) {
-  return "tcp://" + to_text(cli::endpoint_address{place.master_address, place.master_port});
+std::string master_url(const assignment& assigned) {
+  return "tcp://" + to_text(cli::endpoint_address{assigned.master_address, assigned.master_port});
 }
 
 }  // namespace ddprun::launcher

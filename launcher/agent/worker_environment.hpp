@@ -22,7 +22,7 @@ namespace ddprun::launcher {
 struct worker_round {
   instance_id instance = 0;
   round_number round = 0;
-  assignment place;
+  ddprun::assignment assignment;
   std::uint32_t restarts_used = 0;
   std::uint32_t worker_count = 1;  // on this node
   std::string node;                // this node's label
@@ -72,6 +72,6 @@ std::string worker_line_prefix(const launch_options& options, const worker_round
 bool wants_free_port(const launch_options& options);
 
 // "tcp://10.0.0.1:29500", "tcp://[fe80::1]:29500".
-std::string master_url(const assignment& place);
+std::string master_url(const assignment& assigned);
 
 }  // namespace ddprun::launcher

@@ -29,7 +29,7 @@ void worker_group::state::step(workers::event what) {
   if (std::exchange(stepping, true)) return;
   while (!heard.empty()) {
     effects.clear();
-    rules->step(heard.front(), clock::now(), effects);
+    machine->step(heard.front(), clock::now(), effects);
     heard.pop_front();
     for (const workers::effect& effect : effects)
       std::visit([this](const auto& each) { apply(each); }, effect);
@@ -57,7 +57,7 @@ void worker_group::state::deliver_later() {
 }
 
 void worker_group::state::arm_timer() {
-  const auto due = rules->next_deadline();
+  const auto due = machine->next_deadline();
   if (due == armed_for) return;
   armed_for = due;
   if (!due) return void(timer.cancel());
@@ -80,7 +80,7 @@ worker_group::~worker_group() {
 
 void worker_group::start(std::vector<worker_command> commands, events handlers) {
   state& self = *state_;
-  DDPRUN_ASSERT(!self.rules);
+  DDPRUN_ASSERT(!self.machine);
   self.handlers = std::make_shared<const events>(std::move(handlers));
   self.workers.reserve(commands.size());
   for (auto& command : commands)
@@ -91,18 +91,18 @@ void worker_group::start(std::vector<worker_command> commands, events handlers) 
   limits.shortage = self.settings.shortage_limit;
   limits.children = self.settings.children_grace;
   limits.has_strays = self.strays != nullptr;
-  self.rules.emplace(limits, self.workers.size());
+  self.machine.emplace(limits, self.workers.size());
   asio::post(self.executor,
              while_alive(self.weak_from_this(), [&self] { self.hear(workers::start_asked{}); }));
 }
 
 void worker_group::signal(int signal) {
   state& self = *state_;
-  if (!self.rules) return;
+  if (!self.machine) return;
   if (!std::exchange(self.was_signalled, true)) {
     for (workers::place place = 0; place < self.workers.size(); ++place) {
       worker& one = self.workers[place];
-      if (self.rules->has_process(place)) one.end.tail_before_stop = one.tail.text();
+      if (self.machine->has_process(place)) one.end.tail_before_stop = one.tail.text();
     }
   }
   state_->step(workers::stop_asked{signal});
@@ -149,7 +149,7 @@ std::vector<worker_group::live_worker> worker_group::live() const {
   std::vector<live_worker> result;
   for (workers::place place = 0; place < state_->workers.size(); ++place) {
     const worker& one = state_->workers[place];
-    if (!state_->rules->has_process(place)) continue;
+    if (!state_->machine->has_process(place)) continue;
     result.push_back({one.command.local_rank, one.command.rank, one.pid});
   }
   return result;
@@ -158,7 +158,7 @@ std::vector<worker_group::live_worker> worker_group::live() const {
 std::string worker_group::newest_words(std::uint32_t rank) const {
   for (workers::place place = 0; place < state_->workers.size(); ++place) {
     const worker& one = state_->workers[place];
-    if (one.command.rank == rank && state_->rules->has_process(place)) return one.tail.text();
+    if (one.command.rank == rank && state_->machine->has_process(place)) return one.tail.text();
   }
   return {};
 }

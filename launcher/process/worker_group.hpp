@@ -26,7 +26,7 @@
 // worker that does, for as long as they live; but only for `stray_limit` where nobody has asked the
 // workers to end, because then the others wait to hear how this node ended.
 //
-// All of that is decided in worker_rules.hpp; here is what it takes of the system.
+// All of that is decided in worker_group_machine.hpp; here is what it takes of the system.
 //
 // Thread rule: the main thread; handlers are called on the executor, never from inside a call, and
 // may destroy the group. Ownership: the references must outlive it. Destroying it while workers
@@ -37,7 +37,7 @@
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/spawner.hpp"
 #include "launcher/process/stray_reaper.hpp"
-#include "launcher/process/worker_rules.hpp"
+#include "launcher/process/worker_group_machine.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -7,7 +7,7 @@
 #include "launcher/log/output_tail.hpp"
 #include "launcher/process/background_task.hpp"
 #include "launcher/process/worker_group.hpp"
-#include "launcher/process/worker_rules.hpp"
+#include "launcher/process/worker_group_machine.hpp"
 
 #include <boost/asio/steady_timer.hpp>
 
@@ -82,7 +82,7 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
   stray_reaper* strays;
   options settings;
 
-  std::optional<workers::rules> rules;  // none before start()
+  std::optional<workers::worker_group_machine> machine;  // none before start()
   std::vector<worker> workers;
   std::deque<workers::event> heard;  // answers that came while an event was in hand
   workers::effects effects;          // of that event

@@ -1,5 +1,6 @@
 // A worker_life is where one worker of a round stands, from its turn to start until no process of
-// its group runs any more; the part of workers::rules that is about one worker alone.
+// its group runs any more; the part of workers::worker_group_machine that is about one worker
+// alone.
 //
 //   waiting ---> starting ---> running ---> draining ---> dying ---> done
 //    ^  |           |                                                 ^

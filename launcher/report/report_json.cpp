@@ -35,7 +35,7 @@ json to_json(const cause& value, const std::string& output) {
   object["kind"] = to_string(value.kind);
   object["code"] = value.code;
   object["node"] = value.node;
-  object["group_rank"] = value.slot;
+  object["group_rank"] = value.group_rank;
   if (value.rank) object["rank"] = *value.rank;
   if (value.local_rank) object["local_rank"] = *value.local_rank;
   if (value.process != 0) object["process"] = value.process;

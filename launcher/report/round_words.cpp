@@ -25,11 +25,11 @@ std::string quoted(const std::string& word) {
 
 }  // namespace
 
-std::string round_starts_text(round_number round, const assignment& place,
+std::string round_starts_text(round_number round, const assignment& assigned,
                               const std::string& members, const std::string& restart) {
   std::string text = "round " + std::to_string(round) + " starts: ";
-  text += members.empty() ? counted(place.world_size, "worker") + " on " +
-                                counted(place.group_world_size, "node")
+  text += members.empty() ? counted(assigned.world_size, "worker") + " on " +
+                                counted(assigned.group_world_size, "node")
                           : members;
   return restart.empty() ? text : text + "; " + restart;
 }

@@ -15,7 +15,7 @@ namespace ddprun::launcher {
 
 // `members` is the daemon's word of who is where; empty, from an older one: counts stand for it.
 // `restart` says which one it is (core::restart_text); empty: nothing was restarted yet.
-std::string round_starts_text(round_number round, const assignment& place,
+std::string round_starts_text(round_number round, const assignment& assigned,
                               const std::string& members, const std::string& restart);
 
 // What this node has heard of restarts, so that a round that follows on a drain, a join or a lost

@@ -31,10 +31,10 @@ run_event run_events::event_of(run_event_kind kind) const {
   return event;
 }
 
-void run_events::enter(round_number round, const assignment& place, const std::string& members,
+void run_events::enter(round_number round, const assignment& assigned, const std::string& members,
                        std::uint32_t restarts_used) {
   round_ = round;
-  leads_ = place.slot == 0;
+  leads_ = assigned.group_rank == 0;
   members_ = members;
   restarts_used_ = restarts_used;
 }

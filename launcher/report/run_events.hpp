@@ -43,7 +43,7 @@ class run_events {
   explicit run_events(std::uint32_t restarts_max) : restarts_max_(restarts_max) {}
 
   // A round begins here; nothing is told of it yet.
-  void enter(round_number round, const assignment& place, const std::string& members,
+  void enter(round_number round, const assignment& assigned, const std::string& members,
              std::uint32_t restarts_used);
   // All its workers run.
   std::vector<run_event> started(round_number round);

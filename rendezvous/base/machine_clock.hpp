@@ -3,7 +3,7 @@
 // own clock need not move them.
 //
 // What must not stop is a time_point: when workers elsewhere have ended, how old a record is, until
-// when a peer has vouched. The two are types of their own, so that code which mixes them does not
+// when a lease was given. The two are types of their own, so that code which mixes them does not
 // compile; only the clock turns one into the other, as of now.
 #pragma once
 

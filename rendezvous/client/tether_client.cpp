@@ -30,7 +30,7 @@ tether_client::tether_client(net::executor where, handlers told, client_limits l
                        return false;
                      }
                      const auto answered = handlers_.answered;
-                     answered(std::get<tether_answer>(*reply).seq);
+                     answered(std::get<tether_ack>(*reply).seq);
                      return true;
                    },
                .disconnected =

@@ -1,5 +1,5 @@
 // A tether client is a member's end of its tether to the leader: member's effects dial_tether,
-// send_tether_beat and drop_tether go in; tether_connected, tether_answered and tether_disconnected
+// send_tether_beat and drop_tether go in; tether_connected, tether_acked and tether_disconnected
 // come out. The round is the owner's to remember.
 //
 // `connected` means that the TCP connection stands and the hello is on its way; the leader's answer

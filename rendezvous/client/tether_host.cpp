@@ -114,7 +114,7 @@ std::shared_ptr<net::line_connection> tether_host::remove(std::uint64_t id) {
 
 void tether_host::answer(std::uint64_t id, std::uint64_t seq) {
   const auto found = tethers_.find(id);
-  if (found != tethers_.end()) send(*found->second->connection, tether_answer{seq});
+  if (found != tethers_.end()) send(*found->second->connection, tether_ack{seq});
 }
 
 void tether_host::refuse(std::uint64_t id, const std::string& text) {

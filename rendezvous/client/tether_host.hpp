@@ -1,6 +1,6 @@
 // A tether host is the leader's end of all tethers of its rounds: accepted connections go in, and
 // come out as member's events member_attached, member_beat and member_detached; the effects
-// answer_member, refuse_member and drop_members go in. No two tethers of one host have the same
+// ack_member, refuse_member and drop_members go in. No two tethers of one host have the same
 // number, so that a word about one of an earlier round cannot hit another.
 //
 // A connection whose first line is no tether hello, or has not come within `first_line`, is ended

@@ -27,7 +27,7 @@ constexpr int drain_turns_max = 10'000;
 core::daemon_options of_machine(const daemon_shell_options& options, journal::journal* kept) {
   core::daemon_options made;
   made.began = steady_clock::now();
-  made.keeps_records = kept != nullptr;
+  made.persists_records = kept != nullptr;
   if (kept != nullptr) made.remembered = kept->take_loaded();
   made.version = version;
   made.opened_by = options.opened_by;
@@ -53,7 +53,7 @@ daemon_shell::daemon_shell(net::executor where, daemon_shell_options options)
 
 journal::handlers daemon_shell::of_journal() {
   journal::handlers told;
-  told.persisted = [this](std::uint64_t number) { step(core::records_kept{number}); };
+  told.persisted = [this](std::uint64_t number) { step(core::records_persisted{number}); };
   told.health = [this](const std::string& problem) { hear_of_journal(problem); };
   return told;
 }
@@ -203,7 +203,7 @@ void daemon_shell::apply(const core::limit_stall& effect) {
   if (found != sessions_.end()) found->second->set_node_timeout(effect.limit);
 }
 
-void daemon_shell::apply(const core::keep_record& effect) {
+void daemon_shell::apply(const core::persist_run_record& effect) {
   if (!journal_) return;
   effect.record ? journal_->keep(*effect.record) : journal_->forget(effect.run_id);
 }

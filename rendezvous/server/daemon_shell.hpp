@@ -109,7 +109,7 @@ class daemon_shell final : public agent_session::owner {
   void apply(const core::disconnect_agent& effect);
   void apply(const core::drop_connection& effect);
   void apply(const core::limit_stall& effect);
-  void apply(const core::keep_record& effect);
+  void apply(const core::persist_run_record& effect);
   void apply(const core::daemon_note& effect);
   void add_problem(core::run_view& seen) const;
   journal::handlers of_journal();

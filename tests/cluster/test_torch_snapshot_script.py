@@ -49,27 +49,27 @@ def test_a_round_that_is_over_may_not_save_and_never_wins(script, tmp_path):
     old = script.Snapshots(tmp_path)
     old.save(40, state(40))
     new = script.Snapshots(tmp_path)
-    assert new.tenure > old.tenure
+    assert new.generation > old.generation
     with pytest.raises(RuntimeError, match="a newer round has it, this one is over"):
         old.save(50, state(50))
     new.save(45, state(45))
     # It had asked just before the new one came.
-    old.newest_tenure = lambda: old.tenure
+    old.newest_generation = lambda: old.generation
     old.save(60, state(60))
     assert newest_step(script.Snapshots(tmp_path)) == 45
 
 
-def test_two_that_open_at_once_have_two_tenures(script, tmp_path, monkeypatch):
+def test_two_that_open_at_once_have_two_generations(script, tmp_path, monkeypatch):
     first = script.Snapshots(tmp_path)
     looked = []
-    look = script.Snapshots.newest_tenure
+    look = script.Snapshots.newest_generation
 
     def look_too_early(self):
         looked.append(self)
         return 0 if len(looked) == 1 else look(self)  # as if the first had not been there yet
 
-    monkeypatch.setattr(script.Snapshots, "newest_tenure", look_too_early)
-    assert script.Snapshots(tmp_path).tenure == first.tenure + 1
+    monkeypatch.setattr(script.Snapshots, "newest_generation", look_too_early)
+    assert script.Snapshots(tmp_path).generation == first.generation + 1
 
 
 def test_damage_is_known_and_the_one_before_is_taken(script, tmp_path, capsys):

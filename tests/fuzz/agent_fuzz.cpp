@@ -107,15 +107,15 @@ desired play::order() {
   value.world_size = number32();
   if (from_.below(4) == 0) value.grace = time();
   if (value.phase != desired_phase::run || from_.below(16) == 0) return value;
-  assignment& place = value.place.emplace();
-  place.slot = lies ? number32() : static_cast<std::uint32_t>(from_.below(3));
-  place.group_world_size = lies ? number32() : 3;
-  place.rank_first = lies ? number32() : place.slot * worker_count;
-  place.world_size = lies ? number32() : 3 * worker_count;
-  if (lies && from_.below(2) == 0) place.in_role = {number32(), number32()};
-  place.master_address = "10.0.0.2";
-  place.master_port = place.tether_port = 29501;
-  place.leader_node = "leader";
+  assignment& assigned = value.assignment.emplace();
+  assigned.group_rank = lies ? number32() : static_cast<std::uint32_t>(from_.below(3));
+  assigned.group_world_size = lies ? number32() : 3;
+  assigned.rank_first = lies ? number32() : assigned.group_rank * worker_count;
+  assigned.world_size = lies ? number32() : 3 * worker_count;
+  if (lies && from_.below(2) == 0) assigned.in_role = {number32(), number32()};
+  assigned.master_address = "10.0.0.2";
+  assigned.master_port = assigned.tether_port = 29501;
+  assigned.leader_node = "leader";
   return value;
 }
 
@@ -133,7 +133,7 @@ void play::hear(std::size_t kind) {
       return say(words);
     }
     case 1:
-      return say(answer{number()});
+      return say(ack{number()});
     case 2:
       return say(refused{static_cast<int>(number()), "no"});
     default:
@@ -151,7 +151,7 @@ void play::step(std::size_t kind) {
       return tell(core::daemon_disconnected{"Connection refused"});
     case 3:
     case 4:
-      return say(answer{seq_});
+      return say(ack{seq_});
     case 5:
     case 6:
     case 7:
@@ -163,9 +163,9 @@ void play::step(std::size_t kind) {
     case 10:
       return tell(core::service_failed{round(), "in use"});
     case 11:
-      return tell(core::tether_answered{round(), from_.below(4) == 0 ? number() : 0});
+      return tell(core::tether_acked{round(), from_.below(4) == 0 ? number() : 0});
     case 12:
-      return tell(core::tether_answered{round(), beat_});
+      return tell(core::tether_acked{round(), beat_});
     case 13:
       if (from_.below(2) == 0) return tell(core::tether_disconnected{round(), "reset"});
       return tell(core::tether_connected{round()});

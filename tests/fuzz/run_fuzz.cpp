@@ -148,25 +148,25 @@ void play::lie(status& state) {
       state.seq = number();
       return;
     case 9: {
-      assignment place;
-      place.slot = number32();
-      place.group_world_size = number32();
-      place.rank_first = number32();
-      place.world_size = number32();
-      if (from_.below(2) == 0) place.in_role = {number32(), number32()};
-      state.place = place;
+      assignment assigned;
+      assigned.group_rank = number32();
+      assigned.group_world_size = number32();
+      assigned.rank_first = number32();
+      assigned.world_size = number32();
+      if (from_.below(2) == 0) assigned.in_role = {number32(), number32()};
+      state.assignment = assigned;
       return;
     }
     case 10:
-      state.place = assignment{};
-      state.place->group_world_size = 1 + static_cast<std::uint32_t>(from_.below(3));
-      state.place->slot = static_cast<std::uint32_t>(from_.below(3));
-      state.place->world_size = 9;
+      state.assignment = assignment{};
+      state.assignment->group_world_size = 1 + static_cast<std::uint32_t>(from_.below(3));
+      state.assignment->group_rank = static_cast<std::uint32_t>(from_.below(3));
+      state.assignment->world_size = 9;
       return;
     default: {
       cause why;
       why.round = from_.below(2) == 0 ? state.round : number();
-      why.slot = number32();
+      why.group_rank = number32();
       why.kind = static_cast<cause_class>(from_.below(8));
       why.code = static_cast<int>(number());
       why.age = time();
@@ -295,7 +295,7 @@ void play::obey(peer& who) {
   who.state.round = wanted.round;
   who.state.round_told = wanted.round;
   who.state.desired_seq = wanted.seq;
-  if (wanted.phase == desired_phase::run) who.state.place = wanted.place;
+  if (wanted.phase == desired_phase::run) who.state.assignment = wanted.assignment;
   if (wanted.phase == desired_phase::fence) who.state.phase = member_phase::joined;
 }
 

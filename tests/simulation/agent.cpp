@@ -130,10 +130,10 @@ void agent::run(const core::drop_tether&) {
   tether_.reset();
 }
 
-void agent::run(const core::answer_member& effect) {
+void agent::run(const core::ack_member& effect) {
   const auto found = accepted_.find(effect.tether);
   if (found == accepted_.end()) return;
-  world_.net().send(*found->second, 1, tether_reply(tether_answer{effect.seq}));
+  world_.net().send(*found->second, 1, tether_reply(tether_ack{effect.seq}));
 }
 
 void agent::run(const core::refuse_member& effect) {
@@ -225,8 +225,8 @@ void agent::on_message(connection& from, int, const payload& message) {
     step(core::daemon_said{said});
   } else if (tether_.get() == &from) {
     const auto& reply = std::get<tether_reply>(message);
-    if (const auto* answered = std::get_if<tether_answer>(&reply))
-      return step(core::tether_answered{tether_round_, answered->seq});
+    if (const auto* answered = std::get_if<tether_ack>(&reply))
+      return step(core::tether_acked{tether_round_, answered->seq});
     world_.net().close(*tether_, 0);
     tether_.reset();
     step(core::tether_disconnected{tether_round_, std::get<refused>(reply).text});
@@ -289,14 +289,14 @@ void agent::judge(time_point limit) {
   world_.guardian_strikes(*this);
 }
 
-// One that was struck has lost its seat: see launcher/process/guardian_process.cpp.
+// One that was struck has lost its membership: see launcher/process/guardian_process.cpp.
 guardian_word agent::last_word() const {
   guardian_word word{greeting_.run_id, greeting_.session};
-  const auto seat = machine_.seat_of_workers();
-  if (!had_daemon_inside_ || !seat || was_struck_) return word;
-  word.instance = seat->instance;
-  word.round = seat->round;
-  word.slot = seat->slot;
+  const auto membership = machine_.group_rank_of_workers();
+  if (!had_daemon_inside_ || !membership || was_struck_) return word;
+  word.instance = membership->instance;
+  word.round = membership->round;
+  word.group_rank = membership->group_rank;
   return word;
 }
 

@@ -88,7 +88,7 @@ class agent final : public process {
   void run(const core::dial_tether& effect);
   void run(const core::send_tether_beat& effect);
   void run(const core::drop_tether& effect);
-  void run(const core::answer_member& effect);
+  void run(const core::ack_member& effect);
   void run(const core::refuse_member& effect);
   void run(const core::drop_members& effect);
   void run(const core::start_workers& effect);

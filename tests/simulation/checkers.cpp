@@ -43,46 +43,50 @@ std::uint32_t ranks_given::total() const {
 }
 
 void checkers::check_ranks(const worker_group& group, round_record& round, bool first) {
-  const assignment& place = group.place;
+  const assignment& assigned = group.assignment;
   const auto count = static_cast<std::uint32_t>(group.workers.size());
   if (first) {
-    round.common = place;
+    round.common = assigned;
     round.restarts_used = group.restarts_used;
     round.began = world_.now();
     round.started_by = group.told_by;
   }
   const assignment& common = round.common;
-  if (place.world_size != common.world_size || place.group_world_size != common.group_world_size ||
-      place.master_address != common.master_address || place.master_port != common.master_port)
+  if (assigned.world_size != common.world_size ||
+      assigned.group_world_size != common.group_world_size ||
+      assigned.master_address != common.master_address ||
+      assigned.master_port != common.master_port)
     return violated(group, "ranks: members disagree on world size or master");
   if (group.restarts_used != round.restarts_used)
     return violated(group, "rounds: members of a round have different restart counts");
   if (!round.sessions.insert(group.session).second)
     return violated(group, "ranks: workers of one round started twice on one node");
-  if (place.slot >= place.group_world_size || !round.slots.insert(place.slot).second)
+  if (assigned.group_rank >= assigned.group_world_size ||
+      !round.group_ranks.insert(assigned.group_rank).second)
     return violated(group, "ranks: a group rank twice, or not below the group's size");
   const hello& greeting = group.owner->greeting();
-  if (is_exact(greeting) && place.slot != greeting.node_rank)
+  if (is_exact(greeting) && assigned.group_rank != greeting.node_rank)
     return violated(group, "ranks: a group rank is not the node rank that is exact");
-  if (!round.ranks.add(place.rank_first, count))
+  if (!round.ranks.add(assigned.rank_first, count))
     return violated(group, "ranks: a rank was given twice");
-  if (place.rank_first + count > common.world_size)
+  if (assigned.rank_first + count > common.world_size)
     return violated(group, "ranks: a rank beyond the world size");
   check_ranks_in_role(group, round);
-  if (round.slots.size() < common.group_world_size) return;
+  if (round.group_ranks.size() < common.group_world_size) return;
   if (round.ranks.total() != common.world_size) violated(group, "ranks: not exactly 0..world-1");
 }
 
 void checkers::check_ranks_in_role(const worker_group& group, round_record& round) {
-  const assignment& place = group.place;
-  const role_ranks own = place.in_role.value_or(role_ranks{place.rank_first, place.world_size});
+  const assignment& assigned = group.assignment;
+  const role_ranks own =
+      assigned.in_role.value_or(role_ranks{assigned.rank_first, assigned.world_size});
   auto& [given, world_size] = round.in_roles[group.owner->greeting().role];
   if (!given.add(own.rank_first, static_cast<std::uint32_t>(group.workers.size())))
     return violated(group, "ranks: a rank within a role was given twice");
   if (given.blocks.size() == 1) world_size = own.world_size;
   if (world_size != own.world_size)
     return violated(group, "ranks: members disagree on the size of their role");
-  if (round.slots.size() < round.common.group_world_size) return;
+  if (round.group_ranks.size() < round.common.group_world_size) return;
   for (const auto& [role, ranks] : round.in_roles) {
     const auto& blocks = ranks.first.blocks;
     const auto end = blocks.empty() ? 0 : blocks.rbegin()->first + blocks.rbegin()->second;
@@ -218,7 +222,8 @@ void checkers::group_started(const std::shared_ptr<worker_group>& group) {
   check_success(*group, instance);
   check_overlap(group);
   live_.push_back(group);
-  if (here->second.slots.size() == group->place.group_world_size) here->second.was_full = true;
+  if (here->second.group_ranks.size() == group->assignment.group_world_size)
+    here->second.was_full = true;
 }
 
 void checkers::worker_failed(const worker_group& group) {
@@ -291,7 +296,7 @@ bool checkers::full(instance_id instance, round_number round) const {
     if (each->instance != instance || each->round != round || !each->all_executed) continue;
     if (each->alive != each->workers.size()) continue;
     ++groups;
-    wanted = each->place.group_world_size;
+    wanted = each->assignment.group_world_size;
   }
   return wanted != 0 && groups == wanted;
 }
@@ -300,8 +305,8 @@ bool checkers::any_full(std::uint32_t nodes_min, const std::string& run_id) cons
   std::map<std::pair<instance_id, round_number>, std::uint32_t> groups;
   for (const auto& each : live_) {
     if (!each->all_executed || each->alive != each->workers.size()) continue;
-    if (each->place.group_world_size < nodes_min || each->run_id != run_id) continue;
-    if (++groups[{each->instance, each->round}] == each->place.group_world_size) return true;
+    if (each->assignment.group_world_size < nodes_min || each->run_id != run_id) continue;
+    if (++groups[{each->instance, each->round}] == each->assignment.group_world_size) return true;
   }
   return false;
 }

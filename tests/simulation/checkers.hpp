@@ -79,7 +79,7 @@ class checkers {
   void round_stopped(instance_id instance, round_number round, std::uint64_t by);  // which daemon
   void success_heard(session_id who, const status& news, std::uint64_t by);
   void went_on(const process& which);                  // after standing still
-  void answered(const agent& whom, const daemon& by);  // which vouches for it
+  void acked(const agent& whom, const daemon& by);     // which renews its lease
   void workers_taken_down(const worker_group& group);  // its agent asks or kills them
   void run_closed(const daemon& by, const core::run_view& view);
   void queue_grew(const connection& over, int end);
@@ -103,7 +103,7 @@ class checkers {
     std::optional<moment> stopped;  // the last order to stop it
     ranks_given ranks;
     std::map<std::string, std::pair<ranks_given, std::uint32_t>> in_roles;  // and the role's world
-    std::set<std::uint32_t> slots;
+    std::set<std::uint32_t> group_ranks;
     std::set<session_id> sessions;
     bool may_be_charged = false;  // a worker failed
     bool was_full = false;

@@ -82,7 +82,7 @@ bool checkers::is_unknown_to(std::uint64_t daemon, instance_id older) const {
 
 // A node whose clock stood still cannot know that its round went on without it, and an empty daemon
 // learns that from a node of the newer round only.
-void checkers::answered(const agent& whom, const daemon& by) {
+void checkers::acked(const agent& whom, const daemon& by) {
   const auto& group = whom.group;
   if (!group || group->alive == 0 || !world_.host_at(group->host).clock_went_on_at) return;
   if (by.newest_known(group->instance) <= group->round) group->kept_unknowing = world_.now();

@@ -45,7 +45,7 @@ void checkers::check_success(const worker_group& group, const instance_record& i
 // ---- what a journal keeps ----------------------------------------------------------------------
 
 void checkers::order_sent(const daemon& by, const desired& order) {
-  if (order.phase == desired_phase::run && order.place) {
+  if (order.phase == desired_phase::run && order.assignment) {
     auto& heard = instances_[order.instance].heard_at_order;
     const std::pair round(by.index, order.round);
     if (!heard.contains(round)) heard.emplace(round, by.sessions_joined());
@@ -59,17 +59,17 @@ void checkers::order_sent(const daemon& by, const desired& order) {
         by.has_closed(order.instance) || (instance.closed && instance.closed_by == by.index);
     if (is_over && order.exit_code == 0) instance.told_success = true;
   }
-  if (order.phase != desired_phase::run || !order.place) return;
+  if (order.phase != desired_phase::run || !order.assignment) return;
   if (order.restarts_used < instance.restarts_told)
     world_.violated("journal: restarts fall from " + std::to_string(instance.restarts_told) +
                     " to " + std::to_string(order.restarts_used) + which);
   instance.restarts_told = std::max(instance.restarts_told, order.restarts_used);
-  const auto [given, is_new] = instance.rounds_given.try_emplace(order.round, *order.place);
+  const auto [given, is_new] = instance.rounds_given.try_emplace(order.round, *order.assignment);
   const assignment& first = given->second;
   if (is_new) return;
-  if (first.group_world_size != order.place->group_world_size ||
-      first.master_port != order.place->master_port ||
-      first.leader_node != order.place->leader_node)
+  if (first.group_world_size != order.assignment->group_world_size ||
+      first.master_port != order.assignment->master_port ||
+      first.leader_node != order.assignment->leader_node)
     world_.violated("journal: a number is given to two rounds" + which);
 }
 

@@ -41,7 +41,7 @@ void daemon::open_journal(core::daemon_options& options) {
   if (folder == nullptr) return;
   if (folder->hangs(world_.now())) return folder->miss_changes();
   journal_ = std::make_unique<journal>(world_, *this, *folder);
-  options.keeps_records = true;
+  options.persists_records = true;
   options.recovery_until = options.began + world_.settings().timing.recovery_window;
   if (world_.mutation().journal_is_ignored) return;
   for (const auto& [run_id, record] : folder->found())
@@ -217,7 +217,7 @@ void daemon::apply(const core::daemon_effects& effects) {
     } else if (const auto* limit = std::get_if<core::limit_stall>(&effect)) {
       const auto found = peers_.find(limit->connection);
       if (found != peers_.end()) found->second.stall_limit = limit->limit;
-    } else if (const auto* change = std::get_if<core::keep_record>(&effect)) {
+    } else if (const auto* change = std::get_if<core::persist_run_record>(&effect)) {
       if (journal_) journal_->keep(*change);
     } else {
       world_.trace([&] { return "daemon note: " + std::get<core::daemon_note>(effect).text; });

@@ -70,7 +70,7 @@ void state_folder::daemon_ended() {
 
 // ---- what is written ---------------------------------------------------------------------------
 
-void journal::keep(const core::keep_record& change) {
+void journal::keep(const core::persist_run_record& change) {
   waiting_.insert_or_assign(change.run_id, change.record);
   last_ = change.number;
   if (world_.mutation().journal_reports_early) {
@@ -124,7 +124,7 @@ void journal::settle(std::uint64_t number, bool failed) {
   settled_ = number;
   ++patience_;
   if (settled_ < last_) be_patient();
-  daemon_.step(core::records_kept{number});
+  daemon_.step(core::records_persisted{number});
 }
 
 void journal::be_patient() {

@@ -71,7 +71,7 @@ class journal {
  public:
   journal(world& in, daemon& of, state_folder& on) : world_(in), daemon_(of), folder_(on) {}
 
-  void keep(const core::keep_record& change);
+  void keep(const core::persist_run_record& change);
   // The daemon ends. Killed in the middle of a write, that has been done or has not.
   void end(bool killed);
 

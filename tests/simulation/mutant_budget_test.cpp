@@ -63,7 +63,7 @@ mutant with_forgiven(std::function<std::uint32_t(std::uint32_t)> of_used) {
   made.daemon_effects = [of_used](daemon&, const core::daemon_event&,
                                   core::daemon_effects& effects) {
     for (auto& effect : effects) {
-      auto* const asked = std::get_if<core::keep_record>(&effect);
+      auto* const asked = std::get_if<core::persist_run_record>(&effect);
       if (asked == nullptr || !asked->record) continue;
       asked->record->restarts_forgiven = of_used(asked->record->restarts_used);
     }

@@ -22,7 +22,7 @@ mutant with_records(std::function<void(core::run_record&)> change) {
   made.daemon_effects = [change](daemon&, const core::daemon_event&,
                                  core::daemon_effects& effects) {
     for (auto& effect : effects) {
-      auto* const asked = std::get_if<core::keep_record>(&effect);
+      auto* const asked = std::get_if<core::persist_run_record>(&effect);
       if (asked != nullptr && asked->record) change(*asked->record);
     }
   };
@@ -36,10 +36,10 @@ mutant kept_at_once(std::function<bool(const daemon&)> when) {
                                core::daemon_effects& effects) {
     // Which may ask for more.
     for (std::size_t index = 0; index < effects.size(); ++index) {
-      const auto* const asked = std::get_if<core::keep_record>(&effects[index]);
+      const auto* const asked = std::get_if<core::persist_run_record>(&effects[index]);
       if (asked == nullptr || !when(by)) continue;
       const std::uint64_t number = asked->number;
-      by.step_unchanged(core::records_kept{number}, effects);
+      by.step_unchanged(core::records_persisted{number}, effects);
     }
   };
   return made;

@@ -36,7 +36,7 @@ TEST_CASE("mutant: one member starts in an instance of its own") {
   wrong.agent_effects = [](agent&, const core::agent_event&, core::agent_effects& effects) {
     for (auto& effect : effects) {
       auto* const start = std::get_if<core::start_workers>(&effect);
-      if (start != nullptr && start->place.slot == 1) start->instance += 1;
+      if (start != nullptr && start->assignment.group_rank == 1) start->instance += 1;
     }
   };
   const auto quiet = [](std::uint64_t seed) { return quiet_schedule(seed, 3); };

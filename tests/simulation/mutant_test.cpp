@@ -69,7 +69,7 @@ using Catch::Matchers::StartsWith;
 
 TEST_CASE("mutant: ranks begin at the wrong place") {
   const mutant wrong = with_desired([](daemon&, desired& value) {
-    if (value.place && value.place->slot == 1) value.place->rank_first -= 1;
+    if (value.assignment && value.assignment->group_rank == 1) value.assignment->rank_first -= 1;
   });
   REQUIRE_THAT(caught(wrong, 5, quiet), StartsWith("ranks:"));
 }
@@ -81,18 +81,18 @@ TEST_CASE("mutant: ranks within a role begin at the wrong place") {
     return made;
   };
   const mutant late = with_desired([](daemon&, desired& value) {
-    if (value.place && value.place->in_role) ++value.place->in_role->world_size;
+    if (value.assignment && value.assignment->in_role) ++value.assignment->in_role->world_size;
   });
   REQUIRE_THAT(caught(late, 5, mixed), StartsWith("ranks: those within role"));
   const mutant twice = with_desired([](daemon&, desired& value) {
-    if (value.place && value.place->in_role) value.place->in_role->rank_first = 0;
+    if (value.assignment && value.assignment->in_role) value.assignment->in_role->rank_first = 0;
   });
   REQUIRE_THAT(caught(twice, 5, mixed), StartsWith("ranks: a rank within a role"));
 }
 
 TEST_CASE("mutant: one member is told of another world") {
   const mutant wrong = with_desired([](daemon&, desired& value) {
-    if (value.place && value.place->slot == 2) value.place->world_size += 1;
+    if (value.assignment && value.assignment->group_rank == 2) value.assignment->world_size += 1;
   });
   REQUIRE_THAT(caught(wrong, 5, quiet), StartsWith("ranks:"));
 }
@@ -248,15 +248,15 @@ TEST_CASE("mutant: one agent leaves with a code of its own") {
 TEST_CASE("mutant: a closed instance opens again") {
   const mutant reopening = with_desired([](daemon&, desired& value) {
     static thread_local assignment last;
-    if (value.place) last = *value.place;
-    if (value.phase != desired_phase::close || last.slot + 1 != last.group_world_size) return;
+    if (value.assignment) last = *value.assignment;
+    if (value.phase != desired_phase::close || last.group_rank + 1 != last.group_world_size) return;
     value.phase = desired_phase::run;
     value.round += 1;
-    value.place = last;
-    value.place->slot = 0;
-    value.place->rank_first = 0;
-    value.place->group_world_size = 1;
-    value.place->world_size = 2;
+    value.assignment = last;
+    value.assignment->group_rank = 0;
+    value.assignment->rank_first = 0;
+    value.assignment->group_world_size = 1;
+    value.assignment->world_size = 2;
   });
   const auto one = [](std::uint64_t seed) { return quiet_schedule(seed, 1); };
   REQUIRE_THAT(caught(reopening, 3, one), StartsWith("closed:"));

@@ -52,14 +52,14 @@ void restart_checkers::order_sent(const daemon& by, const desired& order) {
     if (round == found->second.rounds.end() || round->second.stopped) return;
     round->second.stopped = world_.now();
   }
-  if (order.phase != desired_phase::run || !order.place) return;
+  if (order.phase != desired_phase::run || !order.assignment) return;
   instance_seen& instance = instances_[order.instance];
   instance.daemons.insert(by.index);
   const auto [at, is_new] = instance.rounds.try_emplace(order.round);
   if (!is_new) return;
   at->second.ordered = world_.now();
   at->second.restarts_used = order.restarts_used;
-  at->second.common = *order.place;
+  at->second.common = *order.assignment;
 }
 
 void restart_checkers::group_started(const worker_group& group) {

@@ -159,7 +159,7 @@ TEST_CASE("a restart costs each member some 1 KiB each way at most") {
     if (over.ends[1].owner != story.in.current_daemon()) return;
     if (end == 1) {
       const auto& word = std::get<std::shared_ptr<const daemon_message>>(*message.content);
-      if (!std::holds_alternative<answer>(*word)) down[over.id] += message.bytes;
+      if (!std::holds_alternative<ack>(*word)) down[over.id] += message.bytes;
       return;
     }
     const auto* const news = std::get_if<status>(&std::get<agent_message>(*message.content));

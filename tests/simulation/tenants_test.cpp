@@ -85,14 +85,15 @@ void twist(status& news, random_source& random, instance_id running) {
                                  member_phase::preparing};
   if (random.chance(60)) news.phase = phases[random.below(5)];
   if (random.chance(40)) {
-    assignment place;
-    place.slot = static_cast<std::uint32_t>(random.below(4));
-    place.group_world_size = static_cast<std::uint32_t>(place.slot + 1 + random.below(3));
-    place.world_size = 8;
-    place.master_address = "10.0.0.1";
-    place.master_port = 29500;
-    place.tether_port = 29500;
-    news.place = place;
+    assignment assigned;
+    assigned.group_rank = static_cast<std::uint32_t>(random.below(4));
+    assigned.group_world_size =
+        static_cast<std::uint32_t>(assigned.group_rank + 1 + random.below(3));
+    assigned.world_size = 8;
+    assigned.master_address = "10.0.0.1";
+    assigned.master_port = 29500;
+    assigned.tether_port = 29500;
+    news.assignment = assigned;
   }
 }
 

@@ -43,8 +43,8 @@ std::string text_of(const agent_message& message) {
           [](const goodbye&) { return std::string("goodbye"); },
           [](const guardian_word& m) { return "guardian " + to_string(m.session).substr(0, 4); },
           [](const tether_hello& m) {
-            return "tether_hello round " + std::to_string(m.round) + " slot " +
-                   std::to_string(m.slot);
+            return "tether_hello round " + std::to_string(m.round) + " group rank " +
+                   std::to_string(m.group_rank);
           },
           [](const tether_beat& m) { return "tether_beat " + std::to_string(m.seq); },
       },
@@ -54,18 +54,18 @@ std::string text_of(const agent_message& message) {
 std::string text_of(const daemon_message& message) {
   return std::visit(overloaded{
                         [](const welcome&) { return std::string("welcome"); },
-                        [](const answer& m) { return "answer " + std::to_string(m.seq); },
+                        [](const ack& m) { return "answer " + std::to_string(m.seq); },
                         [](const desired& m) {
                           std::string text =
                               "desired instance " + std::to_string(m.instance % 1000) + " round " +
                               std::to_string(m.round) + " seq " + std::to_string(m.seq) + " " +
                               std::string(to_string(m.phase)) + " used " +
                               std::to_string(m.restarts_used);
-                          if (m.place) {
-                            text += " slot " + std::to_string(m.place->slot) + "/" +
-                                    std::to_string(m.place->group_world_size) + " first " +
-                                    std::to_string(m.place->rank_first) + "/" +
-                                    std::to_string(m.place->world_size);
+                          if (m.assignment) {
+                            text += " group rank " + std::to_string(m.assignment->group_rank) +
+                                    "/" + std::to_string(m.assignment->group_world_size) +
+                                    " first " + std::to_string(m.assignment->rank_first) + "/" +
+                                    std::to_string(m.assignment->world_size);
                           }
                           if (m.phase == desired_phase::close)
                             text += " code " + std::to_string(m.exit_code);
@@ -85,7 +85,7 @@ std::string text_of(const daemon_message& message) {
 std::string text_of(const tether_reply& message) {
   return std::visit(
       overloaded{
-          [](const tether_answer& m) { return "tether_answer " + std::to_string(m.seq); },
+          [](const tether_ack& m) { return "tether_answer " + std::to_string(m.seq); },
           [](const refused& m) { return "tether refused \"" + m.text + "\""; },
       },
       message);
@@ -133,8 +133,8 @@ passage<status>* passage_like(const status& message) {
   return &newest[mixed >> 56];
 }
 template <typename Message>
-requires std::same_as<Message, answer> || std::same_as<Message, tether_beat> ||
-    std::same_as<Message, tether_answer>
+requires std::same_as<Message, ack> || std::same_as<Message, tether_beat> ||
+    std::same_as<Message, tether_ack>
         passage<Message>
 *passage_like(const Message& message) {
   thread_local std::array<passage<Message>, 32> newest;
@@ -207,10 +207,10 @@ int replaceable_kind(const payload& message) {
     return 0;
   }
   if (const auto* reply = std::get_if<tether_reply>(&message))
-    return std::holds_alternative<tether_answer>(*reply) ? 3 : 0;
+    return std::holds_alternative<tether_ack>(*reply) ? 3 : 0;
   const daemon_message& daemon = *std::get<std::shared_ptr<const daemon_message>>(message);
   if (std::holds_alternative<desired>(daemon)) return 4;
-  return std::holds_alternative<answer>(daemon) ? 5 : 0;
+  return std::holds_alternative<ack>(daemon) ? 5 : 0;
 }
 
 std::string to_text(const payload& message) {

@@ -34,7 +34,7 @@ struct worker_group : std::enable_shared_from_this<worker_group> {
   std::uint64_t told_by = 0;  // the daemon on whose word it started
   instance_id instance = 0;
   round_number round = 0;
-  assignment place;
+  ddprun::assignment assignment;
   std::uint32_t restarts_used = 0;
   moment started{};
   bool all_executed = false;

@@ -238,12 +238,12 @@ void world::note_order(const connection& over, const payload& message) {
     checkers_.round_stopped(order->instance, order->round, by.index);
 }
 
-void world::note_answer(const connection& over, const payload& message) {
+void world::note_ack(const connection& over, const payload& message) {
   const auto* word = std::get_if<std::shared_ptr<const daemon_message>>(&message);
-  if (word == nullptr || !std::holds_alternative<answer>(**word)) return;
+  if (word == nullptr || !std::holds_alternative<ack>(**word)) return;
   const auto* whom = dynamic_cast<const agent*>(over.ends[0].owner);
   const auto* by = dynamic_cast<const daemon*>(over.ends[1].owner);
-  if (whom != nullptr && by != nullptr) checkers_.answered(*whom, *by);
+  if (whom != nullptr && by != nullptr) checkers_.acked(*whom, *by);
 }
 
 void world::note_refusal(const connection& over, const payload& message) {
@@ -261,7 +261,7 @@ void world::message_sent(const connection& over, int end, const parcel& message)
   });
   note_failed_start(*message.content);
   note_order(over, *message.content);
-  note_answer(over, *message.content);
+  note_ack(over, *message.content);
   note_refusal(over, *message.content);
   if (on_sent) on_sent(over, end, message);
 }

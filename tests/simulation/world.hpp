@@ -212,7 +212,7 @@ class world {
   void trace_line(const std::string& text);
   void note_failed_start(const payload& message);
   void note_order(const connection& over, const payload& message);
-  void note_answer(const connection& over, const payload& message);
+  void note_ack(const connection& over, const payload& message);
   void note_refusal(const connection& over, const payload& message);
   std::string words_of_failure();
   void on_host(host& which, duration delay, std::function<void()> what);

@@ -33,7 +33,7 @@ void world::start_workers(agent& by, const core::start_workers& effect) {
   group->told_by = by.told_by();
   group->instance = effect.instance;
   group->round = effect.round;
-  group->place = effect.place;
+  group->assignment = effect.assignment;
   group->restarts_used = effect.restarts_used;
   group->started = now();
   group->workers.resize(by.greeting().worker_count);

@@ -2,7 +2,7 @@
 // it does: the newest status that it sent, the effects of a kind, and how it left.
 //
 // The story plays the daemon, the leader and the other members as far as a test switches them on:
-// with `daemon_answers` each status is answered at once, with `leader_answers` each beat, and
+// with `daemon_acks` each status is answered at once, with `leader_acks` each beat, and
 // `members` beat whenever they were answered. Nothing else answers by itself.
 //
 // Thread rule: one thread.
@@ -64,14 +64,14 @@ class agent_story {
   void say(daemon_message message) {
     tell(core::daemon_said{std::make_shared<const daemon_message>(std::move(message))});
   }
-  void answer_status() { say(answer{sent.seq}); }
+  void ack_status() { say(ack{sent.seq}); }
   void connect() {
     tell(core::daemon_connected{"10.0.0.2", daemon_is_here});
     welcome words;
     words.epoch = epoch;
     words.timing = timing;
     say(words);
-    if (daemon_answers) answer_status();
+    if (daemon_acks) ack_status();
   }
   void lose_daemon(std::string text = "Connection refused") {
     tell(core::daemon_disconnected{std::move(text)});
@@ -88,10 +88,10 @@ class agent_story {
     return value;
   }
   void want(desired_phase phase, round_number round) { say(order(phase, round)); }
-  void assign(round_number round, std::uint32_t slot, std::uint32_t nodes) {
+  void assign(round_number round, std::uint32_t group_rank, std::uint32_t nodes) {
     desired value = order(desired_phase::run, round);
-    value.place =
-        assignment{slot, nodes, slot * 2, nodes * 2, "10.0.0.1", 29501, tether_port, "node-a", {}};
+    value.assignment = assignment{group_rank, nodes,       group_rank * 2, nodes * 2, "10.0.0.1",
+                                  29501,      tether_port, "node-a",       {}};
     say(value);
   }
   void prepare(round_number round, std::uint32_t nodes) {
@@ -102,7 +102,7 @@ class agent_story {
     tell(core::service_opened{round, tether_port, 29501, {}});
   }
 
-  // Both workers run, in round 1, at a member (slot 1 of `nodes`) or at the leader.
+  // Both workers run, in round 1, at a member (group rank 1 of `nodes`) or at the leader.
   void run_as_member(std::uint32_t nodes = 2) {
     connect();
     assign(1, 1, nodes);
@@ -114,15 +114,15 @@ class agent_story {
     prepare(1, nodes);
     assign(1, 0, nodes);
     tell(core::workers_started{1});
-    for (std::uint32_t slot = 1; slot < nodes; ++slot)
-      attach(slot, 100 + slot);
+    for (std::uint32_t group_rank = 1; group_rank < nodes; ++group_rank)
+      attach(group_rank, 100 + group_rank);
   }
   void reach_leader() {
     tell(core::tether_connected{machine_.round()});
-    tell(core::tether_answered{machine_.round(), 0});
+    tell(core::tether_acked{machine_.round(), 0});
   }
-  void attach(std::uint32_t slot, std::uint64_t tether) {
-    tell(core::member_attached{tether, {instance, machine_.round(), {9, slot}, slot}});
+  void attach(std::uint32_t group_rank, std::uint64_t tether) {
+    tell(core::member_attached{tether, {instance, machine_.round(), {9, group_rank}, group_rank}});
   }
 
   void worker_succeeds(std::uint32_t local_rank) {
@@ -165,7 +165,7 @@ class agent_story {
   }
   // Position of the first effect of a kind, to compare orders.
   template <typename T>
-  std::size_t place_of() const {
+  std::size_t index_of() const {
     std::size_t index = 0;
     while (index < effects_.size() && !std::holds_alternative<T>(effects_[index]))
       ++index;
@@ -183,9 +183,9 @@ class agent_story {
   time_point now() const { return now_; }
 
   timers timing;
-  bool daemon_answers = true;
+  bool daemon_acks = true;
   bool daemon_is_here = false;  // in the agent's own process
-  bool leader_answers = true;
+  bool leader_acks = true;
   std::map<std::uint64_t, bool> silent_members;  // tethers that beat no more
   bool members_succeeded = false;                // what their beats say
   std::uint16_t tether_port = 29500;
@@ -214,13 +214,13 @@ class agent_story {
     if (const auto* const next = std::get_if<status>(&effect.message)) {
       sent = *next;
       ++statuses;
-      if (daemon_answers) answer_status();
+      if (daemon_acks) ack_status();
     }
   }
   void react(const core::send_tether_beat& effect) {
-    if (leader_answers) tell(core::tether_answered{machine_.round(), effect.beat.seq});
+    if (leader_acks) tell(core::tether_acked{machine_.round(), effect.beat.seq});
   }
-  void react(const core::answer_member& effect) {
+  void react(const core::ack_member& effect) {
     // A member beats again one heartbeat later; here with the next status, to need no clock.
     if (!silent_members[effect.tether]) waiting_beats_[effect.tether] = effect.seq + 1;
   }

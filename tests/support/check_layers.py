@@ -22,7 +22,7 @@ SERVER = (*STORE, *LOG, *CLI, *JOURNAL, "rendezvous/server/")
 CLIENT = (*NET, "rendezvous/client/")
 LAUNCHER_BASE = (*BASE, "launcher/base/")
 OUTPUT = ("rendezvous/log/", "launcher/base/", "launcher/process/", "launcher/log/")
-WORKER_RULES = ("launcher/process/worker_rules", "launcher/process/worker_life",
+WORKER_RULES = ("launcher/process/worker_group_machine", "launcher/process/worker_life",
                 "launcher/process/worker_timers", "launcher/process/timer_request")
 PURE_LAUNCHER = (*CORE, *CLI, *LAUNCHER_BASE, "launcher/cli/", "launcher/agent/worker_environment",
                  "launcher/hosts/placement", "launcher/hosts/mpi/worker_variables")

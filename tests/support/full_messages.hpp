@@ -12,7 +12,7 @@ inline constexpr session_id someone{0x0123456789abcdef, 0xfedcba9876543210};
 inline cause full_cause() {
   cause value;
   value.round = 3;
-  value.slot = 1;
+  value.group_rank = 1;
   value.node = "node-b";
   value.kind = cause_class::signal;
   value.rank = 5;
@@ -30,7 +30,7 @@ inline cause full_cause() {
 
 inline assignment full_assignment() {
   assignment value;
-  value.slot = 1;
+  value.group_rank = 1;
   value.group_world_size = 2;
   value.rank_first = 4;
   value.world_size = 8;
@@ -51,7 +51,7 @@ inline status full_status() {
   value.round = 3;
   value.desired_seq = 4;
   value.phase = member_phase::failed;
-  value.place = full_assignment();
+  value.assignment = full_assignment();
   value.service_port = 1234;
   value.master_port = 1235;
   value.nccl = {{"0cc4"}, 1, 22907, "[2001:db8::1]:4711"};
@@ -111,7 +111,7 @@ inline desired full_desired() {
   value.world_size = 8;
   value.group_world_size = 2;
   value.master_address = "10.0.0.7";
-  value.place = full_assignment();
+  value.assignment = full_assignment();
   value.members = "ranks 0-3 on node-a (10.0.0.7), 4-7 on node-b (10.0.0.2)";
   value.grace = 5s;
   value.exit_code = 137;

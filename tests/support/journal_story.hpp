@@ -13,7 +13,7 @@ namespace ddprun::tests {
 
 inline core::run_options keeping(std::optional<core::run_record> remembered = {}) {
   core::run_options options;
-  options.keeps_records = true;
+  options.persists_records = true;
   options.began = run_story::origin;
   if (remembered) options.recovery_until = run_story::origin + std::chrono::seconds(10);
   options.remembered = std::move(remembered);
@@ -42,21 +42,21 @@ inline core::run_record closed_record(int exit_code) {
 }
 
 // Who ran round 3 of the instance above.
-inline fake_node& survivor(run_story& story, const std::string& name, std::uint32_t slot) {
+inline fake_node& survivor(run_story& story, const std::string& name, std::uint32_t group_rank) {
   fake_node& who = story.node(name, nodes_of(2, 2));
-  assignment place;
-  place.slot = slot;
-  place.group_world_size = 2;
-  place.rank_first = 2 * slot;
-  place.world_size = 4;
-  place.master_address = "10.0.0.1";
-  place.master_port = place.tether_port = 4000;
-  place.leader_node = "a";
+  assignment assigned;
+  assigned.group_rank = group_rank;
+  assigned.group_world_size = 2;
+  assigned.rank_first = 2 * group_rank;
+  assigned.world_size = 4;
+  assigned.master_address = "10.0.0.1";
+  assigned.master_port = assigned.tether_port = 4000;
+  assigned.leader_node = "a";
   who.state.instance = 42;
   who.state.round = 3;
   who.state.desired_seq = 30;
   who.state.phase = member_phase::running;
-  who.state.place = place;
+  who.state.assignment = assigned;
   who.state.restarts_used = 1;
   return who;
 }

@@ -21,21 +21,21 @@ inline core::run_options restarted() {
 struct orphans_story : run_story {
   explicit orphans_story(std::uint32_t count, run_settings with = nodes_of(1, 4))
       : run_story(restarted()), settings(with) {
-    for (std::uint32_t slot = 0; slot < count; ++slot) {
-      fake_node& who = node("n" + std::to_string(slot), settings);
-      assignment place;
-      place.slot = slot;
-      place.group_world_size = count;
-      place.rank_first = 2 * slot;
-      place.world_size = 2 * count;
-      place.master_address = "10.0.0.1";
-      place.master_port = place.tether_port = 4000;
-      place.leader_node = "n0";
+    for (std::uint32_t group_rank = 0; group_rank < count; ++group_rank) {
+      fake_node& who = node("n" + std::to_string(group_rank), settings);
+      assignment assigned;
+      assigned.group_rank = group_rank;
+      assigned.group_world_size = count;
+      assigned.rank_first = 2 * group_rank;
+      assigned.world_size = 2 * count;
+      assigned.master_address = "10.0.0.1";
+      assigned.master_port = assigned.tether_port = 4000;
+      assigned.leader_node = "n0";
       who.state.instance = 42;
       who.state.round = 7;
-      who.state.desired_seq = 30 + slot;
+      who.state.desired_seq = 30 + group_rank;
       who.state.phase = member_phase::running;
-      who.state.place = place;
+      who.state.assignment = assigned;
       who.state.restarts_used = 2;
       members.push_back(&who);
     }

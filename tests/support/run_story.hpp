@@ -130,7 +130,7 @@ class run_story {
     fake_node& leader = node_in(desired_phase::prepare);
     obey(leader);
     leader.state.phase = member_phase::preparing;
-    leader.state.place.reset();
+    leader.state.assignment.reset();
     say(leader);
     leader.state.service_port = leader.state.master_port = 29501;
     say(leader);
@@ -140,7 +140,7 @@ class run_story {
       for (const member_phase phase :
            {member_phase::assigned, member_phase::starting, member_phase::running}) {
         obey(who);
-        who.state.place = who.wanted.place;
+        who.state.assignment = who.wanted.assignment;
         say(who, phase);
       }
     }
@@ -162,10 +162,10 @@ class run_story {
     why.node = who.greeting.node;
     why.kind = kind;
     why.code = code;
-    if (const auto& place = who.state.place) {
-      why.slot = place->slot;
+    if (const auto& assigned = who.state.assignment) {
+      why.group_rank = assigned->group_rank;
       why.local_rank = 0;
-      why.rank = place->rank_first;
+      why.rank = assigned->rank_first;
     }
     return why;
   }
@@ -270,7 +270,7 @@ class run_story {
       who->wanted = *wanted;
       who->wanted_buffer = sent.message.get();
       ++who->desired_count;
-    } else if (const auto* said = std::get_if<answer>(sent.message.get())) {
+    } else if (const auto* said = std::get_if<ack>(sent.message.get())) {
       who->answered = said->seq;
       if (who->wanted.seq == 0) who->answered_before_wanted = true;
     } else if (const auto* no = std::get_if<refused>(sent.message.get())) {

@@ -1,6 +1,6 @@
-// A worker story plays everything round workers::rules in simulated time: the processes (a
-// fake_spawner), the search for programs, the reader of our output, and strays. It writes down
-// what is told, and when.
+// A worker story plays everything round workers::worker_group_machine in simulated time: the
+// processes (a fake_spawner), the search for programs, the reader of our output, and strays. It
+// writes down what is told, and when.
 //
 // Whatever a story is about, it holds the rules to what must always be so: one final word for each
 // worker, none after the last, nobody reaped who lives, and no deadline that has passed.
@@ -8,7 +8,7 @@
 // Thread rule: one thread.
 #pragma once
 
-#include "launcher/process/worker_rules.hpp"
+#include "launcher/process/worker_group_machine.hpp"
 #include "tests/support/fake_spawner.hpp"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class worker_story {
   }
 
   explicit worker_story(std::size_t count, workers::limits values = limits())
-      : rules_(values, count), seats_(count) {}
+      : machine_(values, count), seats_(count) {}
 
   // ---- what happens ----
   void tell(const workers::event& what) {
@@ -70,7 +70,7 @@ class worker_story {
   void pass(workers::duration by) {
     const workers::time_point until = now_ + by;
     while (true) {
-      const auto next = rules_.next_deadline();
+      const auto next = machine_.next_deadline();
       if (!next || *next > until) break;
       move_clock(*next);
       tell(workers::time_passed{});
@@ -150,7 +150,7 @@ class worker_story {
   bool is_sought() const { return sought_.has_value(); }  // some worker's program
   bool is_attached(workers::place worker) const { return seats_[worker].attached; }
   bool is_told(workers::place worker) const { return seats_[worker].is_told; }
-  workers::rules& machine() { return rules_; }
+  workers::worker_group_machine& machine() { return machine_; }
 
   fake_spawner system;
   std::vector<stray> strays;
@@ -180,13 +180,13 @@ class worker_story {
       seats_[ended->worker].blocked_before = blocked();
     }
     workers::effects effects;
-    rules_.step(what, now_, effects);
+    machine_.step(what, now_, effects);
     for (const workers::effect& effect : effects) {
       REQUIRE_FALSE(over_);
       std::visit([this](const auto& one) { apply(one); }, effect);
     }
-    REQUIRE(rules_.is_over() == over_);
-    const auto next = rules_.next_deadline();
+    REQUIRE(machine_.is_over() == over_);
+    const auto next = machine_.next_deadline();
     REQUIRE((!next || *next > now_));
   }
 
@@ -328,7 +328,7 @@ class worker_story {
     over_ = true;
   }
 
-  workers::rules rules_;
+  workers::worker_group_machine machine_;
   std::vector<seat> seats_;
   workers::time_point now_ = origin;
   std::deque<workers::event> heard_;

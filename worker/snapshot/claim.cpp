@@ -84,21 +84,21 @@ struct claiming {
     const auto names = files.list(folder);
     if (!names) return say(names.error(), "cannot read the snapshot folder " + folder);
     std::uint64_t claim_max = 0;
-    std::uint64_t tenure_max = 0;
+    std::uint64_t generation_max = 0;
     for (const auto& name : *names) {
       claim_max = std::max(claim_max, parse_claim_name(name).value_or(0));
       if (const auto order = parse_snapshot_name(name)) {
-        tenure_max = std::max(tenure_max, order->tenure);
+        generation_max = std::max(generation_max, order->generation);
       }
     }
-    tenure_max = std::max(tenure_max, claim_max);
+    generation_max = std::max(generation_max, claim_max);
     if (auto error = check_holder(claim_max)) return error;
-    if (tenure_max == tenure_limit) {
+    if (generation_max == generation_limit) {
       return say(errc::limit_reached, "snapshot folder " + folder +
                                           ": a name in it has the number " +
-                                          std::to_string(tenure_max) + ", move that away");
+                                          std::to_string(generation_max) + ", move that away");
     }
-    const std::string claim = path(claim_name(tenure_max + 1));
+    const std::string claim = path(claim_name(generation_max + 1));
     auto error = write_whole(files, claim,
                              std::to_string(who.instance) + " " + std::to_string(who.round) + "\n");
     if (is_system_error(error, EEXIST)) return error;
@@ -112,16 +112,17 @@ struct claiming {
     if (!after) return say(after.error(), "cannot read the snapshot folder " + folder);
     for (const auto& name : *after) {
       const auto order = parse_snapshot_name(name);
-      const std::uint64_t tenure = order ? order->tenure : parse_claim_name(name).value_or(0);
-      const bool is_ours = !order && tenure == tenure_max + 1;
-      if (tenure <= tenure_max || is_ours) continue;
+      const std::uint64_t generation =
+          order ? order->generation : parse_claim_name(name).value_or(0);
+      const bool is_ours = !order && generation == generation_max + 1;
+      if (generation <= generation_max || is_ours) continue;
       (void)files.remove(claim);
       return system_error(EEXIST);
     }
     for (const auto& name : *names) {  // what cannot be removed does no harm
       if (parse_claim_name(name)) (void)files.remove(path(name));
     }
-    return tenure_max + 1;
+    return generation_max + 1;
   }
 };
 
@@ -142,8 +143,8 @@ result<std::uint64_t> claim_folder(file_system& files, const std::string& folder
     return attempt.say(error, "cannot make the snapshot folder " + folder);
   }
   for (int count = 0; count < attempts_max; ++count) {
-    const auto tenure = attempt.draw();
-    if (tenure || !is_system_error(tenure.error(), EEXIST)) return tenure;
+    const auto generation = attempt.draw();
+    if (generation || !is_system_error(generation.error(), EEXIST)) return generation;
     // A listing that is shown as it was lacks what is there.
     if (files.names_kept(folder) > std::chrono::milliseconds::zero()) {
       files.pause(std::chrono::seconds(1));
@@ -152,7 +153,7 @@ result<std::uint64_t> claim_folder(file_system& files, const std::string& folder
   return attempt.say(errc::timed_out, "cannot claim the snapshot folder " + folder);
 }
 
-error_code check_claim(file_system& files, const std::string& folder, std::uint64_t tenure,
+error_code check_claim(file_system& files, const std::string& folder, std::uint64_t generation,
                        const message_handler& on_message) {
   const auto names = files.list(folder);
   if (!names) {
@@ -161,7 +162,7 @@ error_code check_claim(file_system& files, const std::string& folder, std::uint6
   }
   for (const auto& name : *names) {
     const auto order = parse_snapshot_name(name);
-    if ((order ? order->tenure : parse_claim_name(name).value_or(0)) <= tenure) continue;
+    if ((order ? order->generation : parse_claim_name(name).value_or(0)) <= generation) continue;
     on_message("snapshot folder " + folder + ": a newer round has it (" + name +
                "), this one is over");
     return errc::refused;

@@ -1,6 +1,6 @@
-// A claim on a snapshot folder draws a *tenure*, a number greater than every one before in that
-// folder, and leaves a file with it. Snapshots are ordered by (tenure, step): so a worker of an old
-// round that comes back late (it was frozen, or cut off and not yet fenced) may write what it
+// A claim on a snapshot folder draws a *generation*, a number greater than every one before in that
+// folder, and leaves a file with it. Snapshots are ordered by (generation, step): so a worker of an
+// old round that comes back late (it was frozen, or cut off and not yet fenced) may write what it
 // likes, its snapshots never win over those of a newer round, and it is refused at the latest with
 // its next save. Tenures rather than rounds, because rounds begin at 1 again when the same command
 // is started tomorrow, and because torchrun has none.
@@ -34,8 +34,8 @@ struct claimant {
 result<std::uint64_t> claim_folder(file_system& files, const std::string& folder,
                                    const claimant& who, const message_handler& on_message);
 
-// Refused when somebody has claimed the folder after `tenure`.
-error_code check_claim(file_system& files, const std::string& folder, std::uint64_t tenure,
+// Refused when somebody has claimed the folder after `generation`.
+error_code check_claim(file_system& files, const std::string& folder, std::uint64_t generation,
                        const message_handler& on_message);
 
 // Removed by its writer while we looked; on NFS that has a name of its own.

@@ -73,7 +73,7 @@ class survivors {
 
  private:
   std::string place() const {
-    return here_.folder + "/" + snapshot_name({here_.info.tenure, here_.info.step});
+    return here_.folder + "/" + snapshot_name({here_.info.generation, here_.info.step});
   }
   std::string what() const { return "cannot save the emergency snapshot " + place() + ": "; }
   failure lost(const error_code& error) const {
@@ -157,7 +157,7 @@ class survivors {
                                         [this] { return until_.passed(); });
     if (!record) return wrong(record.error());
     if (auto error = files.sync_folder(place())) return wrong(error);
-    snapshot_history history(files, here_.folder, here_.who, here_.info.tenure, {},
+    snapshot_history history(files, here_.folder, here_.who, here_.info.generation, {},
                              here_.on_message);
     snapshot_info info = here_.info;
     info.is_emergency = true;

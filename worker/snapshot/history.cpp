@@ -81,20 +81,20 @@ result<manifest> snapshot_history::look_at(snapshot_order order, std::string& wh
 // cannot be listed tells nothing against a snapshot.
 std::size_t snapshot_history::failures_after(const snapshot_info& info) const {
   if (!options_.distrust || !info.tells_progress) return 0;
-  const std::string place = path(snapshot_name({info.tenure, info.step}));
+  const std::string place = path(snapshot_name({info.generation, info.step}));
   const auto names = files_->list(place);
   if (!names) return 0;
-  std::map<std::uint64_t, claimant, std::greater<>> jobs;  // by tenure, the newest first
+  std::map<std::uint64_t, claimant, std::greater<>> jobs;  // by generation, the newest first
   for (const auto& name : *names) {
-    const auto tenure = parse_resumed_name(name);
-    if (!tenure || *tenure >= tenure_) continue;
+    const auto generation = parse_resumed_name(name);
+    if (!generation || *generation >= generation_) continue;
     const auto text = files_->read(place + "/" + name, mark_bytes_max);
     const auto who = parse_mark(text ? *text : "");
-    if (who) jobs[*tenure] = *who;
+    if (who) jobs[*generation] = *who;
   }
   std::size_t failed = 0;
   std::uint32_t restarts = who_.restart_count;
-  for (const auto& [tenure, who] : jobs) {
+  for (const auto& [generation, who] : jobs) {
     if (who.instance != who_.instance || who.restart_count > restarts) break;
     if (who.restart_count < restarts) ++failed;
     restarts = who.restart_count;
@@ -111,7 +111,7 @@ std::string snapshot_history::text_of_failures(std::size_t count) const {
 void snapshot_history::tell_of_older_rounds(const manifest& taken,
                                             const std::vector<snapshot_order>& all) const {
   for (const auto other : all) {
-    if (other.tenure < taken.info.tenure && other.step > taken.info.step) {
+    if (other.generation < taken.info.generation && other.step > taken.info.step) {
       on_message_("snapshot " + path(snapshot_name(other)) +
                   " skipped: an older round left it; the newest is " +
                   path(snapshot_name(taken.order())));
@@ -122,7 +122,7 @@ void snapshot_history::tell_of_older_rounds(const manifest& taken,
 void snapshot_history::tell_of_distrust(const snapshot_info& distrusted, std::size_t failures,
                                         const snapshot_info& taken) const {
   const auto name_of = [&](const snapshot_info& info) {
-    return path(snapshot_name({info.tenure, info.step}));
+    return path(snapshot_name({info.generation, info.step}));
   };
   std::string text = "snapshot " + name_of(distrusted) + " is distrusted, for " +
                      text_of_failures(failures) + ": going on from " + name_of(taken);
@@ -206,8 +206,8 @@ void snapshot_history::skip(snapshot_order order, const std::string& why) {
 
 error_code snapshot_history::mark_resumed(const snapshot_info& info) {
   if (!options_.distrust || !info.tells_progress) return {};
-  const std::string place = path(snapshot_name({info.tenure, info.step}));
-  const std::string mark = place + "/" + resumed_name(tenure_);
+  const std::string place = path(snapshot_name({info.generation, info.step}));
+  const std::string mark = place + "/" + resumed_name(generation_);
   auto error =
       write_whole(*files_, mark,
                   std::to_string(who_.instance) + " " + std::to_string(who_.restart_count) + "\n");
@@ -230,7 +230,7 @@ void snapshot_history::trust(snapshot_order order) {
 std::optional<failure> snapshot_history::check_it_is_ours(const manifest& content) const {
   std::string problem;
   const auto keep_problem = [&](const std::string& line) { problem = line; };
-  if (auto error = check_claim(*files_, folder_, tenure_, keep_problem)) {
+  if (auto error = check_claim(*files_, folder_, generation_, keep_problem)) {
     return failure{error, problem, error == errc::refused};
   }
   const std::string place = path(snapshot_name(content.order()));
@@ -285,7 +285,7 @@ std::optional<failure> snapshot_history::settle(snapshot_order order) {
   const std::string place = path(snapshot_name(order));
   std::string problem;
   const auto keep_problem = [&](const std::string& line) { problem = line; };
-  if (auto error = check_claim(*files_, folder_, tenure_, keep_problem)) {
+  if (auto error = check_claim(*files_, folder_, generation_, keep_problem)) {
     return failure{error, problem, error == errc::refused, true};
   }
   const auto found = look_at(order, problem);
@@ -365,7 +365,7 @@ void snapshot_history::remove_leftovers() {
   const auto names = files_->list(folder_);
   if (!names) return;
   for (const auto order : newest_first(*names)) {
-    if (order.tenure >= tenure_) continue;
+    if (order.generation >= generation_) continue;
     std::string why;
     const auto found = look_at(order, why);
     if (found) known_.insert(order);
@@ -378,7 +378,7 @@ void snapshot_history::remove_leftovers() {
 // makes a network file system ask what else is there.
 bool snapshot_history::is_unfinished(snapshot_order order) const {
   const std::string place = path(snapshot_name(order));
-  const std::string mark = place + "/" + resumed_name(tenure_);
+  const std::string mark = place + "/" + resumed_name(generation_);
   const bool may_be_old = files_->names_kept(place) > std::chrono::milliseconds::zero();
   if (may_be_old && write_whole(*files_, mark, "")) return false;
   const auto names = list_names(*files_, place);

@@ -40,11 +40,12 @@ struct history_options {
 class snapshot_history {
  public:
   snapshot_history(file_system& files, std::string folder, const claimant& who,
-                   std::uint64_t tenure, const history_options& options, message_handler on_message)
+                   std::uint64_t generation, const history_options& options,
+                   message_handler on_message)
       : files_(&files),
         folder_(std::move(folder)),
         who_(who),
-        tenure_(tenure),
+        generation_(generation),
         options_(options),
         on_message_(std::move(on_message)) {}
 
@@ -91,7 +92,7 @@ class snapshot_history {
   file_system* files_;
   std::string folder_;
   claimant who_;
-  std::uint64_t tenure_;
+  std::uint64_t generation_;
   history_options options_;
   message_handler on_message_;
   std::set<snapshot_order> skipped_;

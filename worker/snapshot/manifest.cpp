@@ -46,7 +46,7 @@ std::string to_text(const manifest& content) {
   const auto& info = content.info;
   std::string text =
       "{\n  \"format\": \"" + std::string(format) + "\", \"version\": " + std::to_string(version) +
-      ",\n  \"tenure\": " + std::to_string(info.tenure) +
+      ",\n  \"tenure\": " + std::to_string(info.generation) +
       ", \"step\": " + std::to_string(info.step) + ", \"epoch\": " + std::to_string(info.epoch) +
       ", \"instance\": " + std::to_string(info.instance) +
       ", \"round\": " + std::to_string(info.round) +
@@ -73,7 +73,7 @@ result<manifest> parse_manifest(std::string_view text) {
   const auto written_version = number_in(parsed, "version");
   if (written_version && *written_version > version) return errc::version_mismatch;
   manifest content;
-  for (const auto& [key, value] : {std::pair{"tenure", &content.info.tenure},
+  for (const auto& [key, value] : {std::pair{"tenure", &content.info.generation},
                                    {"step", &content.info.step},
                                    {"epoch", &content.info.epoch},
                                    {"instance", &content.info.instance},

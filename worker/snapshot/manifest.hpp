@@ -28,10 +28,10 @@
 namespace ddprun::worker {
 
 struct snapshot_info {
-  std::uint64_t tenure = 0;  // who wrote it: see claim.hpp
-  std::uint64_t step = 0;    // the program's own count of progress
-  std::uint64_t epoch = 0;   // likewise
-  instance_id instance = 0;  // of the run; 0 when the launcher has none
+  std::uint64_t generation = 0;  // who wrote it: see claim.hpp
+  std::uint64_t step = 0;        // the program's own count of progress
+  std::uint64_t epoch = 0;       // likewise
+  instance_id instance = 0;      // of the run; 0 when the launcher has none
   round_number round = 1;
   bool tells_progress = false;  // the program calls snapshots::progress()
   bool is_emergency = false;    // saved by the ranks that were left: see emergency.hpp
@@ -47,7 +47,7 @@ struct file_record {
 struct manifest {
   snapshot_info info;
   std::vector<file_record> files;  // one a rank
-  snapshot_order order() const { return {info.tenure, info.step}; }
+  snapshot_order order() const { return {info.generation, info.step}; }
   bool operator==(const manifest&) const = default;
 };
 

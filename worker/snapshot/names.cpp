@@ -35,42 +35,42 @@ bool take_prefix(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-std::optional<std::uint64_t> parse_tenure(std::string_view name, std::string_view prefix) {
+std::optional<std::uint64_t> parse_generation(std::string_view name, std::string_view prefix) {
   if (!take_prefix(name, prefix)) return std::nullopt;
-  const auto tenure = parse_padded(name);
-  return tenure && *tenure <= tenure_limit ? tenure : std::nullopt;
+  const auto generation = parse_padded(name);
+  return generation && *generation <= generation_limit ? generation : std::nullopt;
 }
 
 }  // namespace
 
 std::string snapshot_name(snapshot_order order) {
-  return std::string(snapshot_prefix) + padded(order.tenure) + "-" + padded(order.step);
+  return std::string(snapshot_prefix) + padded(order.generation) + "-" + padded(order.step);
 }
 
 std::optional<snapshot_order> parse_snapshot_name(std::string_view name) {
   if (!take_prefix(name, snapshot_prefix)) return std::nullopt;
   const std::size_t dash = name.find('-');
   if (dash == std::string_view::npos) return std::nullopt;
-  const auto tenure = parse_padded(name.substr(0, dash));
+  const auto generation = parse_padded(name.substr(0, dash));
   const auto step = parse_padded(name.substr(dash + 1));
-  if (!tenure || !step || *tenure > tenure_limit) return std::nullopt;
-  return snapshot_order{*tenure, *step};
+  if (!generation || !step || *generation > generation_limit) return std::nullopt;
+  return snapshot_order{*generation, *step};
 }
 
-std::string claim_name(std::uint64_t tenure) {
-  return std::string(claim_prefix) + padded(tenure);
+std::string claim_name(std::uint64_t generation) {
+  return std::string(claim_prefix) + padded(generation);
 }
 
 std::optional<std::uint64_t> parse_claim_name(std::string_view name) {
-  return parse_tenure(name, claim_prefix);
+  return parse_generation(name, claim_prefix);
 }
 
-std::string resumed_name(std::uint64_t tenure) {
-  return std::string(resumed_prefix) + padded(tenure);
+std::string resumed_name(std::uint64_t generation) {
+  return std::string(resumed_prefix) + padded(generation);
 }
 
 std::optional<std::uint64_t> parse_resumed_name(std::string_view name) {
-  return parse_tenure(name, resumed_prefix);
+  return parse_generation(name, resumed_prefix);
 }
 
 std::string rank_file_name(std::uint32_t rank) {

@@ -1,10 +1,11 @@
 // The names in a snapshot folder, for a folder that can be sorted without opening a file:
 //
 //   claim-000003                      who writes here: its text is "instance round\n"
-//   snapshot-000003-000040/           of tenure 3, at step 40
+//   snapshot-000003-000040/           of generation 3, at step 40
 //     rank-00000.safetensors ...      one a rank
 //     manifest.json                   the last one to come: with it the snapshot is there
-//     resumed-000004                  a job of tenure 4 went on from it, and has not come far yet
+//     resumed-000004                  a job of generation 4 went on from it, and has not come far
+//     yet
 //                                     (text: "instance restarts\n")
 //
 // Numbers have at least so many digits, and more where they need them.
@@ -21,24 +22,24 @@
 namespace ddprun::worker {
 
 // Tenures go up by one from 1: a name with a greater one is nobody's of us.
-constexpr std::uint64_t tenure_limit = std::uint64_t{1} << 62;
+constexpr std::uint64_t generation_limit = std::uint64_t{1} << 62;
 
 constexpr std::string_view manifest_name = "manifest.json";
 constexpr std::string_view temporary_suffix = ".tmp";
 
 // What the name says: `newer` is greater.
 struct snapshot_order {
-  std::uint64_t tenure = 0;
+  std::uint64_t generation = 0;
   std::uint64_t step = 0;
   auto operator<=>(const snapshot_order&) const = default;
 };
 std::string snapshot_name(snapshot_order order);
 std::optional<snapshot_order> parse_snapshot_name(std::string_view name);
 
-std::string claim_name(std::uint64_t tenure);
+std::string claim_name(std::uint64_t generation);
 std::optional<std::uint64_t> parse_claim_name(std::string_view name);
 
-std::string resumed_name(std::uint64_t tenure);
+std::string resumed_name(std::uint64_t generation);
 std::optional<std::uint64_t> parse_resumed_name(std::string_view name);
 
 std::string rank_file_name(std::uint32_t rank);

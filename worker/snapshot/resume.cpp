@@ -42,18 +42,18 @@ class meeting {
 
   std::variant<agreement, failure> lead() {
     last_line said(here_.on_message);
-    const auto tenure = claim_folder(here_.files, here_.folder, here_.who, said.handler());
-    if (!tenure) return stop_all(0, {tenure.error(), said.take()});
-    agreed_.tenure = *tenure;
+    const auto generation = claim_folder(here_.files, here_.folder, here_.who, said.handler());
+    if (!generation) return stop_all(0, {generation.error(), said.take()});
+    agreed_.generation = *generation;
     said.hand_on();
-    snapshot_history history(here_.files, here_.folder, here_.who, *tenure, here_.history,
+    snapshot_history history(here_.files, here_.folder, here_.who, *generation, here_.history,
                              said.handler());
     history.remove_leftovers();
     for (std::size_t attempt = 0;; ++attempt) {
       const auto newest = history.newest();
       if (!newest) return stop_all(attempt, {newest.error(), said.take()});
       said.hand_on();
-      choice made{agreed_.tenure, std::nullopt};
+      choice made{agreed_.generation, std::nullopt};
       if (*newest) made.from = (*newest)->order();
       if (auto lost = announce(choice_topic(attempt), to_text(choice_word(made)))) return *lost;
       if (!made.from) break;
@@ -85,7 +85,7 @@ class meeting {
       const auto word = parse_choice(*text);
       if (const auto* told = std::get_if<failure>(&word)) return of_rank_0(*told);
       const auto& made = std::get<choice>(word);
-      agreed_.tenure = made.tenure;
+      agreed_.generation = made.generation;
       if (!made.from) return std::move(agreed_);
       if (auto lost = report(attempt, read(*made.from))) return *lost;
       const auto verdict = ranks_.announcement(verdict_topic(attempt));

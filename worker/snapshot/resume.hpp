@@ -39,7 +39,7 @@ struct resuming {
 };
 
 struct agreement {
-  std::uint64_t tenure = 0;
+  std::uint64_t generation = 0;
   std::optional<resumed_snapshot> from;
   std::optional<snapshot_history> history;  // rank 0's
 };

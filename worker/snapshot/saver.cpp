@@ -91,7 +91,7 @@ void saver::run() {
         failed = make(next);
         lock.lock();
       }
-      if (!failed) saved_ = snapshot_order{next.info.tenure, next.info.step};
+      if (!failed) saved_ = snapshot_order{next.info.generation, next.info.step};
       if (failed) failure_ = std::move(failed);
       next_.reset();
     }
@@ -100,7 +100,7 @@ void saver::run() {
 }
 
 std::string saver::path(const snapshot_info& info) const {
-  return options_.folder + "/" + snapshot_name({info.tenure, info.step});
+  return options_.folder + "/" + snapshot_name({info.generation, info.step});
 }
 
 written_word saver::write(const job& next) const try {
@@ -176,7 +176,7 @@ outcome_word saver::settle(snapshot_order order, const std::string& topic,
 std::optional<failure> saver::make(const job& next) {
   const std::string topic = topic_of(++count_);
   const std::string what = "cannot save snapshot " + path(next.info) + ": ";
-  const snapshot_order order{next.info.tenure, next.info.step};
+  const snapshot_order order{next.info.generation, next.info.step};
   if (unsettled_.contains(order)) {
     auto settled = settle(order, topic + "/settled", what);
     if (settled && settled->code != errc::not_found) return settled;

@@ -15,7 +15,7 @@ struct snapshots::parts {
 
   environment here;
   snapshots_options options;
-  std::uint64_t tenure = 0;
+  std::uint64_t generation = 0;
   bool tells_progress = false;
   std::optional<std::uint64_t> trusted_at;  // the step; none: nothing is to be trusted any more
   std::optional<store_client> store;        // none in a world of one
@@ -65,10 +65,10 @@ result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
   }
   auto& found = std::get<agreement>(agreed);
   auto made = std::make_unique<parts>(here, std::move(options));
-  made->tenure = found.tenure;
+  made->generation = found.generation;
   std::optional<snapshot_order> resumed;
   if (found.from) {
-    resumed = snapshot_order{found.from->info.tenure, found.from->info.step};
+    resumed = snapshot_order{found.from->info.generation, found.from->info.step};
     made->trusted_at = resumed->step + made->options.trusted_after_steps;
   }
   made->store = ranks.store();
@@ -108,8 +108,9 @@ error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapsh
     return errc::invalid_argument;
   }
   if (saved && saved->step == step) return earlier;
-  saver::job next{{all.tenure, step, epoch, all.here.instance, all.here.round, all.tells_progress},
-                  failure{}};
+  saver::job next{
+      {all.generation, step, epoch, all.here.instance, all.here.round, all.tells_progress},
+      failure{}};
   std::string problem;
   auto layout = lay_out(state, all.here.rank == 0, problem);
   auto error = layout ? error_code() : layout.error();
@@ -155,7 +156,7 @@ error_code snapshots::save_emergency(std::uint64_t step, std::uint64_t epoch,
       all.here.rank,
       all.here.world_size,
       all.options.on_message,
-      {all.tenure, step, epoch, all.here.instance, all.here.round, all.tells_progress},
+      {all.generation, step, epoch, all.here.instance, all.here.round, all.tells_progress},
       state.replicated,
       is_compared};
   const auto failed = worker::save_emergency(mine, *all.store, until);
@@ -183,8 +184,8 @@ error_code snapshots::close() {
   return wait();
 }
 
-std::uint64_t snapshots::tenure() const {
-  return parts_->tenure;
+std::uint64_t snapshots::generation() const {
+  return parts_->generation;
 }
 
 std::optional<std::string> snapshots::saved() const {

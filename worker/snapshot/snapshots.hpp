@@ -110,7 +110,7 @@ class snapshots {
   // No later save can succeed: end the program, so that the launcher starts the next round.
   bool is_over() const { return is_over_; }
 
-  std::uint64_t tenure() const;
+  std::uint64_t generation() const;
   // Of the last one that is there for all; none yet.
   std::optional<std::string> saved() const;
   const std::string& problem() const { return problem_; }

@@ -38,7 +38,7 @@ outcome_word parse_outcome(std::string_view text);
 
 // Rank 0 says from where all go on.
 struct choice {
-  std::uint64_t tenure = 0;            // of the round that begins
+  std::uint64_t generation = 0;        // of the round that begins
   std::optional<snapshot_order> from;  // none: from the beginning
 };
 using choice_word = std::variant<choice, failure>;

@@ -43,17 +43,17 @@ std::optional<time_point> agent::workers_live_until() const {
   return state_->workers_live_until();
 }
 
-std::optional<agent::worker_seat> agent::seat_of_workers() const {
+std::optional<agent::worker_group_rank> agent::group_rank_of_workers() const {
   const local_round& here = state_->here;
-  const std::optional<assignment>& place = here.place();
-  if (state_->left || !place || place->group_world_size == 1) return std::nullopt;
+  const std::optional<assignment>& assigned = here.assignment();
+  if (state_->left || !assigned || assigned->group_world_size == 1) return std::nullopt;
   switch (here.phase()) {
     case member_phase::assigned:
     case member_phase::starting:
     case member_phase::running:
     case member_phase::failed:
     case member_phase::stopping:
-      return worker_seat{here.instance(), here.number(), place->slot};
+      return worker_group_rank{here.instance(), here.number(), assigned->group_rank};
     case member_phase::joined:
     case member_phase::preparing:
     case member_phase::succeeded:
@@ -114,8 +114,8 @@ void agent::state::handle(const daemon_said& event) {
   daemon.heard(now);
   if (const auto* first = std::get_if<welcome>(event.message.get())) {
     welcomed_by(*first);
-  } else if (const auto* vouching = std::get_if<answer>(event.message.get())) {
-    answered_by(*vouching);
+  } else if (const auto* message = std::get_if<ack>(event.message.get())) {
+    acked_by(*message);
   } else if (const auto* order = std::get_if<desired>(event.message.get())) {
     told(*order);
   } else if (const auto* no = std::get_if<refused>(event.message.get())) {

@@ -1,11 +1,11 @@
-// The agent's state machine: what the daemon wants, what the workers do, who vouches
-// for this node, and when it must kill its workers because nobody does.
+// The agent's state machine: what the daemon wants, what the workers do, on whose
+// lease they live, and when it must kill them because nobody renews it.
 //
 // It is pure: `step` takes one event and the moment it happened, and appends the effects that the
 // caller must carry out, in order. Every event about workers, service or tether names its round;
 // one of an older round is ignored, so the caller never has to cancel in time.
 //
-// Vouching (DESIGN.md): an agent that the daemon answers obeys the daemon. Without it, it
+// Leases (DESIGN.md): an agent that the daemon answers obeys the daemon. Without it, it
 // runs on only while its tether to the leader answers, and the leader only while it holds the
 // tethers of all other members. Whoever has neither for `isolation_limit`, counted from the *send*
 // time of the last heartbeat that was answered, kills its workers without grace.
@@ -62,7 +62,7 @@ struct tether_disconnected {
   round_number round = 0;
   std::string text;
 };
-struct tether_answered {
+struct tether_acked {
   round_number round = 0;
   std::uint64_t seq = 0;
 };
@@ -117,9 +117,9 @@ struct agent_loop_was_late {
 
 using agent_event =
     std::variant<daemon_connected, daemon_disconnected, daemon_said, service_opened, service_failed,
-                 tether_connected, tether_disconnected, tether_answered, member_attached,
-                 member_beat, member_detached, workers_started, worker_ended, workers_busy,
-                 killed_by_guardian, signal_received, agent_time_passed, agent_loop_was_late>;
+                 tether_connected, tether_disconnected, tether_acked, member_attached, member_beat,
+                 member_detached, workers_started, worker_ended, workers_busy, killed_by_guardian,
+                 signal_received, agent_time_passed, agent_loop_was_late>;
 
 // ---- effects -----------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ struct send_tether_beat {
 struct drop_tether {};
 
 // Leader.
-struct answer_member {
+struct ack_member {
   std::uint64_t tether = 0;
   std::uint64_t seq = 0;
 };
@@ -184,7 +184,7 @@ struct drop_members {};
 struct start_workers {
   instance_id instance = 0;
   round_number round = 0;
-  assignment place;
+  ddprun::assignment assignment;
   std::uint32_t restarts_used = 0;
   std::uint32_t restarts_forgiven = 0;  // of them
   std::string members;  // who is where, in words; empty: an older daemon does not say
@@ -213,7 +213,7 @@ struct leave {
 
 using agent_effect =
     std::variant<connect_daemon, send_to_daemon, disconnect_daemon, open_service, close_service,
-                 dial_tether, send_tether_beat, drop_tether, answer_member, refuse_member,
+                 dial_tether, send_tether_beat, drop_tether, ack_member, refuse_member,
                  drop_members, start_workers, stop_workers, kill_workers, agent_note, leave>;
 using agent_effects = std::vector<agent_effect>;
 
@@ -264,13 +264,13 @@ class agent {
 
   // Where this node's workers are, or will be, beside those of others; none: nowhere, and so from
   // before the daemon hears that they have ended.
-  struct worker_seat {
+  struct worker_group_rank {
     instance_id instance = 0;
     round_number round = 0;
-    std::uint32_t slot = 0;
-    bool operator==(const worker_seat&) const = default;
+    std::uint32_t group_rank = 0;
+    bool operator==(const worker_group_rank&) const = default;
   };
-  std::optional<worker_seat> seat_of_workers() const;
+  std::optional<worker_group_rank> group_rank_of_workers() const;
 
   // What this node waits for or does, in words.
   std::string why(time_point now) const;

@@ -34,7 +34,7 @@ class causes_here {
   void connected();
   // What the status `seq` says of them.
   std::vector<cause> tell(std::uint64_t seq, time_point now);
-  void answered(std::uint64_t seq);
+  void acked(std::uint64_t seq);
 
  private:
   void check() const;

@@ -19,7 +19,7 @@ void agent::state::handle(const daemon_connected& event) {
   take_from_first(greeting.settings.timing, timing);  // as it was welcomed
   greeting.own_address = event.own_address;
   greeting.state = make_status();
-  greeting.state.place = here.place();
+  greeting.state.assignment = here.assignment();
   // What its own command line says is no word on an instance that somebody else may have opened.
   if (job || here.instance() != 0) greeting.job = job;
   emit(send_to_daemon{std::move(greeting)});
@@ -88,17 +88,17 @@ void agent::state::welcomed_by(const welcome& message) {
   if (here.instance() == 0) word.forget_instance();
 }
 
-void agent::state::answered_by(const answer& message) {
-  const moment sent = daemon.answered(message.seq);
+void agent::state::acked_by(const ack& message) {
+  const moment sent = daemon.acked(message.seq);
   if (!sent) return;
-  here.causes.answered(message.seq);
-  // This loop stood still, so no peer has vouched for this node for too long: the round may have
+  here.causes.acked(message.seq);
+  // This loop stood still, so nobody has renewed its lease for too long: the round may have
   // gone on without it. A daemon that has just been started answers every agent; only one that
   // knows the round knows better.
   if (has_lapsed() && !word.names(here.instance(), here.number())) return;
-  daemon.vouch(*sent);
-  vouched_anew();
-  spawn_when_vouched();
+  daemon.renew_lease(*sent);
+  lease_renewed();
+  spawn_when_leased();
 }
 
 void agent::state::refused_by(const refused& message) {
@@ -152,14 +152,14 @@ void agent::state::send_status_if_due() {
   emit(send_to_daemon{make_status()});
 }
 
-// Workers that somebody vouches for never die of a dead daemon; who has none gives up in the end.
+// Workers with a lease never die of a dead daemon; a node without workers gives up in the end.
 agent::state::moment agent::state::join_deadline() const {
   if (daemon.is_in_session() || here.workers.living() > here.workers.unkillable())
     return std::nullopt;
   time_point since = clock.real(daemon.apart_since());
   if (here.is_on() && here.phase() != member_phase::succeeded) return std::nullopt;
   // Its leader still answered then; or others still ran on this leader's tethers and store.
-  if (here.tether.vouched()) since = std::max(since, *here.tether.vouched());
+  if (here.tether.leased_from()) since = std::max(since, *here.tether.leased_from());
   if (here.held.needed_at()) since = std::max(since, *here.held.needed_at());
   return since + timing.join_timeout;
 }
@@ -191,7 +191,7 @@ void daemon_link::connected(std::string own_address, machine_time now) {
   heard_ = now;
   own_address_ = std::move(own_address);
   // An answer to a status of an earlier connection cannot come any more.
-  unanswered_.clear();
+  unacked_.clear();
 }
 
 void daemon_link::welcomed() {
@@ -224,23 +224,23 @@ void daemon_link::is_idle(machine_time now) {
 std::uint64_t daemon_link::send_status(time_point now) {
   DDPRUN_ASSERT(is_connected_);
   ++status_seq_;
-  // Where too many are unanswered the newest is not remembered: that only makes vouching shorter.
-  if (unanswered_.size() < unanswered_statuses_max) unanswered_.push_back({status_seq_, now});
+  // Where too many wait for an ack the newest is not remembered: that only makes a lease shorter.
+  if (unacked_.size() < unacked_statuses_max) unacked_.push_back({status_seq_, now});
   status_at_ = now;
   return status_seq_;
 }
 
-daemon_link::moment daemon_link::answered(std::uint64_t seq) {
+daemon_link::moment daemon_link::acked(std::uint64_t seq) {
   moment sent;
-  while (!unanswered_.empty() && unanswered_.front().seq <= seq) {
-    sent = unanswered_.front().at;
-    unanswered_.pop_front();
+  while (!unacked_.empty() && unacked_.front().seq <= seq) {
+    sent = unacked_.front().at;
+    unacked_.pop_front();
   }
   return seq > status_seq_ ? std::nullopt : sent;
 }
 
-void daemon_link::vouch(time_point sent) {
-  if (!vouched_ || sent > *vouched_) vouched_ = sent;
+void daemon_link::renew_lease(time_point sent) {
+  if (!leased_from_ || sent > *leased_from_) leased_from_ = sent;
 }
 
 daemon_link::moment daemon_link::status_due(duration heartbeat_interval) const {

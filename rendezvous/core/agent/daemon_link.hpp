@@ -22,7 +22,7 @@
 
 namespace ddprun::core {
 
-inline constexpr std::size_t unanswered_statuses_max = 64;
+inline constexpr std::size_t unacked_statuses_max = 64;
 
 class daemon_link {
  public:
@@ -45,16 +45,17 @@ class daemon_link {
   // The next status goes out. Its number.
   std::uint64_t send_status(time_point now);
   // When the newest status that this answers was sent; none: it answers nothing that was asked.
-  moment answered(std::uint64_t seq);
-  // It vouches for what was sent then.
-  void vouch(time_point sent);
+  moment acked(std::uint64_t seq);
+  // From when what was acknowledged was sent.
+  void renew_lease(time_point sent);
 
   bool is_connected() const { return is_connected_; }
   bool is_in_session() const { return is_in_session_; }
   bool was_in_session() const { return was_in_session_; }
   bool has_tried() const { return attempts_ > 0; }  // since the last session
   machine_time apart_since() const { return apart_since_; }
-  const moment& vouched() const { return vouched_; }  // when the newest that was answered was sent
+  // When the newest status that was acknowledged was sent: the lease counts from then.
+  const moment& leased_from() const { return leased_from_; }
   const std::string& error() const { return error_; }
   const std::string& own_address() const { return own_address_; }
 
@@ -74,11 +75,11 @@ class daemon_link {
   machine_time heard_;           // the newest word on this connection
   time_point status_at_;         // the newest status was queued
   std::uint64_t status_seq_ = 0;
-  std::deque<sent_status> unanswered_;
+  std::deque<sent_status> unacked_;
   unsigned attempts_ = 0;
   std::string error_;  // what the system said last
   std::string own_address_;
-  moment vouched_;
+  moment leased_from_;
 };
 
 }  // namespace ddprun::core

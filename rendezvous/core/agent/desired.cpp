@@ -140,7 +140,7 @@ void agent::state::obey_run(const desired& message) {
     // A round that was left is never entered again; one that is on only gets newer words.
     const bool is_awaited =
         message.round == here.number() && here.phase() == member_phase::preparing;
-    if (is_awaited && message.place) take_place(message);
+    if (is_awaited && message.assignment) take_assignment(message);
     return;
   }
   if (!here.has_nothing_on()) {
@@ -153,7 +153,7 @@ void agent::state::obey_run(const desired& message) {
   if (has_left(message)) return stay_out(message.round);
   begin_round(message.round);
   hear_restarts(message);
-  take_place(message);
+  take_assignment(message);
 }
 
 void agent::state::obey_stop(const desired& message) {

@@ -1,4 +1,4 @@
-// What moves the moment at which workers must end because nobody vouches for them.
+// What moves the moment at which workers must end because nobody renews their lease.
 //
 // Thread rule: one thread, as the agent.
 #pragma once
@@ -14,18 +14,18 @@ class isolation_state {
  public:
   using moment = std::optional<time_point>;
 
-  // The tethers are let go: the other members vouched until then, and will not again.
+  // The tethers are let go: the other members renewed the lease until then, and will not again.
   void freeze(const moment& others) {
     if (!frozen_) frozen_ = others;
   }
   const moment& frozen() const { return frozen_; }
 
   // After a loop that was late the workers do not end before `until`; once, until somebody has
-  // vouched in time.
+  // renewed the lease in time.
   void put_off(time_point until) {
     if (!put_off_until_) put_off_until_ = until;
   }
-  void vouched_in_time() { put_off_until_.reset(); }
+  void renewed_in_time() { put_off_until_.reset(); }
   moment put_off_from(const moment& due) const {
     return due && put_off_until_ ? std::max(*due, *put_off_until_) : due;
   }

@@ -1,4 +1,5 @@
-// Which peers vouch for this node, since when, and what happens when none has for isolation_limit.
+// Which peers give this node its lease, since when, and what happens when none has for
+// isolation_limit.
 //
 // The daemon's side of the bargain (DESIGN.md): over a member that it cannot reach, it
 // starts the next round isolation_limit after another member of the old round has let its tether
@@ -22,29 +23,29 @@ duration agent::state::silence_limit() const {
   return timing.isolation_limit / 2;
 }
 
-// The last moment for which another member of the round vouches, or none.
-agent::state::moment agent::state::round_vouch() const {
+// From when the newest lease of another member of the round counts; none: there is none.
+agent::state::moment agent::state::lease_of_round() const {
   if (here.isolation.frozen()) return here.isolation.frozen();
   if (!here.is_on()) return std::nullopt;
   // Alone it holds the tethers of all others: there are none. That keeps workers, it starts none:
   // it says nothing about whether the round is still wanted.
   if (here.is_alone()) return here.workers.living() > 0 ? moment(real_now) : std::nullopt;
-  if (!here.is_leader()) return here.tether.vouched();
-  return here.held.vouched(here.group_world_size() - 1);
+  if (!here.is_leader()) return here.tether.leased_from();
+  return here.held.leased_from(here.group_world_size() - 1);
 }
 
-agent::state::moment agent::state::vouch() const {
-  const moment others = round_vouch();
-  if (!others || !daemon.vouched()) return others ? others : daemon.vouched();
-  return std::max(*others, *daemon.vouched());
+agent::state::moment agent::state::lease() const {
+  const moment others = lease_of_round();
+  if (!others || !daemon.leased_from()) return others ? others : daemon.leased_from();
+  return std::max(*others, *daemon.leased_from());
 }
 
-bool agent::state::vouched() const {
-  const moment last = vouch();
+bool agent::state::has_lease() const {
+  const moment last = lease();
   return last && real_now < *last + limit();
 }
 
-// When the workers must end because nobody vouches; none while somebody does without an end.
+// When the workers must end because nobody renews their lease; none while it has no end.
 // A node that has succeeded has nothing to kill; its leader only stops to answer tethers.
 agent::state::moment agent::state::isolation_due() const {
   if (!here.is_on() || here.phase() == member_phase::succeeded) return std::nullopt;
@@ -53,16 +54,16 @@ agent::state::moment agent::state::isolation_due() const {
     return std::nullopt;
   if (here.workers.living() > 0 && here.is_alone() && !here.isolation.frozen()) return std::nullopt;
   if (here.workers.living() == 0 && !here.unclear.empty()) return std::nullopt;
-  return vouch().value_or(clock.real(here.began())) + limit();
+  return lease().value_or(clock.real(here.began())) + limit();
 }
 
-// The others' vouching is good only for as long as a daemon that can reach none of the round waits
+// The others' lease is good only for as long as a daemon that can reach none of the round waits
 // for it: after orphan_limit the next round starts. A tenth of that is for clocks that differ, and
 // for the workers to end.
 agent::state::moment agent::state::orphan_due() const {
   if (here.workers.living() == 0 || here.workers.are_killed()) return std::nullopt;
   if (here.isolation.is_asked() || here.phase() == member_phase::succeeded) return std::nullopt;
-  return daemon.vouched().value_or(clock.real(here.began())) + timing.orphan_limit -
+  return daemon.leased_from().value_or(clock.real(here.began())) + timing.orphan_limit -
          timing.orphan_limit / 10;
 }
 
@@ -86,8 +87,8 @@ bool agent::state::has_lapsed() const {
   return is_past(isolation_due()) || is_past(orphan_due());
 }
 
-void agent::state::vouched_anew() {
-  if (!has_lapsed()) here.isolation.vouched_in_time();
+void agent::state::lease_renewed() {
+  if (!has_lapsed()) here.isolation.renewed_in_time();
 }
 
 void agent::state::on_isolation() {

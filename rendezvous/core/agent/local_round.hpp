@@ -3,7 +3,7 @@
 //
 //   phase                 becomes     by
 //   joined                preparing   prepare (the leader)
-//   joined, preparing     assigned    take_place
+//   joined, preparing     assigned    take_assignment
 //   assigned              starting    start
 //   starting              running     run
 //   starting, running     succeeded   succeed
@@ -50,8 +50,8 @@ class local_round {
   // True: there was one, which is to be closed.
   bool close_service();
   // Time is counted anew.
-  void take_place(const assignment& value, machine_time now);
-  void give_up_place() { place_.reset(); }
+  void take_assignment(const ddprun::assignment& value, machine_time now);
+  void drop_assignment() { assignment_.reset(); }
   void start(std::uint32_t worker_count, machine_time now);
   void run();
   void succeed();
@@ -69,7 +69,7 @@ class local_round {
   bool is_alone() const { return is_leader() && group_world_size_ <= 1; }
   bool has_service() const { return has_service_; }
   std::uint16_t service_port() const { return service_port_; }
-  const std::optional<assignment>& place() const { return place_; }
+  const std::optional<ddprun::assignment>& assignment() const { return assignment_; }
   std::uint32_t group_world_size() const { return group_world_size_; }
   machine_time began() const { return began_; }
   machine_time failed_at() const { return failed_at_; }  // in phase failed
@@ -91,7 +91,7 @@ class local_round {
   round_number number_ = 0;
   member_phase phase_ = member_phase::joined;
   machine_time began_;
-  std::optional<assignment> place_;
+  std::optional<ddprun::assignment> assignment_;
   std::uint32_t group_world_size_ = 0;
   bool has_service_ = false;  // wanted, or open
   std::uint16_t service_port_ = 0;

@@ -44,29 +44,29 @@ void agent::state::handle(const service_failed& event) {
   fail(std::move(why));
 }
 
-void agent::state::take_place(const desired& message) {
-  const assignment value = message.place.value_or(assignment{});  // one that makes no sense
+void agent::state::take_assignment(const desired& message) {
+  const assignment value = message.assignment.value_or(assignment{});  // one that makes no sense
   changed = true;
-  here.take_place(value, now);
+  here.take_assignment(value, now);
   if (!message.members.empty()) whereabouts = message.members;
-  const bool leads = value.slot == 0;
+  const bool leads = value.group_rank == 0;
   const bool sound =
-      value.slot < value.group_world_size && value.group_world_size <= nodes_per_run_max &&
+      value.group_rank < value.group_world_size && value.group_world_size <= nodes_per_run_max &&
       has_ranks_for(value, options.greeting.worker_count) &&
       (leads ? here.service_port() != 0 : value.tether_port != 0 && !value.master_address.empty());
   if (!sound) {
     ddprun::cause why;
     why.kind = cause_class::start;
     why.text = "the rendezvous daemon's assignment for round " + std::to_string(here.number()) +
-               " makes no sense here: group rank " + std::to_string(value.slot) + " of " +
+               " makes no sense here: group rank " + std::to_string(value.group_rank) + " of " +
                std::to_string(value.group_world_size) + ", ranks from " +
                std::to_string(value.rank_first) + " of " + std::to_string(value.world_size);
-    here.give_up_place();
+    here.drop_assignment();
     fail(std::move(why));
     return;
   }
   if (leads) {
-    spawn_when_vouched();
+    spawn_when_leased();
   } else {
     dial(duration::zero());
   }
@@ -74,12 +74,12 @@ void agent::state::take_place(const desired& message) {
 
 // Workers are never started on an old word: an agent that stood still may read an assignment of a
 // round that is long over.
-void agent::state::spawn_when_vouched() {
-  const bool leader_answered = here.is_leader() || here.tether.vouched();
-  if (here.phase() != member_phase::assigned || !leader_answered || !vouched()) return;
+void agent::state::spawn_when_leased() {
+  const bool leader_acked = here.is_leader() || here.tether.leased_from();
+  if (here.phase() != member_phase::assigned || !leader_acked || !has_lease()) return;
   changed = true;
   here.start(options.greeting.worker_count, now);
-  emit(start_workers{here.instance(), here.number(), *here.place(), restarts_used,
+  emit(start_workers{here.instance(), here.number(), *here.assignment(), restarts_used,
                      restarts_forgiven, whereabouts});
 }
 
@@ -100,7 +100,7 @@ void agent::state::handle(const worker_ended& event) {
   } else {
     ddprun::cause why = event.cause;
     why.local_rank = event.local_rank;
-    if (here.place()) why.rank = here.place()->rank_first + event.local_rank;
+    if (here.assignment()) why.rank = here.assignment()->rank_first + event.local_rank;
     worker_failed(std::move(why));
   }
   if (here.workers.living() > 0) return;
@@ -174,13 +174,13 @@ void agent::state::fail(ddprun::cause why) {
 void agent::state::remember(ddprun::cause why) {
   const time_point at = real_now - std::clamp(why.age, duration::zero(), age_max);
   why.round = here.number();
-  why.slot = here.place() ? here.place()->slot : 0;
+  why.group_rank = here.assignment() ? here.assignment()->group_rank : 0;
   why.node = options.greeting.node;
   if (here.causes.add(std::move(why), at)) changed = true;
 }
 
 bool local_round::is_leader() const {
-  return phase_ == member_phase::preparing || (place_ && place_->slot == 0);
+  return phase_ == member_phase::preparing || (assignment_ && assignment_->group_rank == 0);
 }
 
 void local_round::prepare(std::uint32_t group_world_size) {
@@ -212,16 +212,16 @@ bool local_round::close_service() {
   return true;
 }
 
-void local_round::take_place(const assignment& value, machine_time now) {
+void local_round::take_assignment(const ddprun::assignment& value, machine_time now) {
   DDPRUN_ASSERT(phase_ == member_phase::joined || phase_ == member_phase::preparing);
   phase_ = member_phase::assigned;
-  place_ = value;
+  assignment_ = value;
   group_world_size_ = value.group_world_size;
   began_ = now;
 }
 
 void local_round::start(std::uint32_t worker_count, machine_time now) {
-  DDPRUN_ASSERT(phase_ == member_phase::assigned && place_);
+  DDPRUN_ASSERT(phase_ == member_phase::assigned && assignment_);
   phase_ = member_phase::starting;
   workers.start(worker_count);
   ends.begin(now);
@@ -271,7 +271,7 @@ void local_round::tell(status& value) const {
   value.nccl = nccl_;
   value.unkillable = workers.unkillable();
   value.succeeded = has_succeeded_ && phase_ == member_phase::stopped;
-  if (place_ && workers.living() == 0) value.ends = ends.tell(place_->rank_first);
+  if (assignment_ && workers.living() == 0) value.ends = ends.tell(assignment_->rank_first);
 }
 
 void causes_here::check() const {
@@ -312,7 +312,7 @@ std::vector<cause> causes_here::tell(std::uint64_t seq, time_point now) {
   return told;
 }
 
-void causes_here::answered(std::uint64_t seq) {
+void causes_here::acked(std::uint64_t seq) {
   if (tail_seq_ != 0 && seq >= tail_seq_) is_tail_told_ = true;
 }
 

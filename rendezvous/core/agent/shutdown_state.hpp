@@ -36,10 +36,10 @@ class shutdown_state {
   bool is_draining() const { return is_draining_; }
   // No worker lives here, or only such as no signal ends.
   void workers_are_down(machine_time now);
-  // When who drains leaves without a word of the daemon. `daemon_vouched`: when the newest status
+  // When who drains leaves without a word of the daemon. `daemon_lease`: when the newest status
   // that it answered was sent; `limit`: for how long that holds.
   moment deadline(const machine_clock& clock, const timers& timing, duration limit,
-                  const moment& daemon_vouched, bool is_connected) const;
+                  const moment& daemon_lease, bool is_connected) const;
 
  private:
   bool is_fenced_ = false;

@@ -8,7 +8,7 @@
 //   shutdown_state        the agent          fenced, draining, leaving
 //   local_round     a round            phase, place and service; and with them:
 //     local_workers, causes_here, unclear_ends    who lives, who failed, of whom it is not clear
-//     tether_link, held_tethers, isolation_state who vouches
+//     tether_link, held_tethers, isolation_state whose lease
 //
 //   file           what it decides, and the parts that it is made with
 //   agent.cpp      which part an event goes to; timers; leaving
@@ -18,7 +18,7 @@
 //   stop.cpp       the way down: grace, kill, unkillable, fence, close; signals of a person:
 //                  local_workers, shutdown_state
 //   tether.cpp     both ends of the tether: dial, beat, accept, answer: tether_link, held_tethers
-//   liveness.cpp   who vouches for this node, since when, and isolation
+//   liveness.cpp   whose lease this node has, since when, and isolation
 //   text.cpp       sentences for people
 //
 // Thread rule: one thread. `now` and `effects` are those of the step under way.
@@ -52,7 +52,7 @@ struct agent::state {
   void handle(const service_failed& event);
   void handle(const tether_connected& event);
   void handle(const tether_disconnected& event);
-  void handle(const tether_answered& event);
+  void handle(const tether_acked& event);
   void handle(const member_attached& event);
   void handle(const member_beat& event);
   void handle(const member_detached& event);
@@ -72,7 +72,7 @@ struct agent::state {
 
   // ---- daemon.cpp ----
   void welcomed_by(const welcome& message);
-  void answered_by(const answer& message);
+  void acked_by(const ack& message);
   void refused_by(const refused& message);
   void connect_again(bool elsewhere = false);
   bool may_host_at(machine_time moment) const;
@@ -102,8 +102,8 @@ struct agent::state {
   // ---- round.cpp ----
   void begin_round(round_number number);
   void replace_round(local_round next);
-  void take_place(const desired& message);
-  void spawn_when_vouched();
+  void take_assignment(const desired& message);
+  void spawn_when_leased();
   void fail(ddprun::cause why);
   void remember(ddprun::cause why);
   void worker_failed(ddprun::cause why);
@@ -135,21 +135,21 @@ struct agent::state {
   std::optional<machine_time> reach_deadline() const;
   bool accepts_tethers() const;
   std::string why_not_held(const tether_hello& hello) const;
-  void answer_tether(std::uint64_t tether, std::uint64_t seq);
+  void ack_tether(std::uint64_t tether, std::uint64_t seq);
 
   // ---- liveness.cpp ----
   duration limit() const;
   duration silence_limit() const;
-  moment round_vouch() const;
-  moment vouch() const;
-  bool vouched() const;
+  moment lease_of_round() const;
+  moment lease() const;
+  bool has_lease() const;
   bool has_lapsed() const;
   moment isolation_due() const;
   moment orphan_due() const;
   moment isolation_deadline() const;
   moment workers_live_until() const;
   void remember_isolation(const std::string& text);
-  void vouched_anew();
+  void lease_renewed();
   void on_isolation();
   void was_late(duration by);
 

@@ -16,7 +16,7 @@ namespace ddprun::core {
 
 // Lets go of the tether, or of those held here: from now on nobody runs on because of this node.
 void agent::state::let_go() {
-  here.isolation.freeze(round_vouch());
+  here.isolation.freeze(lease_of_round());
   if (here.tether.is_wanted()) emit(drop_tether{});
   here.tether.let_go();
   if (here.held.let_go()) emit(drop_members{});
@@ -115,7 +115,7 @@ void agent::state::on_workers_overdue() {
 agent::state::moment agent::state::own_stop_deadline() const {
   if (here.phase() != member_phase::failed) return std::nullopt;
   const time_point failed_at = clock.real(here.failed_at());
-  return std::max(failed_at, daemon.vouched().value_or(failed_at)) + limit();
+  return std::max(failed_at, daemon.leased_from().value_or(failed_at)) + limit();
 }
 
 void agent::state::handle(const signal_received& event) {
@@ -150,7 +150,7 @@ void agent::state::handle(const signal_received& event) {
 }
 
 agent::state::moment agent::state::drain_deadline() const {
-  return out.deadline(clock, timing, limit(), daemon.vouched(), daemon.is_connected());
+  return out.deadline(clock, timing, limit(), daemon.leased_from(), daemon.is_connected());
 }
 
 void agent::state::leave_if_drained() {
@@ -252,13 +252,13 @@ void shutdown_state::workers_are_down(machine_time now) {
 // It leaves when the daemon says close; by itself when no daemon can be reached, or none says so
 // for longer than the other nodes can take to stop.
 shutdown_state::moment shutdown_state::deadline(const machine_clock& clock, const timers& timing,
-                                                duration limit, const moment& daemon_vouched,
+                                                duration limit, const moment& daemon_lease,
                                                 bool is_connected) const {
   if (!drained_at_ || leaving_) return std::nullopt;
   const time_point drained_at = clock.real(*drained_at_);
   const time_point patience = drained_at + timing.drain_grace + timing.kill_wait +
                               timing.node_timeout + 2 * timing.isolation_limit;
-  if (daemon_vouched) return std::min(patience, *daemon_vouched + limit);
+  if (daemon_lease) return std::min(patience, *daemon_lease + limit);
   return is_connected ? std::min(patience, drained_at + limit) : clock.real_now();
 }
 

@@ -21,10 +21,10 @@ session_id agent::state::own_tether_session() const {
 
 void agent::state::dial(duration delay) {
   here.tether.dial(real_now, delay);
-  const assignment& place = *here.place();
-  emit(dial_tether{here.number(), place.master_address, place.tether_port, delay,
-                   tether_hello{here.instance(), here.number(), own_tether_session(), place.slot,
-                                word.epoch()}});
+  const assignment& assigned = *here.assignment();
+  emit(dial_tether{here.number(), assigned.master_address, assigned.tether_port, delay,
+                   tether_hello{here.instance(), here.number(), own_tether_session(),
+                                assigned.group_rank, word.epoch()}});
 }
 
 void agent::state::dial_again(std::string text) {
@@ -39,11 +39,11 @@ void agent::state::handle(const tether_disconnected& event) {
   dial_again(event.text);
 }
 
-void agent::state::handle(const tether_answered& event) {
+void agent::state::handle(const tether_acked& event) {
   if (event.round != here.number()) return;
-  if (!here.tether.answered(event.seq, timing.heartbeat_interval)) return;
-  vouched_anew();
-  spawn_when_vouched();
+  if (!here.tether.acked(event.seq, timing.heartbeat_interval)) return;
+  lease_renewed();
+  spawn_when_leased();
   beat_if_due();
 }
 
@@ -84,11 +84,11 @@ std::string agent::state::why_not_held(const tether_hello& hello) const {
   if (!accepts_tethers() || hello.round != here.number() || hello.instance != here.instance()) {
     return of_round + " is not on at node " + options.greeting.node;
   }
-  if (hello.slot == 0 || hello.slot >= here.group_world_size()) {
-    return of_round + " has no member " + std::to_string(hello.slot);
+  if (hello.group_rank == 0 || hello.group_rank >= here.group_world_size()) {
+    return of_round + " has no member " + std::to_string(hello.group_rank);
   }
   if (!here.held.is_other(hello)) return "";
-  return "member " + std::to_string(hello.slot) + " of " + of_round + " is another agent";
+  return "member " + std::to_string(hello.group_rank) + " of " + of_round + " is another agent";
 }
 
 void agent::state::handle(const member_attached& event) {
@@ -99,23 +99,23 @@ void agent::state::handle(const member_attached& event) {
   if (const auto older = here.held.attach(event.tether, event.hello)) {
     emit(refuse_member{*older, "a newer tether of the same member has come"});
   }
-  // A leader that nobody vouches for vouches for nobody.
-  if (vouched()) answer_tether(event.tether, 0);
+  // A leader without a lease gives none.
+  if (has_lease()) ack_tether(event.tether, 0);
 }
 
 void agent::state::handle(const member_beat& event) {
   const auto kind = here.held.beat(event.tether, event.beat, real_now);
   if (kind == held_tethers::beat_kind::old) return;
-  if (kind == held_tethers::beat_kind::vouches) {
-    vouched_anew();
-    spawn_when_vouched();
+  if (kind == held_tethers::beat_kind::renews) {
+    lease_renewed();
+    spawn_when_leased();
   }
-  if (accepts_tethers() && vouched()) answer_tether(event.tether, event.beat.seq);
+  if (accepts_tethers() && has_lease()) ack_tether(event.tether, event.beat.seq);
 }
 
-void agent::state::answer_tether(std::uint64_t tether, std::uint64_t seq) {
-  here.held.answer(tether, real_now);
-  emit(answer_member{tether, seq});
+void agent::state::ack_tether(std::uint64_t tether, std::uint64_t seq) {
+  here.held.ack(tether, real_now);
+  emit(ack_member{tether, seq});
 }
 
 void agent::state::handle(const member_detached& event) {
@@ -143,7 +143,7 @@ std::uint64_t tether_link::beat(time_point now) {
   return ++beat_seq_;
 }
 
-bool tether_link::answered(std::uint64_t seq, duration heartbeat_interval) {
+bool tether_link::acked(std::uint64_t seq, duration heartbeat_interval) {
   time_point sent;
   if (seq == 0) {
     if (stage_ != stage::dialling) return false;
@@ -156,7 +156,7 @@ bool tether_link::answered(std::uint64_t seq, duration heartbeat_interval) {
   }
   stage_ = stage::idle;
   beat_due_ = sent + heartbeat_interval;
-  vouched_ = vouched_ ? std::max(*vouched_, sent) : sent;
+  leased_from_ = leased_from_ ? std::max(*leased_from_, sent) : sent;
   return true;
 }
 
@@ -174,23 +174,23 @@ tether_link::moment tether_link::deadline(duration limit) const {
 }
 
 bool held_tethers::is_other(const tether_hello& hello) const {
-  const auto known = by_slot_.find(hello.slot);
-  return known != by_slot_.end() && known->second.session != hello.session;
+  const auto known = by_group_rank_.find(hello.group_rank);
+  return known != by_group_rank_.end() && known->second.session != hello.session;
 }
 
 std::optional<std::uint64_t> held_tethers::attach(std::uint64_t tether, const tether_hello& hello) {
   DDPRUN_ASSERT(!is_other(hello));
-  slot_holder& member = by_slot_[hello.slot];
+  group_rank_holder& member = by_group_rank_[hello.group_rank];
   member.session = hello.session;
   std::optional<std::uint64_t> older;
   if (member.tether && open_.erase(*member.tether) > 0) older = member.tether;
   member.tether = tether;
-  open_[tether] = {hello.slot, 0, std::nullopt};
+  open_[tether] = {hello.group_rank, 0, std::nullopt};
   return older;
 }
 
-void held_tethers::answer(std::uint64_t tether, time_point now) {
-  open_.at(tether).answered = now;
+void held_tethers::ack(std::uint64_t tether, time_point now) {
+  open_.at(tether).acked = now;
 }
 
 held_tethers::beat_kind held_tethers::beat(std::uint64_t tether, const tether_beat& beat,
@@ -200,13 +200,13 @@ held_tethers::beat_kind held_tethers::beat(std::uint64_t tether, const tether_be
   open_tether& link = found->second;
   link.beat_seq = beat.seq;
   if (!beat.succeeded) needed_at_ = now;
-  const moment since = std::exchange(link.answered, std::nullopt);
-  moment& vouched = by_slot_.at(link.slot).vouched;
-  if (!since || (vouched && *since <= *vouched)) return beat_kind::heard;
-  if (vouched) by_age_.erase({*vouched, link.slot});
-  vouched = since;
-  by_age_.insert({*since, link.slot});
-  return beat_kind::vouches;
+  const moment since = std::exchange(link.acked, std::nullopt);
+  moment& leased_from = by_group_rank_.at(link.group_rank).leased_from;
+  if (!since || (leased_from && *since <= *leased_from)) return beat_kind::heard;
+  if (leased_from) by_age_.erase({*leased_from, link.group_rank});
+  leased_from = since;
+  by_age_.insert({*since, link.group_rank});
+  return beat_kind::renews;
 }
 
 bool held_tethers::let_go() {
@@ -215,7 +215,7 @@ bool held_tethers::let_go() {
   return had_any;
 }
 
-held_tethers::moment held_tethers::vouched(std::uint32_t members) const {
+held_tethers::moment held_tethers::leased_from(std::uint32_t members) const {
   if (members == 0 || by_age_.size() < members) return std::nullopt;
   return by_age_.begin()->first;
 }

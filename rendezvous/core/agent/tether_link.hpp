@@ -1,4 +1,4 @@
-// The member's end of the tether: the connection to the leader that vouches for this node.
+// The member's end of the tether: the connection to the leader, who renews this node's lease.
 //
 //   stage     becomes   by
 //   off       dialling  dial (the first)
@@ -35,7 +35,7 @@ class tether_link {
   // The next beat goes out. Its number, never used twice in a round.
   std::uint64_t beat(time_point now);
   // To the beat `seq`, or to the hello: 0. False: nobody asked.
-  bool answered(std::uint64_t seq, duration heartbeat_interval);
+  bool acked(std::uint64_t seq, duration heartbeat_interval);
 
   bool is_wanted() const { return stage_ != stage::off; }
   // When the next beat is due; none: not while something is under way.
@@ -43,7 +43,8 @@ class tether_link {
   // When what is under way has had no answer for too long.
   moment silence_deadline(duration limit) const;
   moment deadline(duration limit) const;
-  const moment& vouched() const { return vouched_; }  // when the newest that was answered was sent
+  // When the newest beat that was acknowledged was sent: the lease counts from then.
+  const moment& leased_from() const { return leased_from_; }
   const std::string& error() const { return error_; }
 
  private:
@@ -56,7 +57,7 @@ class tether_link {
   std::uint64_t beat_seq_ = 0;
   unsigned attempts_ = 0;
   std::string error_;
-  moment vouched_;
+  moment leased_from_;
 };
 
 }  // namespace ddprun::core

@@ -16,14 +16,14 @@ std::string or_else(const std::string& text, const char* otherwise) {
   return text.empty() ? otherwise : text;
 }
 
-std::string ranks_text(const assignment& place, std::uint32_t worker_count) {
-  const std::uint32_t last = place.rank_first + worker_count - 1;
-  std::string text = "node " + std::to_string(place.slot) + " of " +
-                     std::to_string(place.group_world_size) + ", rank";
+std::string ranks_text(const assignment& assigned, std::uint32_t worker_count) {
+  const std::uint32_t last = assigned.rank_first + worker_count - 1;
+  std::string text = "node " + std::to_string(assigned.group_rank) + " of " +
+                     std::to_string(assigned.group_world_size) + ", rank";
   text += worker_count == 1
-              ? " " + std::to_string(place.rank_first)
-              : "s " + std::to_string(place.rank_first) + " to " + std::to_string(last);
-  return text + " of " + std::to_string(place.world_size);
+              ? " " + std::to_string(assigned.rank_first)
+              : "s " + std::to_string(assigned.rank_first) + " to " + std::to_string(last);
+  return text + " of " + std::to_string(assigned.world_size);
 }
 
 }  // namespace
@@ -67,9 +67,9 @@ std::string agent::state::unreachable_text() const {
 }
 
 std::string agent::state::tether_failure_text() const {
-  return "cannot reach the leader " + here.place()->leader_node + " at " +
-         host_and_port(here.place()->master_address, here.place()->tether_port) + " from " +
-         or_else(daemon.own_address(), "this node") + ", tried for " +
+  return "cannot reach the leader " + here.assignment()->leader_node + " at " +
+         host_and_port(here.assignment()->master_address, here.assignment()->tether_port) +
+         " from " + or_else(daemon.own_address(), "this node") + ", tried for " +
          to_text(timing.start_timeout / 2) +
          "; the last try: " + or_else(here.tether.error(), "no answer");
 }
@@ -79,8 +79,8 @@ std::string agent::state::isolation_text() const {
                      ": its workers are killed, so that no two rounds live at once (the "
                      "rendezvous daemon at " +
                      endpoints_text + ": " + or_else(daemon.error(), "no answer");
-  if (here.place() && here.place()->slot != 0) {
-    text += "; the leader " + here.place()->leader_node + ": " +
+  if (here.assignment() && here.assignment()->group_rank != 0) {
+    text += "; the leader " + here.assignment()->leader_node + ": " +
             or_else(here.tether.error(), "no answer");
   } else if (here.group_world_size() > 1) {
     text += "; the leader is this node, and holds the tethers of " +
@@ -100,7 +100,7 @@ std::string agent::state::stood_still_text() const {
 
 std::string agent::state::orphan_text() const {
   return "there has been no rendezvous daemon at " + endpoints_text + " for " +
-         to_text(real_now - daemon.vouched().value_or(clock.real(here.began()))) +
+         to_text(real_now - daemon.leased_from().value_or(clock.real(here.began()))) +
          ": the workers are ended, as after " + to_text(timing.orphan_limit) +
          " (orphan_limit) a round may start without this node; the last try: " +
          or_else(daemon.error(), "no answer");
@@ -158,16 +158,16 @@ std::string agent::state::why_text() const {
       break;
     case member_phase::assigned:
       text = of_round + ": " +
-             (here.is_leader()
-                  ? "waiting for the rendezvous daemon's word before the workers start"
-                  : "dialling the leader " + here.place()->leader_node + " at " +
-                        host_and_port(here.place()->master_address, here.place()->tether_port));
+             (here.is_leader() ? "waiting for the rendezvous daemon's word before the workers start"
+                               : "dialling the leader " + here.assignment()->leader_node + " at " +
+                                     host_and_port(here.assignment()->master_address,
+                                                   here.assignment()->tether_port));
       break;
     case member_phase::starting:
     case member_phase::running:
       text = of_round +
              (here.phase() == member_phase::starting ? ": starting as " : ": running as ") +
-             ranks_text(*here.place(), options.greeting.worker_count);
+             ranks_text(*here.assignment(), options.greeting.worker_count);
       break;
     case member_phase::succeeded:
       text = of_round + ": the workers of this node succeeded; " +

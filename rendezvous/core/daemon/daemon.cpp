@@ -57,7 +57,8 @@ void daemon::hear(const agent_said& event, const guardian_word& word) {
     note_some(guardians_, note_level::info,
               "a guardian at " + event.peer_address + " says for run " + word.run_id +
                   " that its agent is dead, and its workers are killed");
-    step_run(found->second, guardian_reported{word.session, word.instance, word.round, word.slot});
+    step_run(found->second,
+             guardian_reported{word.session, word.instance, word.round, word.group_rank});
   }
   effects_->push_back(disconnect_agent{event.connection});
 }
@@ -102,13 +103,13 @@ void daemon::remember(run_record record) {
   entry.deadline = entry.machine.next_deadline();
 }
 
-void daemon::ask_to_keep(run_entry& entry, const persist_record& effect) {
+void daemon::ask_to_persist(run_entry& entry, const persist_record& effect) {
   entry.is_on_record = effect.record.has_value();
   pending_.push_back({++last_record_, entry.id, effect.revision});
-  effects_->push_back(keep_record{last_record_, entry.id, effect.record});
+  effects_->push_back(persist_run_record{last_record_, entry.id, effect.record});
 }
 
-void daemon::handle(const records_kept& event) {
+void daemon::handle(const records_persisted& event) {
   std::map<std::string, std::uint64_t> revisions;
   for (; !pending_.empty() && pending_.front().number <= event.number; pending_.pop_front())
     revisions[pending_.front().run_id] = pending_.front().revision;
@@ -186,7 +187,7 @@ daemon::run_entry* daemon::run_for(const hello& greeting, connection_id connecti
     return nullptr;
   }
   run_options options = options_of(greeting.run_id);
-  if (!options_.keeps_records) options.recovery_until = recovery_until();
+  if (!options_.persists_records) options.recovery_until = recovery_until();
   return &runs_.try_emplace(greeting.run_id, std::move(options)).first->second;
 }
 
@@ -195,7 +196,7 @@ run_options daemon::options_of(const std::string& run_id) const {
   options.run_id = run_id;
   options.epoch = options_.epoch;
   options.version = options_.version;
-  options.keeps_records = options_.keeps_records;
+  options.persists_records = options_.persists_records;
   options.began = options_.began;
   const auto& opened_by = options_.opened_by;
   if (opened_by && run_id == opened_by->run_id) options.opened_by = opened_by->job;
@@ -221,7 +222,7 @@ bool daemon::forget_a_finished_run() {
 daemon::run_map::iterator daemon::erase(run_map::iterator at) {
   std::erase_if(pending_, [&](const pending_record& one) { return one.run_id == at->first; });
   if (at->second.is_on_record) {
-    effects_->push_back(keep_record{++last_record_, at->first, std::nullopt});
+    effects_->push_back(persist_run_record{++last_record_, at->first, std::nullopt});
   }
   gathering_.erase(at->first);
   return runs_.erase(at);
@@ -263,7 +264,7 @@ void daemon::carry_out(run_entry& entry, const run_event& event) {
       forget(ended->connection);
       effects_->push_back(*ended);
     } else if (const auto* const asked = std::get_if<persist_record>(&effect)) {
-      ask_to_keep(entry, *asked);
+      ask_to_persist(entry, *asked);
     } else if (const auto* const said = std::get_if<run_note>(&effect)) {
       std::string text = entry.id + ": " + said->text;
       said->is_refusal ? note_some(refusals_, said->level, std::move(text))

@@ -48,13 +48,13 @@ struct run_stop_requested {
   std::string run_id;
   std::string text;
 };
-// All that `keep_record` asked for up to this number is kept, or will not be for now.
-struct records_kept {
+// All that `persist_run_record` asked for up to this number is kept, or will not be for now.
+struct records_persisted {
   std::uint64_t number = 0;
 };
 
-using daemon_event = std::variant<agent_said, connection_ended, run_stop_requested, records_kept,
-                                  time_passed, loop_was_late>;
+using daemon_event = std::variant<agent_said, connection_ended, run_stop_requested,
+                                  records_persisted, time_passed, loop_was_late>;
 
 // ---- effects -----------------------------------------------------------------------------------
 
@@ -67,9 +67,9 @@ struct limit_stall {
 struct drop_connection {
   connection_id connection = 0;
 };
-// Keep it where it outlives the daemon, then say `records_kept`; the newest of a run replaces those
-// before it. None: forget that run.
-struct keep_record {
+// Keep it where it outlives the daemon, then say `records_persisted`; the newest of a run replaces
+// those before it. None: forget that run.
+struct persist_run_record {
   std::uint64_t number = 0;  // from 1 on
   std::string run_id;
   std::optional<run_record> record;
@@ -81,7 +81,7 @@ struct daemon_note {
 };
 
 using daemon_effect = std::variant<send_to_agent, disconnect_agent, drop_connection, limit_stall,
-                                   keep_record, daemon_note>;
+                                   persist_run_record, daemon_note>;
 using daemon_effects = std::vector<daemon_effect>;
 
 // ---- the machine -------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ struct daemon_options {
   // Agents of an earlier daemon may still come back until then: before it no round starts of a run
   // that may have been on. With records these are the runs that they call open, else all.
   time_point recovery_until{};
-  bool keeps_records = false;          // keep_record is carried out
+  bool persists_records = false;       // persist_run_record is carried out
   std::vector<run_record> remembered;  // what an earlier daemon has kept
   time_point began{};                  // this one
   std::optional<opened_run>
@@ -152,7 +152,7 @@ class daemon {
   void handle(agent_said& event);
   void handle(const connection_ended& event);
   void handle(const run_stop_requested& event);
-  void handle(const records_kept& event);
+  void handle(const records_persisted& event);
   void handle(const time_passed& event);
   void handle(const loop_was_late& event);
   void hear(const agent_said& event, hello& greeting);
@@ -167,7 +167,7 @@ class daemon {
   void turn_away(const agent_said& event, const hello& greeting);
   run_options options_of(const std::string& run_id) const;
   void remember(run_record record);
-  void ask_to_keep(run_entry& entry, const persist_record& effect);
+  void ask_to_persist(run_entry& entry, const persist_record& effect);
   run_map::iterator erase(run_map::iterator at);
   run_entry* run_for(const hello& greeting, connection_id connection);
   bool forget_a_finished_run();

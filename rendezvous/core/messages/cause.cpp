@@ -12,7 +12,7 @@ namespace {
 
 // What can hardly be the consequence of something else on another node comes first.
 int weight(const cause& value) {
-  // A node that nobody vouched for stopped by itself: that has a cause, an obeyed stop has none.
+  // A node whose lease nobody renewed stopped by itself: that has a cause, an obeyed stop has none.
   // So has a worker that had said why it fails, and was still on its way out.
   if (value.by_our_stop) {
     return value.kind == cause_class::node_lost || value.was_failing ? 2 : 4;

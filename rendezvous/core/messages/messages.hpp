@@ -41,8 +41,8 @@ inline constexpr std::size_t name_bytes_max = 256;  // run id, node id, host nam
 // Why a round ended, as one node saw it.
 struct cause {
   round_number round = 0;
-  std::uint32_t slot = 0;  // group rank of the node in that round
-  std::string node;        // its label
+  std::uint32_t group_rank = 0;  // of the node in that round
+  std::string node;              // its label
   cause_class kind = cause_class::exit;
   std::optional<std::uint32_t> rank;  // global rank; none for a whole node
   std::optional<std::uint32_t> local_rank;
@@ -76,7 +76,7 @@ struct nccl_unique_ids {
 
 // A member's place in a round. Constant in size, whatever the size of the world.
 struct assignment {
-  std::uint32_t slot = 0;              // group rank
+  std::uint32_t group_rank = 0;
   std::uint32_t group_world_size = 1;  // nodes in the round
   std::uint32_t rank_first = 0;        // global rank of this node's local rank 0
   std::uint32_t world_size = 1;        // workers in the round
@@ -93,7 +93,7 @@ struct assignment {
 
 // Everything that the daemon must know of an agent, and that it could have forgotten.
 struct status {
-  std::uint64_t seq = 0;          // grows with each status of a session; echoed by `answer`
+  std::uint64_t seq = 0;          // grows with each status of a session; echoed by `ack`
   std::uint64_t epoch = 0;        // the highest of a daemon that it has heard
   instance_id instance = 0;       // 0: in none
   round_number round = 0;         // of the round it is or was last in; 0: none
@@ -102,7 +102,7 @@ struct status {
   member_phase phase = member_phase::joined;
   // In `round`; none while joined or preparing. Said in the hello alone: whoever has welcomed this
   // agent knows it from there, or has assigned it.
-  std::optional<assignment> place;
+  std::optional<ddprun::assignment> assignment;
   std::uint16_t service_port = 0;       // leader: where tethers are accepted in `round`; 0: not yet
   std::uint16_t master_port = 0;        // leader: what the workers will be told; 0: not yet
   nccl_unique_ids nccl;                 // leader, once prepared
@@ -159,7 +159,7 @@ struct guardian_word {
   session_id session;
   instance_id instance = 0;  // none: 0, and the others do not count
   round_number round = 0;
-  std::uint32_t slot = 0;
+  std::uint32_t group_rank = 0;
   bool operator==(const guardian_word&) const = default;
 };
 
@@ -172,10 +172,10 @@ struct welcome {
   bool operator==(const welcome&) const = default;
 };
 
-// The daemon has read the status `seq`: it vouches for the agent from when that was sent.
-struct answer {
+// The daemon has read the status `seq`: the agent's lease is renewed from when that was sent.
+struct ack {
   std::uint64_t seq = 0;
-  bool operator==(const answer&) const = default;
+  bool operator==(const ack&) const = default;
 };
 
 // A node that has been missing since a round ended: for people.
@@ -192,18 +192,18 @@ struct desired {
   round_number round = 0;
   std::uint64_t seq = 0;  // grows with every change within the instance
   desired_phase phase = desired_phase::wait;
-  std::uint32_t restarts_used = 0;      // charged so far: TORCHELASTIC_RESTART_COUNT
-  std::uint32_t restarts_forgiven = 0;  // of them, what --max-restarts counts no longer
-  std::uint32_t world_size = 0;         // prepare: for the descriptor limit
-  std::uint32_t group_world_size = 0;   // prepare: how many tethers to expect
-  std::string master_address;           // prepare: where the leader will be dialled
-  std::optional<assignment> place;      // run
-  std::string members;                  // run: who is where, for people (core/run/members_text.hpp)
-  duration grace{};                     // stop: SIGTERM to SIGKILL
-  int exit_code = 0;                    // close: what ddprun exits with
-  bool is_unreported = false;           // stop: no report will say why, so `text` does
-  std::optional<cause> root_cause;      // close: why
-  std::string text;                     // for people: whom we wait for, why we stop, how it ended
+  std::uint32_t restarts_used = 0;               // charged so far: TORCHELASTIC_RESTART_COUNT
+  std::uint32_t restarts_forgiven = 0;           // of them, what --max-restarts counts no longer
+  std::uint32_t world_size = 0;                  // prepare: for the descriptor limit
+  std::uint32_t group_world_size = 0;            // prepare: how many tethers to expect
+  std::string master_address;                    // prepare: where the leader will be dialled
+  std::optional<ddprun::assignment> assignment;  // run
+  std::string members;              // run: who is where, for people (core/run/members_text.hpp)
+  duration grace{};                 // stop: SIGTERM to SIGKILL
+  int exit_code = 0;                // close: what ddprun exits with
+  bool is_unreported = false;       // stop: no report will say why, so `text` does
+  std::optional<cause> root_cause;  // close: why
+  std::string text;                 // for people: whom we wait for, why we stop, how it ended
   // wait: how long what the first clause of `text` says goes on at most; 0: that is not known
   duration left{};
   bool is_last_call = false;       // wait: then a round starts, else the run gives up
@@ -253,7 +253,7 @@ struct tether_hello {
   instance_id instance = 0;
   round_number round = 0;
   session_id session;
-  std::uint32_t slot = 0;
+  std::uint32_t group_rank = 0;
   std::uint64_t epoch = 0;  // as in its status
   bool operator==(const tether_hello&) const = default;
 };
@@ -264,15 +264,15 @@ struct tether_beat {
   bool operator==(const tether_beat&) const = default;
 };
 
-struct tether_answer {
+struct tether_ack {
   std::uint64_t seq = 0;  // of the beat it answers; the hello counts as 0
-  bool operator==(const tether_answer&) const = default;
+  bool operator==(const tether_ack&) const = default;
 };
 
 using agent_message =
     std::variant<hello, status, goodbye, guardian_word, tether_hello, tether_beat>;
-using daemon_message = std::variant<welcome, answer, desired, refused, not_primary, round_report>;
-using tether_reply = std::variant<tether_answer, refused>;
+using daemon_message = std::variant<welcome, ack, desired, refused, not_primary, round_report>;
+using tether_reply = std::variant<tether_ack, refused>;
 
 enum class note_level { debug, info, warning, error };
 

@@ -13,27 +13,27 @@ std::string over(std::string_view name, std::uint64_t value, std::uint64_t most)
   return std::string(name) + " " + std::to_string(value) + " is over " + std::to_string(most);
 }
 
-std::string problem_of_place(const assignment& place, std::uint32_t nodes_max,
-                             std::uint32_t worker_count) {
-  const bool is_sound = place.slot < place.group_world_size &&
-                        place.group_world_size <= nodes_max && has_ranks_for(place, worker_count) &&
-                        place.nccl.first.size() <= nccl_ids_max;
+std::string problem_of_assignment(const assignment& assigned, std::uint32_t nodes_max,
+                                  std::uint32_t worker_count) {
+  const bool is_sound =
+      assigned.group_rank < assigned.group_world_size && assigned.group_world_size <= nodes_max &&
+      has_ranks_for(assigned, worker_count) && assigned.nccl.first.size() <= nccl_ids_max;
   if (is_sound) return {};
-  return "group rank " + std::to_string(place.slot) + " of " +
-         std::to_string(place.group_world_size) + " nodes with ranks from " +
-         std::to_string(place.rank_first) + " of " + std::to_string(place.world_size) +
+  return "group rank " + std::to_string(assigned.group_rank) + " of " +
+         std::to_string(assigned.group_world_size) + " nodes with ranks from " +
+         std::to_string(assigned.rank_first) + " of " + std::to_string(assigned.world_size) +
          std::string(makes_no_sense);
 }
 
 }  // namespace
 
-bool has_ranks_for(const assignment& place, std::uint32_t worker_count) {
+bool has_ranks_for(const assignment& assigned, std::uint32_t worker_count) {
   const auto fit = [worker_count](std::uint64_t rank_first, std::uint32_t world_size) {
     return rank_first + worker_count <= world_size;
   };
-  return fit(place.rank_first, place.world_size) &&
-         (!place.in_role || (fit(place.in_role->rank_first, place.in_role->world_size) &&
-                             place.in_role->world_size <= place.world_size));
+  return fit(assigned.rank_first, assigned.world_size) &&
+         (!assigned.in_role || (fit(assigned.in_role->rank_first, assigned.in_role->world_size) &&
+                                assigned.in_role->world_size <= assigned.world_size));
 }
 
 std::string node_rank_advice(std::uint32_t nodes) {
@@ -76,8 +76,9 @@ std::string problem_of(const status& said, const hello& greeting) {
              std::to_string(one.process) + std::string(makes_no_sense);
     }
   }
-  if (!said.place) return {};
-  return problem_of_place(*said.place, greeting.settings.nodes_max, greeting.worker_count);
+  if (!said.assignment) return {};
+  return problem_of_assignment(*said.assignment, greeting.settings.nodes_max,
+                               greeting.worker_count);
 }
 
 std::string first_change(const hello& first, const hello& again) {

@@ -23,7 +23,7 @@ std::string problem_of(const hello& greeting);
 std::string node_rank_advice(std::uint32_t nodes);
 
 // Whether ranks for `worker_count` workers are in it, over all and within their role.
-bool has_ranks_for(const assignment& place, std::uint32_t worker_count);
+bool has_ranks_for(const assignment& assigned, std::uint32_t worker_count);
 
 // `greeting` is its sender's.
 std::string problem_of(const status& said, const hello& greeting);

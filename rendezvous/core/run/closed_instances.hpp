@@ -25,7 +25,7 @@ inline constexpr duration closed_memory = std::chrono::hours(1);
 // when it was given up: their workers may live on.
 struct leftovers {
   round_number round = 0;
-  std::set<std::uint32_t> succeeded;  // slots
+  std::set<std::uint32_t> succeeded;  // group ranks
   std::set<session_id> sessions;
   std::size_t unknown = 0;  // of whom a restarted daemon knows no session
   time_point until{};       // none of their workers lives any longer

@@ -23,18 +23,18 @@ class failure_grace {
   const std::optional<machine_time>& until() const { return until_; }
   bool is_over(machine_time now) const { return until_ && now >= *until_; }
 
-  // Of so many seats, from the first on, it is known that no worker is left who could tell. Each is
-  // asked about once.
+  // Of so many memberships, from the first on, it is known that no worker is left who could tell.
+  // Each is asked about once.
   template <typename IsOver>
-  bool are_over(std::size_t seats, IsOver is_over) {
-    while (seats_over_ < seats && is_over(seats_over_))
-      ++seats_over_;
-    return seats_over_ == seats;
+  bool are_over(std::size_t memberships, IsOver is_over) {
+    while (ranks_over_ < memberships && is_over(ranks_over_))
+      ++ranks_over_;
+    return ranks_over_ == memberships;
   }
 
  private:
   std::optional<machine_time> until_;
-  std::size_t seats_over_ = 0;
+  std::size_t ranks_over_ = 0;
 };
 
 }  // namespace ddprun::core

@@ -99,7 +99,7 @@ bool run::state::let_drained_go() {
   choice.forget_losses();  // the next row of them is another
   std::vector<node*> drained;
   for (const auto& [order, who] : nodes) {
-    if (who->standing == standing::here && who->state.draining && who->connection != 0) {
+    if (who->node_state == node_state::here && who->state.draining && who->connection != 0) {
       drained.push_back(who.get());
     }
   }
@@ -121,8 +121,9 @@ std::vector<rank_candidate> rank_candidates(const std::vector<node*>& from) {
   std::vector<rank_candidate> candidates;
   candidates.reserve(from.size());
   for (const node* const who : from) {
-    const auto slot = is_exact(who->greeting) ? who->greeting.node_rank : who->last_slot;
-    candidates.push_back({who->greeting.host, who->greeting.node_rank, slot, who->order,
+    const auto group_rank =
+        is_exact(who->greeting) ? who->greeting.node_rank : who->last_group_rank;
+    candidates.push_back({who->greeting.host, who->greeting.node_rank, group_rank, who->order,
                           who->greeting.worker_count, who->greeting.role});
   }
   return candidates;
@@ -164,14 +165,14 @@ bool run::state::start_round(settings_group& group) {
   note_changes(from, chosen);
   rounds.take_next();
   for (const auto& [order, who] : nodes)
-    who->last_slot.reset();
-  seats.open(static_cast<std::uint32_t>(chosen.places.size()));
+    who->last_group_rank.reset();
+  memberships.open(static_cast<std::uint32_t>(chosen.by_group_rank.size()));
   std::vector<node_addresses> addresses;
-  addresses.reserve(chosen.places.size());
-  for (std::uint32_t slot = 0; slot < chosen.places.size(); ++slot) {
-    const rank_place& place = chosen.places[slot];
-    node& member = *from[place.candidate];
-    seats.take(slot, member, place.rank_first, place.in_role);
+  addresses.reserve(chosen.by_group_rank.size());
+  for (std::uint32_t group_rank = 0; group_rank < chosen.by_group_rank.size(); ++group_rank) {
+    const assigned_ranks& ranks = chosen.by_group_rank[group_rank];
+    node& member = *from[ranks.candidate];
+    memberships.take(group_rank, member, ranks.rank_first, ranks.in_role);
     addresses.push_back({member.greeting.address, member.greeting.own_address, member.peer_address,
                          member.local_address});
   }
@@ -179,23 +180,23 @@ bool run::state::start_round(settings_group& group) {
   causes.clear();
   current.is_found = false;
   current.common = {};
-  current.common.group_world_size = static_cast<std::uint32_t>(seats.size());
+  current.common.group_world_size = static_cast<std::uint32_t>(memberships.size());
   current.common.world_size = chosen.world_size;
   current.common.master_address = choose_master_address(addresses);
   enter(run_phase::preparing);
   age.begin(now);
-  seats.start_until(now + timing().start_timeout);
+  memberships.start_until(now + timing().start_timeout);
 
-  node& leader = seats.leader();
+  node& leader = memberships.leader();
   ddprun::desired value = base_desired(desired_phase::prepare);
   value.world_size = current.common.world_size;
   value.group_world_size = current.common.group_world_size;
   value.master_address = current.common.master_address;
-  seats.command(*leader.seat, command::prepare);
+  memberships.command(*leader.membership, command::prepare);
   want(leader, finished(std::move(value)));
   note(note_level::info,
-       "round " + std::to_string(rounds.newest()) + ": " + counted(seats.size(), "node") + ", " +
-           counted(current.common.world_size, "worker") + ", led by " + leader.label());
+       "round " + std::to_string(rounds.newest()) + ": " + counted(memberships.size(), "node") +
+           ", " + counted(current.common.world_size, "worker") + ", led by " + leader.label());
   refuse_left_out();
   refuse_excess();
   return true;
@@ -205,8 +206,8 @@ bool run::state::start_round(settings_group& group) {
 void run::state::note_changes(const std::vector<node*>& from, const rank_assignment& chosen) {
   std::vector<std::string> newcomers;
   std::size_t count = 0;
-  for (const rank_place& place : chosen.places) {
-    const node& member = *from[place.candidate];
+  for (const assigned_ranks& ranks : chosen.by_group_rank) {
+    const node& member = *from[ranks.candidate];
     if (member.ran) continue;
     ++count;
     if (newcomers.size() < names_in_text_max) newcomers.push_back(member.label());
@@ -214,7 +215,7 @@ void run::state::note_changes(const std::vector<node*>& from, const rank_assignm
   current.news.clear();
   current.unable = {};
   // In the first round everybody is new; and so it looks to a daemon that was started again.
-  if (count < chosen.places.size() || current.gone.has_members()) {
+  if (count < chosen.by_group_rank.size() || current.gone.has_members()) {
     current.news = current.gone.change(newcomers, count);
     const std::uint32_t losses = current.budget.node_losses(real_now);
     if (current.gone.has_lost() && losses != 0) {
@@ -239,12 +240,12 @@ void run::state::forget_changes() {
     who->ran.reset();
 }
 
-assignment run::state::place_of(const seat& of) const {
-  assignment place = current.common;
-  place.slot = of.slot();
-  place.rank_first = of.rank_first();
-  place.in_role = of.in_role();
-  return place;
+assignment run::state::assignment_of(const membership& of) const {
+  assignment assigned = current.common;
+  assigned.group_rank = of.group_rank();
+  assigned.rank_first = of.rank_first();
+  assigned.in_role = of.in_role();
+  return assigned;
 }
 
 // A restarted daemon lets everybody wait, as it cannot know yet how many there will be.
@@ -255,7 +256,7 @@ void run::state::refuse_excess() {
   for (auto entry = nodes.rbegin(); entry != nodes.rend(); ++entry) {
     node& who = *entry->second;
     if (groups.here() - excess.size() <= room) break;
-    if (who.counted && who.seat == nullptr && !who.hosts_us) excess.push_back(&who);
+    if (who.counted && who.membership == nullptr && !who.hosts_us) excess.push_back(&who);
   }
   for (node* const who : excess)
     refuse(*who, "run " + options.run_id + " " + full_text());

@@ -26,7 +26,7 @@ struct node_addresses {
   std::string_view local;  // the daemon's end
 };
 
-// `members` are all members in slot order, the leader first. Empty when no address is known.
+// `members` are all members in group rank order, the leader first. Empty when no address is known.
 std::string choose_master_address(const std::vector<node_addresses>& members);
 
 // "::ffff:10.0.0.1" becomes "10.0.0.1"; anything else stays.

@@ -27,8 +27,8 @@ struct named_member {
   std::uint32_t worker_count = 1;
 };
 
-// `first` are the first members in slot order, of `nodes` with `world_size` workers in all. A round
-// of one node has no use for an address.
+// `first` are the first members in group rank order, of `nodes` with `world_size` workers in all. A
+// round of one node has no use for an address.
 std::string members_text(const std::vector<named_member>& first, std::uint32_t nodes,
                          std::uint32_t world_size);
 

@@ -7,7 +7,7 @@
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/messages/types.hpp"
 #include "rendezvous/core/run/gathering.hpp"
-#include "rendezvous/core/run/seat.hpp"
+#include "rendezvous/core/run/membership.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -18,7 +18,7 @@ namespace ddprun::core {
 
 using message_pointer = std::shared_ptr<const daemon_message>;
 
-enum class standing {
+enum class node_state {
   here,      // waits, or is a member of the round
   claimant,  // came with an instance that a restarted daemon has not yet decided on
   fenced,    // must kill everything and join anew
@@ -35,12 +35,12 @@ inline std::string lasting_name(const hello& of, const std::string& seen,
   return seen == local ? of.host : of.host + " (" + seen + ")";
 }
 
-struct ran_place {
+struct past_ranks {
   std::uint32_t rank_first = 0;
   bool has_succeeded = false;
 };
 
-// One session. It lives as long as it is connected or has a slot in the round.
+// One session. It lives as long as it is connected or has a group rank in the round.
 struct node {
   ddprun::hello greeting;
   ddprun::status state;  // its newest
@@ -52,19 +52,19 @@ struct node {
   connection_id connection = 0;  // 0: none
   machine_time heard{};          // its last word, or when the connection ended
   std::uint64_t heard_step = 0;
-  machine_time watch_at{};                         // when the roster looks for it
-  core::standing standing = core::standing::here;  // what it is taken for
-  settings_group* group = nullptr;                 // kept by gathering, as `counted`
-  bool counted = false;                            // among those that the next round is chosen from
+  machine_time watch_at{};                               // when the roster looks for it
+  core::node_state node_state = core::node_state::here;  // what it is taken for
+  settings_group* group = nullptr;                       // kept by gathering, as `counted`
+  bool counted = false;  // among those that the next round is chosen from
   message_pointer owed;  // to be told once the end of its instance is kept
   message_pointer wanted;
   std::uint64_t wanted_seq = 0;
   std::uint64_t notice_seen = 0;        // the edition of wait_message; 0: it does not wait
   std::uint64_t whereabouts_heard = 0;  // the edition of them that it has for sure
 
-  core::seat* seat = nullptr;              // in the round; kept by round_seats
-  std::optional<std::uint32_t> last_slot;  // in the newest round that was chosen
-  std::optional<ran_place> ran;            // in the last that ran, once that is over
+  core::membership* membership = nullptr;        // in the round; kept by round_memberships
+  std::optional<std::uint32_t> last_group_rank;  // in the newest round that was chosen
+  std::optional<past_ranks> ran;                 // in the last that ran, once that is over
   bool drain_seen = false;
   bool overdue = false;      // has not stopped for longer than any stop can take
   bool is_left_out = false;  // --max-node-failures; it waits, as it may be needed again
@@ -74,8 +74,8 @@ struct node {
   std::string lasting_name() const {
     return core::lasting_name(greeting, peer_address, local_address);
   }
-  bool leads() const { return seat != nullptr && seat->slot() == 0; }
-  bool is_unanswered() const { return seat != nullptr && seat->is_unanswered(); }
+  bool leads() const { return membership != nullptr && membership->group_rank() == 0; }
+  bool is_unacked() const { return membership != nullptr && membership->is_unacked(); }
 };
 
 }  // namespace ddprun::core

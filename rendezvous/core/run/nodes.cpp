@@ -52,7 +52,7 @@ bool has_living_workers(const status& said) {
 }
 
 bool says_it_runs(const status& said) {
-  return said.round != 0 && said.place && workers_in(said.phase).are_wanted;
+  return said.round != 0 && said.assignment && workers_in(said.phase).are_wanted;
 }
 
 namespace {
@@ -99,7 +99,7 @@ void run::state::attach(node& who, const agent_joined& event) {
   nodes.connect(who, event.connection);
   who.heard = now;
   who.heard_step = steps;
-  if (who.seat != nullptr) seats.set_away(*who.seat, false);
+  if (who.membership != nullptr) memberships.set_away(*who.membership, false);
   raise_seq(who.state.desired_seq);
   if (current.is_decided() && who.state.instance == current.id) raise_restarts_used(who);
   watch_over(who);
@@ -113,7 +113,7 @@ void run::state::detach(node& who, bool disconnect) {
   nodes.disconnect(who);
   who.heard = now;
   // What it said is of use only in the round that it has a place in, and is said again.
-  if (who.seat == nullptr) who.state.causes.clear();
+  if (who.membership == nullptr) who.state.causes.clear();
   recount(who);
   watch_over(who);
 }
@@ -121,10 +121,10 @@ void run::state::detach(node& who, bool disconnect) {
 // Connections that come and go leave a node each for a while. Half of them go at once, the longest
 // away first: the cost of looking is then that of their coming. One that returns joins anew.
 void run::state::forget_excess() {
-  if (nodes.size() <= nodes.connected() + seats.size() + absent_nodes_max) return;
+  if (nodes.size() <= nodes.connected() + memberships.size() + absent_nodes_max) return;
   std::vector<std::pair<machine_time, std::uint64_t>> absent;
   for (const auto& [order, who] : nodes) {
-    if (who->connection == 0 && who->seat == nullptr) absent.emplace_back(who->heard, order);
+    if (who->connection == 0 && who->membership == nullptr) absent.emplace_back(who->heard, order);
   }
   std::sort(absent.begin(), absent.end());
   note(note_level::warning,
@@ -138,7 +138,7 @@ void run::state::forget_excess() {
 }
 
 void run::state::forget(node& who) {
-  DDPRUN_ASSERT(who.seat == nullptr);
+  DDPRUN_ASSERT(who.membership == nullptr);
   detach(who, true);
   recount(who);
   older.drop_ending(who.order);
@@ -183,7 +183,7 @@ std::string run::state::problem_with(const status& said, const hello& greeting) 
 // round, else who is among the candidates already, else who came first.
 bool run::state::holds_its_rank(const node& who) const {
   if (!is_exact(who.greeting)) return true;
-  const auto weight = [](const node& one) { return 2 * (one.seat != nullptr) + one.counted; };
+  const auto weight = [](const node& one) { return 2 * (one.membership != nullptr) + one.counted; };
   for (const auto& [order, other] : nodes.of_rank(*who.greeting.node_rank)) {
     const bool competes =
         other != &who && other->group == who.group && other->connection != 0 && is_fit(*other);
@@ -197,7 +197,7 @@ bool run::state::holds_its_rank(const node& who) const {
 std::string run::state::rank_problem(const hello& greeting) const {
   if (!is_exact(greeting)) return {};
   for (const auto& [order, other] : nodes.of_rank(*greeting.node_rank)) {
-    const bool is_here = other->standing == standing::here && is_audible(*other);
+    const bool is_here = other->node_state == node_state::here && is_audible(*other);
     if (!is_here || other->greeting.session == greeting.session) continue;
     return "node rank " + std::to_string(*greeting.node_rank) + " is already used by " +
            other->label() + " at " + other->peer_address +
@@ -216,7 +216,7 @@ std::string run::state::refusal(const agent_joined& event) const {
   const hello& greeting = event.hello;
   const node* const other = nodes.named(greeting.node);
   if (greeting.node_is_explicit && other != nullptr) {
-    if (is_audible(*other) && other->standing != standing::closing) {
+    if (is_audible(*other) && other->node_state != node_state::closing) {
       return "node id " + greeting.node + " is already used by a node at " + other->peer_address +
              ": give each node its own --node-id";
     }
@@ -265,7 +265,7 @@ void run::state::refuse(node& who, std::string text, int exit_code) {
 
 // But for its connection, and for having been left out.
 bool run::state::is_able(const node& who) const {
-  return who.standing == standing::here && !who.state.draining && who.state.unkillable == 0 &&
+  return who.node_state == node_state::here && !who.state.draining && who.state.unkillable == 0 &&
          !who.overdue && !who.ignores;
 }
 
@@ -278,18 +278,18 @@ bool run::state::is_candidate(const node& who) const {
   return who.connection != 0 && is_fit(who) && holds_its_rank(who);
 }
 
-// An answer vouches for its receiver. Who is to have no workers, and may have some, gets none.
-bool run::state::is_answered(const node& who) const {
+// An ack renews the lease of its receiver. Who is to have no workers, and may have some, gets none.
+bool run::state::is_acked(const node& who) const {
   const bool may_live = may_have_workers(who.state);
-  if (who.standing == standing::claimant && may_live && is_outdated_claim(who)) return false;
-  return !who.is_unanswered() && !(who.standing == standing::fenced && may_live);
+  if (who.node_state == node_state::claimant && may_live && is_outdated_claim(who)) return false;
+  return !who.is_unacked() && !(who.node_state == node_state::fenced && may_live);
 }
 
 // Keeps who is stuck, who ends workers of an older instance, and how many candidates are here.
 void run::state::recount(node& who) {
   if (!may_have_workers(who.state)) who.overdue = false;
   const bool is_stuck = who.state.unkillable != 0 || who.overdue || who.ignores;
-  if (who.connection != 0 && who.standing == standing::here && is_stuck) {
+  if (who.connection != 0 && who.node_state == node_state::here && is_stuck) {
     stuck.insert(who.order);
   } else {
     stuck.erase(who.order);
@@ -317,24 +317,24 @@ void run::state::watch_over(node& who) {
 // Decides by its newest status where a node that has just said hello belongs.
 void run::state::recognise(node& who) {
   const status& said = who.state;
-  if (who.standing == standing::closing || who.standing == standing::leaving) {
+  if (who.node_state == node_state::closing || who.node_state == node_state::leaving) {
     if (who.wanted) want(who, who.wanted);
     return;
   }
-  if (who.standing == standing::fenced && said.instance == 0) {
+  if (who.node_state == node_state::fenced && said.instance == 0) {
     if (closed_instance* const record = closed.of(who.greeting, real_now)) {
       tell_closed(who, *record);
       return;
     }
   }
   const std::string taken = place_taken_text(said.instance, who.greeting.job);
-  if (!taken.empty() && who.seat == nullptr) return refuse(who, taken, displaced_exit_code);
+  if (!taken.empty() && who.membership == nullptr) return refuse(who, taken, displaced_exit_code);
   if (phase == run_phase::closed) open_instance(who.fresh_instance, who.greeting.job);
   if (is_recovering() || is_of_running_instance(who)) {
     claim(who);
     return;
   }
-  if (who.standing == standing::claimant) who.standing = standing::here;
+  if (who.node_state == node_state::claimant) who.node_state = node_state::here;
   if (!current.is_decided()) {
     if (said.instance != 0) {
       adopt(said.instance, {&who});
@@ -344,14 +344,14 @@ void run::state::recognise(node& who) {
   }
   if (outdates_found_round(who)) {
     claim_anew(who);
-  } else if (who.standing == standing::fenced && said.instance == 0) {
+  } else if (who.node_state == node_state::fenced && said.instance == 0) {
     queue_for_round(who);
-  } else if (who.standing == standing::fenced ||
+  } else if (who.node_state == node_state::fenced ||
              (said.instance != current.id && knows_of_round(said))) {
     fence(who);
-  } else if (who.seat != nullptr) {
-    if (shows_stop(who, said)) seats.set_unanswered(*who.seat, false);
-    if (!who.is_unanswered()) mark_reached(*who.seat);
+  } else if (who.membership != nullptr) {
+    if (shows_stop(who, said)) memberships.set_unacked(*who.membership, false);
+    if (!who.is_unacked()) mark_reached(*who.membership);
     current.gone.drop(who.greeting.session);
     recount(who);
     if (who.wanted) want(who, who.wanted);
@@ -372,10 +372,10 @@ void run::state::recognise(node& who) {
 
 // Makes it one of those who wait for the next round.
 void run::state::queue_for_round(node& who) {
-  who.standing = standing::here;
-  // One that came to be fenced is not asked for its settings before. Who has a seat is a member,
-  // whatever it says: its round goes on with it or ends.
-  const bool is_member = who.seat != nullptr;
+  who.node_state = node_state::here;
+  // One that came to be fenced is not asked for its settings before. Who has a membership is a
+  // member, whatever it says: its round goes on with it or ends.
+  const bool is_member = who.membership != nullptr;
   const bool is_judged = current.settings && !is_member;
   if (const std::string text = difference_problem(who.greeting); is_judged && !text.empty()) {
     remember_refusal(who.greeting);
@@ -407,7 +407,7 @@ void run::state::queue_for_round(node& who) {
   on_idle_status(who);
 }
 
-// A status of a node that is here without a seat in the round.
+// A status of a node that is here without a membership in the round.
 void run::state::on_idle_status(node& who) {
   const bool was_counted = who.counted;
   recount(who);
@@ -439,7 +439,7 @@ node& roster::admit(const hello& greeting) {
 }
 
 void roster::remove(node& who) {
-  DDPRUN_ASSERT(who.connection == 0 && who.seat == nullptr);
+  DDPRUN_ASSERT(who.connection == 0 && who.membership == nullptr);
   unwatch(who);
   by_session_.erase(who.greeting.session);
   if (named(who.greeting.node) == &who) by_given_id_.erase(who.greeting.node);

@@ -35,7 +35,7 @@ int code_of_drain(const status& said) {
 // One that was away when its run was closed may say that all had ended well at its place. Where
 // that is so at every place, nothing has failed and there was nothing to stop.
 void run::state::learn_of_success(closed_instance& record, const status& said) {
-  const bool is_news = record.exit_code != 0 && said.place && has_succeeded(said);
+  const bool is_news = record.exit_code != 0 && said.assignment && has_succeeded(said);
   if (!is_news || !record.left.complete_success(said)) return;
   record.exit_code = 0;
   record.why.reset();
@@ -51,14 +51,14 @@ bool run::state::completes_success(const node& who) {
   const status& said = who.state;
   const bool chooses = phase == run_phase::gathering || phase == run_phase::settling;
   const bool is_of_it = said.instance == current.id && said.round == rounds.newest() &&
-                        current.left_behind.round == rounds.newest() && said.place &&
+                        current.left_behind.round == rounds.newest() && said.assignment &&
                         has_succeeded(said);
   return chooses && is_of_it && current.left_behind.complete_success(said);
 }
 
 void run::state::tell_closed(node& who, closed_instance& record) {
   learn_of_success(record, who.state);
-  who.standing = standing::closing;
+  who.node_state = node_state::closing;
   recount(who);
   groups.leave(who);
   // From now on it is its own word that counts.
@@ -84,13 +84,13 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   note(exit_code == 0 ? note_level::info : note_level::error,
        "run " + options.run_id + " is closed with exit code " + std::to_string(exit_code) + ": " +
            text);
-  if (!seats.empty()) {
+  if (!memberships.empty()) {
     if (phase != run_phase::stopping) current.lasted = lasted_so_far();
     add_report(why);
   }
   closed_instance record;
-  for (const seat& one : seats) {
-    if (one.holder() == nullptr || one.fate() == fate::dead) continue;
+  for (const membership& one : memberships) {
+    if (one.holder() == nullptr || one.liveness() == worker_liveness::dead) continue;
     const node& member = *one.holder();
     if (member.connection == 0) record.absent.insert(member.greeting.session);
   }
@@ -119,14 +119,14 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   choice = {};
   std::vector<node*> away;
   for (const auto& [order, who] : nodes) {
-    if (who->standing == standing::closing || who->standing == standing::leaving) continue;
+    if (who->node_state == node_state::closing || who->node_state == node_state::leaving) continue;
     record.absent.insert(who->greeting.session);
     // A fenced one kills first; it is told when it joins anew.
-    if (who->standing == standing::fenced) {
+    if (who->node_state == node_state::fenced) {
       groups.leave(*who);
       continue;
     }
-    who->standing = standing::closing;
+    who->node_state = node_state::closing;
     recount(*who);
     groups.leave(*who);
     if (who->connection == 0) {
@@ -176,18 +176,19 @@ void run::state::hear_of_unable(const agent_joined& event) {
 
 // The node is asked to leave. What it did in a round that is over or went well stays done.
 void run::state::drain(node& who) {
-  if (who.standing != standing::here) return;
+  if (who.node_state != node_state::here) return;
   const bool is_new = !std::exchange(who.drain_seen, true);
-  if (who.seat == nullptr && cannot_start(who.state)) return dismiss_unable(who);
+  if (who.membership == nullptr && cannot_start(who.state)) return dismiss_unable(who);
   cause why = cause_of(who, cause_class::drain);
   why.code = who.state.signal;
   remember_departure(who, why);
   if (phase == run_phase::stopping || phase == run_phase::settling) {
     // Judged when the next round is chosen: perhaps all are asked to leave.
-    if (is_new && (who.seat != nullptr || choice.is_pausing(now))) remember_loss();
+    if (is_new && (who.membership != nullptr || choice.is_pausing(now))) remember_loss();
     return;
   }
-  const bool works = who.seat != nullptr && who.seat->phase() != member_phase::succeeded;
+  const bool works =
+      who.membership != nullptr && who.membership->phase() != member_phase::succeeded;
   if (works) {
     causes.add(why, real_now);
     remember_loss();
@@ -198,7 +199,7 @@ void run::state::drain(node& who) {
   // A leader whose workers are done serves the store until the others are done too.
   if (who.leads()) return;
   const bool goes_on_without =
-      who.seat != nullptr || phase != run_phase::gathering || groups.here() != 0;
+      who.membership != nullptr || phase != run_phase::gathering || groups.here() != 0;
   if (!current.is_decided() || is_recovering()) {
     release(who, groups.here() != 0 ? 0 : code_of_drain(who.state));
   } else if (goes_on_without) {
@@ -211,7 +212,7 @@ void run::state::drain(node& who) {
 // It leaves, the run goes on.
 void run::state::release(node& who, int exit_code) {
   note(note_level::info, who.label() + " leaves, as it was asked to");
-  who.standing = standing::leaving;
+  who.node_state = node_state::leaving;
   recount(who);
   groups.leave(who);
   ddprun::desired value = base_desired(desired_phase::close);
@@ -245,12 +246,12 @@ void run::state::stop_by_operator(cause why) {
 }
 
 bool leftovers::complete_success(const status& said) {
-  DDPRUN_ASSERT(said.place);
+  DDPRUN_ASSERT(said.assignment);
   if (said.round < round) return false;
   if (said.round > round) succeeded.clear();
   round = said.round;
-  succeeded.insert(said.place->slot);
-  return succeeded.size() >= said.place->group_world_size;
+  succeeded.insert(said.assignment->group_rank);
+  return succeeded.size() >= said.assignment->group_world_size;
 }
 
 void leftovers::let_go(time_point now) {
@@ -335,12 +336,13 @@ bool knows_of_round(const status& said) {
 bool run::state::is_of_running_instance(const node& who) const {
   if (!is_recovering() && !claims.may_reopen()) return false;
   const bool waits = phase == run_phase::gathering || phase == run_phase::preparing;
-  return waits && !current.has_placed && who.standing != standing::fenced &&
+  return waits && !current.has_placed && who.node_state != node_state::fenced &&
          who.state.instance != current.id && knows_of_round(who.state);
 }
 
 void run::state::watch_ending(node& who) {
-  const bool was_told = who.standing == standing::fenced || who.standing == standing::closing;
+  const bool was_told =
+      who.node_state == node_state::fenced || who.node_state == node_state::closing;
   const bool is_ending = was_told && has_living_workers(who.state);
   const bool is_news = is_ending ? older.add_ending(who.order, now) : older.drop_ending(who.order);
   if (is_news) notice.change();
@@ -363,21 +365,22 @@ void run::state::lose_ending() {
 // A node of an older instance went before it said that its workers are gone.
 void run::state::remember_lost(const node& who, bool proof) {
   if (current.settings && phase != run_phase::closed) return;
-  const bool is_claimant = who.standing == standing::claimant;
-  const bool was_told = who.standing == standing::fenced || who.standing == standing::closing;
+  const bool is_claimant = who.node_state == node_state::claimant;
+  const bool was_told =
+      who.node_state == node_state::fenced || who.node_state == node_state::closing;
   const bool matters =
       (is_claimant && knows_of_round(who.state)) || (was_told && has_living_workers(who.state));
   if (!matters) return;
   const timers& timing = timing_of(who);
-  const bool was_alone = who.state.place && who.state.place->group_world_size <= 1;
+  const bool was_alone = who.state.assignment && who.state.assignment->group_world_size <= 1;
   // The nodes on either end of its tether follow within two isolation limits.
   time_point until = clock.real(who.heard) + timing.orphan_limit;
-  if (who.standing == standing::closing && closed.has_let_go(who.state.instance)) {
+  if (who.node_state == node_state::closing && closed.has_let_go(who.state.instance)) {
     until = clock.real(who.heard) + with_margin(2 * timing.isolation_limit);
   }
   if (proof) {
     // Of a closed instance more is known.
-    if (was_alone || who.standing == standing::closing) return;
+    if (was_alone || who.node_state == node_state::closing) return;
     until = real_now + with_margin(2 * timing.isolation_limit);
   }
   older.raise_lost_until(until);
@@ -385,19 +388,19 @@ void run::state::remember_lost(const node& who, bool proof) {
 
 // Of a round that is left while some of it cannot be reached: an operator does not wait for them.
 void run::state::remember_leftovers() {
-  if (seats.empty()) return;
+  if (memberships.empty()) return;
   current.left_behind = {};
   current.left_behind.round = rounds.newest();
-  for (const seat& one : seats) {
-    if (one.has_succeeded()) current.left_behind.succeeded.insert(one.slot());
+  for (const membership& one : memberships) {
+    if (one.has_succeeded()) current.left_behind.succeeded.insert(one.group_rank());
   }
   const std::optional<machine_time> until = fence_until();
   if (!until || now >= *until) return;
   current.left_behind.until = clock.real(*until);
   current.left_behind.is_held = !stop.has_let_go();
   current.left_behind.let_go_limit = with_margin(2 * timing().isolation_limit);
-  current.left_behind.unknown = seats.unknown();
-  for (const seat& one : seats) {
+  current.left_behind.unknown = memberships.unknown();
+  for (const membership& one : memberships) {
     if (one.holder() == nullptr || !one.is_unreachable()) continue;
     current.left_behind.sessions.insert(one.holder()->greeting.session);
   }

@@ -23,11 +23,12 @@ std::string_view take_number(std::string_view& text) {
   return digits;
 }
 
-// Survivors by their slot; joiners by hint, host and join order.
+// Survivors by their group rank; joiners by hint, host and join order.
 bool ranks_before(const rank_candidate& left, const rank_candidate& right) {
-  if (left.last_slot.has_value() != right.last_slot.has_value()) return left.last_slot.has_value();
-  if (left.last_slot && *left.last_slot != *right.last_slot) {
-    return *left.last_slot < *right.last_slot;
+  if (left.last_group_rank.has_value() != right.last_group_rank.has_value())
+    return left.last_group_rank.has_value();
+  if (left.last_group_rank && *left.last_group_rank != *right.last_group_rank) {
+    return *left.last_group_rank < *right.last_group_rank;
   }
   constexpr auto no_hint = std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t left_hint = left.node_rank ? *left.node_rank : no_hint;
@@ -39,18 +40,18 @@ bool ranks_before(const rank_candidate& left, const rank_candidate& right) {
 
 // Where all have one role, which is nearly always, nothing is said of it.
 void rank_within_roles(const std::vector<rank_candidate>& candidates,
-                       std::vector<rank_place>& places) {
+                       std::vector<assigned_ranks>& ranks_of_all) {
   std::map<std::string_view, std::uint32_t> counts;
-  for (const rank_place& place : places) {
-    const rank_candidate& candidate = candidates[place.candidate];
+  for (const assigned_ranks& ranks : ranks_of_all) {
+    const rank_candidate& candidate = candidates[ranks.candidate];
     counts[candidate.role] += candidate.worker_count;
   }
   if (counts.size() <= 1) return;
   std::map<std::string_view, std::uint32_t> placed;
-  for (rank_place& place : places) {
-    const rank_candidate& candidate = candidates[place.candidate];
+  for (assigned_ranks& ranks : ranks_of_all) {
+    const rank_candidate& candidate = candidates[ranks.candidate];
     std::uint32_t& rank_first = placed[candidate.role];
-    place.in_role = {rank_first, counts[candidate.role]};
+    ranks.in_role = {rank_first, counts[candidate.role]};
     rank_first += candidate.worker_count;
   }
 }
@@ -91,16 +92,18 @@ rank_assignment assign_ranks(const std::vector<rank_candidate>& candidates,
   if (chosen.size() > nodes_max) chosen.resize(nodes_max);
 
   const auto first_joiner = std::find_if(chosen.begin(), chosen.end(), [&](std::size_t index) {
-    return !candidates[index].last_slot.has_value();
+    return !candidates[index].last_group_rank.has_value();
   });
-  std::vector<std::size_t> order;  // by slot, closed up
+  std::vector<std::size_t> order;  // by group rank, closed up
   order.reserve(chosen.size());
   auto survivor = chosen.begin();
   auto joiner = first_joiner;
-  for (std::uint64_t slot = 0; order.size() < chosen.size(); ++slot) {
-    // A survivor stands at its own slot; the first one moves down to slot 0 where that is free.
+  for (std::uint64_t group_rank = 0; order.size() < chosen.size(); ++group_rank) {
+    // A survivor stands at its own group rank; the first one moves down to group rank 0 where that
+    // is free.
     const bool survivor_stands_here =
-        survivor != first_joiner && (*candidates[*survivor].last_slot <= slot || slot == 0);
+        survivor != first_joiner &&
+        (*candidates[*survivor].last_group_rank <= group_rank || group_rank == 0);
     if (survivor_stands_here) {
       order.push_back(*survivor++);
     } else if (joiner != chosen.end()) {
@@ -112,12 +115,12 @@ rank_assignment assign_ranks(const std::vector<rank_candidate>& candidates,
   }
 
   rank_assignment result;
-  result.places.reserve(order.size());
+  result.by_group_rank.reserve(order.size());
   for (const std::size_t index : order) {
-    result.places.push_back({index, result.world_size, std::nullopt});
+    result.by_group_rank.push_back({index, result.world_size, std::nullopt});
     result.world_size += candidates[index].worker_count;
   }
-  rank_within_roles(candidates, result.places);
+  rank_within_roles(candidates, result.by_group_rank);
   return result;
 }
 

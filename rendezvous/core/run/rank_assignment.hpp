@@ -4,9 +4,9 @@
 // Members of the last round come first, then joiners by node-rank hint (those with a hint before
 // those without), natural order of host names and join order, up to `nodes_max`. Group rank 0 goes
 // to a survivor while there is one, because a survivor is where a snapshot may lie in memory or on
-// a local disk. Survivors keep their slots; joiners fill the holes, then follow at the end; holes
-// that nobody fills are closed up. Global ranks are prefix sums of the worker counts; where nodes
-// have different roles, ranks within a role are prefix sums over its nodes.
+// a local disk. Survivors keep their group ranks; joiners fill the holes, then follow at the end;
+// holes that nobody fills are closed up. Global ranks are prefix sums of the worker counts; where
+// nodes have different roles, ranks within a role are prefix sums over its nodes.
 //
 // The result depends on the candidates alone, not on the order in which they are handed in.
 //
@@ -25,21 +25,21 @@ namespace ddprun::core {
 
 struct rank_candidate {
   std::string_view host;
-  std::optional<std::uint32_t> node_rank;  // the person's hint
-  std::optional<std::uint32_t> last_slot;  // in the last round; none: it was not a member
-  std::uint64_t join_order = 0;            // unique
+  std::optional<std::uint32_t> node_rank;        // the person's hint
+  std::optional<std::uint32_t> last_group_rank;  // in the last round; none: it was not a member
+  std::uint64_t join_order = 0;                  // unique
   std::uint32_t worker_count = 1;
   std::string_view role = {};
 };
 
-struct rank_place {
+struct assigned_ranks {
   std::size_t candidate = 0;          // index into what was handed in
   std::uint32_t rank_first = 0;       // global rank of its local rank 0
   std::optional<role_ranks> in_role;  // none: all have one role
 };
 
 struct rank_assignment {
-  std::vector<rank_place> places;  // by slot
+  std::vector<assigned_ranks> by_group_rank;  // by group rank
   std::uint32_t world_size = 0;
 };
 

@@ -13,8 +13,8 @@
 // worker can live any longer of those that are missing. If nobody has come at all, it is lost.
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/error.hpp"
-#include "rendezvous/core/run/kept_record.hpp"
-#include "rendezvous/core/run/remembered_run.hpp"
+#include "rendezvous/core/run/persisted_run.hpp"
+#include "rendezvous/core/run/record_persistence.hpp"
 #include "rendezvous/core/run/round_numbers.hpp"
 #include "rendezvous/core/run/state.hpp"
 
@@ -66,7 +66,7 @@ void run::state::begin_instance(const node& opener) {
   if (!earlier.is_there() || is_record_of_another()) {
     return open_instance(opener.fresh_instance, opener.greeting.job);
   }
-  const remembered_run before = earlier;
+  const persisted_run before = earlier;
   open_instance(before.record()->instance, before.record()->job);
   if (before.record()->job) current.job = before.record()->job;
   earlier = before;
@@ -101,10 +101,10 @@ void run::state::end_lost_instance() {
 
 // The node that hosts this daemon dies with it, and then the others let go of each other.
 void run::state::note_placed() {
-  current.placed.count = static_cast<std::uint32_t>(seats.size());
-  const bool is_hosted = std::any_of(seats.begin(), seats.end(), [](const seat& one) {
-    return one.holder() != nullptr && one.holder()->hosts_us;
-  });
+  current.placed.count = static_cast<std::uint32_t>(memberships.size());
+  const bool is_hosted = std::any_of(
+      memberships.begin(), memberships.end(),
+      [](const membership& one) { return one.holder() != nullptr && one.holder()->hosts_us; });
   current.placed.gone_after =
       is_hosted ? with_margin(2 * timing().isolation_limit) : timing().orphan_limit;
 }
@@ -167,11 +167,11 @@ std::optional<run_record> run::state::record_now() const {
 }
 
 bool run::state::is_recorded() const {
-  return !options.keeps_records || records.is_kept(record_now());
+  return !options.persists_records || records.is_kept(record_now());
 }
 
-void run::state::keep_record() {
-  if (!options.keeps_records) return;
+void run::state::persist() {
+  if (!options.persists_records) return;
   std::optional<run_record> record = record_now();
   if (const auto revision = records.ask(record)) {
     effects->push_back(persist_record{*revision, std::move(record)});
@@ -183,27 +183,27 @@ void run::state::order_close(node& who, message_pointer message) {
   who.owed = std::move(message);
 }
 
-std::optional<machine_time> remembered_run::living_until(std::uint32_t nodes_here) const {
+std::optional<machine_time> persisted_run::living_until(std::uint32_t nodes_here) const {
   if (!record_ || nodes_here >= record_->nodes) return std::nullopt;
   return since_ + record_->gone_after;
 }
 
-machine_time remembered_run::lost_at() const {
+machine_time persisted_run::lost_at() const {
   DDPRUN_ASSERT(record_);
   return since_ + record_->lost_after;
 }
 
-std::optional<std::uint64_t> kept_record::ask(const std::optional<run_record>& record) {
+std::optional<std::uint64_t> record_persistence::ask(const std::optional<run_record>& record) {
   if (record == newest_) return std::nullopt;
   newest_ = record;
   return ++revision_;
 }
 
-void kept_record::set_kept(std::uint64_t revision) {
+void record_persistence::set_persisted(std::uint64_t revision) {
   kept_ = std::max(kept_, revision);
 }
 
-bool kept_record::is_kept(const std::optional<run_record>& record) const {
+bool record_persistence::is_kept(const std::optional<run_record>& record) const {
   return kept_ >= revision_ && record == newest_;
 }
 

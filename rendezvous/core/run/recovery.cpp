@@ -3,11 +3,11 @@
 // which claim is taken, and what is made of it. An agent that held the earlier daemon and died does
 // not come back: its guardian says that it is dead.
 //
-// Until the window is over everybody is answered, which vouches for those who run, and nobody is
-// told anything new, for agents may still be on their way. A round whose members are all here and
-// say that they run it is kept, at once and as it is. Otherwise, when the time is over, the
-// instance with the most agents is taken, its newest round is ended free of charge, and members
-// that have not come back are fenced as if they had been lost; where all who came back had
+// Until the window is over every status is acknowledged, which renews the leases of those who run,
+// and nobody is told anything new, for agents may still be on their way. A round whose members are
+// all here and say that they run it is kept, at once and as it is. Otherwise, when the time is
+// over, the instance with the most agents is taken, its newest round is ended free of charge, and
+// members that have not come back are fenced as if they had been lost; where all who came back had
 // succeeded, the run has ended well. Agents of any other instance are fenced.
 //
 // Agents may come back when that time is long over, and find an instance that newcomers have opened
@@ -40,23 +40,26 @@ bool is_larger(const std::vector<node*>& one, const std::vector<node*>& other) {
 }  // namespace
 
 // All members of the newest round are here and say that they run it, or are among the dead.
-bool is_complete(const std::vector<node*>& claimants, round_number newest, const dead_seats& dead) {
+bool is_complete(const std::vector<node*>& claimants, round_number newest,
+                 const dead_members& dead) {
   std::vector<bool> filled;
   std::size_t count = 0;
   for (const node* const who : claimants) {
     const status& said = who->state;
     if (said.round != newest) continue;
     if (!says_it_runs(said)) return false;
-    if (filled.empty()) filled.resize(said.place->group_world_size);
-    const std::uint32_t slot = said.place->slot;
-    if (filled.size() != said.place->group_world_size || slot >= filled.size()) return false;
-    if (!filled[slot]) ++count;
-    filled[slot] = true;
+    if (filled.empty()) filled.resize(said.assignment->group_world_size);
+    const std::uint32_t group_rank = said.assignment->group_rank;
+    if (filled.size() != said.assignment->group_world_size || group_rank >= filled.size())
+      return false;
+    if (!filled[group_rank]) ++count;
+    filled[group_rank] = true;
   }
   if (count == 0) return false;
   const instance_id instance = claimants.front()->state.instance;
-  for (std::uint32_t slot = 0; dead.has_any_of(instance, newest) && slot < filled.size(); ++slot) {
-    if (!filled[slot] && dead.contains({instance, newest, slot})) ++count;
+  for (std::uint32_t group_rank = 0;
+       dead.has_any_of(instance, newest) && group_rank < filled.size(); ++group_rank) {
+    if (!filled[group_rank] && dead.contains({instance, newest, group_rank})) ++count;
   }
   return count == filled.size();
 }
@@ -75,7 +78,7 @@ round_number run::state::newest_named(const std::vector<node*>& claimants) const
 }
 
 // Another node of its instance has named a newer round: whoever still runs the older one, as after
-// it stood still, is not vouched for, though nothing is decided yet.
+// it stood still, gets no lease, though nothing is decided yet.
 bool run::state::is_outdated_claim(const node& who) const {
   return who.state.round < claims.newest_of(who.state.instance, 0);
 }
@@ -85,7 +88,7 @@ void run::state::claim(node& who) {
     queue_for_round(who);
     return;
   }
-  who.standing = standing::claimant;
+  who.node_state = node_state::claimant;
   has_claims = true;
   remember_claim(who);
   recount(who);
@@ -99,8 +102,9 @@ void run::state::claim(node& who) {
     notice.change();
   }
   // Looked at only when all could be here, so that n hellos do not cost n * n.
-  const bool may_be_complete = says_it_runs(who.state) && nodes.connected() + dead.count() >=
-                                                              who.state.place->group_world_size;
+  const bool may_be_complete =
+      says_it_runs(who.state) &&
+      nodes.connected() + dead.count() >= who.state.assignment->group_world_size;
   if (may_be_complete) decide_on_claims(false);
 }
 
@@ -108,7 +112,8 @@ void run::state::claim(node& who) {
 bool run::state::outdates_found_round(const node& who) const {
   const status& said = who.state;
   if (!current.is_found || current.operator_stop || !claims.may_reopen()) return false;
-  if (said.instance != current.id || who.seat != nullptr || who.standing == standing::fenced)
+  if (said.instance != current.id || who.membership != nullptr ||
+      who.node_state == node_state::fenced)
     return false;
   if (said.round > rounds.newest()) return true;
   // A node that was fenced here was told of the floor; where only the record says that there was a
@@ -119,7 +124,7 @@ bool run::state::outdates_found_round(const node& who) const {
 // Whatever was begun here: nobody has been placed yet.
 void run::state::give_way() {
   std::optional<session_id> leading;
-  if (phase == run_phase::preparing) leading = seats.leader().greeting.session;
+  if (phase == run_phase::preparing) leading = memberships.leader().greeting.session;
   enter(run_phase::gathering);
   leave_round();
   causes.clear();
@@ -127,20 +132,20 @@ void run::state::give_way() {
   current.is_found = current.has_placed = false;
   current.settings.reset();
   groups.unfix();
-  // It may have been here for its seat alone.
+  // It may have been here for its membership alone.
   node* const leader = leading ? nodes.find(*leading) : nullptr;
   if (leader != nullptr && is_candidate(*leader)) tell_wait(*leader);
 }
 
 void run::state::claim_anew(node& who) {
   give_way();
-  if (options.keeps_records && !earlier.is_there()) {
+  if (options.persists_records && !earlier.is_there()) {
     if (std::optional<run_record> known = record_now()) earlier.begin(*std::move(known), now);
   }
   const instance_id found = std::exchange(current.id, 0);
   for (const auto& [order, other] : nodes) {
-    if (other->standing != standing::here || other->state.instance != found) continue;
-    other->standing = standing::claimant;
+    if (other->node_state != node_state::here || other->state.instance != found) continue;
+    other->node_state = node_state::claimant;
     remember_claim(*other);
     recount(*other);
   }
@@ -154,7 +159,7 @@ bool run::state::decide_on_claims(bool window_is_over) {
   std::vector<instance_id> in_order;
   has_claims = false;
   for (const auto& [order, who] : nodes) {
-    if (who->standing != standing::claimant) continue;
+    if (who->node_state != node_state::claimant) continue;
     has_claims = true;
     if (who->connection == 0) continue;
     std::vector<node*>& claimants = by_instance[who->state.instance];
@@ -229,7 +234,7 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   note(note_level::info, "found " + std::to_string(claimants.size()) +
                              " nodes of an earlier daemon, newest round " + std::to_string(newest));
   for (node* const who : claimants) {
-    who->standing = standing::here;
+    who->node_state = node_state::here;
     groups.join(*who);
     recount(*who);
     raise_restarts_used(*who);
@@ -258,13 +263,14 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   // By session: placing one may end the stay of another.
   std::vector<session_id> others;
   for (const auto& [order, who] : nodes) {
-    if (who->seat == nullptr && who->standing != standing::fenced && who->connection != 0) {
+    if (who->membership == nullptr && who->node_state != node_state::fenced &&
+        who->connection != 0) {
       others.push_back(who->greeting.session);
     }
   }
   for (const session_id session : others) {
     node* const found = nodes.find(session);
-    if (found != nullptr && found->seat == nullptr) recognise(*found);
+    if (found != nullptr && found->membership == nullptr) recognise(*found);
   }
 }
 
@@ -299,22 +305,24 @@ void run::state::adopt_round(const std::vector<node*>& claimants) {
     end_found_round(still_here);
   }
   std::vector<node*> present;
-  for (const seat& one : seats) {
+  for (const membership& one : memberships) {
     if (one.holder() != nullptr) present.push_back(one.holder());
   }
   for (node* const member : present) {
-    if (member->seat != nullptr) on_member_status(*member, member->state);
+    if (member->membership != nullptr) on_member_status(*member, member->state);
   }
 }
 
 void run::state::keep_round(const std::vector<node*>& claimants) {
-  seats.open(claimants.front()->state.place->group_world_size);
+  memberships.open(claimants.front()->state.assignment->group_world_size);
   for (node* const who : claimants) {
-    const assignment& place = *who->state.place;
-    if (!seats.is_free(place.slot)) continue;
-    seats.command(seats.take(place.slot, *who, place.rank_first, place.in_role), command::run);
+    const assignment& assigned = *who->state.assignment;
+    if (!memberships.is_free(assigned.group_rank)) continue;
+    memberships.command(
+        memberships.take(assigned.group_rank, *who, assigned.rank_first, assigned.in_role),
+        command::run);
   }
-  current.common = *seats.leader().state.place;
+  current.common = *memberships.leader().state.assignment;
   // They were told when the round began. The record may have one more, of a failure that is
   // reported again.
   current.budget.set_restarts_used(0);
@@ -323,35 +331,35 @@ void run::state::keep_round(const std::vector<node*>& claimants) {
   current.is_found = false;
   enter(run_phase::running);
   age.begin_found();
-  seats.start_until(now + timing().start_timeout);
+  memberships.start_until(now + timing().start_timeout);
   note(note_level::info,
        "round " + std::to_string(rounds.newest()) + " is kept: all its nodes run it");
-  for (const seat& one : seats) {
+  for (const membership& one : memberships) {
     ddprun::desired value = base_desired(desired_phase::run);
-    value.place = place_of(one);
+    value.assignment = assignment_of(one);
     want(*one.holder(), finished(std::move(value)));
   }
 }
 
-// Seats of members that nobody has heard of stay free: unreachable until they come back.
+// Memberships of members that nobody has heard of stay free: unreachable until they come back.
 void run::state::place_found(const std::vector<node*>& claimants) {
   std::uint32_t size = 0;
   for (const node* const who : claimants) {
-    if (who->state.place) size = std::max(size, who->state.place->group_world_size);
+    if (who->state.assignment) size = std::max(size, who->state.assignment->group_world_size);
   }
   // A leader that still prepares cannot say who else was told to run: one more than are here.
   if (size == 0) size = static_cast<std::uint32_t>(claimants.size()) + 1;
   size = std::min(size, claimed_nodes_max);
-  seats.open(size);
+  memberships.open(size);
   std::vector<node*> without_place;
   for (node* const who : claimants) {
     const status& said = who->state;
-    std::optional<std::uint32_t> slot;
-    if (said.place) slot = said.place->slot;
-    if (!slot && said.phase == member_phase::preparing) slot = 0;
-    if (slot && *slot < size && seats.is_free(*slot)) {
-      const std::uint32_t rank_first = said.place ? said.place->rank_first : 0;
-      seats.command(seats.take(*slot, *who, rank_first), command::run);
+    std::optional<std::uint32_t> group_rank;
+    if (said.assignment) group_rank = said.assignment->group_rank;
+    if (!group_rank && said.phase == member_phase::preparing) group_rank = 0;
+    if (group_rank && *group_rank < size && memberships.is_free(*group_rank)) {
+      const std::uint32_t rank_first = said.assignment ? said.assignment->rank_first : 0;
+      memberships.command(memberships.take(*group_rank, *who, rank_first), command::run);
     } else {
       without_place.push_back(who);
     }
@@ -360,38 +368,38 @@ void run::state::place_found(const std::vector<node*>& claimants) {
   // a leader is never taken for present because of a guess.
   std::uint32_t free = size;
   for (node* const who : without_place) {
-    while (free > 1 && !seats.is_free(free - 1))
+    while (free > 1 && !memberships.is_free(free - 1))
       --free;
     if (free <= 1) break;
-    seats.command(seats.take(--free, *who), command::run);
+    memberships.command(memberships.take(--free, *who), command::run);
   }
 }
 
 // The earlier daemon may have told the others already that all is done: nothing starts again.
 void run::state::end_found_success(const std::vector<node*>& claimants) {
   place_found(claimants);
-  const std::size_t missing = seats.unknown();
+  const std::size_t missing = memberships.unknown();
   enter(run_phase::running);
-  for (seat& one : seats) {
-    if (one.holder() != nullptr) seats.mark_ended(one);
+  for (membership& one : memberships) {
+    if (one.holder() != nullptr) memberships.mark_ended(one);
   }
   stop = round_stop(now, steps, duration::zero(), true, nullptr);
   std::string text = "every worker succeeded";
   if (missing != 0) {
     text += " on the nodes that came back; the rendezvous daemon was restarted, and " +
-            std::to_string(missing) + " of " + std::to_string(seats.size()) + " nodes of round " +
-            std::to_string(rounds.newest()) + " have not come back";
+            std::to_string(missing) + " of " + std::to_string(memberships.size()) +
+            " nodes of round " + std::to_string(rounds.newest()) + " have not come back";
   }
   close(0, std::nullopt, std::move(text));
 }
 
 void run::state::end_found_round(const std::vector<node*>& claimants) {
   place_found(claimants);
-  const std::size_t missing = seats.unknown();
+  const std::size_t missing = memberships.unknown();
   enter(run_phase::running);
   std::string text = "the rendezvous daemon was restarted";
   if (missing != 0) {
-    text += " and " + std::to_string(missing) + " of " + std::to_string(seats.size()) +
+    text += " and " + std::to_string(missing) + " of " + std::to_string(memberships.size()) +
             " nodes of round " + std::to_string(rounds.newest()) + " have not come back";
   }
   end_round(nullptr, timing().stop_grace, std::move(text), true);
@@ -400,7 +408,7 @@ void run::state::end_found_round(const std::vector<node*>& claimants) {
 
 // The guardian of an agent that is not known here: the earlier daemon lived in it. That no newer
 // round than its own has begun is certain, for the daemon would have asked it to stop first.
-void run::state::hear_of_dead(const dead_seat& one) {
+void run::state::hear_of_dead(const dead_member& one) {
   if (one.instance == 0) return;
   dead.add(one);
   if (is_recovering()) {
@@ -412,21 +420,22 @@ void run::state::hear_of_dead(const dead_seat& one) {
 
 // Nobody waits for their workers, nor for those of others that they held by their tethers.
 void run::state::take_the_dead() {
-  for (seat& one : seats) {
+  for (membership& one : memberships) {
     const bool is_unknown = one.holder() == nullptr && one.is_unreachable();
-    if (!is_unknown || !dead.contains({current.id, rounds.newest(), one.slot()})) continue;
-    seats.mark_dead(one);
+    if (!is_unknown || !dead.contains({current.id, rounds.newest(), one.group_rank()})) continue;
+    memberships.mark_dead(one);
     acknowledge(one);
   }
 }
 
 // Only nodes that were waiting have come back, and they were told of a round: its members may run
-// it still, held together by their tethers. One seat of which nobody is known is there for them.
+// it still, held together by their tethers. One membership of which nobody is known is there for
+// them.
 void run::state::end_unseen_round(const std::vector<node*>& claimants) {
   fix_settings(group_of_most(claimants));
   current.has_placed = true;
   causes.clear();
-  seats.open(1);
+  memberships.open(1);
   enter(run_phase::running);
   end_round(nullptr, timing().stop_grace,
             "the rendezvous daemon was restarted and no node of round " +
@@ -437,21 +446,22 @@ void run::state::end_unseen_round(const std::vector<node*>& claimants) {
 // A member of a found round that comes back while the round is being stopped.
 bool run::state::fill_gap(node& who) {
   const status& said = who.state;
-  if (phase != run_phase::stopping || said.round != rounds.newest() || !said.place) return false;
+  if (phase != run_phase::stopping || said.round != rounds.newest() || !said.assignment)
+    return false;
   // It may have been away when the settings of the others were taken.
   if (!difference(who.greeting).empty()) return false;
-  const std::uint32_t size = said.place->group_world_size;
-  const std::uint32_t slot = said.place->slot;
-  if (slot >= size || size > claimed_nodes_max) return false;
-  if (seats.unknown() == 0) return false;
-  if (seats.size() < size) {
-    seats.grow(size);
+  const std::uint32_t size = said.assignment->group_world_size;
+  const std::uint32_t group_rank = said.assignment->group_rank;
+  if (group_rank >= size || size > claimed_nodes_max) return false;
+  if (memberships.unknown() == 0) return false;
+  if (memberships.size() < size) {
+    memberships.grow(size);
     current.placed.count = std::max(current.placed.count, size);
   }
-  if (!seats.is_free(slot)) return false;
-  seats.command(seats.take(slot, who), command::run);
+  if (!memberships.is_free(group_rank)) return false;
+  memberships.command(memberships.take(group_rank, who), command::run);
   stop.tell_late(now);
-  who.standing = standing::here;
+  who.node_state = node_state::here;
   groups.join(who);
   // Its earlier daemon may have told it more than this one has told anybody.
   ddprun::desired order = std::get<ddprun::desired>(*stop.message());

@@ -9,7 +9,7 @@ namespace ddprun::core {
 cause run::state::cause_of(const node& who, cause_class kind) const {
   cause why;
   why.round = rounds.newest();
-  if (who.seat != nullptr) why.slot = who.seat->slot();
+  if (who.membership != nullptr) why.group_rank = who.membership->group_rank();
   why.node = who.label();
   why.kind = kind;
   return why;
@@ -45,8 +45,8 @@ bool run::state::is_drain(const node& member, const cause& one) {
 std::optional<cause> run::state::final_cause() const {
   root_cause judged = causes.without_reports();
   bool is_drained = false;
-  for (const seat& place : seats) {
-    const node* const member = place.holder();
+  for (const membership& own : memberships) {
+    const node* const member = own.holder();
     if (member == nullptr) continue;
     for (cause one : member->state.causes) {
       if (one.round != rounds.newest()) continue;
@@ -85,17 +85,17 @@ duration run::state::lasted_so_far() const {
   return phase == run_phase::running ? now - phase.since() : duration::zero();
 }
 
-// While its seats are still known.
+// While its memberships are still known.
 void run::state::add_report(const std::optional<cause>& why) {
   round_report report;
   report.instance = current.id;
   report.round = rounds.newest();
   report.world_size = std::max(1U, current.common.world_size);
-  report.group_world_size = static_cast<std::uint32_t>(seats.size());
+  report.group_world_size = static_cast<std::uint32_t>(memberships.size());
   report.lasted = current.lasted;
   report.root_cause = why;
   std::vector<ended_ranks> ends;
-  for (const seat& one : seats) {
+  for (const membership& one : memberships) {
     const node* const member = one.holder();
     if (member == nullptr || one.command() != command::run) continue;
     const std::uint32_t last = one.rank_first() + member->greeting.worker_count - 1;
@@ -107,7 +107,7 @@ void run::state::add_report(const std::optional<cause>& why) {
       ends.push_back({ending::succeeded, one.rank_first(), last});
     } else if (has_said) {
       ends.insert(ends.end(), said.ends.begin(), said.ends.end());
-    } else if (one.is_away() || one.is_unreachable() || one.fate() == fate::dead) {
+    } else if (one.is_away() || one.is_unreachable() || one.liveness() == worker_liveness::dead) {
       ends.push_back({ending::lost, one.rank_first(), last});
     }
   }

@@ -39,11 +39,13 @@ void run::state::end_age() {
   current.has_run_long = true;
 }
 
-// On which node the root cause was, while the seats are still known.
+// On which node the root cause was, while the memberships are still known.
 run::state::blamed_node run::state::blame(const std::optional<cause>& why) {
   blamed_node found;
-  if (!why || !is_charged_as_restart(why->kind) || why->slot >= seats.size()) return found;
-  const node* const holder = seats.begin()[static_cast<std::ptrdiff_t>(why->slot)].holder();
+  if (!why || !is_charged_as_restart(why->kind) || why->group_rank >= memberships.size())
+    return found;
+  const node* const holder =
+      memberships.begin()[static_cast<std::ptrdiff_t>(why->group_rank)].holder();
   if (holder == nullptr || holder->label() != why->node) return found;
   found.session = holder->greeting.session;
   found.name = holder->lasting_name();
@@ -174,7 +176,7 @@ void run::state::dismiss(const blamed_node& one) {
   if (!one.is_left_out) return;
   std::vector<node*> its;
   for (const auto& [order, who] : nodes) {
-    if (who->standing == standing::here && who->lasting_name() == one.name) {
+    if (who->node_state == node_state::here && who->lasting_name() == one.name) {
       its.push_back(who.get());
     }
   }
@@ -225,7 +227,7 @@ void run::state::refuse_left_out() {
   if (current.failing.left_out() == 0) return;
   std::vector<node*> idle;
   for (const auto& [order, who] : nodes) {
-    if (who->is_left_out && !who->hosts_us && who->standing == standing::here) {
+    if (who->is_left_out && !who->hosts_us && who->node_state == node_state::here) {
       idle.push_back(who.get());
     }
   }

@@ -1,6 +1,6 @@
-// The nodes of a run: each session that is connected, may come back, or has a seat in the round; by
-// join order, session, connection, and the id and rank that a person gave it; and when to look
-// whether it is still heard of.
+// The nodes of a run: each session that is connected, may come back, or has a membership in the
+// round; by join order, session, connection, and the id and rank that a person gave it; and when to
+// look whether it is still heard of.
 //
 // Always: a node is known by its session, and by its connection while it has one; it is looked for
 // at one moment at most. Entries are checked when they fire and moved then, so that a heartbeat
@@ -28,7 +28,7 @@ class roster {
 
   // A session that is not known.
   node& admit(const hello& greeting);
-  // It must have neither connection nor seat.
+  // It must have neither connection nor membership.
   void remove(node& who);
 
   node* find(connection_id connection) const;

@@ -1,9 +1,9 @@
-// A round from its assignment to what ends it: DESIGN.md, rules 3, 4 and 8; and its seats.
+// A round from its assignment to what ends it: DESIGN.md, rules 3, 4 and 8; and its memberships.
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/core/run/members_text.hpp"
 #include "rendezvous/core/run/node.hpp"
-#include "rendezvous/core/run/round_seats.hpp"
+#include "rendezvous/core/run/round_memberships.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <csignal>
@@ -18,21 +18,21 @@ void run::state::on_member_status(node& who, const status& before) {
     cause why = cause_of(who, cause_class::operator_stop);
     why.code = SIGINT;
     stop_by_operator(std::move(why));
-    if (who.seat == nullptr) return;
+    if (who.membership == nullptr) return;
   }
   if (said.draining) {
     drain(who);
-    if (who.seat == nullptr) return;
+    if (who.membership == nullptr) return;
   }
-  seat& place = *who.seat;
-  const bool was_called = place.command() != command::none;
+  membership& own = *who.membership;
+  const bool was_called = own.command() != command::none;
   if (before.instance == current.id && said.instance == 0) {
     // It has killed its workers and joined anew although nobody told it to.
     if (phase == run_phase::stopping) {
-      acknowledge(place);
-      mark_ended(place);
-    } else if (place.phase() != member_phase::succeeded && was_called) {
-      seats.fall(place, member_phase::stopped);
+      acknowledge(own);
+      mark_ended(own);
+    } else if (own.phase() != member_phase::succeeded && was_called) {
+      memberships.fall(own, member_phase::stopped);
       on_unasked_end(who);
     }
     return;
@@ -47,7 +47,7 @@ void run::state::on_member_status(node& who, const status& before) {
 
 void run::state::on_progress(node& who) {
   const status& said = who.state;
-  seat& place = *who.seat;
+  membership& own = *who.membership;
   switch (said.phase) {
     case member_phase::preparing:
     case member_phase::joined:
@@ -60,19 +60,19 @@ void run::state::on_progress(node& who) {
       // It was in the word that has brought it here.
       who.whereabouts_heard = whereabouts_edition;
       // A status that was under way is no step back.
-      if (phase != run_phase::running || said.phase <= place.phase()) return;
+      if (phase != run_phase::running || said.phase <= own.phase()) return;
       note_success(who);
-      if (seats.advance(place, said.phase)) on_all_started();
+      if (memberships.advance(own, said.phase)) on_all_started();
       return;
     case member_phase::failed:
-      seats.fall(place, member_phase::failed);
+      memberships.fall(own, member_phase::failed);
       on_unasked_end(who);
       return;
     case member_phase::stopping:
     case member_phase::stopped:
       // Success is final; whatever it stops after that is not our workers.
-      if (place.phase() == member_phase::succeeded) return;
-      seats.fall(place, said.phase);
+      if (own.phase() == member_phase::succeeded) return;
+      memberships.fall(own, said.phase);
       on_unasked_end(who);
       return;
   }
@@ -85,7 +85,7 @@ void run::state::assign_if_prepared() {
 }
 
 bool run::state::is_prepared() const {
-  const status& said = seats.leader().state;
+  const status& said = memberships.leader().state;
   const bool is_of_round = said.instance == current.id && said.round == rounds.newest();
   return is_of_round && said.phase == member_phase::preparing && said.service_port != 0;
 }
@@ -102,17 +102,17 @@ void run::state::on_all_started() {
 }
 
 void run::state::note_success(const node& member) {
-  if (has_succeeded(member.state)) seats.succeed(*member.seat);
+  if (has_succeeded(member.state)) memberships.succeed(*member.membership);
 }
 
 void run::state::take_whereabouts() {
   std::string_view daemon_host;
-  for (const seat& one : seats) {
+  for (const membership& one : memberships) {
     daemon_host = one.holder()->local_address;
     if (!is_host_bound(daemon_host)) break;
   }
   std::vector<named_member> first;
-  for (const seat& one : seats) {
+  for (const membership& one : memberships) {
     if (first.size() == members_named_max) break;
     const node& member = *one.holder();
     first.push_back({member.label(),
@@ -121,15 +121,15 @@ void run::state::take_whereabouts() {
                                    daemon_host),
                      one.rank_first(), member.greeting.worker_count});
   }
-  std::string text =
-      members_text(first, static_cast<std::uint32_t>(seats.size()), current.common.world_size);
+  std::string text = members_text(first, static_cast<std::uint32_t>(memberships.size()),
+                                  current.common.world_size);
   if (text == whereabouts) return;
   whereabouts = std::move(text);
   ++whereabouts_edition;
 }
 
 void run::state::assign_all() {
-  const node& leader = seats.leader();
+  const node& leader = memberships.leader();
   current.common.tether_port = leader.state.service_port;
   current.common.master_port =
       leader.state.master_port != 0 ? leader.state.master_port : leader.state.service_port;
@@ -139,16 +139,16 @@ void run::state::assign_all() {
   earlier.drop();
   enter(run_phase::running);
   age.begin(now);
-  seats.start_until(now + timing().start_timeout);
+  memberships.start_until(now + timing().start_timeout);
   take_whereabouts();
-  for (seat& one : seats) {
+  for (membership& one : memberships) {
     ddprun::desired value = base_desired(desired_phase::run);
-    value.place = place_of(one);
+    value.assignment = assignment_of(one);
     value.news = current.news;
     value.warning = current.warning;
     // After a restart with the same nodes they are as before.
     if (one.holder()->whereabouts_heard != whereabouts_edition) value.members = whereabouts;
-    seats.command(one, command::run);
+    memberships.command(one, command::run);
     want(*one.holder(), finished(std::move(value)));
   }
   forget_changes();
@@ -157,13 +157,13 @@ void run::state::assign_all() {
 // A member's workers fail, or end although nobody asked for it.
 void run::state::on_unasked_end(node& who) {
   if (!causes.get()) {
-    const bool has_failed = who.seat->phase() == member_phase::failed;
+    const bool has_failed = who.membership->phase() == member_phase::failed;
     cause why = cause_of(who, has_failed ? cause_class::exit : cause_class::node_lost);
     if (has_failed) {
       why.code = 1;
       why.text = "the node did not say which worker failed";
     } else {
-      // An agent that nobody vouched for kills its workers, and says so when it is back.
+      // An agent whose lease nobody renewed kills its workers, and says so when it is back.
       why.text = "it stopped its workers by itself";
     }
     causes.add(why, real_now);
@@ -187,8 +187,8 @@ bool run::state::waits_for_cause() {
   }
   cause_grace.begin(now, limit);
   // Where all have ended, nobody is left to tell it.
-  return !cause_grace.are_over(seats.size(), [this](std::size_t slot) {
-    const seat& one = seats.begin()[static_cast<std::ptrdiff_t>(slot)];
+  return !cause_grace.are_over(memberships.size(), [this](std::size_t group_rank) {
+    const membership& one = memberships.begin()[static_cast<std::ptrdiff_t>(group_rank)];
     if (one.has_succeeded() || one.has_ended()) return true;
     const node* const member = one.holder();
     return member != nullptr && member->state.instance == current.id &&
@@ -202,10 +202,10 @@ void run::state::on_failure_grace_over() {
 
 void run::state::join_restarts(const node& who) {
   if (phase != run_phase::running || current.settings->on_join != join_policy::restart) return;
-  if (who.seat != nullptr || seats.size() >= current.settings->nodes_max) return;
+  if (who.membership != nullptr || memberships.size() >= current.settings->nodes_max) return;
   // One that is starting is let start: it is asked again with the next heartbeat of who waits. Else
   // nodes that come back one by one, late from each stop, keep all of them from ever running.
-  if (seats.running() < seats.size()) return;
+  if (memberships.running() < memberships.size()) return;
   remember_loss();
   end_round(nullptr, timing().drain_grace, who.label() + " joins: the round restarts with it",
             true);
@@ -218,10 +218,10 @@ void run::state::remember_loss() {
 }
 
 void run::state::on_start_timeout() {
-  const seat* late = nullptr;
+  const membership* late = nullptr;
   std::size_t others = 0;
-  for (const seat& one : seats) {
-    if (phase == run_phase::preparing && one.slot() != 0) continue;
+  for (const membership& one : memberships) {
+    if (phase == run_phase::preparing && one.group_rank() != 0) continue;
     if (one.phase() >= member_phase::running) continue;
     if (late == nullptr) {
       late = &one;
@@ -229,7 +229,7 @@ void run::state::on_start_timeout() {
       ++others;
     }
   }
-  seats.end_start();
+  memberships.end_start();
   if (late == nullptr) return;
   cause why = cause_of(*late->holder(), cause_class::start);
   const member_phase reached =
@@ -241,124 +241,126 @@ void run::state::on_start_timeout() {
   end_round(&*causes.get(), timing().stop_grace, describe(why));
 }
 
-void round_seats::open(std::uint32_t size) {
-  DDPRUN_ASSERT(seats_.empty() && size != 0);
+void round_memberships::open(std::uint32_t size) {
+  DDPRUN_ASSERT(memberships_.empty() && size != 0);
   *this = {};
   grow(size);
 }
 
-void round_seats::grow(std::uint32_t size) {
-  DDPRUN_ASSERT(size >= seats_.size());
-  const std::size_t more = size - seats_.size();
-  while (seats_.size() < size)
-    seats_.emplace_back(static_cast<std::uint32_t>(seats_.size()));
+void round_memberships::grow(std::uint32_t size) {
+  DDPRUN_ASSERT(size >= memberships_.size());
+  const std::size_t more = size - memberships_.size();
+  while (memberships_.size() < size)
+    memberships_.emplace_back(static_cast<std::uint32_t>(memberships_.size()));
   unknown_ += more;
   unreachable_ += more;
   check();
 }
 
-seat& round_seats::take(std::uint32_t slot, node& holder, std::uint32_t rank_first,
-                        const std::optional<role_ranks>& in_role) {
-  DDPRUN_ASSERT(slot < seats_.size() && is_free(slot) && holder.seat == nullptr);
-  seat& one = seats_[slot];
+membership& round_memberships::take(std::uint32_t group_rank, node& holder,
+                                    std::uint32_t rank_first,
+                                    const std::optional<role_ranks>& in_role) {
+  DDPRUN_ASSERT(group_rank < memberships_.size() && is_free(group_rank) &&
+                holder.membership == nullptr);
+  membership& one = memberships_[group_rank];
   one.holder_ = &holder;
   one.rank_first_ = rank_first;
   one.in_role_ = in_role;
-  holder.seat = &one;
-  holder.last_slot = slot;
+  holder.membership = &one;
+  holder.last_group_rank = group_rank;
   --unknown_;
-  set_fate(one, fate::in_reach);
+  set_liveness(one, worker_liveness::in_reach);
   return one;
 }
 
-void round_seats::clear() {
-  for (const seat& one : seats_) {
-    if (one.holder() != nullptr) one.holder()->seat = nullptr;
+void round_memberships::clear() {
+  for (const membership& one : memberships_) {
+    if (one.holder() != nullptr) one.holder()->membership = nullptr;
   }
   *this = {};
 }
 
-node& round_seats::leader() const {
-  DDPRUN_ASSERT(!seats_.empty() && seats_.front().holder() != nullptr);
-  return *seats_.front().holder();
+node& round_memberships::leader() const {
+  DDPRUN_ASSERT(!memberships_.empty() && memberships_.front().holder() != nullptr);
+  return *memberships_.front().holder();
 }
 
-bool round_seats::advance(seat& one, member_phase next) {
+bool round_memberships::advance(membership& one, member_phase next) {
   DDPRUN_ASSERT(one.phase_ < next);
   const bool was_running = one.phase_ >= member_phase::running;
   one.phase_ = next;
   if (next < member_phase::running || was_running) return false;
   ++running_;
   check();
-  if (running_ < seats_.size()) return false;
+  if (running_ < memberships_.size()) return false;
   start_until_.reset();
   return true;
 }
 
-void round_seats::fall(seat& one, member_phase to) {
+void round_memberships::fall(membership& one, member_phase to) {
   DDPRUN_ASSERT(to > member_phase::succeeded);
   one.phase_ = to;
 }
 
-void round_seats::succeed(seat& one) {
+void round_memberships::succeed(membership& one) {
   if (std::exchange(one.has_succeeded_, true)) return;
   ++succeeded_;
   check();
 }
 
-void round_seats::mark_unreachable(seat& one) {
+void round_memberships::mark_unreachable(membership& one) {
   DDPRUN_ASSERT(one.command() == command::run && !one.has_ended());
-  set_fate(one, fate::unreachable);
+  set_liveness(one, worker_liveness::unreachable);
   one.phase_ = member_phase::lost;
 }
 
-bool round_seats::mark_reached(seat& one) {
+bool round_memberships::mark_reached(membership& one) {
   if (!one.is_unreachable()) return false;
   DDPRUN_ASSERT(one.holder() != nullptr);
-  set_fate(one, fate::in_reach);
+  set_liveness(one, worker_liveness::in_reach);
   one.phase_ = member_phase::stopping;
   return true;
 }
 
-void round_seats::mark_ended(seat& one) {
+void round_memberships::mark_ended(membership& one) {
   if (one.is_unreachable()) mark_reached(one);
-  if (one.fate() != fate::dead) set_fate(one, fate::ended);
+  if (one.liveness() != worker_liveness::dead) set_liveness(one, worker_liveness::ended);
   if (one.phase_ != member_phase::lost) one.phase_ = member_phase::stopped;
 }
 
-void round_seats::mark_dead(seat& one) {
+void round_memberships::mark_dead(membership& one) {
   if (one.holder() == nullptr && one.is_unreachable()) --unknown_;
-  set_fate(one, fate::dead);
+  set_liveness(one, worker_liveness::dead);
 }
 
-bool round_seats::acknowledge(seat& one) {
+bool round_memberships::acknowledge(membership& one) {
   return !std::exchange(one.has_acknowledged_, true);
 }
 
-std::size_t* round_seats::count_of(fate one) {
+std::size_t* round_memberships::count_of(worker_liveness one) {
   switch (one) {
-    case fate::in_reach:
+    case worker_liveness::in_reach:
       return nullptr;
-    case fate::unreachable:
+    case worker_liveness::unreachable:
       return &unreachable_;
-    case fate::ended:
-    case fate::dead:
+    case worker_liveness::ended:
+    case worker_liveness::dead:
       return &ended_;
   }
   return nullptr;
 }
 
-void round_seats::set_fate(seat& one, fate next) {
-  if (std::size_t* const count = count_of(one.fate_)) --*count;
-  one.fate_ = next;
+void round_memberships::set_liveness(membership& one, worker_liveness next) {
+  if (std::size_t* const count = count_of(one.liveness_)) --*count;
+  one.liveness_ = next;
   if (std::size_t* const count = count_of(next)) ++*count;
   check();
 }
 
-void round_seats::check() const {
+void round_memberships::check() const {
   DDPRUN_ASSERT(unknown_ <= unreachable_);
-  DDPRUN_ASSERT(ended_ + unreachable_ <= seats_.size());
-  DDPRUN_ASSERT(running_ <= seats_.size() && succeeded_ <= seats_.size());
+  DDPRUN_ASSERT(ended_ + unreachable_ <= memberships_.size());
+  DDPRUN_ASSERT(running_ <= memberships_.size() && succeeded_ <= memberships_.size());
 }
 
 }  // namespace ddprun::core

@@ -61,7 +61,7 @@ class round_stop {
   // A member has dropped its tethers, or died.
   void acknowledge(machine_time now, bool is_leader);
   // The last word of a member that cannot be reached: it was answered until then.
-  void vouched_until(machine_time last_word);
+  void leased_until(machine_time last_word);
   bool has_let_go() const { return first_acknowledged_.has_value(); }  // some member
   // From then on no member that cannot be reached has a living worker.
   machine_time fenced_at(const timers& timing) const;
@@ -76,7 +76,7 @@ class round_stop {
   std::shared_ptr<const daemon_message> message_;
   std::optional<machine_time> first_acknowledged_;
   std::optional<machine_time> leader_acknowledged_;
-  machine_time vouched_until_{};
+  machine_time leased_until_{};
 };
 
 }  // namespace ddprun::core

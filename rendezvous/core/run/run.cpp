@@ -25,7 +25,7 @@ void run::step(const run_event& event, time_point now, run_effects& effects) {
   std::visit([this](const auto& one) { state_->apply(one); }, event);
   state_->forget_excess();
   state_->progress();
-  state_->keep_record();
+  state_->persist();
   state_->effects = nullptr;
 }
 
@@ -51,7 +51,7 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
       {[](const state& run) -> timer_moment { return run.nodes.next_look(); },
        &state::check_liveness},
       // A round has not started in time.
-      {[](const state& run) -> timer_moment { return run.seats.start_deadline(); },
+      {[](const state& run) -> timer_moment { return run.memberships.start_deadline(); },
        &state::on_start_timeout},
       // What ended first had its time to be told.
       {[](const state& run) -> timer_moment { return run.cause_grace.until(); },
@@ -138,15 +138,15 @@ void run::state::apply(const agent_joined& event) {
   }
   node& who = known == nullptr ? nodes.admit(greeting) : *known;
   attach(who, event);
-  if (record != nullptr && who.standing != standing::closing) {
+  if (record != nullptr && who.node_state != node_state::closing) {
     tell_closed(who, *record);
   } else {
     recognise(who);
   }
   // Only now: it may have been refused, or is to be fenced.
-  if (node* const here = nodes.find(event.connection); here != nullptr && is_answered(*here)) {
+  if (node* const here = nodes.find(event.connection); here != nullptr && is_acked(*here)) {
     tell_report_again(*here);
-    send(*here, std::make_shared<const daemon_message>(answer{greeting.state.seq}));
+    send(*here, std::make_shared<const daemon_message>(ack{greeting.state.seq}));
   }
 }
 
@@ -154,7 +154,7 @@ void run::state::apply(const status_received& event) {
   node* const who = nodes.find(event.connection);
   if (who == nullptr) return;
   std::string problem = problem_with(event.status, who->greeting);
-  if (who->standing == standing::claimant && event.status.instance != who->state.instance) {
+  if (who->node_state == node_state::claimant && event.status.instance != who->state.instance) {
     problem = "status.instance: is not the one that it came with";
   }
   if (!problem.empty()) {
@@ -164,38 +164,38 @@ void run::state::apply(const status_received& event) {
     return;
   }
   if (event.status.seq < who->state.seq) return;
-  if (who->is_unanswered()) {
+  if (who->is_unacked()) {
     who->heard = now;
     if (!shows_stop(*who, event.status)) return;
-    seats.set_unanswered(*who->seat, false);
-    mark_reached(*who->seat);
+    memberships.set_unacked(*who->membership, false);
+    mark_reached(*who->membership);
   }
   const bool was_silent = is_candidate(*who) && !stop.precedes(who->heard_step);
   if (was_silent && choice.silent() != 0) choice.end_silence_of_one();
   const status before = std::exchange(who->state, event.status);
   const bool same_round =
       before.instance == event.status.instance && before.round == event.status.round;
-  if (same_round && !who->state.place) who->state.place = before.place;
+  if (same_round && !who->state.assignment) who->state.assignment = before.assignment;
   if (same_round) keep_tails(before, who->state);
   const bool has_obeyed =
       who->state.instance != 0 ? who->state.desired_seq >= who->wanted_seq : before.instance != 0;
   if (has_obeyed) who->ignores = false;
-  if (is_answered(*who)) {
-    send(*who, std::make_shared<const daemon_message>(answer{event.status.seq}));
+  if (is_acked(*who)) {
+    send(*who, std::make_shared<const daemon_message>(ack{event.status.seq}));
   }
   who->heard = now;
   who->heard_step = steps;
-  switch (who->standing) {
-    case standing::here:
-      if (who->seat != nullptr) {
+  switch (who->node_state) {
+    case node_state::here:
+      if (who->membership != nullptr) {
         on_member_status(*who, before);
       } else {
         on_idle_status(*who);
       }
       return;
-    case standing::claimant:
+    case node_state::claimant:
       return;
-    case standing::fenced:
+    case node_state::fenced:
       watch_ending(*who);
       // It has killed everything and joins anew; or all but what no signal ends, which need not
       // keep it from hearing that the run is over.
@@ -206,8 +206,8 @@ void run::state::apply(const status_received& event) {
         if (record != nullptr) tell_closed(*who, *record);
       }
       return;
-    case standing::leaving:
-    case standing::closing:
+    case node_state::leaving:
+    case node_state::closing:
       watch_ending(*who);
       return;
   }
@@ -216,7 +216,7 @@ void run::state::apply(const status_received& event) {
 void run::state::apply(const goodbye_received& event) {
   node* const who = nodes.find(event.connection);
   if (who == nullptr) return;
-  if (who->standing == standing::closing) {
+  if (who->node_state == node_state::closing) {
     closed.take_out(who->greeting.session, who->state.instance, true, real_now);
     closed.said_goodbye(who->greeting.session);
   }
@@ -228,8 +228,8 @@ void run::state::apply(const agent_disconnected& event) {
   if (who == nullptr) return;
   detach(*who, false);
   const bool was_told_to_go =
-      who->standing == standing::closing || who->standing == standing::leaving;
-  if (was_told_to_go && who->seat == nullptr) {
+      who->node_state == node_state::closing || who->node_state == node_state::leaving;
+  if (was_told_to_go && who->membership == nullptr) {
     remember_lost(*who, false);
     forget(*who);
   }
@@ -238,7 +238,7 @@ void run::state::apply(const agent_disconnected& event) {
 void run::state::apply(const guardian_reported& event) {
   closed.take_out(event.session, 0, true, real_now);
   node* const found = nodes.find(event.session);
-  if (found == nullptr) return hear_of_dead({event.instance, event.round, event.slot});
+  if (found == nullptr) return hear_of_dead({event.instance, event.round, event.group_rank});
   lose(*found, true, "its ddprun process died, and its guardian killed the workers");
 }
 
@@ -251,7 +251,7 @@ void run::state::apply(const operator_stop_requested& event) {
 }
 
 void run::state::apply(const record_persisted& event) {
-  records.set_kept(event.revision);
+  records.set_persisted(event.revision);
   if (!is_recorded()) return;
   for (const auto& [order, who] : nodes) {
     if (who->owed) want(*who, std::exchange(who->owed, nullptr));
@@ -294,7 +294,7 @@ void run::state::progress() {
     case run_phase::preparing:
       return;
     case run_phase::running:
-      if (seats.succeeded() == seats.size()) {
+      if (memberships.succeeded() == memberships.size()) {
         note(note_level::info,
              "every worker of round " + std::to_string(rounds.newest()) + " ended well");
         close(0, std::nullopt, "every worker succeeded");

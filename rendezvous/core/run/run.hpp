@@ -58,7 +58,7 @@ struct guardian_reported {
   // Where the workers were, of an agent in which an earlier daemon lived; no instance: not said.
   instance_id instance = 0;
   round_number round = 0;
-  std::uint32_t slot = 0;
+  std::uint32_t group_rank = 0;
 };
 struct operator_stop_requested {
   std::string text;
@@ -124,7 +124,7 @@ struct run_options {
   // earlier daemon may still come back. A moment in the past: no such wait.
   time_point recovery_until{};
   round_number first_round = 1;
-  bool keeps_records = false;  // persist_record is carried out
+  bool persists_records = false;  // persist_record is carried out
   // What an earlier daemon has kept of this run; with it, when this one began.
   std::optional<run_record> remembered;
   time_point began{};
@@ -140,7 +140,7 @@ struct member_view {
   std::string address;
   std::string role;
   std::uint32_t worker_count = 0;
-  std::optional<std::uint32_t> slot;
+  std::optional<std::uint32_t> group_rank;
   std::optional<std::uint32_t> rank_first;
   member_phase phase = member_phase::joined;
   bool connected = false;
@@ -167,7 +167,7 @@ struct run_view {
   std::vector<round_report> reports;  // of rounds that are over, the newest last, without tails
   std::string why;
   std::size_t member_count = 0;
-  std::vector<member_view> members;  // those that were asked for; by slot, then by join order
+  std::vector<member_view> members;  // those that were asked for; by group rank, then by join order
 };
 
 // How much a run remembers: each is bounded, whatever its peers do.

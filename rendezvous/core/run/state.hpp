@@ -19,19 +19,19 @@
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/run/closed_instances.hpp"
 #include "rendezvous/core/run/current_instance.hpp"
-#include "rendezvous/core/run/dead_seats.hpp"
+#include "rendezvous/core/run/dead_members.hpp"
 #include "rendezvous/core/run/entered_phase.hpp"
 #include "rendezvous/core/run/failure_grace.hpp"
 #include "rendezvous/core/run/gathering.hpp"
-#include "rendezvous/core/run/kept_record.hpp"
 #include "rendezvous/core/run/node.hpp"
+#include "rendezvous/core/run/persisted_run.hpp"
 #include "rendezvous/core/run/rank_assignment.hpp"
+#include "rendezvous/core/run/record_persistence.hpp"
 #include "rendezvous/core/run/recovery_claims.hpp"
-#include "rendezvous/core/run/remembered_run.hpp"
 #include "rendezvous/core/run/roster.hpp"
 #include "rendezvous/core/run/round_age.hpp"
+#include "rendezvous/core/run/round_memberships.hpp"
 #include "rendezvous/core/run/round_numbers.hpp"
-#include "rendezvous/core/run/round_seats.hpp"
 #include "rendezvous/core/run/round_stop.hpp"
 #include "rendezvous/core/run/run.hpp"
 #include "rendezvous/core/run/settle_timer.hpp"
@@ -68,7 +68,7 @@ int code_of_drain(const status& said);
 
 // All members of the newest round are here and say that they run it.
 bool is_complete(const std::vector<node*>& claimants, round_number newest,
-                 const dead_seats& dead = {});
+                 const dead_members& dead = {});
 
 // A round of its instance is on, or was: of that it can say more than a newcomer.
 bool knows_of_round(const status& said);
@@ -98,8 +98,8 @@ struct run::state {
   recovery_claims claims;
   bool has_claims = false;  // there may be claimants
   stale_workers older;
-  remembered_run earlier;
-  kept_record records;
+  persisted_run earlier;
+  record_persistence records;
 
   // Agents.
   roster nodes;
@@ -110,14 +110,14 @@ struct run::state {
   neighbour_seen neighbour;
 
   // The round.
-  round_seats seats;
+  round_memberships memberships;
   std::string whereabouts;  // who is where in it, or in the last that began, in words
   std::uint64_t whereabouts_edition = 0;
   round_age age;
   root_cause causes;
   failure_grace cause_grace;  // only while it runs
 
-  dead_seats dead;  // of rounds that an earlier daemon had
+  dead_members dead;  // of rounds that an earlier daemon had
 
   // From its end to the next.
   round_stop stop;  // the last
@@ -163,7 +163,7 @@ struct run::state {
   bool is_able(const node& who) const;
   bool is_fit(const node& who) const;
   bool is_candidate(const node& who) const;
-  bool is_answered(const node& who) const;
+  bool is_acked(const node& who) const;
   bool is_audible(const node& who) const;
   bool holds_its_rank(const node& who) const;
   std::string rank_problem(const hello& greeting) const;
@@ -204,7 +204,7 @@ struct run::state {
   bool start_round(settings_group& group);
   void note_changes(const std::vector<node*>& from, const rank_assignment& chosen);
   void forget_changes();
-  assignment place_of(const seat& of) const;
+  assignment assignment_of(const membership& of) const;
   void refuse_excess();
 
   // round.cpp: rules 3, 4 and 8.
@@ -277,11 +277,11 @@ struct run::state {
   void check_liveness();
   void lose(node& who, bool proof, const std::string& how, bool has_left = false);
   void remember_departure(const node& who, const cause& why);
-  void mark_ended(seat& of);
-  void mark_unreachable(seat& of);
+  void mark_ended(membership& of);
+  void mark_unreachable(membership& of);
   void tell_if_only_unreachable_are_left();
-  void mark_reached(seat& of);
-  void acknowledge(seat& of);
+  void mark_reached(membership& of);
+  void acknowledge(membership& of);
   void fence(node& who);
   bool is_stop_over() const;
   std::optional<machine_time> fence_until() const;
@@ -317,7 +317,7 @@ struct run::state {
   void end_unseen_round(const std::vector<node*>& claimants);
   void end_found_success(const std::vector<node*>& claimants);
   void place_found(const std::vector<node*>& claimants);
-  void hear_of_dead(const dead_seat& one);
+  void hear_of_dead(const dead_member& one);
   void take_the_dead();
   bool fill_gap(node& who);
 
@@ -355,7 +355,7 @@ struct run::state {
   void remember_older(run_record& record) const;
   std::optional<run_record> record_now() const;
   bool is_recorded() const;
-  void keep_record();
+  void persist();
   void order_close(node& who, message_pointer message);
 
   // view.cpp.

@@ -16,7 +16,7 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
   current.lasted = lasted_so_far();
   end_age();
   enter(run_phase::stopping);
-  seats.end_start();
+  memberships.end_start();
   current.last_end = text;
   ddprun::desired value = base_desired(desired_phase::stop);
   value.grace = grace;
@@ -25,10 +25,10 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
   value.text = std::move(text);
   stop = round_stop(now, steps, stop_patience_of(timing(), grace), is_free,
                     finished(std::move(value)));
-  for (seat& one : seats) {
+  for (membership& one : memberships) {
     if (one.holder() == nullptr) continue;
     node& member = *one.holder();
-    const bool is_here = member.standing == standing::here;
+    const bool is_here = member.node_state == node_state::here;
     if (one.command() != command::none && is_here) want(member, stop.message());
     const bool has_ended = one.command() == command::none || one.has_ended() ||
                            one.phase() == member_phase::stopped || !is_here;
@@ -42,7 +42,7 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
   }
   // A waiting node is told why, and shows by its answer that it is a candidate.
   for (const auto& [order, who] : nodes) {
-    const bool waits = who->seat == nullptr || who->seat->command() == command::none;
+    const bool waits = who->membership == nullptr || who->membership->command() == command::none;
     if (waits && is_candidate(*who)) tell_wait(*who);
   }
 }
@@ -50,7 +50,7 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
 // What a member says while the round stops: it has dropped its tethers, its workers are gone.
 void run::state::on_stop_status(node& who) {
   const status& said = who.state;
-  seat& place = *who.seat;
+  membership& own = *who.membership;
   const bool of_round = said.instance == current.id && said.round == rounds.newest();
   if (of_round) collect_causes(who);
   // Everybody who was told of the round is told to stop it.
@@ -64,12 +64,12 @@ void run::state::on_stop_status(node& who) {
       return;
     case member_phase::failed:
     case member_phase::stopping:
-      if (of_round && has_obeyed) acknowledge(place);
+      if (of_round && has_obeyed) acknowledge(own);
       return;
     case member_phase::stopped:
       if (of_round) note_success(who);
-      if (has_obeyed) acknowledge(place);
-      if (of_round || has_obeyed) mark_ended(place);
+      if (has_obeyed) acknowledge(own);
+      if (of_round || has_obeyed) mark_ended(own);
       return;
     case member_phase::succeeded:
       if (of_round) note_success(who);
@@ -77,8 +77,8 @@ void run::state::on_stop_status(node& who) {
     case member_phase::joined:
       // Either the stop overtook the assignment, or it had ended before: nothing lives there.
       if (!has_obeyed) return;
-      acknowledge(place);
-      mark_ended(place);
+      acknowledge(own);
+      mark_ended(own);
       return;
   }
 }
@@ -89,13 +89,13 @@ void run::state::on_stop_status(node& who) {
 // says, and answered no more, so that it isolates itself while its fence runs.
 timer_moment run::state::stop_overdue_at() const {
   if (phase != run_phase::stopping) return std::nullopt;
-  if (seats.are_all_ended_or_unreachable()) return std::nullopt;
+  if (memberships.are_all_ended_or_unreachable()) return std::nullopt;
   return stop.overdue_at();
 }
 
 void run::state::on_stop_overdue() {
-  for (seat& one : seats) {
-    if (one.fate() != fate::in_reach) continue;
+  for (membership& one : memberships) {
+    if (one.liveness() != worker_liveness::in_reach) continue;
     node& member = *one.holder();
     member.overdue = true;
     recount(member);
@@ -107,7 +107,7 @@ void run::state::on_stop_overdue() {
     } else {
       note(note_level::error, member.label() + " has not begun to stop its workers " + after +
                                   ": taken for lost, and not answered until it does");
-      seats.set_unanswered(one, true);
+      memberships.set_unacked(one, true);
       member.ignores = true;
       mark_unreachable(one);
     }
@@ -129,7 +129,7 @@ void run::state::end_of_stop() {
   const std::optional<cause> why = stop.is_free() ? std::nullopt : first;
   if (why) current.last_cause = why;
   if (first) current.last_end = describe(*first);
-  if (seats.succeeded() == seats.size()) {
+  if (memberships.succeeded() == memberships.size()) {
     // The stop crossed the last success on its way.
     close(0, std::nullopt, "every worker succeeded");
     return;
@@ -158,26 +158,26 @@ void run::state::leave_round() {
   std::vector<node*> gone;
   std::vector<node*> unanswered;
   std::vector<node*> heedless;
-  for (const seat& one : seats) {
+  for (const membership& one : memberships) {
     node* const member = one.holder();
     if (member == nullptr) continue;
     if (one.command() == command::run) member->ran = {one.rank_first(), one.has_succeeded()};
-    const bool is_here = member->standing == standing::here;
+    const bool is_here = member->node_state == node_state::here;
     if (member->connection == 0) {
       if (one.is_away() || !is_here) gone.push_back(member);
       continue;
     }
-    if (one.is_unanswered()) unanswered.push_back(member);
+    if (one.is_unacked()) unanswered.push_back(member);
     if (member->ignores && is_here) heedless.push_back(member);
   }
-  seats.clear();
+  memberships.clear();
   for (node* const member : gone)
     forget(*member);
   for (node* const member : unanswered)
     fence(*member);
   // One that has ended its workers by itself is given something to obey.
   for (node* const member : heedless) {
-    if (member->standing == standing::here && phase == run_phase::stopping) tell_wait(*member);
+    if (member->node_state == node_state::here && phase == run_phase::stopping) tell_wait(*member);
   }
 }
 
@@ -199,11 +199,11 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
   // Its connection may have ended before: it counts no more, and was one to be chosen all the same.
   const bool was_waiting = is_fit(who);
   const bool had_spoken = stop.precedes(who.heard_step);
-  const bool was_leaving = who.standing != standing::here;
-  if (who.seat == nullptr) remember_lost(who, proof);
+  const bool was_leaving = who.node_state != node_state::here;
+  if (who.membership == nullptr) remember_lost(who, proof);
   detach(who, true);
   who.heard = last_word;
-  if (who.seat == nullptr) {
+  if (who.membership == nullptr) {
     if (was_waiting && phase != run_phase::closed) {
       cause why = cause_of(who, has_left ? cause_class::drain : cause_class::node_lost);
       if (!has_left) why.text = how;
@@ -217,10 +217,10 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
   }
   // It stays only for its place in the round, and is watched again when it comes back.
   nodes.unwatch(who);
-  seat& place = *who.seat;
-  seats.set_away(place, true);
-  const bool had_succeeded = place.phase() == member_phase::succeeded;
-  if (proof && phase != run_phase::stopping) seats.mark_dead(place);
+  membership& own = *who.membership;
+  memberships.set_away(own, true);
+  const bool had_succeeded = own.phase() == member_phase::succeeded;
+  if (proof && phase != run_phase::stopping) memberships.mark_dead(own);
   if (had_succeeded && phase != run_phase::stopping) return;
 
   cause why = cause_of(who, cause_class::node_lost);
@@ -230,13 +230,13 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
   remember_departure(who, why);
   if (phase == run_phase::stopping) {
     if (proof) {
-      acknowledge(place);
-      mark_ended(place);
-      seats.mark_dead(place);
+      acknowledge(own);
+      mark_ended(own);
+      memberships.mark_dead(own);
     } else if (had_succeeded) {
-      mark_ended(place);
+      mark_ended(own);
     } else {
-      mark_unreachable(place);
+      mark_unreachable(own);
     }
     // One that has spoken since the stop outlived what the stop was for.
     if (!had_spoken && !had_succeeded && !who.state.draining) causes.add(why, real_now);
@@ -245,21 +245,21 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
   }
   if (!who.state.draining) causes.add(why, real_now);
   remember_loss();
-  seats.fall(place, member_phase::lost);
+  memberships.fall(own, member_phase::lost);
   const std::string text = causes.get() ? describe(*causes.get()) : who.label() + " left";
   end_round(causes.get() ? &*causes.get() : nullptr, timing().stop_grace, text);
-  if (proof) acknowledge(place);
+  if (proof) acknowledge(own);
 }
 
 // With its ranks in the round that is on, or was the last to run.
 void run::state::remember_departure(const node& who, const cause& why) {
-  std::optional<ran_place> ran = who.ran;
-  if (who.seat != nullptr && who.seat->command() == command::run) {
-    ran = ran_place{who.seat->rank_first(), who.seat->has_succeeded()};
+  std::optional<past_ranks> ran = who.ran;
+  if (who.membership != nullptr && who.membership->command() == command::run) {
+    ran = past_ranks{who.membership->rank_first(), who.membership->has_succeeded()};
   }
   if (ran && ran->has_succeeded) return;
   const bool waits = phase == run_phase::gathering || phase == run_phase::settling;
-  if (!ran && (!waits || who.seat != nullptr)) return;
+  if (!ran && (!waits || who.membership != nullptr)) return;
   if (waits) notice.change();
   departed_node gone;
   gone.node = who.label();
@@ -273,47 +273,47 @@ void run::state::remember_departure(const node& who, const cause& why) {
   current.gone.add(who.greeting.session, std::move(gone));
 }
 
-void run::state::mark_ended(seat& of) {
+void run::state::mark_ended(membership& of) {
   if (of.is_unreachable()) mark_reached(of);
-  seats.mark_ended(of);
+  memberships.mark_ended(of);
   tell_if_only_unreachable_are_left();
 }
 
 // The last one that could be reached: from now on the others are waited for, which may take long.
 void run::state::tell_if_only_unreachable_are_left() {
-  if (seats.unreachable() == 0 || !seats.are_all_ended_or_unreachable()) return;
+  if (memberships.unreachable() == 0 || !memberships.are_all_ended_or_unreachable()) return;
   notice.change();
   if (stop.begins_to_wait()) note(note_level::warning, stopping_reason());
 }
 
-void run::state::mark_unreachable(seat& of) {
-  if (of.fate() != fate::in_reach) return;
+void run::state::mark_unreachable(membership& of) {
+  if (of.liveness() != worker_liveness::in_reach) return;
   // Only the leader was told anything, and that was to prepare: no worker was ever started.
   if (of.command() != command::run) return mark_ended(of);
-  seats.mark_unreachable(of);
-  stop.vouched_until(of.holder()->heard);
+  memberships.mark_unreachable(of);
+  stop.leased_until(of.holder()->heard);
   tell_if_only_unreachable_are_left();
 }
 
-void run::state::mark_reached(seat& of) {
-  if (seats.mark_reached(of)) stop.tell_late(now);
+void run::state::mark_reached(membership& of) {
+  if (memberships.mark_reached(of)) stop.tell_late(now);
 }
 
-void run::state::acknowledge(seat& of) {
-  if (!seats.acknowledge(of)) return;
+void run::state::acknowledge(membership& of) {
+  if (!memberships.acknowledge(of)) return;
   const bool had_let_go = stop.has_let_go();
-  stop.acknowledge(now, of.slot() == 0);
+  stop.acknowledge(now, of.group_rank() == 0);
   if (stop.has_let_go() != had_let_go) notice.change();
 }
 
 // Whatever it runs belongs to a round or an instance that is over: no grace, a polite stop could
 // save an old snapshot over a new one.
 void run::state::fence(node& who) {
-  if (who.standing != standing::fenced) {
+  if (who.node_state != node_state::fenced) {
     note(note_level::warning, who.label() + " came back in round " +
                                   std::to_string(who.state.round) + ", which is over: fenced");
   }
-  who.standing = standing::fenced;
+  who.node_state = node_state::fenced;
   recount(who);
   if (who.state.instance == current.id) rounds.raise_floor(who.state.round);
   ddprun::desired value = base_desired(desired_phase::fence);
@@ -323,9 +323,9 @@ void run::state::fence(node& who) {
 }
 
 bool run::state::is_stop_over() const {
-  if (!seats.are_all_ended_or_unreachable()) return false;
+  if (!memberships.are_all_ended_or_unreachable()) return false;
   // No round follows an operator's stop, so there is nothing to fence for.
-  if (seats.unreachable() == 0 || current.operator_stop) return true;
+  if (memberships.unreachable() == 0 || current.operator_stop) return true;
   const std::optional<machine_time> until = fence_until();
   return until && now >= *until;
 }
@@ -333,7 +333,8 @@ bool run::state::is_stop_over() const {
 // When nobody that cannot be reached can have a living worker; none while a member that can be
 // reached still stops.
 std::optional<machine_time> run::state::fence_until() const {
-  if (seats.unreachable() == 0 || !seats.are_all_ended_or_unreachable()) return std::nullopt;
+  if (memberships.unreachable() == 0 || !memberships.are_all_ended_or_unreachable())
+    return std::nullopt;
   return stop.fenced_at(timing());
 }
 
@@ -354,19 +355,19 @@ void round_stop::acknowledge(machine_time now, bool is_leader) {
   if (is_leader) leader_acknowledged_ = now;
 }
 
-void round_stop::vouched_until(machine_time last_word) {
+void round_stop::leased_until(machine_time last_word) {
   DDPRUN_ASSERT(step_ != 0);
-  vouched_until_ = std::max(vouched_until_, last_word);
+  leased_until_ = std::max(leased_until_, last_word);
 }
 
 machine_time round_stop::fenced_at(const timers& timing) const {
   DDPRUN_ASSERT(first_acknowledged_ || !leader_acknowledged_);
-  if (!first_acknowledged_) return std::max(ordered_at_, vouched_until_) + timing.orphan_limit;
+  if (!first_acknowledged_) return std::max(ordered_at_, leased_until_) + timing.orphan_limit;
   const duration limit = timing.isolation_limit;
   if (leader_acknowledged_) {
-    return std::max(*leader_acknowledged_, vouched_until_) + with_margin(limit);
+    return std::max(*leader_acknowledged_, leased_until_) + with_margin(limit);
   }
-  return std::max(*first_acknowledged_, vouched_until_) + with_margin(2 * limit);
+  return std::max(*first_acknowledged_, leased_until_) + with_margin(2 * limit);
 }
 
 }  // namespace ddprun::core

@@ -103,13 +103,14 @@ std::string run::state::stopping_reason() const {
       "stopping round " + std::to_string(rounds.newest()) + " (" + current.last_end + ")";
   std::string names;
   std::size_t count = 0;
-  const bool all_reached_are_down = seats.are_all_ended_or_unreachable();
-  const fate wanted = all_reached_are_down ? fate::unreachable : fate::in_reach;
-  for (const seat& one : seats) {
-    if (one.fate() != wanted) continue;
+  const bool all_reached_are_down = memberships.are_all_ended_or_unreachable();
+  const worker_liveness wanted =
+      all_reached_are_down ? worker_liveness::unreachable : worker_liveness::in_reach;
+  for (const membership& one : memberships) {
+    if (one.liveness() != wanted) continue;
     if (++count > names_max) continue;
     if (count != 1) names += ", ";
-    names += one.holder() == nullptr ? "group rank " + std::to_string(one.slot())
+    names += one.holder() == nullptr ? "group rank " + std::to_string(one.group_rank())
                                      : one.holder()->label();
   }
   if (count > names_max) names += " and " + std::to_string(count - names_max) + " more";
@@ -140,20 +141,20 @@ std::string run::state::reason() const {
         return "round " + std::to_string(rounds.newest()) +
                " is prepared; waiting for the disk that keeps what this daemon decides";
       }
-      return "round " + std::to_string(rounds.newest()) + ": " + seats.leader().label() +
-             " prepares it for " + counted(seats.size(), "node");
+      return "round " + std::to_string(rounds.newest()) + ": " + memberships.leader().label() +
+             " prepares it for " + counted(memberships.size(), "node");
     case run_phase::running: {
       const std::string head = "round " + std::to_string(rounds.newest()) + " of " +
-                               counted(seats.size(), "node") + " and " +
+                               counted(memberships.size(), "node") + " and " +
                                counted(current.common.world_size, "worker");
-      if (seats.running() < seats.size()) {
-        return head + " starts: " + std::to_string(seats.running()) + " nodes run";
+      if (memberships.running() < memberships.size()) {
+        return head + " starts: " + std::to_string(memberships.running()) + " nodes run";
       }
-      if (seats.succeeded() == 0) return head + " runs";
-      std::string text =
-          head + " runs; " + std::to_string(seats.succeeded()) + " nodes are done, waiting for ";
+      if (memberships.succeeded() == 0) return head + " runs";
+      std::string text = head + " runs; " + std::to_string(memberships.succeeded()) +
+                         " nodes are done, waiting for ";
       std::size_t named = 0;
-      for (const seat& one : seats) {
+      for (const membership& one : memberships) {
         if (one.phase() == member_phase::succeeded) continue;
         if (named == names_max) {
           text += " and more";
@@ -198,7 +199,7 @@ run_sizes run::sizes() const {
   sizes.nodes = self.nodes.size();
   sizes.absent = static_cast<std::size_t>(
       std::count_if(self.nodes.begin(), self.nodes.end(), [](const auto& entry) {
-        return entry.second->connection == 0 && entry.second->seat == nullptr;
+        return entry.second->connection == 0 && entry.second->membership == nullptr;
       }));
   sizes.settings_groups = self.groups.size();
   sizes.closed_instances = self.closed.size();
@@ -214,13 +215,13 @@ member_view run::state::member_seen(const node& who, machine_time at) const {
   one.role = who.greeting.role;
   one.worker_count = who.greeting.worker_count;
   one.phase = who.state.phase;
-  if (who.seat != nullptr) {
-    one.slot = who.seat->slot();
-    one.rank_first = who.seat->rank_first();
-    one.phase = who.seat->phase();
+  if (who.membership != nullptr) {
+    one.group_rank = who.membership->group_rank();
+    one.rank_first = who.membership->rank_first();
+    one.phase = who.membership->phase();
   }
   one.connected = who.connection != 0;
-  one.spare = !seats.empty() && who.seat == nullptr && who.counted;
+  one.spare = !memberships.empty() && who.membership == nullptr && who.counted;
   one.since_heard = at - who.heard;
   return one;
 }
@@ -236,7 +237,7 @@ run_view run::view(time_point now, std::size_t first, std::size_t most) const {
   view.restarts_forgiven = self.current.budget.restarts_forgiven();
   view.node_losses = self.current.budget.node_losses(now);
   view.settings = self.current.settings;
-  view.world_size = self.seats.empty() ? 0 : self.current.common.world_size;
+  view.world_size = self.memberships.empty() ? 0 : self.current.common.world_size;
   view.master_address = self.current.common.master_address;
   view.master_port = self.current.common.master_port;
   view.leader_node = self.current.common.leader_node;
@@ -254,12 +255,12 @@ run_view run::view(time_point now, std::size_t first, std::size_t most) const {
       view.members.push_back(self.member_seen(who, self.clock.own(now)));
     }
   };
-  for (const seat& one : self.seats) {
+  for (const membership& one : self.memberships) {
     if (one.holder() != nullptr) show(*one.holder());
   }
   for (const auto& [order, who] : self.nodes) {
     if (view.members.size() >= most) break;
-    if (who->seat == nullptr) show(*who);
+    if (who->membership == nullptr) show(*who);
   }
   return view;
 }

@@ -77,7 +77,7 @@ void run::state::limit_wait(ddprun::desired& value) const {
 // What changes that a node waits while others run.
 std::string run::state::spare_advice() const {
   if (!current.settings) return {};
-  if (seats.size() >= current.settings->nodes_max) {
+  if (memberships.size() >= current.settings->nodes_max) {
     return "; it steps in when a node is lost (a larger --nnodes uses all nodes from the start)";
   }
   if (current.settings->on_join == join_policy::restart) return {};

@@ -54,10 +54,10 @@ TEST_CASE("clients that say nothing keep no probe from its answer for long") {
     silent.back().connect(tests::loopback(answers.health.port()));
   }
   tests::run_ready(answers.io);
-  const auto is_answered = [&] {
+  const auto is_acked = [&] {
     return answers.to("GET /healthz HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200");
   };
-  CHECK(tests::run_until(answers.io, is_answered));
+  CHECK(tests::run_until(answers.io, is_acked));
 }
 
 TEST_CASE("a port that somebody has is an error, and none is open then") {

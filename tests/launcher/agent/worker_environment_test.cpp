@@ -18,12 +18,12 @@ ddprun::launcher::worker_round second_node() {
   round.node = "node-b";
   round.run_id = "job7";
   round.mark = "00ab";
-  round.place.slot = 1;
-  round.place.group_world_size = 2;
-  round.place.rank_first = 2;
-  round.place.world_size = 5;
-  round.place.master_address = "10.0.0.1";
-  round.place.master_port = 29501;
+  round.assignment.group_rank = 1;
+  round.assignment.group_world_size = 2;
+  round.assignment.rank_first = 2;
+  round.assignment.world_size = 5;
+  round.assignment.master_address = "10.0.0.1";
+  round.assignment.master_port = 29501;
   return round;
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("lines begin with node and rank where there are several workers, or as
   CHECK(prefix() == "[node-b:3] ");
   round.worker_count = 1;
   CHECK(prefix() == "[node-b:3] ");
-  round.place.world_size = 1;
+  round.assignment.world_size = 1;
   CHECK(prefix().empty());
   options.output.prefix_template = "${hostname} $rank/${world_size} ${other} $$:";
   CHECK(prefix() == "host.example 3/1 ${other} $:");
@@ -107,7 +107,7 @@ TEST_CASE("lines begin with node and rank where there are several workers, or as
 
 TEST_CASE("a worker knows its rank among those of its role") {
   ddprun::launcher::worker_round round = second_node();
-  round.place.in_role = {1, 4};
+  round.assignment.in_role = {1, 4};
   const environment_map set = worker_environment({}, round, 2, {});
   CHECK(set.at("ROLE_RANK") == "3");
   CHECK(set.at("ROLE_WORLD_SIZE") == "4");
@@ -142,13 +142,13 @@ TEST_CASE("a worker gets the NCCL ids of its round, and never those of another")
     CHECK_FALSE(worker.contains("DDPRUN_NCCL_VERSION"));
   }
   SECTION("a few") {
-    round.place.nccl = {{"0cc4", "0cc5"}, 2, 23007, "10.0.0.1:41233"};
+    round.assignment.nccl = {{"0cc4", "0cc5"}, 2, 23007, "10.0.0.1:41233"};
     const environment_map worker = worker_environment({}, round, 0, inherited);
     CHECK(worker.at("DDPRUN_NCCL_IDS") == "0cc4,0cc5");
     CHECK(worker.at("DDPRUN_NCCL_VERSION") == "23007");
   }
   SECTION("more than a place has room for") {
-    round.place.nccl = {{"0cc4", "0cc5"}, 9, 23007, "10.0.0.1:41233"};
+    round.assignment.nccl = {{"0cc4", "0cc5"}, 9, 23007, "10.0.0.1:41233"};
     CHECK(worker_environment({}, round, 0, inherited).at("DDPRUN_NCCL_IDS") ==
           "store:ddprun/nccl_ids");
   }
@@ -238,7 +238,7 @@ TEST_CASE("as torchrun has it only the local rank is replaced, in the script's n
 
 TEST_CASE("an IPv6 master is bracketed in its url only") {
   ddprun::launcher::worker_round round = second_node();
-  round.place.master_address = "fd00::1";
+  round.assignment.master_address = "fd00::1";
   ddprun::launcher::launch_options options;
   options.no_python = true;
   options.program = "p";

@@ -31,10 +31,10 @@ TEST_CASE("a round that follows on a drain, a join or a lost node is no restart"
 }
 
 TEST_CASE("where an older daemon does not say who is where, counts stand for it") {
-  assignment place;
-  place.world_size = 4;
-  place.group_world_size = 2;
-  CHECK(round_starts_text(2, place, "", "restart 1 of 1") ==
+  assignment assigned;
+  assigned.world_size = 4;
+  assigned.group_world_size = 2;
+  CHECK(round_starts_text(2, assigned, "", "restart 1 of 1") ==
         "round 2 starts: 4 workers on 2 nodes; restart 1 of 1");
 }
 

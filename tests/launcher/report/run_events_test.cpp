@@ -30,11 +30,11 @@ round_report failure_of(round_number round) {
 
 TEST_CASE("a run's events, from its start over a failure to its end") {
   run_events events(3);
-  assignment place;
-  events.enter(1, place, "ranks 0-1 on a", 0);
+  assignment assigned;
+  events.enter(1, assigned, "ranks 0-1 on a", 0);
   CHECK(kinds(events.started(1)) == "round_started");
   CHECK(kinds(events.over(failure_of(1), "")) == "round_failed");
-  events.enter(2, place, "ranks 0-1 on a", 1);
+  events.enter(2, assigned, "ranks 0-1 on a", 1);
   CHECK(kinds(events.started(1)).empty());  // of a round that is over
   CHECK(kinds(events.started(2)) == "round_started recovered");
   round_report well;
@@ -69,10 +69,10 @@ TEST_CASE("a node that was turned away has no end of the run to tell") {
 
 TEST_CASE("an event is an object, and a failure has its report in it") {
   run_events events(3);
-  assignment place;
-  place.slot = 1;
-  place.group_world_size = 2;
-  events.enter(1, place, "ranks 0 on a, 1 on b", 0);
+  assignment assigned;
+  assigned.group_rank = 1;
+  assigned.group_world_size = 2;
+  events.enter(1, assigned, "ranks 0 on a, 1 on b", 0);
   const std::string started = event_json(events.started(1)[0], "job1", "b");
   CHECK(started == R"({"event":"round_started","run_id":"job1","node":"b","leads":false,"round":1,)"
                    R"("restarts_used":0,"restarts_max":3,"members":"ranks 0 on a, 1 on b"})"

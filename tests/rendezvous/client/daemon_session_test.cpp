@@ -53,17 +53,17 @@ TEST_CASE("a session carries messages both ways") {
   f.session->send(status{.seq = 2});
   REQUIRE(run_until(f.io, [&] { return f.daemon->lines() == 1; }));
   CHECK(f.daemon->heard() == protocol::encode(agent_message(status{.seq = 2})));
-  f.daemon->say(protocol::encode(daemon_message(answer{2})) +
+  f.daemon->say(protocol::encode(daemon_message(ack{2})) +
                 protocol::encode(daemon_message(desired{.seq = 5})));
   REQUIRE(run_until(f.io, [&] { return f.messages.size() == 2; }));
-  CHECK(std::get<answer>(*f.messages[0]).seq == 2);
+  CHECK(std::get<ack>(*f.messages[0]).seq == 2);
   CHECK(std::get<desired>(*f.messages[1]).seq == 5);
 }
 
 TEST_CASE("a daemon that goes away is named with what the system said") {
   session_at_work f;
   f.connect();
-  f.daemon->say(protocol::encode(daemon_message(answer{2})));
+  f.daemon->say(protocol::encode(daemon_message(ack{2})));
   REQUIRE(run_until(f.io, [&] { return f.messages.size() == 1; }));
   f.daemon->socket().close();
   REQUIRE(run_until(f.io, [&] { return !f.texts.empty(); }));
@@ -157,7 +157,7 @@ TEST_CASE("a session may be destroyed inside each of its callbacks and at any ot
     destroy_if("dialing");
     acceptor.async_accept([](boost::system::error_code error, tcp::socket daemon) {
       if (error) return;
-      boost::asio::write(daemon, boost::asio::buffer(protocol::encode(daemon_message(answer{1}))));
+      boost::asio::write(daemon, boost::asio::buffer(protocol::encode(daemon_message(ack{1}))));
     });
     CHECK(run_until(io, [&] { return destroyed; }));
     tests::run_ready(io);

@@ -48,7 +48,7 @@ TEST_CASE("agent messages come back as they were sent") {
 }
 
 TEST_CASE("daemon messages and tether replies come back as they were sent") {
-  const std::vector<daemon_message> messages = {welcome{2, "0.1.0", timers_for(3s)}, answer{7},
+  const std::vector<daemon_message> messages = {welcome{2, "0.1.0", timers_for(3s)}, ack{7},
                                                 desired{}, full_desired(),
                                                 refused{refused_exit_code, "why"}};
   for (const auto& message : messages) {
@@ -56,7 +56,7 @@ TEST_CASE("daemon messages and tether replies come back as they were sent") {
     REQUIRE(back.has_value());
     CHECK(*back == message);
   }
-  for (const tether_reply& message : {tether_reply{tether_answer{3}}, tether_reply{refused{}}}) {
+  for (const tether_reply& message : {tether_reply{tether_ack{3}}, tether_reply{refused{}}}) {
     const auto back = decode_tether_reply(without_newline(encode(message)));
     REQUIRE(back.has_value());
     CHECK(*back == message);
@@ -66,7 +66,7 @@ TEST_CASE("daemon messages and tether replies come back as they were sent") {
 TEST_CASE("golden lines") {
   CHECK(encode(agent_message(goodbye{someone})) ==
         "{\"type\":\"goodbye\",\"session\":\"0123456789abcdeffedcba9876543210\"}\n");
-  CHECK(encode(daemon_message(answer{7})) == "{\"type\":\"answer\",\"seq\":7}\n");
+  CHECK(encode(daemon_message(ack{7})) == "{\"type\":\"answer\",\"seq\":7}\n");
   CHECK(encode(agent_message(tether_hello{0xabc, 3, someone, 2})) ==
         "{\"type\":\"tether_hello\",\"instance\":\"abc\",\"round\":3,"
         "\"session\":\"0123456789abcdeffedcba9876543210\",\"slot\":2}\n");
@@ -85,8 +85,8 @@ TEST_CASE("golden lines") {
   run.round = 2;
   run.seq = 4;
   run.phase = desired_phase::run;
-  run.place = full_assignment();
-  run.place->nccl = {};
+  run.assignment = full_assignment();
+  run.assignment->nccl = {};
   CHECK(encode(daemon_message(run)) ==
         "{\"type\":\"desired\",\"instance\":\"ff\",\"round\":2,\"seq\":4,\"phase\":\"run\","
         "\"place\":{\"slot\":1,\"group_world_size\":2,\"rank_first\":4,\"world_size\":8,"
@@ -182,9 +182,9 @@ TEST_CASE("the worst status fits a line and can be read") {
   const std::string noise(100'000, '\x01');
   const std::string garbage(100'000, '\xFF');
   const std::string quotes(100'000, '"');
-  worst.place->master_address = quotes;
-  worst.place->leader_node = noise;
-  worst.place->nccl.first.assign(100, quotes);
+  worst.assignment->master_address = quotes;
+  worst.assignment->leader_node = noise;
+  worst.assignment->nccl.first.assign(100, quotes);
   worst.nccl.first.assign(100, quotes);
   cause bad = full_cause();
   bad.node = quotes;
@@ -233,10 +233,10 @@ TEST_CASE("a hello with all that an agent may have to say is far from its limit"
   greeting.state = full_status();
   greeting.state.causes.assign(causes_max, bad);
   greeting.state.nccl.first.assign(nccl_ids_max, label);
-  greeting.state.place->nccl.first.assign(nccl_ids_max, label);
+  greeting.state.assignment->nccl.first.assign(nccl_ids_max, label);
   CHECK(encode(agent_message(greeting)).size() <= hello_bytes_max / 2);
   greeting.state.nccl = {};
-  greeting.state.place->nccl = {};
+  greeting.state.assignment->nccl = {};
   greeting.state.causes.front().tail.assign(tail_bytes_max, '"');
   CHECK(encode(agent_message(greeting)).size() <= hello_bytes_max / 2);
   greeting.state.causes.front().tail.assign(tail_bytes_max, '\x01');
@@ -281,11 +281,11 @@ TEST_CASE("an ordinary assignment and status stay far below a kilobyte") {
   run.round = 3;
   run.seq = 9;
   run.phase = desired_phase::run;
-  run.place = full_assignment();
-  run.place->nccl = {};
+  run.assignment = full_assignment();
+  run.assignment->nccl = {};
   status running = full_status();
   running.causes.clear();
   running.nccl = {};
-  running.place->nccl = {};
+  running.assignment->nccl = {};
   CHECK(encode(daemon_message(run)).size() + encode(agent_message(running)).size() < 1024);
 }

@@ -66,7 +66,7 @@ std::set<std::string> names_in_the_code() {
   }
   for (const daemon_message& message :
        {daemon_message(welcome{3, "0.1.0", timers_for(std::chrono::seconds(3))}),
-        daemon_message(answer{5}), daemon_message(tests::full_desired()),
+        daemon_message(ack{5}), daemon_message(tests::full_desired()),
         daemon_message(refused{refused_exit_code, "no"}),
         daemon_message(not_primary{"another one is"}), daemon_message(tests::full_report())}) {
     collect(nlohmann::json::parse(protocol::encode(message)), names);

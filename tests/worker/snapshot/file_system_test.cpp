@@ -42,7 +42,7 @@ TEST_CASE("pipes, files and folders with names of ours are passed over", "[snaps
 
   const auto job = open(2);
   CHECK(!job->resumed());
-  CHECK(job->tenure() == 11);
+  CHECK(job->generation() == 11);
   for (const std::uint64_t step : {1, 2}) {
     CHECK_FALSE(job->save(step, step, small_state(step).view()));
     CHECK_FALSE(job->wait());

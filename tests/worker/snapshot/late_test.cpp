@@ -77,7 +77,7 @@ TEST_CASE("an old round that is overtaken in its commit removes nothing", "[snap
   CHECK(next->resumed()->info.step == 40);
 }
 
-TEST_CASE("a tenure is drawn once, however long one sleeps before it", "[snapshot]") {
+TEST_CASE("a generation is drawn once, however long one sleeps before it", "[snapshot]") {
   job_under_test test;
   open_alone(test, 1, &posix_file_system());
   open_snapshots second, third;
@@ -113,7 +113,7 @@ TEST_CASE("what was said at one opening is no word on the next in the same round
   for (const auto& each : ranks) {
     REQUIRE(each.job->resumed().has_value());
     CHECK(each.job->resumed()->info.step == 20);
-    CHECK(each.job->tenure() == 3);
+    CHECK(each.job->generation() == 3);
   }
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("what was said before a membership change is no word on what comes aft
     });
     require_open(ranks);
     for (const auto& each : ranks) {
-      CHECK(each.job->tenure() == ranks[0].job->tenure());
+      CHECK(each.job->generation() == ranks[0].job->generation());
       REQUIRE(each.job->resumed().has_value() == (step != 0));
       if (step != 0) CHECK(each.job->resumed()->info.step == step);
     }

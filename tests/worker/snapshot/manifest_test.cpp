@@ -62,7 +62,7 @@ TEST_CASE("names in a snapshot folder are read back, and only in the one form", 
   for (const snapshot_order order : {snapshot_order{1, 10},
                                      {999999, 0},
                                      {1000000, 12345678},
-                                     {tenure_limit, ~std::uint64_t{0}}}) {
+                                     {generation_limit, ~std::uint64_t{0}}}) {
     CHECK(parse_snapshot_name(snapshot_name(order)) == order);
   }
   CHECK(snapshot_name({3, 40}) == "snapshot-000003-000040");

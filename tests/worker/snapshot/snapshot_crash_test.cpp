@@ -28,7 +28,7 @@ result<open_snapshots> open(
 }
 
 struct saved {
-  std::uint64_t tenure = 0;
+  std::uint64_t generation = 0;
   std::uint64_t step = 0;
   auto operator<=>(const saved&) const = default;
 };
@@ -45,7 +45,7 @@ saved live(fault_file_system& files, bool stop_at_error) {
     for (int turn = 0; turn < 4; ++turn) {
       step += 10;
       const auto error = save(*opened, step);
-      if (!error) newest = {(*opened)->tenure(), step};
+      if (!error) newest = {(*opened)->generation(), step};
       if (error && stop_at_error) return newest;
     }
   }
@@ -58,11 +58,11 @@ std::string check(fault_file_system& files, saved reported) {
   message_list messages;
   const auto opened = open(files, 3, messages.handler());
   if (!opened) return "cannot be opened: " + opened.error().message() + "; " + messages.text();
-  if ((*opened)->tenure() <= reported.tenure) return "an old tenure";
+  if ((*opened)->generation() <= reported.generation) return "an old generation";
   const auto& found = (*opened)->resumed();
   if (!found && reported.step != 0) return "nothing found; " + messages.text();
   if (found) {
-    if (saved{found->info.tenure, found->info.step} < reported) {
+    if (saved{found->info.generation, found->info.step} < reported) {
       return "an older one found; " + messages.text();
     }
     const std::string wrong = small_state(found->info.step).compare(*found);

@@ -246,11 +246,11 @@ TEST_CASE("the greatest number of a claim is said, not passed", "[snapshot]") {
   test.files.put("f/claim-18446744073709551615", "1 1\n");
   {
     auto kept = test.open(1);
-    CHECK(kept->tenure() == 1);
+    CHECK(kept->generation() == 1);
     REQUIRE_FALSE(save(kept, 10));
   }
   CHECK(test.next_step() == 10);
-  test.files.put("f/" + claim_name(tenure_limit), "1 1\n");
+  test.files.put("f/" + claim_name(generation_limit), "1 1\n");
   CHECK(test.try_open(2, 78).error() == errc::limit_reached);
   CHECK(test.problem.find("move that away") != std::string::npos);
 }
@@ -322,7 +322,7 @@ TEST_CASE("leftovers of a crash are removed by the next writer", "[snapshot]") {
   test.files.put("f/claim-000002", "");  // torn by a power cut
   test.files.put("f/notes.txt", "the reader's own");
   auto kept = test.open(2);
-  CHECK(kept->tenure() == 3);
+  CHECK(kept->generation() == 3);
   CHECK(!test.files.exists("f/snapshot-000001-000010"));
   CHECK(!test.files.exists("f/snapshot-000001-000012/rank-00000.safetensors"));
   CHECK(!test.files.exists("f/claim-000001"));

@@ -60,19 +60,19 @@ TEST_CASE("a tail is told until a status with it was answered, on each connectio
     return !causes.tell(seq, origin).front().tail.empty();
   };
   CHECK(has_tail(5));
-  causes.answered(4);
+  causes.acked(4);
   CHECK(has_tail(6));
-  causes.answered(5);
+  causes.acked(5);
   CHECK_FALSE(has_tail(7));
   SECTION("a new connection") {
     causes.connected();
-    causes.answered(7);  // says nothing of what it has not been told
+    causes.acked(7);  // says nothing of what it has not been told
     CHECK(has_tail(8));
   }
   SECTION("a likelier cause") {
     causes.add(exit_with(2, "another"), origin - 1s);
     CHECK(has_tail(8));
-    causes.answered(8);
+    causes.acked(8);
     CHECK_FALSE(has_tail(9));
   }
 }

@@ -26,21 +26,21 @@ TEST_CASE("an answer is worth the moment at which the newest status that it cove
   const std::uint64_t first = link.send_status(origin + 1s);
   const std::uint64_t second = link.send_status(origin + 2s);
   link.send_status(origin + 3s);
-  CHECK(link.answered(second) == origin + 2s);
-  CHECK_FALSE(link.answered(first));   // nothing that old waits any more
-  CHECK_FALSE(link.answered(second));  // nor twice
+  CHECK(link.acked(second) == origin + 2s);
+  CHECK_FALSE(link.acked(first));   // nothing that old waits any more
+  CHECK_FALSE(link.acked(second));  // nor twice
 }
 
 TEST_CASE("an answer to what was never sent, or on another connection, is worth nothing") {
   daemon_link link = linked();
   const std::uint64_t seq = link.send_status(origin);
   SECTION("never sent") {
-    CHECK_FALSE(link.answered(seq + 1));
+    CHECK_FALSE(link.acked(seq + 1));
   }
   SECTION("sent before") {
     link.ended(machine_origin, 1s);
     link.connected("10.0.0.2", machine_origin);
-    CHECK_FALSE(link.answered(seq));
+    CHECK_FALSE(link.acked(seq));
     CHECK(link.send_status(origin) == seq + 1);
   }
 }
@@ -48,17 +48,17 @@ TEST_CASE("an answer to what was never sent, or on another connection, is worth 
 TEST_CASE("the statuses that wait for an answer are bounded") {
   daemon_link link = linked();
   std::uint64_t seq = 0;
-  for (std::size_t i = 0; i < 2 * core::unanswered_statuses_max; ++i)
+  for (std::size_t i = 0; i < 2 * core::unacked_statuses_max; ++i)
     seq = link.send_status(origin + i * 1s);
-  CHECK(link.answered(seq) == origin + (core::unanswered_statuses_max - 1) * 1s);
+  CHECK(link.acked(seq) == origin + (core::unacked_statuses_max - 1) * 1s);
 }
 
 TEST_CASE("whom the daemon vouches for never falls back") {
   daemon_link link;
-  CHECK_FALSE(link.vouched());
-  link.vouch(origin + 2s);
-  link.vouch(origin + 1s);
-  CHECK(link.vouched() == origin + 2s);
+  CHECK_FALSE(link.leased_from());
+  link.renew_lease(origin + 2s);
+  link.renew_lease(origin + 1s);
+  CHECK(link.leased_from() == origin + 2s);
 }
 
 TEST_CASE("tries are doubled up to half of the grace or a second, and begin anew with a session") {

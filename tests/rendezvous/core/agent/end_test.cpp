@@ -118,7 +118,7 @@ TEST_CASE("a node of which one worker failed has failed, however the others end"
   CHECK(story.sent.phase == member_phase::failed);
   // Nothing is left to be killed, and nothing is.
   story.lose_daemon();
-  story.leader_answers = false;
+  story.leader_acks = false;
   story.pass(7s);
   CHECK_FALSE(story.did<kill_workers>());
   CHECK(story.machine().phase() == member_phase::failed);
@@ -178,14 +178,14 @@ TEST_CASE("a tail is cut at its front, at the beginning of a character") {
   }
 }
 
-TEST_CASE("a cause names the place of its worker: rank, node, slot and round") {
+TEST_CASE("a cause names the place of its worker: rank, node, group rank and round") {
   odd_story story;
   story.worker_fails(1, 7);
   REQUIRE(story.sent.causes.size() == 1);
   const cause& why = story.sent.causes[0];
   CHECK(why.local_rank == 1U);
   CHECK(why.rank == 3U);
-  CHECK(why.slot == 1);
+  CHECK(why.group_rank == 1);
   CHECK(why.round == 1);
   CHECK(why.node == "node-b");
   CHECK(why.code == 7);
@@ -303,7 +303,7 @@ TEST_CASE("whoever waits has no place, and says none") {
   story.want(desired_phase::wait, 1);
   story.lose_daemon();
   story.connect();
-  CHECK_FALSE(story.sent.place);
+  CHECK_FALSE(story.sent.assignment);
 }
 
 TEST_CASE("a node that is stopped after its workers had succeeded says both") {

@@ -62,7 +62,7 @@ class checked_agent {
       case 1:
       case 2:
       case 3:
-        return answer{pick(9) == 0 ? pick(100) : seq_};
+        return ack{pick(9) == 0 ? pick(100) : seq_};
       case 4:
         if (pick(200) == 0) return refused{};
         [[fallthrough]];
@@ -82,8 +82,9 @@ class checked_agent {
     if (pick(8) != 0) {
       const auto nodes = static_cast<std::uint32_t>(1 + pick(3));
       // Rarely one that makes no sense.
-      const auto slot = static_cast<std::uint32_t>(pick(15) == 0 ? 3 : pick(nodes));
-      order.place = assignment{slot, nodes, slot * 2, nodes * 2, "10.0.0.1", 1, 1, "node-a", {}};
+      const auto group_rank = static_cast<std::uint32_t>(pick(15) == 0 ? 3 : pick(nodes));
+      order.assignment =
+          assignment{group_rank, nodes, group_rank * 2, nodes * 2, "10.0.0.1", 1, 1, "node-a", {}};
     }
     return order;
   }
@@ -108,7 +109,7 @@ class checked_agent {
         return tether_disconnected{round, "No route to host"};
       case 5:
       case 6:
-        return tether_answered{round, pick(2) == 0 ? 0 : beat_};
+        return tether_acked{round, pick(2) == 0 ? 0 : beat_};
       case 7:
         return member_attached{tether,
                                {1, round, {9, tether}, static_cast<std::uint32_t>(pick(4))}};

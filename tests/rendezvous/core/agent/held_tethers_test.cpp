@@ -11,8 +11,8 @@ using ddprun::tests::origin;
 
 namespace {
 
-tether_hello hello_of(std::uint32_t slot, std::uint64_t agent = 0) {
-  return {1, 1, {9, agent != 0 ? agent : slot}, slot};
+tether_hello hello_of(std::uint32_t group_rank, std::uint64_t agent = 0) {
+  return {1, 1, {9, agent != 0 ? agent : group_rank}, group_rank};
 }
 
 }  // namespace
@@ -20,33 +20,33 @@ tether_hello hello_of(std::uint32_t slot, std::uint64_t agent = 0) {
 TEST_CASE("a beat vouches from when the word before it was answered") {
   held_tethers held;
   held.attach(100, hello_of(1));
-  held.answer(100, origin);
-  CHECK_FALSE(held.vouched(1));  // nobody knows that the answer arrived
-  CHECK(held.beat(100, {1}, origin + 5s) == kind::vouches);
-  CHECK(held.vouched(1) == origin);
+  held.ack(100, origin);
+  CHECK_FALSE(held.leased_from(1));  // nobody knows that the answer arrived
+  CHECK(held.beat(100, {1}, origin + 5s) == kind::renews);
+  CHECK(held.leased_from(1) == origin);
   CHECK(held.beat(100, {2}, origin + 6s) == kind::heard);  // the last was not answered
   CHECK(held.beat(100, {2}, origin + 7s) == kind::old);
   CHECK(held.beat(999, {3}, origin + 7s) == kind::old);
-  CHECK(held.vouched(1) == origin);
+  CHECK(held.leased_from(1) == origin);
 }
 
 TEST_CASE("the oldest of so many counts, and where one is missing nothing does") {
   held_tethers held;
-  for (const std::uint32_t slot : {1U, 2U}) {
-    held.attach(100 + slot, hello_of(slot));
-    held.answer(100 + slot, origin + slot * 1s);
+  for (const std::uint32_t group_rank : {1U, 2U}) {
+    held.attach(100 + group_rank, hello_of(group_rank));
+    held.ack(100 + group_rank, origin + group_rank * 1s);
   }
-  CHECK(held.beat(101, {1}, origin + 5s) == kind::vouches);
-  CHECK_FALSE(held.vouched(2));
-  CHECK(held.beat(102, {1}, origin + 5s) == kind::vouches);
-  CHECK(held.vouched(2) == origin + 1s);
-  CHECK_FALSE(held.vouched(3));
-  held.answer(101, origin + 5s);
-  CHECK(held.beat(101, {2}, origin + 6s) == kind::vouches);
-  CHECK(held.vouched(2) == origin + 2s);
+  CHECK(held.beat(101, {1}, origin + 5s) == kind::renews);
+  CHECK_FALSE(held.leased_from(2));
+  CHECK(held.beat(102, {1}, origin + 5s) == kind::renews);
+  CHECK(held.leased_from(2) == origin + 1s);
+  CHECK_FALSE(held.leased_from(3));
+  held.ack(101, origin + 5s);
+  CHECK(held.beat(101, {2}, origin + 6s) == kind::renews);
+  CHECK(held.leased_from(2) == origin + 2s);
 }
 
-TEST_CASE("a slot has one agent for the whole round, and one tether: its newest") {
+TEST_CASE("a group rank has one agent for the whole round, and one tether: its newest") {
   held_tethers held;
   CHECK_FALSE(held.attach(100, hello_of(1)));
   CHECK(held.is_other(hello_of(1, 8)));
@@ -65,11 +65,11 @@ TEST_CASE("that a tether is let go or ends takes back nothing that was vouched f
   held_tethers held;
   CHECK_FALSE(held.let_go());
   held.attach(100, hello_of(1));
-  held.answer(100, origin);
+  held.ack(100, origin);
   held.beat(100, {1}, origin + 1s);
   CHECK(held.let_go());
   CHECK(held.open() == 0);
-  CHECK(held.vouched(1) == origin);
+  CHECK(held.leased_from(1) == origin);
 }
 
 TEST_CASE("a beat of one that still works needs this node, one of another does not") {

@@ -52,8 +52,8 @@ TEST_CASE(
 TEST_CASE("isolation is the cause of an end only where nobody had asked for it") {
   odd_story story;
   story.pass(2s);
-  story.daemon_answers = false;
-  story.leader_answers = false;
+  story.daemon_acks = false;
+  story.leader_acks = false;
   desired order = story.order(desired_phase::stop, 1);
   order.grace = 60s;
   story.say(order);
@@ -67,7 +67,7 @@ TEST_CASE("isolation is the cause of an end only where nobody had asked for it")
 
 TEST_CASE("a leader that is never answered while it prepares gives up by itself") {
   agent_story story;
-  story.daemon_answers = false;
+  story.daemon_acks = false;
   story.connect();
   story.pass(1s);
   desired order = story.order(desired_phase::prepare, 1);
@@ -85,7 +85,7 @@ TEST_CASE("join_timeout counts from when there was nothing left but to wait for 
   odd_story story;
   story.lose_daemon();
   story.pass(300s);
-  story.leader_answers = false;
+  story.leader_acks = false;
   until<kill_workers>(story);
   REQUIRE(story.did<kill_workers>());
   story.workers_end_by_signal(SIGKILL);
@@ -111,7 +111,7 @@ TEST_CASE("a daemon that says no close is waited for as long as the others may t
     CHECK(story.left);
   }
   SECTION("one that has stopped to answer: less long") {
-    story.daemon_answers = false;
+    story.daemon_acks = false;
     const duration waited = until<leave>(story);
     CHECK(waited == timing.isolation_limit * 98 / 100);
   }
@@ -194,7 +194,7 @@ TEST_CASE("a loop that was late extends what runs at this node by that much") {
     CHECK(story.sent.phase == member_phase::stopped);
   }
   SECTION("the silence of the daemon") {
-    story.daemon_answers = false;
+    story.daemon_acks = false;
     story.pass(1s);
     story.freeze(2s);
     story.tell(agent_loop_was_late{2s});
@@ -247,8 +247,8 @@ TEST_CASE("a loop that was late by a heartbeat asks at once; by nothing, or less
 
 TEST_CASE("being late again and again keeps nobody alive that nobody vouches for") {
   odd_story story;
-  story.daemon_answers = false;
-  story.leader_answers = false;
+  story.daemon_acks = false;
+  story.leader_acks = false;
   const time_point from = story.now();
   while (!story.did<kill_workers>() && story.now() < from + 60s) {
     story.freeze(100ms);
@@ -262,7 +262,7 @@ TEST_CASE("being late again and again keeps nobody alive that nobody vouches for
 TEST_CASE("a node leaves once, though two reasons to leave come in the same moment") {
   agent_story story;
   story.timing.join_timeout = 3s;
-  story.daemon_answers = false;
+  story.daemon_acks = false;
   story.connect();
   story.prepare(1, 2);
   story.lose_daemon();
@@ -276,11 +276,11 @@ TEST_CASE("a node leaves once, though two reasons to leave come in the same mome
 
 TEST_CASE("a leader that nobody has answered yet counts from its assignment") {
   agent_story story;
-  story.daemon_answers = false;
+  story.daemon_acks = false;
   story.connect();
   story.prepare(1, 2);
   story.pass(3s);
-  story.say(answer{0});  // it is there, but has read nothing
+  story.say(ack{0});  // it is there, but has read nothing
   story.pass(2s);
   story.assign(1, 0, 2);
   const time_point assigned = story.now();
@@ -334,7 +334,7 @@ TEST_CASE(
 TEST_CASE("a worker that ended by a signal puts no isolation off while another lives") {
   const auto cut_off = [](agent_story& story) {
     story.run_as_member();
-    story.daemon_answers = story.leader_answers = false;
+    story.daemon_acks = story.leader_acks = false;
   };
   agent_story first;
   cut_off(first);

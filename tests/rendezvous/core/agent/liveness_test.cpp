@@ -106,7 +106,7 @@ TEST_CASE("a short orphan_limit leaves no more grace than fits into it") {
 TEST_CASE("a member in contact with the daemon needs no tether") {
   agent_story story;
   story.run_as_member();
-  story.leader_answers = false;
+  story.leader_acks = false;
   story.pass(3600s);
   CHECK_FALSE(story.did<kill_workers>());
   CHECK(story.all<dial_tether>().size() > 100);  // and keeps trying to have one
@@ -116,8 +116,8 @@ TEST_CASE("isolation counts from the send time of the last word that was answere
   agent_story story;
   story.run_as_member();
   story.pass(100s);
-  story.daemon_answers = false;
-  story.leader_answers = false;
+  story.daemon_acks = false;
+  story.leader_acks = false;
   story.forget();
   const time_point last = story.now();
   while (!story.did<kill_workers>() && story.now() < last + 20s)
@@ -134,13 +134,13 @@ TEST_CASE("isolation counts from the send time of the last word that was answere
 TEST_CASE("a late answer vouches from when its status was sent, not from when it came") {
   agent_story story;
   story.run_as_member();
-  story.leader_answers = false;
-  story.daemon_answers = false;
+  story.leader_acks = false;
+  story.daemon_acks = false;
   story.pass(3s);
   const std::uint64_t early = story.sent.seq;
   const time_point sent_at = story.now();
   story.pass(3s);
-  story.say(answer{early});
+  story.say(ack{early});
   story.forget();
   while (!story.did<kill_workers>() && story.now() < sent_at + 20s)
     story.pass(1ms);
@@ -187,7 +187,7 @@ TEST_CASE("a leader that nobody vouches for answers nobody") {
   story.pass(60s);
   story.forget();
   story.attach(1, 200);
-  CHECK_FALSE(story.did<answer_member>());
+  CHECK_FALSE(story.did<ack_member>());
   CHECK(story.machine().phase() == member_phase::succeeded);
   CHECK_FALSE(story.did<close_service>());
 }
@@ -198,7 +198,7 @@ TEST_CASE("workers that are being stopped die of isolation, too, whatever the gr
   desired order = story.order(desired_phase::stop, 1);
   order.grace = 60s;
   story.say(order);
-  story.daemon_answers = false;
+  story.daemon_acks = false;
   story.forget();
   story.pass(story.timing.isolation_limit);
   CHECK(story.did<kill_workers>());
@@ -208,7 +208,7 @@ TEST_CASE("an isolated node comes back saying that its workers of the round are 
   agent_story story;
   story.run_as_member();
   story.lose_daemon();
-  story.leader_answers = false;
+  story.leader_acks = false;
   story.pass(10s);
   story.workers_end_by_signal(9);
   story.connect();
@@ -245,12 +245,12 @@ TEST_CASE("an agent that stood still starts no worker on the old assignment that
   agent_story story;
   story.connect();
   story.prepare(1, 1);
-  story.daemon_answers = false;
+  story.daemon_acks = false;
   story.freeze(20s);
   story.tell(agent_loop_was_late{20s});
   story.assign(1, 0, 1);
   CHECK_FALSE(story.did<start_workers>());
-  story.answer_status();
+  story.ack_status();
   CHECK(story.did<start_workers>());
 }
 
@@ -265,8 +265,8 @@ TEST_CASE("a loop that was late gives the others time for one answer before it k
     CHECK_FALSE(story.did<kill_workers>());
   }
   SECTION("and kills when it does not") {
-    story.daemon_answers = false;
-    story.leader_answers = false;
+    story.daemon_acks = false;
+    story.leader_acks = false;
     story.freeze(20s);
     story.tell(agent_loop_was_late{20s});
     story.tell(agent_time_passed{});
@@ -284,11 +284,11 @@ TEST_CASE("a node that stood still is not vouched for by a daemon that does not 
   const duration late = leads == 1 ? 2000s : 20s;
   agent_story story;
   leads == 0 ? story.run_as_member() : story.run_as_leader(leads);
-  story.leader_answers = story.daemon_answers = false;
+  story.leader_acks = story.daemon_acks = false;
   story.freeze(late);
   story.tell(agent_loop_was_late{late});
   story.lose_daemon();
-  story.daemon_answers = true;
+  story.daemon_acks = true;
   story.forget();
   const auto ends = [&story] { return story.did<kill_workers>() || story.did<stop_workers>(); };
   SECTION("it ends its workers") {
@@ -302,9 +302,9 @@ TEST_CASE("a node that stood still is not vouched for by a daemon that does not 
     story.connect();
     desired same = story.order(desired_phase::run, 1);
     same.seq = --story.desired_seq;  // said again, as on a new connection
-    same.place = story.sent.place;
+    same.assignment = story.sent.assignment;
     story.say(same);
-    story.answer_status();
+    story.ack_status();
     story.tell(agent_time_passed{});
     story.pass(60s);
     CHECK_FALSE(ends());
@@ -319,13 +319,13 @@ TEST_CASE("a node that stood still for longer than orphan_limit asks before it e
     const std::uint64_t before = story.sent.seq;
     story.freeze(2000s);
     story.tell(agent_loop_was_late{2000s});
-    story.say(answer{before});  // it waited in the socket, and says nothing of now
+    story.say(ack{before});  // it waited in the socket, and says nothing of now
     story.tell(agent_time_passed{});
     story.pass(60s);
     CHECK_FALSE(story.did<stop_workers>());
   }
   SECTION("and ends them when nobody does") {
-    story.daemon_answers = false;
+    story.daemon_acks = false;
     story.freeze(2000s);
     story.tell(agent_loop_was_late{2000s});
     story.tell(agent_time_passed{});
@@ -347,7 +347,7 @@ TEST_CASE("a loop that was late extends the grace of a stop") {
   CHECK(story.did<kill_workers>());
 }
 
-TEST_CASE("a tether of another round, instance, slot or agent is refused") {
+TEST_CASE("a tether of another round, instance, group rank or agent is refused") {
   agent_story story;
   story.run_as_leader(3);
   story.forget();
@@ -364,7 +364,7 @@ TEST_CASE("a tether of another round, instance, slot or agent is refused") {
     story.tell(member_attached{200, {agent_story::instance, 1, {8, 8}, 1}});
   }
   CHECK(story.did<refuse_member>());
-  CHECK_FALSE(story.did<answer_member>());
+  CHECK_FALSE(story.did<ack_member>());
 }
 
 TEST_CASE("without a daemon a node whose worker failed stops by itself after a bounded time") {

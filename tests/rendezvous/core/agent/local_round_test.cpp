@@ -10,9 +10,9 @@ using ddprun::tests::machine_origin;
 
 namespace {
 
-assignment place_of(std::uint32_t slot, std::uint32_t nodes) {
+assignment assignment_of(std::uint32_t group_rank, std::uint32_t nodes) {
   assignment value;
-  value.slot = slot;
+  value.group_rank = group_rank;
   value.group_world_size = nodes;
   return value;
 }
@@ -37,7 +37,7 @@ TEST_CASE("a leader's round: service, place, workers, success, end") {
   here.open_service(
       29500, 29501,
       {std::vector<std::string>(nccl_ids_max + 1, "id"), nccl_ids_max + 1, 23007, {}});
-  here.take_place(place_of(0, 2), machine_origin + 1s);
+  here.take_assignment(assignment_of(0, 2), machine_origin + 1s);
   CHECK(here.began() == machine_origin + 1s);
   CHECK(here.is_leader());
   here.start(1, machine_origin + 1s);
@@ -63,13 +63,13 @@ TEST_CASE("a leader's round: service, place, workers, success, end") {
   CHECK(told_by(here).nccl.first.empty());
 }
 
-TEST_CASE("who has slot 0 leads, and alone it is with nobody beside it") {
+TEST_CASE("who has group rank 0 leads, and alone it is with nobody beside it") {
   local_round here(7, 3, machine_origin);
   SECTION("a member") {
-    here.take_place(place_of(1, 2), machine_origin);
+    here.take_assignment(assignment_of(1, 2), machine_origin);
     CHECK_FALSE(here.is_leader());
-    here.give_up_place();
-    CHECK_FALSE(here.place());
+    here.drop_assignment();
+    CHECK_FALSE(here.assignment());
     CHECK(here.group_world_size() == 2);
   }
   SECTION("alone") {
@@ -84,7 +84,7 @@ TEST_CASE("who has slot 0 leads, and alone it is with nobody beside it") {
 
 TEST_CASE("a round fails once") {
   local_round here(7, 3, machine_origin);
-  here.take_place(place_of(1, 2), machine_origin);
+  here.take_assignment(assignment_of(1, 2), machine_origin);
   here.fail(machine_origin + 1s);
   here.fail(machine_origin + 2s);
   CHECK(here.failed_at() == machine_origin + 1s);

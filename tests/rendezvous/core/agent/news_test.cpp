@@ -192,7 +192,7 @@ TEST_CASE("restarts never fall, whichever word tells them") {
     desired order = story.order(told, round);
     order.restarts_used = restarts_used;
     order.group_world_size = 2;
-    order.place = assignment{1, 2, 2, 4, "10.0.0.1", 29501, 29500, "node-a", {}};
+    order.assignment = assignment{1, 2, 2, 4, "10.0.0.1", 29501, 29500, "node-a", {}};
     story.say(order);
     story.pass(story.timing.heartbeat_interval);
     if (told == desired_phase::prepare) story.tell(service_opened{round, 29500, 29501, {}});
@@ -261,7 +261,7 @@ TEST_CASE("a leader says at once that its service is open, however long that too
   CHECK(story.sent.service_port == 29500);
 }
 
-TEST_CASE("a leader that cannot prepare says so of its own slot") {
+TEST_CASE("a leader that cannot prepare says so of its own group rank") {
   agent_story story;
   story.connect();
   desired order = story.order(desired_phase::prepare, 1);
@@ -269,6 +269,6 @@ TEST_CASE("a leader that cannot prepare says so of its own slot") {
   story.say(order);
   story.tell(service_failed{1, "out of descriptors"});
   REQUIRE(story.sent.causes.size() == 1);
-  CHECK(story.sent.causes[0].slot == 0);
+  CHECK(story.sent.causes[0].group_rank == 0);
   CHECK(story.sent.causes[0].round == 1);
 }

@@ -51,14 +51,14 @@ TEST_CASE("workers start with the number of restarts that came with their round"
   story.connect();
   desired order = story.order(desired_phase::run, 1);
   order.restarts_used = 3;
-  order.place = assignment{1, 2, 2, 4, "10.0.0.1", 29501, 29500, "node-a", {}};
+  order.assignment = assignment{1, 2, 2, 4, "10.0.0.1", 29501, 29500, "node-a", {}};
   order.members = "ranks 0-1 on node-a, 2-3 on node-b";
   story.say(order);
   story.reach_leader();
   REQUIRE(story.did<start_workers>());
   CHECK(story.all<start_workers>()[0].restarts_used == 3);
   CHECK(story.all<start_workers>()[0].instance == agent_story::instance);
-  CHECK(story.all<start_workers>()[0].place == *order.place);
+  CHECK(story.all<start_workers>()[0].assignment == *order.assignment);
   CHECK(story.all<start_workers>()[0].members == order.members);
 }
 
@@ -271,7 +271,7 @@ TEST_CASE("a draining node begins no round, whoever asks") {
   story.forget();
   desired order = story.order(how, 2);
   order.group_world_size = 2;
-  order.place = assignment{1, 2, 2, 4, "10.0.0.1", 29501, 29500, "node-a", {}};
+  order.assignment = assignment{1, 2, 2, 4, "10.0.0.1", 29501, 29500, "node-a", {}};
   story.say(order);
   CHECK_FALSE(story.did<open_service>());
   CHECK_FALSE(story.did<dial_tether>());
@@ -296,35 +296,35 @@ TEST_CASE("once a fenced node has joined anew it is as any other") {
 }
 
 TEST_CASE("the last place of a round makes sense, the one after it does not") {
-  const std::uint32_t slot = GENERATE(2U, 3U);
+  const std::uint32_t group_rank = GENERATE(2U, 3U);
   agent_story story;
   story.connect();
   desired order = story.order(desired_phase::run, 1);
-  order.place = assignment{slot, 3, 4, 6, "10.0.0.1", 29501, 29500, "node-a", {}};
-  SECTION("sound but for the slot") {}
+  order.assignment = assignment{group_rank, 3, 4, 6, "10.0.0.1", 29501, 29500, "node-a", {}};
+  SECTION("sound but for the group rank") {}
   SECTION("without the leader's port") {
-    order.place->tether_port = 0;
+    order.assignment->tether_port = 0;
   }
   SECTION("without the leader's address") {
-    order.place->master_address.clear();
+    order.assignment->master_address.clear();
   }
   SECTION("of as many nodes as a run may have") {
-    order.place->group_world_size = nodes_per_run_max;
-    order.place->slot = 2;
+    order.assignment->group_world_size = nodes_per_run_max;
+    order.assignment->group_rank = 2;
   }
   SECTION("of more than that") {
-    order.place->group_world_size = nodes_per_run_max + 1;
+    order.assignment->group_world_size = nodes_per_run_max + 1;
   }
-  const bool sound = order.place->slot == 2 && order.place->tether_port != 0 &&
-                     !order.place->master_address.empty() &&
-                     order.place->group_world_size <= nodes_per_run_max;
+  const bool sound = order.assignment->group_rank == 2 && order.assignment->tether_port != 0 &&
+                     !order.assignment->master_address.empty() &&
+                     order.assignment->group_world_size <= nodes_per_run_max;
   story.say(order);
   CHECK(story.did<dial_tether>() == sound);
   CHECK((story.machine().phase() == member_phase::failed) == !sound);
   if (sound) return;
   story.lose_daemon();
   story.connect();
-  CHECK_FALSE(story.sent.place);
+  CHECK_FALSE(story.sent.assignment);
 }
 
 TEST_CASE("a node that is asked to leave while another instance fences it is in none at the end") {

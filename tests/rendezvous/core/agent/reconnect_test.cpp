@@ -34,7 +34,7 @@ TEST_CASE("the hello carries everything, again on each connection") {
   CHECK(greeting.state.round == 1);
   CHECK(greeting.state.phase == member_phase::failed);
   CHECK(greeting.state.desired_seq == story.desired_seq);
-  CHECK(greeting.state.place->slot == 1);
+  CHECK(greeting.state.assignment->group_rank == 1);
   CHECK(greeting.state.causes.size() == 1);
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("what is older than the newest word is ignored") {
   story.connect();
   const desired old_run = [&] {
     desired value = story.order(desired_phase::run, 1);
-    value.place = assignment{1, 2, 2, 4, "10.0.0.1", 1, 1, "node-a", {}};
+    value.assignment = assignment{1, 2, 2, 4, "10.0.0.1", 1, 1, "node-a", {}};
     return value;
   }();
   story.want(desired_phase::wait, 2);
@@ -160,7 +160,7 @@ TEST_CASE("a daemon that died with its host is tried until join_timeout, then na
   agent_story story;
   story.run_as_member();
   story.lose_daemon("Connection reset by peer");
-  story.leader_answers = false;
+  story.leader_acks = false;
   story.pass(10s);
   CHECK(story.did<kill_workers>());
   story.workers_end_by_signal(9);
@@ -179,7 +179,7 @@ TEST_CASE("a leader that has succeeded stays without a daemon while others run o
   story.lose_daemon();
   story.pass_with_members(2 * story.timing.join_timeout);
   CHECK_FALSE(story.left);
-  CHECK(story.did<answer_member>());
+  CHECK(story.did<ack_member>());
   story.members_succeeded = true;
   story.pass_with_members(story.timing.join_timeout + 2 * story.timing.heartbeat_interval);
   REQUIRE(story.left);
@@ -198,7 +198,7 @@ TEST_CASE("a connection without a welcome is another service's: it is dropped an
 TEST_CASE("a daemon that falls silent is dialled anew") {
   agent_story story;
   story.run_as_member();
-  story.daemon_answers = false;
+  story.daemon_acks = false;
   story.forget();
   story.pass(story.timing.isolation_limit);
   CHECK(story.did<disconnect_daemon>());
@@ -310,23 +310,23 @@ TEST_CASE("words with numbers that no daemon reaches end the session, and are no
 TEST_CASE("a tail is told until it was answered, and again on the next connection") {
   agent_story story;
   story.run_as_member();
-  story.daemon_answers = false;
+  story.daemon_acks = false;
   story.worker_fails(0, agent_story::cause_of(cause_class::exit, 3, {}, "Traceback"));
   REQUIRE(story.sent.causes.size() == 1);
   CHECK(story.sent.causes[0].tail == "Traceback");
   const std::uint64_t first = story.sent.seq;
   story.pass(story.timing.heartbeat_interval);
   CHECK(story.sent.causes[0].tail == "Traceback");
-  story.say(answer{first - 1});
+  story.say(ack{first - 1});
   story.pass(story.timing.heartbeat_interval);
   CHECK(story.sent.causes[0].tail == "Traceback");
-  story.say(answer{first});
+  story.say(ack{first});
   story.pass(story.timing.heartbeat_interval);
   CHECK(story.sent.causes[0].tail.empty());
   CHECK(story.sent.causes[0].code == 3);
   SECTION("on a new connection") {
     story.lose_daemon();
-    story.daemon_answers = true;
+    story.daemon_acks = true;
     story.connect();
     CHECK(story.sent.causes[0].tail == "Traceback");
     story.pass(story.timing.heartbeat_interval);
@@ -335,7 +335,7 @@ TEST_CASE("a tail is told until it was answered, and again on the next connectio
   SECTION("when another cause comes first") {
     story.worker_fails(1, agent_story::cause_of(cause_class::signal, 9, {}, "core dumped"));
     CHECK(story.sent.causes[0].tail == "core dumped");
-    story.answer_status();
+    story.ack_status();
     story.pass(story.timing.heartbeat_interval);
     CHECK(story.sent.causes[0].tail.empty());
   }

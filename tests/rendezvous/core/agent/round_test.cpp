@@ -22,11 +22,11 @@ TEST_CASE("the leader opens the round's service, says its ports, and starts when
   CHECK(story.machine().phase() == member_phase::starting);
   story.tell(workers_started{1});
   CHECK(story.sent.phase == member_phase::running);
-  CHECK_FALSE(story.sent.place);  // the daemon knows it: it has given it
+  CHECK_FALSE(story.sent.assignment);  // the daemon knows it: it has given it
   story.lose_daemon();
   story.connect();
-  REQUIRE(story.sent.place);  // another one may not
-  CHECK(story.sent.place->world_size == 4);
+  REQUIRE(story.sent.assignment);  // another one may not
+  CHECK(story.sent.assignment->world_size == 4);
 }
 
 TEST_CASE("a service that cannot be opened fails the round as a start") {
@@ -59,12 +59,12 @@ TEST_CASE("a member dials the leader before it starts workers") {
   story.assign(1, 1, 2);
   REQUIRE(story.all<dial_tether>().size() == 1);
   CHECK(story.all<dial_tether>()[0].address == "10.0.0.1");
-  CHECK(story.all<dial_tether>()[0].hello.slot == 1);
+  CHECK(story.all<dial_tether>()[0].hello.group_rank == 1);
   CHECK_FALSE(story.did<start_workers>());
   CHECK(story.machine().phase() == member_phase::assigned);
   story.tell(tether_connected{1});
   CHECK_FALSE(story.did<start_workers>());
-  story.tell(tether_answered{1, 0});
+  story.tell(tether_acked{1, 0});
   CHECK(story.did<start_workers>());
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("the first failure is told at once, and the other workers run on until
   REQUIRE(story.sent.causes.size() == 1);
   CHECK(story.sent.causes[0].rank == 3U);
   CHECK(story.sent.causes[0].node == "node-b");
-  CHECK(story.sent.causes[0].slot == 1);
+  CHECK(story.sent.causes[0].group_rank == 1);
   CHECK_FALSE(story.did<stop_workers>());
   story.pass(5s);
   CHECK(story.sent.causes[0].age >= 4s);  // at the moment of each sending
@@ -134,17 +134,17 @@ TEST_CASE("a stop is acknowledged after the tether was let go, never before") {
   story.forget();
   story.want(desired_phase::stop, 1);
   CHECK(story.did<drop_tether>());
-  CHECK(story.place_of<drop_tether>() < story.place_of<send_to_daemon>());
+  CHECK(story.index_of<drop_tether>() < story.index_of<send_to_daemon>());
 
   agent_story leader;
   leader.run_as_leader(3);
   leader.forget();
   leader.want(desired_phase::stop, 1);
   CHECK(leader.did<drop_members>());
-  CHECK(leader.place_of<drop_members>() < leader.place_of<send_to_daemon>());
+  CHECK(leader.index_of<drop_members>() < leader.index_of<send_to_daemon>());
   leader.forget();
   leader.tell(member_beat{101, {50}});
-  CHECK_FALSE(leader.did<answer_member>());
+  CHECK_FALSE(leader.did<ack_member>());
   leader.attach(1, 300);
   CHECK(leader.did<refuse_member>());
 }
@@ -181,11 +181,11 @@ TEST_CASE("of many causes those are told that are likeliest the first") {
   agent_story story(options);
   story.connect();
   desired value = story.order(desired_phase::run, 1);
-  value.place = assignment{1, 2, 8, 16, "10.0.0.1", 29501, 29500, "node-a", {}};
+  value.assignment = assignment{1, 2, 8, 16, "10.0.0.1", 29501, 29500, "node-a", {}};
   story.say(value);
   story.reach_leader();
   story.tell(workers_started{1});
-  story.daemon_answers = false;  // what was answered is not told again
+  story.daemon_acks = false;  // what was answered is not told again
   for (std::uint32_t local_rank = 0; local_rank < 8; ++local_rank) {
     const cause_class kind = local_rank == 6 ? cause_class::signal : cause_class::exit;
     story.worker_fails(
@@ -339,14 +339,14 @@ TEST_CASE("an assignment that makes no sense is a failure, not a crash") {
   story.connect();
   desired order = story.order(desired_phase::run, 1);
   SECTION("no place") {}
-  SECTION("a slot outside the round") {
-    order.place = assignment{5, 2, 0, 4, "10.0.0.1", 1, 1, "node-a", {}};
+  SECTION("a group rank outside the round") {
+    order.assignment = assignment{5, 2, 0, 4, "10.0.0.1", 1, 1, "node-a", {}};
   }
   SECTION("more ranks than the world has") {
-    order.place = assignment{1, 2, 3, 4, "10.0.0.1", 1, 1, "node-a", {}};
+    order.assignment = assignment{1, 2, 3, 4, "10.0.0.1", 1, 1, "node-a", {}};
   }
   SECTION("leading without having prepared") {
-    order.place = assignment{0, 2, 0, 4, "10.0.0.1", 1, 1, "node-a", {}};
+    order.assignment = assignment{0, 2, 0, 4, "10.0.0.1", 1, 1, "node-a", {}};
   }
   story.say(order);
   CHECK(story.sent.phase == member_phase::failed);

@@ -15,8 +15,8 @@ namespace {
 
 // When the workers of an otherwise forsaken node are killed, from `story.now()`.
 duration until_killed(agent_story& story) {
-  story.daemon_answers = false;
-  story.leader_answers = false;
+  story.daemon_acks = false;
+  story.leader_acks = false;
   story.forget();
   const time_point from = story.now();
   while (!story.did<kill_workers>() && story.now() < from + 60s)
@@ -81,26 +81,26 @@ TEST_CASE("more NCCL ids than a round has room for are cut off") {
 TEST_CASE("only an answer to a status of this connection vouches") {
   agent_story story;
   story.run_as_member();
-  story.daemon_answers = false;
+  story.daemon_acks = false;
   story.pass(3s);
   const std::uint64_t unanswered = story.sent.seq;
   story.tell(daemon_connected{"10.0.0.2"});
   welcome words;
   words.timing = story.timing;
   story.say(words);
-  story.leader_answers = false;
+  story.leader_acks = false;
   const time_point from = story.now();
   SECTION("one of the connection before says nothing") {
-    story.say(answer{unanswered});
+    story.say(ack{unanswered});
     CHECK(until_killed(story) <= story.timing.isolation_limit - 160ms);
   }
   SECTION("one that was never sent says nothing") {
-    story.say(answer{story.sent.seq + 1});
+    story.say(ack{story.sent.seq + 1});
     CHECK(until_killed(story) <= story.timing.isolation_limit - 160ms);
   }
   SECTION("one to the hello vouches from when that was sent") {
     story.pass(500ms);
-    story.say(answer{unanswered + 1});
+    story.say(ack{unanswered + 1});
     until_killed(story);
     CHECK(story.now() == from + story.timing.isolation_limit * 98 / 100);
   }
@@ -124,13 +124,13 @@ TEST_CASE("an agent that was told another time for a signal's end says that when
 TEST_CASE("an answer never makes an older one of less worth") {
   agent_story story;
   story.run_as_member();
-  story.leader_answers = false;
+  story.leader_acks = false;
   story.pass(500ms);
   story.worker_fails(0);  // said, and answered
   story.want(desired_phase::stop, 1);
   const time_point newest = story.now();
   story.pass(200ms);
-  story.say(answer{1});
+  story.say(ack{1});
   until_killed(story);
   CHECK(story.now() <= newest + story.timing.isolation_limit * 98 / 100);
   CHECK(story.now() >= newest + 5s);
@@ -139,7 +139,7 @@ TEST_CASE("an answer never makes an older one of less worth") {
 TEST_CASE("of statuses that nobody answers, the first 64 are remembered") {
   agent_story story;
   story.run_as_member();
-  story.daemon_answers = false;
+  story.daemon_acks = false;
   const auto heard_but_unanswered = [&] { story.want(desired_phase::run, 1); };
   time_point last_remembered;
   for (int sent = 1; sent <= 70; ++sent) {
@@ -149,12 +149,12 @@ TEST_CASE("of statuses that nobody answers, the first 64 are remembered") {
     REQUIRE(story.statuses == before + 1);
     if (sent == 64 - 3) last_remembered = story.now();
   }
-  story.say(answer{story.sent.seq});
+  story.say(ack{story.sent.seq});
   until_killed(story);
-  const time_point vouched = story.now() - story.timing.isolation_limit * 98 / 100;
-  CHECK(vouched < story.now() - 7s);
-  CHECK(vouched >= last_remembered);
-  CHECK(vouched <= last_remembered + 200ms);
+  const time_point leased_from = story.now() - story.timing.isolation_limit * 98 / 100;
+  CHECK(leased_from < story.now() - 7s);
+  CHECK(leased_from >= last_remembered);
+  CHECK(leased_from <= last_remembered + 200ms);
 }
 
 TEST_CASE("timers that would make a node spin or wait for ever are not taken") {
@@ -316,7 +316,7 @@ TEST_CASE("one of two that has succeeded does not know how the run ended, and le
   // The leader's answers say that the round is still on: nobody leaves that.
   story.pass(2 * story.timing.join_timeout);
   CHECK_FALSE(story.left);
-  story.leader_answers = false;
+  story.leader_acks = false;
   const time_point silent = story.now();
   story.pass(story.timing.join_timeout - 2s);
   CHECK_FALSE(story.left);
@@ -367,9 +367,9 @@ TEST_CASE("a connection on which nothing is said is dropped after half the isola
   agent_story story;
   story.timing.isolation_limit = 7s;
   story.connect();
-  story.daemon_answers = false;
+  story.daemon_acks = false;
   story.pass(1700ms);
-  story.say(answer{0});  // any word counts
+  story.say(ack{0});  // any word counts
   story.forget();
   story.pass(3500ms - 1ms);
   CHECK_FALSE(story.did<disconnect_daemon>());
@@ -385,7 +385,7 @@ TEST_CASE("a connection on which nothing is said is dropped after half the isola
 
 TEST_CASE("a draining node whose daemon never answered leaves when that goes") {
   agent_story story;
-  story.daemon_answers = false;
+  story.daemon_acks = false;
   story.connect();
   story.prepare(1, 2);
   story.tell(signal_received{SIGTERM});

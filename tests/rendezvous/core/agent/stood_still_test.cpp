@@ -20,7 +20,7 @@ TEST_CASE("workers may live until the machine itself would end them") {
   }
   SECTION("nobody's answer leaves it where it is, and the machine acts on it") {
     story.lose_daemon();
-    story.leader_answers = false;
+    story.leader_acks = false;
     story.pass(2s);
     const auto last = story.machine().workers_live_until();
     REQUIRE(last);
@@ -80,25 +80,25 @@ TEST_CASE("a guardian's word about another round, or twice, changes nothing") {
 
 TEST_CASE("where the workers are is known until the daemon hears that they have ended") {
   agent_story story;
-  CHECK_FALSE(story.machine().seat_of_workers());
+  CHECK_FALSE(story.machine().group_rank_of_workers());
   story.run_as_member();
-  const auto seat = story.machine().seat_of_workers();
-  REQUIRE(seat);
-  CHECK(seat->round == 1);
-  CHECK(seat->slot == 1);
+  const auto membership = story.machine().group_rank_of_workers();
+  REQUIRE(membership);
+  CHECK(membership->round == 1);
+  CHECK(membership->group_rank == 1);
   SECTION("also while they are being stopped") {
     story.worker_fails(0);
-    CHECK(story.machine().seat_of_workers() == seat);
+    CHECK(story.machine().group_rank_of_workers() == membership);
   }
   SECTION("nowhere, once they have succeeded") {
     story.worker_succeeds(0);
     story.worker_succeeds(1);
-    CHECK_FALSE(story.machine().seat_of_workers());
+    CHECK_FALSE(story.machine().group_rank_of_workers());
   }
 }
 
-TEST_CASE("a node alone has no seat beside those of others") {
+TEST_CASE("a node alone has no membership beside those of others") {
   agent_story story;
   story.run_as_leader(1);
-  CHECK_FALSE(story.machine().seat_of_workers());
+  CHECK_FALSE(story.machine().group_rank_of_workers());
 }

@@ -15,7 +15,7 @@ struct tethered_story : agent_story {
     timing = with;
     run_as_member();
     lose_daemon();
-    leader_answers = false;
+    leader_acks = false;
     forget();
   }
   std::uint64_t last_beat() const { return all<send_tether_beat>().back().beat.seq; }
@@ -42,7 +42,7 @@ TEST_CASE("a beat is sent one heartbeat after the last one was, once that is ans
   CHECK(story.last_beat() == 1);
   CHECK_FALSE(story.all<send_tether_beat>()[0].beat.succeeded);
   story.pass(300ms);
-  story.tell(tether_answered{1, 1});
+  story.tell(tether_acked{1, 1});
   story.pass(600ms - 1ms);
   CHECK(story.all<send_tether_beat>().size() == 1);
   story.pass(1ms);
@@ -50,13 +50,13 @@ TEST_CASE("a beat is sent one heartbeat after the last one was, once that is ans
   // A late answer: the next one is due already.
   story.pass(2s);
   CHECK(story.last_beat() == 2);
-  story.tell(tether_answered{1, 2});
+  story.tell(tether_acked{1, 2});
   CHECK(story.last_beat() == 3);
 }
 
 TEST_CASE("a beat says when its node's workers have succeeded") {
   tethered_story story;
-  story.leader_answers = true;
+  story.leader_acks = true;
   story.worker_succeeds(0);
   story.worker_succeeds(1);
   story.pass(2s);
@@ -87,19 +87,19 @@ TEST_CASE("an answer that nobody waits for is worth nothing") {
   const time_point sent = story.now();
   story.pass(1500ms);
   SECTION("to a beat that was never sent") {
-    story.tell(tether_answered{1, beat + 1});
+    story.tell(tether_acked{1, beat + 1});
   }
   SECTION("of another round") {
-    story.tell(tether_answered{2, beat});
+    story.tell(tether_acked{2, beat});
   }
   SECTION("to a hello that has been answered") {
-    story.tell(tether_answered{1, 0});
+    story.tell(tether_acked{1, 0});
   }
   SECTION("a second one to the same beat") {
-    story.tell(tether_answered{1, beat});
+    story.tell(tether_acked{1, beat});
     story.pass(0ms);
     const std::size_t beats = story.all<send_tether_beat>().size();
-    story.tell(tether_answered{1, beat});
+    story.tell(tether_acked{1, beat});
     CHECK(story.all<send_tether_beat>().size() == beats);
     return;
   }
@@ -113,15 +113,15 @@ TEST_CASE("an answer that nobody waits for is worth nothing") {
 
 TEST_CASE("the answer to a hello counts from the oldest dial that may be meant") {
   agent_story story;
-  story.daemon_answers = false;
-  story.leader_answers = false;
+  story.daemon_acks = false;
+  story.leader_acks = false;
   story.connect();
   story.assign(1, 1, 2);
   const time_point dialled = story.now();
   SECTION("dialled again after silence") {
     story.pass(story.timing.isolation_limit / 2 + 500ms);
     REQUIRE(story.all<dial_tether>().size() == 2);
-    story.tell(tether_answered{1, 0});
+    story.tell(tether_acked{1, 0});
     story.tell(workers_started{1});
     while (!story.did<kill_workers>() && story.now() < dialled + 30s)
       story.pass(1ms);
@@ -132,7 +132,7 @@ TEST_CASE("the answer to a hello counts from the oldest dial that may be meant")
     story.tell(tether_disconnected{1, "reset"});
     REQUIRE(story.all<dial_tether>().size() == 2);
     const time_point again = story.now();
-    story.tell(tether_answered{1, 0});
+    story.tell(tether_acked{1, 0});
     story.tell(workers_started{1});
     while (!story.did<kill_workers>() && story.now() < dialled + 30s)
       story.pass(1ms);
@@ -160,7 +160,7 @@ TEST_CASE("a leader is dialled again soon, then slower, and soon again once it h
       expected = std::min<duration>(expected * 2, 1s);
     }
     CHECK(story.all<dial_tether>().size() == 20);
-    story.tell(tether_answered{1, 0});
+    story.tell(tether_acked{1, 0});
   }
 }
 
@@ -172,7 +172,7 @@ TEST_CASE("a tether that is not wanted, or of another round, is not dialled agai
   CHECK_FALSE(story.did<dial_tether>());
   story.want(desired_phase::stop, 1);
   story.tell(tether_disconnected{1, "reset"});
-  story.tell(tether_answered{1, 0});
+  story.tell(tether_acked{1, 0});
   story.pass(3s);
   CHECK_FALSE(story.did<dial_tether>());
   CHECK_FALSE(story.did<send_tether_beat>());
@@ -198,7 +198,7 @@ TEST_CASE("a leader is given half of start_timeout from the assignment on") {
   }
   SECTION("reached once, and lost") {
     story.reach_leader();
-    story.leader_answers = false;
+    story.leader_acks = false;
     story.tell(workers_started{1});
     story.pass(100s);
     CHECK(story.sent.phase == member_phase::running);
@@ -211,7 +211,7 @@ TEST_CASE("a leader takes tethers as soon as its service is open") {
   story.connect();
   story.prepare(1, 3);
   story.attach(2, 102);
-  CHECK(story.did<answer_member>());
+  CHECK(story.did<ack_member>());
   CHECK_FALSE(story.did<refuse_member>());
 }
 
@@ -232,7 +232,7 @@ TEST_CASE("nobody hangs on a node that leads nothing") {
   story.forget();
   story.tell(member_attached{300, {agent_story::instance, 1, {9, 2}, 2}});
   CHECK(story.did<refuse_member>());
-  CHECK_FALSE(story.did<answer_member>());
+  CHECK_FALSE(story.did<ack_member>());
 }
 
 TEST_CASE("slot 0 is the leader's own: no tether may claim it") {
@@ -246,14 +246,14 @@ TEST_CASE("a newer tether of a member takes the place of the older one") {
   story.attach(1, 300);
   REQUIRE(story.all<refuse_member>().size() == 1);
   CHECK(story.all<refuse_member>()[0].tether == 101);
-  REQUIRE(story.all<answer_member>().size() == 1);
-  CHECK(story.all<answer_member>()[0].tether == 300);
+  REQUIRE(story.all<ack_member>().size() == 1);
+  CHECK(story.all<ack_member>()[0].tether == 300);
   story.forget();
   story.tell(member_beat{101, {1}});
-  CHECK_FALSE(story.did<answer_member>());
+  CHECK_FALSE(story.did<ack_member>());
   story.tell(member_detached{101});  // its end comes late
   story.tell(member_beat{300, {1}});
-  CHECK(story.did<answer_member>());
+  CHECK(story.did<ack_member>());
   story.forget();
   story.tell(member_detached{300});
   story.attach(1, 301);
@@ -266,7 +266,7 @@ TEST_CASE("a member's first beat vouches from when its hello was answered") {
   story.prepare(1, 2);
   story.assign(1, 0, 2);
   story.tell(workers_started{1});
-  story.daemon_answers = false;
+  story.daemon_acks = false;
   story.pass(3s);
   story.attach(1, 101);
   const time_point answered = story.now();
@@ -284,9 +284,9 @@ TEST_CASE("a beat is answered once, by its number") {
   story.tell(member_beat{101, {4}});
   story.tell(member_beat{101, {3}});
   story.tell(member_beat{999, {5}});
-  REQUIRE(story.all<answer_member>().size() == 1);
-  CHECK(story.all<answer_member>()[0].seq == 4);
-  CHECK(story.all<answer_member>()[0].tether == 101);
+  REQUIRE(story.all<ack_member>().size() == 1);
+  CHECK(story.all<ack_member>()[0].seq == 4);
+  CHECK(story.all<ack_member>()[0].tether == 101);
 }
 
 TEST_CASE("a leader without its daemon lives by its oldest tether, and by all of them") {
@@ -348,10 +348,10 @@ TEST_CASE("a round's tethers say nothing in the next round") {
     story.forget();
     story.assign(2, 1, 2);
     CHECK_FALSE(story.did<start_workers>());
-    story.tell(tether_answered{2, 1});
+    story.tell(tether_acked{2, 1});
     story.pass(story.timing.heartbeat_interval);  // the daemon vouches
     CHECK_FALSE(story.did<start_workers>());
-    story.tell(tether_answered{2, 0});
+    story.tell(tether_acked{2, 0});
     CHECK(story.did<start_workers>());
   }
   SECTION("at a leader") {

@@ -31,7 +31,7 @@ struct daemon_story {
         dropped[cut->connection] = true;
       } else if (const auto* limit = std::get_if<core::limit_stall>(&effect)) {
         stall_limits[limit->connection] = limit->limit;
-      } else if (const auto* asked = std::get_if<core::keep_record>(&effect)) {
+      } else if (const auto* asked = std::get_if<core::persist_run_record>(&effect)) {
         asked->record ? void(kept[asked->run_id] = *asked->record)
                       : void(kept.erase(asked->run_id));
         last_record = asked->number;
@@ -96,7 +96,7 @@ struct daemon_story {
 
 core::daemon_options keeping() {
   core::daemon_options options;
-  options.keeps_records = true;
+  options.persists_records = true;
   options.began = time_point(1000h);
   options.recovery_until = options.began + 10s;
   return options;
@@ -343,10 +343,10 @@ TEST_CASE("each run waits for its own record, and is told when that is kept") {
     story.say(who, news);
   }
   CHECK(story.orders.at(a).phase == desired_phase::prepare);
-  story.step(core::records_kept{first});
+  story.step(core::records_persisted{first});
   CHECK(story.orders.at(a).phase == desired_phase::run);
   CHECK(story.orders.at(b).phase == desired_phase::prepare);
-  story.step(core::records_kept{second});
+  story.step(core::records_persisted{second});
   CHECK(story.orders.at(b).phase == desired_phase::run);
 }
 
@@ -379,9 +379,9 @@ TEST_CASE("the window is for the runs that were on, and for nobody else") {
 TEST_CASE("a run that is forgotten is forgotten in the journal, too") {
   daemon_story story(keeping());
   const connection_id who = story.join("a");
-  story.step(core::records_kept{story.last_record});
+  story.step(core::records_persisted{story.last_record});
   story.succeed(who);
-  story.step(core::records_kept{story.last_record});
+  story.step(core::records_persisted{story.last_record});
   REQUIRE(story.orders.at(who).phase == desired_phase::close);
   REQUIRE(story.kept.at("a").end);
   story.say(who, goodbye{{5, who}});

@@ -29,13 +29,13 @@ hello hello_from(std::uint64_t session, instance_id said) {
   return greeting;
 }
 
-status success_of(round_number round, std::uint32_t slot, std::uint32_t size) {
+status success_of(round_number round, std::uint32_t group_rank, std::uint32_t size) {
   status said;
   said.round = round;
   said.phase = member_phase::succeeded;
-  said.place.emplace();
-  said.place->slot = slot;
-  said.place->group_world_size = size;
+  said.assignment.emplace();
+  said.assignment->group_rank = group_rank;
+  said.assignment->group_world_size = size;
   return said;
 }
 

@@ -29,10 +29,10 @@ struct ranks_story : run_story {
   }
 };
 
-std::uint32_t slot_of(const fake_node& who) {
+std::uint32_t group_rank_of(const fake_node& who) {
   REQUIRE(who.wanted.phase == desired_phase::run);
-  REQUIRE(who.wanted.place);
-  return who.wanted.place->slot;
+  REQUIRE(who.wanted.assignment);
+  return who.wanted.assignment->group_rank;
 }
 
 }  // namespace
@@ -46,9 +46,9 @@ TEST_CASE("exact node ranks are the group ranks, in whatever order nodes come an
             story.why().substr(story.why().find("; for ")));
   fake_node& one = story.come("b", 3, 1);
   story.start_round();
-  CHECK(slot_of(zero) == 0);
-  CHECK(slot_of(one) == 1);
-  CHECK(slot_of(two) == 2);
+  CHECK(group_rank_of(zero) == 0);
+  CHECK(group_rank_of(one) == 1);
+  CHECK(group_rank_of(two) == 2);
 }
 
 TEST_CASE("missing node ranks are named where they are not too many") {
@@ -79,8 +79,8 @@ TEST_CASE("who comes in place of a dead node gets its rank, and no survivor move
   CHECK(one.wanted.text.find("waiting for 1 of 2 nodes (node rank 0)") != std::string::npos);
   fake_node& again = story.come("y", 2, 0);
   story.start_round();
-  CHECK(slot_of(again) == 0);
-  CHECK(slot_of(one) == 1);
+  CHECK(group_rank_of(again) == 0);
+  CHECK(group_rank_of(one) == 1);
 }
 
 TEST_CASE("a node rank that another has is refused with both named") {
@@ -147,19 +147,19 @@ TEST_CASE(
     story.stop_all();
     story.pass(60s, {&one});
     story.start_round();
-    CHECK(slot_of(zero) == 0);
-    CHECK(slot_of(other) == 1);
+    CHECK(group_rank_of(zero) == 0);
+    CHECK(group_rank_of(other) == 1);
   }
   SECTION("it is heard of again: the other is left waiting, and steps in when it dies") {
     story.beat_all();
     story.pass(20s);
     CHECK(story.view().phase == run_phase::running);
-    CHECK(slot_of(one) == 1);
+    CHECK(group_rank_of(one) == 1);
     story.guardian(one);
     story.stop_all();
     story.pass(1s);
     story.start_round();
-    CHECK(slot_of(zero) == 0);
-    CHECK(slot_of(other) == 1);
+    CHECK(group_rank_of(zero) == 0);
+    CHECK(group_rank_of(other) == 1);
   }
 }

@@ -26,8 +26,8 @@ TEST_CASE("a failure stops everybody with one shared message and is charged once
   story.start_round();
   CHECK(story.a->wanted.restarts_used == 1);
   CHECK(story.b->wanted.restarts_used == 1);
-  CHECK(story.a->wanted.place->slot == 0);
-  CHECK(story.b->wanted.place->slot == 1);
+  CHECK(story.a->wanted.assignment->group_rank == 0);
+  CHECK(story.b->wanted.assignment->group_rank == 1);
 }
 
 TEST_CASE("after a plain worker failure nobody waits for quiet") {
@@ -158,7 +158,7 @@ TEST_CASE("node losses have a budget of their own, per sliding hour") {
   story.start_round();
   CHECK(story.view().node_losses == 1);
   CHECK(story.view().restarts_used == 0);
-  CHECK(a.wanted.place->group_world_size == 1);
+  CHECK(a.wanted.assignment->group_world_size == 1);
   story.pass(3601s);
   CHECK(story.view().node_losses == 0);
 }
@@ -198,7 +198,7 @@ TEST_CASE("losses in a row make one round: settle restarts with each, up to its 
   CHECK(story.view().node_losses == 1);
 }
 
-TEST_CASE("survivors keep their slots and a spare fills the hole") {
+TEST_CASE("survivors keep their group ranks and a spare fills the hole") {
   run_settings settings = nodes_of(3, 3);
   settings.spares_max = 1;
   run_story story;
@@ -212,9 +212,9 @@ TEST_CASE("survivors keep their slots and a spare fills the hole") {
   story.stop_all();
   story.pass(500ms);
   story.start_round();
-  CHECK(a.wanted.place->slot == 0);
-  CHECK(spare.wanted.place->slot == 1);
-  CHECK(c.wanted.place->slot == 2);
+  CHECK(a.wanted.assignment->group_rank == 0);
+  CHECK(spare.wanted.assignment->group_rank == 1);
+  CHECK(c.wanted.assignment->group_rank == 2);
 }
 
 TEST_CASE("a spare that is silent since before the stop is waited for, but not for long") {

@@ -54,7 +54,7 @@ TEST_CASE("a lost leader takes two isolation limits: its members hang on its tet
   story.pass(100ms);
   CHECK(story.view().round == 2);
   story.start_round();
-  CHECK(story.b->wanted.place->slot == 0);
+  CHECK(story.b->wanted.assignment->group_rank == 0);
 }
 
 TEST_CASE("a guardian's word or a goodbye is proof of death: nobody waits") {

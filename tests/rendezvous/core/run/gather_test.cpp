@@ -25,16 +25,16 @@ TEST_CASE("a round starts when max nodes are here: prepare to the leader alone, 
   CHECK(second.wanted.phase == desired_phase::wait);
 
   story.start_round();
-  REQUIRE(first.wanted.place);
-  REQUIRE(second.wanted.place);
-  CHECK(first.wanted.place->slot == 0);
-  CHECK(first.wanted.place->rank_first == 0);
-  CHECK(second.wanted.place->slot == 1);
-  CHECK(second.wanted.place->rank_first == 2);
-  CHECK(second.wanted.place->world_size == 5);
-  CHECK(second.wanted.place->master_address == first.peer_address);
-  CHECK(second.wanted.place->master_port == 29501);
-  CHECK(second.wanted.place->leader_node == "node-a");
+  REQUIRE(first.wanted.assignment);
+  REQUIRE(second.wanted.assignment);
+  CHECK(first.wanted.assignment->group_rank == 0);
+  CHECK(first.wanted.assignment->rank_first == 0);
+  CHECK(second.wanted.assignment->group_rank == 1);
+  CHECK(second.wanted.assignment->rank_first == 2);
+  CHECK(second.wanted.assignment->world_size == 5);
+  CHECK(second.wanted.assignment->master_address == first.peer_address);
+  CHECK(second.wanted.assignment->master_port == 29501);
+  CHECK(second.wanted.assignment->leader_node == "node-a");
   CHECK(story.view().phase == run_phase::running);
 }
 
@@ -45,11 +45,11 @@ TEST_CASE("nodes of different roles are told their ranks within them") {
   story.connect(reader);
   const fake_node& trainer = story.joined("node-a", nodes_of(2, 2), 2);
   story.start_round();
-  REQUIRE(trainer.wanted.place);
-  REQUIRE(reader.wanted.place);
-  CHECK(trainer.wanted.place->in_role == role_ranks{0, 2});
-  CHECK(reader.wanted.place->in_role == role_ranks{0, 3});
-  CHECK(reader.wanted.place->rank_first == 2);
+  REQUIRE(trainer.wanted.assignment);
+  REQUIRE(reader.wanted.assignment);
+  CHECK(trainer.wanted.assignment->in_role == role_ranks{0, 2});
+  CHECK(reader.wanted.assignment->in_role == role_ranks{0, 3});
+  CHECK(reader.wanted.assignment->rank_first == 2);
 }
 
 TEST_CASE("last call restarts at a new highest count only") {

@@ -293,7 +293,7 @@ TEST_CASE(
   const cause why = *story.view().root_cause;
   CHECK(why.kind == cause_class::drain);
   CHECK(why.code == SIGTERM);
-  CHECK(why.slot == 1);
+  CHECK(why.group_rank == 1);
   CHECK(why.round == 1);
   CHECK(why.node == "b");
   REQUIRE(story.view().phase == run_phase::settling);

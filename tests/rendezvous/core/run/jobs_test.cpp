@@ -39,9 +39,9 @@ fake_node& joined_of(run_story& story, const std::string& name,
   return made;
 }
 
-fake_node& survivor_of(run_story& story, const std::string& name, std::uint32_t slot,
+fake_node& survivor_of(run_story& story, const std::string& name, std::uint32_t group_rank,
                        const std::optional<started_job>& job) {
-  fake_node& made = survivor(story, name, slot);
+  fake_node& made = survivor(story, name, group_rank);
   made.greeting.job = job;
   return made;
 }

@@ -71,7 +71,7 @@ TEST_CASE("a node that is left out steps in again when too few are left without 
   story.pass(3s);
   story.start_round();
   REQUIRE(story.a->wanted.phase == desired_phase::run);
-  CHECK(story.a->wanted.place->group_world_size == 1);
+  CHECK(story.a->wanted.assignment->group_world_size == 1);
   const std::string in_again =
       "a is in again, though its workers were the first to fail once: without it too few nodes "
       "are left";

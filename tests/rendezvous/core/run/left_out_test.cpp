@@ -76,8 +76,8 @@ TEST_CASE("a node is left out where the least nodes are enough") {
   fail_round(story, *story.a, 3);
   CHECK_THAT(story.a->refusal, StartsWith("run story goes on without this node"));
   story.start_round();
-  CHECK(story.b->wanted.place->group_world_size == 1);
-  CHECK(story.b->wanted.place->slot == 0);
+  CHECK(story.b->wanted.assignment->group_world_size == 1);
+  CHECK(story.b->wanted.assignment->group_rank == 0);
   SECTION("the last one is needed, and that is said once") {
     fail_round(story, *story.b, 4);
     CHECK(story.b->reports.back().text ==
@@ -131,7 +131,7 @@ TEST_CASE("all agents of a node that is left out leave") {
   CHECK_THAT(b.refusal, StartsWith("run story goes on without this node"));
   CHECK_THAT(other.refusal, StartsWith("run story goes on without this node"));
   story.start_round();
-  CHECK(a.wanted.place->group_world_size == 1);
+  CHECK(a.wanted.assignment->group_world_size == 1);
 }
 
 TEST_CASE("a second agent of a node makes up for no other node") {
@@ -176,7 +176,7 @@ TEST_CASE("a node in which the daemon lives stays, without workers") {
   CHECK(a.connection != 0);
   story.start_round();
   CHECK(b.wanted.phase == desired_phase::run);
-  CHECK(b.wanted.place->group_world_size == 1);
+  CHECK(b.wanted.assignment->group_world_size == 1);
   CHECK(a.wanted.phase != desired_phase::run);
   SECTION("also when its connection breaks") {
     story.disconnect(a);
@@ -239,7 +239,7 @@ TEST_CASE("two hosts of one name are two nodes") {
   CHECK(a.refusal == "");
   CHECK_THAT(b.refusal, Contains("workers on localhost (10.0.0.2) were the first to fail twice"));
   story.start_round();
-  CHECK(c.wanted.place->group_world_size == 2);
+  CHECK(c.wanted.assignment->group_world_size == 2);
 }
 
 TEST_CASE("agents on the daemon's own host are of one node, by whatever address they came") {

@@ -11,21 +11,21 @@ using namespace std::chrono_literals;
 namespace {
 
 // As if it ran in round 7 of instance 42, of an earlier daemon.
-fake_node& orphan(run_story& story, const run_settings& settings, std::uint32_t slot,
+fake_node& orphan(run_story& story, const run_settings& settings, std::uint32_t group_rank,
                   std::uint32_t count) {
-  fake_node& who = story.node("n" + std::to_string(slot), settings);
-  assignment place;
-  place.slot = slot;
-  place.group_world_size = count;
-  place.rank_first = 2 * slot;
-  place.world_size = 2 * count;
-  place.master_address = "10.0.0.1";
-  place.master_port = place.tether_port = 4000;
+  fake_node& who = story.node("n" + std::to_string(group_rank), settings);
+  assignment assigned;
+  assigned.group_rank = group_rank;
+  assigned.group_world_size = count;
+  assigned.rank_first = 2 * group_rank;
+  assigned.world_size = 2 * count;
+  assigned.master_address = "10.0.0.1";
+  assigned.master_port = assigned.tether_port = 4000;
   who.state.instance = 42;
   who.state.round = 7;
   who.state.desired_seq = 30;
   who.state.phase = member_phase::running;
-  who.state.place = place;
+  who.state.assignment = assigned;
   return who;
 }
 
@@ -228,19 +228,19 @@ TEST_CASE("a place that cannot be is refused") {
   run_story story(restarted());
   fake_node& liar = orphan(story, nodes_of(1, 3), 1, 3);
   SECTION("not below the size of the group") {
-    liar.state.place->slot = 3;
+    liar.state.assignment->group_rank = 3;
   }
   SECTION("more nodes than the run may have") {
-    liar.state.place->group_world_size = 4;
+    liar.state.assignment->group_world_size = 4;
   }
   SECTION("ranks beyond the world") {
-    liar.state.place->rank_first = 5;
+    liar.state.assignment->rank_first = 5;
   }
   SECTION("ranks beyond those of the role") {
-    liar.state.place->in_role = {4, 5};
+    liar.state.assignment->in_role = {4, 5};
   }
   SECTION("a role with more workers than the world") {
-    liar.state.place->in_role = {0, 7};
+    liar.state.assignment->in_role = {0, 7};
   }
   story.connect(liar);
   CHECK(liar.refusal.ends_with("makes no sense"));

@@ -10,12 +10,12 @@ using namespace ddprun::core;
 
 namespace {
 
-// The hosts by slot, "b2 a0" with their first ranks.
+// The hosts by group rank, "b2 a0" with their first ranks.
 std::string told(const std::vector<rank_candidate>& candidates, std::uint32_t nodes_max) {
   std::string text;
-  for (const rank_place& place : assign_ranks(candidates, nodes_max).places) {
+  for (const assigned_ranks& ranks : assign_ranks(candidates, nodes_max).by_group_rank) {
     if (!text.empty()) text += ' ';
-    text += std::string(candidates[place.candidate].host) + ":" + std::to_string(place.rank_first);
+    text += std::string(candidates[ranks.candidate].host) + ":" + std::to_string(ranks.rank_first);
   }
   return text;
 }
@@ -24,8 +24,8 @@ rank_candidate joiner(std::string_view host, std::uint64_t order = 0, std::uint3
   return {host, std::nullopt, std::nullopt, order, workers};
 }
 
-rank_candidate survivor(std::string_view host, std::uint32_t slot) {
-  return {host, std::nullopt, slot, 100 + slot, 1};
+rank_candidate survivor(std::string_view host, std::uint32_t group_rank) {
+  return {host, std::nullopt, group_rank, 100 + group_rank, 1};
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ TEST_CASE("ranks are prefix sums of worker counts that may differ") {
   CHECK(assign_ranks({joiner("a", 1, 2), joiner("b", 2, 3)}, 2).world_size == 5);
 }
 
-TEST_CASE("ranks within a role are prefix sums over its nodes, in the order of slots") {
+TEST_CASE("ranks within a role are prefix sums over its nodes, in the order of group ranks") {
   const auto of_role = [](std::string_view host, std::uint32_t workers, std::string_view role) {
     rank_candidate made = joiner(host, 0, workers);
     made.role = role;
@@ -45,15 +45,15 @@ TEST_CASE("ranks within a role are prefix sums over its nodes, in the order of s
                                    of_role("b", 3, "read"), of_role("c", 4, "train")},
                                   4);
   std::vector<std::optional<ddprun::role_ranks>> in_role;
-  for (const rank_place& place : mixed.places)
-    in_role.push_back(place.in_role);
+  for (const assigned_ranks& ranks : mixed.by_group_rank)
+    in_role.push_back(ranks.in_role);
   CHECK(in_role == std::vector<std::optional<ddprun::role_ranks>>{
                        ddprun::role_ranks{0, 11}, ddprun::role_ranks{0, 3},
                        ddprun::role_ranks{2, 11}, ddprun::role_ranks{6, 11}});
-  CHECK(mixed.places.at(3).rank_first == 9);
+  CHECK(mixed.by_group_rank.at(3).rank_first == 9);
   SECTION("nothing is said where all who are chosen have one role") {
     const auto same = assign_ranks({of_role("a", 2, "train"), of_role("b", 3, "read")}, 1);
-    CHECK_FALSE(same.places.at(0).in_role);
+    CHECK_FALSE(same.by_group_rank.at(0).in_role);
   }
 }
 
@@ -61,7 +61,7 @@ TEST_CASE("the first round is in natural order of host names, then join order") 
   CHECK(told({joiner("node10", 1), joiner("node2", 2), joiner("node2", 3)}, 3) ==
         "node2:0 node2:1 node10:2");
   const auto twins = assign_ranks({joiner("x", 9), joiner("x", 4)}, 2);
-  CHECK(twins.places.at(0).candidate == 1);
+  CHECK(twins.by_group_rank.at(0).candidate == 1);
 }
 
 TEST_CASE("a node-rank hint goes before host names") {
@@ -72,7 +72,7 @@ TEST_CASE("a node-rank hint goes before host names") {
   CHECK(told({joiner("a", 1), hinted, first}, 3) == "y:0 z:1 a:2");
 }
 
-TEST_CASE("survivors keep their slots, holes are filled, then closed up") {
+TEST_CASE("survivors keep their group ranks, holes are filled, then closed up") {
   CHECK(told({survivor("a", 0), survivor("c", 2), joiner("d")}, 3) == "a:0 d:1 c:2");
   CHECK(told({survivor("a", 0), survivor("d", 3)}, 4) == "a:0 d:1");
   CHECK(told({survivor("a", 0), survivor("d", 3), joiner("e")}, 4) == "a:0 e:1 d:2");

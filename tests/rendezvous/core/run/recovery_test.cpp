@@ -20,7 +20,7 @@ TEST_CASE("a restarted daemon keeps a round when all its members say that they r
   CHECK(story.view().restarts_used == 2);
   for (const fake_node* const who : story.members) {
     CHECK(who->wanted.phase == desired_phase::run);
-    CHECK(who->wanted.place == who->state.place);
+    CHECK(who->wanted.assignment == who->state.assignment);
     CHECK(who->wanted.seq > who->state.desired_seq);
   }
   story.pass(60s);
@@ -92,8 +92,8 @@ TEST_CASE("an incomplete round is ended free of charge, and the missing are fenc
   CHECK(story.view().round == 9);
   CHECK(story.view().restarts_used == 2);
   story.start_round();
-  CHECK(story.members[0]->wanted.place->slot == 0);
-  CHECK(newcomer.wanted.place->slot == 2);
+  CHECK(story.members[0]->wanted.assignment->group_rank == 0);
+  CHECK(newcomer.wanted.assignment->group_rank == 2);
   story.connect(*story.members[2]);
   CHECK(story.members[2]->wanted.phase == desired_phase::fence);
 }
@@ -131,7 +131,7 @@ TEST_CASE("a daemon that died while a leader prepared does not believe that it p
   orphans_story story(2);
   fake_node& leader = *story.members[0];
   leader.state.phase = member_phase::preparing;
-  leader.state.place.reset();
+  leader.state.assignment.reset();
   story.connect(leader);
   story.pass(10s);
   CHECK(leader.wanted.phase == desired_phase::stop);
@@ -291,7 +291,7 @@ TEST_CASE("one who comes and goes with the claim of a round holds up nobody for 
   fake_node& newcomer = story.joined("new", nodes_of(1, 2));
   fake_node& liar = *story.members[0];
   liar.state.phase = member_phase::joined;  // it has no workers to wait for
-  liar.state.place.reset();
+  liar.state.assignment.reset();
   liar.greeting.settings.timing.orphan_limit = 30s;
   for (int times = 0; times < 20; ++times) {
     liar.state.instance = 1000 + static_cast<instance_id>(times);

@@ -13,13 +13,13 @@ TEST_CASE("a place that was said in the hello holds until another round is said"
   fake_node& first = *story.members[0];
   story.connect(first);
   SECTION("statuses name none: the round is found whole") {
-    first.state.place.reset();
+    first.state.assignment.reset();
     story.say(first);
     story.connect(*story.members[1]);
     CHECK(story.view().phase == run_phase::running);
   }
   SECTION("it is in another round meanwhile, where it has none") {
-    first.state.place.reset();
+    first.state.assignment.reset();
     first.state.round = 8;
     story.say(first);
     story.members[1]->state.round = 8;
@@ -32,12 +32,12 @@ TEST_CASE("a place that was said in the hello holds until another round is said"
 
 TEST_CASE("a found round is kept only where every place is taken once, in a round of one size") {
   orphans_story story(2);
-  assignment& second = *story.members[1]->state.place;
+  assignment& second = *story.members[1]->state.assignment;
   SECTION("two claim one place") {
-    second.slot = 0;
+    second.group_rank = 0;
   }
   SECTION("a place outside") {
-    second.slot = 2;
+    second.group_rank = 2;
   }
   SECTION("another size") {
     second.group_world_size = 3;
@@ -63,7 +63,8 @@ TEST_CASE("a kept round has all that it had: places, ports, restarts, and its le
   orphans_story story(2);
   story.members[0]->state.restarts_used = 1;
   story.members[1]->greeting.role = "reader";
-  story.members[0]->state.place->in_role = story.members[1]->state.place->in_role = {0, 2};
+  story.members[0]->state.assignment->in_role =
+      story.members[1]->state.assignment->in_role = {0, 2};
   story.connect(*story.members[0]);
   story.connect(*story.members[1]);
   REQUIRE(story.view().phase == run_phase::running);
@@ -72,10 +73,10 @@ TEST_CASE("a kept round has all that it had: places, ports, restarts, and its le
   CHECK(story.view().master_address == "10.0.0.1");
   CHECK(story.view().world_size == 4);
   REQUIRE(story.view().members.size() == 2);
-  CHECK(story.view().members[1].slot == 1U);
+  CHECK(story.view().members[1].group_rank == 1U);
   CHECK(story.view().members[1].rank_first == 2U);
   CHECK(story.view().members[1].role == "reader");
-  CHECK(story.members[1]->wanted.place->in_role == role_ranks{0, 2});
+  CHECK(story.members[1]->wanted.assignment->in_role == role_ranks{0, 2});
   SECTION("those that do not start are noticed") {
     orphans_story slow(2);
     slow.members[1]->state.phase = member_phase::starting;
@@ -95,13 +96,13 @@ TEST_CASE("a kept round has all that it had: places, ports, restarts, and its le
     CHECK(failed.view().phase == run_phase::stopping);
     CHECK(failed.members[0]->wanted.text.find("exited with code 9") != std::string::npos);
   }
-  SECTION("its members keep their slots in the next round") {
+  SECTION("its members keep their group ranks in the next round") {
     story.fail(*story.members[0], 1);
     story.stop_all();
     story.start_round();
     CHECK(story.view().round == 8);
-    CHECK(story.members[0]->wanted.place->slot == 0);
-    CHECK(story.members[1]->wanted.place->slot == 1);
+    CHECK(story.members[0]->wanted.assignment->group_rank == 0);
+    CHECK(story.members[1]->wanted.assignment->group_rank == 1);
   }
 }
 
@@ -130,7 +131,7 @@ TEST_CASE("a found round that ends: all of it is told, and it costs nothing") {
 
 TEST_CASE("a member without its place takes a free one, but never the leader's") {
   orphans_story story(3);
-  story.members[1]->state.place.reset();
+  story.members[1]->state.assignment.reset();
   story.members[1]->state.phase = member_phase::stopped;
   story.connect(*story.members[1]);
   story.connect(*story.members[2]);
@@ -148,7 +149,7 @@ TEST_CASE("a member without its place takes a free one, but never the leader's")
 
 TEST_CASE("a member without its place is a member all the same: nobody waits for another") {
   orphans_story story(2);
-  story.members[1]->state.place.reset();
+  story.members[1]->state.assignment.reset();
   story.members[1]->state.phase = member_phase::stopped;
   for (fake_node* const who : story.members)
     story.connect(*who);
@@ -165,19 +166,19 @@ TEST_CASE("a member that comes back to a round of which it has no place is fence
   REQUIRE(story.view().phase == run_phase::stopping);
   fake_node& late = *story.members[1];
   SECTION("none at all") {
-    late.state.place.reset();
+    late.state.assignment.reset();
   }
   SECTION("one that is taken") {
-    late.state.place->slot = 0;
+    late.state.assignment->group_rank = 0;
   }
   SECTION("one outside") {
-    late.state.place->slot = 2;
+    late.state.assignment->group_rank = 2;
   }
   SECTION("one far outside") {
-    late.state.place->slot = 4'000'000'000;
+    late.state.assignment->group_rank = 4'000'000'000;
   }
   SECTION("of a round larger than any") {
-    late.state.place->group_world_size = 4'000'000'000;
+    late.state.assignment->group_world_size = 4'000'000'000;
   }
   SECTION("of another round") {
     late.state.round = 6;
@@ -191,7 +192,7 @@ TEST_CASE("a member of a larger round than was thought makes room for those it s
   story.connect(*story.members[0]);
   story.pass(10s);
   fake_node& late = *story.members[1];
-  late.state.place->group_world_size = 3;
+  late.state.assignment->group_world_size = 3;
   story.connect(late);
   CHECK(late.wanted.phase == desired_phase::stop);
   story.stop_all();

@@ -23,9 +23,9 @@ TEST_CASE("where no member lets go the orphan limit counts, from the last word")
   round_stop stop = fresh_stop();
   CHECK_FALSE(stop.has_let_go());
   CHECK(stop.fenced_at(timing) == ordered + timing.orphan_limit);
-  stop.vouched_until(ordered - 3s);
+  stop.leased_until(ordered - 3s);
   CHECK(stop.fenced_at(timing) == ordered + timing.orphan_limit);
-  stop.vouched_until(ordered + 3s);
+  stop.leased_until(ordered + 3s);
   CHECK(stop.fenced_at(timing) == ordered + 3s + timing.orphan_limit);
 }
 
@@ -36,7 +36,7 @@ TEST_CASE("a member that lets go breaks the chain in two limits, the leader in o
   stop.acknowledge(ordered + 2s, false);
   const duration two = with_margin(2 * timing.isolation_limit);
   CHECK(stop.fenced_at(timing) == ordered + 1s + two);
-  stop.vouched_until(ordered + 4s);
+  stop.leased_until(ordered + 4s);
   CHECK(stop.fenced_at(timing) == ordered + 4s + two);
   stop.acknowledge(ordered + 5s, true);
   CHECK(stop.fenced_at(timing) == ordered + 5s + with_margin(timing.isolation_limit));

@@ -23,21 +23,21 @@ TEST_CASE("members are told the leader's ports, ids and address, each with its o
   trio_story story(nodes_of(3, 3));
   story.a->state.nccl.first = {"id-0", "id-1"};
   prepare(story, *story.a, 4001, 4002);
-  std::uint32_t slot = 0;
+  std::uint32_t group_rank = 0;
   for (const fake_node* const who : {story.a, story.b, story.c}) {
-    REQUIRE(who->wanted.place);
-    const assignment& place = *who->wanted.place;
-    CHECK(place.slot == slot);
-    CHECK(place.rank_first == 2 * slot);
-    CHECK(place.group_world_size == 3);
-    CHECK(place.world_size == 6);
-    CHECK(place.tether_port == 4001);
-    CHECK(place.master_port == 4002);
-    CHECK(place.master_address == story.a->greeting.own_address);
-    CHECK(place.nccl.first == std::vector<std::string>{"id-0", "id-1"});
+    REQUIRE(who->wanted.assignment);
+    const assignment& assigned = *who->wanted.assignment;
+    CHECK(assigned.group_rank == group_rank);
+    CHECK(assigned.rank_first == 2 * group_rank);
+    CHECK(assigned.group_world_size == 3);
+    CHECK(assigned.world_size == 6);
+    CHECK(assigned.tether_port == 4001);
+    CHECK(assigned.master_port == 4002);
+    CHECK(assigned.master_address == story.a->greeting.own_address);
+    CHECK(assigned.nccl.first == std::vector<std::string>{"id-0", "id-1"});
     CHECK(who->wanted.members ==
           "ranks 0-1 on a (10.0.0.1), 2-3 on b (10.0.0.2), 4-5 on c (10.0.0.3)");
-    ++slot;
+    ++group_rank;
   }
   CHECK(story.view().master_port == 4002);
   CHECK(story.view().world_size == 6);
@@ -76,8 +76,8 @@ TEST_CASE("who is where is said again only where it is news to a member") {
 TEST_CASE("where the leader names no master port its service is the master") {
   trio_story story(nodes_of(3, 3));
   prepare(story, *story.a, 4001, 0);
-  REQUIRE(story.b->wanted.place);
-  CHECK(story.b->wanted.place->master_port == 4001);
+  REQUIRE(story.b->wanted.assignment);
+  CHECK(story.b->wanted.assignment->master_port == 4001);
 }
 
 TEST_CASE("a round is assigned by its leader's word alone, and only with a port") {
@@ -183,7 +183,7 @@ TEST_CASE("a node that failed and does not say how has exited with 1") {
   CHECK(why.kind == cause_class::exit);
   CHECK(why.code == 1);
   CHECK(why.round == 1);
-  CHECK(why.slot == 1);
+  CHECK(why.group_rank == 1);
   CHECK(why.node == "b");
   CHECK(story.view().exit_code == 1);
 }
@@ -197,7 +197,7 @@ TEST_CASE("a node that stopped by itself may not be the only one: wait for quiet
   story.stop_all();
   REQUIRE(story.view().root_cause);
   CHECK(story.view().root_cause->kind == cause_class::node_lost);
-  CHECK(story.view().root_cause->slot == 1);
+  CHECK(story.view().root_cause->group_rank == 1);
   CHECK(story.view().phase == run_phase::settling);
   CHECK(story.view().node_losses == 1);
 }
@@ -249,8 +249,8 @@ TEST_CASE("no leader, no round: who was not told of it is down when it ends") {
   story.pass(600ms);
   CHECK(story.view().round == 2);
   story.start_round();
-  CHECK(story.b->wanted.place->slot == 0);
-  CHECK(story.b->wanted.place->group_world_size == 2);
+  CHECK(story.b->wanted.assignment->group_rank == 0);
+  CHECK(story.b->wanted.assignment->group_world_size == 2);
 }
 
 TEST_CASE("a member that cannot be reached while its leader prepares was told nothing") {
@@ -278,7 +278,7 @@ TEST_CASE("a leader that does not prepare is told to stop; the others never hear
   REQUIRE(story.view().root_cause);
   const cause why = *story.view().root_cause;
   CHECK(why.kind == cause_class::start);
-  CHECK(why.slot == 0);
+  CHECK(why.group_rank == 0);
   CHECK(why.node == "a");
   CHECK(why.round == 1);
 }
@@ -295,7 +295,7 @@ TEST_CASE("of several that do not start the first is named") {
   REQUIRE(story.view().root_cause);
   CHECK(story.view().root_cause->text ==
         "has not started within 60 s, is still joined; so are 1 more nodes");
-  CHECK(story.view().root_cause->slot == 1);
+  CHECK(story.view().root_cause->group_rank == 1);
 }
 
 TEST_CASE("a join restarts a round that runs and has room, no other") {

@@ -112,7 +112,7 @@ TEST_CASE("a node that did nothing it was told is no candidate until it has") {
   a.state.service_port = a.state.master_port = 29501;
   story.say(a);
   run_story::obey(a);
-  a.state.place = a.wanted.place;
+  a.state.assignment = a.wanted.assignment;
   story.say(a, member_phase::running);
   story.pass(60s);  // b never starts
   story.say(a, member_phase::stopping);

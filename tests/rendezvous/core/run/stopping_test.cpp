@@ -237,7 +237,7 @@ TEST_CASE("a lost node is a cause as old as its silence") {
   CHECK(why.kind == cause_class::node_lost);
   CHECK(why.age >= 10s);
   CHECK(why.age <= 11500ms);
-  CHECK(why.slot == 2);
+  CHECK(why.group_rank == 2);
   CHECK(why.round == 1);
   CHECK(why.node == "c");
 }
@@ -334,7 +334,7 @@ TEST_CASE("a node whose workers cannot be killed is a candidate again once they 
   b.state.unkillable = 1;
   story.stop_all();
   story.start_round();
-  CHECK(a.wanted.place->group_world_size == 1);
+  CHECK(a.wanted.assignment->group_world_size == 1);
   b.state.unkillable = 0;
   story.say(b);
   story.fail(a, 1);
@@ -343,15 +343,15 @@ TEST_CASE("a node whose workers cannot be killed is a candidate again once they 
   CHECK(a.wanted.group_world_size == 2);
 }
 
-TEST_CASE("survivors keep their slots, and the round's number grows by one") {
+TEST_CASE("survivors keep their group ranks, and the round's number grows by one") {
   trio_in_its_second story(nodes_of(2, 3));
   story.guardian(*story.b);
   story.stop_all();
   story.pass(600ms);
   CHECK(story.view().round == 2);
   story.start_round();
-  CHECK(story.a->wanted.place->slot == 0);
-  CHECK(story.c->wanted.place->slot == 1);
+  CHECK(story.a->wanted.assignment->group_rank == 0);
+  CHECK(story.c->wanted.assignment->group_rank == 1);
   CHECK(story.c->wanted.round == 2);
 }
 
@@ -373,7 +373,7 @@ TEST_CASE("a leader that has died for certain has let go of all: its members fol
   story.stop_all();
   story.pass(600ms);
   story.start_round();
-  REQUIRE(story.a->wanted.place->group_world_size == 2);
+  REQUIRE(story.a->wanted.assignment->group_world_size == 2);
   story.disconnect(*story.b);
   story.guardian(*story.a);
   story.joined("d", nodes_of(1, 3));

@@ -8,7 +8,7 @@ using namespace ddprun::core;
 using namespace std::chrono_literals;
 
 TEST_CASE("a notice is built once for all who wait, until the reason changes") {
-  const auto message = std::make_shared<const daemon_message>(answer{1});
+  const auto message = std::make_shared<const daemon_message>(ack{1});
   constexpr time_point now{1000s};
   wait_message notice;
   CHECK(notice.message_after(0, now) == nullptr);

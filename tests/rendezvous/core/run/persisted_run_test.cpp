@@ -1,5 +1,5 @@
 // What an earlier daemon has kept of an open instance, alone.
-#include "rendezvous/core/run/remembered_run.hpp"
+#include "rendezvous/core/run/persisted_run.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/origin.hpp"
@@ -23,7 +23,7 @@ run_record record_of_three() {
 }  // namespace
 
 TEST_CASE("nothing is remembered unless a record was there, or when it has been dropped") {
-  remembered_run earlier;
+  persisted_run earlier;
   CHECK_FALSE(earlier.is_there());
   CHECK_FALSE(earlier.is_of(17));
   CHECK(earlier.living_until(0) == std::nullopt);
@@ -36,7 +36,7 @@ TEST_CASE("nothing is remembered unless a record was there, or when it has been 
 }
 
 TEST_CASE("workers may live until all nodes are here again, or for so long") {
-  remembered_run earlier;
+  persisted_run earlier;
   earlier.begin(record_of_three(), machine_origin);
   CHECK(earlier.living_until(2) == machine_origin + 20s);
   CHECK(earlier.living_until(3) == std::nullopt);

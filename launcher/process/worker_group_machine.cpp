@@ -1,4 +1,4 @@
-#include "launcher/process/worker_rules.hpp"
+#include "launcher/process/worker_group_machine.hpp"
 
 #include <csignal>
 #include <utility>
@@ -10,11 +10,12 @@ constexpr std::chrono::milliseconds pause_between_tries{100};
 
 }  // namespace
 
-rules::rules(limits values, std::size_t workers) : limits_(values), lives_(workers) {
+worker_group_machine::worker_group_machine(limits values, std::size_t workers)
+    : limits_(values), lives_(workers) {
   DDPRUN_ASSERT(values.drain > duration::zero());
 }
 
-void rules::step(const event& what, time_point now, effects& to) {
+void worker_group_machine::step(const event& what, time_point now, effects& to) {
   if (over_) return;
   now_ = now;
   effects_ = &to;
@@ -24,7 +25,7 @@ void rules::step(const event& what, time_point now, effects& to) {
   effects_ = nullptr;
 }
 
-std::optional<time_point> rules::next_deadline() const {
+std::optional<time_point> worker_group_machine::next_deadline() const {
   if (over_) return std::nullopt;
   std::optional<time_point> next;
   const auto consider = [&next](const std::optional<time_point>& one) {
@@ -41,32 +42,32 @@ std::optional<time_point> rules::next_deadline() const {
 
 // ---- start -----------------------------------------------------------------------------------
 
-void rules::handle(const start_asked&) {
+void worker_group_machine::handle(const start_asked&) {
   start_next();
 }
 
-void rules::start_next() {
+void worker_group_machine::start_next() {
   if (queue_.closed) return;
   if (queue_.next == lives_.size()) return emit(tell_all_started{});
   queue_.searching = true;
   emit(find_program{queue_.next});
 }
 
-void rules::handle(const program_found& what) {
+void worker_group_machine::handle(const program_found& what) {
   if (!queue_.searching || what.worker != queue_.next) return;  // forgotten
   queue_.searching = false;
   lives_.change(what.worker, &worker_life::begin);
   emit(spawn{what.worker});
 }
 
-void rules::handle(const executed& what) {
+void worker_group_machine::handle(const executed& what) {
   lives_.change(what.worker, &worker_life::execute);
   queue_.short_since.reset();
   ++queue_.next;
   start_next();
 }
 
-void rules::handle(const start_failed& what) {
+void worker_group_machine::handle(const start_failed& what) {
   const bool was_sought = lives_[what.worker].phase() == worker_phase::waiting;
   if (was_sought && (!queue_.searching || what.worker != queue_.next)) return;  // forgotten
   queue_.searching = false;
@@ -81,7 +82,7 @@ void rules::handle(const start_failed& what) {
   close_queue();
 }
 
-bool rules::tries_again(const start_failed& what) {
+bool worker_group_machine::tries_again(const start_failed& what) {
   if (queue_.closed || !is_shortage(what.why.error)) return false;
   const bool is_first = !queue_.short_since;
   if (is_first) queue_.short_since = now_;
@@ -93,7 +94,7 @@ bool rules::tries_again(const start_failed& what) {
 }
 
 // Workers that wait for their turn are not started any more.
-void rules::close_queue() {
+void worker_group_machine::close_queue() {
   if (std::exchange(queue_.searching, false)) emit(forget_search{});
   queue_.retry_at.reset();
   queue_.closed = true;
@@ -107,7 +108,7 @@ void rules::close_queue() {
 
 // ---- stop ------------------------------------------------------------------------------------
 
-void rules::handle(const stop_asked& what) {
+void worker_group_machine::handle(const stop_asked& what) {
   if (over_) return;
   tell_stopped();
   stopping_ = true;
@@ -128,7 +129,7 @@ void rules::handle(const stop_asked& what) {
 
 // ---- what always holds -----------------------------------------------------------------------
 
-void rules::check() const {
+void worker_group_machine::check() const {
   // One worker after the other, and none that could be left between two stools.
   DDPRUN_ASSERT(lives_.count(worker_phase::starting) <= 1);
   DDPRUN_ASSERT(last_word_.has_value() == (lives_.are_done() && !over_));

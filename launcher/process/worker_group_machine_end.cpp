@@ -1,5 +1,5 @@
 // How workers end: drained, their groups and strays killed, the last word held back until then.
-#include "launcher/process/worker_rules.hpp"
+#include "launcher/process/worker_group_machine.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -19,7 +19,7 @@ duration look_pause(duration so_far) {
   return std::clamp<duration>(so_far / look_share, look_pause_min, look_pause_max);
 }
 
-void rules::judge_deadlines() {
+void worker_group_machine::judge_deadlines() {
   if (queue_.retry_at && now_ >= *queue_.retry_at) {
     queue_.retry_at.reset();
     start_next();
@@ -35,7 +35,7 @@ void rules::judge_deadlines() {
 
 // ---- draining --------------------------------------------------------------------------------
 
-void rules::handle(const exited& what) {
+void worker_group_machine::handle(const exited& what) {
   const duration limit = what.success && !stopping_ ? first_look() : limits_.drain;
   lives_.change(what.worker, [&](worker_life& one) { one.exit(what.success, now_, limit); });
   if (!what.success) failed_ = true;
@@ -48,18 +48,18 @@ void rules::handle(const exited& what) {
   if (stopping_) look_anew();  // strays may hold the pipes
 }
 
-void rules::handle(const pipe_ended& what) {
+void worker_group_machine::handle(const pipe_ended& what) {
   lives_.change(what.worker, [&](worker_life& one) { one.close(what.which); });
   judge_drained(what.worker);
 }
 
-void rules::judge_drained(place worker) {
+void worker_group_machine::judge_drained(place worker) {
   const worker_life& one = lives_[worker];
   if (one.phase() != worker_phase::draining || !one.is_drained()) return;
   spares_children(worker) ? look_for_children(worker) : end_group(worker);
 }
 
-void rules::on_drain_limit(place worker) {
+void worker_group_machine::on_drain_limit(place worker) {
   const worker_life& one = lives_[worker];
   const bool is_for_children = one.is_drained() || one.children().since;
   if (is_for_children && spares_children(worker)) return look_for_children(worker);
@@ -69,7 +69,7 @@ void rules::on_drain_limit(place worker) {
 
 // While our own reader holds the output of a success back, and nobody waits for this node, no byte
 // is given up.
-void rules::handle(const reader_seen& what) {
+void worker_group_machine::handle(const reader_seen& what) {
   const worker_life& one = lives_[what.worker];
   if (one.phase() != worker_phase::draining) return;
   const bool is_first = spares_children(what.worker) && !one.children().is_looked_for;
@@ -86,13 +86,13 @@ void rules::handle(const reader_seen& what) {
   lives_.change(what.worker, [until](worker_life& waiting) { waiting.drain_until(until); });
 }
 
-void rules::let_go(place worker) {
+void worker_group_machine::let_go(place worker) {
   emit(release_pipes{worker});
   end_group(worker);
 }
 
 // The leader is a zombie here, so the group's number is still ours.
-void rules::end_group(place worker) {
+void worker_group_machine::end_group(place worker) {
   emit(signal_group{worker, SIGKILL});
   emit(reap{worker});
   lives_.change(worker, &worker_life::die);
@@ -101,7 +101,7 @@ void rules::end_group(place worker) {
 
 // ---- looks -----------------------------------------------------------------------------------
 
-void rules::look_anew() {
+void worker_group_machine::look_anew() {
   looks_.since = now_;
   looks_.next = now_;
 }
@@ -109,7 +109,7 @@ void rules::look_anew() {
 // One look for all that is dying. Almost always the first finds nobody. Children that were just
 // killed need a moment, on a device a long one, and no handle tells when the last of a group is
 // gone.
-void rules::look() {
+void worker_group_machine::look() {
   looks_.next.reset();
   std::vector<place> dying;
   const std::size_t wanted = lives_.count(worker_phase::dying);
@@ -121,7 +121,7 @@ void rules::look() {
   emit(look_at_groups{std::move(dying)});
 }
 
-void rules::handle(const groups_seen& what) {
+void worker_group_machine::handle(const groups_seen& what) {
   DDPRUN_ASSERT(looks_.asked == looks::question::groups);
   looks_.asked = looks::question::none;
   for (const place worker : what.empty) {
@@ -133,7 +133,7 @@ void rules::handle(const groups_seen& what) {
 }
 
 // They are killed once they may be: they belong to the round, and a worker that runs may want them.
-void rules::look_for_strays() {
+void worker_group_machine::look_for_strays() {
   const bool none_runs = lives_.count(worker_phase::starting, worker_phase::running) == 0;
   // The ends of many workers that are killed at once do not each ask for all.
   const bool all_must_die = killing_ && now_ - looks_.since >= look_pause_min;
@@ -144,12 +144,12 @@ void rules::look_for_strays() {
   emit(count_strays{});
 }
 
-void rules::kill_all_strays() {
+void worker_group_machine::kill_all_strays() {
   looks_.asked = looks::question::strays;
   emit(kill_strays{});
 }
 
-void rules::handle(const strays_counted& what) {
+void worker_group_machine::handle(const strays_counted& what) {
   DDPRUN_ASSERT(looks_.asked == looks::question::count);
   looks_.asked = looks::question::none;
   if (what.left == 0) return end_look(false);
@@ -165,7 +165,7 @@ void rules::handle(const strays_counted& what) {
   kill_all_strays();
 }
 
-void rules::handle(const strays_seen& what) {
+void worker_group_machine::handle(const strays_seen& what) {
   DDPRUN_ASSERT(looks_.asked == looks::question::strays);
   looks_.asked = looks::question::none;
   if (what.left == 0) return end_look(false);
@@ -174,7 +174,7 @@ void rules::handle(const strays_seen& what) {
   end_look(stopping_);  // where nobody asked for the end, the others wait to hear of it
 }
 
-void rules::end_look(bool strays_live) {
+void worker_group_machine::end_look(bool strays_live) {
   if (last_word_ && !strays_live) {
     emit(std::move(*std::exchange(last_word_, std::nullopt)));
     emit(tell_all_ended{});
@@ -189,7 +189,7 @@ void rules::end_look(bool strays_live) {
 }
 
 // The word about the last worker is held back until its strays are gone.
-void rules::tell(effect word) {
+void worker_group_machine::tell(effect word) {
   if (lives_.are_done()) {
     last_word_ = std::move(word);
   } else {

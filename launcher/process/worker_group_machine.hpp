@@ -178,9 +178,9 @@ struct limits {
   bool has_strays = true;  // they can be found, and killed
 };
 
-class rules {
+class worker_group_machine {
  public:
-  rules(limits values, std::size_t workers);
+  worker_group_machine(limits values, std::size_t workers);
 
   // Applies one event. Effects are appended to `to`; carry them out in order. Afterwards nothing
   // is due: the next deadline is later than `now`.
@@ -211,7 +211,7 @@ class rules {
     std::optional<time_point> next;
   };
 
-  // ---- worker_rules.cpp: start and stop ----
+  // ---- worker_group_machine.cpp: start and stop ----
   void handle(const start_asked& what);
   void handle(const stop_asked& what);
   void handle(const program_found& what);
@@ -221,7 +221,7 @@ class rules {
   bool tries_again(const start_failed& what);
   void close_queue();
 
-  // ---- worker_rules_end.cpp ----
+  // ---- worker_group_machine_end.cpp ----
   void handle(const exited& what);
   void handle(const pipe_ended& what);
   void handle(const reader_seen& what);
@@ -240,7 +240,7 @@ class rules {
   void kill_all_strays();
   void end_look(bool strays_live);
 
-  // ---- worker_rules_children.cpp: what a success leaves behind ----
+  // ---- worker_group_machine_children.cpp: what a success leaves behind ----
   void handle(const children_seen& what);
   bool spares_children(place worker) const;
   duration first_look() const;

@@ -45,7 +45,7 @@ TEST_CASE("a leader that says it is of a closed instance, and goes, gives way to
   older.state.instance = 0x77;
   older.state.round = 5;
   older.state.phase = member_phase::running;
-  older.state.place = assignment{0, 1, 0, 2, "10.0.0.1", 4000, 4000, "older", {}};
+  older.state.assignment = assignment{0, 1, 0, 2, "10.0.0.1", 4000, 4000, "older", {}};
   story.connect(older);
   CHECK(older.refusal.empty());
   CHECK(story.view().instance == 0x77);

@@ -12,7 +12,7 @@
 
 namespace ddprun::core {
 
-class remembered_run {
+class persisted_run {
  public:
   // Since when its nodes have been without a daemon.
   void begin(run_record record, machine_time since) { record_ = std::move(record), since_ = since; }

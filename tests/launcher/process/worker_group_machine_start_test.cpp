@@ -8,7 +8,7 @@ using tests::fake_process;
 using tests::worker_story;
 using words = std::vector<std::string>;
 
-TEST_CASE("worker rules: one after the other, each once the one before has executed") {
+TEST_CASE("worker group: one after the other, each once the one before has executed") {
   worker_story story(3);
   story.system.exec_hangs = true;
   story.start();
@@ -23,7 +23,7 @@ TEST_CASE("worker rules: one after the other, each once the one before has execu
   CHECK(story.words == words{"all started"});
 }
 
-TEST_CASE("worker rules: a worker may end before the next one is started") {
+TEST_CASE("worker group: a worker may end before the next one is started") {
   worker_story story(2);
   story.system.exec_hangs = true;
   story.start();
@@ -36,7 +36,7 @@ TEST_CASE("worker rules: a worker may end before the next one is started") {
         words{"ended 0: exit code 0", "all started", "ended 1: exit code 3", "all ended"});
 }
 
-TEST_CASE("worker rules: after a failed start nobody is started, and who runs is left alone") {
+TEST_CASE("worker group: after a failed start nobody is started, and who runs is left alone") {
   worker_story story(4);
   story.system.exec_hangs = true;
   story.start();
@@ -63,7 +63,7 @@ TEST_CASE("worker rules: after a failed start nobody is started, and who runs is
   CHECK(story.words.at(4) == "all ended");
 }
 
-TEST_CASE("worker rules: a start that fails alone is the last word") {
+TEST_CASE("worker group: a start that fails alone is the last word") {
   worker_story story(1);
   story.system.refusal = worker_story::no_such_program();
   story.start();
@@ -72,7 +72,7 @@ TEST_CASE("worker rules: a start that fails alone is the last word") {
 
 // ---- short of something ----------------------------------------------------------------------
 
-TEST_CASE("worker rules: short of descriptors for 4 s, then all start; it is said once") {
+TEST_CASE("worker group: short of descriptors for 4 s, then all start; it is said once") {
   worker_story story(2);
   story.system.refusal = worker_story::shortage();
   story.start();
@@ -85,7 +85,7 @@ TEST_CASE("worker rules: short of descriptors for 4 s, then all start; it is sai
   CHECK(story.spawns == 43);  // at once, every 100 ms, and the second worker
 }
 
-TEST_CASE("worker rules: short of descriptors for 6 s is one failure, after 5 s") {
+TEST_CASE("worker group: short of descriptors for 6 s is one failure, after 5 s") {
   SECTION("none is there to be forked") {
     worker_story none(3);
     none.system.refusal = worker_story::shortage();
@@ -119,7 +119,7 @@ TEST_CASE("worker rules: short of descriptors for 6 s is one failure, after 5 s"
   }
 }
 
-TEST_CASE("worker rules: each stretch of shortage has its own word and its own limit") {
+TEST_CASE("worker group: each stretch of shortage has its own word and its own limit") {
   worker_story story(3);
   story.system.exec_hangs = true;
   story.start();
@@ -138,7 +138,7 @@ TEST_CASE("worker rules: each stretch of shortage has its own word and its own l
   CHECK(story.words == words{"short", "short", "all started"});
 }
 
-TEST_CASE("worker rules: another failure than shortage is not tried again") {
+TEST_CASE("worker group: another failure than shortage is not tried again") {
   worker_story story(1);
   story.system.refusal = worker_story::shortage();
   story.start();
@@ -149,7 +149,7 @@ TEST_CASE("worker rules: another failure than shortage is not tried again") {
 
 // ---- a stop in the middle of it --------------------------------------------------------------
 
-TEST_CASE("worker rules: a stop in the middle of starting, whose exec hangs") {
+TEST_CASE("worker group: a stop in the middle of starting, whose exec hangs") {
   const int signal = GENERATE(SIGTERM, SIGINT, SIGKILL);
   worker_story story(4);
   story.system.exec_hangs = true;
@@ -167,7 +167,7 @@ TEST_CASE("worker rules: a stop in the middle of starting, whose exec hangs") {
   CHECK(!story.said("all started"));
 }
 
-TEST_CASE("worker rules: an exec that hangs and cannot be killed counts until it is gone") {
+TEST_CASE("worker group: an exec that hangs and cannot be killed counts until it is gone") {
   worker_story story(2);
   story.system.exec_hangs = true;
   story.start();
@@ -193,7 +193,7 @@ TEST_CASE("worker rules: an exec that hangs and cannot be killed counts until it
   CHECK(!story.machine().has_process(0));
 }
 
-TEST_CASE("worker rules: a stop before anything was started, and while it waits") {
+TEST_CASE("worker group: a stop before anything was started, and while it waits") {
   worker_story story(2);
   const int signal = GENERATE(SIGTERM, SIGKILL);
   SECTION("before the start") {}
@@ -219,7 +219,7 @@ TEST_CASE("worker rules: a stop before anything was started, and while it waits"
   CHECK(story.words.back() == "all ended");
 }
 
-TEST_CASE("worker rules: a start that is asked for after the stop starts nothing") {
+TEST_CASE("worker group: a start that is asked for after the stop starts nothing") {
   worker_story story(2);
   story.add_stray({0, false, true});  // the last word is still to come
   story.stop(SIGTERM);
@@ -230,7 +230,7 @@ TEST_CASE("worker rules: a start that is asked for after the stop starts nothing
   CHECK(story.words == words{"not started 0", "strays stay"});
 }
 
-TEST_CASE("worker rules: an answer of a search that was forgotten is not heard") {
+TEST_CASE("worker group: an answer of a search that was forgotten is not heard") {
   worker_story story(2);
   story.system.exec_hangs = true;
   story.start();

@@ -1,6 +1,6 @@
 // The agent in which an earlier daemon lived was killed with it: its guardian tells the next one
 // where its workers were, so that nobody waits for them.
-#include "rendezvous/core/run/dead_seats.hpp"
+#include "rendezvous/core/run/dead_members.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/orphans_story.hpp"
@@ -96,11 +96,11 @@ TEST_CASE("a round whose other node was killed at its work has not ended well") 
   CHECK(story.view().round > 7);
 }
 
-TEST_CASE("of dead seats a bounded number is remembered") {
-  dead_seats dead;
-  for (std::uint32_t slot = 0; slot < 2 * dead_seats_max; ++slot)
-    dead.add({1, 2, slot});
-  CHECK(dead.count() == dead_seats_max);
+TEST_CASE("of dead members a bounded number is remembered") {
+  dead_members dead;
+  for (std::uint32_t group_rank = 0; group_rank < 2 * dead_members_max; ++group_rank)
+    dead.add({1, 2, group_rank});
+  CHECK(dead.count() == dead_members_max);
   CHECK(dead.contains({1, 2, 0}));
   CHECK_FALSE(dead.contains({1, 3, 0}));
   CHECK(dead.has_any_of(1, 2));

@@ -1,6 +1,6 @@
 // What a worker that ended well leaves behind: processes of its group, and strays. They have their
 // grace while nobody stops the round.
-#include "launcher/process/worker_rules.hpp"
+#include "launcher/process/worker_group_machine.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -13,25 +13,25 @@ constexpr std::chrono::seconds told_after{1};
 
 }  // namespace
 
-bool rules::spares_children(place worker) const {
+bool worker_group_machine::spares_children(place worker) const {
   const worker_life& one = lives_[worker];
   return one.succeeded() && !stopping_ && !one.children().is_over &&
          limits_.children != duration::zero();
 }
 
 // From the end of a success to the first look at who holds its pipes.
-duration rules::first_look() const {
+duration worker_group_machine::first_look() const {
   const duration zero = duration::zero();
   if (!limits_.children || *limits_.children == zero) return limits_.drain;
   return std::min<duration>({limits_.drain, *limits_.children, told_after});
 }
 
-void rules::look_for_children(place worker) {
+void worker_group_machine::look_for_children(place worker) {
   lives_.change(worker, [](worker_life& one) { one.drain_until(std::nullopt); });
   emit(look_at_children{worker});
 }
 
-void rules::handle(const children_seen& what) {
+void worker_group_machine::handle(const children_seen& what) {
   const worker_life& one = lives_[what.worker];
   if (one.phase() != worker_phase::draining || one.drain_until()) return;
   const bool is_drained = one.is_drained();
@@ -48,14 +48,14 @@ void rules::handle(const children_seen& what) {
 }
 
 // Somebody holds its pipes who is none of ours.
-void rules::drain_on(place worker) {
+void worker_group_machine::drain_on(place worker) {
   lives_.change(worker, [&](worker_life& one) {
     one.children().is_looked_for = true;
     one.drain_until(std::max(one.ended_at() + limits_.drain, now_ + look_pause(duration::zero())));
   });
 }
 
-void rules::wait_for_children(place worker, std::size_t left) {
+void worker_group_machine::wait_for_children(place worker, std::size_t left) {
   DDPRUN_ASSERT(left > 0);
   if (!limits_.children) {
     emit(tell_left_behind{worker, fate::kept});
@@ -73,14 +73,14 @@ void rules::wait_for_children(place worker, std::size_t left) {
 }
 
 // Nothing is waited for any more but its pipes, as those of any other.
-void rules::end_children(place worker) {
+void worker_group_machine::end_children(place worker) {
   lives_.change(worker, [&](worker_life& one) {
     one.children().is_over = true;
     one.drain_until(now_ + look_pause(duration::zero()));
   });
 }
 
-void rules::leave_children(place worker) {
+void worker_group_machine::leave_children(place worker) {
   if (!lives_[worker].is_drained()) emit(release_pipes{worker});
   emit(reap{worker});
   emit(forget_group{worker});
@@ -89,13 +89,13 @@ void rules::leave_children(place worker) {
   look_anew();
 }
 
-bool rules::spares_strays() const {
+bool worker_group_machine::spares_strays() const {
   return last_word_ && !stopping_ && !failed_ && !strays_.is_over &&
          limits_.children != duration::zero();
 }
 
 // A stop ends all that has its grace: who waited for an upload is not to wonder where it is.
-void rules::tell_stopped() {
+void worker_group_machine::tell_stopped() {
   if (stopping_) return;
   for (place worker = 0; worker < lives_.size(); ++worker) {
     const worker_life& one = lives_[worker];
@@ -106,7 +106,7 @@ void rules::tell_stopped() {
 }
 
 // Some are there. Says so once, and once that it has passed.
-bool rules::is_past(grace& of, std::optional<place> worker) {
+bool worker_group_machine::is_past(grace& of, std::optional<place> worker) {
   if (!of.since) of.since = of.begins.value_or(now_);
   if (now_ - *of.since >= *limits_.children) {
     of.is_over = true;

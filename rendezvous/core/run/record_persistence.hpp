@@ -11,13 +11,13 @@
 
 namespace ddprun::core {
 
-class kept_record {
+class record_persistence {
  public:
   // What an earlier daemon has kept.
   void begin_with(const run_record& record) { newest_ = record; }
   // The number to ask with; none where that was asked for last.
   std::optional<std::uint64_t> ask(const std::optional<run_record>& record);
-  void set_kept(std::uint64_t revision);
+  void set_persisted(std::uint64_t revision);
   bool is_kept(const std::optional<run_record>& record) const;
 
  private:

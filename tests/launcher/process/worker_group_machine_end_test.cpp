@@ -16,7 +16,7 @@ constexpr auto first_pause = 1ms;  // between two looks
 
 // ---- stop ------------------------------------------------------------------------------------
 
-TEST_CASE("worker rules: who ignores SIGTERM runs until the grace is over, then SIGKILL ends it") {
+TEST_CASE("worker group: who ignores SIGTERM runs until the grace is over, then SIGKILL ends it") {
   worker_story story(2);
   story.run();
   story.process(0).ignores_term = true;
@@ -32,7 +32,7 @@ TEST_CASE("worker rules: who ignores SIGTERM runs until the grace is over, then 
   CHECK(story.passed() == 5s);
 }
 
-TEST_CASE("worker rules: a signal that is asked for again is sent again") {
+TEST_CASE("worker group: a signal that is asked for again is sent again") {
   worker_story story(1);
   story.run();
   story.process(0).ignores_term = true;
@@ -41,7 +41,7 @@ TEST_CASE("worker rules: a signal that is asked for again is sent again") {
   CHECK(story.process(0).signals == std::vector<int>{SIGINT, SIGTERM});
 }
 
-TEST_CASE("worker rules: a failed worker's group is killed at once") {
+TEST_CASE("worker group: a failed worker's group is killed at once") {
   worker_story story(2);
   story.run();
   story.process(0).children = 3;
@@ -53,7 +53,7 @@ TEST_CASE("worker rules: a failed worker's group is killed at once") {
 
 // ---- draining --------------------------------------------------------------------------------
 
-TEST_CASE("worker rules: a successful worker's children have their moment") {
+TEST_CASE("worker group: a successful worker's children have their moment") {
   worker_story story(1);
   story.run();
   story.process(0).children = 1;
@@ -78,7 +78,7 @@ TEST_CASE("worker rules: a successful worker's children have their moment") {
   }
 }
 
-TEST_CASE("worker rules: a worker is drained when both of its pipes have ended") {
+TEST_CASE("worker group: a worker is drained when both of its pipes have ended") {
   worker_story story(1);
   story.run();
   story.process(0).holders_elsewhere = 1;
@@ -91,7 +91,7 @@ TEST_CASE("worker rules: a worker is drained when both of its pipes have ended")
   CHECK(story.is_told(0));
 }
 
-TEST_CASE("worker rules: a pipe that never ends is let go when the limit is over") {
+TEST_CASE("worker group: a pipe that never ends is let go when the limit is over") {
   worker_story story(2);
   story.run();
   story.process(0).holders_elsewhere = 1;
@@ -105,7 +105,7 @@ TEST_CASE("worker rules: a pipe that never ends is let go when the limit is over
   CHECK(story.is_told(0));
 }
 
-TEST_CASE("worker rules: the time for which our reader holds a success back does not count") {
+TEST_CASE("worker group: the time for which our reader holds a success back does not count") {
   worker_story story(1);
   story.run();
   SECTION("while it does, nothing is given up") {
@@ -147,7 +147,7 @@ TEST_CASE("worker rules: the time for which our reader holds a success back does
   }
 }
 
-TEST_CASE("worker rules: the children of who ends after a stop have no moment") {
+TEST_CASE("worker group: the children of who ends after a stop have no moment") {
   worker_story story(1);
   story.run();
   story.process(0).ignores_term = true;
@@ -157,7 +157,7 @@ TEST_CASE("worker rules: the children of who ends after a stop have no moment") 
   CHECK(story.said("all ended"));
 }
 
-TEST_CASE("worker rules: a failure, a stop and a kill wait for no reader") {
+TEST_CASE("worker group: a failure, a stop and a kill wait for no reader") {
   worker_story story(2);
   story.run();
   story.reader_stops();
@@ -190,7 +190,7 @@ TEST_CASE("worker rules: a failure, a stop and a kill wait for no reader") {
 
 // ---- groups that do not die ------------------------------------------------------------------
 
-TEST_CASE("worker rules: a group that never empties holds back its worker, and is looked at less") {
+TEST_CASE("worker group: a group that never empties holds back its worker, and is looked at less") {
   worker_story story(3);
   story.run();
   story.process(0).children = 1;
@@ -215,7 +215,7 @@ TEST_CASE("worker rules: a group that never empties holds back its worker, and i
   CHECK(story.words.back() == "ended 0: exit code 3");
 }
 
-TEST_CASE("worker rules: many workers are killed at once: one word each, few looks") {
+TEST_CASE("worker group: many workers are killed at once: one word each, few looks") {
   constexpr std::size_t workers = 1024;
   worker_story story(workers);
   story.run();
@@ -238,7 +238,7 @@ TEST_CASE("worker rules: many workers are killed at once: one word each, few loo
 
 // ---- strays ----------------------------------------------------------------------------------
 
-TEST_CASE("worker rules: strays live on while a worker runs, and not beyond the last word") {
+TEST_CASE("worker group: strays live on while a worker runs, and not beyond the last word") {
   worker_story story(2);
   story.run();
   story.add_stray({0});
@@ -254,7 +254,7 @@ TEST_CASE("worker rules: strays live on while a worker runs, and not beyond the 
   CHECK(story.words.back() == "all ended");
 }
 
-TEST_CASE("worker rules: strays live on while a successful worker's children have their moment") {
+TEST_CASE("worker group: strays live on while a successful worker's children have their moment") {
   worker_story story(2);
   story.run();
   story.add_stray({0});
@@ -269,7 +269,7 @@ TEST_CASE("worker rules: strays live on while a successful worker's children hav
   CHECK(story.words.back() == "all ended");
 }
 
-TEST_CASE("worker rules: a stray that holds a pipe is waited for, until it is let go") {
+TEST_CASE("worker group: a stray that holds a pipe is waited for, until it is let go") {
   worker_story story(1);
   story.run();
   story.add_stray({0, true});
@@ -296,7 +296,7 @@ TEST_CASE("worker rules: a stray that holds a pipe is waited for, until it is le
   }
 }
 
-TEST_CASE("worker rules: a polite stop spares strays while a worker runs") {
+TEST_CASE("worker group: a polite stop spares strays while a worker runs") {
   worker_story story(2);
   story.run();
   story.process(0).ignores_term = true;
@@ -312,7 +312,7 @@ TEST_CASE("worker rules: a polite stop spares strays while a worker runs") {
 }
 
 TEST_CASE(
-    "worker rules: strays that outlive SIGKILL hold the last word back for 5 s, and are named") {
+    "worker group: strays that outlive SIGKILL hold the last word back for 5 s, and are named") {
   worker_story story(1);
   story.run();
   story.add_stray({0, false, true});
@@ -326,7 +326,7 @@ TEST_CASE(
   CHECK(story.when("strays stay") <= 6s);
 }
 
-TEST_CASE("worker rules: strays are named when they alone are waited for") {
+TEST_CASE("worker group: strays are named when they alone are waited for") {
   worker_story story(1);
   story.run();
   story.add_stray({0, false, true});
@@ -341,7 +341,7 @@ TEST_CASE("worker rules: strays are named when they alone are waited for") {
   CHECK(story.words == words{"all started", "strays stay"});
 }
 
-TEST_CASE("worker rules: where the end was asked for, strays are waited for as long as they live") {
+TEST_CASE("worker group: where the end was asked for, strays are waited for as long as they live") {
   worker_story story(1);
   story.run();
   story.add_stray({0, false, true});
@@ -361,7 +361,7 @@ TEST_CASE("worker rules: where the end was asked for, strays are waited for as l
   CHECK(story.words.back() == "all ended");
 }
 
-TEST_CASE("worker rules: strays are not looked for where they cannot be found") {
+TEST_CASE("worker group: strays are not looked for where they cannot be found") {
   workers::limits limits = worker_story::limits();
   limits.has_strays = false;
   worker_story story(1, limits);
@@ -371,7 +371,7 @@ TEST_CASE("worker rules: strays are not looked for where they cannot be found") 
   CHECK(story.stray_looks == 0);
 }
 
-TEST_CASE("worker rules: after the last word nothing has an effect") {
+TEST_CASE("worker group: after the last word nothing has an effect") {
   worker_story story(1);
   story.run();
   story.exits(0, 0);

@@ -186,7 +186,7 @@ class random_workers {
 
 }  // namespace
 
-TEST_CASE("worker rules: whatever happens, each worker has one last word, and all come to an end") {
+TEST_CASE("worker group: whatever happens, each worker has one last word, and all come to an end") {
   const char* const wanted = std::getenv("DDPRUN_WORKER_SEED");
   const std::uint64_t first = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 1;
   const std::uint64_t last = wanted != nullptr ? first : 3000;

@@ -25,7 +25,7 @@ void leave_child(worker_story& story, workers::place worker, bool is_quiet) {
 
 }  // namespace
 
-TEST_CASE("worker rules: what a success leaves in its group has its grace, and is told of") {
+TEST_CASE("worker group: what a success leaves in its group has its grace, and is told of") {
   worker_story story(2, with_grace(30s));
   story.run();
   const bool is_quiet = GENERATE(true, false);
@@ -64,7 +64,7 @@ TEST_CASE("worker rules: what a success leaves in its group has its grace, and i
   }
 }
 
-TEST_CASE("worker rules: the grace counts from the worker's end, whoever holds its pipes") {
+TEST_CASE("worker group: the grace counts from the worker's end, whoever holds its pipes") {
   worker_story story(1, with_grace(2s));
   story.run();
   const bool is_quiet = GENERATE(true, false);
@@ -75,7 +75,7 @@ TEST_CASE("worker rules: the grace counts from the worker's end, whoever holds i
   CHECK(story.when("all ended") <= 2100ms);
 }
 
-TEST_CASE("worker rules: pipes that no process of ours holds are drained as long as ever") {
+TEST_CASE("worker group: pipes that no process of ours holds are drained as long as ever") {
   worker_story story(1, with_grace(30s));
   story.run();
   ++story.process(0).holders_elsewhere;
@@ -85,7 +85,7 @@ TEST_CASE("worker rules: pipes that no process of ours holds are drained as long
   CHECK(story.words == words{"all started", "ended 0: exit code 0", "all ended"});
 }
 
-TEST_CASE("worker rules: of children that end at once nobody hears") {
+TEST_CASE("worker group: of children that end at once nobody hears") {
   worker_story story(1, with_grace(30s));
   story.run();
   leave_child(story, 0, true);
@@ -96,7 +96,7 @@ TEST_CASE("worker rules: of children that end at once nobody hears") {
   CHECK(story.when("all ended") <= 600ms);
 }
 
-TEST_CASE("worker rules: who leaves nothing is done at once") {
+TEST_CASE("worker group: who leaves nothing is done at once") {
   worker_story story(3, with_grace(30s));
   story.run();
   for (workers::place worker = 0; worker < 3; ++worker)
@@ -105,7 +105,7 @@ TEST_CASE("worker rules: who leaves nothing is done at once") {
   CHECK(story.children_looks == 3);
 }
 
-TEST_CASE("worker rules: a failure's children have no grace") {
+TEST_CASE("worker group: a failure's children have no grace") {
   worker_story story(1, with_grace(GENERATE(std::optional<workers::duration>(30s), std::nullopt)));
   story.run();
   story.process(0).children = 1;
@@ -116,7 +116,7 @@ TEST_CASE("worker rules: a failure's children have no grace") {
   CHECK(story.words == words{"all started", "ended 0: exit code 3", "all ended"});
 }
 
-TEST_CASE("worker rules: children that wait are looked at less and less") {
+TEST_CASE("worker group: children that wait are looked at less and less") {
   worker_story story(1, with_grace(1h));
   story.run();
   leave_child(story, 0, true);
@@ -125,7 +125,7 @@ TEST_CASE("worker rules: children that wait are looked at less and less") {
   CHECK(story.children_looks <= 140);
 }
 
-TEST_CASE("worker rules: the last round's strays have their grace, too") {
+TEST_CASE("worker group: the last round's strays have their grace, too") {
   worker_story story(2, with_grace(30s));
   story.run();
   story.add_stray({0});
@@ -169,7 +169,7 @@ TEST_CASE("worker rules: the last round's strays have their grace, too") {
   }
 }
 
-TEST_CASE("worker rules: strays and children of a group have the same time") {
+TEST_CASE("worker group: strays and children of a group have the same time") {
   worker_story story(1, with_grace(30s));
   story.run();
   story.add_stray({0});
@@ -180,7 +180,7 @@ TEST_CASE("worker rules: strays and children of a group have the same time") {
   CHECK(story.when("all ended") <= 31s);
 }
 
-TEST_CASE("worker rules: a stray that holds a pipe has the grace of its worker, then its own end") {
+TEST_CASE("worker group: a stray that holds a pipe has the grace of its worker, then its own end") {
   worker_story story(1, with_grace(30s));
   story.run();
   story.add_stray({0, true});
@@ -194,7 +194,7 @@ TEST_CASE("worker rules: a stray that holds a pipe has the grace of its worker, 
   CHECK(story.words.back() == "all ended");
 }
 
-TEST_CASE("worker rules: children that are kept are left alone, after one word") {
+TEST_CASE("worker group: children that are kept are left alone, after one word") {
   worker_story story(2, with_grace(std::nullopt));
   story.run();
   const bool is_quiet = GENERATE(true, false);
@@ -210,7 +210,7 @@ TEST_CASE("worker rules: children that are kept are left alone, after one word")
   CHECK(story.strays.size() == 1);
 }
 
-TEST_CASE("worker rules: a reader that holds the output back does not use up the grace") {
+TEST_CASE("worker group: a reader that holds the output back does not use up the grace") {
   worker_story story(1, with_grace(30s));
   story.run();
   story.reader_stops();
