@@ -1,6 +1,5 @@
 // ddprun: the launcher and agent of one node. See README.md and `ddprun --help`.
 #include "launcher/agent/agent.hpp"
-#include "launcher/agent/installed_packages.hpp"
 #include "launcher/agent/node_plan.hpp"
 #include "launcher/agent/own_job.hpp"
 #include "launcher/agent/unable_word.hpp"
@@ -14,6 +13,7 @@
 #include "launcher/hosts/ssh/head.hpp"
 #include "launcher/hosts/ssh/ordered_agent.hpp"
 #include "launcher/hosts/ssh/plan.hpp"
+#include "launcher/node/installed_packages.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/guardian_process.hpp"
 #include "launcher/report/explain.hpp"

@@ -1,9 +1,9 @@
 // What the agent does for each effect of its machine.
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/descriptor_needs.hpp"
-#include "launcher/agent/free_port.hpp"
 #include "launcher/agent/worker_cause.hpp"
 #include "launcher/agent/worker_environment.hpp"
+#include "launcher/network/free_port.hpp"
 #include "launcher/process/oom_kills.hpp"
 #include "launcher/report/error_file.hpp"
 #include "rendezvous/net/host_name.hpp"

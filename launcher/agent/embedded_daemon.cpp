@@ -1,9 +1,9 @@
 #include "launcher/agent/embedded_daemon.hpp"
 
 #include "launcher/agent/descriptor_needs.hpp"
-#include "launcher/agent/listen_addresses.hpp"
-#include "launcher/agent/own_addresses.hpp"
-#include "launcher/agent/round_port.hpp"
+#include "launcher/network/listen_addresses.hpp"
+#include "launcher/network/own_addresses.hpp"
+#include "launcher/network/round_port.hpp"
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/name_text.hpp"
 #include "rendezvous/journal/sqlite_journal.hpp"

@@ -1,13 +1,13 @@
 #include "launcher/agent/node_plan.hpp"
 
-#include "launcher/agent/installed_packages.hpp"
-#include "launcher/agent/network_choice.hpp"
-#include "launcher/agent/numa_binding.hpp"
-#include "launcher/agent/own_addresses.hpp"
 #include "launcher/agent/worker_environment.hpp"
 #include "launcher/cli/gpu_list.hpp"
 #include "launcher/cli/virtual_local_rank.hpp"
 #include "launcher/cli/worker_count.hpp"
+#include "launcher/network/network_choice.hpp"
+#include "launcher/network/own_addresses.hpp"
+#include "launcher/node/installed_packages.hpp"
+#include "launcher/node/numa_binding.hpp"
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/net/resolve.hpp"
 

@@ -1,9 +1,9 @@
 #include "launcher/agent/round_service.hpp"
 
 #include "launcher/agent/descriptor_needs.hpp"
-#include "launcher/agent/free_port.hpp"
-#include "launcher/agent/listen_addresses.hpp"
-#include "launcher/agent/round_port.hpp"
+#include "launcher/network/free_port.hpp"
+#include "launcher/network/listen_addresses.hpp"
+#include "launcher/network/round_port.hpp"
 #include "launcher/process/start_failure.hpp"
 #include "rendezvous/base/lifetime.hpp"
 #include "rendezvous/client/tether_host.hpp"

@@ -55,7 +55,7 @@ enum class nccl_id_mode {
   off,
 };
 
-// On which processors a worker may run, see launcher/agent/numa_binding.hpp.
+// On which processors a worker may run, see launcher/node/numa_binding.hpp.
 enum class numa_mode { off, node, socket, exclusive, core_complex };
 
 struct launch_options {

@@ -5,10 +5,10 @@
 // What it says on standard output, a line each: "version 23007", "library PATH" as soon as NCCL is
 // loaded; then "address 10.0.0.1:41233" of the first id, "id HEX" for each, "end". Or "problem
 // TEXT", and it exits with 1. What NCCL itself says goes to standard error.
-#include "launcher/agent/installed_packages.hpp"
 #include "launcher/nccl/nccl_library.hpp"
 #include "launcher/nccl/options.hpp"
 #include "launcher/nccl/program_libraries.hpp"
+#include "launcher/node/installed_packages.hpp"
 #include "rendezvous/base/environment_map.hpp"
 
 #include <csignal>

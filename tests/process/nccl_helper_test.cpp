@@ -1,5 +1,5 @@
 // The agent's side of ddprun-nccl-id, with shell scripts in its place.
-#include "launcher/agent/nccl_helper.hpp"
+#include "launcher/nccl/nccl_helper.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/process_fixture.hpp"

@@ -22,6 +22,8 @@ SERVER = (*STORE, *LOG, *CLI, *JOURNAL, "rendezvous/server/")
 CLIENT = (*NET, "rendezvous/client/")
 LAUNCHER_BASE = (*BASE, "launcher/base/")
 OUTPUT = ("rendezvous/log/", "launcher/base/", "launcher/process/", "launcher/log/")
+NETWORK = (*NET, *CLI, *LAUNCHER_BASE, "launcher/cli/", "launcher/process/start_failure",
+           "launcher/network/")
 WORKER_RULES = ("launcher/process/worker_group_machine", "launcher/process/worker_life",
                 "launcher/process/worker_timers", "launcher/process/timer_request")
 PURE_LAUNCHER = (*CORE, *CLI, *LAUNCHER_BASE, "launcher/cli/", "launcher/agent/worker_environment",
@@ -52,6 +54,10 @@ LAYERS = [
     ("launcher/process/", (*NET, *OUTPUT)),
     ("launcher/warm/", (*NET, *OUTPUT, "launcher/warm/")),
     ("launcher/log/", (*NET, *OUTPUT)),
+    ("launcher/network/", NETWORK),
+    ("launcher/node/", (*NETWORK, "launcher/process/", "launcher/node/")),
+    ("launcher/output/", (*NET, *CLI, *OUTPUT, "launcher/cli/", "launcher/report/",
+                          "launcher/output/")),
     # As one of a job's workers would.
     ("launcher/hosts/doctor/", (*SERVER, *CLIENT, "launcher/", "worker/store_client",
                                 "worker/blocking_stream")),

@@ -1,6 +1,5 @@
 #include "launcher/hosts/doctor/examine_cluster.hpp"
 
-#include "launcher/agent/network_choice.hpp"
 #include "launcher/base/node_files.hpp"
 #include "launcher/hosts/doctor/cluster_json.hpp"
 #include "launcher/hosts/doctor/examine_pairs.hpp"
@@ -10,6 +9,7 @@
 #include "launcher/hosts/doctor/probe_server.hpp"
 #include "launcher/hosts/doctor/shared_folder.hpp"
 #include "launcher/nccl/nccl_library.hpp"
+#include "launcher/network/network_choice.hpp"
 #include "rendezvous/base/nccl_version.hpp"
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/net/descriptor_limit.hpp"

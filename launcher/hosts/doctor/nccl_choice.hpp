@@ -4,7 +4,7 @@
 // Thread rule: pure function.
 #pragma once
 
-#include "launcher/agent/own_addresses.hpp"
+#include "launcher/network/own_addresses.hpp"
 
 #include <string>
 #include <vector>

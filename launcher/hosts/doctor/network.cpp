@@ -1,9 +1,9 @@
 #include "launcher/hosts/doctor/network.hpp"
 
-#include "launcher/agent/gloo_interface.hpp"
 #include "launcher/base/node_files.hpp"
 #include "launcher/base/text.hpp"
 #include "launcher/hosts/doctor/look_up.hpp"
+#include "launcher/network/gloo_interface.hpp"
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/net/dialer.hpp"
 #include "rendezvous/net/host_name.hpp"

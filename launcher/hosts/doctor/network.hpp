@@ -5,8 +5,8 @@
 // The judges are pure.
 #pragma once
 
-#include "launcher/agent/own_addresses.hpp"
 #include "launcher/hosts/doctor/finding.hpp"
+#include "launcher/network/own_addresses.hpp"
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/cli/values.hpp"

@@ -1,7 +1,7 @@
 #include "launcher/hosts/doctor/python.hpp"
 
-#include "launcher/agent/installed_packages.hpp"
 #include "launcher/cli/check_files.hpp"
+#include "launcher/node/installed_packages.hpp"
 #include "launcher/process/find_program.hpp"
 
 #include <spdlog/fmt/fmt.h>

@@ -1,7 +1,7 @@
 #include "launcher/hosts/mpi/binding.hpp"
 
-#include "launcher/agent/numa_topology.hpp"
 #include "launcher/hosts/mpi/front_end.hpp"
+#include "launcher/node/numa_topology.hpp"
 
 #include <algorithm>
 #include <memory>

@@ -1,7 +1,5 @@
 #include "launcher/hosts/mpi/placement.hpp"
 
-#include "launcher/agent/free_port.hpp"
-#include "launcher/agent/own_addresses.hpp"
 #include "launcher/hosts/mpi/binding.hpp"
 #include "launcher/hosts/mpi/front_end.hpp"
 #include "launcher/hosts/mpi/hnp_uri.hpp"
@@ -9,6 +7,8 @@
 #include "launcher/hosts/mpi/pmi1.hpp"
 #include "launcher/hosts/mpi/pmix.hpp"
 #include "launcher/hosts/mpi/worker_variables.hpp"
+#include "launcher/network/free_port.hpp"
+#include "launcher/network/own_addresses.hpp"
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/core/messages/types.hpp"
 

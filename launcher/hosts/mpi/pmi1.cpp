@@ -1,6 +1,6 @@
 #include "launcher/hosts/mpi/pmi1.hpp"
 
-#include "launcher/agent/own_addresses.hpp"
+#include "launcher/network/own_addresses.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -10,7 +10,6 @@
 // Ownership: owns every ssh; `run` returns when all of them are gone.
 #pragma once
 
-#include "launcher/agent/console.hpp"
 #include "launcher/agent/embedded_daemon.hpp"
 #include "launcher/agent/socket_thread.hpp"
 #include "launcher/hosts/ssh/host_discovery.hpp"
@@ -20,6 +19,7 @@
 #include "launcher/hosts/ssh/plan.hpp"
 #include "launcher/hosts/ssh/said_once.hpp"
 #include "launcher/hosts/ssh/start_rules.hpp"
+#include "launcher/output/console.hpp"
 #include "launcher/process/boost_spawner.hpp"
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/log/writer.hpp"

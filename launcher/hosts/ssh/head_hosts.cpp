@@ -1,8 +1,8 @@
 // What the head does with one host: from its ssh to the last word of its agent.
-#include "launcher/agent/own_addresses.hpp"
 #include "launcher/hosts/ssh/head.hpp"
 #include "launcher/hosts/ssh/order.hpp"
 #include "launcher/hosts/ssh/remote_script.hpp"
+#include "launcher/network/own_addresses.hpp"
 #include "launcher/report/own_json_line.hpp"
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/exit_codes.hpp"

@@ -1,0 +1,122 @@
+// Of several ports of a host the one whose daemon holds the run is found, and no other.
+#include "launcher/network/port_search.hpp"
+
+#include "tests/support/catch.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace ddprun::launcher {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+// Answers every request with the same words; with none it stays silent.
+class answering_port {
+ public:
+  answering_port(asio::io_context& context, std::string words)
+      : acceptor_(context, tcp::endpoint(asio::ip::address_v4::loopback(), 0)),
+        words_(std::move(words)) {
+    accept();
+  }
+
+  std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  const std::string& request() const { return request_; }
+  std::size_t asked() const { return sockets_.size(); }
+  void answer_from_now_on(std::string words) { words_ = std::move(words); }
+  void close() { acceptor_.close(); }
+
+ private:
+  void accept() {
+    acceptor_.async_accept([this](error_code error, tcp::socket socket) {
+      if (error) return;
+      sockets_.push_back(std::make_unique<tcp::socket>(std::move(socket)));
+      tcp::socket& taken = *sockets_.back();
+      request_.clear();
+      asio::async_read_until(taken, asio::dynamic_buffer(request_), "\r\n\r\n",
+                             [this, &taken](error_code failed, std::size_t) {
+                               if (failed || words_.empty()) return;
+                               asio::async_write(taken, asio::buffer(words_),
+                                                 [](error_code, std::size_t) {});
+                             });
+      accept();
+    });
+  }
+
+  tcp::acceptor acceptor_;
+  std::string words_;
+  std::string request_;
+  std::vector<std::unique_ptr<tcp::socket>> sockets_;
+};
+
+struct outcome {
+  std::uint16_t port = 0;
+  std::string problem;
+};
+
+outcome search(asio::io_context& context, std::vector<std::uint16_t> ports, duration limit) {
+  std::optional<outcome> found;
+  port_search searching(context.get_executor(), "127.0.0.1", std::move(ports), "slurm-1.0 x");
+  searching.start(limit, [&](std::uint16_t port, std::string problem) {
+    found = {port, std::move(problem)};
+  });
+  context.restart();
+  while (!found)
+    context.run_one();
+  return *found;
+}
+
+}  // namespace
+
+TEST_CASE("the run is found behind a daemon without it, a stranger and a silent one") {
+  asio::io_context context;
+  answering_port other(context, "HTTP/1.1 404 Not Found\r\n\r\n");
+  answering_port stranger(context, "SSH-2.0-OpenSSH_9.2\r\n");
+  answering_port silent(context, "");
+  answering_port ours(context, "HTTP/1.1 200 OK\r\n\r\n");
+  const outcome found = search(context, {other.port(), stranger.port(), silent.port(), ours.port()},
+                               std::chrono::minutes(2));
+  CHECK(found.port == ours.port());
+  CHECK(ours.request().starts_with("GET /api/v1/runs/slurm-1.0%20x?limit=1 HTTP/1.1\r\n"));
+}
+
+TEST_CASE("a run that is opened later is found, too, and nobody is told after the stop") {
+  asio::io_context context;
+  answering_port daemon(context, "HTTP/1.1 404 Not Found\r\n\r\n");
+  std::optional<std::uint16_t> found;
+  port_search searching(context.get_executor(), "127.0.0.1", {daemon.port()}, "run");
+  searching.start(std::chrono::minutes(2), [&](std::uint16_t at, std::string) { found = at; });
+  while (daemon.asked() < 2)
+    context.run_one();
+  daemon.answer_from_now_on("HTTP/1.1 200 OK\r\n\r\n");
+  while (!found)
+    context.run_one();
+  CHECK(*found == daemon.port());
+
+  found.reset();
+  searching.start(std::chrono::minutes(2), [&](std::uint16_t at, std::string) { found = at; });
+  searching.stop();
+  context.poll();
+  CHECK_FALSE(found);
+}
+
+TEST_CASE("where the run is at no port it is said what was seen at each") {
+  asio::io_context context;
+  answering_port gone(context, "");
+  const std::uint16_t closed = gone.port();
+  gone.close();
+  answering_port other(context, "HTTP/1.1 404 Not Found\r\n\r\n");
+  const outcome found = search(context, {closed, other.port()}, std::chrono::milliseconds(300));
+  CHECK(found.port == 0);
+  CHECK(found.problem.find("Connection refused") != std::string::npos);
+  CHECK(found.problem.find(": a daemon that does not hold this run") != std::string::npos);
+}
+
+}  // namespace ddprun::launcher
