@@ -18,31 +18,49 @@ worker_group_machine::worker_group_machine(limits values, std::size_t workers)
 void worker_group_machine::step(const event& what, time_point now, effects& to) {
   if (over_) return;
   now_ = now;
+  clock.set(now);
   effects_ = &to;
   std::visit([this](const auto& value) { handle(value); }, what);
-  if (!over_) judge_deadlines();
+  for (const auto& one : timer_table()) {
+    if (!over_) do_if_due(*this, one);
+  }
   check();
   effects_ = nullptr;
 }
 
 std::optional<time_point> worker_group_machine::next_deadline() const {
   if (over_) return std::nullopt;
-  std::optional<time_point> next;
-  const auto consider = [&next](const std::optional<time_point>& one) {
-    if (one && (!next || *one < *next)) next = one;
+  return next_due(*this, timer_table());
+}
+
+// In the order in which they are judged, after every event.
+std::span<const machine_timer<worker_group_machine>> worker_group_machine::timer_table() {
+  using machine = worker_group_machine;
+  static constexpr machine_timer<machine> table[] = {
+      // A program was short of something when it was started.
+      {[](const machine& group) -> timer_moment { return group.queue_.retry_at; },
+       &machine::try_again},
+      // Somebody else holds the pipes of a worker that has ended.
+      {[](const machine& group) -> timer_moment { return group.first_drain_until(); },
+       &machine::on_drain_limits},
+      // Something of the workers may still run; one question at a time.
+      {[](const machine& group) -> timer_moment {
+         const bool waits = group.looks_.asked == looks::question::none;
+         return waits ? timer_moment(group.looks_.next) : std::nullopt;
+       },
+       &machine::look},
   };
-  consider(queue_.retry_at);
-  if (looks_.asked == looks::question::none) consider(looks_.next);
-  if (lives_.count(worker_phase::draining) > 0) {
-    for (place worker = 0; worker < lives_.size(); ++worker)
-      consider(lives_[worker].drain_until());
-  }
-  return next;
+  return table;
 }
 
 // ---- start -----------------------------------------------------------------------------------
 
 void worker_group_machine::handle(const start_asked&) {
+  start_next();
+}
+
+void worker_group_machine::try_again() {
+  queue_.retry_at.reset();
   start_next();
 }
 

@@ -14,9 +14,11 @@
 
 #include "launcher/process/start_failure.hpp"
 #include "launcher/process/worker_life.hpp"
+#include "rendezvous/base/machine_timers.hpp"
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -195,6 +197,12 @@ class worker_group_machine {
   bool is_over() const { return over_; }
 
  private:
+  template <typename Machine, typename Table>
+  friend std::optional<ddprun::time_point> ddprun::next_due(const Machine&, const Table&);
+  template <typename Machine>
+  friend void ddprun::do_if_due(Machine&, const machine_timer<Machine>&);
+  static std::span<const machine_timer<worker_group_machine>> timer_table();
+
   // The worker that is started next, and what stands in the way of that.
   struct queue {
     place next = 0;
@@ -218,6 +226,7 @@ class worker_group_machine {
   void handle(const start_failed& what);
   void handle(const executed& what);
   void start_next();
+  void try_again();
   bool tries_again(const start_failed& what);
   void close_queue();
 
@@ -229,8 +238,9 @@ class worker_group_machine {
   void handle(const strays_counted& what);
   void handle(const strays_seen& what);
   void handle(const time_passed&) {}
-  void judge_deadlines();
   void judge_drained(place worker);
+  std::optional<time_point> first_drain_until() const;
+  void on_drain_limits();
   void on_drain_limit(place worker);
   void let_go(place worker);
   void end_group(place worker);
@@ -270,7 +280,8 @@ class worker_group_machine {
   bool named_strays_ = false;
   bool over_ = false;
 
-  time_point now_{};  // of the event in hand, and what to append to
+  machine_clock clock;  // real time: processes do not stand still with the loop
+  time_point now_{};    // of the event in hand, and what to append to
   effects* effects_ = nullptr;
 };
 

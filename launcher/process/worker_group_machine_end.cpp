@@ -19,21 +19,24 @@ duration look_pause(duration so_far) {
   return std::clamp<duration>(so_far / look_share, look_pause_min, look_pause_max);
 }
 
-void worker_group_machine::judge_deadlines() {
-  if (queue_.retry_at && now_ >= *queue_.retry_at) {
-    queue_.retry_at.reset();
-    start_next();
+// ---- draining --------------------------------------------------------------------------------
+
+std::optional<time_point> worker_group_machine::first_drain_until() const {
+  std::optional<time_point> first;
+  if (lives_.count(worker_phase::draining) == 0) return first;
+  for (place worker = 0; worker < lives_.size(); ++worker) {
+    const std::optional<time_point> until = lives_[worker].drain_until();
+    if (until && (!first || *until < *first)) first = until;
   }
-  if (lives_.count(worker_phase::draining) > 0) {
-    for (place worker = 0; worker < lives_.size(); ++worker) {
-      const auto until = lives_[worker].drain_until();
-      if (until && now_ >= *until) on_drain_limit(worker);
-    }
-  }
-  if (looks_.asked == looks::question::none && looks_.next && now_ >= *looks_.next) look();
+  return first;
 }
 
-// ---- draining --------------------------------------------------------------------------------
+void worker_group_machine::on_drain_limits() {
+  for (place worker = 0; worker < lives_.size(); ++worker) {
+    const std::optional<time_point> until = lives_[worker].drain_until();
+    if (until && now_ >= *until) on_drain_limit(worker);
+  }
+}
 
 void worker_group_machine::handle(const exited& what) {
   const duration limit = what.success && !stopping_ ? first_look() : limits_.drain;
