@@ -19,7 +19,7 @@ namespace ddprun::core {
 
 void run::state::check_gathering() {
   if (nodes.connected() == 0 && !current.is_decided()) return;
-  if (is_recovering()) return;
+  if (is_recovering(phase, claims)) return;
   if (has_claims && !decide_on_claims(true) && has_claims) return;
   if (phase != run_phase::gathering) return;
   if (!current.is_decided()) begin_instance(nodes.some_connected());
@@ -47,7 +47,7 @@ void run::state::begin_gathering() {
   enter(run_phase::gathering);
   groups.begin_anew();
   for (auto& [order, who] : nodes) {
-    if (is_candidate(*who)) tell_wait(*who);
+    if (is_candidate(nodes, *who)) tell_wait(*who);
   }
 }
 
@@ -63,7 +63,7 @@ void run::state::begin_settling() {
   if (!choice.is_pausing(now)) return;
   // It lasts: whoever is lost meanwhile is named to those who wait.
   for (const auto& [order, who] : nodes) {
-    if (is_candidate(*who)) tell_wait(*who);
+    if (is_candidate(nodes, *who)) tell_wait(*who);
   }
 }
 
@@ -73,7 +73,7 @@ void run::state::choose() {
   std::uint32_t spoken = 0;
   std::uint32_t silent = 0;
   for (const auto& [order, who] : nodes) {
-    if (!is_candidate(*who)) continue;
+    if (!is_candidate(nodes, *who)) continue;
     ++(stop.precedes(who->heard_step) ? spoken : silent);
   }
   // A node that was silent since before the stop may be dying with the others: its next heartbeat
@@ -155,14 +155,14 @@ void run::state::refuse_others(const settings_group& group) {
 bool run::state::start_round(settings_group& group) {
   std::vector<node*> from;
   for (const auto& [order, who] : nodes) {
-    const bool is_fit = is_candidate(*who) && who->group == &group;
+    const bool is_fit = is_candidate(nodes, *who) && who->group == &group;
     if (is_fit && stop.precedes(who->heard_step)) from.push_back(who.get());
   }
   if (from.size() < group.settings().nodes_min) return false;
   fix_settings(group);
   current.warning = misfits();
   const rank_assignment chosen = assign_ranks(rank_candidates(from), current.settings->nodes_max);
-  note_changes(from, chosen);
+  note_changes(current, real_now, from, chosen);
   rounds.take_next();
   for (const auto& [order, who] : nodes)
     who->last_group_rank.reset();
@@ -203,7 +203,8 @@ bool run::state::start_round(settings_group& group) {
 }
 
 // Newcomers and nodes that have gone: the members are told with their ranks.
-void run::state::note_changes(const std::vector<node*>& from, const rank_assignment& chosen) {
+void note_changes(current_instance& current, time_point real_now, const std::vector<node*>& from,
+                  const rank_assignment& chosen) {
   std::vector<std::string> newcomers;
   std::size_t count = 0;
   for (const assigned_ranks& ranks : chosen.by_group_rank) {
@@ -232,7 +233,7 @@ void run::state::note_changes(const std::vector<node*>& from, const rank_assignm
 }
 
 // It is told: what follows is news of the next one.
-void run::state::forget_changes() {
+void forget_changes(current_instance& current, roster& nodes) {
   current.gone = {};
   current.refusal.clear();
   current.taken_back.clear();
@@ -240,7 +241,7 @@ void run::state::forget_changes() {
     who->ran.reset();
 }
 
-assignment run::state::assignment_of(const membership& of) const {
+assignment assignment_of(const current_instance& current, const membership& of) {
   assignment assigned = current.common;
   assigned.group_rank = of.group_rank();
   assigned.rank_first = of.rank_first();
@@ -259,7 +260,7 @@ void run::state::refuse_excess() {
     if (who.counted && who.membership == nullptr && !who.hosts_us) excess.push_back(&who);
   }
   for (node* const who : excess)
-    refuse(*who, "run " + options.run_id + " " + full_text());
+    refuse(*who, "run " + options.run_id + " " + full_text(current));
 }
 
 void gathering::join(node& who) {

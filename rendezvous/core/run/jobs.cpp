@@ -13,16 +13,18 @@
 namespace ddprun::core {
 
 // None: it is not known yet.
-const std::optional<started_job>& run::state::job_here() const {
+const std::optional<started_job>& job_here(const run_options& options, const entered_phase& phase,
+                                           const current_instance& current) {
   return current.is_decided() && phase != run_phase::closed ? current.job : options.opened_by;
 }
 
 // To one that comes with this instance of that job; empty where its place is not taken.
-std::string run::state::place_taken_text(instance_id instance,
-                                         const std::optional<started_job>& job) const {
+std::string place_taken_text(const run_options& options, const entered_phase& phase,
+                             const current_instance& current, instance_id instance,
+                             const std::optional<started_job>& job) {
   const bool is_from_elsewhere = instance != 0 && instance != current.id;
-  if (!is_from_elsewhere || is_same_job(job_here(), job)) return {};
-  return as_another(job_here()) +
+  if (!is_from_elsewhere || is_same_job(job_here(options, phase, current), job)) return {};
+  return as_another(job_here(options, phase, current)) +
          " has opened this endpoint, and this one ends; where both are to run at once, give each "
          "its own --rdzv-id";
 }
@@ -31,8 +33,8 @@ std::string run::state::place_taken_text(instance_id instance,
 // only what that starts itself, and nodes of one job may differ in arguments: where the script has
 // the same name, workers of the job before are waited for, rather than that two rounds live at
 // once.
-bool run::state::may_be_same_job(const std::optional<started_job>& one,
-                                 const std::optional<started_job>& other) const {
+bool may_be_same_job(const run_options& options, const std::optional<started_job>& one,
+                     const std::optional<started_job>& other) {
   if (is_same_job(one, other)) return true;
   return !options.opened_by && one->program == other->program;
 }
@@ -42,7 +44,7 @@ bool run::state::is_record_of_another() const {
   const std::optional<started_job>& job = earlier.record()->job;
   if (options.opened_by) return !is_same_job(job, options.opened_by);
   return std::none_of(nodes.begin(), nodes.end(), [&](const auto& one) {
-    return may_be_same_job(job, one.second->greeting.job);
+    return may_be_same_job(options, job, one.second->greeting.job);
   });
 }
 

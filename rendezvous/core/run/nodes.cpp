@@ -67,12 +67,12 @@ bool hosts_us(const agent_joined& event) {
 
 // An earlier daemon may have counted further than this one. What no daemon reaches is a lie, which
 // must not bring this one to numbers that nobody can read.
-void run::state::raise_seq(std::uint64_t said) {
+void raise_seq(std::uint64_t& seq, std::uint64_t said) {
   if (said <= count_said_max) seq = std::max(seq, said);
 }
 
 // No more is believed than its settings allow.
-void run::state::raise_restarts_used(const node& by) {
+void raise_restarts_used(current_instance& current, const node& by) {
   const run_settings& settings = by.greeting.settings;
   const bool is_refilled = settings.timing.restart_window > duration::zero();
   const std::uint32_t forgiven =
@@ -100,11 +100,11 @@ void run::state::attach(node& who, const agent_joined& event) {
   who.heard = now;
   who.heard_step = steps;
   if (who.membership != nullptr) memberships.set_away(*who.membership, false);
-  raise_seq(who.state.desired_seq);
-  if (current.is_decided() && who.state.instance == current.id) raise_restarts_used(who);
+  raise_seq(seq, who.state.desired_seq);
+  if (current.is_decided() && who.state.instance == current.id) raise_restarts_used(current, who);
   watch_over(who);
   send(who, std::make_shared<const daemon_message>(
-                welcome{options.epoch, options.version, timing_of(who)}));
+                welcome{options.epoch, options.version, timing_of(current, who)}));
 }
 
 void run::state::detach(node& who, bool disconnect) {
@@ -181,7 +181,7 @@ std::string run::state::problem_with(const status& said, const hello& greeting) 
 
 // It is the one that its node rank stands for, where each node has to have its own: a member of the
 // round, else who is among the candidates already, else who came first.
-bool run::state::holds_its_rank(const node& who) const {
+bool holds_its_rank(const roster& nodes, const node& who) {
   if (!is_exact(who.greeting)) return true;
   const auto weight = [](const node& one) { return 2 * (one.membership != nullptr) + one.counted; };
   for (const auto& [order, other] : nodes.of_rank(*who.greeting.node_rank)) {
@@ -194,10 +194,11 @@ bool run::state::holds_its_rank(const node& who) const {
 }
 
 // That its node rank is another's, who is not away.
-std::string run::state::rank_problem(const hello& greeting) const {
+std::string rank_problem(const current_instance& current, const roster& nodes, machine_time now,
+                         const hello& greeting) {
   if (!is_exact(greeting)) return {};
   for (const auto& [order, other] : nodes.of_rank(*greeting.node_rank)) {
-    const bool is_here = other->node_state == node_state::here && is_audible(*other);
+    const bool is_here = other->node_state == node_state::here && is_audible(current, now, *other);
     if (!is_here || other->greeting.session == greeting.session) continue;
     return "node rank " + std::to_string(*greeting.node_rank) + " is already used by " +
            other->label() + " at " + other->peer_address +
@@ -207,8 +208,8 @@ std::string run::state::rank_problem(const hello& greeting) const {
 }
 
 // One that has been silent is more likely the earlier life of somebody on a host that lost power.
-bool run::state::is_audible(const node& who) const {
-  return who.connection != 0 && now - who.heard < 3 * timing_of(who).heartbeat_interval;
+bool is_audible(const current_instance& current, machine_time now, const node& who) {
+  return who.connection != 0 && now - who.heard < 3 * timing_of(current, who).heartbeat_interval;
 }
 
 // Why a new session cannot be here at all; empty when it can.
@@ -216,13 +217,15 @@ std::string run::state::refusal(const agent_joined& event) const {
   const hello& greeting = event.hello;
   const node* const other = nodes.named(greeting.node);
   if (greeting.node_is_explicit && other != nullptr) {
-    if (is_audible(*other) && other->node_state != node_state::closing) {
+    if (is_audible(current, now, *other) && other->node_state != node_state::closing) {
       return "node id " + greeting.node + " is already used by a node at " + other->peer_address +
              ": give each node its own --node-id";
     }
   }
   const bool comes_to_be_fenced = greeting.state.instance != 0 && may_have_workers(greeting.state);
-  if (std::string text = rank_problem(greeting); !text.empty() && !comes_to_be_fenced) return text;
+  if (std::string text = rank_problem(current, nodes, now, greeting);
+      !text.empty() && !comes_to_be_fenced)
+    return text;
   if (phase == run_phase::closed) return {};
   if (!current.settings) {
     // Who has been here before was agreed with, or nobody knows who is right. Where this daemon
@@ -233,16 +236,16 @@ std::string run::state::refusal(const agent_joined& event) const {
     return difference_problem(greeting);
   }
   // With the one that hosts this daemon all would end.
-  if (!comes_to_be_fenced && !hosts_us(event) && !is_short()) {
+  if (!comes_to_be_fenced && !hosts_us(event) && !is_short(phase, current, groups)) {
     const std::string name = lasting_name(greeting, event.peer_address, event.local_address);
-    if (std::string text = left_out_text(name); !text.empty()) return text;
+    if (std::string text = left_out_text(options, current, name); !text.empty()) return text;
   }
   if (std::string text = difference_problem(greeting); !text.empty()) return text;
   // No node that is heard from has this rank: the newcomer replaces one that is silent.
   const bool has_room = is_exact(greeting) ||
                         groups.here() < current.settings->nodes_max + current.settings->spares_max;
   if (!comes_to_be_fenced && !has_room && !hosts_us(event)) {
-    return "run " + options.run_id + " " + full_text();
+    return "run " + options.run_id + " " + full_text(current);
   }
   return {};
 }
@@ -264,24 +267,25 @@ void run::state::refuse(node& who, std::string text, int exit_code) {
 }
 
 // But for its connection, and for having been left out.
-bool run::state::is_able(const node& who) const {
+bool is_able(const node& who) {
   return who.node_state == node_state::here && !who.state.draining && who.state.unkillable == 0 &&
          !who.overdue && !who.ignores;
 }
 
 // But for its connection.
-bool run::state::is_fit(const node& who) const {
+bool is_fit(const node& who) {
   return is_able(who) && !who.is_left_out;
 }
 
-bool run::state::is_candidate(const node& who) const {
-  return who.connection != 0 && is_fit(who) && holds_its_rank(who);
+bool is_candidate(const roster& nodes, const node& who) {
+  return who.connection != 0 && is_fit(who) && holds_its_rank(nodes, who);
 }
 
 // An ack renews the lease of its receiver. Who is to have no workers, and may have some, gets none.
 bool run::state::is_acked(const node& who) const {
   const bool may_live = may_have_workers(who.state);
-  if (who.node_state == node_state::claimant && may_live && is_outdated_claim(who)) return false;
+  if (who.node_state == node_state::claimant && may_live && is_outdated_claim(claims, who))
+    return false;
   return !who.is_unacked() && !(who.node_state == node_state::fenced && may_live);
 }
 
@@ -300,16 +304,16 @@ void run::state::recount(node& who) {
 
 // Among the candidates, or not; and so whoever has the same rank and steps in, or back.
 void run::state::count(node& who) {
-  bool has_changed = groups.count(who, is_candidate(who));
+  bool has_changed = groups.count(who, is_candidate(nodes, who));
   if (has_changed && is_exact(who.greeting)) {
     for (const auto& [order, other] : nodes.of_rank(*who.greeting.node_rank))
-      has_changed = groups.count(*other, is_candidate(*other)) || has_changed;
+      has_changed = groups.count(*other, is_candidate(nodes, *other)) || has_changed;
   }
   if (has_changed && phase == run_phase::gathering) notice.change();
 }
 
 void run::state::watch_over(node& who) {
-  const timers& timing = timing_of(who);
+  const timers& timing = timing_of(current, who);
   nodes.watch(who, who.connection != 0 ? timing.node_timeout
                                        : std::min(timing.reconnect_grace, timing.node_timeout));
 }
@@ -327,10 +331,11 @@ void run::state::recognise(node& who) {
       return;
     }
   }
-  const std::string taken = place_taken_text(said.instance, who.greeting.job);
+  const std::string taken =
+      place_taken_text(options, phase, current, said.instance, who.greeting.job);
   if (!taken.empty() && who.membership == nullptr) return refuse(who, taken, displaced_exit_code);
   if (phase == run_phase::closed) open_instance(who.fresh_instance, who.greeting.job);
-  if (is_recovering() || is_of_running_instance(who)) {
+  if (is_recovering(phase, claims) || is_of_running_instance(who)) {
     claim(who);
     return;
   }
@@ -342,7 +347,7 @@ void run::state::recognise(node& who) {
     }
     begin_instance(who);
   }
-  if (outdates_found_round(who)) {
+  if (outdates_found_round(current, rounds, claims, earlier, who)) {
     claim_anew(who);
   } else if (who.node_state == node_state::fenced && said.instance == 0) {
     queue_for_round(who);
@@ -350,15 +355,15 @@ void run::state::recognise(node& who) {
              (said.instance != current.id && knows_of_round(said))) {
     fence(who);
   } else if (who.membership != nullptr) {
-    if (shows_stop(who, said)) memberships.set_unacked(*who.membership, false);
-    if (!who.is_unacked()) mark_reached(*who.membership);
+    if (shows_stop(current, who, said)) memberships.set_unacked(*who.membership, false);
+    if (!who.is_unacked()) mark_reached(memberships, stop, now, *who.membership);
     current.gone.drop(who.greeting.session);
     recount(who);
     if (who.wanted) want(who, who.wanted);
     on_member_status(who, said);
   } else if (said.instance == current.id && fill_gap(who)) {
     return;
-  } else if (completes_success(who)) {
+  } else if (completes_success(phase, current, rounds, who)) {
     close(0, std::nullopt,
           "every worker had succeeded when round " + std::to_string(rounds.newest()) +
               " was given up (" + current.last_end + ")");
@@ -382,8 +387,9 @@ void run::state::queue_for_round(node& who) {
     return refuse(who, text);
   }
   if (!is_member) {
-    const std::string text = left_out_text(who.lasting_name());
-    if (!text.empty() && !who.hosts_us && !is_short()) return refuse(who, text);
+    const std::string text = left_out_text(options, current, who.lasting_name());
+    if (!text.empty() && !who.hosts_us && !is_short(phase, current, groups))
+      return refuse(who, text);
     who.is_left_out = !text.empty();
   }
   current.gone.drop(who.greeting.session);
@@ -391,7 +397,8 @@ void run::state::queue_for_round(node& who) {
   if (current.unable.lasting_name == who.lasting_name()) current.unable = {};
   groups.join(who);
   recount(who);
-  if (const std::string text = rank_problem(who.greeting); !text.empty() && !is_member) {
+  if (const std::string text = rank_problem(current, nodes, now, who.greeting);
+      !text.empty() && !is_member) {
     return refuse(who, text);
   }
   if (!current.settings && who.hosts_us && settings_here() == &who.greeting.settings) {
@@ -400,7 +407,7 @@ void run::state::queue_for_round(node& who) {
   const bool may_be_refused = current.settings && who.counted && !who.hosts_us && !is_member;
   if (may_be_refused &&
       groups.here() > current.settings->nodes_max + current.settings->spares_max) {
-    refuse(who, "run " + options.run_id + " went on without this node and " + full_text());
+    refuse(who, "run " + options.run_id + " went on without this node and " + full_text(current));
     return;
   }
   tell_wait(who);
@@ -412,7 +419,7 @@ void run::state::on_idle_status(node& who) {
   const bool was_counted = who.counted;
   recount(who);
   if (who.state.signal == SIGINT && current.is_decided()) {
-    cause why = cause_of(who, cause_class::operator_stop);
+    cause why = cause_of(rounds, who, cause_class::operator_stop);
     why.code = SIGINT;
     stop_by_operator(std::move(why));
     return;

@@ -47,7 +47,8 @@ void run::state::learn_of_success(closed_instance& record, const status& said) {
 }
 
 // The same of a round that was given up, while no other has been chosen: nobody runs it again.
-bool run::state::completes_success(const node& who) {
+bool completes_success(const entered_phase& phase, current_instance& current,
+                       const round_numbers& rounds, const node& who) {
   const status& said = who.state;
   const bool chooses = phase == run_phase::gathering || phase == run_phase::settling;
   const bool is_of_it = said.instance == current.id && said.round == rounds.newest() &&
@@ -67,7 +68,7 @@ void run::state::tell_closed(node& who, closed_instance& record) {
   value.epoch = options.epoch;
   value.instance = record.instance;
   value.round = std::max(record.round, who.state.round);
-  raise_seq(who.state.desired_seq);
+  raise_seq(seq, who.state.desired_seq);
   value.seq = ++seq;
   value.phase = desired_phase::close;
   value.restarts_used = record.restarts_used;
@@ -85,8 +86,8 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
        "run " + options.run_id + " is closed with exit code " + std::to_string(exit_code) + ": " +
            text);
   if (!memberships.empty()) {
-    if (phase != run_phase::stopping) current.lasted = lasted_so_far();
-    add_report(why);
+    if (phase != run_phase::stopping) current.lasted = lasted_so_far(phase, now);
+    add_report(current, rounds, memberships, why);
   }
   closed_instance record;
   for (const membership& one : memberships) {
@@ -146,7 +147,7 @@ void run::state::open_instance(instance_id fresh, const std::optional<started_jo
   const std::optional<started_job> before =
       earlier.is_there() ? earlier.record()->job : current.job;
   const std::optional<started_job>& job = options.opened_by ? options.opened_by : by;
-  if (!may_be_same_job(before, job)) leave_other_job(before);
+  if (!may_be_same_job(options, before, job)) leave_other_job(before);
   current = current_instance{.id = fresh, .opened_at = real_now, .job = job};
   claims = {};
   earlier.drop();
@@ -156,7 +157,7 @@ void run::state::open_instance(instance_id fresh, const std::optional<started_jo
 
 // It has come to say why it takes no part, so that the others do not wait for it without a word.
 void run::state::dismiss_unable(node& who) {
-  cause why = cause_of(who, cause_class::drain);
+  cause why = cause_of(rounds, who, cause_class::drain);
   why.text = who.state.causes.front().text;
   remember_departure(who, why);
   current.unable = {who.lasting_name(), who.label() + " takes no part: " + why.text};
@@ -179,7 +180,7 @@ void run::state::drain(node& who) {
   if (who.node_state != node_state::here) return;
   const bool is_new = !std::exchange(who.drain_seen, true);
   if (who.membership == nullptr && cannot_start(who.state)) return dismiss_unable(who);
-  cause why = cause_of(who, cause_class::drain);
+  cause why = cause_of(rounds, who, cause_class::drain);
   why.code = who.state.signal;
   remember_departure(who, why);
   if (phase == run_phase::stopping || phase == run_phase::settling) {
@@ -200,7 +201,7 @@ void run::state::drain(node& who) {
   if (who.leads()) return;
   const bool goes_on_without =
       who.membership != nullptr || phase != run_phase::gathering || groups.here() != 0;
-  if (!current.is_decided() || is_recovering()) {
+  if (!current.is_decided() || is_recovering(phase, claims)) {
     release(who, groups.here() != 0 ? 0 : code_of_drain(who.state));
   } else if (goes_on_without) {
     release(who, 0);
@@ -225,7 +226,7 @@ void run::state::release(node& who, int exit_code) {
 void run::state::stop_by_operator(cause why) {
   // Until it is known what is on here, there is nothing to stop.
   if (current.operator_stop || phase == run_phase::closed || !current.is_decided() ||
-      is_recovering())
+      is_recovering(phase, claims))
     return;
   current.operator_stop = std::move(why);
   switch (phase) {
@@ -334,7 +335,7 @@ bool knows_of_round(const status& said) {
 // Of another instance than that of the newcomers here, of whom nobody has been placed. One who
 // comes and goes with ever new instances holds them up for so many windows only.
 bool run::state::is_of_running_instance(const node& who) const {
-  if (!is_recovering() && !claims.may_reopen()) return false;
+  if (!is_recovering(phase, claims) && !claims.may_reopen()) return false;
   const bool waits = phase == run_phase::gathering || phase == run_phase::preparing;
   return waits && !current.has_placed && who.node_state != node_state::fenced &&
          who.state.instance != current.id && knows_of_round(who.state);
@@ -354,7 +355,8 @@ void run::state::lose_ending() {
   std::vector<node*> broken;
   for (const auto& [order, since] : older.ending()) {
     node& who = nodes.at(order);
-    if (now - since >= stop_patience_of(timing_of(who), duration::zero())) broken.push_back(&who);
+    if (now - since >= stop_patience_of(timing_of(current, who), duration::zero()))
+      broken.push_back(&who);
   }
   for (node* const who : broken) {
     note(note_level::error, who->label() + " was told to end its workers and has not");
@@ -371,7 +373,7 @@ void run::state::remember_lost(const node& who, bool proof) {
   const bool matters =
       (is_claimant && knows_of_round(who.state)) || (was_told && has_living_workers(who.state));
   if (!matters) return;
-  const timers& timing = timing_of(who);
+  const timers& timing = timing_of(current, who);
   const bool was_alone = who.state.assignment && who.state.assignment->group_world_size <= 1;
   // The nodes on either end of its tether follow within two isolation limits.
   time_point until = clock.real(who.heard) + timing.orphan_limit;
@@ -394,7 +396,7 @@ void run::state::remember_leftovers() {
   for (const membership& one : memberships) {
     if (one.has_succeeded()) current.left_behind.succeeded.insert(one.group_rank());
   }
-  const std::optional<machine_time> until = fence_until();
+  const std::optional<machine_time> until = fence_until(memberships, stop, timing());
   if (!until || now >= *until) return;
   current.left_behind.until = clock.real(*until);
   current.left_behind.is_held = !stop.has_let_go();
@@ -408,7 +410,7 @@ void run::state::remember_leftovers() {
 
 time_point run::state::older_until() const {
   const time_point until = std::max(older.lost_until(), closed.living_until());
-  const std::optional<machine_time> remembered = remembered_until();
+  const std::optional<machine_time> remembered = remembered_until(earlier, groups);
   return remembered ? std::max(until, clock.real(*remembered)) : until;
 }
 
@@ -420,7 +422,8 @@ timer_moment run::state::older_deadline() const {
   if (!older_may_live()) return std::nullopt;
   std::optional<machine_time> next;
   for (const auto& [order, since] : older.ending()) {
-    const machine_time due = since + stop_patience_of(timing_of(nodes.at(order)), duration::zero());
+    const machine_time due =
+        since + stop_patience_of(timing_of(current, nodes.at(order)), duration::zero());
     if (!next || due < *next) next = due;
   }
   if (next) return next;
@@ -433,7 +436,7 @@ std::string run::state::older_reason() const {
   if (!older.ending().empty()) who = " of " + nodes.at(older.ending().begin()->first).label();
   std::string text =
       "; waiting until the workers" + who + " of an earlier life of this run must be gone";
-  const std::optional<machine_time> remembered = remembered_until();
+  const std::optional<machine_time> remembered = remembered_until(earlier, groups);
   if (remembered && now < *remembered && earlier.record()->nodes < nodes_per_run_max) {
     text += ", or for " + std::to_string(earlier.record()->nodes) + " nodes, as many as it had";
   }

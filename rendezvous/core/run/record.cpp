@@ -22,7 +22,7 @@
 
 namespace ddprun::core {
 
-void run::state::go_on_from(const run_record& record) {
+void go_on_from(current_instance& current, round_numbers& rounds, const run_record& record) {
   rounds.set_reserved(record.rounds_reserved);
   current.budget.set_restarts_used(record.restarts_used);
   current.budget.set_restarts_forgiven(record.restarts_forgiven);
@@ -33,7 +33,7 @@ void run::state::remember(const run_record& record) {
   records.begin_with(record);
   current.job = record.job;
   if (!record.end && !is_same_job(record.job, options.opened_by)) return claims.end_wait();
-  go_on_from(record);
+  go_on_from(current, rounds, record);
   if (!record.end) {
     earlier.begin(record, clock.own(options.began));
     rounds.raise_floor(rounds.reserved());
@@ -70,7 +70,7 @@ void run::state::begin_instance(const node& opener) {
   open_instance(before.record()->instance, before.record()->job);
   if (before.record()->job) current.job = before.record()->job;
   earlier = before;
-  go_on_from(*before.record());
+  go_on_from(current, rounds, *before.record());
   // Its members may still come, until others are placed: whatever round they name is more than is
   // known here, also of an old copy that says that there was none.
   current.is_found = true;
@@ -81,11 +81,13 @@ void run::state::begin_instance(const node& opener) {
 }
 
 // Until then workers may live of the round that an earlier daemon had.
-std::optional<machine_time> run::state::remembered_until() const {
+std::optional<machine_time> remembered_until(const persisted_run& earlier,
+                                             const gathering& groups) {
   return earlier.living_until(groups.here());
 }
 
-timer_moment run::state::lost_instance_at() const {
+timer_moment lost_instance_at(const current_instance& current, const persisted_run& earlier,
+                              const roster& nodes) {
   if (!earlier.is_there() || current.is_decided() || !nodes.empty()) return std::nullopt;
   return earlier.lost_at();
 }
@@ -109,7 +111,8 @@ void run::state::note_placed() {
       is_hosted ? with_margin(2 * timing().isolation_limit) : timing().orphan_limit;
 }
 
-run_record run::state::record_of(const closed_instance& over) const {
+run_record record_of(const run_options& options, const current_instance& current,
+                     const round_numbers& rounds, const closed_instance& over) {
   run_record record;
   record.run_id = options.run_id;
   record.instance = over.instance;
@@ -137,11 +140,12 @@ void run::state::remember_older(run_record& record) const {
 std::optional<run_record> run::state::record_now() const {
   if (phase == run_phase::closed) {
     if (closed.empty() || closed.newest().instance != current.id) return std::nullopt;
-    return record_of(closed.newest());
+    return record_of(options, current, rounds, closed.newest());
   }
   if (!current.is_decided()) {
     if (earlier.is_there() || closed.empty()) return earlier.record();
-    return record_of(closed.newest());  // what came after it has gone without a round
+    return record_of(options, current, rounds,
+                     closed.newest());  // what came after it has gone without a round
   }
   // Until it has a round of its own, no less is known than before.
   if (!current.settings && earlier.is_there()) return earlier.record();

@@ -64,22 +64,22 @@ bool is_complete(const std::vector<node*>& claimants, round_number newest,
   return count == filled.size();
 }
 
-bool run::state::is_recovering() const {
+bool is_recovering(const entered_phase& phase, const recovery_claims& claims) {
   return phase == run_phase::gathering && claims.is_waiting();
 }
 
-void run::state::remember_claim(const node& who) {
+void remember_claim(recovery_claims& claims, const node& who) {
   claims.add(who.state.instance, std::max(who.state.round, who.state.round_told));
 }
 
 // By these claimants of an instance, and by others of it that are gone again.
-round_number run::state::newest_named(const std::vector<node*>& claimants) const {
+round_number newest_named(const recovery_claims& claims, const std::vector<node*>& claimants) {
   return claims.newest_of(claimants.front()->state.instance, newest_round(claimants));
 }
 
 // Another node of its instance has named a newer round: whoever still runs the older one, as after
 // it stood still, gets no lease, though nothing is decided yet.
-bool run::state::is_outdated_claim(const node& who) const {
+bool is_outdated_claim(const recovery_claims& claims, const node& who) {
   return who.state.round < claims.newest_of(who.state.instance, 0);
 }
 
@@ -90,11 +90,11 @@ void run::state::claim(node& who) {
   }
   who.node_state = node_state::claimant;
   has_claims = true;
-  remember_claim(who);
+  remember_claim(claims, who);
   recount(who);
-  if (!is_recovering()) {
+  if (!is_recovering(phase, claims)) {
     if (current.settings) give_way();
-    const timers& given = timing_of(who);
+    const timers& given = timing_of(current, who);
     claims.reopen(now + std::max(given.recovery_window, given.reconnect_grace));
     note(note_level::info,
          who.label() + " runs round " + std::to_string(who.state.round) +
@@ -109,7 +109,9 @@ void run::state::claim(node& who) {
 }
 
 // Those of a newer round than was found come late: cut off, while one that only waited was not.
-bool run::state::outdates_found_round(const node& who) const {
+bool outdates_found_round(const current_instance& current, const round_numbers& rounds,
+                          const recovery_claims& claims, const persisted_run& earlier,
+                          const node& who) {
   const status& said = who.state;
   if (!current.is_found || current.operator_stop || !claims.may_reopen()) return false;
   if (said.instance != current.id || who.membership != nullptr ||
@@ -134,7 +136,7 @@ void run::state::give_way() {
   groups.unfix();
   // It may have been here for its membership alone.
   node* const leader = leading ? nodes.find(*leading) : nullptr;
-  if (leader != nullptr && is_candidate(*leader)) tell_wait(*leader);
+  if (leader != nullptr && is_candidate(nodes, *leader)) tell_wait(*leader);
 }
 
 void run::state::claim_anew(node& who) {
@@ -146,7 +148,7 @@ void run::state::claim_anew(node& who) {
   for (const auto& [order, other] : nodes) {
     if (other->node_state != node_state::here || other->state.instance != found) continue;
     other->node_state = node_state::claimant;
-    remember_claim(*other);
+    remember_claim(claims, *other);
     recount(*other);
   }
   claim(who);
@@ -170,7 +172,7 @@ bool run::state::decide_on_claims(bool window_is_over) {
   instance_id which = 0;
   for (const instance_id one : in_order) {
     const std::vector<node*>& claimants = by_instance[one];
-    if (!window_is_over && !is_complete(claimants, newest_named(claimants), dead)) continue;
+    if (!window_is_over && !is_complete(claimants, newest_named(claims, claimants), dead)) continue;
     if (best != nullptr && !is_larger(claimants, *best)) continue;
     best = &claimants;
     which = one;
@@ -218,7 +220,7 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   if (earlier.is_there() && !is_remembered) current.budget = {};
   // What was reserved counts where the newest round is not known: below.
   if (earlier.is_there()) rounds.drop_floor();
-  const round_number newest = newest_named(claimants);
+  const round_number newest = newest_named(claims, claimants);
   // Those who have only waited know no more than the record does.
   const bool is_record_newer = is_remembered && newest == 0;
   const placed_nodes before = is_remembered ? current.placed : placed_nodes{};
@@ -237,7 +239,7 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
     who->node_state = node_state::here;
     groups.join(*who);
     recount(*who);
-    raise_restarts_used(*who);
+    raise_restarts_used(current, *who);
   }
   std::vector<node*> of_round;
   std::vector<node*> rest;
@@ -275,7 +277,7 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
 }
 
 // Where the members of a round disagree on the settings, most of them know.
-settings_group& run::state::group_of_most(const std::vector<node*>& claimants) {
+settings_group& group_of_most(const std::vector<node*>& claimants) {
   std::map<settings_group*, std::size_t> counts;
   settings_group* most = nullptr;
   for (const node* const who : claimants) {
@@ -327,7 +329,7 @@ void run::state::keep_round(const std::vector<node*>& claimants) {
   // reported again.
   current.budget.set_restarts_used(0);
   for (const node* const who : claimants)
-    raise_restarts_used(*who);
+    raise_restarts_used(current, *who);
   current.is_found = false;
   enter(run_phase::running);
   age.begin_found();
@@ -336,13 +338,13 @@ void run::state::keep_round(const std::vector<node*>& claimants) {
        "round " + std::to_string(rounds.newest()) + " is kept: all its nodes run it");
   for (const membership& one : memberships) {
     ddprun::desired value = base_desired(desired_phase::run);
-    value.assignment = assignment_of(one);
+    value.assignment = assignment_of(current, one);
     want(*one.holder(), finished(std::move(value)));
   }
 }
 
 // Memberships of members that nobody has heard of stay free: unreachable until they come back.
-void run::state::place_found(const std::vector<node*>& claimants) {
+void place_found(round_memberships& memberships, const std::vector<node*>& claimants) {
   std::uint32_t size = 0;
   for (const node* const who : claimants) {
     if (who->state.assignment) size = std::max(size, who->state.assignment->group_world_size);
@@ -377,7 +379,7 @@ void run::state::place_found(const std::vector<node*>& claimants) {
 
 // The earlier daemon may have told the others already that all is done: nothing starts again.
 void run::state::end_found_success(const std::vector<node*>& claimants) {
-  place_found(claimants);
+  place_found(memberships, claimants);
   const std::size_t missing = memberships.unknown();
   enter(run_phase::running);
   for (membership& one : memberships) {
@@ -394,7 +396,7 @@ void run::state::end_found_success(const std::vector<node*>& claimants) {
 }
 
 void run::state::end_found_round(const std::vector<node*>& claimants) {
-  place_found(claimants);
+  place_found(memberships, claimants);
   const std::size_t missing = memberships.unknown();
   enter(run_phase::running);
   std::string text = "the rendezvous daemon was restarted";
@@ -411,7 +413,7 @@ void run::state::end_found_round(const std::vector<node*>& claimants) {
 void run::state::hear_of_dead(const dead_member& one) {
   if (one.instance == 0) return;
   dead.add(one);
-  if (is_recovering()) {
+  if (is_recovering(phase, claims)) {
     decide_on_claims(false);
   } else if (phase == run_phase::stopping) {
     take_the_dead();
@@ -424,7 +426,7 @@ void run::state::take_the_dead() {
     const bool is_unknown = one.holder() == nullptr && one.is_unreachable();
     if (!is_unknown || !dead.contains({current.id, rounds.newest(), one.group_rank()})) continue;
     memberships.mark_dead(one);
-    acknowledge(one);
+    acknowledge(notice, memberships, stop, now, one);
   }
 }
 

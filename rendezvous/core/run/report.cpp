@@ -6,7 +6,7 @@
 namespace ddprun::core {
 
 // As one of its workers, or it itself, ended the newest round.
-cause run::state::cause_of(const node& who, cause_class kind) const {
+cause cause_of(const round_numbers& rounds, const node& who, cause_class kind) {
   cause why;
   why.round = rounds.newest();
   if (who.membership != nullptr) why.group_rank = who.membership->group_rank();
@@ -15,14 +15,15 @@ cause run::state::cause_of(const node& who, cause_class kind) const {
   return why;
 }
 
-void run::state::collect_causes(const node& who) {
+void collect_causes(const round_numbers& rounds, root_cause& causes, time_point real_now,
+                    const node& who) {
   for (const cause& one : who.state.causes) {
     if (one.round == rounds.newest()) causes.add_report(one, real_now);
   }
 }
 
 // A member says its tail until it was answered; what comes after is the same without it.
-void run::state::keep_tails(const status& before, status& newest) {
+void keep_tails(const status& before, status& newest) {
   for (cause& one : newest.causes) {
     if (!one.tail.empty()) continue;
     for (const cause& known : before.causes) {
@@ -36,13 +37,15 @@ void run::state::keep_tails(const status& before, status& newest) {
 
 // A worker of a node that is drained, which ended by the signal that drains it. Whether the agent
 // or its workers were sent it first, and who of them was noticed first, is chance.
-bool run::state::is_drain(const node& member, const cause& one) {
+bool is_drain(const node& member, const cause& one) {
   return member.state.draining && is_end_by(one, member.state.signal);
 }
 
 // The root cause, as known when all have stopped: a node that drains may have said so after its
 // workers had ended. Then the reports are judged again.
-std::optional<cause> run::state::final_cause() const {
+std::optional<cause> final_cause(const round_numbers& rounds, const round_memberships& memberships,
+                                 const root_cause& causes, const round_stop& stop,
+                                 const machine_clock& clock) {
   root_cause judged = causes.without_reports();
   bool is_drained = false;
   for (const membership& own : memberships) {
@@ -81,12 +84,13 @@ bool was_in(const node& who, const round_report& report) {
 
 }  // namespace
 
-duration run::state::lasted_so_far() const {
+duration lasted_so_far(const entered_phase& phase, machine_time now) {
   return phase == run_phase::running ? now - phase.since() : duration::zero();
 }
 
 // While its memberships are still known.
-void run::state::add_report(const std::optional<cause>& why) {
+void add_report(current_instance& current, const round_numbers& rounds,
+                const round_memberships& memberships, const std::optional<cause>& why) {
   round_report report;
   report.instance = current.id;
   report.round = rounds.newest();
@@ -117,7 +121,8 @@ void run::state::add_report(const std::optional<cause>& why) {
   if (current.reports.size() > reports_max) current.reports.pop_front();
 }
 
-std::string run::state::what_is_next(const std::optional<cause>& charged) const {
+std::string what_is_next(const current_instance& current, time_point real_now,
+                         const std::optional<cause>& charged) {
   if (!charged) return "going on: " + current.last_end + "; no restart is charged for that";
   const run_settings& settings = *current.settings;
   if (is_charged_as_restart(charged->kind)) {
@@ -133,7 +138,7 @@ std::string run::state::what_is_next(const std::optional<cause>& charged) const 
 }
 
 // Of the words with which a run is closed, those that are not the cause itself.
-std::string run::state::why_it_ends(const std::optional<cause>& why, const std::string& text) {
+std::string why_it_ends(const std::optional<cause>& why, const std::string& text) {
   if (!why) return text;
   const std::string said = describe(*why);
   if (!text.starts_with(said)) return text;

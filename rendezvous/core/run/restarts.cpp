@@ -40,7 +40,8 @@ void run::state::end_age() {
 }
 
 // On which node the root cause was, while the memberships are still known.
-run::state::blamed_node run::state::blame(const std::optional<cause>& why) {
+blamed_node blame(current_instance& current, const round_memberships& memberships,
+                  const std::optional<cause>& why) {
   blamed_node found;
   if (!why || !is_charged_as_restart(why->kind) || why->group_rank >= memberships.size())
     return found;
@@ -56,7 +57,7 @@ run::state::blamed_node run::state::blame(const std::optional<cause>& why) {
   return found;
 }
 
-bool run::state::can_do_without(const blamed_node& one) const {
+bool can_do_without(const current_instance& current, const roster& nodes, const blamed_node& one) {
   std::uint32_t others = 0;  // a second agent of that node is none
   for (const auto& [order, who] : nodes) {
     if (who->counted && who->lasting_name() != one.name) ++others;
@@ -86,7 +87,7 @@ bool run::state::charge(const std::optional<cause>& why, blamed_node& by) {
       close(exit_code_of(*why), why, std::move(text));
       return false;
     }
-    const bool may_leave = by.failures != 0 && can_do_without(by);
+    const bool may_leave = by.failures != 0 && can_do_without(current, nodes, by);
     by.is_left_out = may_leave && by.failures >= settings.node_failures_max;
     // What came on one node each time may be over without it.
     const bool is_of_node = may_leave && quick.node() == by.name;
@@ -95,7 +96,7 @@ bool run::state::charge(const std::optional<cause>& why, blamed_node& by) {
     const std::uint32_t most = settings.quick_failures_max +
                                (current.has_run_long && settings.quick_failures_max != 0 ? 1 : 0);
     if (most != 0 && quick.alike() >= most && !is_of_node) {
-      close(exit_code_of(*why), why, describe(*why) + "; " + why_it_gives_up());
+      close(exit_code_of(*why), why, describe(*why) + "; " + why_it_gives_up(current));
       return false;
     }
     current.budget.charge_restart(settings.restarts_max);
@@ -109,7 +110,7 @@ bool run::state::charge(const std::optional<cause>& why, blamed_node& by) {
   return false;
 }
 
-std::string run::state::why_it_gives_up() const {
+std::string why_it_gives_up(const current_instance& current) {
   const quick_failures& quick = current.quick;
   const std::uint32_t made = current.budget.restarts_counted();
   std::string text = "gave up";
@@ -131,7 +132,7 @@ std::string run::state::how_it_goes_on(const std::optional<cause>& charged, cons
   const std::string with_whom = leave_out(by);
   const duration pause = pause_before_next(charged);
   if (pause == duration::zero()) return with_whom.empty() ? "" : " " + with_whom;
-  const std::string row = quick_row_text();
+  const std::string row = quick_row_text(current, timing());
   note(note_level::info, "the next round begins in " + to_text(pause) + ": " + row);
   const std::string soon = " in " + to_text(pause);
   return with_whom.empty() ? soon + ": " + row : soon + ", " + with_whom + "; " + row;
@@ -145,8 +146,8 @@ duration run::state::pause_before_next(const std::optional<cause>& charged) {
   return std::max(pause, duration::zero());
 }
 
-std::string run::state::quick_row_text() const {
-  const duration window = timing().startup_window;
+std::string quick_row_text(const current_instance& current, const timers& timing) {
+  const duration window = timing.startup_window;
   return "the last " + std::to_string(current.quick.in_row()) + " rounds failed " +
          (window > duration::zero() ? "within " + to_text(window) + " of their start"
                                     : "before all their workers ran");
@@ -182,7 +183,7 @@ void run::state::dismiss(const blamed_node& one) {
   }
   for (node* const who : its) {
     if (!who->hosts_us) {
-      refuse(*who, left_out_text(who->lasting_name()));
+      refuse(*who, left_out_text(options, current, who->lasting_name()));
       continue;
     }
     who->is_left_out = true;
@@ -232,17 +233,19 @@ void run::state::refuse_left_out() {
     }
   }
   for (node* const who : idle)
-    refuse(*who, left_out_text(who->lasting_name()));
+    refuse(*who, left_out_text(options, current, who->lasting_name()));
 }
 
 // Any node that comes may be needed, even one that was left out.
-bool run::state::is_short() const {
+bool is_short(const entered_phase& phase, const current_instance& current,
+              const gathering& groups) {
   return phase == run_phase::gathering && current.settings &&
          groups.here() < current.settings->nodes_min;
 }
 
 // Why this node is not let in; empty where it is.
-std::string run::state::left_out_text(const std::string& name) const {
+std::string left_out_text(const run_options& options, const current_instance& current,
+                          const std::string& name) {
   if (!current.failing.is_left_out(name)) return {};
   return "run " + options.run_id + " goes on without this node: workers on " + name +
          " were the first to fail " + times(current.failing.of(name)) +
@@ -250,7 +253,7 @@ std::string run::state::left_out_text(const std::string& name) const {
 }
 
 // What one hears that is left out, and waits; behind "this node".
-std::string run::state::left_out_advice(const std::string& name) const {
+std::string left_out_advice(const current_instance& current, const std::string& name) {
   const std::uint32_t least = current.settings->nodes_min;
   return " is left out, as its workers were the first to fail " + times(current.failing.of(name)) +
          " (--max-node-failures), and steps in again when " +

@@ -15,7 +15,7 @@ void run::state::on_member_status(node& who, const status& before) {
   const status& said = who.state;
   recount(who);
   if (said.signal == SIGINT) {
-    cause why = cause_of(who, cause_class::operator_stop);
+    cause why = cause_of(rounds, who, cause_class::operator_stop);
     why.code = SIGINT;
     stop_by_operator(std::move(why));
     if (who.membership == nullptr) return;
@@ -29,7 +29,7 @@ void run::state::on_member_status(node& who, const status& before) {
   if (before.instance == current.id && said.instance == 0) {
     // It has killed its workers and joined anew although nobody told it to.
     if (phase == run_phase::stopping) {
-      acknowledge(own);
+      acknowledge(notice, memberships, stop, now, own);
       mark_ended(own);
     } else if (own.phase() != member_phase::succeeded && was_called) {
       memberships.fall(own, member_phase::stopped);
@@ -40,7 +40,7 @@ void run::state::on_member_status(node& who, const status& before) {
   if (phase == run_phase::stopping) {
     on_stop_status(who);
   } else if (said.instance == current.id && said.round == rounds.newest() && was_called) {
-    collect_causes(who);
+    collect_causes(rounds, causes, real_now, who);
     on_progress(who);
   }
 }
@@ -61,7 +61,7 @@ void run::state::on_progress(node& who) {
       who.whereabouts_heard = whereabouts_edition;
       // A status that was under way is no step back.
       if (phase != run_phase::running || said.phase <= own.phase()) return;
-      note_success(who);
+      note_success(memberships, who);
       if (memberships.advance(own, said.phase)) on_all_started();
       return;
     case member_phase::failed:
@@ -81,10 +81,12 @@ void run::state::on_progress(node& who) {
 
 // A round starts when what it may cost is kept, too.
 void run::state::assign_if_prepared() {
-  if (phase == run_phase::preparing && is_prepared() && is_recorded()) assign_all();
+  if (phase == run_phase::preparing && is_prepared(current, rounds, memberships) && is_recorded())
+    assign_all();
 }
 
-bool run::state::is_prepared() const {
+bool is_prepared(const current_instance& current, const round_numbers& rounds,
+                 const round_memberships& memberships) {
   const status& said = memberships.leader().state;
   const bool is_of_round = said.instance == current.id && said.round == rounds.newest();
   return is_of_round && said.phase == member_phase::preparing && said.service_port != 0;
@@ -101,7 +103,7 @@ void run::state::on_all_started() {
            " started");
 }
 
-void run::state::note_success(const node& member) {
+void note_success(round_memberships& memberships, const node& member) {
   if (has_succeeded(member.state)) memberships.succeed(*member.membership);
 }
 
@@ -143,7 +145,7 @@ void run::state::assign_all() {
   take_whereabouts();
   for (membership& one : memberships) {
     ddprun::desired value = base_desired(desired_phase::run);
-    value.assignment = assignment_of(one);
+    value.assignment = assignment_of(current, one);
     value.news = current.news;
     value.warning = current.warning;
     // After a restart with the same nodes they are as before.
@@ -151,14 +153,14 @@ void run::state::assign_all() {
     memberships.command(one, command::run);
     want(*one.holder(), finished(std::move(value)));
   }
-  forget_changes();
+  forget_changes(current, nodes);
 }
 
 // A member's workers fail, or end although nobody asked for it.
 void run::state::on_unasked_end(node& who) {
   if (!causes.get()) {
     const bool has_failed = who.membership->phase() == member_phase::failed;
-    cause why = cause_of(who, has_failed ? cause_class::exit : cause_class::node_lost);
+    cause why = cause_of(rounds, who, has_failed ? cause_class::exit : cause_class::node_lost);
     if (has_failed) {
       why.code = 1;
       why.text = "the node did not say which worker failed";
@@ -231,7 +233,7 @@ void run::state::on_start_timeout() {
   }
   memberships.end_start();
   if (late == nullptr) return;
-  cause why = cause_of(*late->holder(), cause_class::start);
+  cause why = cause_of(rounds, *late->holder(), cause_class::start);
   const member_phase reached =
       phase == run_phase::preparing ? member_phase::preparing : late->phase();
   why.text = "has not started within " + to_text(timing().start_timeout) + ", is still " +

@@ -39,7 +39,7 @@ std::optional<time_point> run::next_deadline() const {
 
 // Whoever is here may make up a round: no nodes of an earlier daemon are waited for.
 bool run::state::may_gather() const {
-  return phase == run_phase::gathering && (nodes.connected() == 0 || !is_recovering());
+  return phase == run_phase::gathering && (nodes.connected() == 0 || !is_recovering(phase, claims));
 }
 
 // In the order in which they are judged. A row without a function is for progress(), which judges
@@ -59,12 +59,14 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
       // A round has run for restart_window.
       {[](const state& run) { return run.refill_at(); }, &state::refill_budget},
       // A node does not stop.
-      {[](const state& run) { return run.stop_overdue_at(); }, &state::on_stop_overdue},
+      {[](const state& run) { return stop_overdue_at(run.phase, run.memberships, run.stop); },
+       &state::on_stop_overdue},
       // Nobody has come back to an instance.
-      {[](const state& run) { return run.lost_instance_at(); }, &state::end_lost_instance},
+      {[](const state& run) { return lost_instance_at(run.current, run.earlier, run.nodes); },
+       &state::end_lost_instance},
       // The nodes of an earlier daemon stay away; where nobody is here, there is nobody to tell.
       {[](const state& run) -> timer_moment {
-        const bool waits = run.nodes.connected() != 0 && run.is_recovering();
+        const bool waits = run.nodes.connected() != 0 && is_recovering(run.phase, run.claims);
         return waits ? timer_moment(run.claims.until()) : std::nullopt;
       }},
       // A last call is over.
@@ -88,7 +90,8 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
       // No worker of those that cannot be reached lives.
       {[](const state& run) -> timer_moment {
         const bool stops = run.phase == run_phase::stopping;
-        return stops ? timer_moment(run.fence_until()) : std::nullopt;
+        return stops ? timer_moment(fence_until(run.memberships, run.stop, run.timing()))
+                     : std::nullopt;
       }},
   };
   return table;
@@ -120,7 +123,8 @@ void run::state::apply(const agent_joined& event) {
   }
   closed_instance* const record = closed.of(greeting, real_now);
   if (known == nullptr && record == nullptr) {
-    const std::string taken = place_taken_text(greeting.state.instance, greeting.job);
+    const std::string taken =
+        place_taken_text(options, phase, current, greeting.state.instance, greeting.job);
     if (!taken.empty()) {
       return refuse(event.connection, greeting.node, taken, displaced_exit_code);
     }
@@ -166,11 +170,11 @@ void run::state::apply(const status_received& event) {
   if (event.status.seq < who->state.seq) return;
   if (who->is_unacked()) {
     who->heard = now;
-    if (!shows_stop(*who, event.status)) return;
+    if (!shows_stop(current, *who, event.status)) return;
     memberships.set_unacked(*who->membership, false);
-    mark_reached(*who->membership);
+    mark_reached(memberships, stop, now, *who->membership);
   }
-  const bool was_silent = is_candidate(*who) && !stop.precedes(who->heard_step);
+  const bool was_silent = is_candidate(nodes, *who) && !stop.precedes(who->heard_step);
   if (was_silent && choice.silent() != 0) choice.end_silence_of_one();
   const status before = std::exchange(who->state, event.status);
   const bool same_round =
@@ -301,7 +305,7 @@ void run::state::progress() {
       }
       return;
     case run_phase::stopping:
-      if (is_stop_over()) end_of_stop();
+      if (is_stop_over(current, memberships, stop, timing(), now)) end_of_stop();
       return;
     case run_phase::closed:
       return;
@@ -320,7 +324,7 @@ const timers& run::state::timing() const {
   return groups.empty() ? defaults : groups.first().settings().timing;
 }
 
-const timers& run::state::timing_of(const node& member) const {
+const timers& timing_of(const current_instance& current, const node& member) {
   return current.settings ? current.settings->timing : member.greeting.settings.timing;
 }
 

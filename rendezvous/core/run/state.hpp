@@ -1,6 +1,6 @@
 // The inside of a run: what it remembers of its agents, and the functions that its rules are made
-// of, by source file. What has a lifetime or an invariant of its own is a part (DESIGN.md).
-// Included by this folder only.
+// of, by source file. What has a lifetime or an invariant of its own is a part (DESIGN.md); rules
+// that need only some parts are in rules.hpp. Included by this folder only.
 //
 // Time: conditions ("max nodes are here") are judged after every event; that an agent is lost, or
 // that a round did not start in time, is judged at `time_passed` only, because the caller drains
@@ -33,6 +33,7 @@
 #include "rendezvous/core/run/round_memberships.hpp"
 #include "rendezvous/core/run/round_numbers.hpp"
 #include "rendezvous/core/run/round_stop.hpp"
+#include "rendezvous/core/run/rules.hpp"
 #include "rendezvous/core/run/run.hpp"
 #include "rendezvous/core/run/settle_timer.hpp"
 #include "rendezvous/core/run/stale_workers.hpp"
@@ -140,7 +141,6 @@ struct run::state {
   void progress();
   void enter(run_phase next);
   const timers& timing() const;
-  const timers& timing_of(const node& member) const;
   void note(note_level level, std::string text);
   void send(node& to, message_pointer message);
   void want(node& of, message_pointer message);
@@ -154,19 +154,11 @@ struct run::state {
   void forget_excess();
   std::string problem_with(const hello& greeting, const node* known) const;
   std::string problem_with(const status& said, const hello& greeting) const;
-  void raise_seq(std::uint64_t said);
-  void raise_restarts_used(const node& by);
   std::string refusal(const agent_joined& event) const;
   void refuse(connection_id connection, const std::string& node, std::string text,
               int exit_code = refused_exit_code);
   void refuse(node& who, std::string text, int exit_code = refused_exit_code);
-  bool is_able(const node& who) const;
-  bool is_fit(const node& who) const;
-  bool is_candidate(const node& who) const;
   bool is_acked(const node& who) const;
-  bool is_audible(const node& who) const;
-  bool holds_its_rank(const node& who) const;
-  std::string rank_problem(const hello& greeting) const;
   void recount(node& who);
   void count(node& who);
   void watch_over(node& who);
@@ -176,21 +168,13 @@ struct run::state {
 
   // waiting.cpp: what those who wait are told.
   void tell_wait(node& who);
-  bool is_missed() const;
   void limit_wait(ddprun::desired& value) const;
-  std::string spare_advice() const;
   const node* first_here() const;
   const run_settings* settings_here() const;
   std::string difference(const hello& greeting) const;
   std::string difference_problem(const hello& greeting) const;
   void remember_refusal(const hello& greeting);
-  std::string names_in(const settings_group& group) const;
-  std::string disagreement(const settings_group& one, const settings_group& other) const;
-  std::string full_text() const;
   std::string misfits() const;
-  std::string different_scripts() const;
-  std::string twins() const;
-  std::string neighbour_text() const;
 
   // gather.cpp: rules 1, 2 and 7.
   void check_gathering();
@@ -202,19 +186,14 @@ struct run::state {
   void fix_settings(settings_group& group);
   void refuse_others(const settings_group& group);
   bool start_round(settings_group& group);
-  void note_changes(const std::vector<node*>& from, const rank_assignment& chosen);
-  void forget_changes();
-  assignment assignment_of(const membership& of) const;
   void refuse_excess();
 
   // round.cpp: rules 3, 4 and 8.
   void on_member_status(node& who, const status& before);
   void on_progress(node& who);
   void assign_if_prepared();
-  bool is_prepared() const;
   void assign_all();
   void on_all_started();
-  void note_success(const node& member);
   void join_restarts(const node& who);
   void on_start_timeout();
   void take_whereabouts();
@@ -226,50 +205,23 @@ struct run::state {
   // stop.cpp: rules 4 and 6.
   void end_round(const cause* trigger, duration grace, std::string text, bool is_free = false);
   void on_stop_status(node& who);
-  timer_moment stop_overdue_at() const;
   void on_stop_overdue();
   void end_of_stop();
   void leave_round();
-  bool shows_stop(const node& member, const status& said) const;
 
   // restarts.cpp: rules 6, 12 and 13.
-  struct blamed_node {
-    session_id session;
-    std::string name;   // that lasts
-    std::string label;  // in messages
-    std::uint32_t failures = 0;
-    bool is_left_out = false;  // from now on
-  };
   void end_age();
-  blamed_node blame(const std::optional<cause>& why);
-  bool can_do_without(const blamed_node& one) const;
   bool charge(const std::optional<cause>& why, blamed_node& by);
-  std::string why_it_gives_up() const;
   std::string how_it_goes_on(const std::optional<cause>& charged, const blamed_node& by);
   duration pause_before_next(const std::optional<cause>& charged);
-  std::string quick_row_text() const;
   std::string leave_out(const blamed_node& by);
   void dismiss(const blamed_node& one);
-  std::string left_out_text(const std::string& name) const;
-  std::string left_out_advice(const std::string& name) const;
-  bool is_short() const;
   void take_back();
   void refuse_left_out();
   timer_moment refill_at() const;
   void refill_budget();
 
-  // report.cpp: causes.
-  cause cause_of(const node& who, cause_class kind) const;
-  void collect_causes(const node& who);
-  static void keep_tails(const status& before, status& newest);
-  static bool is_drain(const node& member, const cause& one);
-  std::optional<cause> final_cause() const;
-
   // report.cpp: what is said of a round.
-  duration lasted_so_far() const;
-  void add_report(const std::optional<cause>& why);
-  std::string what_is_next(const std::optional<cause>& charged) const;
-  static std::string why_it_ends(const std::optional<cause>& why, const std::string& text);
   void tell_report(bool is_last, int exit_code, std::string next);
   void tell_report_again(node& who);
 
@@ -280,11 +232,7 @@ struct run::state {
   void mark_ended(membership& of);
   void mark_unreachable(membership& of);
   void tell_if_only_unreachable_are_left();
-  void mark_reached(membership& of);
-  void acknowledge(membership& of);
   void fence(node& who);
-  bool is_stop_over() const;
-  std::optional<machine_time> fence_until() const;
 
   // past_instances.cpp: what may live of instances before this one.
   bool is_of_running_instance(const node& who) const;
@@ -298,25 +246,18 @@ struct run::state {
   std::string older_reason() const;
 
   // recovery.cpp: claims.
-  bool is_recovering() const;
   void claim(node& who);
-  void remember_claim(const node& who);
-  round_number newest_named(const std::vector<node*>& claimants) const;
-  bool is_outdated_claim(const node& who) const;
-  bool outdates_found_round(const node& who) const;
   void claim_anew(node& who);
   void give_way();
   bool decide_on_claims(bool window_is_over);
 
   // recovery.cpp: what is made of them.
   void adopt(instance_id which, const std::vector<node*>& claimants);
-  static settings_group& group_of_most(const std::vector<node*>& claimants);
   void adopt_round(const std::vector<node*>& claimants);
   void keep_round(const std::vector<node*>& claimants);
   void end_found_round(const std::vector<node*>& claimants);
   void end_unseen_round(const std::vector<node*>& claimants);
   void end_found_success(const std::vector<node*>& claimants);
-  void place_found(const std::vector<node*>& claimants);
   void hear_of_dead(const dead_member& one);
   void take_the_dead();
   bool fill_gap(node& who);
@@ -325,7 +266,6 @@ struct run::state {
   void tell_closed(node& who, closed_instance& record);
   void close(int exit_code, std::optional<cause> why, std::string text);
   void learn_of_success(closed_instance& record, const status& said);
-  bool completes_success(const node& who);
   void open_instance(instance_id fresh, const std::optional<started_job>& by);
   void drain(node& who);
   void dismiss_unable(node& who);
@@ -335,23 +275,15 @@ struct run::state {
   bool is_deserted(time_point at) const;  // nobody is here, and nobody is waited for
 
   // jobs.cpp: whose it is.
-  const std::optional<started_job>& job_here() const;
-  std::string place_taken_text(instance_id instance, const std::optional<started_job>& job) const;
-  bool may_be_same_job(const std::optional<started_job>& one,
-                       const std::optional<started_job>& other) const;
   bool is_record_of_another() const;
   void make_way_for(const hello& newcomer);
   void leave_other_job(const std::optional<started_job>& before);
 
   // record.cpp.
-  void go_on_from(const run_record& record);
   void remember(const run_record& record);
   void begin_instance(const node& opener);
   void end_lost_instance();
-  timer_moment lost_instance_at() const;
-  std::optional<machine_time> remembered_until() const;
   void note_placed();
-  run_record record_of(const closed_instance& over) const;
   void remember_older(run_record& record) const;
   std::optional<run_record> record_now() const;
   bool is_recorded() const;
@@ -360,11 +292,8 @@ struct run::state {
 
   // view.cpp.
   std::string reason() const;
-  std::string here_text() const;
-  std::string missing_ranks(const settings_group& group) const;
   std::string gathering_reason() const;
   std::string stopping_reason() const;
-  member_view member_seen(const node& who, machine_time at) const;
 };
 
 }  // namespace ddprun::core

@@ -13,7 +13,7 @@ namespace ddprun::core {
 void run::state::end_round(const cause* trigger, duration grace, std::string text, bool is_free) {
   DDPRUN_ASSERT(phase == run_phase::preparing || phase == run_phase::running);
   note(note_level::warning, "round " + std::to_string(rounds.newest()) + " ends: " + text);
-  current.lasted = lasted_so_far();
+  current.lasted = lasted_so_far(phase, now);
   end_age();
   enter(run_phase::stopping);
   memberships.end_start();
@@ -43,7 +43,7 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
   // A waiting node is told why, and shows by its answer that it is a candidate.
   for (const auto& [order, who] : nodes) {
     const bool waits = who->membership == nullptr || who->membership->command() == command::none;
-    if (waits && is_candidate(*who)) tell_wait(*who);
+    if (waits && is_candidate(nodes, *who)) tell_wait(*who);
   }
 }
 
@@ -52,7 +52,7 @@ void run::state::on_stop_status(node& who) {
   const status& said = who.state;
   membership& own = *who.membership;
   const bool of_round = said.instance == current.id && said.round == rounds.newest();
-  if (of_round) collect_causes(who);
+  if (of_round) collect_causes(rounds, causes, real_now, who);
   // Everybody who was told of the round is told to stop it.
   const bool has_obeyed = said.desired_seq >= who.wanted_seq;
   switch (said.phase) {
@@ -64,20 +64,20 @@ void run::state::on_stop_status(node& who) {
       return;
     case member_phase::failed:
     case member_phase::stopping:
-      if (of_round && has_obeyed) acknowledge(own);
+      if (of_round && has_obeyed) acknowledge(notice, memberships, stop, now, own);
       return;
     case member_phase::stopped:
-      if (of_round) note_success(who);
-      if (has_obeyed) acknowledge(own);
+      if (of_round) note_success(memberships, who);
+      if (has_obeyed) acknowledge(notice, memberships, stop, now, own);
       if (of_round || has_obeyed) mark_ended(own);
       return;
     case member_phase::succeeded:
-      if (of_round) note_success(who);
+      if (of_round) note_success(memberships, who);
       [[fallthrough]];
     case member_phase::joined:
       // Either the stop overtook the assignment, or it had ended before: nothing lives there.
       if (!has_obeyed) return;
-      acknowledge(own);
+      acknowledge(notice, memberships, stop, now, own);
       mark_ended(own);
       return;
   }
@@ -87,7 +87,8 @@ void run::state::on_stop_status(node& who) {
 // One that still stops after all that is broken; it is treated as one whose workers cannot be
 // killed. One that has acknowledged nothing may hold others by its tether: it is lost, whatever it
 // says, and answered no more, so that it isolates itself while its fence runs.
-timer_moment run::state::stop_overdue_at() const {
+timer_moment stop_overdue_at(const entered_phase& phase, const round_memberships& memberships,
+                             const round_stop& stop) {
   if (phase != run_phase::stopping) return std::nullopt;
   if (memberships.are_all_ended_or_unreachable()) return std::nullopt;
   return stop.overdue_at();
@@ -116,7 +117,7 @@ void run::state::on_stop_overdue() {
 }
 
 // By its own word it has let go of the other members, at least.
-bool run::state::shows_stop(const node& member, const status& said) const {
+bool shows_stop(const current_instance& current, const node& member, const status& said) {
   // It has left the instance; one that has never been in it may still read its assignment.
   if (said.instance != current.id) return member.state.instance == current.id;
   const bool has_obeyed = said.desired_seq >= member.wanted_seq;
@@ -125,7 +126,7 @@ bool run::state::shows_stop(const node& member, const status& said) const {
 }
 
 void run::state::end_of_stop() {
-  const std::optional<cause> first = final_cause();
+  const std::optional<cause> first = final_cause(rounds, memberships, causes, stop, clock);
   const std::optional<cause> why = stop.is_free() ? std::nullopt : first;
   if (why) current.last_cause = why;
   if (first) current.last_end = describe(*first);
@@ -134,8 +135,8 @@ void run::state::end_of_stop() {
     close(0, std::nullopt, "every worker succeeded");
     return;
   }
-  add_report(first);
-  blamed_node by = blame(why);
+  add_report(current, rounds, memberships, first);
+  blamed_node by = blame(current, memberships, why);
   leave_round();
   if (!stop.is_free() && !charge(why, by)) return;
   if (current.operator_stop) {
@@ -143,7 +144,7 @@ void run::state::end_of_stop() {
     close(exit_code_of(operators), operators, describe(operators));
     return;
   }
-  tell_report(false, 0, what_is_next(why) + how_it_goes_on(why, by));
+  tell_report(false, 0, what_is_next(current, real_now, why) + how_it_goes_on(why, by));
   dismiss(by);
   if (choice.wants_quiet() || choice.is_pausing(now)) {
     begin_settling();
@@ -205,7 +206,7 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
   who.heard = last_word;
   if (who.membership == nullptr) {
     if (was_waiting && phase != run_phase::closed) {
-      cause why = cause_of(who, has_left ? cause_class::drain : cause_class::node_lost);
+      cause why = cause_of(rounds, who, has_left ? cause_class::drain : cause_class::node_lost);
       if (!has_left) why.text = how;
       remember_departure(who, why);
     }
@@ -223,14 +224,14 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
   if (proof && phase != run_phase::stopping) memberships.mark_dead(own);
   if (had_succeeded && phase != run_phase::stopping) return;
 
-  cause why = cause_of(who, cause_class::node_lost);
+  cause why = cause_of(rounds, who, cause_class::node_lost);
   // After the loop was late the last word is counted from a moment that may still be to come.
   why.age = std::max(now - last_word, duration::zero());
   why.text = how;
   remember_departure(who, why);
   if (phase == run_phase::stopping) {
     if (proof) {
-      acknowledge(own);
+      acknowledge(notice, memberships, stop, now, own);
       mark_ended(own);
       memberships.mark_dead(own);
     } else if (had_succeeded) {
@@ -248,7 +249,7 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
   memberships.fall(own, member_phase::lost);
   const std::string text = causes.get() ? describe(*causes.get()) : who.label() + " left";
   end_round(causes.get() ? &*causes.get() : nullptr, timing().stop_grace, text);
-  if (proof) acknowledge(own);
+  if (proof) acknowledge(notice, memberships, stop, now, own);
 }
 
 // With its ranks in the round that is on, or was the last to run.
@@ -274,7 +275,7 @@ void run::state::remember_departure(const node& who, const cause& why) {
 }
 
 void run::state::mark_ended(membership& of) {
-  if (of.is_unreachable()) mark_reached(of);
+  if (of.is_unreachable()) mark_reached(memberships, stop, now, of);
   memberships.mark_ended(of);
   tell_if_only_unreachable_are_left();
 }
@@ -295,11 +296,13 @@ void run::state::mark_unreachable(membership& of) {
   tell_if_only_unreachable_are_left();
 }
 
-void run::state::mark_reached(membership& of) {
+void mark_reached(round_memberships& memberships, round_stop& stop, machine_time now,
+                  membership& of) {
   if (memberships.mark_reached(of)) stop.tell_late(now);
 }
 
-void run::state::acknowledge(membership& of) {
+void acknowledge(wait_message& notice, round_memberships& memberships, round_stop& stop,
+                 machine_time now, membership& of) {
   if (!memberships.acknowledge(of)) return;
   const bool had_let_go = stop.has_let_go();
   stop.acknowledge(now, of.group_rank() == 0);
@@ -322,20 +325,22 @@ void run::state::fence(node& who) {
   want(who, finished(std::move(value)));
 }
 
-bool run::state::is_stop_over() const {
+bool is_stop_over(const current_instance& current, const round_memberships& memberships,
+                  const round_stop& stop, const timers& timing, machine_time now) {
   if (!memberships.are_all_ended_or_unreachable()) return false;
   // No round follows an operator's stop, so there is nothing to fence for.
   if (memberships.unreachable() == 0 || current.operator_stop) return true;
-  const std::optional<machine_time> until = fence_until();
+  const std::optional<machine_time> until = fence_until(memberships, stop, timing);
   return until && now >= *until;
 }
 
 // When nobody that cannot be reached can have a living worker; none while a member that can be
 // reached still stops.
-std::optional<machine_time> run::state::fence_until() const {
+std::optional<machine_time> fence_until(const round_memberships& memberships,
+                                        const round_stop& stop, const timers& timing) {
   if (memberships.unreachable() == 0 || !memberships.are_all_ended_or_unreachable())
     return std::nullopt;
-  return stop.fenced_at(timing());
+  return stop.fenced_at(timing);
 }
 
 round_stop::round_stop(machine_time now, std::uint64_t step, duration patience, bool is_free,

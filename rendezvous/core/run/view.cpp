@@ -22,7 +22,7 @@ std::string nodes_text(const run_settings& settings) {
 }  // namespace
 
 // "; here: node-a (2 workers), node-b (1 worker)".
-std::string run::state::here_text() const {
+std::string here_text(const roster& nodes, const gathering& groups) {
   std::string text;
   std::size_t named = 0;
   for (const auto& [order, who] : nodes) {
@@ -37,7 +37,7 @@ std::string run::state::here_text() const {
 }
 
 // " (node ranks 1 and 3 to 5)"; empty where ranks are wishes, or too many are missing.
-std::string run::state::missing_ranks(const settings_group& group) const {
+std::string missing_ranks(const roster& nodes, const settings_group& group) {
   const std::uint32_t count = group.settings().nodes_max;
   const bool are_exact = group.settings().ranks == rank_policy::exact;
   if (!are_exact || count - group.here() > missing_max) return {};
@@ -56,11 +56,11 @@ std::string run::state::gathering_reason() const {
   if (has_claims) {
     return "nodes that run a round have come, and this daemon does not know it: waiting for the "
            "others of that round" +
-           here_text();
+           here_text(nodes, groups);
   }
-  if (is_recovering()) {
+  if (is_recovering(phase, claims)) {
     return "the daemon has just started and waits for nodes that may still run this run" +
-           here_text();
+           here_text(nodes, groups);
   }
   if (groups.empty()) return "waiting for nodes; nobody is here";
   std::vector<const settings_group*> by_size;
@@ -77,17 +77,17 @@ std::string run::state::gathering_reason() const {
   if (waits) {
     const std::uint32_t missing = wanted.nodes_min - group.here();
     text = "waiting for " + std::to_string(missing) + " of " + nodes_text(wanted) +
-           missing_ranks(group);
+           missing_ranks(nodes, group);
   } else if (group.is_full()) {
     text = "all of " + nodes_text(wanted) + " are here";
   } else {
     text = "enough nodes are here (" + std::to_string(group.here()) + " of " + nodes_text(wanted) +
            "), last call for more nodes";
   }
-  text += here_text();
-  if (by_size.size() > 1) text += disagreement(*by_size[0], *by_size[1]);
+  text += here_text(nodes, groups);
+  if (by_size.size() > 1) text += disagreement(options, nodes, *by_size[0], *by_size[1]);
   if (!current.refusal.empty() && !group.is_full()) text += "; " + current.refusal;
-  if (waits) text += neighbour_text();
+  if (waits) text += neighbour_text(neighbour);
   text += older_reason();
   if (!stuck.empty()) {
     const node& first = nodes.at(*stuck.begin());
@@ -131,13 +131,13 @@ std::string run::state::reason() const {
     case run_phase::settling:
       if (choice.is_pausing(now)) {
         return "the next round waits " + to_text(current.quick.pause(timing().backoff_max)) + ": " +
-               quick_row_text() + here_text();
+               quick_row_text(current, timing()) + here_text(nodes, groups);
       }
       if (choice.is_for_words())
-        return "waiting for a word of nodes that were silent" + here_text();
-      return "waiting for quiet after: " + current.last_end + here_text();
+        return "waiting for a word of nodes that were silent" + here_text(nodes, groups);
+      return "waiting for quiet after: " + current.last_end + here_text(nodes, groups);
     case run_phase::preparing:
-      if (is_prepared() && !is_recorded()) {
+      if (is_prepared(current, rounds, memberships) && !is_recorded()) {
         return "round " + std::to_string(rounds.newest()) +
                " is prepared; waiting for the disk that keeps what this daemon decides";
       }
@@ -207,7 +207,7 @@ run_sizes run::sizes() const {
   return sizes;
 }
 
-member_view run::state::member_seen(const node& who, machine_time at) const {
+member_view member_seen(const round_memberships& memberships, const node& who, machine_time at) {
   member_view one;
   one.node = who.label();
   one.host = who.greeting.host;
@@ -252,7 +252,7 @@ run_view run::view(time_point now, std::size_t first, std::size_t most) const {
   std::size_t index = 0;
   const auto show = [&](const node& who) {
     if (index++ >= first && view.members.size() < most) {
-      view.members.push_back(self.member_seen(who, self.clock.own(now)));
+      view.members.push_back(member_seen(self.memberships, who, self.clock.own(now)));
     }
   };
   for (const membership& one : self.memberships) {

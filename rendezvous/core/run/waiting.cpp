@@ -34,12 +34,15 @@ void run::state::tell_wait(node& who) {
     const bool is_spare = phase == run_phase::preparing || phase == run_phase::running;
     if (who.is_left_out) {
       value.text = (is_spare ? "this node waits without workers: " : "") + reason() +
-                   (is_spare ? "; it" : "; this node") + left_out_advice(who.lasting_name());
+                   (is_spare ? "; it" : "; this node") +
+                   left_out_advice(current, who.lasting_name());
     } else {
-      value.text = is_spare ? "this node waits as a spare: " + reason() + spare_advice() : reason();
+      value.text =
+          is_spare ? "this node waits as a spare: " + reason() + spare_advice(current, memberships)
+                   : reason();
     }
     limit_wait(value);
-    if (is_missed()) value.gone = current.gone.told(real_now);
+    if (is_missed(phase, groups, choice, now)) value.gone = current.gone.told(real_now);
     if (phase == run_phase::gathering) {
       value.warning = misfits();
       if (value.warning.empty()) value.warning = current.unable.text;
@@ -53,7 +56,8 @@ void run::state::tell_wait(node& who) {
 }
 
 // The nodes that are gone are those that the waiting ones lack, or may lack after a pause.
-bool run::state::is_missed() const {
+bool is_missed(const entered_phase& phase, const gathering& groups, const settle_timer& choice,
+               machine_time now) {
   if (phase == run_phase::settling) return choice.is_pausing(now);
   const settings_group* const group = groups.largest();
   return phase == run_phase::gathering && (group == nullptr || !group->is_full());
@@ -63,7 +67,7 @@ bool run::state::is_missed() const {
 void run::state::limit_wait(ddprun::desired& value) const {
   if (phase != run_phase::gathering) return;
   std::optional<machine_time> until;
-  if (is_recovering() || has_claims) {
+  if (is_recovering(phase, claims) || has_claims) {
     until = claims.until();
   } else if (const settings_group* const group = groups.largest()) {
     if (group->is_full()) return;
@@ -75,7 +79,7 @@ void run::state::limit_wait(ddprun::desired& value) const {
 }
 
 // What changes that a node waits while others run.
-std::string run::state::spare_advice() const {
+std::string spare_advice(const current_instance& current, const round_memberships& memberships) {
   if (!current.settings) return {};
   if (memberships.size() >= current.settings->nodes_max) {
     return "; it steps in when a node is lost (a larger --nnodes uses all nodes from the start)";
@@ -91,12 +95,13 @@ std::string run::state::spare_advice() const {
 // this daemon lives opened it. Null: nobody's yet. What is asked for means nothing while nodes of a
 // round that is on somewhere may still come.
 const node* run::state::first_here() const {
-  if (current.settings || phase != run_phase::gathering || is_recovering() || has_claims) {
+  if (current.settings || phase != run_phase::gathering || is_recovering(phase, claims) ||
+      has_claims) {
     return nullptr;
   }
   const node* first = nullptr;
   for (const auto& [order, who] : nodes) {
-    if (!who->counted || !is_audible(*who)) continue;
+    if (!who->counted || !is_audible(current, now, *who)) continue;
     if (who->hosts_us) return who.get();
     if (options.opened_by || first != nullptr) continue;  // others may be quicker than that agent
     first = who.get();
@@ -136,7 +141,7 @@ void run::state::remember_refusal(const hello& greeting) {
 }
 
 // "node-a", "node-a and 2 more".
-std::string run::state::names_in(const settings_group& group) const {
+std::string names_in(const roster& nodes, const settings_group& group) {
   for (const auto& [order, who] : nodes) {
     if (!who->counted || who->group != &group) continue;
     const std::uint32_t others = group.here() - 1;
@@ -146,15 +151,16 @@ std::string run::state::names_in(const settings_group& group) const {
 }
 
 // "; they disagree: node-a has max-restarts 3, node-b 5: ...".
-std::string run::state::disagreement(const settings_group& one, const settings_group& other) const {
+std::string disagreement(const run_options& options, const roster& nodes, const settings_group& one,
+                         const settings_group& other) {
   const auto found = first_difference(one.settings(), other.settings());
   if (!found) return {};
-  return "; they disagree: " + names_in(one) + (one.here() == 1 ? " has " : " have ") +
-         found->name + " " + found->one + ", " + names_in(other) + " " + found->other +
+  return "; they disagree: " + names_in(nodes, one) + (one.here() == 1 ? " has " : " have ") +
+         found->name + " " + found->one + ", " + names_in(nodes, other) + " " + found->other +
          ": start all nodes of run " + options.run_id + " with the same options";
 }
 
-std::string run::state::full_text() const {
+std::string full_text(const current_instance& current) {
   const std::uint32_t spares = current.settings->spares_max;
   const std::uint64_t all = std::uint64_t{current.settings->nodes_max} + spares;
   return "is full: " + counted(current.settings->nodes_max, "node") +
@@ -166,12 +172,12 @@ std::string run::state::full_text() const {
 // ---- started wrongly, perhaps ------------------------------------------------------------------
 
 std::string run::state::misfits() const {
-  const std::string scripts = different_scripts();
-  return scripts.empty() ? twins() : scripts;
+  const std::string scripts = different_scripts(options, nodes);
+  return scripts.empty() ? twins(current, nodes, now) : scripts;
 }
 
 // In a run that nobody has given an id: two jobs that have met by chance? Arguments may differ.
-std::string run::state::different_scripts() const {
+std::string different_scripts(const run_options& options, const roster& nodes) {
   if (options.run_id != default_run_id) return {};
   const node* first = nullptr;
   std::size_t seen = 0;
@@ -191,10 +197,11 @@ std::string run::state::different_scripts() const {
 }
 
 // Two agents on one host that nobody has told apart: each takes the same GPUs.
-std::string run::state::twins() const {
+std::string twins(const current_instance& current, const roster& nodes, machine_time now) {
   std::map<std::string, const node*> found;
   for (const auto& [order, who] : nodes) {
-    if (!who->counted || who->greeting.node_is_explicit || !is_audible(*who)) continue;
+    if (!who->counted || who->greeting.node_is_explicit || !is_audible(current, now, *who))
+      continue;
     if (found.size() == looked_at_max) return {};
     const auto [same, is_new] = found.try_emplace(who->lasting_name(), who.get());
     if (is_new) continue;
@@ -220,7 +227,7 @@ void run::state::apply(const neighbour_seen& event) {
 }
 
 // "; another run gathers here: job05 (1 node): same --rdzv-id?".
-std::string run::state::neighbour_text() const {
+std::string neighbour_text(const neighbour_seen& neighbour) {
   if (neighbour.run_id.empty()) return {};
   return "; another run gathers here: " + neighbour.run_id + " (" +
          counted(neighbour.nodes, "node") + "): same --rdzv-id?";

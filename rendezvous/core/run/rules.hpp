@@ -1,0 +1,155 @@
+// The rules of a run that need only some of its parts: what each may read, and what it may change
+// (a reference that is not const), is in its signature. By source file; those that send messages or
+// move the run on are functions of run::state.
+//
+// Thread rule: one thread, as run.
+#pragma once
+
+#include "rendezvous/base/machine_clock.hpp"
+#include "rendezvous/base/machine_timers.hpp"
+#include "rendezvous/core/messages/cause.hpp"
+#include "rendezvous/core/run/closed_instances.hpp"
+#include "rendezvous/core/run/current_instance.hpp"
+#include "rendezvous/core/run/entered_phase.hpp"
+#include "rendezvous/core/run/gathering.hpp"
+#include "rendezvous/core/run/node.hpp"
+#include "rendezvous/core/run/persisted_run.hpp"
+#include "rendezvous/core/run/rank_assignment.hpp"
+#include "rendezvous/core/run/recovery_claims.hpp"
+#include "rendezvous/core/run/roster.hpp"
+#include "rendezvous/core/run/round_memberships.hpp"
+#include "rendezvous/core/run/round_numbers.hpp"
+#include "rendezvous/core/run/round_stop.hpp"
+#include "rendezvous/core/run/run.hpp"
+#include "rendezvous/core/run/settle_timer.hpp"
+#include "rendezvous/core/run/wait_message.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::core {
+
+// gather.cpp: gather, settle, choose.
+void note_changes(current_instance& current, time_point real_now, const std::vector<node*>& from,
+                  const rank_assignment& chosen);
+void forget_changes(current_instance& current, roster& nodes);
+assignment assignment_of(const current_instance& current, const membership& of);
+
+// jobs.cpp: whose it is.
+const std::optional<started_job>& job_here(const run_options& options, const entered_phase& phase,
+                                           const current_instance& current);
+std::string place_taken_text(const run_options& options, const entered_phase& phase,
+                             const current_instance& current, instance_id instance,
+                             const std::optional<started_job>& job);
+bool may_be_same_job(const run_options& options, const std::optional<started_job>& one,
+                     const std::optional<started_job>& other);
+
+// nodes.cpp: who is here.
+void raise_seq(std::uint64_t& seq, std::uint64_t said);
+void raise_restarts_used(current_instance& current, const node& by);
+bool holds_its_rank(const roster& nodes, const node& who);
+std::string rank_problem(const current_instance& current, const roster& nodes, machine_time now,
+                         const hello& greeting);
+bool is_audible(const current_instance& current, machine_time now, const node& who);
+bool is_able(const node& who);
+bool is_fit(const node& who);
+bool is_candidate(const roster& nodes, const node& who);
+
+// past_instances.cpp: instances before this one.
+bool completes_success(const entered_phase& phase, current_instance& current,
+                       const round_numbers& rounds, const node& who);
+
+// record.cpp: what outlives the daemon.
+void go_on_from(current_instance& current, round_numbers& rounds, const run_record& record);
+std::optional<machine_time> remembered_until(const persisted_run& earlier, const gathering& groups);
+timer_moment lost_instance_at(const current_instance& current, const persisted_run& earlier,
+                              const roster& nodes);
+run_record record_of(const run_options& options, const current_instance& current,
+                     const round_numbers& rounds, const closed_instance& over);
+
+// recovery.cpp: claims.
+bool is_recovering(const entered_phase& phase, const recovery_claims& claims);
+void remember_claim(recovery_claims& claims, const node& who);
+round_number newest_named(const recovery_claims& claims, const std::vector<node*>& claimants);
+bool is_outdated_claim(const recovery_claims& claims, const node& who);
+bool outdates_found_round(const current_instance& current, const round_numbers& rounds,
+                          const recovery_claims& claims, const persisted_run& earlier,
+                          const node& who);
+settings_group& group_of_most(const std::vector<node*>& claimants);
+void place_found(round_memberships& memberships, const std::vector<node*>& claimants);
+
+// report.cpp: causes, and what is said of a round.
+cause cause_of(const round_numbers& rounds, const node& who, cause_class kind);
+void collect_causes(const round_numbers& rounds, root_cause& causes, time_point real_now,
+                    const node& who);
+void keep_tails(const status& before, status& newest);
+bool is_drain(const node& member, const cause& one);
+std::optional<cause> final_cause(const round_numbers& rounds, const round_memberships& memberships,
+                                 const root_cause& causes, const round_stop& stop,
+                                 const machine_clock& clock);
+duration lasted_so_far(const entered_phase& phase, machine_time now);
+void add_report(current_instance& current, const round_numbers& rounds,
+                const round_memberships& memberships, const std::optional<cause>& why);
+std::string what_is_next(const current_instance& current, time_point real_now,
+                         const std::optional<cause>& charged);
+std::string why_it_ends(const std::optional<cause>& why, const std::string& text);
+
+// restarts.cpp: what a failure costs.
+struct blamed_node {
+  session_id session;
+  std::string name;   // that lasts
+  std::string label;  // in messages
+  std::uint32_t failures = 0;
+  bool is_left_out = false;  // from now on
+};
+blamed_node blame(current_instance& current, const round_memberships& memberships,
+                  const std::optional<cause>& why);
+bool can_do_without(const current_instance& current, const roster& nodes, const blamed_node& one);
+std::string why_it_gives_up(const current_instance& current);
+std::string quick_row_text(const current_instance& current, const timers& timing);
+bool is_short(const entered_phase& phase, const current_instance& current, const gathering& groups);
+std::string left_out_text(const run_options& options, const current_instance& current,
+                          const std::string& name);
+std::string left_out_advice(const current_instance& current, const std::string& name);
+
+// round.cpp: the round.
+bool is_prepared(const current_instance& current, const round_numbers& rounds,
+                 const round_memberships& memberships);
+void note_success(round_memberships& memberships, const node& member);
+
+// run.cpp: timers.
+const timers& timing_of(const current_instance& current, const node& member);
+
+// stop.cpp: its stop, fencing.
+timer_moment stop_overdue_at(const entered_phase& phase, const round_memberships& memberships,
+                             const round_stop& stop);
+bool shows_stop(const current_instance& current, const node& member, const status& said);
+void mark_reached(round_memberships& memberships, round_stop& stop, machine_time now,
+                  membership& of);
+void acknowledge(wait_message& notice, round_memberships& memberships, round_stop& stop,
+                 machine_time now, membership& of);
+bool is_stop_over(const current_instance& current, const round_memberships& memberships,
+                  const round_stop& stop, const timers& timing, machine_time now);
+std::optional<machine_time> fence_until(const round_memberships& memberships,
+                                        const round_stop& stop, const timers& timing);
+
+// view.cpp: what people are told.
+std::string here_text(const roster& nodes, const gathering& groups);
+std::string missing_ranks(const roster& nodes, const settings_group& group);
+member_view member_seen(const round_memberships& memberships, const node& who, machine_time at);
+
+// waiting.cpp: what those who wait are told.
+bool is_missed(const entered_phase& phase, const gathering& groups, const settle_timer& choice,
+               machine_time now);
+std::string spare_advice(const current_instance& current, const round_memberships& memberships);
+std::string names_in(const roster& nodes, const settings_group& group);
+std::string disagreement(const run_options& options, const roster& nodes, const settings_group& one,
+                         const settings_group& other);
+std::string full_text(const current_instance& current);
+std::string different_scripts(const run_options& options, const roster& nodes);
+std::string twins(const current_instance& current, const roster& nodes, machine_time now);
+std::string neighbour_text(const neighbour_seen& neighbour);
+
+}  // namespace ddprun::core
