@@ -1,10 +1,15 @@
+// Fencing: when no worker of a node that cannot be reached can be alive.
+#include "rendezvous/core/run/dead_members.hpp"
+#include "rendezvous/core/run/round_stop.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/orphans_story.hpp"
 #include "tests/support/trio_story.hpp"
 
 #include <algorithm>
 
-using namespace ddprun;
+using namespace ddprun::core;
 using namespace ddprun::tests;
+using namespace ddprun;
 using namespace std::chrono_literals;
 
 namespace {
@@ -265,4 +270,161 @@ TEST_CASE("a member that cannot be reached is counted once, though it is lost tw
   story.say(*story.c, member_phase::stopped);
   story.pass(1s);
   CHECK(story.view().round == 2);
+}
+
+// The stop of a round alone: when the next round may start.
+namespace {
+
+constexpr machine_time ordered = machine_time{} + 1000s;
+constexpr std::uint64_t step = 7;
+
+round_stop fresh_stop() {
+  return round_stop(ordered, step, 10s, false, nullptr);
+}
+
+}  // namespace
+
+TEST_CASE("where no member lets go the orphan limit counts, from the last word") {
+  const timers timing;
+  round_stop stop = fresh_stop();
+  CHECK_FALSE(stop.has_let_go());
+  CHECK(stop.fenced_at(timing) == ordered + timing.orphan_limit);
+  stop.leased_until(ordered - 3s);
+  CHECK(stop.fenced_at(timing) == ordered + timing.orphan_limit);
+  stop.leased_until(ordered + 3s);
+  CHECK(stop.fenced_at(timing) == ordered + 3s + timing.orphan_limit);
+}
+
+TEST_CASE("a member that lets go breaks the chain in two limits, the leader in one") {
+  const timers timing;
+  round_stop stop = fresh_stop();
+  stop.acknowledge(ordered + 1s, false);
+  stop.acknowledge(ordered + 2s, false);
+  const duration two = with_margin(2 * timing.isolation_limit);
+  CHECK(stop.fenced_at(timing) == ordered + 1s + two);
+  stop.leased_until(ordered + 4s);
+  CHECK(stop.fenced_at(timing) == ordered + 4s + two);
+  stop.acknowledge(ordered + 5s, true);
+  CHECK(stop.fenced_at(timing) == ordered + 5s + with_margin(timing.isolation_limit));
+  CHECK(stop.has_let_go());
+}
+
+TEST_CASE("the margin is more than 1 % on both sides and a late kill") {
+  CHECK(with_margin(100s) == 100s + 2s + late_kill);
+}
+
+TEST_CASE("a stop is overdue when the last that was told has had its time") {
+  round_stop stop = fresh_stop();
+  CHECK(stop.overdue_at() == ordered + 10s);
+  stop.tell_late(ordered + 4s);
+  CHECK(stop.overdue_at() == ordered + 14s);
+  CHECK(stop.ordered_at() == ordered);
+}
+
+TEST_CASE("only what was said in a later step has outlived the order") {
+  const round_stop stop = fresh_stop();
+  CHECK_FALSE(stop.precedes(step - 1));
+  CHECK_FALSE(stop.precedes(step));
+  CHECK(stop.precedes(step + 1));
+  CHECK(round_stop().precedes(1));
+}
+
+// The agent in which an earlier daemon lived was killed with it: its guardian tells the next one
+// where its workers were, so that nobody waits for them.
+namespace {
+
+// Of member 0, which led round 7 and held the daemon.
+guardian_reported word_of_leader(round_number round = 7, instance_id instance = 42) {
+  return {{9, 9}, instance, round, 0};
+}
+
+}  // namespace
+
+TEST_CASE("the others of a round go on at once where all of it are here or proven dead") {
+  orphans_story story(2);
+  const bool had_failed = GENERATE(false, true);
+  if (had_failed) story.members[1]->state.phase = member_phase::failed;
+  const bool is_first = GENERATE(true, false);
+  if (is_first) story.step(word_of_leader());
+  story.connect(*story.members[1]);
+  if (!is_first) {
+    CHECK(story.members[1]->desired_count == 0);
+    story.step(word_of_leader());
+  }
+  CHECK(story.members[1]->wanted.phase == desired_phase::stop);
+  CHECK(story.members[1]->wanted.text ==
+        "the rendezvous daemon was restarted and 1 of 2 nodes of round 7 have not come back");
+  story.stop_all();
+  story.pass(1s);
+  CHECK(story.members[1]->wanted.phase == desired_phase::prepare);
+  CHECK(story.view().round > 7);
+  CHECK(story.view().restarts_used == 2);
+}
+
+TEST_CASE("a member that is still to come is waited for, beside one that is proven dead") {
+  orphans_story story(3);
+  story.connect(*story.members[1]);
+  story.step(word_of_leader());
+  CHECK(story.members[1]->desired_count == 0);
+  SECTION("until it is here") {
+    story.connect(*story.members[2]);
+  }
+  SECTION("for the window, and then until no worker of it can live") {
+    story.pass(10s);
+    story.stop_all();
+    story.pass(7s);
+    CHECK(story.view().round == 7);
+    story.pass(10s);
+  }
+  story.stop_all();
+  story.pass(1s);
+  CHECK(story.members[1]->wanted.phase == desired_phase::prepare);
+}
+
+TEST_CASE("the word that comes while the round stops ends the wait for that node") {
+  orphans_story story(2);
+  story.connect(*story.members[1]);
+  story.pass(10s);
+  story.stop_all();
+  story.pass(1s);
+  CHECK(story.view().round == 7);
+  story.step(word_of_leader());
+  story.pass(1s);
+  CHECK(story.view().round > 7);
+}
+
+TEST_CASE("a word about another round or instance, or about none, proves nothing") {
+  orphans_story story(2);
+  const guardian_reported word = GENERATE(word_of_leader(6), word_of_leader(8),
+                                          word_of_leader(7, 41), guardian_reported{{9, 9}});
+  story.step(word);
+  story.connect(*story.members[1]);
+  CHECK(story.members[1]->desired_count == 0);
+  story.pass(10s);
+  story.stop_all();
+  story.pass(15s);
+  CHECK(story.view().round == 7);
+}
+
+TEST_CASE("a round whose other node was killed at its work has not ended well") {
+  orphans_story story(2);
+  story.members[1]->state.phase = member_phase::succeeded;
+  story.connect(*story.members[1]);
+  story.step(word_of_leader());
+  CHECK(story.view().phase != run_phase::closed);
+  story.stop_all();
+  story.pass(1s);
+  CHECK(story.view().round > 7);
+}
+
+TEST_CASE("of dead members a bounded number is remembered") {
+  dead_members dead;
+  for (std::uint32_t group_rank = 0; group_rank < 2 * dead_members_max; ++group_rank)
+    dead.add({1, 2, group_rank});
+  CHECK(dead.count() == dead_members_max);
+  CHECK(dead.contains({1, 2, 0}));
+  CHECK_FALSE(dead.contains({1, 3, 0}));
+  CHECK(dead.has_any_of(1, 2));
+  CHECK_FALSE(dead.has_any_of(1, 1));
+  CHECK_FALSE(dead.has_any_of(0, 2));
 }

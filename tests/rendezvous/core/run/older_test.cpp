@@ -1,13 +1,19 @@
-// What may live of an instance that is closed, and the first round of the next one.
+// Workers that may live of instances before this one.
+#include "rendezvous/core/run/stale_workers.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/origin.hpp"
 #include "tests/support/orphans_story.hpp"
 
 #include <csignal>
 
-using namespace ddprun;
+using ddprun::tests::machine_origin;
+using ddprun::tests::origin;
+using namespace ddprun::core;
 using namespace ddprun::tests;
+using namespace ddprun;
 using namespace std::chrono_literals;
 
+// What may live of an instance that is closed, and the first round of the next one.
 namespace {
 
 // Two nodes run; the second cannot be reached any more when a person stops the run.
@@ -372,4 +378,26 @@ TEST_CASE("whether a lost node was held is asked of its own instance") {
   CHECK(next.wanted.phase == desired_phase::wait);
   story.pass(10s);
   CHECK(next.wanted.phase == desired_phase::prepare);
+}
+
+// Workers that may live of older instances, alone.
+TEST_CASE("a node that ends its workers is waited for from when it was told first") {
+  stale_workers older;
+  CHECK(older.add_ending(3, machine_origin));
+  CHECK_FALSE(older.add_ending(3, machine_origin + 5s));
+  REQUIRE(older.ending().size() == 1);
+  CHECK(older.ending().at(3) == machine_origin);
+  CHECK(older.drop_ending(3));
+  CHECK_FALSE(older.drop_ending(3));
+  CHECK(older.ending().empty());
+}
+
+TEST_CASE("of nodes that have gone the one that lives longest counts") {
+  stale_workers older;
+  CHECK(older.lost_until() == time_point{});
+  older.raise_lost_until(origin + 9s);
+  older.raise_lost_until(origin + 4s);
+  CHECK(older.lost_until() == origin + 9s);
+  older.drop_lost();
+  CHECK(older.lost_until() == time_point{});
 }

@@ -1,13 +1,22 @@
-// What those who wait are told beside the reason: until when, who is missing, who differs in what,
-// and what may have been started wrongly.
+// Rule 1: what those who wait are told.
+#include "rendezvous/core/run/departures.hpp"
+#include "rendezvous/core/run/wait_message.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/origin.hpp"
+#include "tests/support/restart_story.hpp"
 #include "tests/support/run_story.hpp"
 
-using namespace ddprun;
+#include <csignal>
+
+using Catch::Matchers::Contains;
+using ddprun::tests::origin;
 using namespace ddprun::core;
 using namespace ddprun::tests;
+using namespace ddprun;
 using namespace std::chrono_literals;
 
+// What those who wait are told beside the reason: until when, who is missing, who differs in what,
+// and what may have been started wrongly.
 namespace {
 
 // Node b has died, with proof, and a has stopped; too few are left for a round.
@@ -217,4 +226,215 @@ TEST_CASE("two agents on one host are a warning, unless each has a name") {
         (is_meant ? ""
                   : "a and a-2 are agents of this run on one host: where that is meant, give each "
                     "its own GPUs (CUDA_VISIBLE_DEVICES) and name (--node-id)"));
+}
+
+// Who is missing, by name, wherever it went: DESIGN.md, rule 1.
+TEST_CASE("a node that is lost in a pause between quick failures is named") {
+  pair_story story(restarting(2, 2, 0));
+  fail_round(story, *story.b, 1);
+  story.start_round();
+  fail_round(story, *story.b, 2);
+  REQUIRE(story.view().phase == run_phase::settling);
+  SECTION("in the pause") {
+    story.guardian(*story.b);
+    story.pass(600ms);
+    REQUIRE(story.view().phase == run_phase::settling);
+  }
+  SECTION("when it is over") {
+    story.guardian(*story.b);
+    story.pass(3s);
+    REQUIRE(story.view().phase == run_phase::gathering);
+  }
+  REQUIRE(story.a->wanted.gone);
+  CHECK(story.a->wanted.gone->what == "b (10.0.0.2, ranks 2 and 3) was lost");
+  CHECK_THAT(story.why(), Contains("; b (10.0.0.2, ranks 2 and 3) was lost "));
+}
+
+TEST_CASE("a node that is lost while nodes gather is named, and who takes its place") {
+  const run_settings settings = nodes_of(3, 3);
+  run_story story;
+  fake_node& a = story.joined("a", settings);
+  fake_node& b = story.joined("b", settings);
+  fake_node& c = story.joined("c", settings);
+  story.start_round();
+  story.guardian(c);
+  story.stop_all();
+  story.pass(3s);
+  REQUIRE(story.view().phase == run_phase::gathering);
+  story.guardian(b);
+  story.pass(1s);
+  REQUIRE(a.wanted.gone);
+  CHECK(a.wanted.gone->what == "c (10.0.0.3, ranks 4 and 5) and 1 more node were lost");
+  story.joined("d", settings);
+  story.joined("e", settings);
+  story.start_round();
+  CHECK_THAT(a.wanted.news, Catch::Matchers::StartsWith("c and b were replaced by d and e"));
+}
+
+TEST_CASE("who was replaced is told by the round that starts, not by one that never did") {
+  pair_story story;
+  story.guardian(*story.b);
+  story.stop_all();
+  story.pass(1s);
+  fake_node& c = story.joined("c", nodes_of(2, 2));
+  REQUIRE(story.a->wanted.phase == desired_phase::prepare);
+  SECTION("its leader is lost") {
+    story.guardian(*story.a);
+    story.pass(1s);
+    story.joined("d", nodes_of(2, 2));
+    story.start_round();
+    CHECK_THAT(c.wanted.news, Catch::Matchers::StartsWith("b and a were replaced by c and d"));
+  }
+  SECTION("a member of it is lost") {
+    story.guardian(c);
+    story.pass(1s);
+    story.stop_all();
+    story.pass(1s);
+    story.joined("d", nodes_of(2, 2));
+    story.start_round();
+    CHECK_THAT(story.a->wanted.news, Catch::Matchers::StartsWith("b was replaced by d"));
+  }
+}
+
+TEST_CASE("a node that leaves while it waits is named to the others who wait") {
+  const run_settings settings = nodes_of(3, 3);
+  run_story story;
+  fake_node& a = story.joined("a", settings);
+  fake_node& b = story.joined("b", settings);
+  SECTION("by Ctrl-C") {
+    story.goodbye(b);
+    story.pass(1s);
+    REQUIRE(a.wanted.gone);
+    CHECK(a.wanted.gone->what == "b (10.0.0.2) left");
+    SECTION("until the same host is back") {
+      fake_node& again = story.node("b", settings);
+      again.peer_address = b.peer_address;
+      story.connect(again);
+      story.pass(1s);
+      CHECK_FALSE(a.wanted.gone);
+    }
+    SECTION("the first round has no news of it") {
+      story.joined("c", settings);
+      story.joined("d", settings);
+      story.start_round();
+      CHECK(a.wanted.news.empty());
+    }
+  }
+  SECTION("as it is lost") {
+    story.guardian(b);
+    story.pass(1s);
+    REQUIRE(a.wanted.gone);
+    CHECK(a.wanted.gone->what == "b (10.0.0.2) was lost");
+  }
+  SECTION("nobody is left to hear of it") {
+    story.goodbye(b);
+    story.goodbye(a);
+    fake_node& c = story.joined("c", settings);
+    story.pass(1s);
+    CHECK_FALSE(c.wanted.gone);
+  }
+}
+
+TEST_CASE("a spare that left while a round was on is not missing afterwards") {
+  run_settings settings = nodes_of(2, 2);
+  settings.spares_max = 1;
+  pair_story story(settings);
+  fake_node& c = story.joined("c", settings);
+  story.goodbye(c);
+  story.guardian(*story.b);
+  story.stop_all();
+  story.pass(3s);
+  REQUIRE(story.a->wanted.gone);
+  CHECK(story.a->wanted.gone->what == "b (10.0.0.2, ranks 2 and 3) was lost");
+}
+
+// Who is missing since the last round, alone.
+namespace {
+
+departed_node lost(const std::string& node, time_point at = origin) {
+  departed_node gone{node, "10.0.0.2", 2, 2, {}, at};
+  gone.cause.kind = cause_class::node_lost;
+  gone.cause.text = "silent for 10 s";
+  return gone;
+}
+
+departed_node left(const std::string& node, int signal) {
+  departed_node gone = lost(node);
+  gone.cause.kind = cause_class::drain;
+  gone.cause.code = signal;
+  gone.cause.text.clear();
+  return gone;
+}
+
+}  // namespace
+
+TEST_CASE("the first that is missing is named, with address, ranks and age") {
+  departures gone;
+  CHECK_FALSE(gone.told(origin));
+  gone.add({1, 9}, lost("node-b"));
+  CHECK(gone.told(origin + 40s) ==
+        departure{"node-b (10.0.0.2, ranks 2 and 3) was lost", 40s, "silent for 10 s"});
+  gone.add({1, 1}, lost("node-c", origin + 1s));
+  gone.add({1, 9}, left("node-b", 15));  // that it left in order is no news
+  CHECK(gone.told(origin + 40s)->what ==
+        "node-b (10.0.0.2, ranks 2 and 3) and 1 more node were lost");
+  gone.drop({1, 9});
+  CHECK(gone.told(origin + 40s) ==
+        departure{"node-c (10.0.0.2, ranks 2 and 3) was lost", 39s, "silent for 10 s"});
+  gone.drop({1, 1});
+  CHECK_FALSE(gone.has_members());
+}
+
+TEST_CASE("a node that was asked to leave has left, and is no loss") {
+  departures gone;
+  gone.add({1, 1}, left("node-b", 15));
+  CHECK(gone.told(origin)->what == "node-b (10.0.0.2, ranks 2 and 3) left on SIGTERM");
+  CHECK_FALSE(gone.has_lost());
+  gone.add({1, 2}, lost("node-c"));
+  CHECK(gone.has_lost());
+}
+
+TEST_CASE("who has taken whose place is said when the next round starts") {
+  departures gone;
+  CHECK(gone.change({}, 0).empty());
+  CHECK(gone.change({"node-c"}, 1) == "node-c has joined");
+  CHECK(gone.change({"node-c", "node-d"}, 2) == "node-c and node-d have joined");
+  gone.add({1, 2}, lost("node-b"));
+  CHECK(gone.change({}, 0) == "going on without node-b");
+  CHECK(gone.change({"node-c"}, 1) == "node-b was replaced by node-c");
+  CHECK(gone.change({"node-b"}, 1) == "node-b is back");
+  gone.add({1, 1}, lost("node-a"));
+  CHECK(gone.change({"node-c", "node-d"}, 2) ==
+        "node-b and node-a were replaced by node-c and node-d");
+}
+
+// The message to all who wait, alone.
+TEST_CASE("a notice is built once for all who wait, until the reason changes") {
+  const auto message = std::make_shared<const daemon_message>(ack{1});
+  constexpr time_point now{1000s};
+  wait_message notice;
+  CHECK(notice.message_after(0, now) == nullptr);
+  notice.build(5, now, message);
+  CHECK(notice.message_after(0, now) == message);
+  CHECK(notice.message_after(4, now) == message);
+  CHECK(notice.message_after(5, now) == nullptr);
+
+  notice.change();
+  CHECK(notice.message_after(0, now) == nullptr);
+  notice.build(6, now, message);
+  CHECK(notice.message_after(5, now) == message);
+  // What it says of the time that is left would be wrong.
+  CHECK(notice.message_after(5, now + 1s) == message);
+  CHECK(notice.message_after(5, now + 1001ms) == nullptr);
+}
+
+TEST_CASE("a changed reason is news to who waits, and to nobody else") {
+  wait_message notice;
+  const std::uint64_t edition = notice.edition();
+  CHECK(edition != 0);
+  CHECK_FALSE(notice.is_news_after(edition));
+  notice.change();
+  CHECK(notice.is_news_after(edition));
+  CHECK_FALSE(notice.is_news_after(0));
+  CHECK_FALSE(notice.is_news_after(notice.edition()));
 }
