@@ -29,10 +29,22 @@ foreach(library IN LISTS libraries)
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
     INCLUDES DESTINATION ${headers} ${CMAKE_INSTALL_INCLUDEDIR})
 endforeach()
-foreach(folder worker rendezvous/base rendezvous/core/messages rendezvous/core/store
-    rendezvous/protocol)
-  install(DIRECTORY ${CMAKE_SOURCE_DIR}/${folder}/ DESTINATION ${headers}/${folder}
-    FILES_MATCHING PATTERN "*.hpp")
+# What a program includes; other headers come only where one of these needs them.
+set(public distributed_sampler environment freed_memory metrics/metrics_file metrics/progress nccl_ids run
+  snapshot/checksum snapshot/snapshots stop_request store_client)
+set(public_torch torch/distributed_data_parallel torch/metrics torch/model_tensors torch/process_group
+  torch/tensor_bytes torch/training_state)
+set(public_nccl nccl/communicator)
+set(public_torch_cuda torch_cuda/nccl_backend)
+foreach(component IN LISTS ddprun_components)
+  list(APPEND public ${public_${component}})
+endforeach()
+list(TRANSFORM public REPLACE "(.+)" "worker/\\1.hpp")
+include(PublicHeaders)
+ddprun_with_includes(installed ${public})
+foreach(header IN LISTS installed)
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES ${CMAKE_SOURCE_DIR}/${header} DESTINATION ${headers}/${folder})
 endforeach()
 
 install(EXPORT ddprun NAMESPACE ddprun:: FILE ddprunTargets.cmake DESTINATION ${package})

@@ -63,6 +63,7 @@ def test_a_program_of_another_tree_uses_the_worker_library(cluster, tmp_path, pr
     headers += sorted(path.relative_to(prefix / "include").as_posix()
                       for path in (prefix / "include/ddprun/worker/snapshot").glob("*.hpp"))
     assert "ddprun/worker/store_client.hpp" in headers
+    assert "ddprun/worker/roll_call.hpp" not in headers  # only what a program can include
     example = (ROOT / "examples/02_store_client/main.cpp").read_text()
     includes = "".join(f"#include <{header}>\n" for header in headers)
     build, status, words = configure_outside(tmp_path, prefix, includes + example, "",

@@ -1,0 +1,22 @@
+# ddprun_with_includes(OUT HEADERS...): these headers and all of this tree that they include, as paths
+# in it. So what is installed is what a program can include, and nothing else.
+function(ddprun_with_includes out)
+  set(found "")
+  set(next ${ARGN})
+  while(next)
+    list(POP_FRONT next header)
+    if(header IN_LIST found)
+      continue()
+    endif()
+    list(APPEND found ${header})
+    set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+      ${CMAKE_SOURCE_DIR}/${header})
+    file(STRINGS ${CMAKE_SOURCE_DIR}/${header} lines REGEX "^#include \"")
+    foreach(line IN LISTS lines)
+      string(REGEX REPLACE "^#include \"([^\"]+)\".*" "\\1" included "${line}")
+      list(APPEND next ${included})
+    endforeach()
+  endwhile()
+  list(SORT found)
+  set(${out} ${found} PARENT_SCOPE)
+endfunction()
