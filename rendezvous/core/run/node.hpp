@@ -26,6 +26,13 @@ enum class node_state {
   closing,   // its instance is closed: told so
 };
 
+// How it does what it is told. Only one that obeys is a candidate.
+enum class obedience {
+  obeys,
+  overdue,  // has not stopped for longer than any stop can take; over when its workers are gone
+  ignores,  // nor had it begun to; until it has done what it is told
+};
+
 // What its agents have in common, one beside the other or one after the other: the id that a person
 // gave them, else the name of the host and, as two hosts of one name are normal, the address that
 // the daemon sees: "node-b", "localhost (10.0.0.2)". The daemon's own host is reached by several.
@@ -65,10 +72,9 @@ struct node {
   core::membership* membership = nullptr;        // in the round; kept by round_memberships
   std::optional<std::uint32_t> last_group_rank;  // in the newest round that was chosen
   std::optional<past_ranks> ran;                 // in the last that ran, once that is over
+  core::obedience obedience = core::obedience::obeys;
   bool drain_seen = false;
-  bool overdue = false;      // has not stopped for longer than any stop can take
   bool is_left_out = false;  // --max-node-failures; it waits, as it may be needed again
-  bool ignores = false;      // nor had it begun to: no candidate until it has done what it is told
 
   const std::string& label() const { return greeting.node; }
   std::string lasting_name() const {

@@ -269,7 +269,7 @@ void run::state::refuse(node& who, std::string text, int exit_code) {
 // But for its connection, and for having been left out.
 bool is_able(const node& who) {
   return who.node_state == node_state::here && !who.state.draining && who.state.unkillable == 0 &&
-         !who.overdue && !who.ignores;
+         who.obedience == obedience::obeys;
 }
 
 // But for its connection.
@@ -291,8 +291,10 @@ bool run::state::is_acked(const node& who) const {
 
 // Keeps who is stuck, who ends workers of an older instance, and how many candidates are here.
 void run::state::recount(node& who) {
-  if (!may_have_workers(who.state)) who.overdue = false;
-  const bool is_stuck = who.state.unkillable != 0 || who.overdue || who.ignores;
+  if (who.obedience == obedience::overdue && !may_have_workers(who.state)) {
+    who.obedience = obedience::obeys;
+  }
+  const bool is_stuck = who.state.unkillable != 0 || who.obedience != obedience::obeys;
   if (who.connection != 0 && who.node_state == node_state::here && is_stuck) {
     stuck.insert(who.order);
   } else {

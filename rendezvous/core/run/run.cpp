@@ -183,7 +183,9 @@ void run::state::apply(const status_received& event) {
   if (same_round) keep_tails(before, who->state);
   const bool has_obeyed =
       who->state.instance != 0 ? who->state.desired_seq >= who->wanted_seq : before.instance != 0;
-  if (has_obeyed) who->ignores = false;
+  if (has_obeyed && who->obedience == obedience::ignores) {
+    who->obedience = may_have_workers(who->state) ? obedience::overdue : obedience::obeys;
+  }
   if (is_acked(*who)) {
     send(*who, std::make_shared<const daemon_message>(ack{event.status.seq}));
   }

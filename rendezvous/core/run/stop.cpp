@@ -98,7 +98,7 @@ void run::state::on_stop_overdue() {
   for (membership& one : memberships) {
     if (one.liveness() != worker_liveness::in_reach) continue;
     node& member = *one.holder();
-    member.overdue = true;
+    member.obedience = obedience::overdue;
     recount(member);
     const std::string after = to_text(stop.patience()) + " after it was told to";
     if (one.has_acknowledged()) {
@@ -109,7 +109,7 @@ void run::state::on_stop_overdue() {
       note(note_level::error, member.label() + " has not begun to stop its workers " + after +
                                   ": taken for lost, and not answered until it does");
       memberships.set_unacked(one, true);
-      member.ignores = true;
+      member.obedience = obedience::ignores;
       mark_unreachable(one);
     }
   }
@@ -169,7 +169,7 @@ void run::state::leave_round() {
       continue;
     }
     if (one.is_unacked()) unanswered.push_back(member);
-    if (member->ignores && is_here) heedless.push_back(member);
+    if (member->obedience == obedience::ignores && is_here) heedless.push_back(member);
   }
   memberships.clear();
   for (node* const member : gone)

@@ -92,7 +92,8 @@ std::string run::state::gathering_reason() const {
   if (!stuck.empty()) {
     const node& first = nodes.at(*stuck.begin());
     text += "; " + first.label() +
-            (first.ignores ? " has not done what it was told" : " has workers that do not end");
+            (first.obedience == obedience::ignores ? " has not done what it was told"
+                                                   : " has workers that do not end");
     if (stuck.size() > 1) text += " (and " + std::to_string(stuck.size() - 1) + " more nodes)";
   }
   return text;
