@@ -11,18 +11,18 @@ import pytest
 
 from tests.support.cluster import BIN, GO_ON, Program
 
-LIMIT = 240  # every worker imports PyTorch
+LIMIT = 240  # rank 1 imports PyTorch
 
 # Rank 1 fails in the way that it is told to; rank 0 waits to be stopped.
 SCRIPT = """
     import atexit, json, os, signal, sys
-    from torch.distributed.elastic.multiprocessing.errors import record
 
     how, of_launcher = sys.argv[1:3]
     mine = os.environ["TORCHELASTIC_ERROR_FILE"]
     assert mine and mine != of_launcher
     if os.environ["RANK"] == "0":
         signal.pause()
+    from torch.distributed.elastic.multiprocessing.errors import record
 
     def fail():
         if how == "signal":

@@ -1,13 +1,14 @@
 """Unmodified process groups on gloo, with our store or daemon in the place of the launcher's."""
 
-import os
-import subprocess
 import sys
 
 import pytest
 import torch_versions
 from store_client import renew
 
+from torchrun import ForkServer
+
+from tests.support.cluster import Program
 from tests.support.hosts import Switch, available
 
 WORKER = """
@@ -35,35 +36,41 @@ assert gathered == [(rank, method) for rank in range(world)], gathered
 dist.destroy_process_group()
 print("done", rank)
 """
+TOLD = {"TORCH_CPP_LOG_LEVEL": "WARNING", "OMP_NUM_THREADS": "1"}
 AS_CLIENT = {"TORCHELASTIC_USE_AGENT_STORE": "True"}  # rank 0 opens no store of its own
 
 
-def start_group(world, method, environment, hosts=None):
-    return [
-        subprocess.Popen(
-            [*(hosts[rank].prefix if hosts else []), sys.executable, "-c", WORKER,
-             str(rank), str(world), method],
-            env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(world),
-                 "TORCH_CPP_LOG_LEVEL": "WARNING", "OMP_NUM_THREADS": "1", **environment},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )
-        for rank in range(world)
-    ]  # fmt: skip
+@pytest.fixture(scope="module")
+def forked():
+    """Starts ranks that need not import PyTorch; they say what they warn of."""
+    server = ForkServer(TOLD)
+    yield server
+    server.close()
 
 
-def ended(workers):
-    """What they wrote."""
-    try:
-        return [worker.communicate(timeout=240)[0] for worker in workers]
-    finally:
-        for worker in workers:
-            worker.kill()
+@pytest.fixture
+def start_group(cluster, forked):
+    """Starts the ranks of a group: forked here, or on hosts of their own."""
+
+    def start(world, method, environment, hosts=None):
+        def one(rank):
+            name, words = f"rank{rank}", [str(rank), str(world), method]
+            variables = {"RANK": str(rank), "WORLD_SIZE": str(world), **TOLD, **environment}
+            if hosts is None:
+                return forked.start(cluster, name, words, variables, script=WORKER)
+            return Program(cluster, name, [sys.executable, "-c", WORKER, *words],
+                           hosts[rank].prefix, variables)
+
+        return [one(rank) for rank in range(world)]
+
+    return start
 
 
 def finish(workers):
-    outputs = ended(workers)
-    for rank, (worker, output) in enumerate(zip(workers, outputs)):
-        assert worker.returncode == 0, output
+    codes = [worker.wait() for worker in workers]
+    for rank, (worker, code) in enumerate(zip(workers, codes)):
+        output = worker.out() + worker.err()
+        assert code == 0, output
         assert f"done {rank}" in output
         assert "Broken pipe" not in output
 
@@ -72,23 +79,19 @@ def as_client_of(port):
     return {**AS_CLIENT, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
-def run_by_environment(port, world):
-    finish(start_group(world, "env", as_client_of(port)))
-
-
 @pytest.mark.parametrize("world", [2, 3])
-def test_env_rendezvous(server, world):
-    run_by_environment(server.port, world)
+def test_env_rendezvous(server, start_group, world):
+    finish(start_group(world, "env", as_client_of(server.port)))
 
 
-def test_two_rounds_on_one_port(server):
+def test_two_rounds_on_one_port(server, start_group):
     """The second round finds no key of the first: its ranks would meet dead addresses there."""
-    run_by_environment(server.port, 2)
+    finish(start_group(2, "env", as_client_of(server.port)))
     renew(server)
-    run_by_environment(server.port, 2)
+    finish(start_group(2, "env", as_client_of(server.port)))
 
 
-def test_a_tcp_script_without_launcher_meets_at_the_daemon(cluster):
+def test_a_tcp_script_without_launcher_meets_at_the_daemon(cluster, start_group):
     """With USE_AGENT_STORE every rank of that tcp:// address is a client, rank 0 too."""
     daemon = cluster.daemon()
     finish(start_group(2, f"tcp://127.0.0.1:{daemon.port}", as_client_of(daemon.port)))
@@ -97,19 +100,20 @@ def test_a_tcp_script_without_launcher_meets_at_the_daemon(cluster):
 @pytest.mark.parametrize("variables", [
     {"MASTER_PORT": None}, {"MASTER_PORT": "1"}, {"MASTER_ADDR": "localhost"},
 ], ids=["no port", "another port", "another spelling"])  # fmt: skip
-def test_which_tcp_address_counts_as_the_agents(server, variables):
+def test_which_tcp_address_counts_as_the_agents(server, start_group, variables):
     """Else rank 0 serves the store itself, which fails where one is served already."""
     told = {**as_client_of(server.port), **variables}
     environment = {name: value for name, value in told.items() if value is not None}
     group = start_group(1, f"tcp://127.0.0.1:{server.port}", environment)
     # Another spelling has rank 0 try, and go on as a client when it cannot.
     if "MASTER_PORT" in variables and torch_versions.has("agent store by address"):
-        assert "EADDRINUSE" in ended(group)[0]
+        assert group[0].wait() != 0
+        assert "EADDRINUSE" in group[0].out() + group[0].err()
     else:
         finish(group)
 
 
-def test_a_tcp_script_on_other_hosts_than_the_daemons_needs_no_variable(cluster):
+def test_a_tcp_script_on_other_hosts_than_the_daemons_needs_no_variable(cluster, start_group):
     """Rank 0 opens a store there, which nobody asks: its own client asks the daemon too."""
     if not available():
         pytest.skip("this machine does not allow network namespaces (needs root)")
@@ -120,7 +124,7 @@ def test_a_tcp_script_on_other_hosts_than_the_daemons_needs_no_variable(cluster)
     finish(start_group(2, method, {"GLOO_SOCKET_IFNAME": "eth0"}, switch.hosts[1:]))
 
 
-def test_jobs_with_prefixes_share_the_daemon(cluster):
+def test_jobs_with_prefixes_share_the_daemon(cluster, start_group):
     """At the same time: neither takes an address of the other for one of its own."""
     daemon = cluster.daemon()
     jobs = [f"job{index} 127.0.0.1 {daemon.port}" for index in range(2)]

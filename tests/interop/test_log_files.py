@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.cluster import BIN, Program
 
-LIMIT = 240  # torchrun imports PyTorch
+LIMIT = 240
 TEMPLATE = "<${role_name} ${local_rank} ${rank} ${hostname}> "
 
 SCRIPT = textwrap.dedent("""
@@ -45,16 +45,20 @@ def shown(text):
     return Counter(line for line in lines if line[:1] in ("0", "1"))
 
 
-def run(cluster, launcher, name, script, *options):
+def ddprun(cluster, name, arguments, environment):
+    return Program(cluster, name, [BIN / "ddprun", *arguments], environment=environment)
+
+
+def run(cluster, start, name, script, *options):
     folder = cluster.folder / name
     folder.mkdir()
     (folder / "script.py").write_text(script)
     logs = folder / "logs"
-    job = Program(cluster, name,
-                  [*launcher, "--nproc-per-node=2", "--role=trainer", f"--log_dir={logs}",
-                   f"--log-line-prefix-template={TEMPLATE}", *options, folder / "script.py",
-                   folder / "there"],
-                  environment={"PYTHON_EXEC": sys.executable, "OMP_NUM_THREADS": "1"})
+    job = start(cluster, name,
+                ["--nproc-per-node=2", "--role=trainer", f"--log_dir={logs}",
+                 f"--log-line-prefix-template={TEMPLATE}", *options, folder / "script.py",
+                 folder / "there"],
+                {"PYTHON_EXEC": sys.executable, "OMP_NUM_THREADS": "1"})
     assert job.wait(LIMIT) == 0, job.err()
     [place] = logs.iterdir()
     files = {str(path.relative_to(place)): sorted(path.read_text().splitlines())
@@ -62,10 +66,9 @@ def run(cluster, launcher, name, script, *options):
     return files, shown(job.out()), shown(job.err())
 
 
-def both(cluster, script, *options):
-    ours = run(cluster, [BIN / "ddprun"], "ddprun", script, *options)
-    theirs = run(cluster, [sys.executable, "-m", "torch.distributed.run"], "torchrun", script,
-                 *options)
+def both(cluster, torchrun, script, *options):
+    ours = run(cluster, ddprun, "ddprun", script, *options)
+    theirs = run(cluster, torchrun.start, "torchrun", script, *options)
     return ours, theirs
 
 
@@ -73,12 +76,12 @@ def both(cluster, script, *options):
     ["--tee=3", "--duplicate-stdout-filters=apple,fig,, ripe", "--duplicate_stderr_filters=kiwi"],
     ["-r", "0:1,1:3", "-t", "1:2", "--local_ranks_filter=1", "--duplicate-stderr-filters=fig"],
 ], ids=["tee", "maps"])
-def test_files_and_lines_are_those_of_torchrun(cluster, options):
-    ours, theirs = both(cluster, SCRIPT, *options)
+def test_files_and_lines_are_those_of_torchrun(cluster, torchrun, options):
+    ours, theirs = both(cluster, torchrun, SCRIPT, *options)
     assert ours == theirs
 
 
-def test_a_restart_has_files_of_its_own_as_with_torchrun(cluster):
-    ours, theirs = both(cluster, FAILING, "--max-restarts=1", "--redirects=3")
+def test_a_restart_has_files_of_its_own_as_with_torchrun(cluster, torchrun):
+    ours, theirs = both(cluster, torchrun, FAILING, "--max-restarts=1", "--redirects=3")
     assert ours[0]["attempt_0/0/error.json"]
     assert ours == theirs

@@ -8,7 +8,7 @@ import textwrap
 from tests.support.cluster import BIN, Program
 from tests.support.ports import free_port
 
-LIMIT = 240  # torchrun imports PyTorch
+LIMIT = 240
 
 SCRIPT = textwrap.dedent("""
     import json, os, sys
@@ -24,18 +24,22 @@ SCRIPT = textwrap.dedent("""
 """)
 
 
-def facts_of(cluster, launcher, name, *options, **variables):
+def ddprun(cluster, name, arguments, environment):
+    return Program(cluster, name, [BIN / "ddprun", *arguments], environment=environment)
+
+
+def facts_of(cluster, start, name, *options, **variables):
     folder = cluster.folder / name
     folder.mkdir()
     script = folder / "facts.py"
     script.write_text(SCRIPT)
     port = free_port()
     agents = [
-        Program(cluster, f"{name}-{rank}",
-                [*launcher, "--nnodes=2", f"--node_rank={rank}", f"--nproc_per_node={workers}",
-                 "--master_addr=localhost", f"--master_port={port}", "--max-restarts=2",
-                 "--role=trainer", *options, script, folder, "local=${local_rank}"],
-                environment={"PYTHON_EXEC": sys.executable, **variables})
+        start(cluster, f"{name}-{rank}",
+              ["--nnodes=2", f"--node_rank={rank}", f"--nproc_per_node={workers}",
+               "--master_addr=localhost", f"--master_port={port}", "--max-restarts=2",
+               "--role=trainer", *options, script, folder, "local=${local_rank}"],
+              {"PYTHON_EXEC": sys.executable, **variables})
         for rank, workers in ((0, 2), (1, 1))]
     assert [agent.wait(LIMIT) for agent in agents] == [0, 0], agents[0].err() + agents[1].err()
     found = [json.loads((folder / str(rank)).read_text()) for rank in range(3)]
@@ -46,18 +50,17 @@ def facts_of(cluster, launcher, name, *options, **variables):
     return found
 
 
-def test_workers_are_given_what_torchrun_gives(cluster):
-    ours = facts_of(cluster, [BIN / "ddprun"], "ddprun")
-    theirs = facts_of(cluster, [sys.executable, "-m", "torch.distributed.run"], "torchrun")
+def test_workers_are_given_what_torchrun_gives(cluster, torchrun):
+    ours = facts_of(cluster, ddprun, "ddprun")
+    theirs = facts_of(cluster, torchrun.start, "torchrun")
     assert ours == theirs
 
 
-def test_each_worker_sees_the_gpu_that_torchrun_shows_it(cluster):
+def test_each_worker_sees_the_gpu_that_torchrun_shows_it(cluster, torchrun):
     options = ["--virtual-local-rank"]
     variables = {"CUDA_VISIBLE_DEVICES": "4, 7,GPU-0a"}
-    ours = facts_of(cluster, [BIN / "ddprun"], "ddprun", *options, **variables)
-    theirs = facts_of(cluster, [sys.executable, "-m", "torch.distributed.run"], "torchrun",
-                      *options, **variables)
+    ours = facts_of(cluster, ddprun, "ddprun", *options, **variables)
+    theirs = facts_of(cluster, torchrun.start, "torchrun", *options, **variables)
     assert [facts["CUDA_VISIBLE_DEVICES"] for facts in ours] == ["4", "7", "4"]
     assert [facts["arguments"] for facts in ours] == [["local=0"], ["local=1"], ["local=0"]]
     assert ours == theirs

@@ -8,7 +8,7 @@ import store_client
 
 from tests.support.cluster import BIN, Program
 
-LIMIT = 240  # of a run: each of its processes imports PyTorch, which takes seconds
+LIMIT = 240  # of a run: each of its workers imports PyTorch, which takes seconds
 
 SCRIPT = textwrap.dedent("""
     import os, sys, torch, torch.distributed as dist
@@ -38,19 +38,19 @@ SCRIPT = textwrap.dedent("""
 """)
 
 
-def torchrun(cluster, port, run, nodes, *arguments, conf=None):
+def start(cluster, torchrun, port, run, nodes, *arguments, conf=None):
     script = cluster.folder / "train.py"
     script.write_text(SCRIPT)
     line = [
-        sys.executable, "-m", "torch.distributed.run", "--rdzv-backend=c10d",
-        f"--rdzv-endpoint=127.0.0.1:{port}", f"--rdzv-id={run}", f"--nnodes={nodes}",
-        "--nproc-per-node=1", "--local-addr=127.0.0.1", "--max-restarts=3",
+        "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", f"--rdzv-id={run}",
+        f"--nnodes={nodes}", "--nproc-per-node=1", "--local-addr=127.0.0.1", "--max-restarts=3",
         *([f"--rdzv-conf={conf}"] if conf else []), script, *arguments,
     ]  # fmt: skip
     # Agents of torch 2.11 keep one store for all rounds unless told not to: workers that are
     # restarted would read the keys of the dead ones.
-    settings = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-    return Program(cluster, f"torchrun-{run}", line, environment=settings, cwd=cluster.folder)
+    settings = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+                "PYTHON_EXEC": sys.executable}
+    return torchrun.start(cluster, f"torchrun-{run}", line, settings)
 
 
 def finished(agents, run):
@@ -63,49 +63,55 @@ def finished(agents, run):
     return words
 
 
-def test_ranks_within_roles_are_those_of_torchrun(cluster):
+def test_ranks_within_roles_are_those_of_torchrun(cluster, torchrun):
     """Two nodes of one role and one of another: the same variables in all their workers."""
     daemon = cluster.daemon()
     nodes = [("reader", 1), ("trainer", 2), ("trainer", 2)]
     names = ["ROLE_NAME", "LOCAL_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE", "WORLD_SIZE"]
     words = " ".join("$" + name for name in names)
 
-    def told(launcher, run):
-        line = [*launcher, "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{daemon.port}",
+    def told(start, run):
+        line = ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{daemon.port}",
                 f"--rdzv-id={run}", "--nnodes=3", "--local-addr=127.0.0.1", "--no-python"]
         agents = [
-            Program(cluster, f"{run}-{number}",
-                    [*line, f"--nproc-per-node={workers}", f"--role={role}",
-                     "/bin/sh", "-c", f'echo "<{words}>"'])
+            start(cluster, f"{run}-{number}",
+                  [*line, f"--nproc-per-node={workers}", f"--role={role}",
+                   "/bin/sh", "-c", f'echo "<{words}>"'])
             for number, (role, workers) in enumerate(nodes)
         ]  # fmt: skip
         assert [agent.wait(LIMIT) for agent in agents] == [0, 0, 0]
         return sorted(re.findall("<(.*)>", "".join(agent.out() for agent in agents)))
 
-    expected = told([sys.executable, "-m", "torch.distributed.run"], "torchrun")
+    def ddprun(cluster, name, arguments):
+        return Program(cluster, name, [BIN / "ddprun", *arguments])
+
+    expected = told(torchrun.start, "torchrun")
     assert len(expected) == 5
-    assert told([BIN / "ddprun"], "ddprun") == expected
+    assert told(ddprun, "ddprun") == expected
 
 
-def test_a_lost_worker_is_restarted(cluster):
+def test_a_lost_worker_is_restarted(cluster, torchrun):
     """Two agents that could be the host: they find the daemon on the port and take it."""
     daemon = cluster.daemon()
-    agents = [torchrun(cluster, daemon.port, "lossy", 2, "2", "1") for _ in range(2)]
+    agents = [start(cluster, torchrun, daemon.port, "lossy", 2, "2", "1") for _ in range(2)]
     finished(agents, "lossy")
     assert (cluster.folder / "lost").exists()
     assert daemon.running()
 
 
-def test_runs_of_different_ids_do_not_meet(cluster):
+def test_runs_of_different_ids_do_not_meet(cluster, torchrun):
     """Three agents and two, at the same time at one daemon, told that they are no hosts."""
     daemon = cluster.daemon()
-    three = [torchrun(cluster, daemon.port, "three", 3, conf="is_host=0") for _ in range(3)]
-    two = [torchrun(cluster, daemon.port, "two", 2, conf="is_host=0") for _ in range(2)]
+    def agents(run, count):
+        return [start(cluster, torchrun, daemon.port, run, count, conf="is_host=0")
+                for _ in range(count)]
+
+    three, two = agents("three", 3), agents("two", 2)
     finished(three, "three")
     finished(two, "two")
     keys = store_client.connect(daemon.port).list_keys()
     assert {"torch.rendezvous.two", "torch.rendezvous.three"} <= set(keys), keys
     # What a run leaves behind says that it is closed: its name is used up.
-    late = torchrun(cluster, daemon.port, "two", 1, conf="is_host=0")
+    late = start(cluster, torchrun, daemon.port, "two", 1, conf="is_host=0")
     assert late.wait(LIMIT) == 1
     assert "RendezvousClosedError" in late.err(), late.err()

@@ -1,5 +1,5 @@
-"""torchrun without the seconds that its import of PyTorch takes: a process that has imported it
-forks for each run (torchrun_server.py). What runs is torch.distributed.run.main itself.
+"""torchrun, and scripts, without the seconds that their import of PyTorch takes: a process that has
+imported it forks for each run (torchrun_server.py). What runs is torch.distributed.run.main itself.
 """
 
 import json
@@ -18,11 +18,12 @@ SERVER = Path(__file__).with_name("torchrun_server.py")
 class ForkServer:
     """The process that has imported torchrun. `start` forks one; ended with the last of them."""
 
-    def __init__(self):
+    def __init__(self, environment=None):
         self.control, theirs = socket.socketpair()
         # In a session of its own, so that `close` reaches all launchers that are left.
         self.process = subprocess.Popen([sys.executable, SERVER, str(theirs.fileno())],
-                                        pass_fds=[theirs.fileno()], start_new_session=True)
+                                        pass_fds=[theirs.fileno()], start_new_session=True,
+                                        env={**os.environ, **(environment or {})})
         theirs.close()
         self.lines = self.control.makefile("rw")
 
@@ -31,11 +32,14 @@ class ForkServer:
         return json.loads(self.lines.readline())
 
     def start(self, cluster, name, arguments, environment=None, cwd=None,
-              module="torch.distributed.run"):
+              module="torch.distributed.run", script=None):
+        """`script`: the text of a program that runs instead."""
         number = len(list(cluster.folder.glob("*.torchrun.out")))
         places = {stream: str(cluster.folder / f"{name}.{number}.torchrun.{stream}")
                   for stream in ("out", "err")}
+        Path(places["out"]).touch()  # the next one has another number, however soon it comes
         pid = self.ask(arguments=[str(argument) for argument in arguments], module=module,
+                       script=script,
                        environment=environment_of(cluster, environment),
                        cwd=str(cwd or cluster.folder), **places)
         return Launcher(self, name, pid, places)

@@ -1,4 +1,5 @@
-"""Imports torchrun once, and is forked for each run that its client (torchrun.py) asks for.
+"""Imports torchrun once, and is forked for each run that its client (torchrun.py) asks for: of
+torchrun, or of a script that it sends.
 
 Questions and answers are lines of JSON on the socket whose descriptor is the argument: a run with
 its arguments, answered by its process id; a process id, answered by its exit code, or null.
@@ -23,7 +24,10 @@ def become(request):
     sys.argv = [request["module"], *request["arguments"]]
     code = 0
     try:
-        sys.modules[request["module"]].main(request["arguments"])
+        if request["script"] is None:
+            sys.modules[request["module"]].main(request["arguments"])
+        else:
+            exec(compile(request["script"], "script", "exec"), {"__name__": "__main__"})
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:  # Python's own end
