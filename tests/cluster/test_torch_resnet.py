@@ -33,7 +33,7 @@ def losses(lines):
     return {int(match[1]): float(match[2]) for match in map(FOUND.match, lines) if match}
 
 
-@pytest.mark.parametrize("nodes", [[1], [2], [1, 1], [2, 3]])
+@pytest.mark.parametrize("nodes", [[1], pytest.param([2], marks=pytest.mark.slow), [1, 1], [2, 3]])
 def test_on_one_node_and_on_more(cluster, nodes):
     lines = EXAMPLE.run(cluster, "program", nodes, *SMALL, "--epochs", 2, "--images", 120)
     found = losses(lines)
@@ -94,7 +94,7 @@ def test_by_hand(cluster):
     assert list(losses(lines)) == [1]
 
 
-@pytest.mark.parametrize("kind", ["program", "python"])
+@pytest.mark.parametrize("kind", ["program", pytest.param("python", marks=pytest.mark.slow)])
 def test_goes_on_where_it_was(cluster, tmp_path, kind):
     whole = EXAMPLE.run(cluster, kind, [2], *SMALL, "--epochs", 3)
     kept = [*SMALL, "--resume", tmp_path / "kept"]

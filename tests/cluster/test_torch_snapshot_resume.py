@@ -4,6 +4,7 @@ weights of a run that nobody disturbed, bit by bit."""
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import BIN, ROOT, Program, wait_for
+from tests.support.cluster import BIN, ROOT, Cluster, Program, wait_for
 from tests.support.held_rank import HeldRank
 
 DIGITS = Path(os.environ.get("DDPRUN_DIGITS", ROOT / ".cache" / "digits.csv"))
@@ -57,6 +58,28 @@ def finish(agents):
     return result[0][1], result[1][1]
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """What a run comes to that nobody disturbs, and the folder with its snapshots: made once for
+    each kind and number of nodes."""
+    made = {}
+
+    def run(kind, nodes=("a",)):
+        if (kind, *nodes) not in made:
+            folder = tmp_path_factory.mktemp("plain")
+            (folder / "cluster").mkdir()
+            cluster = Cluster(folder / "cluster")
+            try:
+                found = finish(start(cluster, cluster.daemon(), job(kind, folder / "snapshots"),
+                                     "plain", nodes))
+            finally:
+                cluster.close()
+            made[kind, *nodes] = found, folder / "snapshots"
+        return made[kind, *nodes]
+
+    return run
+
+
 def held_job(held, kind, folder):
     """The same, of which one rank goes no further than the test lets it."""
     command = job(kind, folder)
@@ -85,10 +108,9 @@ def has_been_sent(pid, number):
 
 
 @pytest.mark.parametrize("kind, nodes", [("program", ["a", "b"]), ("python", ["a"])])
-def test_a_killed_worker_resumes_and_changes_nothing(cluster, tmp_path, kind, nodes):
+def test_a_killed_worker_resumes_and_changes_nothing(cluster, tmp_path, plain, kind, nodes):
+    expected, _ = plain(kind, nodes)
     daemon = cluster.daemon()
-    expected = finish(start(cluster, daemon, job(kind, tmp_path / "plain"), "plain", nodes))
-
     with HeldRank(cluster, 2 * len(nodes) - 1) as held:
         command = held_job(held, kind, tmp_path / "killed")
         agents = start(cluster, daemon, command, "killed", nodes)
@@ -131,10 +153,9 @@ def test_metrics_are_kept_over_a_restart_and_drawn(cluster, tmp_path):
 # That the script saves in the middle, and that nothing of it is lost, is in
 # test_torch_snapshot_ranks.
 @pytest.mark.parametrize("kind", ["program", pytest.param("python", marks=pytest.mark.slow)])
-def test_sigterm_saves_the_epoch_that_is_under_way(cluster, tmp_path, kind):
+def test_sigterm_saves_the_epoch_that_is_under_way(cluster, tmp_path, plain, kind):
+    expected, _ = plain(kind)
     daemon = cluster.daemon()
-    expected = finish(start(cluster, daemon, job(kind, tmp_path / "plain"), "plain", ["a"]))
-
     with HeldRank(cluster, 1) as held:
         command = held_job(held, kind, tmp_path / "stopped")
         stopped, = start(cluster, daemon, command, "stopped", ["a"])
@@ -167,10 +188,11 @@ def damage_newest(folder):
 
 
 @pytest.mark.parametrize("kind", ["program", "python"])
-def test_a_damaged_snapshot_is_skipped(cluster, tmp_path, kind):
+def test_a_damaged_snapshot_is_skipped(cluster, tmp_path, plain, kind):
+    expected, undamaged = plain(kind)
     daemon = cluster.daemon()
     folder = tmp_path / "snapshots"
-    expected = finish(start(cluster, daemon, job(kind, folder), "first", ["a"]))
+    shutil.copytree(undamaged, folder)
     newest = damage_newest(folder)
     again = start(cluster, daemon, job(kind, folder), "again", ["a"])
     assert finish(again) == expected
