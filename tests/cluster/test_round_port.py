@@ -139,8 +139,9 @@ SCRIPT = textwrap.dedent("""
 """)
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
-@pytest.mark.parametrize("ipv6", [False, True], ids=["ipv4", "ipv6"])
+@pytest.mark.parametrize("nodes, ipv6", [
+    (2, False), (1, True), *(pytest.param(*each, marks=pytest.mark.slow)
+                             for each in ((1, False), (2, True)))])
 def test_pytorch_finds_the_port(cluster, make_hosts, tmp_path, nodes, ipv6):
     pytest.importorskip("torch", reason="PyTorch is not installed here")
     hosts = make_hosts(2, ipv6)
