@@ -10,6 +10,7 @@ from tests.support.cluster import BIN, LIMIT
 from tests.support.doctors import Doctors, of_all
 
 PAGE = pages.LAUNCHER.read_text()
+TRIES = 50
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}
 
 
@@ -22,9 +23,19 @@ def job(*options, prefix=(), environment=None):
     return done.stderr
 
 
+def warned(word, *options, **how):
+    """The same, which warns of this. A look that takes more than a few dozen milliseconds holds no
+    job up and says nothing, so where this machine is slow it is another job that says it."""
+    for _ in range(TRIES):
+        said = job(*options, **how)
+        if f"warning: {word}: " in said:
+            return said
+    raise AssertionError(f"no warning of {word} in {TRIES} jobs:\n{said}")
+
+
 @pytest.mark.parametrize("variable", ["GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"])
 def test_an_interface_that_is_not_here_is_said_and_stops_nothing(variable):
-    said = job(environment={variable: "eth99"})
+    said = warned(variable, environment={variable: "eth99"})
     line = [each for each in said.splitlines() if variable in each]
     assert len(line) == 1, said
     assert f"warning: {variable}: eth99 is no interface with an address here: " in line[0]
@@ -35,13 +46,13 @@ def test_an_interface_that_is_not_here_is_said_and_stops_nothing(variable):
 
 
 def test_little_shared_memory():
-    said = job(prefix=machines.with_shared_memory("64m"))
+    said = warned("shared memory", prefix=machines.with_shared_memory("64m"))
     assert "warning: shared memory: 64 MiB free of 64 MiB: " in said
     assert "shared memory" not in job("--check=off", prefix=machines.with_shared_memory("64m"))
 
 
 def test_few_open_files():
-    said = job(prefix=["sh", "-c", 'ulimit -n 512; exec "$@"', "sh"])
+    said = warned("open files", prefix=["sh", "-c", 'ulimit -n 512; exec "$@"', "sh"])
     assert "warning: open files: at most 512 a process: raise it to " in said
 
 
