@@ -109,14 +109,21 @@ TEST_CASE("the children of a successful worker have their moment without the rea
 }
 
 TEST_CASE("a reader that never comes back is given up, and the loss is said with its number") {
-  child_program agent(agent_line({"--output-limit", "50"}, 1, script(3000, 0)));
-  const std::string errors = agent.errors_rest();
-  CHECK(WEXITSTATUS(agent.wait()) == 9);
-  CHECK(errors.find(" of standard output are lost: nobody read them in time\n") !=
-        std::string::npos);
-  const int lost = lost_in(errors);
+  // Within the limit the agent writes what comes before that word, too: on a machine that has no
+  // time for it the limit is a longer one.
+  int lost = 0;
+  for (const char* limit : {"50", "1000", "30000"}) {
+    if (lost > 0) break;
+    child_program agent(agent_line({"--output-limit", limit}, 1, script(3000, 0)));
+    const std::string errors = agent.errors_rest();
+    CHECK(WEXITSTATUS(agent.wait()) == 9);
+    lost = lost_in(errors);
+    if (lost == 0) continue;
+    CHECK(errors.find(" of standard output are lost: nobody read them in time\n") !=
+          std::string::npos);
+    CHECK(lines_in(agent.rest()) + lost == 3000);
+  }
   CHECK(lost > 0);
-  CHECK(lines_in(agent.rest()) + lost == 3000);
 }
 
 TEST_CASE("what goes beyond the reserve for ended workers is counted for each") {
