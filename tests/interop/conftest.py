@@ -1,5 +1,6 @@
 import os
 import pathlib
+import signal
 import sys
 
 # PyTorch's client prints a C++ backtrace for each time-out that these tests provoke.
@@ -8,6 +9,9 @@ os.environ.setdefault("TORCH_SHOW_CPP_STACKTRACES", "0")
 # PyTorch's client looks up the name of each address that it connects to. Where the resolver does
 # not always answer, a lost query need not cost 5 s.
 os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:1")
+# A shell starts its background jobs with these ignored, and so would all that the tests start be.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
