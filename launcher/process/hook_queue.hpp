@@ -4,18 +4,31 @@
 // Thread rule: plain value.
 #pragma once
 
+#include "launcher/process/exit_status.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 
 namespace ddprun::launcher {
 
+// How a call has ended.
+struct hook_end {
+  exit_status status;      // where it ran
+  std::string problem;     // it could not be run, or was killed: why
+  std::string last_words;  // the last line that it has printed
+  bool success() const { return problem.empty() && status.success(); }
+};
+
 struct hook_call {
   std::string what;   // for messages: "round_failed of round 2"
   std::string input;  // on its standard input
+  // Where somebody waits for it; not called for one that is left out. In place of a message.
+  std::function<void(const hook_end&)> ended = nullptr;
 };
 
 class hook_queue {

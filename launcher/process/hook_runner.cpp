@@ -32,6 +32,12 @@ unique_fd input_of(const std::string& text) {
   return file;
 }
 
+std::string last_line_of(std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' '))
+    text.pop_back();
+  return text.substr(text.find_last_of('\n') + 1);
+}
+
 }  // namespace
 
 hook_runner::hook_runner(boost::asio::any_io_executor executor, spawner& spawn, log_mux& mux,
@@ -79,10 +85,21 @@ void hook_runner::tell_left_out() {
       " left out: the command was busy with those before");
 }
 
+// Nobody who waits for its end is left waiting.
+void hook_runner::cannot_run(const std::string& why) {
+  if (!tell_end_) return say(what_ + ": it cannot be run: " + why);
+  boost::asio::post(executor_, [tell = std::exchange(tell_end_, nullptr), why] {
+    tell({{}, "it cannot be run: " + why, {}});
+  });
+}
+
 bool hook_runner::start(const hook_call& call) {
+  what_ = call.what;
+  tell_end_ = call.ended;
+  problem_.clear();
   const unique_fd input = input_of(call.input);
   if (input.get() < 0) {
-    say(call.what + ": it is left out: " + std::strerror(errno));
+    cannot_run(std::strerror(errno));
     return false;
   }
   spawn_request request;
@@ -91,28 +108,29 @@ bool hook_runner::start(const hook_call& call) {
   request.environment = options_.environment;
   request.standard_input = input.get();
   if (guardian_ != nullptr) request.announce_to = guardian_->announce_fd();
-  what_ = call.what;
   spawn_handlers handlers;
   handlers.failed = while_alive(alive_.watch(), [this](const start_failure& why) {
-    say(what_ + ": it cannot be run: " + why.describe());
+    cannot_run(why.describe());
     is_over();
     start_next();
   });
   handlers.ended = while_alive(alive_.watch(), [this](pid_t, exit_status how) { ended(how); });
   auto started = spawner_.spawn(request, std::move(handlers));
   if (!started) {
-    say(what_ + ": it cannot be run: " + started.error().describe());
+    cannot_run(started.error().describe());
     return false;
   }
   pid_ = started->pid;
   if (guardian_ != nullptr) guardian_->add(pid_);
   was_killed_ = false;
   outputs_.clear();
+  tail_ = std::make_shared<output_tail>();
   for (unique_fd* pipe : {&started->output, &started->errors}) {
     log_mux::source from;
     from.pipe = std::move(*pipe);
     from.route.prefix = options_.prefix;
     from.to = log::output_stream::errors;
+    if (tell_end_) from.tap = [tail = tail_](std::string_view bytes) { tail->add(bytes); };
     outputs_.push_back(mux_.add(std::move(from)));
   }
   limit_.expires_after(options_.limit);
@@ -124,7 +142,8 @@ bool hook_runner::start(const hook_call& call) {
 
 void hook_runner::kill(const std::string& why) {
   if (pid_ < 0 || std::exchange(was_killed_, true)) return;
-  say(what_ + ": the command is killed: " + why);
+  problem_ = why;
+  if (!tell_end_) say(what_ + ": the command is killed: " + why);
   spawner_.signal_group(pid_, SIGKILL);
 }
 
@@ -142,7 +161,9 @@ void hook_runner::ended(exit_status status) {
   // What it said is handed on, whoever else holds its pipes.
   for (const log_mux::source_id one : outputs_)
     mux_.release(one);
-  if (!status.success() && !was_killed_) {
+  if (tell_end_) {
+    std::exchange(tell_end_, nullptr)({status, problem_, last_line_of(tail_->text())});
+  } else if (!status.success() && !was_killed_) {
     say(what_ + ": the command failed: " + status.describe());
   }
   start_next();

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "launcher/log/log_mux.hpp"
+#include "launcher/log/output_tail.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/hook_queue.hpp"
 #include "launcher/process/spawner.hpp"
@@ -20,6 +21,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -60,6 +62,7 @@ class hook_runner {
   void ended(exit_status status);
   void is_over();
   void kill(const std::string& why);
+  void cannot_run(const std::string& why);
   void tell_left_out();
   void say(const std::string& text);
 
@@ -72,8 +75,11 @@ class hook_runner {
   hook_queue queue_;
   boost::asio::steady_timer limit_;      // of the one that runs
   boost::asio::steady_timer end_limit_;  // of all that is left
-  std::string what_;                     // of the one that runs
-  pid_t pid_ = -1;                       // -1: none runs
+  std::string what_;                     // of the one that runs, as the next three
+  std::function<void(const hook_end&)> tell_end_;
+  std::string problem_;
+  std::shared_ptr<output_tail> tail_;
+  pid_t pid_ = -1;  // -1: none runs
   bool was_killed_ = false;
   std::vector<log_mux::source_id> outputs_;
   std::function<void()> done_;
