@@ -163,6 +163,7 @@ void fields_of(auto& on, some<status> auto& value) {
   on.u32("restarts_used", value.restarts_used);
   on.u32("restarts_forgiven", value.restarts_forgiven);
   on.u32("unkillable", value.unkillable);
+  on.sentence("unhealthy", value.unhealthy);
   on.flag("succeeded", value.succeeded);
   on.flag("draining", value.draining);
   on.number("signal", value.signal, 0, 64);

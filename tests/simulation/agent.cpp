@@ -161,6 +161,26 @@ void agent::run(const core::kill_workers& effect) {
   world_.kill_workers(*this, effect.round);
 }
 
+void agent::run(const core::check_node& effect) {
+  ++looks_;
+  look_at_node(effect.round,
+               world_.health_chances().between(duration::zero(), world_.health().check_most));
+}
+
+// One that is ill is looked at again, whether it waits or not.
+void agent::look_at_node(round_number round, duration after) {
+  world_.time().after(after, [=, this, look = looks_] {
+    post([=, this] {
+      if (left_ || look != looks_) return;
+      const bool is_ill = world_.health_chances().chance(world_.health().ill_percent);
+      if (!is_ill) ill_since.reset();
+      if (is_ill && !ill_since) ill_since = world_.now();
+      step(core::node_checked{round, is_ill ? "GPU 3 needs: Reset" : ""});
+      if (is_ill) look_at_node(0, world_.health().again);
+    });
+  });
+}
+
 void agent::run(const core::agent_note& effect) {
   world_.trace([&] { return greeting_.node + " note: " + effect.text; });
 }

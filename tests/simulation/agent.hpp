@@ -68,6 +68,7 @@ class agent final : public process {
   bool asked_to_leave = false;          // a signal was sent to it
   bool deaf = false;                    // reads answers, and nothing else that the daemon says
   bool is_stuck = false;                // a worker of it never ends
+  std::optional<moment> ill_since;      // as it was told by its own check
   std::shared_ptr<worker_group> group;  // its newest
 
   void on_accepted(connection& from, int end, std::uint16_t port) override;
@@ -94,11 +95,13 @@ class agent final : public process {
   void run(const core::start_workers& effect);
   void run(const core::stop_workers& effect);
   void run(const core::kill_workers& effect);
+  void run(const core::check_node& effect);
   void run(const core::agent_note& effect);
   void run(const core::leave& effect);
   void tether_spoke(connection& from, const agent_message& message);
   void exit_when_flushed(moment limit);
   void tell_guardian();
+  void look_at_node(round_number round, duration after);
   void await_judgement(moment when);
   void judge(time_point limit);
 
@@ -123,6 +126,7 @@ class agent final : public process {
   std::optional<time_point> limit_of_workers_;
   bool was_struck_ = false;  // by its guardian, and does not know it yet
   std::map<instance_id, news> told_;
+  std::uint64_t looks_ = 0;  // at its node: a check ends those before
 };
 
 // Kills the workers of a dead agent and says so to the daemon, again and again until it is heard.

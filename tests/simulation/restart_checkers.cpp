@@ -69,7 +69,11 @@ void restart_checkers::group_started(const worker_group& group) {
   if (round.members.empty()) check_pause(group, instance);
   round.members.emplace(group.session, group.host);
   check_left_out(group, instance);
-  if (round.members.size() == round.common.group_world_size) check_stays(instance, group.round);
+  const std::optional<moment>& ill_since = group.owner->ill_since;
+  if (ill_since && *ill_since + std::chrono::seconds(2) < round.ordered) ++round.ill;
+  if (round.members.size() != round.common.group_world_size) return;
+  check_stays(instance, group.round);
+  check_health(round);
 }
 
 void restart_checkers::worker_failed(const worker_group& group, const cause& why) {
@@ -229,6 +233,15 @@ void restart_checkers::check_stays(const instance_seen& instance, round_number r
     violated("left out: host " + std::to_string(host) + " is not, after " +
              std::to_string(failures) + " first failures, beside " + std::to_string(others) +
              " others");
+}
+
+// ---- health ------------------------------------------------------------------------------------
+
+void restart_checkers::check_health(const round_seen& round) {
+  const std::uint32_t well = static_cast<std::uint32_t>(round.members.size()) - round.ill;
+  if (round.ill == 0 || !only_workers_failed() || well < world_.settings().nodes_min) return;
+  violated("health: " + std::to_string(round.ill) + " unhealthy nodes take part beside " +
+           std::to_string(well) + " others, which are enough");
 }
 
 // ---- refusals ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// The checkers of the rules on restarts (rendezvous/DESIGN.md, rules 12 and 13), fed as
+// The checkers of the rules on restarts (rendezvous/DESIGN.md, rules 12 to 14), fed as
 // checkers.hpp is, and those of refusals.
 //
 //   pause     from the second failure in a row on that surely was a quick one, the next round waits
@@ -6,6 +6,7 @@
 //   left out  by --max-node-failures is only who had as many rounds in which its workers failed;
 //             who surely failed first so often is; and it is not placed again where others are
 //             enough
+//   health    a node whose check has found something is in no round that has enough others
 //   refused   who leaves with 78 was refused; as one too many only where the run is full
 //
 // What is sure is little: rounds of an instance that knew one daemon; and, of whom is left out, a
@@ -53,6 +54,7 @@ class restart_checkers {
     std::uint32_t restarts_used = 0;
     assignment common;
     std::map<session_id, host_id> members;
+    std::uint32_t ill = 0;  // of those: for longer than a choice can have been unaware of
     std::map<host_id, std::uint32_t> failed;  // workers
     std::set<std::string> failures;           // what is alike is one
     bool has_effects = false;
@@ -73,6 +75,7 @@ class restart_checkers {
   void check_pause(const worker_group& group, const instance_seen& instance);
   void check_left_out(const worker_group& group, instance_seen& instance);
   void check_stays(const instance_seen& instance, round_number round);
+  void check_health(const round_seen& round);
   void violated(const std::string& text);
 
   world& world_;

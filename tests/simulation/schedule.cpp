@@ -66,6 +66,14 @@ worker_habits random_habits(random_source& random) {
   return habits;
 }
 
+health_habits random_health(random_source random) {
+  health_habits health;
+  health.are_checked = random.chance(40);
+  health.ill_percent = random.chance(50) ? 10 : static_cast<unsigned>(random.below(100));
+  if (random.chance(20)) health.check_most = 4s;
+  return health;
+}
+
 }  // namespace
 
 schedule random_schedule(std::uint64_t seed) {
@@ -95,6 +103,7 @@ schedule random_schedule(std::uint64_t seed) {
   made.heal_at = last + random.between(0ms, settings.timing.node_timeout);
   if (random.chance(20)) made.roles = 2;
   made.options.hosts_share_name = random_source(seed).fork(79).chance(10);
+  made.options.health = random_health(random_source(seed).fork(80));
   return made;
 }
 

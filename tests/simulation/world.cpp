@@ -15,6 +15,7 @@ world::world(world_options options)
       random_(options_.seed),
       effects_(random_.fork(3)),
       words_(random_.fork(4)),
+      health_(random_.fork(5)),
       network_(*this, random_.fork(1)),
       checkers_(*this),
       restart_checkers_(*this),
@@ -61,6 +62,7 @@ agent& world::start_agent(host& on, agent_wish wish) {
         started_job{wish.job + wish.arguments, wish.job, "10:31", options.greeting.node};
   }
   options.endpoints = {"endpoint:29400"};
+  options.checks_node = options_.health.are_checked;
   options.seed = random_.next();
   agents_.push_back(std::make_unique<agent>(*this, on, std::move(options)));
   agent& made = *agents_.back();

@@ -53,11 +53,20 @@ struct worker_habits {
   duration slow_kill_most = std::chrono::seconds(3);
 };
 
+// What the check of a node says between rounds.
+struct health_habits {
+  bool are_checked = false;
+  unsigned ill_percent = 0;
+  duration check_most = std::chrono::milliseconds(200);
+  duration again = std::chrono::seconds(5);
+};
+
 struct world_options {
   std::uint64_t seed = 1;
   run_settings settings;
   std::int64_t clock_error_parts_per_million = 10'000;  // at most, either way
   worker_habits habits;
+  health_habits health;
   mutant mutation;
   unsigned double_percent = 0;         // of the statuses the daemon reads twice
   bool first_daemon_recovers = false;  // waits for agents of an earlier daemon; later ones always
@@ -145,6 +154,8 @@ class world {
   moment now() const { return time_.now(); }
   network& net() { return network_; }
   random_source& random() { return random_; }
+  random_source& health_chances() { return health_; }
+  const health_habits& health() const { return options_.health; }
   const run_settings& settings() const { return options_.settings; }
   worker_habits& habits() { return options_.habits; }
   const mutant& mutation() const { return options_.mutation; }
@@ -226,6 +237,7 @@ class world {
   random_source random_;
   random_source effects_;  // of its own, so that they change no other choice
   random_source words_;
+  random_source health_;
   timeline time_;
   network network_;
   checkers checkers_;

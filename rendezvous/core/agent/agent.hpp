@@ -106,6 +106,13 @@ struct killed_by_guardian {
   round_number round = 0;
 };
 
+// What the health check of this node has found: the answer to check_node, with its round, or what
+// a later look says, with round 0. Empty: nothing.
+struct node_checked {
+  round_number round = 0;
+  std::string unhealthy;
+};
+
 struct signal_received {
   int signal = 0;  // SIGINT, SIGTERM, SIGHUP or SIGQUIT
 };
@@ -119,7 +126,7 @@ using agent_event =
     std::variant<daemon_connected, daemon_disconnected, daemon_said, service_opened, service_failed,
                  tether_connected, tether_disconnected, tether_acked, member_attached, member_beat,
                  member_detached, workers_started, worker_ended, workers_busy, killed_by_guardian,
-                 signal_received, agent_time_passed, agent_loop_was_late>;
+                 node_checked, signal_received, agent_time_passed, agent_loop_was_late>;
 
 // ---- effects -----------------------------------------------------------------------------------
 
@@ -198,6 +205,12 @@ struct stop_workers {
 struct kill_workers {
   round_number round = 0;
 };
+// Look whether this node is fit for another round, while its workers stop; answer with
+// node_checked, however it goes, in bounded time: this node does not say that it has stopped
+// before.
+struct check_node {
+  round_number round = 0;
+};
 // One line for the person at this node.
 struct agent_note {
   note_level level = note_level::info;
@@ -211,10 +224,10 @@ struct leave {
   std::optional<cause> root_cause;
 };
 
-using agent_effect =
-    std::variant<connect_daemon, send_to_daemon, disconnect_daemon, open_service, close_service,
-                 dial_tether, send_tether_beat, drop_tether, ack_member, refuse_member,
-                 drop_members, start_workers, stop_workers, kill_workers, agent_note, leave>;
+using agent_effect = std::variant<connect_daemon, send_to_daemon, disconnect_daemon, open_service,
+                                  close_service, dial_tether, send_tether_beat, drop_tether,
+                                  ack_member, refuse_member, drop_members, start_workers,
+                                  stop_workers, kill_workers, check_node, agent_note, leave>;
 using agent_effects = std::vector<agent_effect>;
 
 // A workers_busy spares them for so long from then on, and never for more than busy_grace_max from
@@ -233,6 +246,7 @@ struct agent_options {
   // After a failure elsewhere workers that are at something have more than stop_grace to end;
   // false: the person has said how long it is.
   bool spares_busy_workers = false;
+  bool checks_node = false;  // between rounds: check_node
   // A daemon may be opened in this process where none answers, as far as is known when this node
   // starts; for messages.
   bool may_host = false;

@@ -131,6 +131,7 @@ status agent::state::make_status() {
   value.desired_seq = word.seq_in(here.instance());
   value.restarts_used = restarts_used;
   value.restarts_forgiven = restarts_forgiven;
+  value.unhealthy = unhealthy;
   value.draining = out.is_draining();
   value.signal = out.signal();
   value.causes = here.causes.tell(value.seq, real_now);

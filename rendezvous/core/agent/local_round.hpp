@@ -75,6 +75,12 @@ class local_round {
   machine_time failed_at() const { return failed_at_; }  // in phase failed
   bool has_nothing_on() const { return !is_on() && workers.living() == 0; }
 
+  // The node's health check: it is begun once in a round. True: now.
+  bool begin_check();
+  // It has ended. True: it was under way.
+  bool end_check();
+  bool is_being_checked() const { return check_ == node_check::under_way; }
+
   // What the status says of the round.
   void tell(status& value) const;
 
@@ -87,6 +93,8 @@ class local_round {
   isolation_state isolation;
 
  private:
+  enum class node_check { none, under_way, over };
+
   instance_id instance_ = 0;
   round_number number_ = 0;
   member_phase phase_ = member_phase::joined;
@@ -99,6 +107,7 @@ class local_round {
   nccl_unique_ids nccl_;
   bool has_succeeded_ = false;
   machine_time failed_at_;
+  node_check check_ = node_check::none;
 };
 
 }  // namespace ddprun::core

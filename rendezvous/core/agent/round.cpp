@@ -169,6 +169,7 @@ void agent::state::fail_unless_asked(ddprun::cause why) {
 void agent::state::fail(ddprun::cause why) {
   remember(std::move(why));
   here.fail(now);
+  check_health();
 }
 
 void agent::state::remember(ddprun::cause why) {
@@ -255,6 +256,18 @@ void local_round::end() {
   DDPRUN_ASSERT(is_on() && !has_service_);
   DDPRUN_ASSERT(workers.living() == workers.unkillable());
   phase_ = member_phase::stopped;
+}
+
+bool local_round::begin_check() {
+  if (check_ != node_check::none || !is_on()) return false;
+  check_ = node_check::under_way;
+  return true;
+}
+
+bool local_round::end_check() {
+  if (check_ != node_check::under_way) return false;
+  check_ = node_check::over;
+  return true;
 }
 
 void local_round::stay_out() {

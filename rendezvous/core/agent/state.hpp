@@ -60,6 +60,7 @@ struct agent::state {
   void handle(const worker_ended& event);
   void handle(const workers_busy& event);
   void handle(const killed_by_guardian& event);
+  void handle(const node_checked& event);
   void handle(const signal_received& event);
   void handle(const agent_time_passed& event);
   void handle(const agent_loop_was_late& event);
@@ -114,6 +115,8 @@ struct agent::state {
   // ---- stop.cpp ----
   void take_down(force how, duration grace = {}, int request = SIGTERM);
   void ask_to_end(const desired& message);
+  void check_health();
+  bool waits_for_check() const;
   void let_go();
   void close_service_here();
   void round_is_down();
@@ -190,6 +193,7 @@ struct agent::state {
   instance_id entered_instance = 0;     // of the newest round that began here, also after a fence
   round_number entered_round = 0;
   shutdown_state out;
+  std::string unhealthy;  // what the newest check of this node has found; empty: nothing
 };
 
 }  // namespace ddprun::core

@@ -43,7 +43,26 @@ void agent::state::ask_to_end(const desired& message) {
   const duration grace = message.grace > duration::zero() ? message.grace : timing.stop_grace;
   here.workers.may_be_spared(options.spares_busy_workers && grace == timing.stop_grace &&
                              !out.is_draining());
+  check_health();
   take_down(force::ask, grace);
+}
+
+// The look goes on while the workers end, so that a node that is ill can give up its place in time.
+void agent::state::check_health() {
+  if (!options.checks_node || out.is_draining()) return;
+  if (here.begin_check()) emit(check_node{here.number()});
+}
+
+void agent::state::handle(const node_checked& event) {
+  if (std::exchange(unhealthy, event.unhealthy) != event.unhealthy) changed = true;
+  if (event.round != here.number() || !here.end_check()) return;
+  const bool was_waited_for = here.phase() == member_phase::stopping && here.workers.living() == 0;
+  if (was_waited_for) after_workers();
+}
+
+// Nobody waits for its answer who leaves, or whose place is taken already.
+bool agent::state::waits_for_check() const {
+  return here.is_being_checked() && !out.is_fenced() && !out.is_draining() && !out.leaving();
 }
 
 void agent::state::handle(const workers_busy& event) {
@@ -70,6 +89,7 @@ void agent::state::round_is_down() {
   changed = true;
   close_service_here();
   if (here.is_on()) {
+    if (waits_for_check()) return here.stop();
     here.end();
     // Time without a daemon counts from when there was nothing left to do but to wait for it.
     daemon.is_idle(now);

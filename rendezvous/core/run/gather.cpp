@@ -25,6 +25,7 @@ void run::state::check_gathering() {
   if (!current.is_decided()) begin_instance(nodes.some_connected());
   lose_ending();
   if (!current.is_decided()) return;  // the last node was one of those
+  take_unhealthy();
   take_back();
   settings_group* const best = groups.ready(now, phase.since());
   if (best != nullptr && !older_may_live() && start_round(*best)) return;
@@ -69,6 +70,7 @@ void run::state::begin_settling() {
 
 // Chooses the next round, when the last stop is over.
 void run::state::choose() {
+  take_unhealthy();
   take_back();
   std::uint32_t spoken = 0;
   std::uint32_t silent = 0;

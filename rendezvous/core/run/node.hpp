@@ -75,11 +75,15 @@ struct node {
   core::obedience obedience = core::obedience::obeys;
   bool drain_seen = false;
   bool is_left_out = false;  // --max-node-failures; it waits, as it may be needed again
+  bool is_needed = false;    // unhealthy, and too few others were here
 
   const std::string& label() const { return greeting.node; }
   std::string lasting_name() const {
     return core::lasting_name(greeting, peer_address, local_address);
   }
+  // It waits for as long as the others are enough.
+  bool sits_out() const { return is_left_out || is_unhealthy(); }
+  bool is_unhealthy() const { return !state.unhealthy.empty() && !is_needed; }
   bool leads() const { return membership != nullptr && membership->group_rank() == 0; }
   bool is_unacked() const { return membership != nullptr && membership->is_unacked(); }
 };

@@ -266,7 +266,7 @@ void run::state::refuse(node& who, std::string text, int exit_code) {
   forget(who);
 }
 
-// But for its connection, and for having been left out.
+// But for its connection, and for sitting out.
 bool is_able(const node& who) {
   return who.node_state == node_state::here && !who.state.draining && who.state.unkillable == 0 &&
          who.obedience == obedience::obeys;
@@ -274,7 +274,7 @@ bool is_able(const node& who) {
 
 // But for its connection.
 bool is_fit(const node& who) {
-  return is_able(who) && !who.is_left_out;
+  return is_able(who) && !who.sits_out();
 }
 
 bool is_candidate(const roster& nodes, const node& who) {
@@ -294,6 +294,7 @@ void run::state::recount(node& who) {
   if (who.obedience == obedience::overdue && !may_have_workers(who.state)) {
     who.obedience = obedience::obeys;
   }
+  watch_health(who);
   const bool is_stuck = who.state.unkillable != 0 || who.obedience != obedience::obeys;
   if (who.connection != 0 && who.node_state == node_state::here && is_stuck) {
     stuck.insert(who.order);
@@ -419,6 +420,7 @@ void run::state::queue_for_round(node& who) {
 // A status of a node that is here without a membership in the round.
 void run::state::on_idle_status(node& who) {
   const bool was_counted = who.counted;
+  const bool sat_out = unhealthy.contains(who.order);
   recount(who);
   if (who.state.signal == SIGINT && current.is_decided()) {
     cause why = cause_of(rounds, who, cause_class::operator_stop);
@@ -430,7 +432,9 @@ void run::state::on_idle_status(node& who) {
     drain(who);
     return;
   }
-  if (notice.is_news_after(who.notice_seen) || (who.counted && !was_counted)) tell_wait(who);
+  const bool has_changed =
+      (who.counted && !was_counted) || unhealthy.contains(who.order) != sat_out;
+  if (has_changed || notice.is_news_after(who.notice_seen)) tell_wait(who);
   if (who.counted) join_restarts(who);
 }
 

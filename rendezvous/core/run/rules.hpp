@@ -112,6 +112,7 @@ std::string quick_row_text(const current_instance& current, const timers& timing
 bool is_short(const entered_phase& phase, const current_instance& current, const gathering& groups);
 std::string left_out_text(const run_options& options, const current_instance& current,
                           const std::string& name);
+std::string health_advice(const node& who);
 std::string left_out_advice(const current_instance& current, const std::string& name);
 
 // round.cpp: the round.

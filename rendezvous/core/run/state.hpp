@@ -105,8 +105,9 @@ struct run::state {
   // Agents.
   roster nodes;
   gathering groups;
-  timers first_timing;            // of the node that came first, for take_from_first
-  std::set<std::uint64_t> stuck;  // by join order: connected, and of no use: see recount
+  timers first_timing;                // of the node that came first, for take_from_first
+  std::set<std::uint64_t> stuck;      // by join order: connected, and of no use: see recount
+  std::set<std::uint64_t> unhealthy;  // by join order: connected, and sitting out for that
   wait_message notice;
   neighbour_seen neighbour;
 
@@ -220,6 +221,13 @@ struct run::state {
   void refuse_left_out();
   timer_moment refill_at() const;
   void refill_budget();
+
+  // health.cpp: rule 14.
+  void watch_health(node& who);
+  void take_unhealthy();
+  void dismiss_unhealthy();
+  std::string unhealthy_text() const;
+  std::string health_phrase() const;
 
   // report.cpp: what is said of a round.
   void tell_report(bool is_last, int exit_code, std::string next);

@@ -144,8 +144,10 @@ void run::state::end_of_stop() {
     close(exit_code_of(operators), operators, describe(operators));
     return;
   }
-  tell_report(false, 0, what_is_next(current, real_now, why) + how_it_goes_on(why, by));
+  tell_report(false, 0,
+              what_is_next(current, real_now, why) + how_it_goes_on(why, by) + health_phrase());
   dismiss(by);
+  dismiss_unhealthy();
   if (choice.wants_quiet() || choice.is_pausing(now)) {
     begin_settling();
   } else {
@@ -159,10 +161,12 @@ void run::state::leave_round() {
   std::vector<node*> gone;
   std::vector<node*> unanswered;
   std::vector<node*> heedless;
+  std::vector<node*> needed;
   for (const membership& one : memberships) {
     node* const member = one.holder();
     if (member == nullptr) continue;
     if (one.command() == command::run) member->ran = {one.rank_first(), one.has_succeeded()};
+    if (member->is_needed) needed.push_back(member);
     const bool is_here = member->node_state == node_state::here;
     if (member->connection == 0) {
       if (one.is_away() || !is_here) gone.push_back(member);
@@ -172,6 +176,10 @@ void run::state::leave_round() {
     if (member->obedience == obedience::ignores && is_here) heedless.push_back(member);
   }
   memberships.clear();
+  for (node* const member : needed) {
+    member->is_needed = false;  // the others may be enough now
+    recount(*member);
+  }
   for (node* const member : gone)
     forget(*member);
   for (node* const member : unanswered)

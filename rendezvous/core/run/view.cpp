@@ -189,6 +189,10 @@ std::string run::why(time_point real_now) const {
   if (!left_out.empty() && self.phase != run_phase::closed) {
     text += "; left out, as workers there were the first to fail too often: " + left_out;
   }
+  if (const std::string ill = self.unhealthy_text();
+      !ill.empty() && self.phase != run_phase::closed) {
+    text += "; not taking part: " + ill;
+  }
   const machine_time since = self.phase.since();
   if (since != machine_time{}) text += "; for " + to_text(now - since);
   return text;

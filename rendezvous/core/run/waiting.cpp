@@ -26,16 +26,17 @@ constexpr std::size_t looked_at_max = 64;
 
 void run::state::tell_wait(node& who) {
   const std::uint64_t told = std::max(who.wanted_seq, who.state.desired_seq);
-  // One that is left out hears a word of its own.
-  message_pointer message = who.is_left_out ? nullptr : notice.message_after(told, real_now);
+  // One that sits out hears a word of its own.
+  message_pointer message = who.sits_out() ? nullptr : notice.message_after(told, real_now);
   if (!message) {
     ddprun::desired value = base_desired(desired_phase::wait);
     // A node that waits while a round is on takes part in the next one.
     const bool is_spare = phase == run_phase::preparing || phase == run_phase::running;
-    if (who.is_left_out) {
+    if (who.sits_out()) {
       value.text = (is_spare ? "this node waits without workers: " : "") + reason() +
                    (is_spare ? "; it" : "; this node") +
-                   left_out_advice(current, who.lasting_name());
+                   (who.is_left_out ? left_out_advice(current, who.lasting_name())
+                                    : health_advice(who));
     } else {
       value.text =
           is_spare ? "this node waits as a spare: " + reason() + spare_advice(current, memberships)
@@ -49,7 +50,7 @@ void run::state::tell_wait(node& who) {
     }
     const std::uint64_t newest = value.seq;
     message = finished(std::move(value));
-    if (!who.is_left_out) notice.build(newest, real_now, message);
+    if (!who.sits_out()) notice.build(newest, real_now, message);
   }
   want(who, std::move(message));
   who.notice_seen = notice.edition();
