@@ -7,6 +7,7 @@
 #include "launcher/cli/help.hpp"
 #include "launcher/cli/options.hpp"
 #include "launcher/hosts/doctor/doctor.hpp"
+#include "launcher/hosts/doctor/health_now.hpp"
 #include "launcher/hosts/doctor/start_check.hpp"
 #include "launcher/hosts/engines.hpp"
 #include "launcher/hosts/kubernetes/manifest.hpp"
@@ -136,6 +137,7 @@ int run_agent(const std::vector<std::string>& words, ddprun::environment_map env
                                  doctor::start_check_limit, "/", environment)](bool waits) {
       return look->take(waits);
     };
+    identity.look_at_health = [environment] { return doctor::health_now("/", environment); };
   }
   if (head != nullptr) {
     *identity.drain_grace = options.settings.timing.drain_grace;

@@ -114,6 +114,7 @@ int agent::run() {
     report_file_ = log_files_.open(options_.output.report_file);
   }
   start_hook();
+  start_health();
   start_trainer_status();
   start_warm();
   watch_timers();
@@ -136,6 +137,7 @@ int agent::run() {
   warm_.reset();
   nccl_.reset();
   hook_.reset();
+  node_health_.reset();
   trainer_.reset();
   timers_.reset();
   forget_error_files();
@@ -200,6 +202,7 @@ void agent::start_machine() {
   values.seed = identity_.seed;
   values.tether_session = identity_.tether_session;
   values.spares_busy_workers = options_.spares_busy_workers;
+  values.checks_node = node_health_ != nullptr;
   values.may_host = embedded_->may_host();
   machine_.emplace(std::move(values));
   core::agent_effects effects;

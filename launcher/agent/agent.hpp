@@ -11,6 +11,7 @@
 #include "launcher/agent/busy_watch.hpp"
 #include "launcher/agent/embedded_daemon.hpp"
 #include "launcher/agent/file_reader.hpp"
+#include "launcher/agent/node_health.hpp"
 #include "launcher/agent/round_service.hpp"
 #include "launcher/agent/socket_thread.hpp"
 #include "launcher/cli/options.hpp"
@@ -78,6 +79,8 @@ struct agent_identity {
   // How long this node's workers have to end after a signal, as the nodes of the run have agreed:
   // told to whoever waits for this process on another thread.
   std::shared_ptr<std::atomic<duration>> drain_grace = std::make_shared<std::atomic<duration>>();
+  // Between rounds, why this node should take no part in another; blocks. Empty: nobody looks.
+  std::function<std::string()> look_at_health;
 };
 
 class agent {
@@ -147,6 +150,11 @@ class agent {
   // ---- agent_warm.cpp ----
   void start_warm();
   spawner& worker_spawner();
+
+  // ---- agent_health.cpp ----
+  void start_health();
+  void hear_health(round_number round, const std::string& unhealthy);
+  void apply(const core::check_node& effect);
 
   // ---- agent_timers.cpp: those that workers set for themselves ----
   void watch_timers();
@@ -257,6 +265,8 @@ class agent {
   run_summary summary_;
   run_events events_;
   std::unique_ptr<hook_runner> hook_;                    // none: nobody has asked for it
+  std::unique_ptr<node_health> node_health_;             // none: this node is not checked
+  std::string told_health_;                              // to the person
   std::unique_ptr<kubernetes::trainer_status> trainer_;  // none: there is no such server
   std::vector<std::string> told_commands_;               // by local rank
   log_files::file_id report_file_ = 0;

@@ -167,6 +167,7 @@ void agent::apply(const core::start_workers& effect) {
   }
   tell_round(effect, commands);
   workers_round_ = effect.round;
+  if (node_health_) node_health_->rest();
   oom_kills_.notice(std::chrono::steady_clock::now());
   // Of a round that had ended well here, and not elsewhere.
   if (!options_.children_grace) reaper_.kill_strays();

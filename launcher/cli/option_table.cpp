@@ -1,6 +1,7 @@
 #include "launcher/cli/option_table.hpp"
 
 #include "launcher/cli/completion.hpp"
+#include "launcher/cli/health_rows.hpp"
 #include "launcher/cli/help.hpp"
 #include "launcher/cli/host_rows.hpp"
 #include "launcher/cli/node_rows.hpp"
@@ -358,8 +359,8 @@ constexpr std::array own_options = {
 
 constexpr std::array options = std::apply(
     [](const auto&... rows) { return std::array{rows...}; },
-    std::tuple_cat(setting_options<options_draft>, own_options, node_rows, host_rows, pod_rows,
-                   output_rows, cli::log_rows<options_draft>("Output of ddprun"),
+    std::tuple_cat(setting_options<options_draft>, own_options, node_rows, health_rows, host_rows,
+                   pod_rows, output_rows, cli::log_rows<options_draft>("Output of ddprun"),
                    torchruns_only<options_draft>));
 
 // One that was meant for another program may be the beginning of one of ours.

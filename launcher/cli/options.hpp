@@ -8,6 +8,7 @@
 // Errors: one usage_error line, in the order in which the person wrote the options.
 #pragma once
 
+#include "launcher/cli/health_options.hpp"
 #include "launcher/cli/output_options.hpp"
 #include "launcher/cli/wanted_networks.hpp"
 #include "launcher/hosts/placement.hpp"
@@ -113,7 +114,9 @@ struct launch_options {
   // Processes that wait with the script's imports made, for a restart; none: as many as workers.
   std::optional<std::uint32_t> warm_spares = 0;
 
-  bool checks_node = true;  // before the first round (launcher/hosts/doctor/start_check.hpp)
+  // Before the first round (launcher/hosts/doctor/start_check.hpp), and after one that failed.
+  bool checks_node = true;
+  health_options health;
 
   // What the person should know of how the options were read; a line each, for standard error.
   std::vector<std::string> notes;

@@ -1,0 +1,46 @@
+// The checks of this node between rounds.
+#include "launcher/agent/agent.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace ddprun::launcher {
+
+void agent::start_health() {
+  if (!options_.checks_node && options_.health.command.empty()) return;
+  std::unique_ptr<hook_runner> command;
+  if (!options_.health.command.empty()) {
+    reaper_.expect_strangers();  // what it leaves behind in a session of its own is the person's
+    hook_options values;
+    values.name = "--health-check";
+    values.command = options_.health.command;
+    values.environment = to_entries(environment_);
+    values.prefix = "[" + identity_.node + ":health-check] ";
+    values.limit = options_.health.limit;
+    command = std::make_unique<hook_runner>(
+        context_.get_executor(), spawner_, mux_, &guardian_, std::move(values),
+        [this](const std::string& line) { say(note_level::warning, line); });
+  }
+  node_health_ = std::make_unique<node_health>(
+      context_.get_executor(), options_.health, std::move(command),
+      options_.checks_node ? identity_.look_at_health : nullptr,
+      [this](round_number round, const std::string& unhealthy) { hear_health(round, unhealthy); });
+}
+
+void agent::hear_health(round_number round, const std::string& unhealthy) {
+  if (unhealthy != told_health_) {
+    if (unhealthy.empty()) {
+      say(note_level::info, "this node is well again: its health check finds nothing");
+    } else {
+      say(note_level::warning, "this node is unhealthy: " + unhealthy);
+    }
+    told_health_ = unhealthy;
+  }
+  feed(core::node_checked{round, unhealthy});
+}
+
+void agent::apply(const core::check_node& effect) {
+  node_health_->check(effect.round);
+}
+
+}  // namespace ddprun::launcher

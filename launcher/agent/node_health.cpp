@@ -1,0 +1,94 @@
+#include "launcher/agent/node_health.hpp"
+
+#include <boost/asio/post.hpp>
+
+#include <chrono>
+#include <utility>
+
+namespace ddprun::launcher {
+namespace {
+
+// Most restarts are over by then, and are not to share their processor with a look.
+constexpr std::chrono::milliseconds until_own_look{200};
+
+}  // namespace
+
+std::string health_problem(const hook_end& end) {
+  if (end.success()) return {};
+  const std::string how =
+      "--health-check: " + (end.problem.empty() ? end.status.describe() : end.problem);
+  return end.last_words.empty() ? how : end.last_words + " (" + how + ")";
+}
+
+node_health::node_health(boost::asio::any_io_executor executor, health_options options,
+                         std::unique_ptr<hook_runner> command, own_look look, heard_handler heard)
+    : executor_(executor),
+      options_(std::move(options)),
+      command_(std::move(command)),
+      look_(std::move(look)),
+      heard_(std::move(heard)),
+      looking_(executor),
+      soon_(executor),
+      again_(executor) {}
+
+void node_health::check(round_number round) {
+  awaited_ = round;
+  again_.cancel();
+  look_soon();
+  if (command_) return run_command(round);
+  boost::asio::post(executor_, while_alive(alive_.watch(), [this, round] { tell(round); }));
+}
+
+void node_health::rest() {
+  soon_.cancel();
+  again_.cancel();
+}
+
+// One that still runs, from a look before, answers for this one, too.
+void node_health::run_command(round_number round) {
+  if (std::exchange(is_running_, true)) return;
+  hook_call call;
+  call.what = round == 0 ? "another look" : "after round " + std::to_string(round);
+  call.ended = while_alive(alive_.watch(), [this](const hook_end& end) {
+    is_running_ = false;
+    said_by_command_ = health_problem(end);
+    tell(std::exchange(awaited_, 0));
+  });
+  command_->run(std::move(call));
+}
+
+void node_health::look_soon() {
+  if (!look_) return;
+  soon_.expires_after(until_own_look);
+  soon_.async_wait(while_alive(alive_.watch(), [this](boost::system::error_code cancelled) {
+    if (!cancelled) look();
+  }));
+}
+
+void node_health::look() {
+  if (looking_.under_way()) return;  // a disk hangs: what it says comes when it does
+  looking_.start(look_, [this](std::optional<std::string> found) {
+    seen_ = std::move(found).value_or("");
+    tell(0);
+  });
+}
+
+void node_health::tell(round_number round) {
+  std::string found = said_by_command_.empty() ? seen_ : said_by_command_;
+  const bool is_news = found != told_;
+  told_ = std::move(found);
+  if (round != 0 || is_news) heard_(round, told_);
+  if (!told_.empty()) check_again_later();
+}
+
+void node_health::check_again_later() {
+  again_.expires_after(options_.again);
+  again_.async_wait(while_alive(alive_.watch(), [this](boost::system::error_code cancelled) {
+    if (cancelled) return;
+    if (look_) look();
+    if (command_) run_command(0);
+    check_again_later();
+  }));
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,70 @@
+// Whether this node is fit for another round, by --health-check's command and by what the kernel
+// and NVIDIA's driver say: after each round that failed, and while the node sits out for that.
+//
+// What the kernel says never holds up a restart: it is looked at beside it, a moment later, and
+// heard when it is known. The command is waited for, up to its limit.
+//
+// Thread rule: the main thread; `heard` comes from the executor, never from inside a call.
+#pragma once
+
+#include "launcher/cli/health_options.hpp"
+#include "launcher/process/background_task.hpp"
+#include "launcher/process/hook_runner.hpp"
+#include "rendezvous/base/lifetime.hpp"
+#include "rendezvous/core/messages/types.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace ddprun::launcher {
+
+class node_health {
+ public:
+  // `unhealthy`: what was found; empty: nothing. Once with the number of the round that `check` was
+  // given, and later with 0 where that has changed.
+  using heard_handler = std::function<void(round_number round, const std::string& unhealthy)>;
+  // Looks at the node without asking anybody; blocks. Empty: all is well.
+  using own_look = std::function<std::string()>;
+
+  // `command`: none: nobody has asked for it. `look` may be empty.
+  node_health(boost::asio::any_io_executor executor, health_options options,
+              std::unique_ptr<hook_runner> command, own_look look, heard_handler heard);
+  node_health(const node_health&) = delete;
+  node_health& operator=(const node_health&) = delete;
+
+  // A round has failed here or elsewhere.
+  void check(round_number round);
+  // Workers of another one are started here: nothing is to disturb them.
+  void rest();
+
+ private:
+  void run_command(round_number round);
+  void look_soon();
+  void look();
+  void tell(round_number round);
+  void check_again_later();
+
+  boost::asio::any_io_executor executor_;
+  health_options options_;
+  std::unique_ptr<hook_runner> command_;
+  own_look look_;
+  heard_handler heard_;
+  background_task<std::string> looking_;
+  boost::asio::steady_timer soon_;
+  boost::asio::steady_timer again_;
+  bool is_running_ = false;      // the command
+  round_number awaited_ = 0;     // in which round its word is waited for; 0: in none
+  std::string said_by_command_;  // what is wrong; empty: nothing
+  std::string seen_;             // the same, by the own look
+  std::string told_;
+  lifetime alive_;
+};
+
+// "GPU 3 fell off the bus (--health-check: exit code 1)"; empty: it went well.
+std::string health_problem(const hook_end& end);
+
+}  // namespace ddprun::launcher

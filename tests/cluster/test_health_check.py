@@ -1,0 +1,109 @@
+"""A node that is ill gives up its place: --health-check, with real agents and a real daemon."""
+
+import json
+import signal
+
+from tests.support.cluster import get, wait_for
+
+
+def checks(cluster, name):
+    """A command that fails, and prints its text, while the file ill.NAME is there."""
+    file = cluster.folder / f"ill.{name}"
+    return f"if [ -e {file} ]; then cat {file}; exit 1; fi"
+
+
+def begin(cluster, daemon, name, *more, nnodes):
+    return cluster.agent(name, "--max-restarts", 9, "--health-check", checks(cluster, name),
+                         "--health-check-interval", 0.2, "--health-check-timeout", 300, *more,
+                         endpoint=f"127.0.0.1:{daemon.port}", nnodes=nnodes, conf="backoff_max=0")
+
+
+def why(daemon):
+    return json.loads(get(daemon.port, "/api/v1/runs")[1])["runs"][0]["why"]
+
+
+def make_ill(cluster, name, text="GPU 3 fell off the bus"):
+    (cluster.folder / f"ill.{name}").write_text(text + "\n")
+
+
+def test_a_node_that_is_ill_gives_its_place_to_a_spare_and_gets_well(cluster):
+    daemon = cluster.daemon()
+    a = begin(cluster, daemon, "node-a", "--spares", 1, nnodes=2)
+    a.says("here: node-a")
+    b = begin(cluster, daemon, "node-b", "--spares", 1, nnodes=2)
+    cluster.started(1, 2)
+    c = begin(cluster, daemon, "node-c", "--spares", 1, nnodes=2)
+    c.says("this node waits as a spare")
+    make_ill(cluster, "node-b")
+    cluster.order(1, "exit 3")
+    assert sorted(one.node for one in cluster.started(2, 2)) == ["node-a", "node-c"]
+    b.says(r"warning: this node is unhealthy: GPU 3 fell off the bus "
+           r"\(--health-check: exit code 1\)")
+    b.says(r"this node waits without workers: .*; it sits out until its health check finds nothing")
+    a.says(r"next: restart 1 of 9; without node-b: GPU 3 fell off the bus")
+    assert "; not taking part: node-b: GPU 3 fell off the bus" in why(daemon)
+
+    (cluster.folder / "ill.node-b").unlink()
+    b.says(r"this node is well again: its health check finds nothing")
+    b.says(r"this node waits as a spare")
+    c.kill(signal.SIGKILL)
+    assert sorted(one.node for one in cluster.started(3, 2)) == ["node-a", "node-b"]
+    cluster.finish(2)
+    assert a.wait() == 0 and b.wait() == 0
+    cluster.nothing_left(but=[daemon])
+
+
+def test_a_node_that_is_ill_and_needed_takes_part(cluster):
+    daemon = cluster.daemon()
+    a = begin(cluster, daemon, "node-a", nnodes=2)
+    a.says("here: node-a")
+    b = begin(cluster, daemon, "node-b", nnodes=2)
+    cluster.started(1, 2)
+    make_ill(cluster, "node-b")
+    cluster.order(0, "exit 3")
+    cluster.started(2, 2)
+    a.says(r"node-b takes part though its health check says: GPU 3 fell off the bus .*; without it "
+           r"too few nodes are left")
+    cluster.finish(2)
+    assert a.wait() == 0 and b.wait() == 0
+    cluster.nothing_left(but=[daemon])
+
+
+def test_a_check_that_hangs_counts_as_one_that_fails(cluster):
+    daemon = cluster.daemon()
+    endpoint = f"127.0.0.1:{daemon.port}"
+    common = dict(endpoint=endpoint, nnodes="1:2", conf="backoff_max=0")
+    a = cluster.agent("node-a", "--max-restarts", 9, **common)
+    a.says("here: node-a")
+    b = cluster.agent("node-b", "--max-restarts", 9, "--health-check", "sleep 1000 & sleep 1000",
+                      "--health-check-timeout", 0.2, **common)
+    cluster.started(1, 2)
+    cluster.order(0, "exit 3")
+    assert [one.node for one in cluster.started(2, 1)] == ["node-a"]
+    b.says(r"this node is unhealthy: --health-check: it had not ended after 200 ms")
+    b.kill(signal.SIGTERM)
+    assert b.wait() == 0
+    cluster.finish(1)
+    assert a.wait() == 0
+    cluster.nothing_left(but=[daemon])
+
+
+def test_a_check_dies_with_its_agent(cluster):
+    agent = cluster.agent("", "--max-restarts", 9, "--health-check-timeout", 300, "--health-check",
+                          f"touch {cluster.folder}/looks; sleep 1000 & sleep 1000")
+    cluster.started(1, 1)
+    cluster.order(0, "exit 3")
+    wait_for("the check to run", (cluster.folder / "looks").exists)
+    agent.kill(signal.SIGKILL)
+    cluster.nothing_left()
+
+
+def test_a_signal_does_not_wait_for_a_check(cluster):
+    agent = cluster.agent("", "--max-restarts", 9, "--health-check-timeout", 300, "--health-check",
+                          f"touch {cluster.folder}/looks; sleep 1000")
+    cluster.started(1, 1)
+    cluster.order(0, "exit 3")
+    wait_for("the check to run", (cluster.folder / "looks").exists)
+    agent.kill(signal.SIGINT)
+    assert agent.wait() == 130
+    cluster.nothing_left()
