@@ -241,6 +241,9 @@ void agent::brief_guardian() {
     word.instance = told_group_rank_->instance;
     word.round = told_group_rank_->round;
     word.group_rank = told_group_rank_->group_rank;
+    word.node = identity_.node;
+    word.rank_first = told_group_rank_->rank_first;
+    word.worker_count = identity_.worker_count;
   }
   guardian_.tell(session_.peer_address(), daemon_place_.port,
                  protocol::encode(agent_message(std::move(word))), embedded_->hosts());

@@ -157,6 +157,7 @@ void fields_of(auto& on, some<status> auto& value) {
   on.count("desired_seq", value.desired_seq);
   on.word("phase", value.phase, member_phase::lost, "phase");
   on.object("place", value.assignment);
+  on.age("ran_us", value.ran, age_max);
   on.port("service_port", value.service_port);
   on.port("master_port", value.master_port);
   fields_of(on, value.nccl);
@@ -211,6 +212,9 @@ void fields_of(auto& on, some<guardian_word> auto& value) {
   on.hexadecimal("instance", value.instance);
   on.count("round", value.round);
   on.number("slot", value.group_rank, 0, u32_max);
+  on.label("node", value.node);
+  on.u32("rank_first", value.rank_first);
+  on.number("worker_count", value.worker_count, 0, workers_per_node_max);
 }
 
 void fields_of(auto& on, some<tether_hello> auto& value) {

@@ -317,6 +317,9 @@ guardian_word agent::last_word() const {
   word.instance = membership->instance;
   word.round = membership->round;
   word.group_rank = membership->group_rank;
+  word.node = greeting_.node;
+  word.rank_first = membership->rank_first;
+  word.worker_count = greeting_.worker_count;
   return word;
 }
 

@@ -52,6 +52,7 @@ inline status full_status() {
   value.desired_seq = 4;
   value.phase = member_phase::failed;
   value.assignment = full_assignment();
+  value.ran = 40s;
   value.service_port = 1234;
   value.master_port = 1235;
   value.nccl = {{"0cc4"}, 1, 22907, "[2001:db8::1]:4711"};

@@ -53,7 +53,8 @@ std::optional<agent::worker_group_rank> agent::group_rank_of_workers() const {
     case member_phase::running:
     case member_phase::failed:
     case member_phase::stopping:
-      return worker_group_rank{here.instance(), here.number(), assigned->group_rank};
+      return worker_group_rank{here.instance(), here.number(), assigned->group_rank,
+                               assigned->rank_first};
     case member_phase::joined:
     case member_phase::preparing:
     case member_phase::succeeded:

@@ -282,6 +282,7 @@ class agent {
     instance_id instance = 0;
     round_number round = 0;
     std::uint32_t group_rank = 0;
+    std::uint32_t rank_first = 0;
     bool operator==(const worker_group_rank&) const = default;
   };
   std::optional<worker_group_rank> group_rank_of_workers() const;

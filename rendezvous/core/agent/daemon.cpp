@@ -20,6 +20,7 @@ void agent::state::handle(const daemon_connected& event) {
   greeting.own_address = event.own_address;
   greeting.state = make_status();
   greeting.state.assignment = here.assignment();
+  greeting.state.ran = here.ends.ran(now);
   // What its own command line says is no word on an instance that somebody else may have opened.
   if (job || here.instance() != 0) greeting.job = job;
   emit(send_to_daemon{std::move(greeting)});

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <vector>
 
 namespace ddprun::core {
@@ -19,6 +20,8 @@ class ends_here {
  public:
   // They are started now.
   void begin(machine_time now) { began_ = now; }
+  // So long ago; zero: they were not.
+  duration ran(machine_time now) const { return began_ ? now - *began_ : duration::zero(); }
   void set_well(std::uint32_t local_rank, ending how, machine_time now) {
     add(local_rank, how, now);
   }
@@ -42,12 +45,12 @@ class ends_here {
  private:
   void add(std::uint32_t local_rank, ending how, machine_time at) {
     using std::chrono::milliseconds;
-    const auto after = std::chrono::duration_cast<milliseconds>(at - began_);
+    const auto after = std::chrono::duration_cast<milliseconds>(at - began_.value_or(at));
     const milliseconds shown = std::max(after, milliseconds::zero());
     ends_.push_back({how, local_rank, local_rank, end_times{shown, shown}});
   }
 
-  machine_time began_{};
+  std::optional<machine_time> began_;
   std::vector<ended_ranks> ends_;
 };
 

@@ -57,8 +57,12 @@ void daemon::hear(const agent_said& event, const guardian_word& word) {
     note_some(guardians_, note_level::info,
               "a guardian at " + event.peer_address + " says for run " + word.run_id +
                   " that its agent is dead, and its workers are killed");
-    step_run(found->second,
-             guardian_reported{word.session, word.instance, word.round, word.group_rank});
+    step_run(found->second, guardian_reported{word.session,
+                                              word.instance,
+                                              word.round,
+                                              word.group_rank,
+                                              {word.node, event.peer_address, word.rank_first,
+                                               word.worker_count}});
   }
   effects_->push_back(disconnect_agent{event.connection});
 }

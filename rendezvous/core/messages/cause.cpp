@@ -42,7 +42,10 @@ bool is_planned(cause_class kind) {
 }
 
 std::string subject(const cause& value) {
-  std::string text = value.node.empty() ? "a node" : value.node;
+  std::string text = value.node;
+  if (text.empty())
+    text = value.group_rank == 0 ? "a node"
+                                 : "the node of group rank " + std::to_string(value.group_rank);
   if (value.rank) {
     text += ": rank " + std::to_string(*value.rank);
     if (value.local_rank) text += " (local rank " + std::to_string(*value.local_rank) + ")";

@@ -103,6 +103,7 @@ struct status {
   // In `round`; none while joined or preparing. Said in the hello alone: whoever has welcomed this
   // agent knows it from there, or has assigned it.
   std::optional<ddprun::assignment> assignment;
+  duration ran{};                       // since its workers were started; in the hello alone, too
   std::uint16_t service_port = 0;       // leader: where tethers are accepted in `round`; 0: not yet
   std::uint16_t master_port = 0;        // leader: what the workers will be told; 0: not yet
   nccl_unique_ids nccl;                 // leader, once prepared
@@ -161,6 +162,9 @@ struct guardian_word {
   instance_id instance = 0;  // none: 0, and the others do not count
   round_number round = 0;
   std::uint32_t group_rank = 0;
+  std::string node;                // its label
+  std::uint32_t rank_first = 0;    // of its workers
+  std::uint32_t worker_count = 0;  // 0: not said
   bool operator==(const guardian_word&) const = default;
 };
 

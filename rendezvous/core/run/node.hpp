@@ -73,6 +73,8 @@ struct node {
   std::optional<std::uint32_t> last_group_rank;  // in the newest round that was chosen
   std::optional<past_ranks> ran;                 // in the last that ran, once that is over
   core::obedience obedience = core::obedience::obeys;
+  // Since when its round's workers had run when it said hello; none: they were not started.
+  std::optional<machine_time> ran_since;
   bool drain_seen = false;
   bool is_left_out = false;  // --max-node-failures; it waits, as it may be needed again
   bool is_needed = false;    // unhealthy, and too few others were here

@@ -99,6 +99,8 @@ void run::state::attach(node& who, const agent_joined& event) {
   nodes.connect(who, event.connection);
   who.heard = now;
   who.heard_step = steps;
+  who.ran_since.reset();
+  if (who.state.ran > duration::zero()) who.ran_since = now - who.state.ran;
   if (who.membership != nullptr) memberships.set_away(*who.membership, false);
   raise_seq(seq, who.state.desired_seq);
   if (current.is_decided() && who.state.instance == current.id) raise_restarts_used(current, who);

@@ -86,8 +86,8 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
        "run " + options.run_id + " is closed with exit code " + std::to_string(exit_code) + ": " +
            text);
   if (!memberships.empty()) {
-    if (phase != run_phase::stopping) current.lasted = lasted_so_far(phase, now);
-    add_report(current, rounds, memberships, why);
+    if (phase != run_phase::stopping) current.lasted = lasted_so_far(phase, age, now);
+    add_report(current, rounds, memberships, dead, why);
   }
   closed_instance record;
   for (const membership& one : memberships) {

@@ -296,6 +296,7 @@ void run::state::adopt_round(const std::vector<node*>& claimants) {
   fix_settings(group);  // The others are refused, and so forgotten.
   current.has_placed = true;
   causes.clear();
+  take_found_facts(still_here);
   if (is_complete(still_here, rounds.newest())) {
     keep_round(still_here);
   } else if (!dead.has_any_of(current.id, rounds.newest()) &&
@@ -315,6 +316,16 @@ void run::state::adopt_round(const std::vector<node*>& claimants) {
   }
 }
 
+// What its members know of it: what all places share, and since when it has run.
+void run::state::take_found_facts(const std::vector<node*>& claimants) {
+  std::optional<machine_time> since;
+  for (const node* const who : claimants) {
+    if (who->state.assignment) current.common = *who->state.assignment;
+    if (who->ran_since) since = std::min(since.value_or(*who->ran_since), *who->ran_since);
+  }
+  age.begin_found(since);
+}
+
 void run::state::keep_round(const std::vector<node*>& claimants) {
   memberships.open(claimants.front()->state.assignment->group_world_size);
   for (node* const who : claimants) {
@@ -332,7 +343,6 @@ void run::state::keep_round(const std::vector<node*>& claimants) {
     raise_restarts_used(current, *who);
   current.is_found = false;
   enter(run_phase::running);
-  age.begin_found();
   memberships.start_until(now + timing().start_timeout);
   note(note_level::info,
        "round " + std::to_string(rounds.newest()) + " is kept: all its nodes run it");
@@ -408,28 +418,6 @@ void run::state::end_found_round(const std::vector<node*>& claimants) {
   take_the_dead();
 }
 
-// The guardian of an agent that is not known here: the earlier daemon lived in it. That no newer
-// round than its own has begun is certain, for the daemon would have asked it to stop first.
-void run::state::hear_of_dead(const dead_member& one) {
-  if (one.instance == 0) return;
-  dead.add(one);
-  if (is_recovering(phase, claims)) {
-    decide_on_claims(false);
-  } else if (phase == run_phase::stopping) {
-    take_the_dead();
-  }
-}
-
-// Nobody waits for their workers, nor for those of others that they held by their tethers.
-void run::state::take_the_dead() {
-  for (membership& one : memberships) {
-    const bool is_unknown = one.holder() == nullptr && one.is_unreachable();
-    if (!is_unknown || !dead.contains({current.id, rounds.newest(), one.group_rank()})) continue;
-    memberships.mark_dead(one);
-    acknowledge(notice, memberships, stop, now, one);
-  }
-}
-
 // Only nodes that were waiting have come back, and they were told of a round: its members may run
 // it still, held together by their tethers. One membership of which nobody is known is there for
 // them.
@@ -437,6 +425,7 @@ void run::state::end_unseen_round(const std::vector<node*>& claimants) {
   fix_settings(group_of_most(claimants));
   current.has_placed = true;
   causes.clear();
+  age.begin_found(std::nullopt);
   memberships.open(1);
   enter(run_phase::running);
   end_round(nullptr, timing().stop_grace,

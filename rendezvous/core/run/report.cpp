@@ -84,13 +84,14 @@ bool was_in(const node& who, const round_report& report) {
 
 }  // namespace
 
-duration lasted_so_far(const entered_phase& phase, machine_time now) {
-  return phase == run_phase::running ? now - phase.since() : duration::zero();
+duration lasted_so_far(const entered_phase& phase, const round_age& age, machine_time now) {
+  return phase == run_phase::running ? age.lasted(now) : duration::zero();
 }
 
 // While its memberships are still known.
 void add_report(current_instance& current, const round_numbers& rounds,
-                const round_memberships& memberships, const std::optional<cause>& why) {
+                const round_memberships& memberships, const dead_members& dead,
+                const std::optional<cause>& why) {
   round_report report;
   report.instance = current.id;
   report.round = rounds.newest();
@@ -101,6 +102,9 @@ void add_report(current_instance& current, const round_numbers& rounds,
   std::vector<ended_ranks> ends;
   for (const membership& one : memberships) {
     const node* const member = one.holder();
+    if (member == nullptr) {
+      add_ends_of_missing(dead_holder(dead, current, rounds, one), current, ends);
+    }
     if (member == nullptr || one.command() != command::run) continue;
     const std::uint32_t last = one.rank_first() + member->greeting.worker_count - 1;
     const status& said = member->state;
@@ -123,7 +127,12 @@ void add_report(current_instance& current, const round_numbers& rounds,
 
 std::string what_is_next(const current_instance& current, time_point real_now,
                          const std::optional<cause>& charged) {
-  if (!charged) return "going on: " + current.last_end + "; no restart is charged for that";
+  if (!charged) {
+    const std::optional<cause>& told = current.reports.back().root_cause;
+    const bool is_told = told && describe(*told) == current.last_end;
+    return "going on" + (is_told ? "" : ": " + current.last_end) +
+           "; no restart is charged for that";
+  }
   const run_settings& settings = *current.settings;
   if (is_charged_as_restart(charged->kind)) {
     const restart_budget& budget = current.budget;

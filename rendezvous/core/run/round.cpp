@@ -140,7 +140,7 @@ void run::state::assign_all() {
   current.has_placed = true;
   earlier.drop();
   enter(run_phase::running);
-  age.begin(now);
+  age.begin_running(now);
   memberships.start_until(now + timing().start_timeout);
   take_whereabouts();
   for (membership& one : memberships) {

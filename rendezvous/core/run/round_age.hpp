@@ -13,14 +13,28 @@ namespace ddprun::core {
 
 class round_age {
  public:
-  // It is prepared, or its workers may start.
+  // It is prepared.
   void begin(machine_time now) {
     *this = {};
     began_ = now;
   }
   // An earlier daemon's, which may have run for hours: its end is never a quick one.
-  void begin_found() { *this = {}; }
+  // None: no worker of it was started, as far as is known.
+  void begin_found(const std::optional<machine_time>& since) {
+    *this = {};
+    ran_since_ = since;
+  }
+  // Its workers may start now.
+  void begin_running(machine_time now) {
+    begin(now);
+    ran_since_ = now;
+  }
   void all_run(machine_time now) { all_run_since_ = now; }
+
+  // From when its workers might start; zero: they were not to.
+  duration lasted(machine_time now) const {
+    return ran_since_ ? now - *ran_since_ : duration::zero();
+  }
 
   const std::optional<machine_time>& all_run_since() const { return all_run_since_; }
   // How long after its start, where it ends quickly now. One that has not started in time has not
@@ -35,6 +49,7 @@ class round_age {
 
  private:
   std::optional<machine_time> began_;
+  std::optional<machine_time> ran_since_;
   std::optional<machine_time> all_run_since_;
 };
 

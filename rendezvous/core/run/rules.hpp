@@ -10,6 +10,7 @@
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/run/closed_instances.hpp"
 #include "rendezvous/core/run/current_instance.hpp"
+#include "rendezvous/core/run/dead_members.hpp"
 #include "rendezvous/core/run/entered_phase.hpp"
 #include "rendezvous/core/run/gathering.hpp"
 #include "rendezvous/core/run/node.hpp"
@@ -17,6 +18,7 @@
 #include "rendezvous/core/run/rank_assignment.hpp"
 #include "rendezvous/core/run/recovery_claims.hpp"
 #include "rendezvous/core/run/roster.hpp"
+#include "rendezvous/core/run/round_age.hpp"
 #include "rendezvous/core/run/round_memberships.hpp"
 #include "rendezvous/core/run/round_numbers.hpp"
 #include "rendezvous/core/run/round_stop.hpp"
@@ -89,9 +91,10 @@ bool is_drain(const node& member, const cause& one);
 std::optional<cause> final_cause(const round_numbers& rounds, const round_memberships& memberships,
                                  const root_cause& causes, const round_stop& stop,
                                  const machine_clock& clock);
-duration lasted_so_far(const entered_phase& phase, machine_time now);
+duration lasted_so_far(const entered_phase& phase, const round_age& age, machine_time now);
 void add_report(current_instance& current, const round_numbers& rounds,
-                const round_memberships& memberships, const std::optional<cause>& why);
+                const round_memberships& memberships, const dead_members& dead,
+                const std::optional<cause>& why);
 std::string what_is_next(const current_instance& current, time_point real_now,
                          const std::optional<cause>& charged);
 std::string why_it_ends(const std::optional<cause>& why, const std::string& text);
@@ -114,6 +117,13 @@ std::string left_out_text(const run_options& options, const current_instance& cu
                           const std::string& name);
 std::string health_advice(const node& who);
 std::string left_out_advice(const current_instance& current, const std::string& name);
+
+// missing_members.cpp: those of a found round that have not come back. Null: it is not known to be
+// dead.
+const dead_node* dead_holder(const dead_members& dead, const current_instance& current,
+                             const round_numbers& rounds, const membership& of);
+void add_ends_of_missing(const dead_node* who, const current_instance& current,
+                         std::vector<ended_ranks>& ends);
 
 // round.cpp: the round.
 bool is_prepared(const current_instance& current, const round_numbers& rounds,

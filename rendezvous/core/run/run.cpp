@@ -244,8 +244,8 @@ void run::state::apply(const agent_disconnected& event) {
 void run::state::apply(const guardian_reported& event) {
   closed.take_out(event.session, 0, true, real_now);
   node* const found = nodes.find(event.session);
-  if (found == nullptr) return hear_of_dead({event.instance, event.round, event.group_rank});
-  lose(*found, true, "its ddprun process died, and its guardian killed the workers");
+  if (found == nullptr) return hear_of_dead(event);
+  lose(*found, true, guardians_text);
 }
 
 void run::state::apply(const operator_stop_requested& event) {

@@ -19,6 +19,7 @@
 
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/run/dead_members.hpp"
 #include "rendezvous/core/run/run_record.hpp"
 
 #include <limits>
@@ -59,6 +60,7 @@ struct guardian_reported {
   instance_id instance = 0;
   round_number round = 0;
   std::uint32_t group_rank = 0;
+  dead_node who{};
 };
 struct operator_stop_requested {
   std::string text;

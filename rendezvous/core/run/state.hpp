@@ -71,6 +71,10 @@ int code_of_drain(const status& said);
 bool is_complete(const std::vector<node*>& claimants, round_number newest,
                  const dead_members& dead = {});
 
+// How a node was lost of which its guardian has told.
+inline constexpr const char* guardians_text =
+    "its ddprun process died, and its guardian killed the workers";
+
 // A round of its instance is on, or was: of that it can say more than a newcomer.
 bool knows_of_round(const status& said);
 
@@ -262,13 +266,19 @@ struct run::state {
   // recovery.cpp: what is made of them.
   void adopt(instance_id which, const std::vector<node*>& claimants);
   void adopt_round(const std::vector<node*>& claimants);
+  void take_found_facts(const std::vector<node*>& claimants);
   void keep_round(const std::vector<node*>& claimants);
   void end_found_round(const std::vector<node*>& claimants);
   void end_unseen_round(const std::vector<node*>& claimants);
   void end_found_success(const std::vector<node*>& claimants);
-  void hear_of_dead(const dead_member& one);
-  void take_the_dead();
   bool fill_gap(node& who);
+
+  // missing_members.cpp: those of a found round that have not come back.
+  void hear_of_dead(const guardian_reported& event);
+  void take_the_dead();
+  void remember_departure(const dead_node& who, const cause& why);
+  cause cause_of_missing(const membership& of, std::string text) const;
+  std::optional<cause> cause_of_not_back() const;
 
   // past_instances.cpp: rule 9, drain and operator.
   void tell_closed(node& who, closed_instance& record);

@@ -13,7 +13,7 @@ namespace ddprun::core {
 void run::state::end_round(const cause* trigger, duration grace, std::string text, bool is_free) {
   DDPRUN_ASSERT(phase == run_phase::preparing || phase == run_phase::running);
   note(note_level::warning, "round " + std::to_string(rounds.newest()) + " ends: " + text);
-  current.lasted = lasted_so_far(phase, now);
+  current.lasted = lasted_so_far(phase, age, now);
   end_age();
   enter(run_phase::stopping);
   memberships.end_start();
@@ -126,7 +126,10 @@ bool shows_stop(const current_instance& current, const node& member, const statu
 }
 
 void run::state::end_of_stop() {
-  const std::optional<cause> first = final_cause(rounds, memberships, causes, stop, clock);
+  std::optional<cause> first = final_cause(rounds, memberships, causes, stop, clock);
+  if (first && first->is_secondary) {
+    if (std::optional<cause> gone = cause_of_not_back()) first = std::move(gone);
+  }
   const std::optional<cause> why = stop.is_free() ? std::nullopt : first;
   if (why) current.last_cause = why;
   if (first) current.last_end = describe(*first);
@@ -135,7 +138,7 @@ void run::state::end_of_stop() {
     close(0, std::nullopt, "every worker succeeded");
     return;
   }
-  add_report(current, rounds, memberships, first);
+  add_report(current, rounds, memberships, dead, first);
   blamed_node by = blame(current, memberships, why);
   leave_round();
   if (!stop.is_free() && !charge(why, by)) return;

@@ -33,10 +33,10 @@ void run::state::tell_wait(node& who) {
     // A node that waits while a round is on takes part in the next one.
     const bool is_spare = phase == run_phase::preparing || phase == run_phase::running;
     if (who.sits_out()) {
-      value.text = (is_spare ? "this node waits without workers: " : "") + reason() +
-                   (is_spare ? "; it" : "; this node") +
-                   (who.is_left_out ? left_out_advice(current, who.lasting_name())
-                                    : health_advice(who));
+      value.text =
+          (is_spare ? "this node waits without workers: " : "") + reason() +
+          (is_spare ? "; it" : "; this node") +
+          (who.is_left_out ? left_out_advice(current, who.lasting_name()) : health_advice(who));
     } else {
       value.text =
           is_spare ? "this node waits as a spare: " + reason() + spare_advice(current, memberships)

@@ -29,15 +29,16 @@ std::string problem_of_agent(std::string_view line) {
 }  // namespace
 
 TEST_CASE("agent messages come back as they were sent") {
-  const std::vector<agent_message> messages = {full_hello(),
-                                               full_status(),
-                                               status{},
-                                               hello{.run_id = "r", .session = someone},
-                                               goodbye{someone},
-                                               guardian_word{"digits", someone},
-                                               guardian_word{"digits", someone, 5, 7, 1},
-                                               tether_hello{7, 3, someone, 2, 5},
-                                               tether_beat{12, true}};
+  const std::vector<agent_message> messages = {
+      full_hello(),
+      full_status(),
+      status{},
+      hello{.run_id = "r", .session = someone},
+      goodbye{someone},
+      guardian_word{"digits", someone},
+      guardian_word{"digits", someone, 5, 7, 1, "node-a", 2, 2},
+      tether_hello{7, 3, someone, 2, 5},
+      tether_beat{12, true}};
   for (const auto& message : messages) {
     std::string problem;
     const auto back = decode_agent_message(without_newline(encode(message)), &problem);

@@ -59,7 +59,7 @@ std::set<std::string> names_in_the_code() {
   for (const agent_message& message :
        {agent_message(tests::full_hello()), agent_message(told_more),
         agent_message(goodbye{tests::someone}),
-        agent_message(guardian_word{"digits", tests::someone, 5, 7, 1}),
+        agent_message(guardian_word{"digits", tests::someone, 5, 7, 1, "node-a", 2, 2}),
         agent_message(tether_hello{7, 3, tests::someone, 2, 5}),
         agent_message(tether_beat{12, true})}) {
     collect(nlohmann::json::parse(protocol::encode(message)), names);

@@ -1,4 +1,5 @@
 // Fencing: when no worker of a node that cannot be reached can be alive.
+#include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/run/dead_members.hpp"
 #include "rendezvous/core/run/round_stop.hpp"
 #include "tests/support/catch.hpp"
@@ -415,6 +416,91 @@ TEST_CASE("a round whose other node was killed at its work has not ended well") 
   story.stop_all();
   story.pass(1s);
   CHECK(story.view().round > 7);
+}
+
+TEST_CASE("a round is reported with the node that its guardian has told of, and since its start") {
+  orphans_story story(2);
+  fake_node& survivor = *story.members[1];
+  survivor.state.ran = 40s;
+  const bool has_lost_peer = GENERATE(false, true);
+  if (has_lost_peer) {
+    survivor.state.phase = member_phase::failed;
+    survivor.state.causes = {
+        cause{.round = 7, .group_rank = 1, .is_secondary = true, .text = "reset"}};
+  }
+  story.connect(survivor);
+  story.pass(2s);
+  guardian_reported word = word_of_leader();
+  word.who = {"node-a", "10.0.0.9", 0, 2};
+  SECTION("with its name and ranks") {
+    story.step(word);
+  }
+  SECTION("or, by one who says less, that of the leader") {
+    word.who = {};
+    story.step(word);
+  }
+  survivor.state.ends = {{ending::stopped, 2, 3}};
+  story.stop_all();
+  REQUIRE(story.view().reports.size() == 1);
+  const round_report report = story.view().reports.front();
+  REQUIRE(report.root_cause);
+  const std::string name = word.who.label.empty() ? "n0" : "node-a";
+  CHECK(describe(*report.root_cause) ==
+        name + " was lost: its ddprun process died, and its guardian killed the workers");
+  CHECK(report.text == "going on; no restart is charged for that");
+  CHECK(report.lasted >= 42s);
+  CHECK(report.lasted < 43s);
+  CHECK(report.world_size == 4);
+  std::vector<ended_ranks> ends = {{ending::stopped, 2, 3}};
+  if (!word.who.label.empty()) ends.insert(ends.begin(), {ending::lost, 0, 1});
+  CHECK(report.ends == ends);
+}
+
+TEST_CASE("ranks that a guardian claims and no round has are not told") {
+  orphans_story story(2);
+  story.connect(*story.members[1]);
+  guardian_reported word = word_of_leader();
+  word.who = {"node-a", "10.0.0.9", 3, 2};
+  story.step(word);
+  story.stop_all();
+  REQUIRE(story.view().reports.size() == 1);
+  const round_report report = story.view().reports.front();
+  for (const ended_ranks& one : report.ends)
+    CHECK(one.how != ending::lost);
+}
+
+TEST_CASE("a lost peer of a round whose other node does not come back is that node") {
+  orphans_story story(3);
+  for (const std::uint32_t group_rank : {0U, 1U}) {
+    fake_node& who = *story.members[group_rank];
+    who.state.phase = member_phase::failed;
+    who.state.causes = {
+        cause{.round = 7, .group_rank = group_rank, .is_secondary = true, .text = "reset"}};
+    story.connect(who);
+  }
+  story.pass(10s);
+  story.stop_all();
+  story.pass(40s);
+  REQUIRE(story.view().reports.size() == 1);
+  const round_report report = story.view().reports.front();
+  REQUIRE(report.root_cause);
+  CHECK(describe(*report.root_cause) ==
+        "the node of group rank 2 was lost: it has not come back since the rendezvous daemon was "
+        "restarted");
+}
+
+TEST_CASE("a round that goes on under the next daemon has lasted since its start") {
+  orphans_story story(2);
+  for (fake_node* const who : story.members) {
+    who->state.ran = 40s;
+    story.connect(*who);
+  }
+  story.pass(3s);
+  story.fail(*story.members[1], 3);
+  story.stop_all();
+  REQUIRE(story.view().reports.size() == 1);
+  CHECK(story.view().reports.front().lasted >= 43s);
+  CHECK(story.view().reports.front().lasted < 44s);
 }
 
 TEST_CASE("of dead members a bounded number is remembered") {

@@ -154,7 +154,7 @@ TEST_CASE("a round's end is quick within startup_window of when all ran, or befo
     CHECK(age.quick_end(machine_origin + 51s, timing) == 1s);
   }
   SECTION("one that an earlier daemon began") {
-    age.begin_found();
+    age.begin_found(machine_time());
     age.all_run(machine_origin + 50s);
     CHECK_FALSE(age.quick_end(machine_origin + 51s, timing));
     CHECK(age.all_run_since() == machine_origin + 50s);
