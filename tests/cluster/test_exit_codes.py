@@ -1,5 +1,6 @@
 """What ddprun exits with: each row of the table in launcher/README.md."""
 
+import json
 import re
 import signal
 import subprocess
@@ -7,7 +8,7 @@ import subprocess
 import pytest
 
 from tests.support import pages
-from tests.support.cluster import BIN
+from tests.support.cluster import BIN, wait_for
 from tests.support.ports import free_port
 
 
@@ -70,6 +71,26 @@ def test_an_interrupted_job_exits_with_130_everywhere(cluster):
     cluster.started(1, 2)
     a.kill(signal.SIGINT)
     assert (a.wait(), b.wait()) == (130, 130)
+
+
+def test_the_report_tells_what_143_does_not(cluster):
+    """A worker that was sent SIGTERM has failed; a job whose every node was has been stopped."""
+    told = {}
+    for name in ("failed", "stopped"):
+        report = cluster.folder / name
+        agent = cluster.agent(name, "--report", report, run=name)
+        wait_for("the worker", lambda: name in [one.node for one in cluster.events("start")])
+        if name == "failed":
+            cluster.order(0, "kill -TERM $$")
+        else:
+            agent.kill(signal.SIGTERM)
+        assert agent.wait() == 143
+        told[name], = map(json.loads, report.read_text().splitlines())
+    for name, one in told.items():
+        assert (one["outcome"], one["goes_on"], one["exit_code"]) == (name, False, 143), one
+    assert told["failed"]["root_cause"]["kind"] == "signal"
+    assert told["stopped"]["root_cause"]["kind"] == "drain"
+    assert told["stopped"]["text"] == "every node was asked to leave"
 
 
 def test_nodes_that_do_not_meet_in_time_exit_with_69(cluster):

@@ -53,10 +53,12 @@ struct current_instance {
   struct {
     std::string lasting_name;
     std::string text;
-  } unable;                            // the newest node that cannot start, and why
-  duration lasted{};                   // the newest round, when its stop began
-  std::optional<duration> quick_end;   // its end came so soon after its start
-  std::deque<round_report> reports;    // of rounds that are over, the newest last
+  } unable;                           // the newest node that cannot start, and why
+  duration lasted{};                  // the newest round, when its stop began
+  std::optional<duration> quick_end;  // its end came so soon after its start
+  std::deque<round_report> reports;   // of rounds that are over, the newest last
+  // What is next after the newest, to be told once it is known whether anybody goes on.
+  std::string untold_next;
   std::optional<cause> operator_stop;  // from then on no round follows
 
   bool is_decided() const { return id != 0; }

@@ -95,22 +95,29 @@ void run::state::choose() {
   }
 }
 
-// Once there was quiet: they leave, and the run goes on, unless nobody is left for it. Then it is
-// closed: false.
-bool run::state::let_drained_go() {
-  choice.forget_losses();  // the next row of them is another
+// Those who are still to be let go.
+std::vector<node*> run::state::left_drained() const {
   std::vector<node*> drained;
   for (const auto& [order, who] : nodes) {
     if (who->node_state == node_state::here && who->state.draining && who->connection != 0) {
       drained.push_back(who.get());
     }
   }
+  return drained;
+}
+
+// Once there was quiet: they leave, and the run goes on, unless nobody is left for it. Then it is
+// closed: false.
+bool run::state::let_drained_go() {
+  choice.forget_losses();  // the next row of them is another
+  const std::vector<node*> drained = left_drained();
   const bool nobody_is_left = groups.here() == 0 && !drained.empty();
   if (nobody_is_left) {
     close(code_of_drain(drained.front()->state), current.last_cause,
           "every node was asked to leave");
     return false;
   }
+  tell_what_is_next();
   for (node* const who : drained)
     release(*who, 0);
   return true;

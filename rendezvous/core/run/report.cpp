@@ -3,6 +3,8 @@
 #include "rendezvous/core/messages/restart_text.hpp"
 #include "rendezvous/core/run/state.hpp"
 
+#include <utility>
+
 namespace ddprun::core {
 
 // As one of its workers, or it itself, ended the newest round.
@@ -170,6 +172,10 @@ void run::state::tell_report(bool is_last, int exit_code, std::string next) {
     if (was_in(*who, report) && who->connection != 0) send(*who, message);
   }
   if (report.root_cause) report.root_cause->tail.clear();
+}
+
+void run::state::tell_what_is_next() {
+  if (!current.untold_next.empty()) tell_report(false, 0, std::exchange(current.untold_next, {}));
 }
 
 void run::state::tell_report_again(node& who) {

@@ -187,6 +187,7 @@ struct run::state {
   void begin_gathering();
   void begin_settling();
   void choose();
+  std::vector<node*> left_drained() const;
   bool let_drained_go();
   void fix_settings(settings_group& group);
   void refuse_others(const settings_group& group);
@@ -235,6 +236,7 @@ struct run::state {
 
   // report.cpp: what is said of a round.
   void tell_report(bool is_last, int exit_code, std::string next);
+  void tell_what_is_next();
   void tell_report_again(node& who);
 
   // stop.cpp: liveness and fencing.

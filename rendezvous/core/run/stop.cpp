@@ -147,8 +147,9 @@ void run::state::end_of_stop() {
     close(exit_code_of(operators), operators, describe(operators));
     return;
   }
-  tell_report(false, 0,
-              what_is_next(current, real_now, why) + how_it_goes_on(why, by) + health_phrase());
+  current.untold_next =
+      what_is_next(current, real_now, why) + how_it_goes_on(why, by) + health_phrase();
+  if (groups.here() != 0 || left_drained().empty()) tell_what_is_next();
   dismiss(by);
   dismiss_unhealthy();
   if (choice.wants_quiet() || choice.is_pausing(now)) {

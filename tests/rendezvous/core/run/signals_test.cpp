@@ -94,6 +94,11 @@ TEST_CASE("SIGTERM to every process of every node ends the run: every node was a
     CHECK(who->wanted.text == "every node was asked to leave");
   }
   CHECK(story.view().restarts_used == 0);
+  REQUIRE(story.view().reports.size() == 1);
+  const round_report report = story.view().reports.front();
+  CHECK(report.is_last);
+  CHECK(report.exit_code == 128 + SIGTERM);
+  CHECK(report.text == "every node was asked to leave");
 }
 
 TEST_CASE("SIGINT to a whole group is an operator's stop, whatever was noticed first") {
