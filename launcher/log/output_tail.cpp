@@ -3,6 +3,8 @@
 #include "rendezvous/base/terminal_escapes.hpp"
 #include "rendezvous/base/utf8.hpp"
 
+#include <algorithm>
+
 namespace ddprun::launcher {
 
 void output_tail::add(std::string_view bytes) {
@@ -25,24 +27,98 @@ void output_tail::add(std::string_view bytes) {
 }
 
 void output_tail::begin_line_anew() {
-  const auto newline = bytes_.rfind('\n');
-  bytes_.resize(newline == std::string::npos ? 0 : newline + 1);
+  bytes_.resize(line_begin_);
 }
 
 void output_tail::append(std::string_view bytes) {
-  if (bytes.size() > output_tail_bytes_max) {
+  if (bytes.size() > output_tail_bytes_max && !may_have_frames(bytes)) {
     bytes.remove_prefix(bytes.size() - output_tail_bytes_max);
     cut_ = true;
   }
-  if (bytes_.size() + bytes.size() > 2 * output_tail_bytes_max) {
-    bytes_.erase(0, bytes_.size() - output_tail_bytes_max);
-    cut_ = true;
+  while (!bytes.empty()) {
+    const std::size_t end = std::min(bytes.find('\n'), bytes.size() - 1);
+    const std::string_view piece = bytes.substr(0, end + 1);
+    bytes.remove_prefix(piece.size());
+    bytes_.append(piece);
+    if (piece.ends_with('\n')) end_line();
+    cut_front();
   }
-  bytes_.append(bytes);
+}
+
+// Of most of what a worker writes it is plain that it has none.
+bool output_tail::may_have_frames(std::string_view bytes) const {
+  if (stack_.is_within() || !library_run_.empty()) return true;
+  if (line_begin_ < bytes_.size()) {
+    const char first = bytes_[line_begin_];
+    if (first == 'f' || first == ' ' || first == '[') return true;
+  }
+  return bytes.find("frame #") != std::string_view::npos ||
+         bytes.find("  File ") != std::string_view::npos;
+}
+
+// Of a line that has its end now.
+void output_tail::end_line() {
+  std::string_view line = std::string_view(bytes_).substr(line_begin_);
+  line.remove_suffix(1);
+  std::string plain;  // as Python 3.13 colours it for a terminal
+  if (line.find('\x1b') != std::string_view::npos) line = plain = without_escapes(line);
+  const bool is_kept = stack_.take(line) == stack_frames::what::keep;
+  const bool is_library = library_.take(line);
+  if (!is_kept) bytes_.resize(line_begin_);
+  bytes_.insert(line_begin_, stack_.take_left_out());
+  if (!is_library) {
+    end_library_run();
+  } else if (library_.has_begun()) {
+    library_run_.push_back(line_begin_);
+  }
+  line_begin_ = bytes_.size();
+  shorten_library_run();
+}
+
+void output_tail::shorten_library_run() {
+  if (library_run_.size() <= library_frames_kept) return;
+  const std::size_t size = library_run_[1] - library_run_[0];
+  bytes_.erase(library_run_[0], size);
+  library_run_.erase(library_run_.begin());
+  for (std::size_t& begin : library_run_)
+    begin -= size;
+  line_begin_ -= size;
+  ++library_left_out_;
+}
+
+void output_tail::end_library_run() {
+  const std::string note = library_note();
+  if (!note.empty()) bytes_.insert(library_run_.front(), note);
+  library_run_.clear();
+  library_left_out_ = 0;
+}
+
+// As Python says "[Previous line repeated 996 more times]".
+std::string output_tail::library_note() const {
+  if (library_left_out_ == 0 || library_run_.empty()) return {};
+  return "  [" + std::to_string(library_left_out_) +
+         (library_left_out_ == 1 ? " frame" : " frames") + " of installed packages left out]\n";
+}
+
+void output_tail::cut_front() {
+  if (bytes_.size() <= 2 * output_tail_bytes_max) return;
+  const std::size_t beyond = bytes_.size() - output_tail_bytes_max;
+  bytes_.erase(0, beyond);
+  line_begin_ -= std::min(line_begin_, beyond);
+  if (!library_run_.empty() && library_run_.front() < beyond) {
+    library_run_.clear();
+    library_left_out_ = 0;
+  }
+  for (std::size_t& begin : library_run_)
+    begin -= beyond;
+  cut_ = true;
 }
 
 std::string output_tail::text() const {
-  const std::string whole = to_valid_utf8(without_escapes(bytes_));
+  std::string told = bytes_;
+  told.insert(line_begin_, stack_.left_out());
+  if (!library_run_.empty()) told.insert(library_run_.front(), library_note());
+  const std::string whole = to_valid_utf8(without_escapes(told));
   std::string_view text = last_of(whole, output_tail_bytes_max);
   if (cut_ || text.size() < whole.size()) {
     const auto newline = text.find('\n');

@@ -1,23 +1,10 @@
 #include "launcher/report/output_lines.hpp"
 
+#include "launcher/base/rank_mark.hpp"
+
 #include <algorithm>
 
 namespace ddprun::launcher {
-namespace {
-
-std::string_view without_rank(std::string_view line) {
-  constexpr std::string_view begin = "[rank";
-  if (!line.starts_with(begin)) return line;
-  std::size_t at = begin.size();
-  while (at < line.size() && is_digit(line[at]))
-    ++at;
-  if (at == begin.size() || !line.substr(at).starts_with("]:")) return line;
-  line.remove_prefix(at + 2);
-  if (line.starts_with(' ')) line.remove_prefix(1);
-  return line;
-}
-
-}  // namespace
 
 std::vector<std::string_view> output_lines(std::string_view text) {
   std::vector<std::string_view> lines;

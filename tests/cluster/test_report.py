@@ -174,6 +174,32 @@ def explain(file, text=None):
     return explain_all(file, text=text)
 
 
+# As PyTorch's CUDA errors end a program: the sentence stands above 9 KB of C++.
+CRASHES = """
+{ echo "terminate called after throwing an instance of 'c10::AcceleratorError'"
+  echo '  what():  CUDA error: an illegal memory access was encountered'
+  for frame in $(seq 0 59); do
+    echo "frame #$frame: c10d::ProcessGroupNCCL::Watchdog::runLoop() + 0x17b1 (0x7ff47ff07fc1 in" \
+         "/opt/venv/lib/python3.12/site-packages/torch/lib/libtorch_cuda.so)"
+  done; } >&2
+kill -ABRT $$$$
+"""
+
+
+def test_an_error_above_a_long_stack_is_told_and_the_stack_is_not(cluster):
+    job = Program(cluster, "a", [BIN / "ddprun", "--node-id=a", "--no-python", "/bin/bash", "-c",
+                                 f"ulimit -c 0; {CRASHES}"])
+    assert job.wait() == 134
+    box, = boxes(job.err())
+    assert "|   what():  CUDA error: an illegal memory access was encountered\n" in box.replace(
+        "|     what", "|   what"), box
+    assert "| that means: " in box, box
+    assert box.count("frame #") == 4, box
+    assert "  |   frame #3 to #59: 57 frames are left out\n" in box, box
+    # What the worker has written is shown as it is.
+    assert len(re.findall(r"^frame #\d+: c10d", job.err(), re.M)) == 60
+
+
 def test_a_saved_log_is_explained(cluster, tmp_path):
     port = free_port()
     nodes = [start(cluster, name, rank, port) for rank, name in enumerate("ab")]
