@@ -1,5 +1,6 @@
 #include "launcher/log/log_mux.hpp"
 
+#include "launcher/log/library_frames.hpp"
 #include "rendezvous/base/terminal_escapes.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -35,6 +36,7 @@ struct log_mux::entry : std::enable_shared_from_this<log_mux::entry> {
   std::unique_ptr<line_splitter> splitter;  // none: pass through
   std::string shown_prefix;
   bar_thinner thinner;  // of what goes to the file
+  library_frames frames;
   bool is_watched = false;
   log_files::file_id file = 0;
   log_files::file_id matches = 0;
@@ -43,6 +45,13 @@ struct log_mux::entry : std::enable_shared_from_this<log_mux::entry> {
   log::output_loss lost;
   std::optional<clock::time_point> waiting_since;  // for the writer, or the file
   clock::duration waited{};                        // before that
+
+  // A line that the worker has coloured itself stays as it is.
+  bool is_dim(const line_splitter::piece& piece) {
+    if (!from.route.prefix_color || piece.line.empty()) return false;
+    const bool is_whole = piece.text.size() == piece.line.size();
+    return frames.take(piece.line) && is_whole && piece.line.find('\x1b') == piece.line.npos;
+  }
 
   bool has_lines_shown() const { return from.route.is_shown && !from.route.prefix.empty(); }
 
@@ -104,7 +113,8 @@ void log_mux::take_piece(entry& from, const line_splitter::piece& piece) {
   const bool is_drawn =
       from.from.route.terminal && piece.text.find('\x1b') != std::string_view::npos;
   if (is_drawn) drawn = without_cursor_moves(piece.text);
-  const std::string_view text = is_drawn ? drawn : piece.text;
+  std::string_view text = is_drawn ? drawn : piece.text;
+  if (from.is_dim(piece)) text = drawn = in_dim(text);
   if (piece.how == kind::opens && !piece.line.empty()) {
     batch_.append(from.shown_prefix).append(text);
     return;

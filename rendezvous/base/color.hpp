@@ -33,6 +33,13 @@ inline std::string in_color(color which, std::string_view text) {
   return "\x1b[" + std::to_string(static_cast<int>(which)) + "m" + std::string(text) + "\x1b[0m";
 }
 
+// The end of the line, if it is there, is left behind it.
+inline std::string in_dim(std::string_view line) {
+  const bool has_end = line.ends_with('\n');
+  if (has_end) line.remove_suffix(1);
+  return "\x1b[2m" + std::string(line) + "\x1b[0m" + (has_end ? "\n" : "");
+}
+
 // One for each rank, and those next to each other differ. None is that of a warning or an error.
 inline color color_of_rank(std::uint32_t rank) {
   constexpr std::uint8_t numbers[] = {36, 32, 35, 34, 96, 92, 95, 94};

@@ -121,6 +121,26 @@ def test_ranks_warnings_and_errors_have_colours_and_files_none(cluster, tmp_path
         "[a:0] word\n"]
 
 
+TRACEBACK = """Traceback (most recent call last):
+  File "/data/train.py", line 9, in <module>
+    step(n)
+  File "/venv/lib/python3.12/site-packages/torch/_tensor.py", line 6, in backward
+    torch.autograd.backward(
+RuntimeError: Connection closed by peer
+"""
+
+
+@pytest.mark.parametrize("color", ["auto", "never"])
+def test_frames_of_packages_are_dim_and_those_of_the_script_are_not(cluster, color):
+    job = start(cluster, f"[ $RANK = 1 ] && sleep 1000; echo '{TRACEBACK}' >&2; exit 3",
+                "--nproc-per-node=2", "--pty=off", f"--color={color}")
+    assert job.wait() == 3
+    dim = [line.split("] ", 1)[1] for line in job.text().splitlines() if "\x1b[2m" in line]
+    frames = TRACEBACK.splitlines()[3:5] if color == "auto" else []
+    assert dim == [f"\x1b[0m\x1b[2m{line}\x1b[0m" for line in frames], job.text()
+    assert "\n".join(TRACEBACK.splitlines()) in re.sub(r"\[a:0\] ", "", plain(job.text()))
+
+
 @pytest.mark.parametrize("options, environment", [
     (["--color=never"], {}), ([], {"NO_COLOR": "1"}), ([], {"TERM": "dumb"})])
 def test_nobody_has_colours_who_does_not_want_them(cluster, options, environment):
