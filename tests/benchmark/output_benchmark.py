@@ -57,6 +57,8 @@ def main():
     tee = ["--tee=3", f"--log-dir={logs}"]
     commands = {
         "cat of both": ["cat", *[text] * WORKERS],
+        # A single worker's bytes have no prefix and pass as they come.
+        "ddprun, 1 worker": [BIN / "ddprun", "--nproc-per-node=1", "--no-python", "cat", text],
         "ddprun": [BIN / "ddprun", *workers],
         "ddprun --tee=3": [BIN / "ddprun", *tee, *workers],
         "torchrun --tee=3": [*TORCHRUN, *tee, *workers],
@@ -65,7 +67,8 @@ def main():
     try:
         for _ in range(ROUNDS):
             for name, command in commands.items():
-                figures[name].append(size / seconds(command))
+                share = 1 / WORKERS if name == "ddprun, 1 worker" else 1
+                figures[name].append(size * share / seconds(command))
                 shutil.rmtree(logs, ignore_errors=True)
     finally:
         shutil.rmtree(folder)

@@ -5,6 +5,7 @@ Both meet at one ddprun-rendezvous on a host of its own (torchrun takes it for i
 that no fault hits the meeting point. A job that has not ended `LIMIT` seconds after its fault is
 given up.
 Run it by `tests/benchmark/run recovery`, never beside tests. It needs root, for the namespaces.
+By itself it takes words of the scenarios that are to be played, and `--rounds=N`.
 """
 
 import os
@@ -146,6 +147,8 @@ SCENARIOS = [
      lambda job: job.host_of_rank(1).cut(), 2),
     ("3 hosts, two of one name, none known, a worker killed", 3, "3", "alike", False, 0, 0,
      kill_worker, 3),
+    ("3 hosts, two of one name, known by it, a cable cut", 3, "2:3", "alike", True, 0, 0,
+     lambda job: job.host_of_rank(1).cut(), 2),
     ("3 hosts, 20 ms and 1 % loss, a worker killed", 3, "3", "own", True, 0.02, 0.01,
      kill_worker, 3),
 ]
@@ -196,7 +199,8 @@ def main():
         print("left out: this machine allows no network namespaces or TAP devices")
         return
     os.environ["XDG_STATE_HOME"] = state = tempfile.mkdtemp()
-    chosen = sys.argv[1:]
+    rounds = next((int(word[9:]) for word in sys.argv[1:] if word.startswith("--rounds=")), ROUNDS)
+    chosen = [word for word in sys.argv[1:] if not word.startswith("--")]
     print(f"{os.cpu_count()} cores; one worker a host, gloo; from the fault, medians")
     print(f"  {'':54} {'ended well':>10} {'ranks live':>10} {'next epoch':>10} "
           f"{'of it import':>12}")
@@ -206,13 +210,13 @@ def main():
         print(f"  {scenario[0]}")
         # In turns, so that what else this machine does meets both.
         all_results = {launcher: [] for launcher in LAUNCHERS}
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             for launcher, results in all_results.items():
                 results.append(play(launcher, scenario))
         for launcher, results in all_results.items():
             live, trained, share, why = zip(*results)
             well = sum(not reason for reason in why)
-            print(f"    {launcher:52} {well:>5} of {ROUNDS} {middle(live):>10} "
+            print(f"    {launcher:52} {well:>5} of {rounds} {middle(live):>10} "
                   f"{middle(trained):>10} {middle(share):>12}")
             for reason in sorted({reason for reason in why if reason}):
                 print(f"      {why.count(reason)} x {reason}")

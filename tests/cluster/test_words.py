@@ -46,6 +46,18 @@ def test_each_round_says_who_is_where(cluster):
         assert f": round 2 starts: {where}; restart 1 of 1\n" in node.err()
 
 
+def test_a_world_of_two_has_prefixes_with_one_worker_a_node(cluster):
+    port = cluster.daemon().port
+    nodes = [start(cluster, name, "--nnodes=2", "--node-rank", rank,
+                   f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=job7", workers=1,
+                   script="echo word; echo words >&2") for rank, name in enumerate("ab")]
+    alone = start(cluster, "c", workers=1, script="echo word")
+    assert [node.wait() for node in [*nodes, alone]] == [0, 0, 0]
+    assert [node.out() for node in nodes] == ["[a:0] word\n", "[b:1] word\n"]
+    assert "\n[b:1] words\n" in nodes[1].err()
+    assert alone.out() == "word\n"
+
+
 def test_one_node_is_said_in_short(cluster):
     one = start(cluster, "a", workers=1)
     two = start(cluster, "b")
