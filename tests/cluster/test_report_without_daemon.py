@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.support.cluster import LIMIT
+from tests.support.cluster import LIMIT, wait_for
 from tests.support.ports import free_port
 
 LOST_PEER = ("RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] "
@@ -43,7 +43,9 @@ def test_the_agent_that_held_the_daemon_is_the_cause_by_its_guardians_word(clust
                         "workers")
     assert "ranks 0 and 1 were lost with their node" in box[2]
     assert ("rank 2 ended because of it" in box[2]) == (who_fails == "a survivor")
-    cluster.started(2, 2)
+    # Not round 2: the next daemon does not know which numbers were given.
+    wait_for("the next round", lambda: len([event for event in cluster.events("start")
+                                            if event.round != "1"]) == 2)
     cluster.finish(2)
     assert other.wait() == 0
     report = report_of(cluster, "node-b")
