@@ -1,8 +1,10 @@
 #include "launcher/base/node_files.hpp"
 
+#include "launcher/base/text.hpp"
+
 #include <algorithm>
-#include <charconv>
 #include <fstream>
+#include <iterator>
 #include <system_error>
 
 namespace ddprun::launcher {
@@ -16,13 +18,15 @@ std::optional<std::string> first_line(const fs::path& file) {
   return line;
 }
 
+std::string whole_text(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
 std::optional<std::uint64_t> number_in(const fs::path& file) {
   const std::optional<std::string> line = first_line(file);
   if (!line) return std::nullopt;
-  std::uint64_t value = 0;
-  const auto end = std::from_chars(line->data(), line->data() + line->size(), value);
-  if (end.ec != std::errc()) return std::nullopt;  // "max"
-  return value;
+  return leading_number<std::uint64_t>(*line);  // none of "max"
 }
 
 std::vector<std::string> names_in(const fs::path& folder) {

@@ -14,6 +14,9 @@ namespace ddprun::launcher {
 // Its first line; none where it cannot be read.
 std::optional<std::string> first_line(const std::filesystem::path& file);
 
+// All of it; empty where it cannot be read.
+std::string whole_text(const std::filesystem::path& file);
+
 // Its first line as a number.
 std::optional<std::uint64_t> number_in(const std::filesystem::path& file);
 

@@ -1,10 +1,13 @@
-// Takes short texts apart: lists of the command line, of variables and of the kernel.
+// Takes short texts apart: lists and numbers of the command line, of variables and of the kernel.
 //
 // Thread rule: pure functions. What they return points into the text that was given.
 #pragma once
 
+#include <charconv>
 #include <cstddef>
+#include <optional>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace ddprun::launcher {
@@ -27,6 +30,25 @@ inline std::string_view trimmed(std::string_view text) {
   while (!text.empty() && static_cast<unsigned char>(text.back()) <= ' ')
     text.remove_suffix(1);
   return text;
+}
+
+// All of `text` as a number of this type. None: it is none, or too large.
+template <typename Number>
+std::optional<Number> whole_number(std::string_view text) {
+  Number number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, number);
+  if (text.empty() || error != std::errc() || stopped != end) return std::nullopt;
+  return number;
+}
+
+// That with which `text` begins, whatever follows. None: it begins with none, or is too large.
+template <typename Number>
+std::optional<Number> leading_number(std::string_view text) {
+  Number number = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (read.ec != std::errc()) return std::nullopt;
+  return number;
 }
 
 }  // namespace ddprun::launcher

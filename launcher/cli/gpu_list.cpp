@@ -4,7 +4,6 @@
 #include "rendezvous/base/counted.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 namespace ddprun::launcher {
 namespace {
@@ -21,11 +20,8 @@ std::vector<std::string> devices_in(std::string_view list) {
 }
 
 std::optional<std::uint32_t> read_number(std::string_view text) {
-  std::uint32_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, number);
-  if (text.empty() || error != std::errc() || stopped != end || number > gpu_number_max) return {};
-  return number;
+  const auto number = whole_number<std::uint32_t>(text);
+  return number && *number <= gpu_number_max ? number : std::nullopt;
 }
 
 std::string words_of(const std::vector<std::uint32_t>& gpus) {

@@ -3,18 +3,14 @@
 #include "launcher/base/text.hpp"
 #include "rendezvous/core/messages/settings.hpp"
 
-#include <charconv>
 #include <optional>
 
 namespace ddprun::launcher {
 namespace {
 
 std::optional<std::uint32_t> local_rank_of(std::string_view text) {
-  std::uint32_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stopped != end || number >= workers_per_node_max) return {};
-  return number;
+  const auto number = whole_number<std::uint32_t>(text);
+  return number && *number < workers_per_node_max ? number : std::nullopt;
 }
 
 std::optional<stream_set> streams_of(std::string_view text) {

@@ -2,9 +2,9 @@
 
 #include "launcher/base/cgroup_folders.hpp"
 #include "launcher/base/node_files.hpp"
+#include "launcher/base/text.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -120,10 +120,8 @@ std::uint32_t visible_gpus(std::uint32_t present, std::string_view visible_devic
     device.remove_prefix(std::min(device.find_first_not_of(' '), device.size()));
     const bool is_name = device.starts_with("GPU-") || device.starts_with("MIG-");
     if (!is_name) {
-      std::uint32_t index = 0;
-      const auto [stopped, error] =
-          std::from_chars(device.data(), device.data() + device.size(), index);
-      if (error != std::errc() || index >= present) break;
+      const auto index = leading_number<std::uint32_t>(device);
+      if (!index || *index >= present) break;
     }
     if (std::find(seen.begin(), seen.end(), device) != seen.end()) return 0;  // CUDA shows none
     seen.push_back(device);

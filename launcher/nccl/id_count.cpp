@@ -1,7 +1,8 @@
 #include "launcher/nccl/id_count.hpp"
 
+#include "launcher/base/text.hpp"
+
 #include <algorithm>
-#include <charconv>
 #include <string>
 
 namespace ddprun::launcher {
@@ -11,9 +12,8 @@ constexpr const char* ranks_per_id_variable = "TORCH_NCCL_RANKS_PER_ROOT";
 constexpr std::uint32_t ranks_per_id_default = 128;
 
 std::uint32_t ranks_per_id(const environment_map& environment) {
-  std::uint32_t ranks = 0;
-  if (const std::string* const text = find_variable(environment, ranks_per_id_variable))
-    std::from_chars(text->data(), text->data() + text->size(), ranks);
+  const std::string text = variable_or_empty(environment, ranks_per_id_variable);
+  const std::uint32_t ranks = leading_number<std::uint32_t>(text).value_or(0);
   return ranks == 0 ? ranks_per_id_default : ranks;
 }
 

@@ -88,6 +88,12 @@ bool is_own_address(const address& given) {
   return std::find(own.begin(), own.end(), plain) != own.end();
 }
 
+bool is_for_others(const address& given) {
+  const address each = plain_of(given);
+  if (each.is_loopback() || each.is_unspecified() || each.is_multicast()) return false;
+  return !each.is_v6() || !each.to_v6().is_link_local();
+}
+
 bool is_own_name(const std::string& name) {
   return equal_ignoring_case(name, "localhost") ||
          equal_ignoring_case(name, net::full_host_name()) ||

@@ -34,6 +34,11 @@ std::string interface_with(const boost::asio::ip::address& address);
 // for each of `own_addresses`, an IPv4 one mapped to IPv6 too.
 bool is_own_address(const boost::asio::ip::address& address);
 
+// True for one by which another host may find this one: no loopback, none that needs a scope beside
+// it (fe80::), none that stands for many. 169.254.x.x is one, as it is where two hosts share a
+// cable.
+bool is_for_others(const boost::asio::ip::address& address);
+
 // True for "localhost" and for this host's name, with or without its domain, in any case.
 bool is_own_name(const std::string& name);
 

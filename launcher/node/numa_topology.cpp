@@ -5,10 +5,7 @@
 #include "launcher/cli/gpu_list.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <sched.h>
@@ -20,18 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr int processors_max = 1 << 20;
 
-std::string small_content(const fs::path& file) {
-  std::ifstream open(file);
-  return {std::istreambuf_iterator<char>(open), std::istreambuf_iterator<char>()};
-}
-
 std::optional<int> number_of(std::string_view text) {
-  text = trimmed(text);
-  int number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, number);
-  if (text.empty() || error != std::errc() || stopped != end) return {};
-  return number;
+  return whole_number<int>(trimmed(text));
 }
 
 // The number behind a prefix: 3 in "node3".
@@ -41,22 +28,22 @@ std::optional<int> numbered(std::string_view name, std::string_view prefix) {
 }
 
 int first_listed(const fs::path& list, int otherwise) {
-  const std::vector<int> numbers = read_number_list(small_content(list));
+  const std::vector<int> numbers = read_number_list(whole_text(list));
   return numbers.empty() ? otherwise : *std::min_element(numbers.begin(), numbers.end());
 }
 
 numa_topology::processor read_processor(const fs::path& root, int number) {
   const fs::path folder = root / ("sys/devices/system/cpu/cpu" + std::to_string(number));
   numa_topology::processor found{number, 0, number, number};
-  found.socket = number_of(small_content(folder / "topology/physical_package_id")).value_or(0);
+  found.socket = number_of(whole_text(folder / "topology/physical_package_id")).value_or(0);
   found.core = first_listed(folder / "topology/thread_siblings_list", number);
   int highest = -1;
   for (const std::string& name : names_in(folder / "cache")) {
     if (!numbered(name, "index")) continue;
     const fs::path cache = folder / "cache" / name;
-    const std::string type = small_content(cache / "type");
+    const std::string type = whole_text(cache / "type");
     if (trimmed(type) != "Unified" && trimmed(type) != "Data") continue;
-    const int level = number_of(small_content(cache / "level")).value_or(-1);
+    const int level = number_of(whole_text(cache / "level")).value_or(-1);
     if (level <= highest) continue;
     highest = level;
     found.cache = first_listed(cache / "shared_cpu_list", number);
@@ -75,7 +62,7 @@ std::vector<gpu> read_gpus(const fs::path& root) {
   const fs::path driver = root / "proc/driver/nvidia/gpus";
   for (const std::string& address : names_in(driver)) {
     gpu one;
-    const std::string information = small_content(driver / address / "information");
+    const std::string information = whole_text(driver / address / "information");
     constexpr std::string_view label = "GPU UUID:";
     if (const std::size_t at = information.find(label); at != std::string::npos) {
       const std::size_t begin = at + label.size();
@@ -83,8 +70,7 @@ std::vector<gpu> read_gpus(const fs::path& root) {
           std::string_view(information).substr(begin, information.find('\n', begin) - begin));
     }
     // -1 where the machine has one node only.
-    const auto node =
-        number_of(small_content(root / "sys/bus/pci/devices" / address / "numa_node"));
+    const auto node = number_of(whole_text(root / "sys/bus/pci/devices" / address / "numa_node"));
     one.node = std::max(node.value_or(0), 0);
     gpus.push_back(std::move(one));
   }
@@ -126,7 +112,7 @@ numa_topology read_numa_topology(const std::string& root, const std::vector<int>
     const auto node = numbered(name, "node");
     if (!node) continue;
     std::vector<numa_topology::processor> its;
-    for (const int number : read_number_list(small_content(nodes / name / "cpulist"))) {
+    for (const int number : read_number_list(whole_text(nodes / name / "cpulist"))) {
       if (std::find(allowed.begin(), allowed.end(), number) == allowed.end()) continue;
       its.push_back(read_processor(base, number));
     }

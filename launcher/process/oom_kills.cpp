@@ -1,10 +1,10 @@
 #include "launcher/process/oom_kills.hpp"
 
 #include "launcher/base/cgroup_folders.hpp"
+#include "launcher/base/text.hpp"
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <fcntl.h>
 #include <fstream>
 #include <sys/stat.h>
@@ -41,11 +41,8 @@ std::optional<pid_t> oom_killed_process(std::string_view record) {
   const std::size_t at = record.find(words, reason);
   if (at == std::string_view::npos) return {};
   record.remove_prefix(at + words.size());
-  pid_t process = 0;
-  const auto [end, failure] =
-      std::from_chars(record.data(), record.data() + record.size(), process);
-  if (failure != std::errc{} || process <= 0) return {};
-  return process;
+  const auto process = leading_number<pid_t>(record);
+  return process && *process > 0 ? process : std::nullopt;
 }
 
 std::vector<std::string> own_oom_counters() {

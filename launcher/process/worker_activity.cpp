@@ -1,10 +1,10 @@
 #include "launcher/process/worker_activity.hpp"
 
+#include "launcher/base/node_files.hpp"
 #include "launcher/process/process_table.hpp"
 
 #include <algorithm>
 #include <csignal>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <unistd.h>
@@ -17,10 +17,7 @@ constexpr std::uint64_t bytes_that_count = 64 * 1024;
 constexpr std::int64_t processor_share = 20;  // one in so many
 
 std::string file_of(pid_t process, const char* name) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/" + name);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  return whole_text("/proc/" + std::to_string(process) + "/" + name);
 }
 
 std::uint64_t number_after(const std::string& text, const std::string& name) {

@@ -1,12 +1,12 @@
 #include "launcher/warm/zygote.hpp"
 
+#include "launcher/base/text.hpp"
 #include "launcher/warm/site_zip.hpp"
 #include "rendezvous/base/lifetime.hpp"
 
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <string_view>
 #include <unistd.h>
@@ -152,9 +152,7 @@ void zygote::state::hear(packet& said) {
   const auto [word, rest] = at_first_space(said.text);
   const auto [first, second] = at_first_space(rest);
   if (word == "ready") {
-    std::size_t modules = 0;
-    std::from_chars(first.data(), first.data() + first.size(), modules);
-    handlers.ready(modules, std::string(second));
+    handlers.ready(whole_number<std::size_t>(first).value_or(0), std::string(second));
   } else if (word == "drop") {
     handlers.dropped(std::string(first), std::string(second));
   } else if (word == "refused") {
@@ -162,9 +160,7 @@ void zygote::state::hear(packet& said) {
   } else if (word == "failed") {
     handlers.failed(std::string(rest));
   } else if (word == "spare" && said.descriptors.size() == 1) {
-    pid_t spare = -1;
-    std::from_chars(first.data(), first.data() + first.size(), spare);
-    handlers.spare(spare, std::move(said.descriptors.front()));
+    handlers.spare(whole_number<pid_t>(first).value_or(-1), std::move(said.descriptors.front()));
   }
 }
 

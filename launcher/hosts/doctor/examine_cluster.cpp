@@ -10,6 +10,7 @@
 #include "launcher/hosts/doctor/shared_folder.hpp"
 #include "launcher/nccl/nccl_library.hpp"
 #include "launcher/network/network_choice.hpp"
+#include "launcher/network/own_addresses.hpp"
 #include "rendezvous/base/nccl_version.hpp"
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/net/descriptor_limit.hpp"
@@ -40,10 +41,6 @@ std::string own_host() {
   std::error_code error;
   const auto network = std::filesystem::read_symlink("/proc/self/ns/net", error);
   return first_line("/proc/sys/kernel/random/boot_id").value_or("") + " " + network.string();
-}
-
-bool is_for_others(const boost::asio::ip::address& address) {
-  return !address.is_loopback() && !(address.is_v6() && address.to_v6().is_link_local());
 }
 
 // By which the others would reach this node, if it had a job.

@@ -1,6 +1,6 @@
 #include "launcher/hosts/doctor/look_up.hpp"
 
-#include "launcher/hosts/doctor/within.hpp"
+#include "launcher/base/begun_task.hpp"
 
 #include <boost/asio/io_context.hpp>
 

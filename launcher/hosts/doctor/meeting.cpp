@@ -1,10 +1,10 @@
 #include "launcher/hosts/doctor/meeting.hpp"
 
+#include "launcher/base/text.hpp"
 #include "launcher/hosts/doctor/cluster_json.hpp"
 #include "rendezvous/base/counted.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 #include <utility>
 
@@ -51,9 +51,7 @@ error_code error_of(const result<T>& answer) {
 }
 
 std::uint64_t count_said(const std::string& generation) {
-  std::uint64_t number = 0;
-  std::from_chars(generation.data(), generation.data() + generation.size(), number);
-  return number;
+  return whole_number<std::uint64_t>(generation).value_or(0);
 }
 
 std::string foreign_problem(const node_card& card) {
@@ -268,9 +266,7 @@ bool meeting::find_who_left(std::set<std::uint32_t>& missing, const std::string&
   const auto done = store_->get("done/" + phase, store_patience);
   if (is_lost(error_of(done))) return false;
   for (const std::string& line : lines_of(*done)) {
-    std::uint32_t index = 0;
-    std::from_chars(line.data(), line.data() + line.size(), index);
-    missing.erase(index);
+    if (const auto index = whole_number<std::uint32_t>(line)) missing.erase(*index);
   }
   std::vector<std::string> tokens;
   for (const std::uint32_t index : missing)

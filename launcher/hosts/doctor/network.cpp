@@ -29,10 +29,6 @@ std::vector<std::string> interfaces_of(const network_facts& facts) {
   return names;
 }
 
-bool is_seen_by_others(const interface_address& each) {
-  return !each.value.is_loopback() && !(each.value.is_v6() && each.value.to_v6().is_link_local());
-}
-
 constexpr std::size_t strange_names_max = 4;
 
 finding judge_name(const network_facts& facts) {
@@ -59,7 +55,7 @@ finding judge_interfaces(const network_facts& facts) {
   std::vector<std::string> shown;
   std::set<std::string> with_address;
   for (const interface_address& each : facts.addresses) {
-    if (!is_seen_by_others(each)) continue;
+    if (!is_for_others(each.value)) continue;
     const auto size = facts.packet_sizes.find(each.interface);
     shown.push_back(
         each.interface + " " + net::address_text(each.value) +
@@ -149,7 +145,7 @@ network_facts read_network(const fs::path& root) {
   facts.name_problem = name_problem(answer.found);
   facts.addresses = own_addresses_by_interface();
   for (const interface_address& each : facts.addresses) {
-    if (!is_seen_by_others(each) || facts.strange_names.size() == strange_names_max) continue;
+    if (!is_for_others(each.value) || facts.strange_names.size() == strange_names_max) continue;
     const std::string address = net::address_text(each.value);
     const name_of_address said = look_up_name_of(address, short_patience);
     if (said.is_late || (!said.name.empty() && !is_one_host_name(said.name, facts.host_name)))

@@ -1,5 +1,6 @@
 #include "launcher/hosts/doctor/python.hpp"
 
+#include "launcher/base/text.hpp"
 #include "launcher/cli/check_files.hpp"
 #include "launcher/node/installed_packages.hpp"
 #include "launcher/process/find_program.hpp"
@@ -7,7 +8,6 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <cctype>
-#include <charconv>
 #include <dlfcn.h>
 
 namespace ddprun::launcher::doctor {
@@ -17,8 +17,7 @@ namespace {
 int cuda_of(const std::string& torch) {
   const std::size_t at = torch.find("+cu");
   if (at == std::string::npos) return 0;
-  int digits = 0;
-  std::from_chars(torch.data() + at + 3, torch.data() + torch.size(), digits);
+  const int digits = leading_number<int>(std::string_view(torch).substr(at + 3)).value_or(0);
   return digits / 10 * 1000 + digits % 10 * 10;
 }
 

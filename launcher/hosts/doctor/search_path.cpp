@@ -1,8 +1,8 @@
 #include "launcher/hosts/doctor/search_path.hpp"
 
+#include "launcher/base/begun_task.hpp"
 #include "launcher/base/text.hpp"
 #include "launcher/hosts/doctor/network.hpp"
-#include "launcher/hosts/doctor/within.hpp"
 
 #include <spdlog/fmt/fmt.h>
 

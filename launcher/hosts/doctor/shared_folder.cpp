@@ -1,14 +1,13 @@
 #include "launcher/hosts/doctor/shared_folder.hpp"
 
-#include "launcher/hosts/doctor/within.hpp"
+#include "launcher/base/begun_task.hpp"
+#include "launcher/base/node_files.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <fstream>
-#include <iterator>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <thread>
@@ -37,11 +36,6 @@ std::string kind_of(const fs::path& folder) {
   if (::statfs(folder.c_str(), &found) != 0) return "unknown";
   const auto kind = kinds.find(static_cast<std::uint32_t>(found.f_type));
   return kind == kinds.end() ? "unknown" : kind->second;
-}
-
-std::string text_in(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
 // Empty: it is written, and the server has it.
@@ -76,7 +70,8 @@ times look_for_all(const wanted_files& wanted) {
     bool is_complete = true;
     for (auto& [index, time] : found) {
       const wanted_file& each = wanted.at(index);
-      if (!time && text_in(each.file) == each.text) time = to_micros(steady_clock::now() - begin);
+      if (!time && whole_text(each.file) == each.text)
+        time = to_micros(steady_clock::now() - begin);
       is_complete = is_complete && time;
     }
     if (is_complete || steady_clock::now() - begin > folder_patience) return found;
@@ -109,7 +104,7 @@ class folder_look {
     patiently(
         [files = files_of_others(false)] {
           for (const auto& [index, each] : files)
-            text_in(each.file);
+            whole_text(each.file);
           return true;
         },
         false);

@@ -1,31 +1,21 @@
 #include "launcher/hosts/doctor/start_check.hpp"
 
 #include "launcher/base/node_files.hpp"
+#include "launcher/base/text.hpp"
 #include "launcher/cli/check_files.hpp"
 #include "launcher/hosts/doctor/limits.hpp"
 #include "launcher/hosts/doctor/network.hpp"
 #include "launcher/process/find_program.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
-#include <future>
 #include <iterator>
-#include <memory>
 #include <sstream>
-#include <system_error>
-#include <thread>
 
 namespace ddprun::launcher::doctor {
 namespace {
 
 namespace fs = std::filesystem;
-
-int whole_number(std::string_view text) {
-  int number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
 
 // The driver that CUDA 11, 12 and 13 need at least, whatever their minor version.
 struct needed_driver {
@@ -73,9 +63,9 @@ std::string torch_beside(const fs::path& python) {
 findings judge_driver(const std::string& driver, const std::string& torch) {
   const std::size_t at = torch.find("+cu");
   if (driver.empty() || at == std::string::npos) return {};
-  const int cuda = whole_number(torch.substr(at + 3)) / 10;
+  const int cuda = leading_number<int>(torch.substr(at + 3)).value_or(0) / 10;
   for (const needed_driver& each : needed_drivers) {
-    if (each.cuda != cuda || whole_number(driver) >= each.driver) continue;
+    if (each.cuda != cuda || leading_number<int>(driver).value_or(0) >= each.driver) continue;
     const std::string wanted = std::to_string(each.driver);
     return {{"driver", health::warning,
              "PyTorch " + torch + " needs NVIDIA's driver " + wanted + " or newer, and " + driver +
@@ -106,32 +96,19 @@ findings check_start(const fs::path& root, const environment_map& environment) {
 }
 
 start_look::start_look(duration limit, const fs::path& root, const environment_map& environment)
-    : until_(std::chrono::steady_clock::now() + limit) {
-  const auto answer = std::make_shared<std::promise<findings>>();
-  found_ = answer->get_future();
-  try {
-    std::thread([answer, root, environment] {
-      try {
-        answer->set_value(check_start(root, environment));
-      } catch (const std::exception&) {
-        answer->set_value({});  // it is help, and not to be in the way
-      }
-    }).detach();
-  } catch (const std::system_error&) {
-    found_ = {};
-  }
-}
+    : task_(limit, [root, environment]() -> findings {
+        try {
+          return check_start(root, environment);
+        } catch (const std::exception&) {
+          return {};  // it is help, and not to be in the way
+        }
+      }) {}
 
 std::optional<std::vector<std::string>> start_look::take(bool waits) {
+  const auto found = task_.take(waits);
   std::vector<std::string> lines;
-  if (!found_.valid()) return lines;
-  const auto now = std::chrono::steady_clock::now();
-  if (found_.wait_until(waits ? until_ : now) != std::future_status::ready) {
-    if (!waits && now < until_) return std::nullopt;
-    found_ = {};
-    return lines;
-  }
-  for (const finding& each : found_.get())
+  if (!found) return task_.is_over() ? std::optional(lines) : std::nullopt;
+  for (const finding& each : *found)
     lines.push_back(each.check + ": " + each.seen +
                     (each.advice.empty() ? "" : ": " + each.advice));
   return lines;

@@ -5,13 +5,13 @@
 // that hangs, is left behind on a thread of its own and said nothing of. The others block.
 #pragma once
 
+#include "launcher/base/begun_task.hpp"
 #include "launcher/hosts/doctor/finding.hpp"
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/base/time.hpp"
 
 #include <chrono>
 #include <filesystem>
-#include <future>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,8 +34,7 @@ class start_look {
   std::optional<std::vector<std::string>> take(bool waits);
 
  private:
-  std::chrono::steady_clock::time_point until_;
-  std::future<findings> found_;  // not valid: no thread could be started, or it was taken
+  begun_task<findings> task_;
 };
 
 // The oldest drivers of each CUDA are in its release notes (CUDA Toolkit and minimum driver

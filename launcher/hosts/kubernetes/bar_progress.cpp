@@ -4,7 +4,6 @@
 #include "launcher/hosts/kubernetes/ascii.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 namespace ddprun::launcher::kubernetes {
 namespace {
@@ -15,21 +14,16 @@ std::optional<std::uint64_t> number_before(std::string_view text, std::size_t en
   std::size_t begin = end;
   while (begin > 0 && is_digit(text[begin - 1]))
     --begin;
-  std::uint64_t number = 0;
-  const auto read = std::from_chars(text.data() + begin, text.data() + end, number);
-  if (begin == end || read.ec != std::errc()) return std::nullopt;
-  return number;
+  return whole_number<std::uint64_t>(text.substr(begin, end - begin));
 }
 
 // "01:20", "1:02:03"; none: "?".
 std::optional<std::uint64_t> clock_seconds(std::string_view text) {
   std::uint64_t seconds = 0;
   for (const std::string_view part : split(text, ':')) {
-    std::uint64_t number = 0;
-    const auto read = std::from_chars(part.data(), part.data() + part.size(), number);
-    if (part.empty() || read.ec != std::errc() || read.ptr != part.data() + part.size())
-      return std::nullopt;
-    seconds = seconds * 60 + number;
+    const auto number = whole_number<std::uint64_t>(part);
+    if (!number) return std::nullopt;
+    seconds = seconds * 60 + *number;
   }
   return seconds;
 }
@@ -56,12 +50,11 @@ epochs epochs_in(std::string_view front) {
   const auto at = std::search(front.begin(), front.end(), word.begin(), word.end(), is_same);
   const auto slash = std::find(at, front.end(), '/');
   if (slash == front.end()) return {};
-  const auto current = number_before(front, static_cast<std::size_t>(slash - front.begin()));
-  std::uint64_t all = 0;
-  const char* const behind = front.data() + (slash - front.begin()) + 1;
-  const auto read = std::from_chars(behind, front.data() + front.size(), all);
-  if (!current || read.ec != std::errc() || *current < 1 || all < *current) return {};
-  return {*current, all};
+  const auto middle = static_cast<std::size_t>(slash - front.begin());
+  const auto current = number_before(front, middle);
+  const auto all = leading_number<std::uint64_t>(front.substr(middle + 1));
+  if (!current || !all || *current < 1 || *all < *current) return {};
+  return {*current, *all};
 }
 
 std::optional<bar_progress> read_bar(std::string_view line) {

@@ -1,24 +1,15 @@
 #include "launcher/hosts/kubernetes/pod_placement.hpp"
 
+#include "launcher/base/node_files.hpp"
+#include "launcher/base/text.hpp"
 #include "rendezvous/cli/values.hpp"
 
-#include <charconv>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <unistd.h>
 
 namespace ddprun::launcher::kubernetes {
 namespace {
-
-std::optional<std::uint32_t> whole_number(std::string_view text) {
-  std::uint32_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, number);
-  if (text.empty() || error != std::errc() || stopped != end) return {};
-  return number;
-}
 
 std::string line_for(const std::string& name, const std::string& value) {
   return name + "=" + value;
@@ -27,7 +18,7 @@ std::string line_for(const std::string& name, const std::string& value) {
 // What a pod carries for another launcher; workers get their own, whatever it says.
 void note_contradictions(const environment_map& environment, hosts::placement& place) {
   const std::string rank = variable_or_empty(environment, "RANK");
-  if (!rank.empty() && whole_number(rank) != place.node_rank) {
+  if (!rank.empty() && whole_number<std::uint32_t>(rank) != place.node_rank) {
     place.notes.push_back(line_for("RANK", rank) + " of this pod contradicts its index " +
                           std::to_string(place.node_rank) +
                           ", which counts; workers get ranks of their own");
@@ -48,7 +39,7 @@ void note_contradictions(const environment_map& environment, hosts::placement& p
 hosts::placement_outcome place_index(const pod_facts& pod, const environment_map& environment,
                                      const std::string& index_text) {
   const std::string given = line_for("JOB_COMPLETION_INDEX", index_text);
-  const auto index = whole_number(index_text);
+  const auto index = whole_number<std::uint32_t>(index_text);
   if (!index) return cli::usage_error{given + " is no index of a pod: who has set it?"};
   const std::string subdomain = subdomain_of(pod);
   // An array of jobs that do not know each other.
@@ -82,9 +73,9 @@ hosts::placement_outcome place_replica(const pod_facts& pod, const environment_m
   const std::string master = variable_or_empty(environment, "MASTER_ADDR");
   if (rank_text.empty() || size_text.empty() || master.empty()) return {};
   if (!is_of_pytorchjob(pod.host_name)) return {};
-  const auto rank = whole_number(rank_text);
-  const auto size = whole_number(size_text);
-  const auto port = whole_number(variable_or_empty(environment, "MASTER_PORT"));
+  const auto rank = whole_number<std::uint32_t>(rank_text);
+  const auto size = whole_number<std::uint32_t>(size_text);
+  const auto port = whole_number<std::uint32_t>(variable_or_empty(environment, "MASTER_PORT"));
   if (!rank || !size || *size == 0 || *rank >= *size || !port || *port == 0 || *port > 65535) {
     return cli::usage_error{line_for("RANK", rank_text) + ", " + line_for("WORLD_SIZE", size_text) +
                             " and " +
@@ -110,8 +101,7 @@ pod_facts read_pod(const std::string& root) {
   pod_facts pod;
   char name[256] = {};
   if (::gethostname(name, sizeof name - 1) == 0) pod.host_name = name;
-  std::ifstream file(root + "etc/hosts");
-  pod.hosts_file.assign(std::istreambuf_iterator<char>(file), {});
+  pod.hosts_file = whole_text(root + "etc/hosts");
   return pod;
 }
 

@@ -14,7 +14,6 @@
 #include <boost/beast/http/write.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <fcntl.h>
 #include <functional>
@@ -51,10 +50,9 @@ std::optional<place> read_url(std::string_view url) {
   found.port = found.is_secure ? 443 : 80;
   const std::size_t colon = host.rfind(':');
   if (colon != host.npos && host.find(']', colon) == host.npos) {
-    const std::string_view digits = host.substr(colon + 1);
-    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), found.port);
-    if (digits.empty() || read.ec != std::errc() || read.ptr != digits.data() + digits.size())
-      return std::nullopt;
+    const auto port = whole_number<decltype(found.port)>(host.substr(colon + 1));
+    if (!port) return std::nullopt;
+    found.port = *port;
     host = host.substr(0, colon);
   }
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);

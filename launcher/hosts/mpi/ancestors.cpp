@@ -1,20 +1,15 @@
 #include "launcher/hosts/mpi/ancestors.hpp"
 
+#include "launcher/base/node_files.hpp"
+
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
 namespace ddprun::launcher::hosts::mpi {
 namespace {
 
 constexpr std::size_t name_bytes_max = 15;  // TASK_COMM_LEN of the kernel, without its end
 constexpr int generations_max = 64;
-
-std::string whole_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 std::vector<std::string> parts_between_zeros(const std::string& text) {
   std::vector<std::string> parts;
@@ -33,7 +28,7 @@ struct process_line {
 
 // "12 (a name) S 11 ...": the name may hold blanks and brackets.
 process_line read_process(const std::string& folder) {
-  const std::string line = whole_file(folder + "/stat");
+  const std::string line = whole_text(folder + "/stat");
   const std::size_t open = line.find('(');
   const std::size_t close = line.rfind(')');
   if (open == std::string::npos || close == std::string::npos || close + 4 > line.size()) return {};
@@ -49,7 +44,7 @@ ancestors own_ancestors(const std::string& proc) {
     const std::string folder = proc + "/" + std::to_string(next);
     const process_line process = read_process(folder);
     if (process.name.empty()) break;
-    found.push_back({next, process.name, parts_between_zeros(whole_file(folder + "/cmdline"))});
+    found.push_back({next, process.name, parts_between_zeros(whole_text(folder + "/cmdline"))});
     next = process.parent;
   }
   return found;

@@ -1,7 +1,9 @@
 #include "launcher/hosts/mpi/meeting.hpp"
 
+#include "launcher/base/text.hpp"
+#include "launcher/network/own_addresses.hpp"
+
 #include <algorithm>
-#include <charconv>
 
 namespace ddprun::launcher::hosts::mpi {
 namespace {
@@ -23,11 +25,11 @@ std::vector<std::string> parts_of(std::string_view text, char between) {
   }
 }
 
-bool is_for_others(const address& each) {
-  if (each.is_loopback() || each.is_unspecified() || each.is_multicast()) return false;
-  if (each.is_v6()) return !each.to_v6().is_link_local();
-  constexpr std::uint32_t link_local = 0xa9fe;  // 169.254/16
-  return each.to_v4().to_uint() >> 16 != link_local;
+// Many a host has a 169.254.x.x towards its own service processor, which is another one's, too.
+bool is_for_meeting(const address& each) {
+  constexpr std::uint32_t link_local = 0xa9fe;
+  const bool is_of_link = each.is_v4() && each.to_v4().to_uint() >> 16 == link_local;
+  return is_for_others(each) && !is_of_link;
 }
 
 bool is_of(const host_words& host, const address& each) {
@@ -41,7 +43,7 @@ std::vector<address> ways_to(const card& other, const host_words& host) {
     if (is_of(host, each)) continue;  // every host has a bridge of that address
     const std::optional<address> from = host.towards(each);
     const bool is_new = from && std::find(ways.begin(), ways.end(), *from) == ways.end();
-    if (is_new && is_for_others(*from)) ways.push_back(*from);
+    if (is_new && is_for_meeting(*from)) ways.push_back(*from);
   }
   return ways;
 }
@@ -116,9 +118,8 @@ cli::parsed<meeting> read_meeting(std::string_view text) {
   meeting said;
   boost::system::error_code error;
   boost::asio::ip::make_address(parts[0], error);
-  const char* const end = parts[1].data() + parts[1].size();
-  const auto [stopped, wrong] = std::from_chars(parts[1].data(), end, said.port);
-  if (error || wrong != std::errc() || stopped != end || said.port == 0) return not_ours(text);
+  said.port = whole_number<std::uint16_t>(parts[1]).value_or(0);
+  if (error || said.port == 0) return not_ours(text);
   if (parts[3] != tag_word && parts[3] != "-") return not_ours(text);
   said.host = parts[0];
   said.run_id = parts[2];
@@ -130,7 +131,7 @@ card card_of(const host_words& host) {
   card own;
   own.tags_lines = host.tags_lines;
   for (const address& each : host.addresses) {
-    if (is_for_others(each)) own.addresses.push_back(each);
+    if (is_for_meeting(each)) own.addresses.push_back(each);
   }
   return own;
 }

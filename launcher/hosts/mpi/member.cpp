@@ -1,8 +1,8 @@
 #include "launcher/hosts/mpi/member.hpp"
 
+#include "launcher/base/text.hpp"
 #include "rendezvous/base/counted.hpp"
 
-#include <charconv>
 #include <initializer_list>
 #include <string_view>
 
@@ -112,11 +112,7 @@ std::optional<std::uint32_t> read_number(const environment_map& environment,
                                          std::string_view name) {
   const std::string* const text = name.empty() ? nullptr : find_variable(environment, name);
   if (text == nullptr) return {};
-  std::uint32_t number = 0;
-  const char* const end = text->data() + text->size();
-  const auto [stopped, error] = std::from_chars(text->data(), end, number);
-  if (error != std::errc() || stopped != end || text->empty()) return {};
-  return number;
+  return whole_number<std::uint32_t>(*text);
 }
 
 std::string said(const environment_map& environment, std::string_view name) {

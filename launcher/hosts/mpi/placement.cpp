@@ -1,5 +1,6 @@
 #include "launcher/hosts/mpi/placement.hpp"
 
+#include "launcher/base/text.hpp"
 #include "launcher/hosts/mpi/binding.hpp"
 #include "launcher/hosts/mpi/front_end.hpp"
 #include "launcher/hosts/mpi/hnp_uri.hpp"
@@ -13,7 +14,6 @@
 #include "rendezvous/core/messages/types.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <fcntl.h>
 #include <sys/random.h>
 #include <utility>
@@ -95,9 +95,7 @@ placement place_of(const member& self) {
 }
 
 void keep_from_children(const environment_map& environment, std::string_view variable) {
-  const std::string text = variable_or_empty(environment, variable);
-  int number = -1;
-  std::from_chars(text.data(), text.data() + text.size(), number);
+  const int number = whole_number<int>(variable_or_empty(environment, variable)).value_or(-1);
   if (number > 2) ::fcntl(number, F_SETFD, FD_CLOEXEC);
 }
 

@@ -1,10 +1,10 @@
 #include "launcher/hosts/mpi/pmi1.hpp"
 
+#include "launcher/base/text.hpp"
 #include "launcher/network/own_addresses.hpp"
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <fcntl.h>
 #include <netdb.h>
@@ -21,14 +21,6 @@ constexpr std::size_t line_bytes_max = 64 << 10;
 
 std::string pmi1_words_of_errno() {
   return std::strerror(errno);
-}
-
-template <typename Number>
-std::optional<Number> whole_number(std::string_view text) {
-  Number number = 0;
-  const auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || stopped != text.data() + text.size() || text.empty()) return {};
-  return number;
 }
 
 std::string shown(std::string_view line) {

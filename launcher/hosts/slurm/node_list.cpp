@@ -1,7 +1,8 @@
 #include "launcher/hosts/slurm/node_list.hpp"
 
+#include "launcher/base/text.hpp"
+
 #include <algorithm>
-#include <charconv>
 
 namespace ddprun::launcher::slurm {
 namespace {
@@ -18,12 +19,8 @@ std::size_t count_digits(std::string_view text) {
 // All of `text`, in digits.
 template <typename Number>
 std::optional<Number> read_number(std::string_view text) {
-  Number value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  if (text.empty() || !is_decimal(text.front()) || error != std::errc() || stopped != end)
-    return {};
-  return value;
+  if (text.empty() || !is_decimal(text.front())) return {};  // "-1"
+  return whole_number<Number>(text);
 }
 
 // Cuts `text` at the separators that stand outside of brackets.

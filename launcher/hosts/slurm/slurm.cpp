@@ -1,5 +1,7 @@
 #include "launcher/hosts/slurm/slurm.hpp"
 
+#include "launcher/base/node_files.hpp"
+#include "launcher/hosts/slurm/node_address.hpp"
 #include "launcher/hosts/slurm/ports.hpp"
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/unique_fd.hpp"
@@ -12,25 +14,20 @@
 namespace ddprun::launcher::slurm {
 namespace {
 
-std::string text_of_file(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return std::move(text).str();
-}
+constexpr auto siblings_limit = std::chrono::seconds(1);
 
 // How the slurmstepd calls itself that has started the task to which this process belongs. Empty in
 // a container, which does not see it.
 std::string step_daemon_title(const environment_map& environment) {
   const std::string task = variable_or_empty(environment, "SLURM_TASK_PID");
   if (task.empty() || task.find_first_not_of("0123456789") != std::string::npos) return {};
-  const std::string status = text_of_file("/proc/" + task + "/status");
+  const std::string status = whole_text("/proc/" + task + "/status");
   constexpr std::string_view name = "\nPPid:\t";
   const std::size_t at = status.find(name);
   if (at == std::string::npos) return {};
   const std::size_t start = at + name.size();
   const std::string parent = status.substr(start, status.find('\n', start) - start);
-  const std::string title = text_of_file("/proc/" + parent + "/cmdline");
+  const std::string title = whole_text("/proc/" + parent + "/cmdline");
   return title.starts_with("slurmstepd") ? title : std::string();
 }
 

@@ -1,9 +1,9 @@
 #include "launcher/hosts/slurm/step.hpp"
 
+#include "launcher/base/text.hpp"
 #include "launcher/hosts/slurm/node_list.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 namespace ddprun::launcher::slurm {
 namespace {
@@ -13,12 +13,7 @@ constexpr std::uint64_t first_special_step = 0xffff'fff0;
 
 template <typename Number>
 std::optional<Number> variable_number(const environment_map& environment, std::string_view name) {
-  const std::string text = variable_or_empty(environment, name);
-  Number value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  if (text.empty() || error != std::errc() || stopped != end) return {};
-  return value;
+  return whole_number<Number>(variable_or_empty(environment, name));
 }
 
 // "NAME=value", as a person would write it.

@@ -1,9 +1,9 @@
 #include "launcher/hosts/ssh/lifeline.hpp"
 
+#include "launcher/base/text.hpp"
 #include "rendezvous/base/signals_blocked.hpp"
 
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <poll.h>
 #include <string>
@@ -21,9 +21,8 @@ constexpr std::string_view signal_word = "signal ";
 void obey(std::string_view line) {
   if (!line.starts_with(signal_word)) return;
   line.remove_prefix(signal_word.size());
-  int number = 0;
-  std::from_chars(line.data(), line.data() + line.size(), number);
-  if (number > 0 && number < NSIG) ::kill(::getpid(), number);
+  const auto number = whole_number<int>(line);
+  if (number && *number > 0 && *number < NSIG) ::kill(::getpid(), *number);
 }
 
 // Until the head is gone.

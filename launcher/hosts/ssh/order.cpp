@@ -1,7 +1,8 @@
 #include "launcher/hosts/ssh/order.hpp"
 
+#include "launcher/base/text.hpp"
+
 #include <cerrno>
-#include <charconv>
 #include <unistd.h>
 #include <utility>
 
@@ -22,13 +23,6 @@ std::optional<std::string_view> take_field(std::string_view& from) {
   const std::string_view field = from.substr(0, end);
   from.remove_prefix(end + 1);
   return field;
-}
-
-std::optional<std::size_t> whole_count(std::string_view text) {
-  std::size_t value = 0;
-  const auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || stopped != text.data() + text.size()) return {};
-  return value;
 }
 
 bool read_exactly(int descriptor, char* to, std::size_t bytes) {
@@ -71,7 +65,7 @@ std::optional<order> decode_fields(std::string_view fields) {
   order read;
   const auto directory = take_field(fields);
   const auto words = directory ? take_field(fields) : std::nullopt;
-  const auto count = words ? whole_count(*words) : std::nullopt;
+  const auto count = words ? whole_number<std::size_t>(*words) : std::nullopt;
   if (!count) return {};
   read.directory = *directory;
   for (std::size_t index = 0; index < *count; ++index) {
@@ -91,7 +85,7 @@ std::optional<order> decode_fields(std::string_view fields) {
 std::optional<order> read_order(int descriptor) {
   const auto line = read_first_line(descriptor);
   if (!line || !line->starts_with(order_mark)) return {};
-  const auto bytes = whole_count(std::string_view(*line).substr(order_mark.size()));
+  const auto bytes = whole_number<std::size_t>(std::string_view(*line).substr(order_mark.size()));
   if (!bytes || *bytes > order_bytes_max) return {};
   std::string fields(*bytes, '\0');
   if (!read_exactly(descriptor, fields.data(), fields.size())) return {};
