@@ -96,13 +96,35 @@ def test_several_tasks_a_node_are_refused_with_the_line_that_works(cluster, make
     job = slurm.srun("-N2", "-n4", "--ntasks-per-node=2", DDPRUN, *PLAIN)
     assert job.wait() == 2
     said = re.findall(r"^ddprun: .*", job.err(), re.M)
-    assert len(said) == 1, job.err()
+    assert len(said) == 2 and len(set(said)) == 1, job.err()  # one for each node
     line = re.search(r"2 tasks on a node.*write srun (.*) ddprun \.\.\.", said[0])[1]
     again = slurm.srun(*line.split(), DDPRUN, *PLAIN)
     assert nodes_of(cluster.started(1, 2)) == ["n1", "n2"]
     cluster.finish(2)
     assert again.wait() == 0
     assert not slurm.tasks()
+
+
+def test_several_tasks_are_refused_aloud_where_task_0_is_another_program(cluster, make_slurm):
+    slurm = make_slurm("n1", cpus=4)
+    script = cluster.folder / "tasks"
+    script.write_text(f'#!/bin/sh\n[ $SLURM_PROCID = 0 ] || exec {DDPRUN} "$@"\n')
+    script.chmod(0o755)
+    job = slurm.srun("-N1", "--ntasks-per-node=3", script, *PLAIN)
+    assert job.wait() == 2
+    assert len(re.findall(r"^ddprun: .*3 tasks on a node", job.err(), re.M)) == 1, job.err()
+
+
+def test_nodes_whose_names_do_not_resolve_meet_by_slurms_addresses(cluster, make_slurm):
+    slurm = make_slurm("n1", "n2")
+    bare = cluster.folder / "bare-hosts"
+    bare.write_text("127.0.0.1 localhost\n")
+    job = slurm.srun("-N2", "--ntasks-per-node=1", "sh", "-c",
+                     f'mount --bind {bare} /etc/hosts && exec "$@"', "sh", DDPRUN, *PLAIN)
+    workers = cluster.started(1, 2)
+    assert workers[0].master.split(":")[0] == slurm.hosts["n1"].address
+    cluster.finish(2)
+    assert job.wait() == 0, job.err()
 
 
 def test_a_shell_with_a_terminal_is_one_persons(cluster, make_slurm):

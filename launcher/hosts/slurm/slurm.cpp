@@ -6,9 +6,17 @@
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
 #include <fcntl.h>
-#include <fstream>
-#include <sstream>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <thread>
+#include <unistd.h>
 #include <utility>
 
 namespace ddprun::launcher::slurm {
@@ -49,13 +57,43 @@ cli::usage_error not_by_srun(const step& found) {
 // One agent of a node starts all of its workers. Tasks that wait beside it would keep what Slurm
 // has bound to them: GPUs and processors that its workers are to have.
 cli::usage_error several_tasks(const step& found) {
-  if (found.task != 0) return {};
   const std::string nodes = std::to_string(found.nodes.size());
   std::string line = "srun --ntasks=" + nodes + " --ntasks-per-node=1";
   if (found.gpus) line += " --gpus-per-node=" + std::to_string(*found.gpus);
   if (found.cpus) line += " --cpus-per-task=" + std::to_string(*found.cpus);
   return {found.name() + " has " + counted(found.tasks_on_node_max, "task") +
           " on a node, and one ddprun there starts all workers: write " + line + " ddprun ..."};
+}
+
+bool has_several_tasks(const step& found) {
+  return found.from == origin::step && found.tasks_on_node_max > 1 && !found.is_shell;
+}
+
+// Invalid: another process of this user and this network has that name.
+unique_fd take_name(const std::string& name) {
+  unique_fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::size_t length = std::min(name.size(), sizeof address.sun_path - 1);
+  std::memcpy(address.sun_path + 1, name.data(), length);  // behind a 0: it is no file
+  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0 &&
+      errno == EADDRINUSE) {
+    socket.reset();
+  }
+  return socket;
+}
+
+// All tasks of a step are refused for one reason. The first ddprun of each node says it, whichever
+// task that is, as task 0 may be another program; it stays for as long as the others may take to
+// see that it has.
+cli::usage_error said_once_on_node(const step& found, const cli::usage_error& error) {
+  const std::string user = std::to_string(::getuid());
+  const unique_fd first = take_name("ddprun-" + user + "-" + found.run_id() + "-refused");
+  if (first.get() < 0) return {};
+  std::fprintf(stderr, "ddprun: %s\n", error.text.c_str());
+  std::this_thread::sleep_for(siblings_limit);
+  return {};
 }
 
 void note_of_cpus(const step& found, hosts::placement& placed) {
@@ -71,10 +109,8 @@ void note_of_cpus(const step& found, hosts::placement& placed) {
 hosts::placement_outcome place(const step& found) {
   const bool is_step = found.from == origin::step;
   if (!is_step && found.nodes.size() > 1) return not_by_srun(found);
-  if (found.tasks_on_node_max > 1) {
-    if (!found.is_shell) return several_tasks(found);
-    if (found.nodes.size() == 1) return {};
-  }
+  if (has_several_tasks(found)) return several_tasks(found);
+  if (found.tasks_on_node_max > 1 && found.nodes.size() == 1) return {};
   hosts::placement placed;
   placed.engine = found.name();
   placed.nodes = static_cast<std::uint32_t>(found.nodes.size());
@@ -101,8 +137,13 @@ hosts::placement_outcome find(const environment_map& environment) {
   auto found = read_step(environment, step_daemon_title(environment));
   if (!found) return found.error();
   if (!*found) return {};
-  (*found)->is_shell = is_shell_of_srun(environment);
-  return place(**found);
+  step& here = **found;
+  here.is_shell = is_shell_of_srun(environment);
+  if (has_several_tasks(here)) return said_once_on_node(here, several_tasks(here));
+  const bool meets = here.nodes.size() > 1 && here.from == origin::step;
+  if (meets && here.first_address.empty())
+    here.first_address = node_address(here.nodes.front(), environment);
+  return place(here);
 }
 
 std::vector<std::string> contradictions(const step& found, const launch_options& options) {

@@ -14,11 +14,12 @@
 
 namespace ddprun::launcher::slurm {
 
-// For the table in engines.cpp. Reads /proc, to tell a batch script from a step.
+// For the table in engines.cpp. Reads /proc, to tell a batch script from a step, and asks scontrol
+// where the first node's name does not resolve. Of a step that is refused as it has several tasks
+// on a node it says so itself, once on each node; the error has no text then.
 hosts::placement_outcome find(const environment_map& environment);
 
-// Pure: what a step means to ddprun. An error: it cannot be meant so. Its text is empty where
-// another task of the same step says it.
+// Pure: what a step means to ddprun. An error: it cannot be meant so.
 hosts::placement_outcome place(const step& found);
 
 // Pure: where options contradict the step's variables, a line each. Nothing is wrong where

@@ -124,13 +124,12 @@ TEST_CASE("nodes of a cloud are met at the addresses that Slurm knows") {
   CHECK(host(",,:") == "n1");
 }
 
-TEST_CASE("several tasks on a node are refused once, with the line to write") {
+TEST_CASE("several tasks on a node are refused, with the line to write") {
   const environment_map several =
       with(second_of_three(), {{"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"}, {"SLURM_PROCID", "0"}});
   CHECK(error_in(several) ==
         "Slurm step 12.0 has 2 tasks on a node, and one ddprun there starts all workers: write "
         "srun --ntasks=3 --ntasks-per-node=1 --gpus-per-node=2 --cpus-per-task=8 ddprun ...");
-  CHECK(error_in(with(several, {{"SLURM_PROCID", "3"}})).empty());
   environment_map by_number = with(several, {{"SLURM_STEP_NUM_TASKS", "6"}});
   by_number.erase("SLURM_STEP_TASKS_PER_NODE");
   CHECK(error_in(by_number).starts_with("Slurm step 12.0 has 2 tasks on a node"));
