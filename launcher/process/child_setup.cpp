@@ -83,7 +83,7 @@ child_plan make_child_plan(const spawn_request& request, const std::string& prog
   plan.announce_to = request.announce_to;
   plan.cgroup = request.cgroup;
   plan.dies_with_parent = !request.outlives_us;
-  plan.ignores_user_signals = request.ignores_user_signals;
+  plan.ignores_signals_to_all = request.ignores_signals_to_all;
   plan.parent = ::getpid();
   return plan;
 }
@@ -131,9 +131,9 @@ void run_child(const child_plan& plan) noexcept {
   }
   if (plan.has_our_handlers) reset_handlers();
   ::signal(SIGPIPE, SIG_DFL);  // ignored by us, not by a person
-  if (plan.ignores_user_signals) {
-    ::signal(SIGUSR1, SIG_IGN);
-    ::signal(SIGUSR2, SIG_IGN);
+  if (plan.ignores_signals_to_all) {
+    for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2})
+      ::signal(number, SIG_IGN);
   }
   // The guardian begins with all of them held back, until it ignores them.
   if (plan.dies_with_parent) ::pthread_sigmask(SIG_SETMASK, &plan.mask, nullptr);

@@ -44,7 +44,7 @@ struct child_plan {
   int cgroup = -1;  // to be forked into; -1: ours
   bool dies_with_parent = true;
   bool has_our_handlers = true;  // of signals
-  bool ignores_user_signals = false;
+  bool ignores_signals_to_all = false;
   pid_t parent = -1;
   sigset_t mask;              // of the thread that spawns, before it blocked everything
   rlimit descriptor_limit{};  // what the child gets

@@ -42,8 +42,9 @@ struct spawn_request {
   int announce_to = -1;      // the guardian's pipe, told of the group before exec
   int cgroup = -1;           // its folder, see cgroup.hpp; -1, or where that fails: ours
   bool outlives_us = false;  // for the guardian: no death signal, and all signals held back
-  // SIGUSR1 and SIGUSR2, which a batch system sends to every process of a job, are ignored.
-  bool ignores_user_signals = false;
+  // SIGTERM, SIGINT, SIGUSR1 and SIGUSR2, which a batch system sends to every process of a job, are
+  // ignored: we act on them for it.
+  bool ignores_signals_to_all = false;
 };
 
 struct spawned_child {

@@ -136,23 +136,46 @@ def test_usr1_goes_on_to_the_workers_and_nohup_is_heeded(cluster, net, make_host
     assert program.wait() == 0, program.err()
 
 
+def signal_all(program, number):
+    """As a batch system does that knows every process of its job: the head, and each ssh of it."""
+    children = subprocess.run(["pgrep", "-P", str(program.pid), "-x", "ssh"], check=True,
+                              capture_output=True, text=True).stdout.split()
+    assert len(children) == 2
+    for pid in [*map(int, children), program.pid]:
+        os.kill(pid, number)
+
+
 def test_usr1_to_every_process_of_the_head_costs_no_host(cluster, net, make_hosts):
-    """As a batch system sends it."""
     here, _ = two_servers(net, make_hosts)
     program = head(cluster, net, ["-H", "node-a,node-b"], host=here)
     cluster.started(1, 2)
     for rank in range(2):
         cluster.order(rank, "trap 'say usr1 $(facts)' USR1; say ready $(facts)")
     wait_for("both to have a handler", lambda: len(cluster.events("ready")) == 2)
-    children = subprocess.run(["pgrep", "-P", str(program.pid), "-x", "ssh"], check=True,
-                              capture_output=True, text=True).stdout.split()
-    assert len(children) == 2
-    for pid in [program.pid, *map(int, children)]:
-        os.kill(pid, signal.SIGUSR1)
+    signal_all(program, signal.SIGUSR1)
     wait_for("USR1 at both", lambda: {e.rank for e in cluster.events("usr1")} == {"0", "1"})
     cluster.finish(2)
     assert program.wait() == 0, program.err()
     assert "lost" not in program.err()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["term", "int"])
+def test_a_signal_to_every_process_of_the_head_still_brings_the_end_home(cluster, net, make_hosts,
+                                                                         number):
+    here, servers = two_servers(net, make_hosts)
+    program = head(cluster, net, ["-H", "node-a,node-b"], host=here)
+    cluster.started(1, 2)
+    for rank in range(2):
+        cluster.order(rank, f"trap 'echo rank {rank} saves; exit 0' {number.name[3:]}; "
+                            "say ready $(facts)")
+    wait_for("both to have a handler", lambda: len(cluster.events("ready")) == 2)
+    signal_all(program, number)
+    assert program.wait() == 128 + number, program.err()
+    assert "lost" not in program.err(), program.err()
+    for rank in range(2):
+        assert f"rank {rank} saves" in program.out(), program.out() + program.err()
+    for server in servers:
+        server.nobody_is_in()
 
 
 def test_a_host_that_is_drained_does_not_decide_the_exit_code(cluster, net, make_hosts):

@@ -221,7 +221,7 @@ void head::stop_all(int signal) {
     } else if (at == stage::waiting || at == stage::connecting) {
       // Nothing of ours runs there yet, or nothing that outlives its ssh.
       rules_->give_up(host);
-      if (guests_[host].link) guests_[host].link->signal(SIGTERM);
+      if (guests_[host].link) guests_[host].link->signal(SIGKILL);
     }
   }
   stop_timer_.expires_after(plan_.launch.settings.timing.drain_grace + leaving_limit);

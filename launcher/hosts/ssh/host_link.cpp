@@ -54,8 +54,9 @@ void host_link::start(const std::vector<std::string>& words,
   request.argv = words;
   request.environment = environment;
   request.standard_input = ends->read.get();
-  // The head passes them on; an ssh that has one of its own would die of it, and its host be lost.
-  request.ignores_user_signals = true;
+  // The head passes them on; an ssh that has one of its own would die of it, and its host be lost,
+  // or its agent's last words. ssh leaves alone what is ignored when it starts.
+  request.ignores_signals_to_all = true;
   spawn_handlers handlers;
   handlers.executed = [] {};
   handlers.failed = while_alive(alive_.watch(), [this](const start_failure& why) {
@@ -177,7 +178,7 @@ void host_link::end_if_idle(std::uint64_t bytes_before, std::chrono::seconds lim
   if (pid_ <= 0) return;  // the timer is that of look_at_outputs by now
   if (bytes_read() != bytes_before || !output_->is_idle() || !errors_->is_idle())
     return end_within(limit);
-  signal(SIGTERM);
+  signal(SIGHUP);
   timer_.expires_after(outputs_limit);
   timer_.async_wait(while_alive(alive_.watch(), [this](boost::system::error_code error) {
     if (!error) signal(SIGKILL);
