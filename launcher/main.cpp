@@ -148,7 +148,9 @@ int run_agent(const std::vector<std::string>& words, ddprun::environment_map env
   ddprun::launcher::agent agent(std::move(options), std::move(identity),
                                 std::move(plan->environment), std::move(*logs), std::move(guard));
   const ddprun::launcher::hosts::engine_tie tie = tie_to_engine();
-  return agent.run();
+  const int code = agent.run();
+  if (head != nullptr) head->leaves_because(agent.why_it_left());
+  return code;
 }
 
 // The first word, and what it does with those behind it.

@@ -345,8 +345,9 @@ bool agent::show_wait(const std::string& why) {
 
 void agent::leave_in_order(const core::leave& effect) {
   exit_code_ = effect.exit_code;
-  const bool is_done = machine_->phase() == member_phase::succeeded;
-  if (effect.exit_code == 0 && was_signalled_ && !is_done) exit_code_ = options_.drain_exit_code;
+  why_it_left_ = effect.why;
+  const bool was_drained = effect.why == core::leave_reason::drained;
+  if (effect.exit_code == 0 && was_drained) exit_code_ = options_.drain_exit_code;
   tell_missed_cause(effect);
   tell_end_of_run(effect);
   if (effect.exit_code != 0) {

@@ -93,6 +93,8 @@ class agent {
 
   // Runs until the member leaves; returns what the process exits with.
   int run();
+  // Then: what that code means.
+  core::leave_reason why_it_left() const { return why_it_left_; }
 
  private:
   // ---- agent.cpp: life of the process ----
@@ -272,7 +274,8 @@ class agent {
   log_files::file_id report_file_ = 0;
   std::string last_note_;
   std::optional<int> exit_code_;  // the member has left, or there was none
-  bool goodbye_said_ = false;     // only others are waited for
+  core::leave_reason why_it_left_ = core::leave_reason::run_over;
+  bool goodbye_said_ = false;  // only others are waited for
   bool was_signalled_ = false;
   std::map<int, time_point> all_heard_;  // until when SIGUSR1, SIGUSR2 were sent to every process
 };

@@ -43,6 +43,7 @@ void agent::await_signal() {
     if (machine_) return feed(core::signal_received{number});
     if (search_) search_->stop();
     exit_code_ = exit_code_of_signal(number);  // before there is a member: nothing to take down
+    why_it_left_ = core::leave_reason::drained;
     tell_end_of_run({*exit_code_, "stopped by " + std::string(signal_name(number)), std::nullopt});
     after_goodbye();
   });

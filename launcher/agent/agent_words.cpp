@@ -35,6 +35,7 @@ void agent::end_without_daemon(daemon_place where, int code) {
   }
   say(note_level::error, problem);
   exit_code_ = code;
+  why_it_left_ = core::leave_reason::unmet;
   tell_end_of_run({code, problem, std::nullopt});
   after_goodbye();
 }

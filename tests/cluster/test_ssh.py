@@ -182,9 +182,7 @@ def test_a_host_that_is_drained_does_not_decide_the_exit_code(cluster, net, make
     here, (_, other) = two_servers(net, make_hosts)
     program = head(cluster, net, ["-H", "node-a,node-b"], "--nnodes=1:2", host=here)
     cluster.started(1, 2)
-    [agent] = [pid for pid, line in other.processes().items()
-               if "--ddprun-ordered" in line and line.split()[0].endswith("/ddprun")]
-    os.kill(agent, signal.SIGTERM)
+    os.kill(other.agent(), signal.SIGTERM)
     cluster.started(2, 1)
     other.nobody_is_in()
     cluster.order(0, "exit 7")
@@ -248,6 +246,8 @@ def test_ddprun_is_copied_where_it_is_not_and_found_there_again(cluster, net, ma
         copied = re.search(rf"node-a: has no ddprun [\d.]+; this one is copied to {HOME}/.cache/"
                            r"ddprun/ddprun-[\d.]+-[0-9a-f]{16}/ddprun\n", program.err())
         assert bool(copied) == is_first, program.err()
+
+
 def test_what_makes_nccl_ids_is_copied_along(cluster, net, make_hosts):
     """A copied agent has its helper beside it, and the helper says what it lacks: an NCCL."""
     hosts = make_hosts(2)
@@ -258,8 +258,6 @@ def test_what_makes_nccl_ids_is_copied_along(cluster, net, make_hosts):
                    command=["--no-python", "sh", "-c", beside])
     assert program.wait() == 0, program.out() + program.err()
     assert "is copied to" in program.err()
-
-
 
 
 def test_no_program_may_run_in_any_folder_there(cluster, net, make_hosts):

@@ -165,6 +165,52 @@ def test_a_host_that_is_lost_comes_back_when_it_can(cluster, net, make_hosts, li
     assert program.wait() == 0, program.err()
 
 
+def test_a_host_that_is_taken_off_the_list_and_put_back_still_rests(cluster, net, make_hosts,
+                                                                    listed):
+    here, _ = two_servers(net, make_hosts)
+    listed.are("node-a", "nowhere.invalid")
+    program = discovering(cluster, net, listed, here)
+    cluster.started(1, 1)
+    program.says(r"nowhere.invalid: no agent was started \(failure 4 there")
+    listed.are("node-a")
+    program.says("nowhere.invalid has gone")
+    listed.are("node-a", "nowhere.invalid")
+    program.says(r"host discovery: nowhere.invalid has come; nowhere.invalid rests for [1-8] s "
+                 "more")
+    program.says(r"nowhere.invalid: no agent was started \(failure 5 there")
+    cluster.finish(1)
+    assert program.wait() == 0, program.err()
+
+
+def test_a_run_that_fails_with_the_code_of_a_drained_node_is_over(cluster, net, make_hosts, listed):
+    here, servers = two_servers(net, make_hosts)
+    listed.are("node-a", "node-b")
+    program = discovering(cluster, net, listed, here, nnodes="2:3")
+    cluster.started(1, 2)
+    cluster.order(0, "exit 143")
+    assert program.wait() == 143, program.err()
+    assert "drained" not in program.err()
+    assert len(cluster.events("start")) == 2
+    for server in servers:
+        server.nobody_is_in()
+
+
+@pytest.mark.parametrize("code", [[], ["--drain-exit-code=0"]], ids=["143", "0"])
+def test_a_node_that_is_drained_by_hand_comes_back(cluster, net, make_hosts, listed, code):
+    here, (_, other) = two_servers(net, make_hosts)
+    listed.are("node-a", "node-b")
+    program = discovering(cluster, net, listed, here, *code)
+    cluster.started(1, 2)
+    os.kill(other.agent(), signal.SIGTERM)
+    program.says(r"node-b: its node was drained \(failure 1 there; the host rests for 1 s\)")
+    rounds = wait_for("a round of both again", lambda: [
+        each.round for each in cluster.events("start")
+        if each.node == "node-b" and int(each.round) > 1])
+    cluster.started(int(rounds[-1]), 2)
+    cluster.finish(2)
+    assert program.wait() == 0, program.err()
+
+
 @pytest.mark.main_path
 def test_ctrl_c_ends_all_and_the_script_with_it(cluster, net, make_hosts, listed):
     here, servers = two_servers(net, make_hosts)

@@ -79,6 +79,12 @@ class Server:
             left += below
         return found
 
+    def agent(self):
+        """Its process id."""
+        [pid] = [pid for pid, line in self.processes().items()
+                 if "--ddprun-ordered" in line and line.split()[0].endswith("/ddprun")]
+        return pid
+
     def nobody_is_in(self):
         wait_for(f"nothing to be left on {self.alias}", lambda: not self.processes())
 

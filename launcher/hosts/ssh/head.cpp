@@ -65,7 +65,6 @@ head::head(head_plan plan, const environment_map& environment, std::uint64_t see
       guests_(plan_.hosts.size()),
       roster_(seed, plan_.has_common_workers),
       solitude_timer_(context_) {
-  end_.drained_code = plan_.launch.drain_exit_code;
   if (has_color_) console_.use_color();
   if (!discovery.empty()) make_discovery(std::move(discovery));
   writer_.on_room([this](log::output_stream stream) {

@@ -56,9 +56,9 @@ class head {
     std::unique_ptr<host_link> link;
     std::unique_ptr<console> words;
     std::string magic;
-    std::string connection;    // SSH_CONNECTION there
-    std::string problem;       // the last that ddprun said there before it could run
-    std::optional<int> ended;  // the last word of its agent
+    std::string connection;          // SSH_CONNECTION there
+    std::string problem;             // the last that ddprun said there before it could run
+    std::optional<agent_end> ended;  // the last word of its agent
     std::optional<time_point> runs_since;
     std::optional<time_point> leaves_by;  // its agent was told to leave
   };
@@ -105,6 +105,7 @@ class head {
   bool settle_when_open(std::size_t host, const link_end& end);
   void watch_solitude();
   void close_discovery();
+  void admit_rested(std::size_t host);
 
   head_plan plan_;
   std::string run_id_;

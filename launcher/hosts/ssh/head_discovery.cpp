@@ -3,7 +3,9 @@
 #include "launcher/hosts/ssh/head.hpp"
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/exit_codes.hpp"
+#include "rendezvous/base/name_text.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <utility>
@@ -13,7 +15,6 @@ namespace {
 
 // Beside its workers' grace; then its ssh is ended, and the agent there with it.
 constexpr auto taken_off_limit = std::chrono::seconds(20);
-constexpr std::size_t named_max = 8;
 
 }  // namespace
 
@@ -87,24 +88,36 @@ void head::take_list(const std::vector<host>& listed) {
   for (const std::vector<std::size_t>* const each : {&what.come, &what.resized}) {
     for (const std::size_t host : *each) {
       const bool is_free = !guests_[host].link && rules_->stage_of(host) != stage::waiting;
-      if (is_free) rules_->admit(host, std::chrono::steady_clock::now());
+      if (is_free) admit_rested(host);
     }
   }
   go_on();
+}
+
+// Not before it has rested for its last failure.
+void head::admit_rested(std::size_t host) {
+  rules_->admit(host,
+                std::max(std::chrono::steady_clock::now(), time_point(roster_.rests_until(host))));
 }
 
 std::string head::changes_text(const host_roster::change& what) const {
   std::string text;
   const auto add = [&](const std::vector<std::size_t>& hosts, const std::string& become) {
     if (hosts.empty()) return;
-    text += text.empty() ? "" : "; ";
-    for (std::size_t index = 0; index < hosts.size() && index < named_max; ++index)
-      text += (index == 0 ? "" : ", ") + name(hosts[index]);
-    if (hosts.size() > named_max)
-      text += " and " + std::to_string(hosts.size() - named_max) + " more";
-    text += (hosts.size() == 1 ? " has " : " have ") + become;
+    std::vector<std::string> names;
+    for (const std::size_t host : hosts)
+      names.push_back(name(host));
+    text += (text.empty() ? "" : "; ") + text_of_names(names) +
+            (hosts.size() == 1 ? " has " : " have ") + become;
   };
   add(what.come, "come");
+  const time_point now = std::chrono::steady_clock::now();
+  for (const std::size_t host : what.come) {
+    const duration rest = roster_.rests_until(host) - now;
+    if (rest <= duration::zero()) continue;
+    text += "; " + name(host) + " rests for " +
+            to_text(std::chrono::ceil<std::chrono::seconds>(rest)) + " more";
+  }
   add(what.gone, "gone");
   add(what.resized, "another number of workers");
   return text;
@@ -136,13 +149,13 @@ void head::look_after_leaving() {
 // What is to be said of it.
 std::string head::let_rest(std::size_t host, bool is_refused) {
   if (!roster_.is_listed(host)) return {};
+  const time_point now = std::chrono::steady_clock::now();
+  const auto& since = guests_[host].runs_since;
+  const duration rest = roster_.failed(host, since ? now - *since : duration{}, now);
   if (is_refused) {
     roster_.set_aside(host);
     return ", nor will one be until the host has left the list";
   }
-  const time_point now = std::chrono::steady_clock::now();
-  const auto& since = guests_[host].runs_since;
-  const duration rest = roster_.failed(host, since ? now - *since : duration{});
   rules_->admit(host, now + rest);
   arm_timer();
   return " (failure " + std::to_string(roster_.failures(host)) + " there; the host rests for " +
@@ -153,20 +166,20 @@ std::string head::let_rest(std::size_t host, bool is_refused) {
 bool head::settle_when_open(std::size_t host, const link_end& end) {
   guest& one = guests_[host];
   const stage at = rules_->stage_of(host);
-  const time_point now = std::chrono::steady_clock::now();
   if (at == stage::failed && roster_.may_run(host)) {
-    rules_->admit(host, now);  // it was taken off, and is listed again
+    admit_rested(host);  // it was taken off, and is listed again
     arm_timer();
     return true;
   }
   if (at != stage::running) return false;
-  const int drained = plan_.launch.drain_exit_code;
-  const bool has_left = one.leaves_by && (!one.ended || *one.ended == drained);
+  using core::leave_reason;
+  const auto ended_as = [&one](leave_reason why) { return one.ended && one.ended->why == why; };
+  const bool was_drained = ended_as(leave_reason::drained);
+  const bool has_left = one.leaves_by && (!one.ended || was_drained);
   // One that the others go on without: only that node was refused, or did not come to the daemon.
-  const bool is_of_one = one.ended && rules_->count(stage::running) > 1 &&
-                         (*one.ended == refused_exit_code || *one.ended == unmet_exit_code);
-  const bool is_of_run =
-      one.ended && !is_of_one && (*one.ended != drained || drained == 0) && !has_left;
+  const bool is_of_one = rules_->count(stage::running) > 1 &&
+                         (ended_as(leave_reason::refused) || ended_as(leave_reason::unmet));
+  const bool is_of_run = one.ended && !is_of_one && !was_drained;
   if (is_of_run) {  // the others will have it, too
     close_discovery();
     return false;
@@ -175,15 +188,15 @@ bool head::settle_when_open(std::size_t host, const link_end& end) {
   watch_solitude();
   if (has_left) {
     say(note_level::debug, name(host) + ": its agent has left");
-    if (roster_.may_run(host)) rules_->admit(host, now);
+    if (roster_.may_run(host)) admit_rested(host);
     go_on();
     return true;
   }
   const std::string rests = let_rest(host, false);
   std::string why = ": its agent is lost" + rests + ": " + how_it_ended(end);
-  if (one.ended && *one.ended == drained) {
+  if (was_drained) {
     why = ": its node was drained" + rests;
-  } else if (one.ended && *one.ended == refused_exit_code) {
+  } else if (ended_as(leave_reason::refused)) {
     why = ": the run refuses it" + rests;
   } else if (one.ended) {
     why = ": its node did not meet the others in time" + rests;

@@ -14,7 +14,6 @@
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <sys/random.h>
 #include <utility>
@@ -110,9 +109,7 @@ void head::hear(std::size_t host, std::string_view word, std::string_view rest) 
   guest& one = guests_[host];
   const stage at = rules_->stage_of(host);
   if (word == "end") {
-    int code = 0;
-    std::from_chars(rest.data(), rest.data() + rest.size(), code);
-    one.ended = code;
+    one.ended = read_agent_end(rest);
     one.link->end_within(last_word_limit);
   }
   if (at != stage::connecting) return;

@@ -42,11 +42,12 @@ host_roster::change host_roster::take(std::vector<host>& known, const std::vecto
   return what;
 }
 
-duration host_roster::failed(std::size_t number, duration ran) {
+duration host_roster::failed(std::size_t number, duration ran, time_point now) {
   entry& one = entries_[number];
   if (ran >= rest_max) one.failures = 0;
   const duration rest = pause_after(one.failures, first_rest, rest_max, seed_, number);
   ++one.failures;
+  one.rests_until = now + rest;
   return rest;
 }
 

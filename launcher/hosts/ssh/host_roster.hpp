@@ -38,7 +38,9 @@ class host_roster {
   bool is_listed(std::size_t number) const { return entries_[number].is_listed; }
 
   // It has failed, after having run so long (0: not at all): how long it rests.
-  duration failed(std::size_t number, duration ran);
+  duration failed(std::size_t number, duration ran, time_point now);
+  // Until then, whether it is listed or not: a host that comes and goes has failed as often.
+  time_point rests_until(std::size_t number) const { return entries_[number].rests_until; }
   std::uint32_t failures(std::size_t number) const { return entries_[number].failures; }
   // It is not to be tried again before it has been away.
   void set_aside(std::size_t number) { entries_[number].is_set_aside = true; }
@@ -51,6 +53,7 @@ class host_roster {
     bool is_listed = false;
     bool is_set_aside = false;
     std::uint32_t failures = 0;
+    time_point rests_until{};
   };
 
   bool is_same_place(const host& one, const host& other) const;

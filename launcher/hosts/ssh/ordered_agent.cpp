@@ -65,7 +65,7 @@ void ordered_agent::begin(leaving_patience patience) {
 }
 
 void ordered_agent::end(int code) const {
-  say(2, magic_ + " end " + std::to_string(code) + "\n");
+  say(2, magic_ + " end " + agent_end_text(agent_end{code, why_}) + "\n");
 }
 
 }  // namespace ddprun::launcher::ssh

@@ -4,6 +4,7 @@
 // Thread rule: the main thread, before any other exists.
 #pragma once
 
+#include "launcher/hosts/ssh/agent_end.hpp"
 #include "launcher/hosts/ssh/lifeline.hpp"
 #include "launcher/hosts/ssh/order.hpp"
 #include "rendezvous/base/unique_fd.hpp"
@@ -30,6 +31,8 @@ class ordered_agent {
   // The command line is right: from here on the head's end is this process's, too. After the fork
   // of the guardian.
   void begin(leaving_patience patience);
+  // What the last word will say beside the code; that the run is over, where nothing is said.
+  void leaves_because(core::leave_reason why) { why_ = why; }
   // The last word.
   void end(int code) const;
 
@@ -38,6 +41,7 @@ class ordered_agent {
 
   std::string magic_;
   order order_;
+  core::leave_reason why_ = core::leave_reason::run_over;
   unique_fd from_head_;
 };
 

@@ -14,7 +14,7 @@
 //   WORD failed TEXT              no copy can be kept there
 //   WORD agent                    ddprun's own: it waits for its order
 //   WORD runs                     its command line is right, and its agent begins
-//   WORD end CODE                 its last word, on standard error
+//   WORD end CODE WHY             its last word, on standard error (agent_end.hpp)
 //
 // Thread rule: pure functions.
 #pragma once

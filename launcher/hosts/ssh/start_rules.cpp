@@ -132,35 +132,48 @@ std::size_t start_rules::count(stage of) const {
 
 namespace {
 
-std::vector<int> said_by_others(const head_end& end) {
-  std::vector<int> said = end.said;
-  if (end.drained_code != 0) std::erase(said, end.drained_code);
-  return said;
+using core::leave_reason;
+
+// Codes of those that have ended for such a reason, in order.
+template <typename Condition>
+std::vector<int> codes_of(const head_end& end, Condition is_one) {
+  std::vector<int> codes;
+  for (const agent_end& each : end.said) {
+    if (is_one(each.why)) codes.push_back(each.code);
+  }
+  return codes;
+}
+
+// The first of those that are equal. `codes` is not empty.
+int most_frequent(const std::vector<int>& codes) {
+  const auto times = [&](int code) { return std::count(codes.begin(), codes.end(), code); };
+  return *std::max_element(codes.begin(), codes.end(),
+                           [&](int one, int other) { return times(one) < times(other); });
 }
 
 }  // namespace
 
 bool is_decided(const head_end& end) {
-  return !said_by_others(end).empty();
+  return std::any_of(end.said.begin(), end.said.end(),
+                     [](const agent_end& each) { return each.why != leave_reason::drained; });
 }
 
-// All agents of a run end with the run's code. One that was left out has one of its own, and so has
-// one whose node was drained, which counts where there is no other: 0 of any of them is the run's,
-// then what most have said.
+// All agents of a run end with the run's code. One that was left out, and one whose node was
+// drained, have one of their own, which counts where there is no other. 0 is the run's wherever it
+// is said of the run, then what most have said.
 int exit_code_of(const head_end& end) {
   if (end.signal) return exit_code_of_signal(*end.signal);
   if (end.failed_start) return *end.failed_start == 0 ? unmet_exit_code : *end.failed_start;
-  const std::vector<int> others = said_by_others(end);
-  const std::vector<int>& said = others.empty() ? end.said : others;
-  const auto times = [&](int code) { return std::count(said.begin(), said.end(), code); };
-  if (times(0) > 0) return 0;
-  int chosen = unmet_exit_code;
-  for (const int code : said) {
-    if (code == refused_exit_code || code == chosen) continue;
-    if (times(chosen) == 0 || times(code) > times(chosen)) chosen = code;
-  }
-  if (times(chosen) == 0 && !said.empty()) return said.front();
-  return chosen;
+  const std::vector<int> of_run =
+      codes_of(end, [](leave_reason why) { return why == leave_reason::run_over; });
+  if (std::count(of_run.begin(), of_run.end(), 0) > 0) return 0;
+  if (!of_run.empty()) return most_frequent(of_run);
+  const std::vector<int> left_out = codes_of(end, [](leave_reason why) {
+    return why == leave_reason::refused || why == leave_reason::unmet;
+  });
+  if (!left_out.empty()) return most_frequent(left_out);
+  const std::vector<int> drained = codes_of(end, [](leave_reason) { return true; });
+  return drained.empty() ? unmet_exit_code : most_frequent(drained);
 }
 
 }  // namespace ddprun::launcher::ssh

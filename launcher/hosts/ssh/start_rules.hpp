@@ -18,6 +18,7 @@
 // Thread rule: plain values. Hosts are numbers from 0, in the order of the list.
 #pragma once
 
+#include "launcher/hosts/ssh/agent_end.hpp"
 #include "rendezvous/base/time.hpp"
 
 #include <cstddef>
@@ -32,8 +33,7 @@ namespace ddprun::launcher::ssh {
 inline constexpr std::size_t connecting_max = 64;
 inline constexpr duration first_pause = std::chrono::milliseconds(250);
 inline constexpr duration pause_max = std::chrono::seconds(5);
-// What agents end with that leave in order on SIGTERM, where the person has said nothing: not 0,
-// which is the run's.
+// What agents end with that leave in order on SIGTERM, where the person has said nothing.
 inline constexpr int drained_exit_code = 143;
 
 enum class stage { waiting, connecting, running, over, failed };
@@ -101,14 +101,12 @@ class start_rules {
 
 // What the head exits with, of what its agents have said.
 struct head_end {
-  std::vector<int> said;            // exit codes of agents that have ended by themselves, in order
+  std::vector<agent_end> said;      // of agents that have ended by themselves, in order
   std::optional<int> failed_start;  // that of an agent that could not begin, or our own
   std::optional<int> signal;        // that came to the head while agents were there
-  // Of an agent whose node was drained, while the others go on; 0: they cannot be told apart.
-  int drained_code = drained_exit_code;
 };
 
-// An agent has ended with the run, and not because its node was drained.
+// An agent has ended, and not because its node was drained.
 bool is_decided(const head_end& end);
 
 int exit_code_of(const head_end& end);

@@ -98,15 +98,14 @@ void agent::state::note(note_level level, std::string text) {
   emit(agent_note{level, std::move(text)});
 }
 
-void agent::state::finish(int exit_code, std::string text,
-                          std::optional<ddprun::cause> root_cause) {
+void agent::state::finish(leave last) {
   if (left) return;
   let_go();
   close_service_here();
   // A goodbye is proof of death: the daemon starts the next round on it.
   if (here.workers.living() == 0 && daemon.is_in_session())
     emit(send_to_daemon{goodbye{options.greeting.session}});
-  emit(core::leave{exit_code, std::move(text), std::move(root_cause)});
+  emit(std::move(last));
   left = true;
 }
 

@@ -216,12 +216,20 @@ struct agent_note {
   note_level level = note_level::info;
   std::string text;
 };
+// What an exit code alone does not tell, as a run may fail with any.
+enum class leave_reason {
+  run_over,  // the code is the run's: the other nodes end with it, too
+  drained,   // a signal has come to this node; the others go on
+  refused,   // the daemon does not want this node; the others go on
+  unmet,     // no daemon was reached in time, or not enough nodes
+};
 // Leave with this code once everything queued to the daemon has been sent (bounded by the caller).
 // The last effect ever. `hosting agents` stay until the others have left, or for `linger`.
 struct leave {
   int exit_code = 0;
   std::string text;  // the last line for the person; may be empty
   std::optional<cause> root_cause;
+  leave_reason why = leave_reason::run_over;
 };
 
 using agent_effect = std::variant<connect_daemon, send_to_daemon, disconnect_daemon, open_service,

@@ -108,7 +108,10 @@ void agent::state::refused_by(const refused& message) {
        "the rendezvous daemon at " + endpoints_text + " refused this node: " + message.text);
   daemon.hung_up();
   emit(disconnect_daemon{});
-  out.leave_with({code, message.text, std::nullopt});
+  // Any other code is that of a whole run, which has been told the same.
+  const bool is_of_node = code == refused_exit_code;
+  out.leave_with({code, message.text, std::nullopt,
+                  is_of_node ? leave_reason::refused : leave_reason::run_over});
   // Whatever runs here, the daemon does not want it: a polite stop could save an old snapshot.
   take_down(force::kill);
 }
@@ -174,7 +177,8 @@ void agent::state::on_daemon_silent() {
 
 void agent::state::on_no_daemon() {
   const bool done = here.phase() == member_phase::succeeded && here.is_alone();
-  finish(done ? 0 : unmet_exit_code, unreachable_text(), std::nullopt);
+  finish({done ? 0 : unmet_exit_code, unreachable_text(), std::nullopt,
+          done ? leave_reason::run_over : leave_reason::unmet});
 }
 
 // Between half and one and a half of `value`, by splitmix64.

@@ -22,6 +22,15 @@ bool is_said_later(const desired& message) {
 
 }  // namespace
 
+// A run that goes on without this node closes it with 0; one of which every node was asked to
+// leave, with the signal's code. Any other is a run's own.
+leave_reason agent::state::reason_of_close(int exit_code) const {
+  const bool is_of_drain = exit_code == 0 || exit_code == out.exit_code();
+  const bool was_at_work = here.phase() != member_phase::succeeded;
+  return out.is_draining() && is_of_drain && was_at_work ? leave_reason::drained
+                                                         : leave_reason::run_over;
+}
+
 void agent::state::told(const desired& message) {
   if (!daemon.is_in_session() || out.leaving()) return;
   if (const std::string problem = problem_of(message); !problem.empty()) {
@@ -42,7 +51,8 @@ void agent::state::told(const desired& message) {
 
   if (message.phase == desired_phase::close) {
     word.drop_deferred();
-    out.leave_with({message.exit_code, message.text, message.root_cause});
+    out.leave_with(
+        {message.exit_code, message.text, message.root_cause, reason_of_close(message.exit_code)});
     ask_to_end(message);
     return;
   }

@@ -67,7 +67,7 @@ struct agent::state {
   void emit(agent_effect effect);
   void note(note_level level, std::string text);
   // Goodbye if no worker lives, and the last effect.
-  void finish(int exit_code, std::string text, std::optional<ddprun::cause> root_cause);
+  void finish(leave last);
   static std::span<const machine_timer<state>> timer_table();
   void set_time(time_point real);
 
@@ -98,6 +98,7 @@ struct agent::state {
   void obey_stop(const desired& message);
   void obey_deferred();
   bool has_left(const desired& message) const;
+  leave_reason reason_of_close(int exit_code) const;
   void stay_out(round_number number);
 
   // ---- round.cpp ----

@@ -96,8 +96,7 @@ void agent::state::round_is_down() {
   }
   out.workers_are_down(now);
   if (out.leaving()) {
-    const leave last = *out.leaving();
-    return finish(last.exit_code, last.text, last.root_cause);
+    return finish(*out.leaving());
   }
   if (here.workers.living() > 0) return;
   if (out.end_fence()) {
@@ -144,7 +143,8 @@ void agent::state::handle(const signal_received& event) {
   here.workers.may_be_spared(false);
   const std::string name = signal_name(event.signal);
   if (!is_first) {
-    out.leave_with({out.exit_code(), name + " came twice: workers killed", std::nullopt});
+    out.leave_with({out.exit_code(), name + " came twice: workers killed", std::nullopt,
+                    leave_reason::drained});
     return take_down(force::kill);
   }
   if (out.leaving()) return;
@@ -152,7 +152,8 @@ void agent::state::handle(const signal_received& event) {
   take_as_drain();
   word.drop_deferred();
   if (here.phase() == member_phase::joined && here.workers.living() == 0) {
-    return finish(out.exit_code(), interrupted_text(event.signal), std::nullopt);
+    return finish(
+        {out.exit_code(), interrupted_text(event.signal), std::nullopt, leave_reason::drained});
   }
   if (here.phase() == member_phase::succeeded || !here.is_on()) {
     note(note_level::info, name + ": leaving the run");
@@ -177,9 +178,9 @@ void agent::state::leave_if_drained() {
   if (left) return;
   const moment deadline = drain_deadline();
   if (!deadline || real_now < *deadline) return;
-  finish(out.exit_code(),
-         signal_name(out.signal()) + ": left without a word of the rendezvous daemon",
-         std::nullopt);
+  finish({out.exit_code(),
+          signal_name(out.signal()) + ": left without a word of the rendezvous daemon",
+          std::nullopt, leave_reason::drained});
 }
 
 void local_workers::check() const {

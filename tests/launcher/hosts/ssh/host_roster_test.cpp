@@ -12,6 +12,8 @@ namespace {
 
 using numbers = std::vector<std::size_t>;
 
+const time_point moment = time_point() + 1h;
+
 std::vector<host> list_of(const std::string& text) {
   auto hosts = read_hostfile("list", text);
   REQUIRE(hosts.has_value());
@@ -42,7 +44,7 @@ TEST_CASE("a host rests longer with each failure, and never for more than five m
   roster.take(known, list_of("a"));
   duration whole = first_rest;
   for (std::uint32_t failures = 1; failures < 40; ++failures) {
-    const duration rest = roster.failed(0, 1s);
+    const duration rest = roster.failed(0, 1s, moment);
     CHECK(roster.failures(0) == failures);
     CHECK(rest >= whole / 2);
     CHECK(rest <= whole);
@@ -56,9 +58,25 @@ TEST_CASE("a host that ran for long has failed for the first time") {
   std::vector<host> known;
   roster.take(known, list_of("a"));
   for (int failures = 0; failures < 5; ++failures)
-    roster.failed(0, 0s);
-  CHECK(roster.failed(0, rest_max) <= first_rest);
+    roster.failed(0, 0s, moment);
+  CHECK(roster.failed(0, rest_max, moment) <= first_rest);
   CHECK(roster.failures(0) == 1);
+}
+
+TEST_CASE("a host that leaves the list and comes back still rests, and has failed as often") {
+  host_roster roster(7, false);
+  std::vector<host> known;
+  roster.take(known, list_of("a\nb"));
+  CHECK(roster.rests_until(0) < moment);
+  duration rest{};
+  for (int failures = 0; failures < 5; ++failures)
+    rest = roster.failed(0, 0s, moment);
+  roster.take(known, list_of("b"));
+  CHECK(roster.take(known, list_of("a\nb")).come == numbers{0});
+  CHECK(roster.rests_until(0) == moment + rest);
+  CHECK(roster.rests_until(1) < moment);
+  CHECK(roster.failed(0, 0s, moment) > rest / 2);
+  CHECK(roster.failures(0) == 6);
 }
 
 TEST_CASE("hosts that fail together do not come back together") {
@@ -70,7 +88,7 @@ TEST_CASE("hosts that fail together do not come back together") {
   roster.take(known, list_of(text));
   std::set<duration> rests;
   for (std::size_t number = 0; number < 32; ++number)
-    rests.insert(roster.failed(number, 0s));
+    rests.insert(roster.failed(number, 0s, moment));
   CHECK(rests.size() > 20);
 }
 

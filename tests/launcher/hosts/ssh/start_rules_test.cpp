@@ -133,25 +133,34 @@ TEST_CASE("no more hosts than the run may have are connected to, and the others 
 }
 
 TEST_CASE("one exit code for all") {
-  CHECK(exit_code_of({{0, 0}, {}, {}}) == 0);
-  CHECK(exit_code_of({{3, 3}, {}, {}}) == 3);
-  CHECK(exit_code_of({{78, 0, 0}, {}, {}}) == 0);  // one was left out
-  CHECK(exit_code_of({{78, 3, 3}, {}, {}}) == 3);
-  CHECK(exit_code_of({{78}, {}, {}}) == 78);
-  CHECK(exit_code_of({{143, 7}, {}, {}}) == 7);  // one was ended by hand
-  CHECK(exit_code_of({{143, 143, 0}, {}, {}}) == 0);
-  CHECK(exit_code_of({{143}, {}, {}}) == 143);
-  CHECK(exit_code_of({{9, 3}, {}, {}, 9}) == 3);
-  CHECK(exit_code_of({{0, 3}, {}, {}, 0}) == 0);
-  CHECK(exit_code_of({{}, {}, {}}) == 69);  // all were lost
-  CHECK(exit_code_of({{0}, 2, {}}) == 2);   // one could not begin
-  CHECK(exit_code_of({{0}, 0, {}}) == 69);
-  CHECK(exit_code_of({{0, 130}, 69, 2}) == 130);
+  const auto over = [](int code) { return agent_end{code, core::leave_reason::run_over}; };
+  const agent_end drained{143, core::leave_reason::drained};
+  const agent_end refused{78, core::leave_reason::refused};
+  const agent_end unmet{69, core::leave_reason::unmet};
+  CHECK(exit_code_of({{over(0), over(0)}, {}, {}}) == 0);
+  CHECK(exit_code_of({{over(3), over(3)}, {}, {}}) == 3);
+  CHECK(exit_code_of({{over(9), over(3), over(3)}, {}, {}}) == 3);
+  CHECK(exit_code_of({{refused, over(0), over(0)}, {}, {}}) == 0);  // one was left out
+  CHECK(exit_code_of({{refused, unmet, over(3)}, {}, {}}) == 3);
+  CHECK(exit_code_of({{refused}, {}, {}}) == 78);
+  CHECK(exit_code_of({{drained, refused}, {}, {}}) == 78);
+  CHECK(exit_code_of({{drained, over(7)}, {}, {}}) == 7);  // one was ended by hand
+  CHECK(exit_code_of({{drained, drained, over(0)}, {}, {}}) == 0);
+  CHECK(exit_code_of({{drained}, {}, {}}) == 143);
+  CHECK(exit_code_of({{agent_end{0, core::leave_reason::drained}, over(3)}, {}, {}}) == 3);
+  CHECK(exit_code_of({{drained, over(143)}, {}, {}}) == 143);
+  CHECK(exit_code_of({{over(78)}, {}, {}}) == 78);  // a run may fail with any code
+  CHECK(exit_code_of({{}, {}, {}}) == 69);          // all were lost
+  CHECK(exit_code_of({{over(0)}, 2, {}}) == 2);     // one could not begin
+  CHECK(exit_code_of({{over(0)}, 0, {}}) == 69);
+  CHECK(exit_code_of({{over(0), over(130)}, 69, 2}) == 130);
 }
 
-TEST_CASE("a node that was drained says nothing of the run") {
+TEST_CASE(
+    "a node that was drained says nothing of the run, and one that fails with its code does") {
+  const agent_end drained{143, core::leave_reason::drained};
   CHECK_FALSE(is_decided({}));
-  CHECK_FALSE(is_decided({{143, 143}, {}, {}}));
-  CHECK(is_decided({{143, 0}, {}, {}}));
-  CHECK(is_decided({{0}, {}, {}, 0}));
+  CHECK_FALSE(is_decided({{drained, drained}, {}, {}}));
+  CHECK(is_decided({{drained, agent_end{0, core::leave_reason::run_over}}, {}, {}}));
+  CHECK(is_decided({{agent_end{143, core::leave_reason::run_over}}, {}, {}}));
 }
