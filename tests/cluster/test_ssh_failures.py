@@ -22,6 +22,48 @@ def test_a_host_that_is_unknown_is_named_in_sshs_words(cluster, net, make_hosts)
         server.nobody_is_in()
 
 
+def test_all_hosts_with_one_fault_are_named_in_one_line(cluster, net, make_hosts):
+    here, (one, _) = two_servers(net, make_hosts)
+    names = [f"nowhere-{number}.invalid" for number in range(14)]
+    program = head(cluster, net, ["-H", ",".join(["node-a", *names])], host=here)
+    refused(program, "the run needs 15 nodes, and 1 is left")
+    [line] = [each for each in program.err().splitlines() if "no agent was started" in each]
+    assert re.search("nowhere.*: no agent was started: ssh: Could not resolve hostname", line)
+    assert line.count(".invalid") == 9 and " and 6 more" in line, line  # one in ssh's words
+    one.nobody_is_in()
+
+
+def test_each_fault_of_several_is_named(cluster, net, make_hosts):
+    here, (one, other) = two_servers(net, make_hosts)
+    other.stop()
+    program = head(cluster, net, ["-H", "node-a,node-b,nowhere.invalid"], host=here)
+    refused(program, "error: nowhere.invalid: no agent was started: ssh: Could not resolve",
+            "error: node-b: no agent was started: ssh: connect to host", "Connection refused")
+    one.nobody_is_in()
+
+
+def test_those_that_the_run_goes_on_without_are_named_together(cluster, net, make_hosts):
+    here, _ = two_servers(net, make_hosts)
+    program = head(cluster, net, ["-H", "node-a,nowhere.invalid,elsewhere.invalid"],
+                   "--nnodes=1:3", "--rdzv-conf=last_call_timeout=1", host=here)
+    cluster.started(1, 1)
+    program.says(r"warning: (nowhere|elsewhere).invalid and (nowhere|elsewhere).invalid: "
+                 "no agent was started: ssh: Could not resolve")
+    cluster.finish(1)
+    assert program.wait() == 0, program.err()
+
+
+def test_what_is_wrong_on_each_host_is_said_of_each(cluster, net, make_hosts):
+    here, _ = two_servers(net, make_hosts)
+    program = head(cluster, net, ["-H", "node-a,node-b"], "--check=auto",
+                   "-x", "GLOO_SOCKET_IFNAME=eth99", host=here)
+    first = program.says(r"ddprun (node-[ab]) .*warning: GLOO_SOCKET_IFNAME: eth99 is no interface")
+    other = {"node-a": "node-b", "node-b": "node-a"}[first[1]]
+    program.says(f"ddprun head .*warning: {other}: GLOO_SOCKET_IFNAME: eth99 is no interface")
+    program.kill(signal.SIGTERM)
+    assert program.wait() == 143, program.err()
+
+
 def test_a_key_that_is_refused_is_not_tried_again(cluster, net, make_hosts):
     here, (one, other) = two_servers(net, make_hosts)
     (other.folder / "nobody").write_text("")

@@ -26,6 +26,8 @@ namespace {
 constexpr const char* head_name = "head";
 // Agents that were told to end have their workers' grace and this much.
 constexpr auto leaving_limit = std::chrono::seconds(20);
+// So long a fault waits for others like it.
+constexpr auto faults_limit = std::chrono::seconds(10);
 // So long the last output may wait for a reader, as an agent's.
 constexpr auto output_limit = std::chrono::seconds(60);
 constexpr auto output_limit_after_signal = std::chrono::seconds(10);
@@ -63,6 +65,8 @@ head::head(head_plan plan, const environment_map& environment, std::uint64_t see
       stop_timer_(context_),
       own_program_(context_.get_executor()),
       guests_(plan_.hosts.size()),
+      faults_timer_(context_),
+      warnings_timer_(context_),
       roster_(seed, plan_.has_common_workers),
       solitude_timer_(context_) {
   if (has_color_) console_.use_color();
@@ -212,6 +216,7 @@ void head::pass_on(int signal) {
 void head::stop_all(int signal) {
   is_stopping_ = true;
   timer_.cancel();
+  tell_faults();
   close_discovery();
   for (std::size_t host = 0; host < guests_.size(); ++host) {
     const stage at = rules_->stage_of(host);
@@ -242,6 +247,35 @@ void head::give_up_all() {
   }
 }
 
+// One mistake is often that of many hosts: they are told together, once no other can have it. The
+// run ends no later for that than after this limit.
+void head::await_other_faults(bool is_first) {
+  if (!may_still_fail()) return tell_faults();
+  if (!is_first) return;
+  faults_timer_.expires_after(faults_limit);
+  faults_timer_.async_wait([this](boost::system::error_code error) {
+    if (!error) tell_faults();
+  });
+}
+
+bool head::may_still_fail() const {
+  return rules_->count(stage::waiting) + rules_->count(stage::connecting) > 0;
+}
+
+void head::tell_faults() {
+  faults_timer_.cancel();
+  const note_level level = code_of_fault_ ? note_level::error : note_level::warning;
+  for (const std::string& line : faults_.take(": no agent was started: "))
+    say(level, line);
+  if (const auto code = std::exchange(code_of_fault_, std::nullopt)) look_for_enough(*code);
+}
+
+void head::tell_warnings() {
+  warnings_timer_.cancel();
+  for (const std::string& line : warnings_.take(": "))
+    say(note_level::warning, line);
+}
+
 // `code`: of the host that takes no part any more.
 void head::look_for_enough(int code) {
   if (is_stopping_ || !rules_->has_too_few() || is_decided(end_)) return;
@@ -257,6 +291,7 @@ void head::look_for_enough(int code) {
 }
 
 void head::finish_when_over() {
+  if (rules_ && !faults_.is_empty() && !may_still_fail()) tell_faults();
   if (!rules_ || !rules_->is_over()) return;
   for (const guest& each : guests_) {
     if (each.link) return;
@@ -270,6 +305,7 @@ void head::finish() {
   timer_.cancel();
   beat_timer_.cancel();
   stop_timer_.cancel();
+  tell_warnings();
   close_discovery();
   embedded_->close(std::chrono::seconds(1), [this] { context_.stop(); });
 }

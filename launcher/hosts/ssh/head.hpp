@@ -13,6 +13,7 @@
 #include "launcher/agent/embedded_daemon.hpp"
 #include "launcher/agent/socket_thread.hpp"
 #include "launcher/hosts/ssh/host_discovery.hpp"
+#include "launcher/hosts/ssh/host_faults.hpp"
 #include "launcher/hosts/ssh/host_link.hpp"
 #include "launcher/hosts/ssh/host_roster.hpp"
 #include "launcher/hosts/ssh/own_program.hpp"
@@ -74,6 +75,10 @@ class head {
   void pass_on(int signal);
   void stop_all(int signal);
   void give_up_all();
+  void await_other_faults(bool is_first);
+  bool may_still_fail() const;
+  void tell_faults();
+  void tell_warnings();
   void look_for_enough(int code);
   void finish_when_over();
   void finish();
@@ -85,6 +90,7 @@ class head {
   void send_order(std::size_t host);
   std::string endpoint_for(std::size_t host) const;
   bool take_error(std::size_t host, std::string_view line);
+  void keep_warning(std::size_t host, const std::string& text);
   void link_ended(std::size_t host, const link_end& end);
   static std::string how_it_ended(const link_end& end);
   void start_failed(std::size_t host, const std::string& why, int code);
@@ -99,13 +105,13 @@ class head {
   void take_list(const std::vector<host>& listed);
   void say_discovery_problem(const std::string& problem);
   std::string changes_text(const host_roster::change& what) const;
+  void admit_rested(std::size_t host);
   void take_off(std::size_t host);
   void look_after_leaving();
   std::string let_rest(std::size_t host, bool is_refused);
   bool settle_when_open(std::size_t host, const link_end& end);
   void watch_solitude();
   void close_discovery();
-  void admit_rested(std::size_t host);
 
   head_plan plan_;
   std::string run_id_;
@@ -130,6 +136,11 @@ class head {
   std::deque<guest> guests_;             // they are referred to while more come
   std::optional<std::size_t> reporter_;  // the host whose agent has plan_.once
   said_once said_;
+  host_faults faults_;                // not told yet
+  std::optional<int> code_of_fault_;  // of the first that leaves too few hosts
+  boost::asio::steady_timer faults_timer_;
+  host_faults warnings_;  // of nodes, which another one has said already
+  boost::asio::steady_timer warnings_timer_;
   std::uint16_t daemon_port_ = 0;
   head_end end_;
   std::unique_ptr<host_discovery> discovery_;  // none: all hosts are known

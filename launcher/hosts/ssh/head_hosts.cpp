@@ -26,6 +26,8 @@ constexpr auto connect_limit = std::chrono::seconds(15);
 // What an agent's host may keep ssh for after the agent's last word: a stray that holds its output,
 // a login shell's own business.
 constexpr auto last_word_limit = std::chrono::seconds(5);
+// So long a warning of one host waits for the same of others.
+constexpr auto warnings_limit = std::chrono::seconds(3);
 constexpr std::string_view own_mark = "ddprun: ";
 
 std::string new_magic() {
@@ -216,7 +218,11 @@ bool head::take_error(std::size_t host, std::string_view line) {
   const auto own = read_own_json_line(line);
   if (!own) return false;
   const std::string key = std::to_string(own->round) + " " + own->message;
-  if (own->level != note_level::debug && !said_.is_new(host, key)) return true;
+  if (own->level != note_level::debug && !said_.is_new(host, key)) {
+    // What is said before the first round is of that node, and not of the run.
+    if (own->level == note_level::warning && own->round == 0) keep_warning(host, own->message);
+    return true;
+  }
   std::string text = own->message;
   for (const std::string& each : own->lines)
     text.append("\n").append(log::detail_mark).append(each);
@@ -225,16 +231,31 @@ bool head::take_error(std::size_t host, std::string_view line) {
   return true;
 }
 
+// The others that say the same are named together, a moment later.
+void head::keep_warning(std::size_t host, const std::string& text) {
+  if (warnings_.is_empty()) {
+    warnings_timer_.expires_after(warnings_limit);
+    warnings_timer_.async_wait([this](boost::system::error_code error) {
+      if (!error) tell_warnings();
+    });
+  }
+  warnings_.add(name(host), text);
+}
+
 // ---- how it ends -------------------------------------------------------------------------------
 
 void head::start_failed(std::size_t host, const std::string& why, int code) {
   rules_->give_up(host);
-  const bool others_go_on = !rules_->has_too_few();
   if (guests_[host].link) guests_[host].link->signal(SIGKILL);
-  const std::string later = is_open() ? let_rest(host, is_refused(why)) : "";
-  say(others_go_on ? note_level::warning : note_level::error,
-      name(host) + ": no agent was started" + later + ": " + why);
-  look_for_enough(code);
+  if (is_open()) {
+    const std::string later = let_rest(host, is_refused(why));
+    return say(note_level::warning, name(host) + ": no agent was started" + later + ": " + why);
+  }
+  const bool is_first = faults_.is_empty();
+  faults_.add(name(host), why);
+  if (rules_->has_too_few() && !code_of_fault_) code_of_fault_ = code;
+  // Others may be found to be late in the same moment.
+  boost::asio::post(context_, [this, is_first] { await_other_faults(is_first); });
 }
 
 void head::link_ended(std::size_t host, const link_end& end) {
@@ -248,7 +269,7 @@ void head::link_ended(std::size_t host, const link_end& end) {
   if (is_open() && settle_when_open(host, end)) return;
   if (at == stage::connecting && one.ended) {
     const std::string why = one.problem.empty() ? why_no_connection(end) : one.problem;
-    return start_failed(host, why, *one.ended);
+    return start_failed(host, why, one.ended->code);
   }
   if (at == stage::connecting) {
     const std::string why = why_no_connection(end);
