@@ -2,8 +2,11 @@
 run: its guardian ends them by the time at which another round may begin."""
 
 import os
+import re
+import resource
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +106,22 @@ def test_a_guardian_that_stands_still_is_replaced_and_the_new_one_knows_the_limi
     for agent in (a, b):
         agent.wait()
     cluster.nothing_left(but=[daemon])
+
+
+def test_a_guardian_waits_for_no_disk(cluster):
+    """A page of its program, or a file, on a server that hangs is nothing that it needs."""
+    if resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] != resource.RLIM_INFINITY and os.getuid():
+        pytest.skip("this user may not lock a program into memory (ulimit -l)")
+    _, (a, _) = two_nodes(cluster, workers=1)
+    cluster.started(1, 2)
+    process = Path(f"/proc/{guardian_of(cluster, a)}")
+
+    def kilobytes(name):
+        return int(re.search(rf"^{name}:\s+(\d+) kB", (process / "status").read_text(), re.M)[1])
+
+    wait_for("its program to be locked", lambda: kilobytes("VmLck") >= kilobytes("RssFile") > 0)
+    held = {int(each.name): os.readlink(each).split(":")[0] for each in (process / "fd").iterdir()}
+    assert held.keys() == {0, 1, 2} and held[0] == held[1] == "pipe", held  # 2: for its last words
+    assert os.readlink(process / "cwd") == "/"
+    cluster.finish(2)
+    assert a.wait() == 0

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -80,9 +81,9 @@ def test_debug_information_lies_apart(wheel, environment):
         assert ".debug_line" in sections(wheel.parent / "debug" / f"{name}.debug")
 
 
-def run_job(cluster, tmp_path, command, variables=None):
+def run_job(cluster, tmp_path, command, variables=None, text=SCRIPT):
     script = tmp_path / "job.py"
-    script.write_text(SCRIPT)
+    script.write_text(text)
     plain = {name: value for name, value in os.environ.items() if name != "PYTHON_EXEC"}
     job = Program(cluster, "job", [*command, "--standalone", "--nproc-per-node", "2", script],
                   environment={"PATH": "/usr/bin:/bin", "VIRTUAL_ENV": "", "PYTHON_EXEC": "",
@@ -93,6 +94,15 @@ def run_job(cluster, tmp_path, command, variables=None):
 
 def in_environment(folder):
     return [f"rank {rank} of 2 in {folder}" for rank in (0, 1)]
+
+
+@pytest.mark.slow
+def test_a_pytorch_job_runs_from_the_wheel(cluster, tmp_path, environment):
+    torch = pytest.importorskip("torch", reason="./tests/setup installs it")
+    [hello] = re.findall(r"\$ cat hello.py\n(.*?)\n\n", (ROOT / "README.md").read_text(), re.S)
+    variables = {"PYTHONPATH": str(Path(torch.__file__).parents[1])}  # as if pip had put it there
+    assert run_job(cluster, tmp_path, [environment / "bin/ddprun"], variables, hello) == [
+        f"rank {rank} of 2: the sum is 1" for rank in (0, 1)]
 
 
 def test_a_job_runs_with_the_python_beside_the_program(cluster, tmp_path, environment):
