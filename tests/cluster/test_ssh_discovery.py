@@ -199,7 +199,7 @@ def test_a_run_that_fails_with_the_code_of_a_drained_node_is_over(cluster, net, 
 def test_a_node_that_is_drained_by_hand_comes_back(cluster, net, make_hosts, listed, code):
     here, (_, other) = two_servers(net, make_hosts)
     listed.are("node-a", "node-b")
-    program = discovering(cluster, net, listed, here, *code)
+    program = discovering(cluster, net, listed, here, *code, nnodes="2:3")
     cluster.started(1, 2)
     os.kill(other.agent(), signal.SIGTERM)
     program.says(r"node-b: its node was drained \(failure 1 there; the host rests for 1 s\)")

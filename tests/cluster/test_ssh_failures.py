@@ -53,17 +53,6 @@ def test_those_that_the_run_goes_on_without_are_named_together(cluster, net, mak
     assert program.wait() == 0, program.err()
 
 
-def test_what_is_wrong_on_each_host_is_said_of_each(cluster, net, make_hosts):
-    here, _ = two_servers(net, make_hosts)
-    program = head(cluster, net, ["-H", "node-a,node-b"], "--check=auto",
-                   "-x", "GLOO_SOCKET_IFNAME=eth99", host=here)
-    first = program.says(r"ddprun (node-[ab]) .*warning: GLOO_SOCKET_IFNAME: eth99 is no interface")
-    other = {"node-a": "node-b", "node-b": "node-a"}[first[1]]
-    program.says(f"ddprun head .*warning: {other}: GLOO_SOCKET_IFNAME: eth99 is no interface")
-    program.kill(signal.SIGTERM)
-    assert program.wait() == 143, program.err()
-
-
 def test_a_key_that_is_refused_is_not_tried_again(cluster, net, make_hosts):
     here, (one, other) = two_servers(net, make_hosts)
     (other.folder / "nobody").write_text("")
