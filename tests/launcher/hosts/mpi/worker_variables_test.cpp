@@ -13,8 +13,8 @@ worker_round two_of_four() {
   worker_round round;
   round.worker_count = 2;
   round.node = "node-b";
-  round.place.rank_first = 2;
-  round.place.world_size = 4;
+  round.assignment.rank_first = 2;
+  round.assignment.world_size = 4;
   return round;
 }
 
