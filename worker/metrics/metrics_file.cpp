@@ -55,7 +55,7 @@ result<metrics_file> metrics_file::open(const std::string& path, const environme
 }
 
 error_code metrics_file::write(std::uint64_t epoch, std::uint64_t step,
-                               std::initializer_list<number> numbers) {
+                               std::span<const number> numbers) {
   json line{{"time", wall_time()}, {"epoch", epoch}, {"step", step}};
   for (const auto& [name, value] : numbers)
     line[std::string(name)] = std::isfinite(value) ? json(value) : json();

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,7 +34,10 @@ class metrics_file {
                                    std::uint64_t step);
 
   // What is no number (a loss that has become infinite) is written as null.
-  error_code write(std::uint64_t epoch, std::uint64_t step, std::initializer_list<number> numbers);
+  error_code write(std::uint64_t epoch, std::uint64_t step, std::span<const number> numbers);
+  error_code write(std::uint64_t epoch, std::uint64_t step, std::initializer_list<number> numbers) {
+    return write(epoch, step, std::span<const number>(numbers.begin(), numbers.size()));
+  }
 
   const std::string& path() const { return path_; }
 

@@ -17,8 +17,11 @@ constexpr const char* complete_key = "emergency/complete";  // there, once all b
 constexpr const char* closed_key = "emergency/closed";      // what counts of what was said
 constexpr const char* outcome_key = "emergency/outcome";
 
-// Of the time that is left, for the others to come: more than one rank may be dead.
+// Of the time that is left, for the others to come: more than one rank may be dead. Who talks to a
+// dead rank loses it at once, and has what is needed; the others wait in a collective for those
+// that wait here, and lose them only when these have ended.
 constexpr int settling_part = 4;
+constexpr std::chrono::milliseconds settling_max{1500};
 
 struct finished {
   std::uint32_t rank = 0;
@@ -107,6 +110,10 @@ class survivors {
 
   // What this rank has, and waits for the others.
   error_code tell() {
+    const std::string closed = closed_key;
+    const auto is_closed = store_.check(store_client::key_list(&closed, 1), until_);
+    if (!is_closed) return is_closed.error();
+    if (*is_closed) return {};  // those before have settled it
     const std::string word = std::to_string(here_.rank) + " " + std::to_string(here_.info.step) +
                              " " + checksum_here() + "\n";
     if (auto error = store_.append(said_key, word, until_)) return error;
@@ -115,7 +122,8 @@ class survivors {
     if (*count + 1 >= static_cast<std::int64_t>(here_.world_size)) {
       return store_.set(complete_key, "", until_);
     }
-    const auto error = store_.wait(complete_key, until_.left() / settling_part);
+    const auto error =
+        store_.wait(complete_key, std::min<duration>(until_.left() / settling_part, settling_max));
     return error == errc::timed_out && store_.is_connected() ? error_code() : error;
   }
 

@@ -79,6 +79,9 @@ class distributed_data_parallel {
   distributed_data_parallel(const distributed_data_parallel&) = delete;
   distributed_data_parallel& operator=(const distributed_data_parallel&) = delete;
 
+  process_group& group() const { return group_; }
+  torch::nn::Module& module() const { return module_; }
+
   // One forward pass of `model` (a module holder) whose backward pass will average gradients. It
   // may return several tensors: output_tensors.hpp says in what.
   template <typename Model, typename... Inputs>

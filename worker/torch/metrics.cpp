@@ -5,6 +5,10 @@
 namespace ddprun::worker {
 
 void average_over_ranks(process_group& group, std::initializer_list<meter*> meters) {
+  average_over_ranks(group, std::span<meter* const>(meters.begin(), meters.size()));
+}
+
+void average_over_ranks(process_group& group, std::span<meter* const> meters) {
   auto sums = at::empty({static_cast<std::int64_t>(2 * meters.size())}, at::kDouble);
   auto* at = sums.data_ptr<double>();
   for (const meter* each : meters) {

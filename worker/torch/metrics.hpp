@@ -7,9 +7,11 @@
 #include "worker/torch/process_group.hpp"
 
 #include <initializer_list>
+#include <span>
 
 namespace ddprun::worker {
 
+void average_over_ranks(process_group& group, std::span<meter* const> meters);
 void average_over_ranks(process_group& group, std::initializer_list<meter*> meters);
 
 }  // namespace ddprun::worker

@@ -155,6 +155,14 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(
   return options;
 }
 
+// ProcessGroupGloo's destructor waits for its threads, and one of them may wait for a rank that
+// waits for this one to end. After an error nothing is asked of the group any more: the end of the
+// process closes its sockets.
+void leave_to_process_end(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+  static auto& kept = *new std::vector<c10::intrusive_ptr<c10d::ProcessGroup>>;
+  kept.push_back(group);
+}
+
 // Gloo writes to its sockets so that a peer that has died would end this rank by SIGPIPE, without a
 // word, and as though the fault were its own. Python ignores the signal from its start.
 void ignore_broken_pipes() {
@@ -265,6 +273,7 @@ void process_group::guarded_with_own(const char* what, const std::function<void(
 void process_group::run(const char* what, bool has_own_errors,
                         const std::function<void()>& work) const {
   const auto fail = [&](const std::string& text) {
+    if (group_) leave_to_process_end(group_->native);
     const std::string told =
         who() + ": " + what + ": " + first_line(text) + (is_late(text) ? who_is_missing() : "");
     return process_group_error(is_of_lost_peer(text) ? for_want_of_peer(told) : told);
@@ -320,6 +329,28 @@ bool process_group::any(bool here) {
     }
   });
   return found;
+}
+
+void process_group::ask(const flags& here) {
+  guarded("asking all ranks", [&] {
+    asked_ = at::zeros({static_cast<std::int64_t>(here.size())}, at::kByte);
+    std::copy(here.begin(), here.end(), asked_.data_ptr<std::uint8_t>());
+    std::vector<at::Tensor> tensors{asked_};
+    c10d::AllreduceOptions options;
+    options.reduceOp = c10d::ReduceOp::MAX;
+    asking_ = native()->allreduce(tensors, options);
+  });
+}
+
+process_group::flags process_group::answer() {
+  flags said{};
+  guarded("hearing all ranks", [&] {
+    const auto asking = std::exchange(asking_, {});
+    asking->wait();
+    for (std::size_t at = 0; at < said.size(); ++at)
+      said[at] = asked_.data_ptr<std::uint8_t>()[at] != 0;
+  });
+  return said;
 }
 
 std::string process_group::broadcast_bytes(std::string bytes, std::uint32_t root) {

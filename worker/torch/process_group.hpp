@@ -20,25 +20,22 @@
 #pragma once
 
 #include "worker/environment.hpp"
+#include "worker/process_group_error.hpp"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace ddprun::worker {
-
-class process_group_error : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 struct process_group_options;
 
@@ -71,6 +68,7 @@ class process_group {
   // numbered in this order. Called by all ranks, with the same list; who is not on it gets none.
   std::optional<process_group> subgroup(const std::vector<std::uint32_t>& ranks);
 
+  const environment& here() const { return environment_; }
   std::uint32_t rank() const { return rank_; }
   std::uint32_t world_size() const { return world_size_; }
 
@@ -85,6 +83,13 @@ class process_group {
   // ranks, half a millisecond where a hop takes 50 us. Where a step takes not much longer, ask at
   // every tenth.
   bool any(bool here);
+  // The same of several yes and no, without waiting: what the ranks say is put together while they
+  // go on, and answer() is true for each that one of them has said. It takes 2 (world size - 1)
+  // hops in the background, which cost a training step nothing as long as it lasts longer than
+  // they do. Called by all ranks; one question at a time.
+  using flags = std::array<bool, 4>;
+  void ask(const flags& here);
+  flags answer();
   void barrier();
   // Called by all ranks: waits until this rank's GPU has done its work and none needs another any
   // more, shuts NCCL down, and lets go, of the subgroups that are not closed too. A program that
@@ -139,6 +144,8 @@ class process_group {
   std::uint32_t parts_ = 0;
   c10::intrusive_ptr<c10d::Store> store_;
   std::shared_ptr<open_group> group_;
+  c10::intrusive_ptr<c10d::Work> asking_;
+  at::Tensor asked_;
 };
 
 }  // namespace ddprun::worker
