@@ -1,0 +1,206 @@
+// REQUIRE only: CHECK is here a macro of LibTorch, which ends the program.
+#include "worker/torch/training_loop.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/worker/torch/ranks.hpp"
+#include "worker/snapshot/checksum.hpp"
+#include "worker/torch/training_state.hpp"
+
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/schedulers/step_lr.h>
+
+#include <signal.h>
+#include <string>
+#include <unistd.h>
+
+namespace ddprun::tests {
+namespace {
+
+using namespace worker;
+
+struct NormalizedImpl : torch::nn::Module {
+  NormalizedImpl() {
+    first = register_module("first", torch::nn::Linear(4, 8));
+    normal = register_module("normal", torch::nn::BatchNorm1d(8));
+    second = register_module("second", torch::nn::Linear(8, 1));
+  }
+  torch::Tensor forward(const torch::Tensor& values) {
+    return second->forward(torch::relu(normal->forward(first->forward(values))));
+  }
+  torch::nn::Linear first{nullptr}, second{nullptr};
+  torch::nn::BatchNorm1d normal{nullptr};
+};
+TORCH_MODULE(Normalized);
+
+std::string checksum_of(const std::vector<torch::Tensor>& tensors) {
+  checksum sum;
+  for (const auto& each : tensors) {
+    const auto values = each.detach().contiguous();
+    sum.add({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
+  }
+  return checksum_text(sum.value());
+}
+
+// A job of 24 steps, 6 an epoch, which keeps a scheduler, an average of its weights and a count.
+struct training_job {
+  std::string folder;
+  round_number round = 1;
+  std::uint32_t passes_per_step = 1;
+  std::function<void(std::uint32_t rank, std::uint64_t step)> in_step;  // before its loss
+
+  // The end of a rank: what it has come to.
+  std::string operator()(environment here) const {
+    here.round = round;
+    here.restart_count = static_cast<std::uint32_t>(round - 1);
+    torch::set_num_threads(1);
+    torch::manual_seed(3);
+    const auto inputs = torch::randn({48 * here.world_size, 4});
+    const auto targets = inputs.sum(1, true);
+    auto group = process_group::join(here);
+    Normalized model;
+    distributed_data_parallel parallel(group, *model);
+    torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.02));
+    torch::optim::StepLR scheduler(optimizer, 5, 0.5);
+    auto average = model->second->weight.detach().clone();
+    std::uint64_t count = 0;
+
+    training_loop_options looping;
+    looping.samples = 48 * here.world_size;
+    looping.batch_size = 8 / passes_per_step;
+    looping.passes_per_step = passes_per_step;
+    looping.epochs = 4;
+    looping.save.epochs = 3;
+    looping.folder = folder;
+    looping.clip_norm = 1;
+    looping.shows_progress = false;
+    looping.tell = [](std::string_view) {};
+    looping.on_message = [](const std::string&) {};
+    training_loop loop(parallel, optimizer, looping);
+    loop.keep("scheduler", scheduler);
+    loop.keep("average", average);
+    loop.keep(
+        "count", [&] { return std::to_string(count); },
+        [&](const std::string& text) { count = std::stoull(text); });
+    loop.on_update([&](std::uint64_t) {
+      scheduler.step();
+      const torch::NoGradGuard no_grad;
+      average.lerp_(model->second->weight, 0.1);
+      ++count;
+    });
+    std::uint64_t first_step = 0;
+    loop.on_step([&](const step_end& done) {
+      if (first_step == 0) first_step = done.step;
+    });
+    loop.run([&](training_batch& batch) {
+      if (in_step && first_step != 0) in_step(here.rank, batch.step());
+      const auto picked = batch.tensor();
+      return torch::nn::functional::mse_loss(
+          parallel.forward(model, inputs.index_select(0, picked)), targets.index_select(0, picked));
+    });
+    group.close();
+    auto all = model->parameters();
+    if (here.rank == 0) {
+      for (const auto& each : model->buffers())
+        all.push_back(each);
+    }
+    all.push_back(average);
+    return "status " + std::to_string(loop.status()) + ", from step " + std::to_string(first_step) +
+           ", " + std::to_string(count) + " updates, rate " +
+           std::to_string(optimizer.param_groups()[0].options().get_lr()) + ", " + checksum_of(all);
+  }
+};
+
+std::string without_first_step(std::string text) {
+  const auto at = text.find("from step ");
+  return text.erase(at, text.find(',', at) - at);
+}
+
+}  // namespace
+
+TEST_CASE("a training loop that was stopped within an epoch ends with the same bits", "[torch]") {
+  const std::uint32_t passes = GENERATE(1u, 2u);
+  const tests::temporary_folder place;
+  const auto whole = run_ranks(2, training_job{place.path + "/whole", 1, passes, {}});
+  REQUIRE(whole[0].find("status 0, from step 1, 24 updates, rate 0.001250, ") == 0);
+
+  training_job stopped{place.path + "/stopped", 1, passes,
+                       [](std::uint32_t rank, std::uint64_t at) {
+                         if (rank == 1 && at == 8) ::raise(SIGTERM);
+                       }};
+  const auto first = run_ranks(2, stopped);
+  // Only one rank has had the signal: it alone ends by it. The answer counts one step later.
+  REQUIRE(first[0].find("status 0, from step 1, 9 updates") == 0);
+  REQUIRE(first[1].find("status 143, from step 1, 9 updates") == 0);
+  stopped.round = 2;
+  stopped.in_step = {};
+  const auto rest = run_ranks(2, stopped);
+  REQUIRE(rest[0].find("status 0, from step 10, 24 updates") == 0);
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    REQUIRE(without_first_step(rest[rank]) == without_first_step(whole[rank]));
+}
+
+TEST_CASE("when a rank dies in a training loop no step is lost", "[torch]") {
+  const std::uint32_t dead = GENERATE(1u, 2u);
+  const tests::temporary_folder place;
+  const auto whole = run_ranks(3, training_job{place.path + "/whole", 1, 1, {}});
+  training_job killed{place.path + "/killed", 1, 1, [dead](std::uint32_t rank, std::uint64_t at) {
+                        if (rank == dead && at == 11) ::kill(::getpid(), SIGKILL);
+                      }};
+  const auto first = run_ranks(3, killed);
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    REQUIRE(first[rank].find(rank == dead ? "killed by signal 9" : "error: rank") == 0);
+  }
+  killed.round = 2;
+  killed.in_step = {};
+  const auto rest = run_ranks(3, killed);
+  REQUIRE(rest[0].find("status 0, from step 11, 24 updates") == 0);
+  // BatchNorm's averages among them: what the unfinished pass has made of them is undone.
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    REQUIRE(without_first_step(rest[rank]) == without_first_step(whole[rank]));
+}
+
+TEST_CASE("a snapshot without what a program keeps is refused", "[torch]") {
+  const tests::temporary_folder place;
+  const auto said = run_ranks(1, [&](const environment& here) -> std::string {
+    auto group = process_group::join(here);
+    torch::nn::Linear model(2, 1);
+    distributed_data_parallel parallel(group, *model);
+    torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.1));
+    auto kept = torch::zeros({3}), other = torch::zeros({4});
+    std::string errors;
+    for (auto* tensor : {&kept, &other}) {
+      training_loop_options looping;
+      looping.samples = looping.batch_size = 2;
+      looping.folder = place.path;
+      looping.shows_progress = false;
+      looping.tell = [](std::string_view) {};
+      training_loop loop(parallel, optimizer, looping);
+      loop.keep("tensor", *tensor);
+      try {
+        loop.keep("tensor", kept);
+      } catch (const std::invalid_argument& error) {
+        errors += std::string(error.what()) + "; ";
+      }
+      try {
+        loop.run([&](training_batch&) {
+          return parallel.forward(model, torch::ones({2, 2})).sum();
+        });
+      } catch (const training_state_error& error) {
+        errors += error.what();
+      }
+    }
+    group.close();
+    return errors;
+  });
+  const std::string taken = "keep: the name 'tensor' is empty, or taken already; ";
+  REQUIRE(said[0] == taken + taken + "snapshot " + place.path +
+                         "/snapshot-000001-000001 is of another program: it has kept.tensor F32 "
+                         "[3], here it is kept.tensor F32 [4]");
+}
+
+}  // namespace ddprun::tests

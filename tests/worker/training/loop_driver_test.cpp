@@ -1,0 +1,298 @@
+// The loop without LibTorch: what it trains is a count of samples.
+#include "worker/training/loop_driver.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/worker/snapshot/ranks_on_threads.hpp"
+
+#include <algorithm>
+#include <sstream>
+#include <stdexcept>
+
+namespace ddprun::tests {
+namespace {
+
+using namespace ddprun::worker;
+using namespace std::chrono_literals;
+
+struct lost_itself : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Remembers which samples it has seen: that is its model.
+class counting_work final : public loop_work {
+ public:
+  std::vector<std::string> calls;
+  std::vector<std::size_t> seen;
+  std::function<void(std::uint64_t step)> in_step, after_step;  // of all epochs
+  std::function<void(std::uint64_t epoch)> in_epoch_end;
+  bool is_stopped = false;  // somewhere, at the next question
+
+  snapshot_state view() override {
+    kept_.clear();
+    for (const auto sample : seen)
+      kept_ += std::to_string(sample) + " ";
+    snapshot_state state;
+    state.replicated.tensors.push_back(bytes_tensor("model", kept_));
+    state.own.tensors.push_back(bytes_tensor("generator", "of a rank"));
+    return state;
+  }
+  void load(const resumed_snapshot& from) override {
+    std::istringstream words{std::string(from.replicated.find("model")->bytes)};
+    seen.clear();
+    for (std::size_t sample = 0; words >> sample;)
+      seen.push_back(sample);
+    calls.push_back("load");
+  }
+  bool is_alike(std::string_view) override { return false; }  // each rank has its own samples
+  void warm_up(sample_span pass) override {
+    calls.push_back("warm up with " + std::to_string(pass.size()));
+  }
+  void begin_epoch(std::uint64_t epoch, std::uint64_t steps) override {
+    calls.push_back("begin " + std::to_string(epoch) + " of " + std::to_string(steps));
+  }
+  void step(std::uint64_t, std::uint64_t step, std::span<const sample_span> passes) override {
+    if (in_step) in_step(step);
+    for (const auto& pass : passes)
+      seen.insert(seen.end(), pass.begin(), pass.end());
+  }
+  void undo_step() override { calls.push_back("undo"); }
+  void end_step(const step_end& done) override {
+    if (after_step) after_step(done.step);
+  }
+  void end_epoch(const epoch_end& done) override {
+    if (in_epoch_end) in_epoch_end(done.epoch);
+    calls.push_back("end " + std::to_string(done.epoch) + " with " + std::to_string(done.samples));
+  }
+  named_meters take_meters() override { return {}; }
+  void average(named_meters&) override {}
+  void ask(const loop_word& own) override {
+    asked_ = {own.stop_has_come || is_stopped, own.save_is_due};
+  }
+  loop_word answer() override { return asked_; }
+
+ private:
+  std::string kept_;
+  loop_word asked_;
+};
+
+struct loop_under_test : job_under_test {
+  const stop_request stop;
+  std::vector<std::string> told;  // by rank 0
+  round_number round = 0;
+
+  training_loop_options looping() {
+    training_loop_options made;
+    made.samples = 24;
+    made.batch_size = 4;
+    made.epochs = 3;
+    made.shuffle = false;
+    made.folder = folder;
+    made.stop = &stop;
+    made.shows_progress = false;
+    made.tell = [this](std::string_view line) { told.emplace_back(line); };
+    made.on_message = messages.handler();
+    made.files = &disk;
+    return made;
+  }
+  // The job, started once more. Empty: it has ended in order.
+  std::string run(counting_work& work, const training_loop_options& with) {
+    loop_driver loop(lone_rank(++round, instance), with, work);
+    try {
+      loop.run();
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    is_done = loop.is_done();
+    status = loop.status();
+    return "";
+  }
+  std::string saved(const std::string& name) const { return "snapshot saved at " + folder + name; }
+
+  bool is_done = false;
+  int status = -1;
+};
+
+std::vector<std::size_t> in_order(std::size_t epochs, std::size_t samples = 24) {
+  std::vector<std::size_t> all;
+  for (std::size_t at = 0; at < epochs * samples; ++at)
+    all.push_back(at % samples);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a loop goes through its epochs and saves each", "[training]") {
+  loop_under_test test;
+  counting_work work;
+  REQUIRE(test.run(work, test.looping()).empty());
+  CHECK((test.is_done && test.status == 0));
+  CHECK(work.seen == in_order(3));
+  CHECK(work.calls == std::vector<std::string>{"warm up with 4", "begin 1 of 6", "end 1 with 24",
+                                               "begin 2 of 6", "end 2 with 24", "begin 3 of 6",
+                                               "end 3 with 24"});
+  REQUIRE(!test.told.empty());
+  CHECK(test.told.front() == "no snapshot in " + test.folder + ": starting at epoch 1");
+  CHECK(test.told.back() == "epoch 3 | " + test.saved("/snapshot-000001-000018"));
+
+  counting_work again;
+  REQUIRE(test.run(again, test.looping()).empty());
+  CHECK((test.is_done && again.calls == std::vector<std::string>{"load"}));
+  CHECK(test.told.back() ==
+        "snapshot " + test.folder + "/snapshot-000001-000018: all 3 epochs are done");
+}
+
+TEST_CASE("several passes are one step, and the last one of an epoch may have fewer",
+          "[training]") {
+  loop_under_test test;
+  counting_work work;
+  auto with = test.looping();
+  with.passes_per_step = 4;
+  std::uint64_t steps = 0;
+  work.after_step = [&](std::uint64_t step) { steps = step; };
+  REQUIRE(test.run(work, with).empty());
+  CHECK(steps == 6);
+  CHECK(work.seen == in_order(3));
+}
+
+TEST_CASE("without a folder nothing is kept, and a stop ends the loop all the same", "[training]") {
+  loop_under_test test;
+  counting_work work;
+  auto with = test.looping();
+  with.folder.clear();
+  work.after_step = [&](std::uint64_t step) { work.is_stopped = step == 8; };
+  REQUIRE(test.run(work, with).empty());
+  CHECK(!test.is_done);
+  CHECK(work.seen.size() == 36);  // asked after step 8, heard after step 9
+  CHECK(test.told.empty());
+}
+
+TEST_CASE("a job that is stopped anywhere goes on there", "[training]") {
+  const std::uint64_t stopped_at = GENERATE(1u, 5u, 6u, 7u, 11u, 12u, 17u);
+  loop_under_test test;
+  counting_work work;
+  work.after_step = [&](std::uint64_t step) { work.is_stopped = step >= stopped_at; };
+  REQUIRE(test.run(work, test.looping()).empty());
+  // Within an epoch it is heard one step later.
+  const std::uint64_t heard = stopped_at % 6 == 0 ? stopped_at : stopped_at + 1;
+  CHECK(work.seen.size() == 4 * heard);
+  CHECK(test.is_done == (heard == 18));
+  CHECK(test.status == 0);  // it was another rank that SIGTERM has come to
+
+  counting_work again;
+  REQUIRE(test.run(again, test.looping()).empty());
+  CHECK(test.is_done);
+  CHECK(again.seen == in_order(3));
+}
+
+TEST_CASE("SIGTERM ends with its status, SIGUSR1 with 0", "[training]") {
+  const int number = GENERATE(SIGTERM, SIGUSR1);
+  loop_under_test test;
+  counting_work work;
+  work.after_step = [&](std::uint64_t step) {
+    if (step == 2) REQUIRE(::raise(number) == 0);
+  };
+  REQUIRE(test.run(work, test.looping()).empty());
+  CHECK((!test.is_done && work.seen.size() == 12));
+  CHECK(test.status == (number == SIGTERM ? stopped_status : 0));
+  CHECK(test.told.back() == "epoch 0 | " + test.saved("/snapshot-000001-000003"));
+}
+
+TEST_CASE("a loop saves within an epoch by steps, and by rank 0's clock", "[training]") {
+  const bool by_steps = GENERATE(true, false);
+  loop_under_test test;
+  counting_work work;
+  auto with = test.looping();
+  time_point now;
+  with.now = [&] { return now; };
+  with.save = by_steps ? save_times{5, 0, 0ms} : save_times{0, 0, 60s};
+  work.after_step = [&](std::uint64_t step) { now += step < 5 ? 20s : 1s; };
+  REQUIRE(test.run(work, with).empty());
+  std::vector<std::string> said{"no snapshot in " + test.folder + ": starting at epoch 1"};
+  if (by_steps) {
+    said.push_back("epoch 0 | " + test.saved("/snapshot-000001-000005"));
+    said.push_back("epoch 1 | " + test.saved("/snapshot-000001-000010"));
+    said.push_back("epoch 2 | " + test.saved("/snapshot-000001-000015"));
+  } else {
+    // Due after step 3, heard after step 4.
+    said.push_back("epoch 0 | " + test.saved("/snapshot-000001-000004"));
+  }
+  said.push_back("epoch 3 | " + test.saved("/snapshot-000001-000018"));
+  CHECK(test.told == said);
+}
+
+TEST_CASE("a snapshot of another program is refused", "[training]") {
+  loop_under_test test;
+  {
+    auto ranks = test.open(++test.round, 1);
+    require_open(ranks);
+    REQUIRE(save(ranks, 10) == all(1));
+  }
+  counting_work work;
+  const auto said = test.run(work, test.looping());
+  CHECK(said.find("it does not say which samples were used") != std::string::npos);
+}
+
+// Of three ranks one ends in a step, at its end or at an epoch's; the others lose it there.
+TEST_CASE("the ranks that are left lose no step", "[training]") {
+  const std::uint32_t dead = GENERATE(0u, 2u);
+  const bool is_within = GENERATE(true, false);
+  constexpr std::uint32_t world_size = 3;
+  constexpr std::uint64_t last = 4;  // 2 steps an epoch of 24 samples, 4 each
+  loop_under_test test;
+  const auto run_all = [&](bool is_lost) {
+    std::vector<counting_work> works(world_size);
+    std::vector<std::string> ends(world_size);
+    ++test.round;
+    test.told.clear();
+    job_under_test::on_all(world_size, [&, round = test.round](std::uint32_t rank) {
+      environment here = lone_rank(round, test.instance);
+      here.rank = rank;
+      here.world_size = world_size;
+      here.master_address = "127.0.0.1";
+      here.master_port = test.store.port();
+      const auto lose = [rank, dead] {
+        if (rank == dead) throw lost_itself("itself");
+        throw process_group_error("Connection closed by peer");
+      };
+      if (is_lost && is_within) {
+        works[rank].in_step = [lose](std::uint64_t step) {
+          if (step == last + 1) lose();
+        };
+      } else if (is_lost) {
+        works[rank].in_epoch_end = [lose](std::uint64_t epoch) {
+          if (epoch == 2) lose();
+        };
+      }
+      try {
+        auto with = test.looping();
+        with.save.epochs = 0;
+        if (rank != 0) with.tell = [](std::string_view) {};
+        loop_driver loop(here, with, works[rank]);
+        loop.run();
+      } catch (const std::exception& error) {
+        ends[rank] = error.what();
+      }
+    });
+    return std::pair(std::move(works), std::move(ends));
+  };
+  const auto [works, ends] = run_all(true);
+  for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+    CHECK(ends[rank] == (rank == dead ? "itself" : "Connection closed by peer"));
+    const auto& calls = works[rank].calls;
+    const bool undid = std::find(calls.begin(), calls.end(), "undo") != calls.end();
+    CHECK(undid == (is_within && rank != dead));
+  }
+  const auto [again, good] = run_all(false);
+  CHECK(good == std::vector<std::string>(world_size));
+  CHECK(test.told.front() == "resuming from snapshot " + test.folder +
+                                 "/snapshot-000001-000004 at epoch " +
+                                 (is_within ? "3" : "2, in its middle"));
+  // The survivor's four steps, and then only the third epoch's two.
+  CHECK(again[0].seen.size() == 4 * 6);
+  const auto& calls = again[1].calls;
+  const bool ends_again = std::find(calls.begin(), calls.end(), "end 2 with 0") != calls.end();
+  CHECK(ends_again == !is_within);
+  CHECK(calls.back() == "end 3 with 8");
+}
+
+}  // namespace ddprun::tests

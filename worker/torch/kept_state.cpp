@@ -1,0 +1,110 @@
+#include "worker/torch/kept_state.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include <charconv>
+#include <stdexcept>
+
+namespace ddprun::worker {
+namespace {
+
+const std::string kept_prefix = "kept.";
+
+// A scheduler's only state: its learning rates are the optimizer's.
+struct open_scheduler : torch::optim::LRScheduler {
+  static unsigned& steps_of(torch::optim::LRScheduler& scheduler) {
+    return scheduler.*(&open_scheduler::step_count_);
+  }
+};
+
+void set_steps(torch::optim::LRScheduler& scheduler, const std::string& text) {
+  unsigned steps = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, steps);
+  if (error != std::errc() || rest != end) {
+    throw training_state_error("a scheduler's steps in the snapshot are '" + text +
+                               "', which is no number");
+  }
+  open_scheduler::steps_of(scheduler) = steps;
+}
+
+}  // namespace
+
+std::string kept_state::take(const std::string& name) {
+  const std::string taken = kept_prefix + name;
+  if (name.empty() || texts_.contains(taken) || tensors_.contains(taken) ||
+      modules_.contains(taken)) {
+    throw std::invalid_argument("keep: the name '" + name + "' is empty, or taken already");
+  }
+  return taken;
+}
+
+void kept_state::add(const std::string& name, at::Tensor& tensor) {
+  tensors_.emplace(take(name), &tensor);
+}
+
+void kept_state::add(const std::string& name, torch::nn::Module& module) {
+  modules_.emplace(take(name), &module);
+}
+
+void kept_state::add(const std::string& name, torch::optim::LRScheduler& scheduler) {
+  add(
+      name, [&scheduler] { return std::to_string(open_scheduler::steps_of(scheduler)); },
+      [&scheduler](const std::string& value) { set_steps(scheduler, value); });
+}
+
+void kept_state::add(const std::string& name, std::function<std::string()> to_text,
+                     std::function<void(const std::string&)> from_text) {
+  texts_.emplace(take(name), text{std::move(to_text), std::move(from_text)});
+}
+
+std::vector<std::pair<std::string, at::Tensor>> kept_state::tensors() const {
+  std::vector<std::pair<std::string, at::Tensor>> all;
+  for (const auto& [name, tensor] : tensors_)
+    all.emplace_back(name, *tensor);
+  for (const auto& [name, module] : modules_) {
+    for (const auto& each : module->named_parameters())
+      all.emplace_back(name + "." + each.key(), each.value());
+    for (const auto& each : module->named_buffers())
+      all.emplace_back(name + "." + each.key(), each.value());
+  }
+  return all;
+}
+
+void kept_state::add_to(snapshot_part& part) const {
+  for (const auto& [name, tensor] : tensors())
+    part.tensors.push_back(view_of(name, tensor));
+  for (const auto& [name, each] : texts_)
+    part.values[name] = each.get();
+}
+
+void kept_state::load(const snapshot_part& part, const std::string& path) const {
+  const auto mine = tensors();
+  std::vector<const tensor_view*> found;
+  for (const auto& [name, tensor] : mine) {
+    const auto here = view_of(name, tensor);
+    found.push_back(part.find(name));
+    if (found.back() == nullptr || found.back()->type != here.type ||
+        found.back()->shape != here.shape) {
+      throw training_state_error(
+          "snapshot " + path + " is of another program: it has " +
+          (found.back() == nullptr ? "no '" + name + "'" : to_text(*found.back())) +
+          ", here it is " + to_text(static_cast<const tensor_description&>(here)));
+    }
+  }
+  for (const auto& [name, each] : texts_) {
+    if (!part.values.contains(name)) {
+      throw training_state_error("snapshot " + path + " is of another program: it has no '" + name +
+                                 "'");
+    }
+  }
+  const at::NoGradGuard no_grad;
+  for (std::size_t index = 0; index < mine.size(); ++index) {
+    at::Tensor tensor = mine[index].second;
+    tensor.copy_(tensor_of(*found[index]));
+  }
+  for (const auto& [name, each] : texts_)
+    each.set(part.values.find(name)->second);
+}
+
+}  // namespace ddprun::worker

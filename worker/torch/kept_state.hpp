@@ -1,0 +1,54 @@
+// What a training program wants kept besides its model and optimizer, each under a name: a tensor,
+// a module (an average of the model's weights), a learning rate scheduler, or a text.
+//
+//   kept.NAME          a tensor
+//   kept.NAME.TENSOR   each parameter and buffer of a module
+//   kept.NAME          a value: a scheduler's steps, or a text
+//
+// Thread rule: one thread. Ownership: tensors, modules and schedulers must outlive it.
+// Errors: std::invalid_argument: a name that is taken; training_state_error, whose text says what
+// does not fit.
+#pragma once
+
+#include "worker/snapshot/snapshots.hpp"
+#include "worker/torch/tensor_bytes.hpp"
+
+#include <torch/nn/module.h>
+#include <torch/optim/schedulers/lr_scheduler.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun::worker {
+
+class kept_state {
+ public:
+  void add(const std::string& name, at::Tensor& tensor);
+  void add(const std::string& name, torch::nn::Module& module);
+  void add(const std::string& name, torch::optim::LRScheduler& scheduler);
+  void add(const std::string& name, std::function<std::string()> to_text,
+           std::function<void(const std::string&)> from_text);
+
+  // Tensors lie where they are.
+  void add_to(snapshot_part& part) const;
+  // All is compared before the first one is changed.
+  void load(const snapshot_part& part, const std::string& path) const;
+
+ private:
+  struct text {
+    std::function<std::string()> get;
+    std::function<void(const std::string&)> set;
+  };
+  std::string take(const std::string& name);
+  // Under their names in the snapshot.
+  std::vector<std::pair<std::string, at::Tensor>> tensors() const;
+
+  std::map<std::string, text> texts_;
+  std::map<std::string, at::Tensor*> tensors_;
+  std::map<std::string, torch::nn::Module*> modules_;
+};
+
+}  // namespace ddprun::worker

@@ -1,0 +1,255 @@
+#include "worker/torch/training_loop.hpp"
+
+#include "worker/torch/kept_state.hpp"
+#include "worker/torch/metrics.hpp"
+#include "worker/torch/training_state.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/nn/utils/clip_grad.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace ddprun::worker {
+namespace {
+
+const std::string model_prefix = "model.";
+
+}  // namespace
+
+at::Tensor training_batch::tensor() const {
+  return torch::tensor(std::vector<std::int64_t>(indices_.begin(), indices_.end()), at::kLong);
+}
+
+class training_loop::work final : public loop_work {
+ public:
+  work(distributed_data_parallel& parallel, torch::optim::Optimizer& optimizer,
+       const training_loop_options& options)
+      : parallel_(parallel),
+        optimizer_(optimizer),
+        options_(options),
+        training_(parallel.module(), optimizer) {
+    for (const auto& each : parallel.module().named_buffers())
+      buffers_.emplace_back(model_prefix + each.key(), each.value());
+  }
+
+  snapshot_state view() override {
+    auto state = training_.view();
+    kept_.add_to(state.replicated);
+    return state;
+  }
+  void load(const resumed_snapshot& from) override {
+    training_.load(from);
+    kept_.load(from.replicated, from.path);
+  }
+  // Each rank's BatchNorm has the averages of its own samples.
+  bool is_alike(std::string_view tensor) override {
+    return std::none_of(buffers_.begin(), buffers_.end(),
+                        [&](const auto& each) { return each.first == tensor; });
+  }
+
+  void warm_up(sample_span pass) override {
+    parallel_.module().train();
+    if (!options_.warms_up) return;
+    const training_batch::report_handler nothing = [](std::string_view, const at::Tensor&) {};
+    parallel_.warm_up([&] {
+      training_batch batch(1, 1, pass, nothing);
+      return loss_(batch);
+    });
+  }
+  void begin_epoch(std::uint64_t epoch, std::uint64_t steps) override {
+    parallel_.module().train();
+    if (on_epoch_begin) on_epoch_begin(epoch, steps);
+  }
+  void step(std::uint64_t epoch, std::uint64_t step, std::span<const sample_span> passes) override {
+    remember_buffers();
+    parallel_.zero_grad();
+    for (const auto& pass : passes)
+      run_pass({epoch, step, pass, report_}, &pass == &passes.back());
+    update(step);
+  }
+  void undo_step() override {
+    const at::NoGradGuard no_grad;
+    for (std::size_t at = 0; at < before_.size(); ++at)
+      buffers_[at].second.copy_(before_[at]);
+  }
+  void end_step(const step_end& done) override {
+    if (on_step) on_step(done);
+  }
+  void end_epoch(const epoch_end& done) override {
+    if (on_epoch_end) on_epoch_end(done);
+  }
+
+  named_meters take_meters() override {
+    named_meters taken;
+    for (const auto& each : meters_) {
+      if (each.weight == 0) continue;
+      taken.emplace_back(each.name, meter());
+      taken.back().second.set(each.sum.item<double>(), each.weight);
+    }
+    meters_ = {{"loss", {}, 0}};
+    return taken;
+  }
+  void average(named_meters& meters) override {
+    std::vector<meter*> all;
+    for (auto& [name, value] : meters)
+      all.push_back(&value);
+    if (!all.empty()) average_over_ranks(parallel_.group(), std::span<meter* const>(all));
+  }
+  void ask(const loop_word& own) override {
+    parallel_.group().ask({own.stop_has_come, own.save_is_due});
+  }
+  loop_word answer() override {
+    const auto said = parallel_.group().answer();
+    return {said[0], said[1]};
+  }
+
+  kept_state& kept() { return kept_; }
+  double gradient_norm() const { return gradient_norm_; }
+  void set_loss(const loss_function& loss) { loss_ = loss; }
+
+  std::function<void(std::uint64_t, std::uint64_t)> on_epoch_begin;
+  std::function<void(std::uint64_t)> on_update;
+  std::function<void(const step_end&)> on_step;
+  std::function<void(const epoch_end&)> on_epoch_end;
+
+ private:
+  // A meter whose values lie where they were computed.
+  struct tensor_meter {
+    std::string name;
+    at::Tensor sum;
+    double weight = 0;
+
+    void add(const at::Tensor& value, double samples) {
+      const auto here = value.detach().to(at::kDouble) * samples;
+      if (weight == 0) {
+        sum = here;
+      } else {
+        sum.add_(here);
+      }
+      weight += samples;
+    }
+  };
+
+  // A forward pass changes them, and an unfinished step must not have.
+  void remember_buffers() {
+    if (options_.folder.empty() || options_.emergency_grace.count() == 0) return;
+    const at::NoGradGuard no_grad;
+    before_.resize(buffers_.size());
+    for (std::size_t at = 0; at < buffers_.size(); ++at) {
+      auto& copy = before_[at];
+      if (copy.defined()) {
+        copy.copy_(buffers_[at].second);
+      } else {
+        copy = buffers_[at].second.clone();
+      }
+    }
+  }
+  // All passes of a step but the last one only add to this rank's gradients.
+  void run_pass(training_batch batch, bool is_last) {
+    std::optional<distributed_data_parallel::no_sync_scope> here_only;
+    if (!is_last) here_only.emplace(parallel_);
+    samples_ = static_cast<double>(batch.size());
+    const auto loss = loss_(batch);
+    const auto passes = static_cast<double>(options_.passes_per_step);
+    parallel_.backward(options_.passes_per_step == 1 ? loss : loss / passes);
+    report("loss", loss);
+  }
+  void update(std::uint64_t step) {
+    if (options_.clip_norm > 0) {
+      gradient_norm_ =
+          torch::nn::utils::clip_grad_norm_(parallel_.module().parameters(), options_.clip_norm);
+    }
+    if (options_.learning_rate) {
+      for (auto& group : optimizer_.param_groups())
+        group.options().set_lr(options_.learning_rate(step));
+    }
+    optimizer_.step();
+    if (on_update) on_update(step);
+  }
+  void report(std::string_view name, const at::Tensor& value) {
+    auto found = std::find_if(meters_.begin(), meters_.end(),
+                              [&](const tensor_meter& each) { return each.name == name; });
+    if (found == meters_.end()) {
+      meters_.push_back({std::string(name), {}, 0});
+      found = meters_.end() - 1;
+    }
+    found->add(value, samples_);
+  }
+
+  distributed_data_parallel& parallel_;
+  torch::optim::Optimizer& optimizer_;
+  training_loop_options options_;
+  training_state training_;
+  kept_state kept_;
+  loss_function loss_;
+  std::vector<std::pair<std::string, at::Tensor>> buffers_;  // under their names in snapshots
+  std::vector<at::Tensor> before_;                           // their values, where they are kept
+  std::vector<tensor_meter> meters_{{"loss", {}, 0}};
+  double samples_ = 0;  // of the pass under way
+  double gradient_norm_ = 0;
+  training_batch::report_handler report_ = [this](std::string_view name, const at::Tensor& value) {
+    report(name, value);
+  };
+};
+
+training_loop::training_loop(distributed_data_parallel& parallel,
+                             torch::optim::Optimizer& optimizer, training_loop_options options)
+    : work_(std::make_unique<work>(parallel, optimizer, options)),
+      driver_(std::make_unique<loop_driver>(parallel.group().here(), std::move(options), *work_)) {}
+
+training_loop::~training_loop() = default;
+
+void training_loop::keep(const std::string& name, at::Tensor& tensor) {
+  work_->kept().add(name, tensor);
+}
+
+void training_loop::keep(const std::string& name, torch::nn::Module& module) {
+  work_->kept().add(name, module);
+}
+
+void training_loop::keep(const std::string& name, torch::optim::LRScheduler& scheduler) {
+  work_->kept().add(name, scheduler);
+}
+
+void training_loop::keep(const std::string& name, std::function<std::string()> to_text,
+                         std::function<void(const std::string&)> from_text) {
+  work_->kept().add(name, std::move(to_text), std::move(from_text));
+}
+
+void training_loop::on_epoch_begin(std::function<void(std::uint64_t, std::uint64_t)> work) {
+  work_->on_epoch_begin = std::move(work);
+}
+
+void training_loop::on_update(std::function<void(std::uint64_t)> work) {
+  work_->on_update = std::move(work);
+}
+
+void training_loop::on_step(std::function<void(const step_end&)> work) {
+  work_->on_step = std::move(work);
+}
+
+void training_loop::on_epoch_end(std::function<void(const epoch_end&)> work) {
+  work_->on_epoch_end = std::move(work);
+}
+
+void training_loop::run(const loss_function& loss) {
+  work_->set_loss(loss);
+  driver_->run();
+}
+
+bool training_loop::is_done() const {
+  return driver_->is_done();
+}
+
+int training_loop::status() const {
+  return driver_->status();
+}
+
+double training_loop::gradient_norm() const {
+  return work_->gradient_norm();
+}
+
+}  // namespace ddprun::worker

@@ -1,0 +1,72 @@
+// What a training loop runs, as the loop sees it: a model and its optimizer behind a few questions,
+// so that the loop itself needs no LibTorch. worker/torch/training_loop is the one for LibTorch.
+//
+// Thread rule: one thread. Errors: a collective's are process_group_error; others go through.
+#pragma once
+
+#include "worker/metrics/meter.hpp"
+#include "worker/snapshot/rank_file.hpp"
+#include "worker/snapshot/resume.hpp"
+#include "worker/training/decisions.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ddprun::worker {
+
+// The indices of this rank's samples in one pass.
+using sample_span = std::span<const std::size_t>;
+
+using named_meters = std::vector<std::pair<std::string, meter>>;
+
+struct step_end {
+  std::uint64_t epoch = 1;
+  std::uint64_t step = 0;           // done, over all epochs
+  std::uint64_t step_of_epoch = 0;  // done since the epoch began, or was resumed
+  std::uint64_t steps_of_epoch = 0;
+  std::span<const sample_span> passes;  // that it was made of
+};
+
+struct epoch_end {
+  std::uint64_t epoch = 1;
+  std::uint64_t step = 0;   // done, over all epochs
+  std::size_t samples = 0;  // of this rank, since the epoch began, or was resumed
+  double seconds = 0;       // since then
+  named_meters own, all;    // of this rank, and averaged over all ranks; in the order of first use
+};
+
+class loop_work {
+ public:
+  virtual ~loop_work() = default;
+
+  virtual snapshot_state view() = 0;
+  virtual void load(const resumed_snapshot& from) = 0;
+  // Whether ranks have this tensor of what is replicated alike, to the bit, after each step.
+  virtual bool is_alike(std::string_view tensor) = 0;
+
+  // One pass for nothing, before the first step of the process.
+  virtual void warm_up(sample_span pass) = 0;
+  virtual void begin_epoch(std::uint64_t epoch, std::uint64_t steps) = 0;
+  // All passes of one step, `step` of all epochs, from 1. When it throws, what an unfinished step
+  // has changed is put back by undo_step().
+  virtual void step(std::uint64_t epoch, std::uint64_t step,
+                    std::span<const sample_span> passes) = 0;
+  virtual void undo_step() = 0;
+  // The program's own, once the step counts.
+  virtual void end_step(const step_end& done) = 0;
+  virtual void end_epoch(const epoch_end& done) = 0;
+
+  // What was reported since the last call, of this rank.
+  virtual named_meters take_meters() = 0;
+  // Collectives.
+  virtual void average(named_meters& meters) = 0;
+  virtual void ask(const loop_word& own) = 0;
+  virtual loop_word answer() = 0;
+};
+
+}  // namespace ddprun::worker
