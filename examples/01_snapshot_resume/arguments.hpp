@@ -2,21 +2,15 @@
 #pragma once
 
 #include "worker/environment.hpp"
+#include "worker/training/loop_options.hpp"
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
 
 namespace snapshot_resume {
 
 struct arguments {
-  std::uint64_t epochs = 50;
-  std::uint64_t snapshot_interval = 10;  // epochs between two snapshots
-  std::string data;                      // digits.csv
-  std::string snapshot_folder = "snapshots";
-  std::string metrics;          // a file for them; empty: none
-  std::size_t batch_size = 64;  // per rank
-  std::uint64_t seed = 0;
+  ddprun::worker::training_loop_options loop;
+  std::string data;  // digits.csv
   bool tells_samples = false;
   ddprun::worker::place_by_hand place;
 };

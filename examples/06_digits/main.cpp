@@ -1,12 +1,9 @@
 // The least that a distributed training program in C++ needs: the ranks joined, a model that is
-// equal on all of them, a sampler that deals the pictures out, and numbers averaged over the ranks.
+// equal on all of them, and a loop that deals the pictures out and averages numbers over the ranks.
 #include "examples/common/command_line.hpp"
-#include "examples/common/digits.hpp"
-#include "examples/common/digits_network.hpp"
+#include "examples/common/digits_test.hpp"
 #include "examples/common/program.hpp"
-#include "worker/distributed_sampler.hpp"
-#include "worker/torch/distributed_data_parallel.hpp"
-#include "worker/torch/metrics.hpp"
+#include "worker/torch/training_loop.hpp"
 
 #include <torch/nn/functional/loss.h>
 #include <torch/optim/adam.h>
@@ -15,7 +12,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <vector>
 
 namespace {
 
@@ -57,21 +53,6 @@ double gradient_norm(torch::nn::Module& model) {
   return std::sqrt(squares);
 }
 
-worker::meter test(const worker::environment& here, worker::process_group& group,
-                   examples::Network& network, examples::digits& pictures) {
-  const torch::NoGradGuard no_grad;
-  const auto count = static_cast<std::int64_t>(pictures.labels.size());
-  const auto mine = torch::arange(here.rank, count, here.world_size);
-  worker::meter accuracy;
-  if (mine.numel() > 0) {
-    const auto answers = network->forward(images_of(pictures).index_select(0, mine)).argmax(1);
-    const auto right = answers.eq(labels_of(pictures).index_select(0, mine)).to(torch::kDouble);
-    accuracy.add(right.mean().item<double>(), static_cast<double>(mine.numel()));
-  }
-  worker::average_over_ranks(group, {&accuracy});
-  return accuracy;
-}
-
 int run(const arguments& options) {
   const auto here = worker::read_environment(options.place);
   auto data = examples::read_digits(options.data);
@@ -84,40 +65,28 @@ int run(const arguments& options) {
   worker::distributed_data_parallel parallel(group, *network);
   torch::optim::Adam optimizer(network->parameters(),
                                torch::optim::AdamOptions(options.learning_rate));
-  worker::distributed_sampler_options dealing;
-  dealing.length = data.train.labels.size();
-  dealing.world_size = here.world_size;
-  dealing.rank = here.rank;
-  dealing.seed = options.seed;
-  worker::distributed_sampler sampler(dealing);
-
-  for (std::uint64_t epoch = 1; epoch <= options.epochs; ++epoch) {
-    sampler.set_epoch(epoch);
-    const auto indices = sampler.indices();
-    worker::meter loss_here;
-    for (const auto batch : worker::batches(indices, options.batch_size)) {
-      const auto picked =
-          torch::tensor(std::vector<std::int64_t>(batch.begin(), batch.end()), torch::kLong);
-      parallel.zero_grad();
-      const auto answers = parallel.forward(network, images.index_select(0, picked));
-      const auto loss = functional::nll_loss(answers, labels.index_select(0, picked));
-      parallel.backward(loss);
-      optimizer.step();
-      loss_here.add(loss.item<double>(), static_cast<double>(batch.size()));
-    }
+  worker::training_loop_options looping;
+  looping.samples = data.train.labels.size();
+  looping.batch_size = options.batch_size;
+  looping.epochs = options.epochs;
+  looping.seed = options.seed;
+  looping.shows_progress = false;
+  worker::training_loop loop(parallel, optimizer, looping);
+  loop.on_epoch_end([&](const worker::epoch_end& done) {
     std::printf("rank %" PRIu32 " | epoch %" PRIu64 " | loss %.4f | gradient norm %.6f\n",
-                here.rank, epoch, loss_here.average(), gradient_norm(*network));
-    auto loss = loss_here;
-    worker::average_over_ranks(group, {&loss});
-    const auto accuracy = test(here, group, network, data.test);
-    if (here.rank == 0) {
-      std::printf("all    | epoch %" PRIu64 " | loss %.4f | test accuracy %.4f\n", epoch,
-                  loss.average(), accuracy.average());
-    }
-    group.barrier();
-  }
+                here.rank, done.epoch, done.own.at(0).second.average(), gradient_norm(*network));
+    const auto accuracy = examples::test(group, network, data.test);
+    if (here.rank != 0) return;
+    std::printf("all    | epoch %" PRIu64 " | loss %.4f | test accuracy %.4f\n", done.epoch,
+                done.all.at(0).second.average(), accuracy.average());
+  });
+  loop.run([&](worker::training_batch& batch) {
+    const auto picked = batch.tensor();
+    const auto answers = parallel.forward(network, images.index_select(0, picked));
+    return functional::nll_loss(answers, labels.index_select(0, picked));
+  });
   group.close();
-  return 0;
+  return loop.status();
 }
 
 }  // namespace

@@ -5,11 +5,8 @@
 #include "examples/07_resnet_synthetic/synthetic_images.hpp"
 #include "examples/common/device.hpp"
 #include "examples/common/program.hpp"
-#include "worker/distributed_sampler.hpp"
-#include "worker/snapshot/snapshots.hpp"
-#include "worker/torch/distributed_data_parallel.hpp"
 #include "worker/torch/metrics.hpp"
-#include "worker/torch/training_state.hpp"
+#include "worker/torch/training_loop.hpp"
 
 #include <torch/nn/functional/loss.h>
 #include <torch/optim/sgd.h>
@@ -19,9 +16,6 @@
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
-#include <memory>
-#include <numeric>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -41,7 +35,6 @@ struct job {
   worker::process_group& group;
   ResNet& network;
   torch::optim::SGD& optimizer;
-  worker::snapshots* snapshots;  // none: nothing is saved
 };
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -85,44 +78,6 @@ void set_learning_rate(job& job, std::uint64_t epoch) {
     parameters.options().set_lr(rate);
 }
 
-// One epoch; the number of steps that it took.
-std::uint64_t train(job& job, const synthetic_images& images,
-                    worker::distributed_data_parallel& parallel,
-                    worker::distributed_sampler& sampler, std::uint64_t epoch,
-                    std::uint64_t steps_before) {
-  job.network->train();
-  set_learning_rate(job, epoch);
-  sampler.set_epoch(epoch);
-  const auto indices = sampler.indices();
-  const auto batches = worker::batches(indices, job.options.batch_size);
-  meters found;
-  std::size_t step = 0;
-  auto start = std::chrono::steady_clock::now();
-  for (const auto picked : batches) {
-    const auto batch = images.load(picked);
-    const auto inputs = batch.images.to(job.device);
-    const auto labels = batch.labels.to(job.device);
-    found.data.add(seconds_since(start));
-    parallel.zero_grad();
-    const auto answers = parallel.forward(job.network, inputs);
-    const auto loss = functional::cross_entropy(answers, labels);
-    parallel.backward(loss);
-    job.optimizer.step();
-    found.add(answers.detach(), labels, loss.item<double>());
-    found.time.add(seconds_since(start));
-    ++step;
-    if (step % job.options.print_interval == 0 || step == batches.size()) {
-      tell(job, epoch, step, batches.size(), found);
-    }
-    if (job.snapshots != nullptr && job.snapshots->progress(steps_before + step) &&
-        job.snapshots->is_over()) {
-      throw std::runtime_error(job.snapshots->problem());
-    }
-    start = std::chrono::steady_clock::now();
-  }
-  return batches.size();
-}
-
 std::string tell_all_reduce(job& job, const worker::distributed_data_parallel& parallel) {
   const auto times = parallel.average_times();
   if (job.here.world_size == 1 || times.all_reduce <= 0) return "";
@@ -152,82 +107,74 @@ void test(job& job, const synthetic_images& images) {
               found.top1.average(), found.top5.average());
 }
 
-// The epoch to begin with, and the steps behind it.
-std::pair<std::uint64_t, std::uint64_t> resume(job& job) {
-  if (job.snapshots == nullptr) return {1, 0};
-  const auto& from = job.snapshots->resumed();
-  if (!from) return {1, 0};
-  worker::training_state(*job.network, job.optimizer).load(*from);
-  const auto info = from->info;
-  if (job.here.rank == 0) {
-    std::printf("resuming from %s at epoch %" PRIu64 "\n", from->path.c_str(), info.epoch);
-  }
-  job.snapshots->drop_resumed();
-  return {info.epoch, info.step};
+worker::training_loop_options loop_options(const arguments& options) {
+  worker::training_loop_options made;
+  made.samples = options.images;
+  made.batch_size = options.batch_size;
+  made.epochs = options.epochs;
+  made.seed = options.seed;
+  made.folder = options.resume;
+  made.shows_progress = false;
+  return made;
 }
 
-// Training goes on without a snapshot that could not be saved (rank 0 has said why), unless no
-// later one can be.
-void save(job& job, std::uint64_t step, std::uint64_t next_epoch) {
-  if (job.snapshots == nullptr) return;
-  const auto state = worker::training_state(*job.network, job.optimizer).view();
-  if (job.snapshots->save(step, next_epoch, state) && job.snapshots->is_over()) {
-    throw std::runtime_error(job.snapshots->problem());
-  }
-}
-
-void run_epochs(job& job) {
+int run_epochs(job& job) {
   const arguments& options = job.options;
   const auto size = static_cast<std::int64_t>(options.image_size);
   const auto classes = static_cast<std::int64_t>(options.classes);
   const synthetic_images images(options.images, size, classes, first_image);
   const synthetic_images test_images(options.test_images, size, classes, first_test_image);
-  worker::distributed_sampler_options dealing;
-  dealing.length = options.images;
-  dealing.world_size = job.here.world_size;
-  dealing.rank = job.here.rank;
-  dealing.seed = options.seed;
-  worker::distributed_sampler sampler(dealing);
-  auto [epoch, step] = resume(job);
   worker::distributed_data_parallel parallel(job.group, *job.network);
-  for (; epoch <= options.epochs; ++epoch) {
-    const auto start = std::chrono::steady_clock::now();
-    step += train(job, images, parallel, sampler, epoch, step);
-    const double seconds = seconds_since(start);
-    test(job, test_images);
-    if (job.here.rank == 0) {
-      const auto seen = static_cast<double>(sampler.size() * job.here.world_size);
-      std::printf("Epoch: [%" PRIu64 "] took %.2f s, %.1f images/s%s\n", epoch, seconds,
-                  seen / seconds, tell_all_reduce(job, parallel).c_str());
+  worker::training_loop loop(parallel, job.optimizer, loop_options(options));
+  meters found;
+  std::chrono::steady_clock::time_point start;  // of a step
+  torch::Tensor answers, labels, loss;          // of the step under way
+  loop.on_epoch_begin([&](std::uint64_t epoch, std::uint64_t) {
+    set_learning_rate(job, epoch);
+    found = {};
+    start = std::chrono::steady_clock::now();
+  });
+  loop.on_step([&](const worker::step_end& done) {
+    found.add(answers.detach(), labels, loss.item<double>());
+    found.time.add(seconds_since(start));
+    if (done.step_of_epoch % options.print_interval == 0 ||
+        done.step_of_epoch == done.steps_of_epoch) {
+      tell(job, done.epoch, done.step_of_epoch, done.steps_of_epoch, found);
     }
-    save(job, step, epoch + 1);
-  }
+    start = std::chrono::steady_clock::now();
+  });
+  loop.on_epoch_end([&](const worker::epoch_end& done) {
+    test(job, test_images);
+    if (job.here.rank != 0) return;
+    const auto seen = static_cast<double>(done.samples * job.here.world_size);
+    std::printf("Epoch: [%" PRIu64 "] took %.2f s, %.1f images/s%s\n", done.epoch, done.seconds,
+                seen / done.seconds, tell_all_reduce(job, parallel).c_str());
+  });
+  loop.run([&](worker::training_batch& batch) {
+    const auto loaded = images.load(batch.indices());
+    const auto inputs = loaded.images.to(job.device);
+    labels = loaded.labels.to(job.device);
+    found.data.add(seconds_since(start));
+    answers = parallel.forward(job.network, inputs);
+    loss = functional::cross_entropy(answers, labels);
+    return loss;
+  });
+  return loop.status();
 }
 
 int run(const arguments& options) {
   const auto here = worker::read_environment(options.place);
   torch::manual_seed(options.seed);
   auto [device, group] = examples::join(here);
-  std::unique_ptr<worker::snapshots> snapshots;
-  if (!options.resume.empty()) {
-    worker::snapshots_options keeping;
-    keeping.folder = options.resume;
-    std::string problem;
-    auto opened = worker::snapshots::open(here, keeping, problem);
-    if (!opened) throw std::runtime_error(problem);
-    snapshots = std::move(*opened);
-  }
   ResNet network(options.built, static_cast<std::int64_t>(options.classes));
   network->to(device);
   torch::optim::SGD optimizer(network->parameters(), torch::optim::SGDOptions(options.learning_rate)
                                                          .momentum(options.momentum)
                                                          .weight_decay(options.weight_decay));
-  job job{options, here, device, group, network, optimizer, snapshots.get()};
-  run_epochs(job);
-  // Without the last one the job has not done what it was started for.
-  if (snapshots && snapshots->close()) throw std::runtime_error(snapshots->problem());
+  job job{options, here, device, group, network, optimizer};
+  const int status = run_epochs(job);
   group.close();
-  return 0;
+  return status;
 }
 
 }  // namespace

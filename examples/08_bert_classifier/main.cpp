@@ -5,20 +5,16 @@
 #include "examples/08_bert_classifier/texts.hpp"
 #include "examples/common/device.hpp"
 #include "examples/common/program.hpp"
-#include "worker/distributed_sampler.hpp"
-#include "worker/torch/distributed_data_parallel.hpp"
 #include "worker/torch/metrics.hpp"
+#include "worker/torch/training_loop.hpp"
 
 #include <torch/nn/functional/loss.h>
-#include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adamw.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -86,53 +82,12 @@ torch::optim::AdamW make_optimizer(const arguments& options, BertImpl& network) 
 }
 
 // Up from almost nothing in the first tenth of the steps, then down again. `step` counts from 1.
-void set_learning_rate(job& job, std::size_t step, std::size_t steps) {
-  const std::size_t warm_up = std::max<std::size_t>(1, steps / 10);
+double learning_rate(const arguments& options, std::uint64_t step, std::uint64_t steps) {
+  const std::uint64_t warm_up = std::max<std::uint64_t>(1, steps / 10);
   const double up = static_cast<double>(step) / static_cast<double>(warm_up);
   const double down =
       static_cast<double>(steps - step + 1) / static_cast<double>(steps - warm_up + 1);
-  for (auto& parameters : job.optimizer.param_groups())
-    parameters.options().set_lr(job.options.learning_rate * std::min(up, down));
-}
-
-struct epoch_found {
-  worker::meter loss, accuracy;  // of this rank
-  double gradient_norm = 0;      // of the last step, before it was clipped: equal on all ranks
-};
-
-epoch_found train(job& job, const table& samples, worker::distributed_data_parallel& parallel,
-                  worker::distributed_sampler& sampler, std::uint64_t epoch) {
-  job.network->train();
-  sampler.set_epoch(epoch);
-  const auto indices = sampler.indices();
-  const auto passes = worker::batches(indices, job.options.batch_size);
-  const std::size_t accumulate = job.options.accumulate;
-  const std::size_t steps = (passes.size() + accumulate - 1) / accumulate;
-  epoch_found found;
-  parallel.zero_grad();
-  for (std::size_t pass = 0; pass < passes.size(); ++pass) {
-    const auto& batch = passes[pass];
-    const auto picked =
-        torch::tensor(std::vector<std::int64_t>(batch.begin(), batch.end()), torch::kLong);
-    const auto tokens = samples.tokens.index_select(0, picked).to(job.device);
-    const auto labels = samples.labels.index_select(0, picked).to(job.device);
-    const bool is_step = (pass + 1) % accumulate == 0 || pass + 1 == passes.size();
-    std::optional<worker::distributed_data_parallel::no_sync_scope> here_only;
-    if (!is_step) here_only.emplace(parallel);
-    const auto answers = parallel.forward(job.network, tokens);
-    const auto loss = functional::cross_entropy(answers, labels);
-    parallel.backward(loss / static_cast<double>(accumulate));
-    found.loss.add(loss.item<double>(), static_cast<double>(batch.size()));
-    found.accuracy.add(answers.argmax(1).eq(labels).to(torch::kDouble).mean().item<double>(),
-                       static_cast<double>(batch.size()));
-    if (!is_step) continue;
-    found.gradient_norm =
-        torch::nn::utils::clip_grad_norm_(job.network->parameters(), job.options.clip);
-    set_learning_rate(job, (epoch - 1) * steps + pass / accumulate + 1, job.options.epochs * steps);
-    job.optimizer.step();
-    parallel.zero_grad();
-  }
-  return found;
+  return options.learning_rate * std::min(up, down);
 }
 
 // Every rank looks at its share of the samples; none is looked at twice.
@@ -154,37 +109,61 @@ worker::meter test(job& job, const table& samples) {
   return accuracy;
 }
 
-void run_epochs(job& job, texts& data) {
+worker::training_loop_options loop_options(const arguments& options, std::size_t samples,
+                                           std::uint32_t world_size) {
+  worker::training_loop_options made;
+  made.samples = samples;
+  made.batch_size = options.batch_size;
+  made.epochs = options.epochs;
+  made.passes_per_step = options.accumulate;
+  made.seed = options.seed;
+  made.clip_norm = options.clip;
+  made.shows_progress = false;
+  const auto up = [](std::uint64_t count, std::uint64_t by) { return (count + by - 1) / by; };
+  const auto passes = up(up(samples, world_size), options.batch_size);
+  const auto steps = options.epochs * up(passes, options.accumulate);
+  made.learning_rate = [&options, steps](std::uint64_t step) {
+    return learning_rate(options, step, steps);
+  };
+  return made;
+}
+
+void tell_epoch(job& job, const worker::epoch_end& done, double gradient_norm,
+                const worker::meter& accuracy) {
+  std::printf("rank %" PRIu32 " | epoch %" PRIu64 " | loss %.4f | gradient norm %.6f\n",
+              job.here.rank, done.epoch, done.own.at(0).second.average(), gradient_norm);
+  if (job.here.rank != 0) return;
+  std::printf("all    | epoch %" PRIu64 " | loss %.4f | accuracy %.4f | test accuracy %.4f\n",
+              done.epoch, done.all.at(0).second.average(), done.all.at(1).second.average(),
+              accuracy.average());
+  std::printf("epoch %" PRIu64 " took %.2f s, %.1f samples/s\n", done.epoch, done.seconds,
+              static_cast<double>(done.samples * job.here.world_size) / done.seconds);
+}
+
+int run_epochs(job& job, texts& data) {
   const arguments& options = job.options;
   const auto train_samples = table_of(data.train, options.length);
   const auto test_samples = table_of(data.test, options.length);
-  worker::distributed_sampler_options dealing;
-  dealing.length = data.train.labels.size();
-  dealing.world_size = job.here.world_size;
-  dealing.rank = job.here.rank;
-  dealing.seed = options.seed;
-  worker::distributed_sampler sampler(dealing);
   worker::distributed_data_parallel_options how;
   if (options.sends_bf16) how.compression = worker::gradient_compression::bf16;
   worker::distributed_data_parallel parallel(job.group, *job.network, how);
   // From here on each rank leaves out other values.
   torch::manual_seed(options.seed + job.here.rank);
-  for (std::uint64_t epoch = 1; epoch <= options.epochs; ++epoch) {
-    const auto start = std::chrono::steady_clock::now();
-    auto found = train(job, train_samples, parallel, sampler, epoch);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    std::printf("rank %" PRIu32 " | epoch %" PRIu64 " | loss %.4f | gradient norm %.6f\n",
-                job.here.rank, epoch, found.loss.average(), found.gradient_norm);
-    worker::average_over_ranks(job.group, {&found.loss, &found.accuracy});
+  worker::training_loop loop(parallel, job.optimizer,
+                             loop_options(options, data.train.labels.size(), job.here.world_size));
+  loop.on_epoch_end([&](const worker::epoch_end& done) {
     const auto accuracy = test(job, test_samples);
-    if (job.here.rank == 0) {
-      std::printf("all    | epoch %" PRIu64 " | loss %.4f | accuracy %.4f | test accuracy %.4f\n",
-                  epoch, found.loss.average(), found.accuracy.average(), accuracy.average());
-      std::printf("epoch %" PRIu64 " took %.2f s, %.1f samples/s\n", epoch, took.count(),
-                  static_cast<double>(sampler.size() * job.here.world_size) / took.count());
-    }
-    job.group.barrier();
-  }
+    tell_epoch(job, done, loop.gradient_norm(), accuracy);
+  });
+  loop.run([&](worker::training_batch& batch) {
+    const auto picked = batch.tensor();
+    const auto tokens = train_samples.tokens.index_select(0, picked).to(job.device);
+    const auto labels = train_samples.labels.index_select(0, picked).to(job.device);
+    const auto answers = parallel.forward(job.network, tokens);
+    batch.report("accuracy", answers.argmax(1).eq(labels).to(torch::kDouble).mean());
+    return functional::cross_entropy(answers, labels);
+  });
+  return loop.status();
 }
 
 int run(const arguments& options) {
@@ -214,9 +193,9 @@ int run(const arguments& options) {
   }
   auto optimizer = make_optimizer(options, *network);
   job job{options, here, device, group, network, optimizer};
-  run_epochs(job, data);
+  const int status = run_epochs(job, data);
   group.close();
-  return 0;
+  return status;
 }
 
 }  // namespace

@@ -139,9 +139,14 @@ def test_the_readme_program_trains_with_the_libtorch_that_it_was_built_with(clus
     build, status, words = configure_with("torch", tmp_path, prefix, shown[1])
     assert status == 0, words
     run("cmake", "--build", build)
-    job = Program(cluster, "job", [prefix / "bin/ddprun", *shown[2].split(), build / "outside"])
+    command = [prefix / "bin/ddprun", *shown[2].split(), build / "outside"]
+    job = Program(cluster, "job", command, cwd=tmp_path)
     assert job.wait() == 0, job.err()
     assert without_numbers(job.out()) == without_numbers(shown[3])
+    again = Program(cluster, "again", command, cwd=tmp_path)
+    assert again.wait() == 0, again.err()
+    assert again.out() == ("[node-a:0] snapshot snapshots/snapshot-000001-000100: all 10 epochs "
+                           "are done\n")
     alone = Program(cluster, "alone", [build / "outside"])  # without a launcher's variables
     assert alone.wait() == 1
     assert re.fullmatch(r"outside: .* is not set.*\n", alone.err()), alone.err()

@@ -89,7 +89,7 @@ def held_job(held, kind, folder):
 
 def kill_in_epoch(held):
     """In the one after KILL_AFTER, or soon after: it is held there, so that some are left when it
-    is killed. The snapshot before that may still be under way, and goes with it."""
+    is killed. A snapshot that is under way goes with it."""
     held.run_until(KILL_AFTER, LIMIT)
     os.kill(held.pid(), signal.SIGKILL)
 
@@ -120,7 +120,10 @@ def test_a_killed_worker_resumes_and_changes_nothing(cluster, tmp_path, plain, k
     resumed = re.search(r"resuming from snapshot \S+ at epoch (\d+)", output(agents))
     assert resumed, output(agents)
     first = int(resumed[1])
-    assert first % INTERVAL == 1 and KILL_AFTER - 2 * INTERVAL < first <= EPOCHS
+    if kind == "program":  # the ranks that are left save what they have finished
+        assert KILL_AFTER <= first <= EPOCHS
+    else:
+        assert first % INTERVAL == 1 and KILL_AFTER - 2 * INTERVAL < first <= EPOCHS
     cluster.nothing_left(but=[daemon])
 
 
@@ -136,8 +139,7 @@ def test_metrics_are_kept_over_a_restart_and_drawn(cluster, tmp_path):
     rows = [json.loads(line) for line in metrics.read_text().splitlines()]
     starts = [row for row in rows if row.get("event") == "start"]
     assert [row["restart"] for row in starts] == [0, 1]
-    first = starts[1]["step"] // 12 + 1
-    assert first % INTERVAL == 1 and KILL_AFTER - 2 * INTERVAL < first <= EPOCHS
+    assert 12 * KILL_AFTER <= starts[1]["step"] < 12 * EPOCHS
     last = rows[-1]
     assert (last["epoch"], last["step"]) == (EPOCHS, 12 * EPOCHS)
     assert 0 < last["loss"] < 2 and 0.5 < last["accuracy"] <= 1 and last["samples_per_second"] > 0

@@ -1,0 +1,76 @@
+"""The training loop of the worker library, under the launcher: examples/01_snapshot_resume, whose
+ranks say of each step that they have finished which pictures it took."""
+
+import os
+import re
+import signal
+
+import pytest
+
+from tests.support.cluster import wait_for
+from tests.support.held_rank import HeldRank
+from tests.support.workload import DIGITS, Workload
+
+EXAMPLE = Workload("snapshot_resume", "01_snapshot_resume", "train.py")
+LIMIT = 240
+RANKS, EPOCHS, STEPS = 4, 10, 60  # six steps an epoch
+NEVER = 1000  # epochs between two snapshots
+
+pytestmark = pytest.mark.skipif(not DIGITS.exists(), reason=f"no {DIGITS}: ./tests/setup makes it")
+
+
+def steps_of(rank, text):
+    told = rf"\[rank {rank}\] epoch \d+ step (\d+) \| samples .*\n"
+    return [int(step) for step in re.findall(told, text)]
+
+
+def result(text):
+    return re.search(r"model checksum \w+", text)[0], re.search(r"accuracy .*", text)[0]
+
+
+def start(cluster, command, *options, name="job"):
+    return cluster.agent(name, *options, workers=RANKS, command=command,
+                         environment={"DDPRUN_DIGITS": str(DIGITS), "CUDA_VISIBLE_DEVICES": ""})
+
+
+@pytest.mark.parametrize("dead", [0, 3])
+def test_a_killed_rank_costs_no_step(cluster, tmp_path, dead):
+    given = [EPOCHS, NEVER, "--tell-samples", "--snapshot-dir"]
+    whole = start(cluster, EXAMPLE.command("program", *given, tmp_path / "whole"), name="whole")
+    assert whole.wait(LIMIT) == 0, whole.err()
+
+    with HeldRank(cluster, dead) as held:
+        command = held.command(*EXAMPLE.command("program", *given, tmp_path / "killed")[1:])
+        killed = start(cluster, command, "--max-restarts", 1)
+        held.run_until(3, LIMIT)
+        os.kill(held.pid(), signal.SIGKILL)
+        wait_for("the next round", lambda: "restart 1 of 1" in killed.err(), LIMIT)
+        held.read()
+    assert killed.wait(LIMIT) == 0, killed.out() + killed.err()
+    assert result(killed.out()) == result(whole.out())
+
+    # There was no other snapshot that it could have gone on from.
+    said = killed.out() + killed.err()
+    # Those that talk to none of the dead may come too late to be among them.
+    assert re.search(r"was saved by the ranks that are left \(ranks? \d", said)
+    resumed = int(re.search(r"resuming from snapshot \S+-(\d+) at epoch", said)[1])
+    # Each step is told once: none is lost, and none is made twice.
+    for rank in set(range(RANKS)) - {dead}:
+        assert steps_of(rank, killed.out()) == list(range(1, STEPS + 1))
+    before = steps_of(dead, held.text)
+    assert before == list(range(1, len(before) + 1)) and resumed - len(before) in (0, 1)
+    assert steps_of(dead, killed.out()) == list(range(resumed + 1, STEPS + 1))
+
+
+def test_sigusr1_saves_and_is_the_end(cluster, tmp_path):
+    """A batch system's word that its time is nearly over: nothing is started again."""
+    with HeldRank(cluster, 1) as held:
+        command = held.command(*EXAMPLE.command("program", EPOCHS, NEVER, "--snapshot-dir",
+                                                tmp_path / "snapshots")[1:])
+        job = start(cluster, command, "--max-restarts", 1)
+        held.run_until(2, LIMIT)
+        job.kill(signal.SIGUSR1)
+        held.run_on(job, LIMIT)
+    assert job.wait(LIMIT) == 0, job.err()
+    assert "snapshot saved at" in job.out() and "model checksum" not in job.out()
+    assert "restart 1" not in job.err()
