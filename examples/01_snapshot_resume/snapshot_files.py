@@ -26,21 +26,14 @@ def rank_file(folder, rank):
     return Path(folder) / f"rank-{rank:05}.safetensors"
 
 
-def files_of(folder, manifest):
-    """One a rank; of the ranks that were left when others had died, one."""
-    if manifest.get("emergency"):
-        return [Path(folder) / "survivors.safetensors"]
-    return [rank_file(folder, rank) for rank in range(len(manifest["files"]))]
-
-
 def read(folder):
     """(manifest, tensors, values) of what all ranks have alike; values are texts."""
     manifest = json.loads((Path(folder) / MANIFEST).read_text())
-    files = files_of(folder, manifest)
-    for path, record in zip(files, manifest["files"]):
-        if xxhash.xxh3_64_hexdigest(path.read_bytes()) != record["xxh3"]:
-            sys.exit(f"{path} is damaged: its bytes do not fit their checksum")
-    with safe_open(files[0], "pt") as file:
+    for rank, record in enumerate(manifest["files"]):
+        data = rank_file(folder, rank).read_bytes()
+        if xxhash.xxh3_64_hexdigest(data) != record["xxh3"]:
+            sys.exit(f"{rank_file(folder, rank)} is damaged: its bytes do not fit their checksum")
+    with safe_open(rank_file(folder, 0), "pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()
                    if not name.startswith("rank.")}
         values = {name: text for name, text in (file.metadata() or {}).items()
@@ -71,9 +64,9 @@ def show(folder):
           f"{len(manifest['files'])} ranks, generation {manifest['tenure']}")
     for name, text in values.items():
         print(f"  {name} = {text}")
-    for path in files_of(folder, manifest):
-        with safe_open(path, "pt") as file:
-            print(f"{path.name}:")
+    for rank in range(len(manifest["files"])):
+        with safe_open(rank_file(folder, rank), "pt") as file:
+            print(f"{rank_file(folder, rank).name}:")
             for name in sorted(file.keys()):
                 tensor = file.get_slice(name)
                 print(f"  {name} {tensor.get_dtype()} {tensor.get_shape()}")
