@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <thread>
 #include <time.h>
 #include <unistd.h>
 
@@ -142,15 +143,18 @@ spawn_result boost_spawner::spawn(const spawn_request& request, spawn_handlers h
   return spawned_child{pid, std::move(pipes->output.read), std::move(pipes->errors.read)};
 }
 
-void boost_spawner::adopt(pid_t pid, ended_handler ended) {
+bool boost_spawner::adopt(pid_t pid, ended_handler ended) {
   spawn_handlers handlers;
   handlers.ended = std::move(ended);
-  // Without a handle its end goes unseen, no more: reap() still works.
   unique_fd handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   error_code error;
   const auto adopted = keep(pid, std::move(handle), std::move(handlers), error);
-  if (!error) return await_end(adopted);
-  children_.emplace(pid, nullptr);
+  if (error) {
+    children_.emplace(pid, nullptr);  // reap() still works
+    return false;
+  }
+  await_end(adopted);
+  return true;
 }
 
 std::shared_ptr<boost_spawner::child> boost_spawner::keep(pid_t pid, unique_fd handle,
@@ -234,8 +238,13 @@ void boost_spawner::reap(pid_t pid) {
 bool boost_spawner::reap_within(pid_t pid, duration limit) {
   const auto found = children_.find(pid);
   if (found == children_.end()) return true;
-  if (found->second) {  // one that was adopted may have no handle
-    const auto until = std::chrono::steady_clock::now() + limit;
+  const auto until = std::chrono::steady_clock::now() + limit;
+  if (!found->second) {  // one that was adopted may have no handle
+    while (!is_dead(pid)) {
+      if (std::chrono::steady_clock::now() >= until) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  } else {
     pollfd handle{found->second->pidfd.native_handle(), POLLIN, 0};
     while (handle.revents == 0) {
       const auto left = until - std::chrono::steady_clock::now();

@@ -27,7 +27,7 @@ class boost_spawner final : public spawner {
   boost_spawner& operator=(const boost_spawner&) = delete;
 
   spawn_result spawn(const spawn_request& request, spawn_handlers handlers) override;
-  void adopt(pid_t pid, ended_handler ended) override;
+  bool adopt(pid_t pid, ended_handler ended) override;
   void signal_group(pid_t pid, int signal) override;
   std::vector<pid_t> living_groups(const std::vector<pid_t>& groups) override;
   void reap(pid_t pid) override;

@@ -73,8 +73,9 @@ class spawner {
   // signalled from now on; one that hangs in exec may outlive even SIGKILL.
   virtual spawn_result spawn(const spawn_request& request, spawn_handlers handlers) = 0;
 
-  // Watches a child that was forked elsewhere as if it had been started here.
-  virtual void adopt(pid_t pid, ended_handler ended) = 0;
+  // Watches a child that was forked elsewhere as if it had been started here. False: there is no
+  // descriptor for its handle, so that its end will not be told; it is this spawner's all the same.
+  virtual bool adopt(pid_t pid, ended_handler ended) = 0;
 
   // Sends to every process of the child's group. No effect once it was reaped.
   virtual void signal_group(pid_t pid, int signal) = 0;

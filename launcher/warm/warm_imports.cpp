@@ -1,8 +1,6 @@
 // What a warm_spawner knows of the imports: the record of them, the zygote that makes them ahead,
 // and the spares that it forks.
 #include "launcher/process/process_table.hpp"
-#include "launcher/warm/memory_file.hpp"
-#include "launcher/warm/site_zip.hpp"
 #include "launcher/warm/warm_spawner.hpp"
 #include "rendezvous/base/counted.hpp"
 
@@ -18,6 +16,8 @@ namespace {
 
 constexpr int failures_max = 3;
 constexpr std::size_t excluded_max = 16;
+// A spare that was just killed is gone sooner, unless the kernel holds it.
+constexpr std::chrono::seconds kill_limit{1};
 
 // A kernel without it, or a folder that is gone: better here than not, as where it is forked there.
 void move_to_cgroup(int folder, pid_t pid) {
@@ -37,29 +37,23 @@ std::string_view name_of(std::string_view entry) {
 // ---- the record ------------------------------------------------------------------------------
 
 bool warm_spawner::is_to_be_recorded(const spawn_request& request) const {
-  if (is_off_ || is_complete_ || is_suspected_) return false;
+  if (is_off_ || is_complete_ || suspicion_) return false;
   const auto& entries = request.environment;
   return std::find(entries.begin(), entries.end(), "LOCAL_RANK=0") != entries.end();
 }
 
 spawn_result warm_spawner::spawn_cold(const spawn_request& request, spawn_handlers handlers) {
-  if (zygote_ && !is_off_ && !is_suspected_) tell("workers are started cold: no spare is ready");
+  if (zygote_ && !is_off_) tell("workers are started cold: no spare is ready");
   if (!is_to_be_recorded(request) || !make_record(request))
     return inner_.spawn(request, std::move(handlers));
-  spawn_request noted = request;
-  noted.environment = with_site_zip(std::move(noted.environment), path_for_others(site_));
-  return inner_.spawn(noted, std::move(handlers));
+  return inner_.spawn(record_->recorded(request), std::move(handlers));
 }
 
 bool warm_spawner::make_record(const spawn_request& request) {
   if (!record_) {
-    auto record = make_memory_file("ddprun-imports");
+    auto record = recording::begin();
     if (!record) return false;
-    auto site = make_site_zip("import ddprun_site, ddprun_recorder\nddprun_recorder.begin(" +
-                              python_literal(path_for_others(*record)) + ")\n");
-    if (!site) return false;
     record_ = std::move(*record);
-    site_ = std::move(*site);
   }
   known_ = request;
   look_at_record(options_.look_pause);
@@ -70,7 +64,7 @@ void warm_spawner::look_at_record(std::chrono::milliseconds pause) {
   look_timer_.expires_after(pause);
   look_timer_.async_wait(while_alive(alive_.watch(), [this, pause](error_code error) {
     if (error || is_off_ || !record_) return;
-    const std::uint64_t size = size_of(record_);
+    const std::uint64_t size = record_->bytes();
     const bool has_grown = size != record_bytes_;
     const time_point now = std::chrono::steady_clock::now();
     if (has_grown) grown_at_ = now;
@@ -102,7 +96,7 @@ void warm_spawner::start_zygote() {
   }
   values.rank_names = names;
   values.excluded = excluded_;
-  values.record = path_for_others(record_);
+  values.record = record_->path();
   values.prefix = options_.prefix;
   is_making_ = false;
   zygote_ = std::make_unique<zygote>(executor_, inner_, guardian_, mux_, std::move(values),
@@ -125,8 +119,7 @@ zygote::events warm_spawner::zygote_events() {
   events.spare = [this](pid_t pid, unique_fd orders) { take_spare(pid, std::move(orders)); };
   events.failed = [this](const std::string& why) {
     is_making_ = false;
-    if (++failures_ >= failures_max) return turn_off(why);
-    refill_later();
+    lack_spare(why);
   };
   events.ended = [this](const std::string& how) {
     turn_off("the process that makes the imports ahead has ended: " + how);
@@ -164,13 +157,18 @@ void warm_spawner::take_spare(pid_t pid, unique_fd orders) {
   const std::vector<pid_t> children = list_children();
   const bool is_ours = std::find(children.begin(), children.end(), pid) != children.end();
   if (!is_ours || inner_.owns(pid)) {
-    if (++failures_ >= failures_max) return turn_off("spare workers do not come to this process");
-    return refill_later();
+    return lack_spare("spare workers do not come to this process");
   }
-  inner_.adopt(pid, [weak = alive_.watch(), this, &inner = inner_](pid_t over, exit_status status) {
-    if (weak.expired()) return inner.reap(over);
-    child_ended(over, status);
-  });
+  const bool is_watched = inner_.adopt(
+      pid, [weak = alive_.watch(), this, &inner = inner_](pid_t over, exit_status status) {
+        if (weak.expired()) return inner.reap(over);
+        child_ended(over, status);
+      });
+  if (!is_watched) {  // a worker whose end nobody would see
+    inner_.signal_group(pid, SIGKILL);
+    inner_.reap_within(pid, kill_limit);
+    return lack_spare("no descriptor is left to watch spare workers");
+  }
   guardian_.add(pid);
   if (options_.cgroup) move_to_cgroup(options_.cgroup(), pid);
   spares_.push_back({pid, std::move(orders)});
@@ -179,6 +177,11 @@ void warm_spawner::take_spare(pid_t pid, unique_fd orders) {
     say_("warm: " + counted(options_.spares, "spare worker") +
          (options_.spares == 1 ? " waits" : " wait"));
   refill();
+}
+
+void warm_spawner::lack_spare(const std::string& why) {
+  if (++failures_ >= failures_max) return turn_off(why);
+  refill_later();
 }
 
 void warm_spawner::let_spares_go() {
@@ -196,7 +199,6 @@ void warm_spawner::begin_anew() {
   let_spares_go();
   look_timer_.cancel();
   record_.reset();
-  site_.reset();
   record_bytes_ = loaded_bytes_ = 0;
   excluded_.clear();
   is_complete_ = is_ready_ = is_making_ = false;

@@ -1,7 +1,6 @@
 #include "launcher/warm/warm_spawner.hpp"
 
 #include "launcher/warm/memory_file.hpp"
-#include "launcher/warm/site_zip.hpp"
 #include "rendezvous/base/time.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -29,6 +28,13 @@ void put(std::string& to, std::string_view part) {
   to += '\0';
 }
 
+std::string local_rank_of(const spawn_request& request) {
+  for (const std::string& entry : request.environment) {
+    if (entry.starts_with("LOCAL_RANK=")) return entry;
+  }
+  return {};
+}
+
 // As ddprun_process.py reads it.
 std::string work_of(const spawn_request& request, const std::string& record) {
   std::string work;
@@ -53,6 +59,7 @@ struct warm_spawner::worker : std::enable_shared_from_this<warm_spawner::worker>
       : pid(id), report(executor), begin_timer(executor), handlers(std::move(called)) {}
 
   pid_t pid;
+  std::string rank;  // "LOCAL_RANK=1"
   asio::posix::stream_descriptor report;
   asio::steady_timer begin_timer;
   spawn_handlers handlers;
@@ -89,13 +96,14 @@ warm_spawner::~warm_spawner() {
 
 // ---- the seam --------------------------------------------------------------------------------
 
-void warm_spawner::adopt(pid_t pid, ended_handler ended) {
-  inner_.adopt(pid, std::move(ended));
+bool warm_spawner::adopt(pid_t pid, ended_handler ended) {
+  return inner_.adopt(pid, std::move(ended));
 }
 
 void warm_spawner::signal_group(pid_t pid, int signal) {
   if (const auto found = workers_.find(pid); found != workers_.end())
     found->second->is_signalled = true;
+  if (suspicion_) suspicion_->signalled(pid);
   inner_.signal_group(pid, signal);
 }
 
@@ -119,7 +127,7 @@ bool warm_spawner::owns(pid_t pid) const {
 
 spawn_result warm_spawner::spawn(const spawn_request& request, spawn_handlers handlers) {
   if (!may_be_warm(request)) return inner_.spawn(request, std::move(handlers));
-  if (is_cold_by_suspicion()) return spawn_cold(request, watched(std::move(handlers)));
+  if (suspicion_) return suspicion_->spawn(request, std::move(handlers));
   if (auto given = give(request, handlers)) return std::move(*given);
   return spawn_cold(request, std::move(handlers));
 }
@@ -142,8 +150,8 @@ std::optional<spawned_child> warm_spawner::give(const spawn_request& request,
   auto errors = make_pipe();
   auto report = make_pipe();
   const bool is_recorded = is_to_be_recorded(request) && record_;
-  auto work = make_memory_file(
-      "ddprun-work", work_of(request, is_recorded ? path_for_others(record_) : std::string()));
+  auto work = make_memory_file("ddprun-work",
+                               work_of(request, is_recorded ? record_->path() : std::string()));
   if (!output || !errors || !report || !work) return std::nullopt;
   while (!spares_.empty()) {
     spare next = std::move(spares_.front());
@@ -159,6 +167,7 @@ std::optional<spawned_child> warm_spawner::give(const spawn_request& request,
     const auto given = std::make_shared<worker>(executor_, next.pid, handlers);
     set_nonblocking(report->read.get());
     given->report.assign(report->read.release());
+    given->rank = local_rank_of(request);
     workers_.emplace(next.pid, given);
     await_report(given);
     end_late(given);
@@ -237,41 +246,24 @@ void warm_spawner::child_ended(pid_t pid, exit_status status) {
   guardian_.remove(pid);
   std::erase_if(spares_, [pid](const spare& one) { return one.pid == pid; });
   if (let_go_.erase(pid) != 0) return;
-  if (++failures_ >= 3) return turn_off("spare workers end by themselves: " + status.describe());
-  refill_later();
+  lack_spare("spare workers end by themselves: " + status.describe());
 }
 
 void warm_spawner::judge_early_end(const worker& over, exit_status status) {
   const bool is_early = std::chrono::steady_clock::now() - over.began < early;
   if (status.success() || !is_early || over.is_signalled || !over.cold_because.empty()) return;
-  is_suspected_ = true;
-  cold_since_.reset();
-  tell("a worker has failed in its first second after a warm start: the next are started cold");
-}
-
-// Where they live, it was the warm start that was wrong.
-bool warm_spawner::is_cold_by_suspicion() {
-  if (!is_suspected_) return false;
-  const time_point now = std::chrono::steady_clock::now();
-  if (!cold_since_) cold_since_ = now;
-  if (!is_off_ && now - *cold_since_ > early) {
+  if (suspicion_ || is_off_) return;
+  cold_comparison::events events;
+  events.is_script = [this] { suspicion_.reset(); };
+  events.is_warm_start = [this](const std::string& how) {
+    suspicion_.reset();
     let_spares_go();
-    turn_off("workers live that are started cold");
-  }
-  return true;
-}
-
-spawn_handlers warm_spawner::watched(spawn_handlers handlers) {
-  handlers.ended = [weak = alive_.watch(), this, ended = std::move(handlers.ended)](
-                       pid_t pid, exit_status status) {
-    const time_point now = std::chrono::steady_clock::now();
-    const bool is_there = !weak.expired() && cold_since_;
-    // It is the script.
-    if (is_there && !is_off_ && status.code != 0 && now - *cold_since_ < early)
-      is_suspected_ = false;
-    ended(pid, status);
+    turn_off("one has failed in its first second, and " + how);
   };
-  return handlers;
+  suspicion_ = std::make_unique<cold_comparison>(
+      executor_, inner_, cold_comparison::suspect{over.rank, status, loaded_bytes_},
+      options_.comparison, std::move(events));
+  tell("a worker has failed in its first second after a warm start: the next are started cold");
 }
 
 }  // namespace ddprun::launcher::warm

@@ -18,6 +18,8 @@
 #include "launcher/log/log_mux.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/spawner.hpp"
+#include "launcher/warm/cold_comparison.hpp"
+#include "launcher/warm/recording.hpp"
 #include "launcher/warm/zygote.hpp"
 #include "rendezvous/base/lifetime.hpp"
 
@@ -52,6 +54,7 @@ struct warm_options {
   std::chrono::seconds begin_limit{10};
   // From the start of workers to the next spares: they are not to be held up.
   std::chrono::milliseconds refill_pause{1000};
+  cold_comparison::options comparison;
 };
 
 class warm_spawner final : public spawner {
@@ -65,7 +68,7 @@ class warm_spawner final : public spawner {
   warm_spawner& operator=(const warm_spawner&) = delete;
 
   spawn_result spawn(const spawn_request& request, spawn_handlers handlers) override;
-  void adopt(pid_t pid, ended_handler ended) override;
+  bool adopt(pid_t pid, ended_handler ended) override;
   void signal_group(pid_t pid, int signal) override;
   void reap(pid_t pid) override;
   bool reap_within(pid_t pid, duration limit) override;
@@ -92,8 +95,6 @@ class warm_spawner final : public spawner {
   void child_ended(pid_t pid, exit_status status);
   void judge_early_end(const worker& over, exit_status status);
   spawn_result spawn_cold(const spawn_request& request, spawn_handlers handlers);
-  spawn_handlers watched(spawn_handlers handlers);
-  bool is_cold_by_suspicion();
 
   // ---- warm_imports.cpp: the record, the zygote, the spares ----
   bool is_to_be_recorded(const spawn_request& request) const;
@@ -107,6 +108,7 @@ class warm_spawner final : public spawner {
   void take_spare(pid_t pid, unique_fd orders);
   void refill();
   void refill_later();
+  void lack_spare(const std::string& why);
   void let_spares_go();
   void begin_anew();
   void turn_off(const std::string& why);
@@ -118,8 +120,7 @@ class warm_spawner final : public spawner {
   warm_options options_;
   say_handler say_;
 
-  unique_fd record_;                    // what is imported, by the first worker
-  unique_fd site_;                      // with the recorder
+  std::optional<recording> record_;     // what is imported, by the first worker
   std::uint64_t record_bytes_ = 0;      // at the last look
   std::uint64_t loaded_bytes_ = 0;      // that the zygote was told to read
   std::optional<spawn_request> known_;  // the worker whose imports are recorded
@@ -135,8 +136,7 @@ class warm_spawner final : public spawner {
   std::map<pid_t, std::shared_ptr<worker>> workers_;  // that were started warm
   std::set<pid_t> let_go_;                            // spares that were killed
   bool is_off_ = false;
-  bool is_suspected_ = false;  // a warm worker has ended at once; the next are started cold
-  std::optional<time_point> cold_since_;  // those
+  std::unique_ptr<cold_comparison> suspicion_;  // a warm one has ended at once: the next are cold
   boost::asio::steady_timer look_timer_;
   boost::asio::steady_timer refill_timer_;
   lifetime alive_;

@@ -159,7 +159,9 @@ void zygote::state::hear(packet& said) {
     handlers.refused(std::string(rest));
   } else if (word == "failed") {
     handlers.failed(std::string(rest));
-  } else if (word == "spare" && said.descriptors.size() == 1) {
+  } else if (word == "spare" && said.descriptors.empty()) {  // it ends, as nobody has its socket
+    handlers.failed("no descriptor is left for spare workers");
+  } else if (word == "spare") {
     handlers.spare(whole_number<pid_t>(first).value_or(-1), std::move(said.descriptors.front()));
   }
 }

@@ -27,7 +27,7 @@ struct stuck_spawner final : spawner {
   spawn_result spawn(const spawn_request& request, spawn_handlers handlers) override {
     return real.spawn(request, std::move(handlers));
   }
-  void adopt(pid_t pid, ended_handler ended) override { real.adopt(pid, std::move(ended)); }
+  bool adopt(pid_t pid, ended_handler ended) override { return real.adopt(pid, std::move(ended)); }
   void signal_group(pid_t pid, int signal) override { real.signal_group(pid, signal); }
   void reap(pid_t pid) override { real.reap(pid); }
   bool reap_within(pid_t pid, duration limit) override { return real.reap_within(pid, limit); }

@@ -50,6 +50,7 @@ class fake_spawner final : public spawner {
   std::optional<start_failure> failure;  // of all that is to be executed
   bool exec_hangs = false;               // of those spawned from now on
   bool makes_pipes = false;              // else their ends are only in the table
+  bool has_handles = true;               // for those that it adopts
 
   fake_process& operator[](pid_t pid) {
     REQUIRE(table_.count(pid) == 1);
@@ -145,7 +146,10 @@ class fake_spawner final : public spawner {
     return child;
   }
 
-  void adopt(pid_t pid, ended_handler ended) override { table_[pid].handlers.ended = ended; }
+  bool adopt(pid_t pid, ended_handler ended) override {
+    table_[pid].handlers.ended = has_handles ? std::move(ended) : [](pid_t, exit_status) {};
+    return has_handles;
+  }
 
   void signal_group(pid_t pid, int signal) override {
     if (!owns(pid)) return;

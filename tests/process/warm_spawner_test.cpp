@@ -1,0 +1,242 @@
+// Spares of the test's own, in the place of Python's: what the agent's side makes of them.
+#include "launcher/warm/warm_spawner.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/support/fake_spawner.hpp"
+#include "tests/support/process_fixture.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace ddprun;
+using namespace ddprun::launcher;
+using namespace ddprun::tests;
+
+namespace {
+
+// A fake_spawner that keeps the socket by which the zygote is given orders.
+struct zygote_catcher final : spawner {
+  spawn_result spawn(const spawn_request& request, spawn_handlers handlers) override {
+    const bool is_zygote = !request.capture && request.program == "/usr/bin/python";
+    if (is_zygote) control = unique_fd(::dup(request.standard_output));
+    return fake.spawn(request, std::move(handlers));
+  }
+  bool adopt(pid_t pid, ended_handler ended) override { return fake.adopt(pid, std::move(ended)); }
+  void signal_group(pid_t pid, int signal) override { fake.signal_group(pid, signal); }
+  void reap(pid_t pid) override { fake.reap(pid); }
+  bool reap_within(pid_t pid, duration limit) override { return fake.reap_within(pid, limit); }
+  bool owns(pid_t pid) const override { return fake.owns(pid); }
+  std::vector<pid_t> living_groups(const std::vector<pid_t>& groups) override {
+    return fake.living_groups(groups);
+  }
+
+  fake_spawner fake;
+  unique_fd control;
+};
+
+// A child that waits, as a spare does.
+struct waiting_child {
+  waiting_child() : pid(::fork()) {
+    if (pid == 0) {
+      ::pause();
+      ::_exit(0);
+    }
+  }
+  ~waiting_child() {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+  waiting_child(const waiting_child&) = delete;
+  waiting_child& operator=(const waiting_child&) = delete;
+  pid_t pid;
+};
+
+struct warm_fixture {
+  warm_fixture()
+      : guard(base.io.get_executor(), under, {}, [](const std::string&) {}),
+        warm(base.io.get_executor(), under, guard, *base.mux, quick(),
+             [this](const std::string& line) { said.push_back(line); }) {
+    ::signal(SIGPIPE, SIG_IGN);  // the guardian is none
+  }
+
+  static warm::warm_options quick() {
+    warm::warm_options options;
+    options.look_pause = options.look_pause_max = std::chrono::milliseconds(1);
+    options.refill_pause = std::chrono::milliseconds(1);
+    options.comparison.look_pause = std::chrono::milliseconds(1);
+    options.comparison.lives_after = std::chrono::milliseconds(20);
+    return options;
+  }
+
+  static spawn_request worker(const std::string& local_rank = "0") {
+    spawn_request request;
+    request.program = "/usr/bin/python";
+    request.argv = {"python", "-u", "train.py"};
+    request.environment = {"LOCAL_RANK=" + local_rank};
+    return request;
+  }
+
+  spawn_handlers handlers() {
+    spawn_handlers called;
+    called.ended = [this](pid_t pid, exit_status) { warm.reap(pid); };
+    return called;
+  }
+
+  pid_t start(const std::string& local_rank = "0") {
+    const auto started = warm.spawn(worker(local_rank), handlers());
+    REQUIRE(started.has_value());
+    return started->pid;
+  }
+
+  void end(pid_t pid, exit_status status) {
+    under.fake.end(pid, status);
+    run_until([this] { return !under.fake.deliver(); });
+  }
+
+  void run_until(const std::function<bool()>& done) { base.run_until(done); }
+
+  // The newest list of imports that is open here, by its name in memory.
+  static void import_modules(int count) {
+    int newest = -1;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code error;
+      const auto file = std::filesystem::read_symlink(entry.path(), error).string();
+      if (!file.starts_with("/memfd:ddprun-imports")) continue;
+      newest = std::max(newest, std::stoi(entry.path().filename()));
+    }
+    REQUIRE(newest >= 0);
+    for (int index = 0; index < count; ++index)
+      REQUIRE(::write(newest, "I json /usr/lib/python3/json.py\n", 32) == 32);
+  }
+
+  // What the zygote is asked for.
+  std::string order() {
+    std::string heard;
+    run_until([&] {
+      if (!under.control) return false;
+      auto read = warm::receive_packet(under.control.get());
+      if (read) heard = read->text;
+      return !heard.empty();
+    });
+    return heard;
+  }
+
+  void answer(const std::string& text, const std::vector<int>& descriptors = {}) {
+    REQUIRE_FALSE(warm::send_packet(under.control.get(), text, descriptors));
+  }
+
+  void make_spare(const waiting_child& child) {
+    auto sockets = warm::make_packet_sockets();
+    REQUIRE(sockets.has_value());
+    answer("spare " + std::to_string(child.pid), {sockets->ours.get()});
+    theirs.push_back(std::move(sockets->theirs));
+  }
+
+  // A worker that was started with a spare, which waits before.
+  pid_t start_warm(const waiting_child& child) {
+    start();
+    import_modules(10);
+    CHECK(order() == "load");
+    answer("ready 10 ");
+    CHECK(order() == "spare");
+    make_spare(child);
+    run_until([this] { return warm.waiting() == 1; });
+    CHECK(start() == child.pid);
+    return child.pid;
+  }
+
+  bool has_said(const std::string& words) const {
+    return std::any_of(said.begin(), said.end(), [&words](const std::string& line) {
+      return line.find(words) != std::string::npos;
+    });
+  }
+
+  process_fixture base;
+  zygote_catcher under;
+  std::vector<std::string> said;
+  std::vector<unique_fd> theirs;  // the spares' ends
+  guardian guard;
+  warm::warm_spawner warm;
+};
+
+constexpr exit_status failed_with(int code) {
+  return {code, 0, false};
+}
+
+}  // namespace
+
+TEST_CASE("a spare whose end nobody would see is killed, and no worker is started in it") {
+  warm_fixture fixture;
+  fixture.under.fake.has_handles = false;
+  fixture.start();
+  fixture.import_modules(1);
+  CHECK(fixture.order() == "load");
+  fixture.answer("ready 1 ");
+  for (int time = 0; time < 3; ++time) {
+    const waiting_child child;
+    CHECK(fixture.order() == "spare");
+    fixture.make_spare(child);
+    fixture.run_until([&] { return !fixture.under.fake[child.pid].signals.empty(); });
+    CHECK(fixture.under.fake[child.pid].signals == std::vector<int>{SIGKILL});
+    CHECK(fixture.warm.waiting() == 0);
+  }
+  fixture.run_until([&] { return fixture.has_said("no descriptor is left to watch"); });
+}
+
+TEST_CASE("a spare whose socket does not arrive is one that could not be made") {
+  warm_fixture fixture;
+  fixture.start();
+  fixture.import_modules(1);
+  CHECK(fixture.order() == "load");
+  fixture.answer("ready 1 ");
+  for (int time = 0; time < 3; ++time) {
+    CHECK(fixture.order() == "spare");
+    fixture.answer("spare 4711");
+  }
+  fixture.run_until([&] { return fixture.has_said("no descriptor is left for spare workers"); });
+}
+
+TEST_CASE("a worker that fails in the same way cold has its script to blame, however late") {
+  warm_fixture fixture;
+  const waiting_child child;
+  fixture.end(fixture.start_warm(child), failed_with(5));
+  CHECK(fixture.has_said("the next are started cold"));
+  const pid_t cold = fixture.start();
+  CHECK(cold != child.pid);
+  // Its imports take seconds; and others of its round, which are cold as well, may end well.
+  const pid_t other = fixture.start("1");
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  fixture.run_until([&] { return std::chrono::steady_clock::now() >= until; });
+  fixture.end(other, failed_with(0));
+  fixture.end(cold, failed_with(5));
+  CHECK_FALSE(fixture.has_said("no more workers are started warm"));
+  const waiting_child next;
+  CHECK(fixture.order() == "spare");
+  fixture.make_spare(next);
+  fixture.run_until([&] { return fixture.warm.waiting() == 1; });
+  CHECK(fixture.start() == next.pid);
+}
+
+TEST_CASE("a worker that lives cold where a warm one fails at once turns warm starts off") {
+  warm_fixture fixture;
+  const waiting_child child;
+  fixture.end(fixture.start_warm(child), failed_with(5));
+  const pid_t first = fixture.start();
+  fixture.warm.signal_group(first, SIGKILL);  // stopped with its round: it shows nothing
+  fixture.run_until([&] { return !fixture.under.fake.deliver(); });
+  CHECK_FALSE(fixture.has_said("no more workers are started warm"));
+  SECTION("it ends well") {
+    fixture.end(fixture.start(), failed_with(0));
+  }
+  SECTION("it has imported what the other had, and lives on") {
+    fixture.start();
+    fixture.import_modules(10);
+  }
+  fixture.run_until([&] {
+    return fixture.has_said("no more workers are started warm: one has failed in its first second");
+  });
+}
