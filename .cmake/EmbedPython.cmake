@@ -14,8 +14,14 @@ function(ddprun_embed_python target folder)
 
 namespace ddprun::launcher::warm {
 
-const std::array<embedded_file, 5> embedded_python = {
+namespace {
+
+constexpr embedded_file rows[] = {
 @rows@};
+
+}  // namespace
+
+const std::span<const embedded_file> embedded_python = rows;
 
 }  // namespace ddprun::launcher::warm
 ]])

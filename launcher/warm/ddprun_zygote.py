@@ -11,8 +11,8 @@ instead, in the same process.
 
 With the agent it speaks over a socket of packets, which it finds as its standard output:
 
-    load             -> ready N NAME | refused WHY | drop NAME WHY (the first NAME: a variable that
-                        the script sets, so that nothing is imported after it; may be empty)
+    load             -> ready N STOP | refused WHY | drop NAME WHY (STOP: behind what the imports
+                        have ended; may be empty)
     spare            -> spare PID, with the socket of the spare | failed WHY
 """
 
@@ -25,12 +25,18 @@ import _signal
 
 import ddprun_process
 import ddprun_recorder
+import ddprun_script
 import ddprun_site
 import ddprun_zygote_checks as checks
 
 _PDEATHSIG = 1
 # A Python begins with these, and a spare does when it becomes a worker.
 _SITES_OWN = ("sitecustomize", "usercustomize")
+# What libraries look at when they work (processes meet, a GPU is opened), not as they are loaded. A
+# module that asks os.environ for it as it is imported is noticed.
+_LATE_VARIABLES = (b"CUDA_VISIBLE_DEVICES", b"NCCL_", b"GLOO_", b"TORCH_NCCL_", b"UCX_", b"FI_",
+                   b"LOCAL_WORLD_SIZE", b"PL_", b"ACCELERATE_", b"WANDB_", b"MLFLOW_",
+                   b"TOKENIZERS_PARALLELISM")
 
 
 class Zygote:
@@ -42,9 +48,13 @@ class Zygote:
         self._record = record
         self._excluded = excluded
         self._names = frozenset(map(os.fsencode, rank_names))
-        self._stop = None      # why what follows in the list is not imported
+        self._stop = None      # behind what nothing of the list is imported
+        self._allowed = None   # all that may be imported; None: everything
+        self._replayed = {}    # what the script sets itself, before an import
         self._read_bytes = 0   # of the list
         self._recorded = set()
+        self._imported = set()
+        self._drawn = None     # a module that has used up random numbers
         self._process = ddprun_process.Process()
         self._control = _socket.socket(fileno=os.dup(1))
         os.dup2(2, 1)
@@ -53,6 +63,7 @@ class Zygote:
         self._set_variables(self._watched)
         self._stamp = checks.stamp()
         self._places = checks.Places()
+        self._texts = ddprun_script.Texts()
         ddprun_process.give_way()
 
     @staticmethod
@@ -90,19 +101,29 @@ class Zygote:
             lines = file.read()
         lines = lines[:lines.rfind(b"\n") + 1]
         self._read_bytes += len(lines)
-        for line in lines.decode("utf-8", "replace").splitlines():
+        lines = lines.decode("utf-8", "replace").splitlines()
+        self._take_texts(lines)
+        late = self._imported - self._allowed if self._allowed is not None else ()
+        if late:
+            return f"drop {min(late)} is imported by the script after it has changed a package"
+        for line in lines:
             self._take_line(line)
+            if self._drawn:
+                return f"drop {self._drawn} draws random numbers as it is imported"
             if self._watched.read:
                 module = line.split()[1].partition(".")[0]
                 name = os.fsdecode(min(self._watched.read))
                 return f"drop {module} reads {name} as it is imported"
-        why = self._places.stranger() or self._unfit()
+        why = self._places.stranger() or self._overwritten() or self._unfit()
         gc.collect()
         gc.freeze()
         why = why or checks.canary(self._socket, self._process)
         if why:
             return f"refused {why}"
-        return f"ready {len(sys.modules) - len(ddprun_site.BEFORE)} {self._stop or ''}"
+        stop = self._stop or ""
+        if self._allowed is not None and not stop:
+            stop = "it may have changed a package that is installed"
+        return f"ready {len(sys.modules) - len(ddprun_site.BEFORE)} {stop}"
 
     def _unfit(self):
         return checks.leftovers(self._control.fileno()) or checks.shortage()
@@ -112,24 +133,58 @@ class Zygote:
         if kind in ("E", "U") and not self._stop:
             name, _, value = rest.partition(" ")
             value = bytes.fromhex(value) if kind == "E" else None
-            # A module that was imported has done the same here; else the script has, before it
-            # imports what follows.
-            if self._watched.quietly(bytes.fromhex(name)) != value:
-                self._stop = os.fsdecode(bytes.fromhex(name))
+            self._take_variable(bytes.fromhex(name), value)
         if kind != "I" or self._stop:
             return
         name, _, path = rest.partition(" ")
         self._recorded.add(name)
+        if self._allowed is not None and name not in self._allowed:
+            return
         first = name.partition(".")[0]
         if path and not self._places.holds(path):
             self._places.add_own(first)
         elif name in sys.modules or first in self._excluded or first in _SITES_OWN:
             return
         elif self._places.is_installed(first):
+            before = checks.random_states()
             try:
                 __import__(name)
             except BaseException:
                 pass  # it may be there for the script only; nobody has asked us for it
+            self._imported.add(name)
+            if checks.have_been_drawn(before):
+                self._drawn = first
+
+    def _take_texts(self, lines):
+        for line in lines:
+            kind, _, rest = line.partition(" ")
+            path = rest.partition(" ")[2]
+            if kind == "I" and path and not self._places.holds(path):
+                self._texts.add(path)
+        allowed = self._texts.ahead(self._places.is_installed)
+        self._allowed = None if allowed is None else frozenset(allowed)
+
+    def _take_variable(self, name, value):
+        # A module that was imported has done the same here; else the script has, before it imports
+        # what follows.
+        if self._watched.quietly(name) == value:
+            return
+        if name in self._names or name.startswith(_LATE_VARIABLES):
+            self._watched.watch(name)
+        elif self._texts.sets(name, value):
+            self._replayed[name] = value
+            if value is None:
+                del os.environb[name]
+            else:
+                os.environb[name] = value
+        else:
+            self._stop = "it has set " + os.fsdecode(name)
+
+    def _overwritten(self):
+        for name, value in self._replayed.items():
+            if self._watched.quietly(name) != value:
+                return f"{os.fsdecode(name)} is set by the script, and then by what it imports"
+        return None
 
     # ---- spares ------------------------------------------------------------------------------
 
@@ -226,15 +281,18 @@ class Zygote:
             return f"{os.fsdecode(changed[0])} is another than when the imports were made"
         if ddprun_process.fixed_words() != work.command[:len(ddprun_process.fixed_words())]:
             return "the command is another"
+        edited = self._texts.differing(self._places.is_installed)
+        if edited:
+            return f"{edited} has changed since the imports were made"
         return checks.changed_since(self._stamp)
 
     def _become(self, work):
         # What modules have set as they were imported they would have set in a cold worker, too.
         made = {name: value for name, value in self._watched.items()
-                if self._environment.get(name) != value}
+                if self._environment.get(name) != value and name not in self._replayed}
         variables = {**work.environment, **made}
         self._set_variables(variables)
-        for name in self._environment.keys() - variables.keys():
+        for name in (self._environment.keys() | self._replayed.keys()) - variables.keys():
             os.unsetenv(name)
         for name, value in variables.items():
             os.putenv(name, value)

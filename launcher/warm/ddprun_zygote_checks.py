@@ -7,6 +7,9 @@ import sys
 _CANARY_SECONDS = 30
 _NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
 _SCRIPT_SUFFIXES = (".py", ".pyc", ".so")
+_MEMORY_FILE = "/proc/meminfo"
+_CGROUP_FILE = "/proc/self/cgroup"
+_CGROUPS = "/sys/fs/cgroup"
 
 
 class WatchedVariables(dict):
@@ -16,6 +19,9 @@ class WatchedVariables(dict):
         super().__init__(variables)
         self._names = names
         self.read = set()
+
+    def watch(self, name):
+        self._names = self._names | {name}
 
     def quietly(self, name):
         return dict.get(self, name)
@@ -122,6 +128,17 @@ def leftovers(control):
         except OSError:
             continue  # that of the listing
         return f"the imports have left a descriptor open: {file}"
+    shared = _shares_memory()
+    return f"the imports have left memory that forks would share: {shared}" if shared else None
+
+
+def _shares_memory():
+    """Whether a fork and this process would write to the same pages."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            fields = line.split(None, 5)
+            if fields[1].startswith("rw") and fields[1].endswith("s"):
+                return fields[5].strip() if len(fields) > 5 else "without a name"
     return None
 
 
@@ -133,10 +150,33 @@ def _kilobytes(path, name):
     return 0
 
 
+def _left_in_cgroup():
+    """Kilobytes until the limit of the nearest cgroup that has one; None: there is none."""
+    left = []
+    try:
+        with open(_CGROUP_FILE, encoding="utf-8") as file:
+            (own,) = [line.strip()[3:] for line in file if line.startswith("0::")]
+        while own.startswith("/") and own != "/":
+            folder = _CGROUPS + own
+            own = own.rpartition("/")[0]
+            values = []
+            for name in ("memory.max", "memory.current"):
+                with open(f"{folder}/{name}", encoding="utf-8") as file:
+                    values.append(file.read().strip())
+            if values[0] != "max":
+                left.append((int(values[0]) - int(values[1])) >> 10)
+    except (OSError, ValueError):
+        pass  # the older kind, or one whose folders are not seen from here
+    return max(0, min(left)) if left else None
+
+
 def shortage():
     """Whether the pages that a worker comes to change would be missing elsewhere."""
     own = _kilobytes("/proc/self/status", b"RssAnon:")
-    left = _kilobytes("/proc/meminfo", b"MemAvailable:")
+    left = _kilobytes(_MEMORY_FILE, b"MemAvailable:")
+    limit = _left_in_cgroup()
+    if limit is not None:
+        left = min(left, limit)
     if left < 2 * own:
         return f"memory is short: {left >> 10} MiB are left, and the imports hold {own >> 10} MiB"
     return None
@@ -196,6 +236,26 @@ def _stamp_of(path):
     except OSError:
         return None
     return (found.st_mtime_ns, found.st_ino, found.st_size)
+
+
+def random_states():
+    """Of the generators that are there by now."""
+    states = {}
+    modules = sys.modules
+    if hasattr(modules.get("random"), "getstate"):
+        states["random"] = modules["random"].getstate()
+    if hasattr(modules.get("numpy.random"), "get_state"):
+        kind, numbers, *rest = modules["numpy.random"].get_state()
+        states["numpy"] = (kind, numbers.tobytes(), *rest)
+    if hasattr(modules.get("torch"), "default_generator"):
+        state = modules["torch"].default_generator.get_state()
+        states["torch"] = ctypes.string_at(state.data_ptr(), state.numel())
+    return states
+
+
+def have_been_drawn(before):
+    now = random_states() if before else {}
+    return any(now.get(name) != state for name, state in before.items())
 
 
 def stamp():

@@ -4,7 +4,7 @@
 // Thread rule: constants.
 #pragma once
 
-#include <array>
+#include <span>
 #include <string_view>
 
 namespace ddprun::launcher::warm {
@@ -14,6 +14,6 @@ struct embedded_file {
   std::string_view text;
 };
 
-extern const std::array<embedded_file, 5> embedded_python;
+extern const std::span<const embedded_file> embedded_python;
 
 }  // namespace ddprun::launcher::warm

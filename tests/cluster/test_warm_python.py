@@ -4,6 +4,7 @@ started cold is, and where it cannot be it executes the command."""
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import textwrap
@@ -140,16 +141,138 @@ def script_of(tmp_path, text):
     return script
 
 
-def test_nothing_is_imported_behind_what_the_script_sets(make_agent, tmp_path):
-    agent = make_agent([script_of(tmp_path, """
-        import os, fractions
-        os.environ["CHOSEN"] = "1"
-        import csv
+# A package that fixes what a variable is as it is imported.
+FIXING = "import os\nfixed = os.environ.get('CHOSEN')\n"
+
+
+@pytest.mark.parametrize("way, seen", [
+    ("os.environ['CHOSEN'] = 'now'", "now"), ("os.environ.setdefault('CHOSEN', 'now')", "first"),
+    ("os.environ.update(CHOSEN='now')", "now"), ("os.environ.update({'CHOSEN': 'now'})", "now"),
+    ("del os.environ['CHOSEN']", None), ("os.environ.pop('CHOSEN', None)", None),
+    ("if __name__ == '__main__':\n    os.environ['CHOSEN'] = 'now'", "now"),
+])
+def test_what_the_script_sets_as_a_constant_is_set_ahead(make_agent, packages, tmp_path, way, seen):
+    (packages / "fixing.py").write_text(FIXING)
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent("""\
+        import sys, os, subprocess
+        names = "fixing" in sys.modules, "decimal" in sys.modules
+        with open("/proc/self/environ") as file:
+            print(file.read().count("CHOSEN="))
+        print(os.environ.get("CHOSEN"),
+              subprocess.run(["sh", "-c", "echo $CHOSEN"], capture_output=True).stdout)
+        """) + way + textwrap.dedent("""
+        import fixing
+        import decimal
+        print(fixing.fixed, os.getenv("CHOSEN"), flush=True)
+        subprocess.run(["sh", "-c", "echo $CHOSEN"])
+        print(*names, file=sys.stderr)
         import sched
-        print(is_warm, "csv" in sys.modules)""")])
-    assert learnt(agent).endswith(" CHOSEN")
+        """))
+    agent = make_agent([script], CHOSEN="first")
+    assert learnt(agent).endswith(" ")
+    cold, warm = agent.cold(), agent.warm()
+    assert (cold.err, warm.err) == ("False False\n", "True True\n")
+    assert warm.out == cold.out and cold.out.splitlines()[2] == f"{seen} {seen}"
+
+
+def test_what_a_module_of_ones_own_sets_as_a_constant_is_set_ahead(make_agent, packages, tmp_path):
+    (packages / "fixing.py").write_text(FIXING)
+    own = tmp_path / "mine.py"
+    own.write_text("import os\nos.environ['CHOSEN'] = 'now'\n")
+    agent = make_agent([script_of(tmp_path, """
+        import mine, fixing, decimal
+        print(is_warm, fixing.fixed)
+        import sched""")])
+    assert learnt(agent).endswith(" ")
+    waiting = agent.spare()
+    assert agent.warm().out == "True now\n"
+    own.write_text("import os\nos.environ['CHOSEN'] = 'edited'\n")
+    ended = agent.warm(waiting)
+    assert ended.out == "False edited\n" and ended.reported.startswith(f"{own} has changed")
+
+
+@pytest.mark.parametrize("way", [
+    "os.environ['CHOSEN'] = str(os.getpid())",
+    "if len(sys.argv) == 1:\n    os.environ['CHOSEN'] = '1'",
+    "os.environ['CHOSEN'] = '1'\nif len(sys.argv) > 1:\n    os.environ['CHOSEN'] = '2'",
+])
+def test_nothing_is_imported_behind_what_may_differ(make_agent, tmp_path, way):
+    script = tmp_path / "script.py"
+    script.write_text("import sys, os, fractions\nis_warm = 'decimal' in sys.modules\n"
+                      "was_there = 'csv' in sys.modules\n" + way +
+                      "\nimport csv\nimport sched\nprint(is_warm, was_there)\n")
+    agent = make_agent([script])
+    assert learnt(agent).endswith(" it has set CHOSEN")
     assert "I fractions" in agent.recorded() and "I csv" in agent.recorded()
-    assert agent.warm().out == "True True\n"  # fractions imports decimal; csv is the script's
+    assert agent.warm().out == "True False\n"  # fractions imports decimal
+
+
+def test_what_a_script_chooses_by_its_rank_does_not_end_the_list(make_agent, packages, tmp_path):
+    (packages / "fixing.py").write_text("import os\nfixed = 'CUDA_VISIBLE_DEVICES' in os.environ\n")
+    (packages / "careless.py").write_text("pass\n")
+    agent = make_agent([script_of(tmp_path, """
+        import os
+        os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["RANK"]
+        os.environ["NCCL_IB_HCA"] = "mlx5_" + os.environ["RANK"]
+        import careless, decimal, fixing
+        print(is_warm, fixing.fixed, os.environ["CUDA_VISIBLE_DEVICES"])
+        import sched""")])
+    agent.cold(is_recorded=True, RANK="3")
+    assert agent.load() == "drop fixing reads CUDA_VISIBLE_DEVICES as it is imported"
+    agent.begin_anew()
+    agent.cold(is_recorded=True, RANK="3")
+    assert agent.load(["fixing"]).endswith(" ")
+    assert agent.warm(RANK="5").out == "True True 5\n"
+
+
+@pytest.mark.parametrize("change", [
+    "base.rate = 2", "setattr(base, 'rate', 2)", "from base import Kind; Kind.rate = 2",
+    "def change():\n    base.rate = 2\nchange()", "import mine",
+])
+def test_what_takes_copies_of_what_the_script_changes_is_imported_by_it(make_agent, packages,
+                                                                       tmp_path, change):
+    (packages / "base.py").write_text("rate = 1\nclass Kind:\n    rate = 1\n")
+    (packages / "copying.py").write_text("import base\nrate = base.rate + base.Kind.rate\n")
+    (tmp_path / "mine.py").write_text("import base\nbase.rate = 2\n")
+    script = tmp_path / "script.py"
+    script.write_text("import sys\nis_warm = 'decimal' in sys.modules, 'copying' in sys.modules\n"
+                      f"import decimal, base\n{change}\nimport copying\n"
+                      "print(copying.rate)\nprint(is_warm, file=sys.stderr)\nimport sched\n")
+    agent = make_agent([script])
+    assert learnt(agent).endswith(" it may have changed a package that is installed")
+    ended = agent.warm()
+    assert (ended.out, ended.err) == ("3\n", "(True, False)\n")
+
+
+def test_a_setting_of_a_package_is_no_change(make_agent, packages, tmp_path):
+    (packages / "toolkit").mkdir()
+    (packages / "toolkit" / "__init__.py").write_text("from toolkit import backends\n")
+    (packages / "toolkit" / "backends.py").write_text("benchmark = False\n")
+    agent = make_agent([script_of(tmp_path, """
+        import toolkit
+        toolkit.backends.benchmark = True
+        import decimal
+        print(is_warm)
+        import sched""")])
+    assert learnt(agent).endswith(" ")
+    assert agent.warm().out == "True\n"
+
+
+def test_a_module_that_draws_random_numbers_is_dropped(make_agent, packages, tmp_path):
+    (packages / "drawing.py").write_text("import random\ndrawn = random.random()\n")
+    agent = make_agent([script_of(tmp_path, """
+        import random
+        random.seed(7)
+        import drawing, decimal
+        print(is_warm, drawing.drawn, random.random())
+        import sched""")])
+    cold = agent.cold(is_recorded=True)
+    assert agent.load() == "drop drawing draws random numbers as it is imported"
+    agent.begin_anew()
+    agent.cold(is_recorded=True)
+    assert agent.load(["drawing"]).startswith("ready ")
+    assert agent.warm().out == cold.out.replace("False", "True")
 
 
 @pytest.mark.parametrize("text, why", [
@@ -159,6 +282,8 @@ def test_nothing_is_imported_behind_what_the_script_sets(make_agent, tmp_path):
      "the imports have left a descriptor open: /dev/null"),
     ("import subprocess\nchild = subprocess.Popen(['sleep', '1'])\n",
      "the imports have left a child process"),
+    ("import mmap\nheld = mmap.mmap(-1, 4096)\n",
+     "the imports have left memory that forks would share: /dev/zero (deleted)"),
 ])
 def test_what_must_not_be_forked_is_refused(make_agent, packages, tmp_path, text, why):
     (packages / "forbidden.py").write_text(text)
@@ -167,15 +292,81 @@ def test_what_must_not_be_forked_is_refused(make_agent, packages, tmp_path, text
     assert agent.load().startswith(f"refused {why}")
 
 
+# What a module can do to our own ones while the zygote imports it, to be a machine that is full.
+FULL = """
+import sys
+checks = sys.modules.get("ddprun_zygote_checks")
+if checks:
+    checks.{name} = {path!r}
+"""
+
+
+def test_no_worker_is_forked_when_memory_is_short(make_agent, packages, tmp_path):
+    memory = tmp_path / "meminfo"
+    memory.write_text("MemTotal: 100 kB\nMemAvailable: 2 kB\n")
+    (packages / "filling.py").write_text(FULL.format(name="_MEMORY_FILE", path=str(memory)))
+    agent = make_agent([script_of(tmp_path, "import filling, decimal")])
+    agent.cold(is_recorded=True)
+    assert agent.load().startswith("refused memory is short: 0 MiB are left, and the imports hold ")
+
+
+def test_memory_that_runs_short_later_makes_no_more_spares(make_agent, packages, tmp_path):
+    memory = tmp_path / "meminfo"
+    memory.write_text("MemAvailable: 100000000 kB\n")
+    (packages / "filling.py").write_text(FULL.format(name="_MEMORY_FILE", path=str(memory)))
+    agent = make_agent([script_of(tmp_path, "import filling, decimal; print(is_warm)")])
+    learnt(agent)
+    assert agent.warm().out == "True\n"
+    memory.write_text("MemAvailable: 2 kB\n")
+    agent.control.send(b"spare")
+    assert agent.control.recv(4096).decode().startswith("failed memory is short")
+
+
+def test_the_limit_of_a_cgroup_is_a_limit_of_memory(make_agent, packages, tmp_path):
+    """Its folders and files, as a kernel shows them."""
+    own = tmp_path / "cgroup"
+    own.write_text("0::/job/step\n")
+    root = tmp_path / "sys"
+    for folder, most, used in (("job", "8388608", "8380416"), ("job/step", "max", "4096")):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        (root / folder / "memory.max").write_text(most + "\n")
+        (root / folder / "memory.current").write_text(used + "\n")
+    (packages / "filling.py").write_text(FULL.format(name="_CGROUP_FILE", path=str(own))
+                                         + f"    checks._CGROUPS = {str(root)!r}\n")
+    agent = make_agent([script_of(tmp_path, "import filling, decimal")])
+    agent.cold(is_recorded=True)
+    assert agent.load().startswith("refused memory is short: 0 MiB are left")
+
+
+# The driver's library, as far as it is asked here.
+DRIVER = "int cuDeviceGetCount(int* count) { *count = 0; return ANSWER; }\n"
+
+
+@pytest.mark.parametrize("answer, begin", [
+    (3, "ready "), (0, "refused the imports have initialized CUDA"),
+    (100, "refused the imports have initialized CUDA")])
+def test_imports_that_have_touched_cuda_are_not_forked(make_agent, packages, tmp_path, answer,
+                                                      begin):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler is installed")
+    library = tmp_path / "libcuda.so.1"
+    (tmp_path / "driver.c").write_text(DRIVER.replace("ANSWER", str(answer)))
+    subprocess.run([compiler, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", library,
+                    tmp_path / "driver.c"], check=True)
+    (packages / "touching.py").write_text(f"import ctypes\nctypes.CDLL({str(library)!r})\n")
+    agent = make_agent([script_of(tmp_path, "import touching, decimal")])
+    agent.cold(is_recorded=True)
+    assert agent.load().startswith(begin)
+
+
 def test_what_reads_its_rank_is_dropped(make_agent, packages, tmp_path):
     (packages / "knowing.py").write_text("import os\nrank = os.environ.get('RANK')\n")
     agent = make_agent([script_of(tmp_path, "import decimal, knowing; "
                                             "print(is_warm, knowing.rank); import sched")])
     assert agent.cold(is_recorded=True, RANK="3").out == "False 3\n"
     assert agent.load() == "drop knowing reads RANK as it is imported"
-    agent.close()
-    agent.zygote, agent.files = None, []
-    agent.record = agent.memory_file(b"")
+    agent.begin_anew()
     agent.cold(is_recorded=True, RANK="3")
     assert agent.load(["knowing"]).startswith("ready ")
     assert agent.warm(RANK="4").out == "True 4\n"

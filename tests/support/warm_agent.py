@@ -44,6 +44,7 @@ class WarmAgent:
         self.files = []
         self.record = self.memory_file(b"")
         self.zygote = None
+        self.rank_names = list(RANK_NAMES)
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
     def memory_file(self, content):
@@ -83,7 +84,7 @@ class WarmAgent:
     def load(self, excluded=()):
         """Starts a zygote, unless there is one; what it answers."""
         if self.zygote is None:
-            names = ", ".join(literal(name) for name in RANK_NAMES)
+            names = ", ".join(literal(name) for name in self.rank_names)
             call = (f"import ddprun_site, ddprun_zygote\nddprun_zygote.hold({os.getpid()}, "
                     f"{literal(self.record)}, [{names}], {list(excluded)!r})\n")
             path = self.path_with(self.site(call))
@@ -124,12 +125,29 @@ class WarmAgent:
         _, status = os.waitpid(pid, 0)
         return Ended(os.waitstatus_to_exitcode(status), texts[1], texts[2], texts[0])
 
-    def close(self):
+    def load_what_may_be(self):
+        """As load(), again without what must not be imported ahead."""
+        excluded = []
+        while (answer := self.load(excluded)).startswith("drop "):
+            excluded.append(answer.split()[1])
+            self.end_zygote()
+        return answer
+
+    def begin_anew(self):
+        self.close()
+        self.files = []
+        self.record = self.memory_file(b"")
+
+    def end_zygote(self):
         if self.zygote is not None:
             self.zygote.kill()
             self.zygote.wait()
             self.zygote.stderr.close()
             self.control.close()
+        self.zygote = None
+
+    def close(self):
+        self.end_zygote()
         for file in self.files:
             os.close(file)
 
