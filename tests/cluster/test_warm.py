@@ -34,7 +34,8 @@ def run_twice(cluster, how, command, name, warm, python, workers=2):
     agent = cluster.agent("node", "--warm", warm, "--max-restarts", 1, workers=workers, run="probe",
                           command=[*command, how, name, "an argument", ""],
                           environment={"PYTHON_EXEC": str(python), "PYTHONWARNINGS": "default",
-                                       "OMP_NUM_THREADS": "1"})
+                                       "OMP_NUM_THREADS": "1",
+                                       "XDG_CACHE_HOME": str(cluster.folder / "cache")})
     for rank in range(workers):
         first = cluster.folder / f"{name}.{rank}.0.json"
         wait_for(f"the first attempt of rank {rank}", first.exists)
@@ -128,14 +129,15 @@ WAITING = textwrap.dedent("""
 
 
 def start(cluster, tmp_path, early="", imports="", last="", python=None, workers=1, restarts=1,
-          **environment):
+          options=(), **environment):
     script = tmp_path / "train.py"
     script.write_text(WAITING.format(early=early, imports=imports, last=last))
     # One that is no script itself, as pyenv's are, which change the environment.
     python = python or python_of(tmp_path / "environment")[0]
-    return cluster.agent("node", "--warm", "auto", "--max-restarts", restarts,
+    return cluster.agent("node", "--warm", "auto", "--max-restarts", restarts, *options,
                          workers=workers, command=[script],
                          environment={"OMP_NUM_THREADS": "1", "PYTHON_EXEC": str(python),
+                                      "XDG_CACHE_HOME": str(tmp_path / "cache"),
                                       **environment}), script
 
 
@@ -225,8 +227,30 @@ def test_a_package_that_was_installed_makes_it_cold(cluster, tmp_path):
     cluster.nothing_left()
 
 
+def test_a_package_that_is_upgraded_under_the_job_is_the_new_one(cluster, tmp_path):
+    python, packages = python_of(tmp_path / "environment")
+
+    def install(version):
+        for old in packages.glob("torch*"):
+            old.rename(tmp_path / f"old-{old.name}")
+        (packages / f"torch-{version}.dist-info").mkdir()
+        (packages / "torch.py").write_text(f"__version__ = {version!r}\n")
+
+    (packages / "torch-2.14.0.dist-info").mkdir()
+    (packages / "torch.py").write_text("__version__ = '2.14.0'\n")
+    agent, _ = start(cluster, tmp_path, python=python,
+                     imports="import torch as package; print('version', package.__version__)")
+    agent.says("(1 spare workers? waits?|no more workers are started warm)")
+    install("2.15.0")
+    go(cluster)
+    assert agent.wait() == 0, agent.err()
+    assert re.findall("version (.*)", agent.out()) == ["2.14.0", "2.15.0"]
+    assert "attempt 1 is cold" in agent.out()
+    cluster.nothing_left()
+
+
 def test_what_the_script_sets_is_there_before_what_it_imports(cluster, tmp_path):
-    agent, _ = start(cluster, tmp_path, early='os.environ["CHOSEN"] = "1"')
+    agent, _ = start(cluster, tmp_path, early='os.environ["CHOSEN"] = str(os.getpid())')
     agent.says("1 spare workers? waits?")
     assert re.search("not those that the script imports after it has set CHOSEN", agent.err())
     go(cluster)
@@ -288,6 +312,23 @@ def test_a_warm_worker_that_fails_at_once_is_followed_by_cold_ones(cluster, tmp_
     go(cluster)
     assert agent.wait() == 5, agent.err()
     assert "a worker has failed in its first second after a warm start" in agent.err()
+    cluster.nothing_left()
+
+
+def test_a_script_that_fails_late_in_its_imports_has_itself_to_blame(cluster, tmp_path):
+    """A cold start takes longer than a warm one that fails at once, and that is all it shows."""
+    python, packages = python_of(tmp_path / "environment")
+    (packages / "slow.py").write_text(
+        "import os, time\n"
+        "time.sleep(2 if os.path.exists(os.environ['DDPRUN_TEST_CONTROL'] + '/go') else 0)\n")
+    agent, _ = start(cluster, tmp_path, python=python, restarts=3, imports="import slow",
+                     last="sys.exit(5)", options=["--max-quick-failures", 0])
+    agent.says("1 spare workers? waits?")
+    go(cluster)
+    assert agent.wait() == 5, agent.err()
+    found = re.findall("attempt (.) is (....)", agent.out())
+    assert found[:3] == [("0", "cold"), ("1", "warm"), ("2", "cold")]
+    assert "no more workers are started warm" not in agent.err()
     cluster.nothing_left()
 
 

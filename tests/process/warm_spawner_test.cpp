@@ -25,7 +25,10 @@ struct zygote_catcher final : spawner {
     if (is_zygote) control = unique_fd(::dup(request.standard_output));
     return fake.spawn(request, std::move(handlers));
   }
-  bool adopt(pid_t pid, ended_handler ended) override { return fake.adopt(pid, std::move(ended)); }
+  bool adopt(pid_t pid, ended_handler ended) override {
+    adopted.push_back(pid);
+    return fake.adopt(pid, std::move(ended));
+  }
   void signal_group(pid_t pid, int signal) override { fake.signal_group(pid, signal); }
   void reap(pid_t pid) override { fake.reap(pid); }
   bool reap_within(pid_t pid, duration limit) override { return fake.reap_within(pid, limit); }
@@ -36,6 +39,7 @@ struct zygote_catcher final : spawner {
 
   fake_spawner fake;
   unique_fd control;
+  std::vector<pid_t> adopted;
 };
 
 // A child that waits, as a spare does.
@@ -176,11 +180,11 @@ TEST_CASE("a spare whose end nobody would see is killed, and no worker is starte
   fixture.import_modules(1);
   CHECK(fixture.order() == "load");
   fixture.answer("ready 1 ");
-  for (int time = 0; time < 3; ++time) {
+  for (std::size_t time = 0; time < 3; ++time) {
     const waiting_child child;
     CHECK(fixture.order() == "spare");
     fixture.make_spare(child);
-    fixture.run_until([&] { return !fixture.under.fake[child.pid].signals.empty(); });
+    fixture.run_until([&] { return fixture.under.adopted.size() == time + 1; });
     CHECK(fixture.under.fake[child.pid].signals == std::vector<int>{SIGKILL});
     CHECK(fixture.warm.waiting() == 0);
   }
