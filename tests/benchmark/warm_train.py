@@ -1,4 +1,5 @@
-"""A DDP script on gloo that notes what it reaches and when: argv[1] the notes, argv[2] the rounds.
+"""A DDP script on gloo that notes what it reaches and when: argv[1] the notes, argv[2] the rounds,
+argv[3] the pause between steps.
 
 It knows nothing of its launcher. A line of the notes: nanoseconds, what, rank, restart, process.
 In each round but the last it trains until it is killed.
@@ -8,6 +9,7 @@ import os
 import sys
 import time
 
+pause = float(sys.argv[3]) if len(sys.argv) > 3 else 0.05
 notes = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 rank, restart = os.environ["RANK"], int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 
@@ -35,6 +37,8 @@ while steps < 20 or restart + 1 < int(sys.argv[2]):
     steps += 1
     if steps == 1:
         note("step")
-    time.sleep(0.05)
+    if steps % 100 == 0:
+        note("hundred")
+    time.sleep(pause)
 dist.destroy_process_group()
 note("end")
