@@ -20,7 +20,7 @@ def two_nodes(cluster, conf):
     for name in ("node-a", "node-b"):
         report = ["--report", cluster.folder / f"{name}.jsonl"]
         agents += cluster.nodes(name, endpoint=endpoint, nnodes="1:2", arguments=report, workers=2,
-                                conf=f"{conf},last_call_timeout=1,linger=0.2")
+                                conf=f"{conf},last_call_timeout=20,linger=0.2")
     cluster.started(1, 4)
     return agents
 
