@@ -66,7 +66,6 @@ head::head(head_plan plan, const environment_map& environment, std::uint64_t see
       own_program_(context_.get_executor()),
       guests_(plan_.hosts.size()),
       faults_timer_(context_),
-      warnings_timer_(context_),
       roster_(seed, plan_.has_common_workers),
       solitude_timer_(context_) {
   if (has_color_) console_.use_color();
@@ -270,12 +269,6 @@ void head::tell_faults() {
   if (const auto code = std::exchange(code_of_fault_, std::nullopt)) look_for_enough(*code);
 }
 
-void head::tell_warnings() {
-  warnings_timer_.cancel();
-  for (const std::string& line : warnings_.take(": "))
-    say(note_level::warning, line);
-}
-
 // `code`: of the host that takes no part any more.
 void head::look_for_enough(int code) {
   if (is_stopping_ || !rules_->has_too_few() || is_decided(end_)) return;
@@ -305,7 +298,6 @@ void head::finish() {
   timer_.cancel();
   beat_timer_.cancel();
   stop_timer_.cancel();
-  tell_warnings();
   close_discovery();
   embedded_->close(std::chrono::seconds(1), [this] { context_.stop(); });
 }

@@ -78,7 +78,6 @@ class head {
   void await_other_faults(bool is_first);
   bool may_still_fail() const;
   void tell_faults();
-  void tell_warnings();
   void look_for_enough(int code);
   void finish_when_over();
   void finish();
@@ -90,7 +89,6 @@ class head {
   void send_order(std::size_t host);
   std::string endpoint_for(std::size_t host) const;
   bool take_error(std::size_t host, std::string_view line);
-  void keep_warning(std::size_t host, const std::string& text);
   void link_ended(std::size_t host, const link_end& end);
   static std::string how_it_ended(const link_end& end);
   void start_failed(std::size_t host, const std::string& why, int code);
@@ -139,8 +137,6 @@ class head {
   host_faults faults_;                // not told yet
   std::optional<int> code_of_fault_;  // of the first that leaves too few hosts
   boost::asio::steady_timer faults_timer_;
-  host_faults warnings_;  // of nodes, which another one has said already
-  boost::asio::steady_timer warnings_timer_;
   std::uint16_t daemon_port_ = 0;
   head_end end_;
   std::unique_ptr<host_discovery> discovery_;  // none: all hosts are known

@@ -26,8 +26,6 @@ constexpr auto connect_limit = std::chrono::seconds(15);
 // What an agent's host may keep ssh for after the agent's last word: a stray that holds its output,
 // a login shell's own business.
 constexpr auto last_word_limit = std::chrono::seconds(5);
-// So long a warning of one host waits for the same of others.
-constexpr auto warnings_limit = std::chrono::seconds(3);
 constexpr std::string_view own_mark = "ddprun: ";
 
 std::string new_magic() {
@@ -212,28 +210,13 @@ bool head::take_error(std::size_t host, std::string_view line) {
   const auto own = read_own_json_line(line);
   if (!own) return false;
   const std::string key = std::to_string(own->round) + " " + own->message;
-  if (own->level != note_level::debug && !said_.is_new(host, key)) {
-    // What is said before the first round is of that node, and not of the run.
-    if (own->level == note_level::warning && own->round == 0) keep_warning(host, own->message);
-    return true;
-  }
+  if (own->level != note_level::debug && !said_.is_new(host, key)) return true;
   std::string text = own->message;
   for (const std::string& each : own->lines)
     text.append("\n").append(log::detail_mark).append(each);
   one.words->enter(own->round);
   one.words->say(own->level, text);
   return true;
-}
-
-// The others that say the same are named together, a moment later.
-void head::keep_warning(std::size_t host, const std::string& text) {
-  if (warnings_.is_empty()) {
-    warnings_timer_.expires_after(warnings_limit);
-    warnings_timer_.async_wait([this](boost::system::error_code error) {
-      if (!error) tell_warnings();
-    });
-  }
-  warnings_.add(name(host), text);
 }
 
 // ---- how it ends -------------------------------------------------------------------------------
