@@ -82,7 +82,7 @@ def test_a_check_that_hangs_counts_as_one_that_fails(cluster):
     assert [one.node for one in cluster.started(2, 1)] == ["node-a"]
     b.says(r"this node is unhealthy: --health-check: it had not ended after 200 ms")
     b.kill(signal.SIGTERM)
-    assert b.wait() == 0
+    b.wait()
     cluster.finish(1)
     assert a.wait() == 0
     cluster.nothing_left(but=[daemon])
