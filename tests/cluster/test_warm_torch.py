@@ -109,7 +109,8 @@ PROGRAMS = {
         """,
 }
 # Seconds, speeds and places in memory.
-ANEW = re.compile(r"0x[0-9a-f]+|\d+\.\d+ ?(s|it/s|seconds)\b|'train_\w+': '?[\d.]+'?|tmp\w{8}|\[W[\d :.]+")
+ANEW = re.compile(r"0x[0-9a-f]+|\d+\.\d+ ?(s|it/s|seconds)\b|'train_\w+': '?[\d.]+'?|"
+                  r"tmp\w{8}|\[W[\d :.]+")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

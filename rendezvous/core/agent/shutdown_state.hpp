@@ -21,7 +21,6 @@ class shutdown_state {
 
   // The workers die, and the node joins anew.
   void fence() { is_fenced_ = true; }
-  bool is_fenced() const { return is_fenced_; }
   // They are gone. Was it fenced?
   bool end_fence();
 

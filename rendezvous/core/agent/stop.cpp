@@ -25,7 +25,10 @@ void agent::state::let_go() {
 void agent::state::take_down(force how, duration grace, int request) {
   if (here.is_on()) let_go();
   changed = true;
-  if (how == force::kill) take_as_failures();
+  if (how == force::kill) {
+    take_as_failures();
+    here.end_check();  // what has to be over at once waits for no word about this node
+  }
   if (here.workers.living() == 0) return after_workers();
   const bool given_up = here.phase() == member_phase::stopped;  // unkillable workers only
   if (!given_up) here.stop();
@@ -60,9 +63,9 @@ void agent::state::handle(const node_checked& event) {
   if (was_waited_for) after_workers();
 }
 
-// Nobody waits for its answer who leaves, or whose place is taken already.
+// Nobody waits for its answer who leaves.
 bool agent::state::waits_for_check() const {
-  return here.is_being_checked() && !out.is_fenced() && !out.is_draining() && !out.leaving();
+  return here.is_being_checked() && !out.is_draining() && !out.leaving();
 }
 
 void agent::state::handle(const workers_busy& event) {
