@@ -173,6 +173,8 @@ void agent::look_at_node(round_number round, duration after) {
     post([=, this] {
       if (left_ || look != looks_) return;
       const bool is_ill = world_.health_chances().chance(world_.health().ill_percent);
+      // A node that is well again may end the round of the others (--on-join restart).
+      if (!is_ill && ill_since) world_.note_trouble();
       if (!is_ill) ill_since.reset();
       if (is_ill && !ill_since) ill_since = world_.now();
       step(core::node_checked{round, is_ill ? "GPU 3 needs: Reset" : ""});

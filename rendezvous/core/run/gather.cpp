@@ -70,6 +70,7 @@ void run::state::begin_settling() {
 
 // Chooses the next round, when the last stop is over.
 void run::state::choose() {
+  release_unneeded();
   take_unhealthy();
   take_back();
   std::uint32_t spoken = 0;

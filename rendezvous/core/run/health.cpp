@@ -18,6 +18,17 @@ void run::state::watch_health(node& who) {
   }
 }
 
+// Some of those that were needed may not be any more: another has come, or is well again.
+void run::state::release_unneeded() {
+  for (const auto& [order, who] : nodes) {
+    if (!who->is_needed || who->membership != nullptr) continue;
+    const std::uint32_t others = groups.here() - (who->counted ? 1 : 0);
+    if (others < current.settings->nodes_min) continue;
+    who->is_needed = false;
+    recount(*who);
+  }
+}
+
 // Too few are here without them, and enough with some: these take part, who came first before the
 // others. A round with a bad node may fail again; no round at all has failed already.
 void run::state::take_unhealthy() {

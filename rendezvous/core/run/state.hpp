@@ -230,6 +230,7 @@ struct run::state {
   // health.cpp: rule 14.
   void watch_health(node& who);
   void take_unhealthy();
+  void release_unneeded();
   void dismiss_unhealthy();
   std::string unhealthy_text() const;
   std::string health_phrase() const;
