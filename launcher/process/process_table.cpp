@@ -91,10 +91,16 @@ bool has_handler(pid_t pid, int signal) {
   return (caught >> (signal - 1) & 1) != 0;
 }
 
-bool has_variable(pid_t pid, const std::string& entry) {
+std::optional<bool> shows_variable(pid_t pid, const std::string& entry) {
+  const std::string entries = read_file(pid, "environ");
+  if (entries.empty()) return std::nullopt;
   // Entries end with a zero byte: with one before, the first is like the others.
-  const std::string all = '\0' + read_file(pid, "environ") + '\0';
+  const std::string all = '\0' + entries + '\0';
   return all.find('\0' + entry + '\0') != std::string::npos;
+}
+
+bool has_variable(pid_t pid, const std::string& entry) {
+  return shows_variable(pid, entry).value_or(false);
 }
 
 std::vector<pid_t> running_groups(const std::vector<pid_t>& groups) {

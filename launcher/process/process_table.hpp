@@ -6,6 +6,7 @@
 // Thread rule: may be called from any thread.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -43,6 +44,10 @@ std::vector<pid_t> processes_with(const std::string& entry);
 
 // Whether this process has it; blocks in the same way.
 bool has_variable(pid_t pid, const std::string& entry);
+
+// The same; none where it shows no environment: it has none, or is just executing a program and
+// will have one (proc(5) does not say so; environ_read() of the kernel's fs/proc/base.c does).
+std::optional<bool> shows_variable(pid_t pid, const std::string& entry);
 
 // As the kernel knows it, at most 15 bytes; empty when there is no such process.
 std::string process_name(pid_t pid);

@@ -9,6 +9,12 @@
 #include <unistd.h>
 
 namespace ddprun::launcher {
+namespace {
+
+// An exec that takes longer than this hangs on its disk.
+constexpr std::chrono::seconds silence_limit{1};
+
+}  // namespace
 
 stray_reaper::stray_reaper(boost::asio::any_io_executor executor, spawner& spawn)
     : child_ended_(executor), spawner_(spawn), marks_(executor) {
@@ -34,6 +40,7 @@ bool stray_reaper::forget(pid_t pid) {
   if (::waitpid(pid, nullptr, WNOHANG) != pid) return false;
   for (auto* known : {&found_here_, &marked_, &strangers_})
     known->erase(pid);
+  silent_.erase(pid);
   return true;
 }
 
@@ -117,20 +124,31 @@ stray_reaper::origin stray_reaper::origin_of(pid_t pid) const {
 void stray_reaper::ask_for_marks(std::vector<pid_t> pids) {
   if (pids.empty() || marks_.under_way()) return;
   const auto look = [pids, entry = mark_] {
-    std::vector<pid_t> found;
-    std::copy_if(pids.begin(), pids.end(), std::back_inserter(found),
-                 [&](pid_t pid) { return has_variable(pid, entry); });
+    marks found;
+    for (const pid_t pid : pids) {
+      const std::optional<bool> is_marked = shows_variable(pid, entry);
+      if (!is_marked) found.silent.push_back(pid);
+      if (is_marked.value_or(false)) found.ours.push_back(pid);
+    }
     return found;
   };
-  marks_.start(look, [this, pids](std::optional<std::vector<pid_t>> found) {
+  marks_.start(look, [this, pids](std::optional<marks> found) {
     if (!found) return;  // asked again at the next look
+    const auto now = std::chrono::steady_clock::now();
     const auto children = list_children();
+    const auto contains = [](const std::vector<pid_t>& all, pid_t one) {
+      return std::find(all.begin(), all.end(), one) != all.end();
+    };
     for (const pid_t pid : pids) {
-      // It may be reaped by now, and its number somebody else's.
-      const bool is_child = std::find(children.begin(), children.end(), pid) != children.end();
-      if (!is_child) continue;
-      const bool is_marked = std::find(found->begin(), found->end(), pid) != found->end();
-      (is_marked ? marked_ : strangers_).insert(pid);
+      if (!contains(children, pid)) continue;  // reaped by now, and its number may be another's
+      if (contains(found->ours, pid)) {
+        marked_.insert(pid);
+        continue;
+      }
+      // One that is just executing a program shows nothing yet: it is asked again at the next look.
+      const auto since = silent_.try_emplace(pid, now).first->second;
+      if (contains(found->silent, pid) && now - since < silence_limit) continue;
+      strangers_.insert(pid);
     }
   });
 }

@@ -28,6 +28,8 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/signal_set.hpp>
 
+#include <chrono>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -90,7 +92,13 @@ class stray_reaper {
   bool strangers_come_ = false;  // not every orphan is our workers'
   std::set<pid_t> marked_;       // where strangers come: looked at, and ours
   std::set<pid_t> strangers_;    // the same, and not ours
-  background_task<std::vector<pid_t>> marks_;
+  // Likewise: it showed no environment, then first.
+  std::map<pid_t, std::chrono::steady_clock::time_point> silent_;
+  struct marks {
+    std::vector<pid_t> ours;
+    std::vector<pid_t> silent;
+  };
+  background_task<marks> marks_;
 };
 
 }  // namespace ddprun::launcher
