@@ -105,8 +105,8 @@ void warm_spawner::start_zygote() {
 
 zygote::events warm_spawner::zygote_events() {
   zygote::events events;
-  events.ready = [this](std::size_t modules, const std::string& variable) {
-    take_ready(modules, variable);
+  events.ready = [this](std::size_t modules, const std::string& stop) {
+    take_ready(modules, stop);
   };
   events.dropped = [this](const std::string& module, const std::string& why) {
     tell("module " + module + " is not imported ahead: it " + why);
@@ -127,12 +127,11 @@ zygote::events warm_spawner::zygote_events() {
   return events;
 }
 
-void warm_spawner::take_ready(std::size_t modules, const std::string& variable) {
+void warm_spawner::take_ready(std::size_t modules, const std::string& stop) {
   is_ready_ = true;
   let_spares_go();  // they know less
   tell(std::to_string(modules) + " modules are imported ahead" +
-       (variable.empty() ? std::string()
-                         : "; not those that the script imports after it has set " + variable));
+       (stop.empty() ? std::string() : "; not those that the script imports after " + stop));
   refill();
 }
 
