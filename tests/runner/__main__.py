@@ -16,10 +16,10 @@ import builds
 import second_tries
 import special
 from commands import Commands, Stopped
-from lanes import Lane
+from lanes import Lanes
 from outcomes import FAILED, PASSED, SKIPPED, Outcome, Report, Reports
 from parts import ASAN, PLAIN, TSAN, WORDS, Part, chosen
-from runs import Runner, python_of_the_tree, text_of
+from runs import CORES, Runner, python_of_the_tree, text_of
 from screen import Screen
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,40 +102,27 @@ class Run:
         return told
 
     def all(self, parts):
-        """In front, one after the other, the parts that have many processes; beside them those of
-        one process each; behind both, at the lowest priority, the sanitizers' builds and what
-        computes only."""
-        beside, behind = Lane(), Lane()
-        wanted = builds_of(parts)
+        """In front, one after the other, the parts that have many processes, most of which wait.
+        Beside them, one on each core, those of one process each; what computes only does so at the
+        lowest priority. The builds are made one after the other, those with sanitizers at the
+        lowest priority too."""
+        builder, beside = Lanes(1), Lanes(CORES)
+        made = {build: builder.add(lambda build=build: self.build(build, is_nice=build != PLAIN))
+                for build in builds_of(parts)}
         for part in parts:
-            if not part.build:
+            if not part.in_front:
+                beside.add(lambda part=part: self.part(part), made.get(part.build))
+        for part in parts:
+            if part.in_front:
+                while part.build in made and not made[part.build].wait(0.5):
+                    if self.commands.stopping:
+                        raise Stopped
                 self.part(part)
-        if PLAIN in wanted:
-            self.build(PLAIN)
-        self.add(behind, [part for part in parts if part.behind and part.build == PLAIN])
-        made = {build: behind.add(lambda build=build: self.build(build, is_nice=True))
-                for build in wanted if build != PLAIN}
-        self.add(behind, [part for part in parts if part.behind and part.build != PLAIN])
-        for build in (PLAIN, ASAN, TSAN):
-            if build in made:
-                beside.add(made[build].wait)
-            self.add(beside, [part for part in parts if part.beside and part.build == build])
-        for part in parts:
-            if not part.build or part.behind or part.beside:
-                continue
-            while part.build in made and not made[part.build].wait(0.5):
-                if self.commands.stopping:
-                    raise Stopped
-            self.part(part)
+        builder.finish()
         beside.finish()
-        behind.finish()
-        self.sanitizers_reports(wanted)
+        self.sanitizers_reports(made)
         second_tries.take_place(self.runner, self.screen, self.reports)
-        self.sanitizers_reports(wanted)
-
-    def add(self, lane, parts):
-        for part in parts:
-            lane.add(lambda part=part: self.part(part))
+        self.sanitizers_reports(made)
 
     def sanitizers_reports(self, wanted):
         """Of processes that nobody looks at, such as a daemon at its end."""

@@ -5,7 +5,7 @@ import re
 import time
 
 from follow import Follower
-from outcomes import FAILED, PASSED, Outcome
+from outcomes import FAILED, PASSED, Outcome, end_of
 from parts import PURE
 
 EVENT = re.compile(r"##teamcity\[(\w+) (.*)\]$")
@@ -60,9 +60,8 @@ class Stream:
         has_said = status is not None and any(one.result == FAILED for one in since)
         if self.current is None and (status == 0 or has_said):
             return []
-        how = "took too long" if status is None else f"ended with {status}"
         lost, self.current = self.current or Outcome("the program", FAILED), None
-        lost.result, lost.text, lost.may_be_again = FAILED, lost.text + how, status is None
+        lost.result, lost.text, lost.may_be_again = FAILED, lost.text + end_of(status), status is None
         self.outcomes.append(lost)
         self.begun = len(self.outcomes)
         return [lost]

@@ -1,11 +1,21 @@
 """What became of each test, counted and written down."""
 
+import signal
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+
+
+def end_of(status):
+    """How a program has ended, for a person: the status is None when it was ended for its time."""
+    if status is None:
+        return "hung, or took too long: it was ended by tests/run"
+    if status < 0:
+        return f"was killed by {signal.Signals(-status).name}"
+    return f"ended with {status}"
 
 
 @dataclass
@@ -15,6 +25,7 @@ class Outcome:
     seconds: float = 0.0
     text: str = ""  # of a failure; the reason of a skip
     may_be_again: bool = True  # a crash or a sanitizer's report is never tried again
+    cpu: float | None = None  # seconds of a processor, where that is known
 
 
 @dataclass
@@ -52,7 +63,8 @@ class Report:
         for outcome in self.outcomes:
             case = ElementTree.SubElement(suite, "testcase", {
                 "classname": self.part.name, "name": printable(outcome.name),
-                "time": f"{outcome.seconds:.3f}"})
+                "time": f"{outcome.seconds:.3f}",
+                **({} if outcome.cpu is None else {"cpu": f"{outcome.cpu:.2f}"})})
             if outcome.result != PASSED:
                 kind = {FAILED: "failure", SKIPPED: "skipped"}[outcome.result]
                 ElementTree.SubElement(case, kind).text = printable(outcome.text)

@@ -24,8 +24,8 @@ class Part:
 
     `again`: what fails is of real processes, time or networks, and is tried again alone; but not
     what computes only, by PURE.
-    `beside`: it is one process, and runs beside those that have many.
-    `behind`: it computes only, and runs behind the others at the lowest priority.
+    `in_front`: it has many processes at once, most of which wait; the others run beside it.
+    `behind`: it computes only, and does so at the lowest priority.
     `quick`: it belongs to the first tier, which a landing has to pass.
     `thorough`: it belongs to the second tier (most of the first does, too).
     """
@@ -37,7 +37,7 @@ class Part:
     arguments: tuple = ()
     environment: tuple = ()
     again: bool = False
-    beside: bool = False
+    in_front: bool = False
     behind: bool = False
     quick: bool = True
     thorough: bool = True
@@ -51,16 +51,16 @@ class Part:
 def sanitized(build):
     name = build.partition("-")[2]
     parts = [
-        Part(f"{name}-unit", "catch", "unit_tests", build, again=True, beside=True),
-        Part(f"{name}-process", "catch", "process_tests", build, again=True, beside=True),
+        Part(f"{name}-unit", "catch", "unit_tests", build, again=True),
+        Part(f"{name}-process", "catch", "process_tests", build, again=True),
         Part(f"{name}-main-paths", "pytest", "cluster", build, MAIN_PATHS, again=True,
-             thorough=False),
+             in_front=True, thorough=False),
         Part(f"{name}-cluster", "pytest", "cluster", build, WITHOUT_TORCH, again=True,
-             quick=False),
+             in_front=True, quick=False),
     ]
     if build == ASAN:  # TSan's build leaves out what has one thread
         parts += [
-            Part("asan-fuzz", "fuzz", "fuzz", build, ("--runs", "2000"), beside=True),
+            Part("asan-fuzz", "fuzz", "fuzz", build, ("--runs", "2000"), behind=True),
             Part("asan-simulation", "catch", "simulation_tests", build, behind=True,
                  environment=(("DDPRUN_SIMULATION_SCHEDULES", "100"),)),
         ]
@@ -70,23 +70,24 @@ def sanitized(build):
 PARTS = [
     Part("style", "own", build=""),
     Part("runner", "pytest", "runner", build=""),
-    Part("unit", "catch", "unit_tests", again=True, beside=True),
+    Part("unit", "catch", "unit_tests", again=True),
     Part("process", "catch", "process_tests", again=True),
     Part("torch", "catch", "torch_tests"),
-    Part("fuzz", "fuzz", "fuzz", beside=True),
-    Part("cluster", "pytest", "cluster", again=True),
-    Part("interop", "pytest", "interop", again=True),
+    Part("fuzz", "fuzz", "fuzz", behind=True),
+    Part("cluster", "pytest", "cluster", again=True, in_front=True),
+    Part("interop", "pytest", "interop", again=True, in_front=True),
     Part("simulation", "catch", "simulation_tests", behind=True),
     *sanitized(ASAN),
     *sanitized(TSAN),
-    Part("slow", "pytest", "cluster", arguments=("-m", "slow"), again=True, quick=False,
-         environment=(("DDPRUN_TEST_SLOW", "1"),)),
-    Part("chaos", "pytest", "cluster/test_chaos.py", arguments=("--seconds", "300"), quick=False),
-    Part("million", "catch", "simulation_tests", arguments=("random faults",), quick=False,
-         environment=(("DDPRUN_SIMULATION_SCHEDULES", "1000000"),)),
-    Part("arithmetic", "own", quick=False),
-    Part("mutation", "own", build="", quick=False),
-    Part("versions", "own", build="", quick=False),
+    Part("slow", "pytest", "cluster", arguments=("-m", "slow"), again=True, in_front=True,
+         quick=False, environment=(("DDPRUN_TEST_SLOW", "1"),)),
+    Part("chaos", "pytest", "cluster/test_chaos.py", arguments=("--seconds", "300"), in_front=True,
+         quick=False),
+    Part("million", "catch", "simulation_tests", arguments=("random faults",), behind=True,
+         quick=False, environment=(("DDPRUN_SIMULATION_SCHEDULES", "1000000"),)),
+    Part("arithmetic", "own", in_front=True, quick=False),
+    Part("mutation", "own", build="", in_front=True, quick=False),
+    Part("versions", "own", build="", in_front=True, quick=False),
 ]
 WORDS = list(dict.fromkeys(part.word for part in PARTS))  # and each part by its own name
 

@@ -1,8 +1,31 @@
 """A plugin of pytest: a line of JSON for each test, when it has ended, in the file that
-DDPRUN_TEST_STREAM names; the first lines tell how many there are."""
+DDPRUN_TEST_STREAM names; the first lines tell how many there are. Beside the seconds that a test
+took stand those of a processor that it and its children used: the rest it has waited."""
 
 import json
 import os
+
+import pytest
+
+
+def cpu():
+    """Of this process and of the children that it has waited for."""
+    return sum(os.times()[:4])
+
+
+class Processor:
+    """In the process that runs the tests: what each of them has used."""
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self, item):
+        self.before = cpu()
+        yield
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self, item, call):
+        outcome = yield
+        if call.when == "teardown":
+            outcome.get_result().user_properties.append(("cpu", round(cpu() - self.before, 2)))
 
 
 class Stream:
@@ -43,7 +66,8 @@ class Stream:
             seen["text"] = str(reason).removeprefix("Skipped: ")
         # One whose worker has died has no teardown.
         if report.when == "teardown" or (report.failed and report.when not in ("setup", "call")):
-            self.write(name=report.nodeid, **self.tests.pop(report.nodeid))
+            used = {name: value for name, value in report.user_properties if name == "cpu"}
+            self.write(name=report.nodeid, **self.tests.pop(report.nodeid), **used)
 
     def pytest_sessionfinish(self):
         for name, seen in self.tests.items():
@@ -52,6 +76,7 @@ class Stream:
 
 
 def pytest_configure(config):
+    config.pluginmanager.register(Processor(), "ddprun-processor")
     path = os.environ.get("DDPRUN_TEST_STREAM")
     if path and not hasattr(config, "workerinput"):  # xdist's workers tell their parent
         stream = Stream(path)

@@ -11,12 +11,13 @@ from pathlib import Path
 import catch
 from builds import tail
 from follow import Follower
-from outcomes import FAILED, PASSED, SKIPPED, Outcome, Report
+from outcomes import FAILED, PASSED, SKIPPED, Outcome, Report, end_of
 from parts import ASAN, PLAIN, TSAN
 
-PART_LIMIT_S = 7200
+PART_LIMIT_S = 7200  # of all that a part runs, together
 TEST_LIMIT_S = 900  # of a test in Python; one that hangs, and no other, reaches it
-CATCH_LIMIT_S = 1800  # of one in C++ that does more than compute; sanitized they may take long
+CATCH_LIMIT_S = 1800  # of one in C++, but for a million schedules; sanitized they may take long
+LIST_LIMIT_S = 300  # for a program to say which tests it has
 DEATHS_MAX = 20  # of one program: so often it goes on behind a crash or a sanitizer's report
 CORES = len(os.sched_getaffinity(0))
 GIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
@@ -98,17 +99,20 @@ class Runner:
         def tick():
             self.take(report, stream.read())
             self.screen.at(part.name, len(report.outcomes), len(names))
-            return part.again and stream.hangs(CATCH_LIMIT_S)
+            return part.quick and stream.hangs(CATCH_LIMIT_S)
 
+        until = time.monotonic() + PART_LIMIT_S
         for death in range(1, DEATHS_MAX + 1):
-            status = self.commands.run([*command, "-r", "teamcity", *wanted], report.log,
-                                       PART_LIMIT_S, environment, part.behind, tick, append=True)
+            status = self.commands.run(
+                [*command, "-r", "teamcity", *wanted], report.log, until - time.monotonic(),
+                environment, part.behind, tick, append=True)
             self.take(report, stream.read())
             self.take(report, stream.ended(status))
             rest = stream.rest_of(names)
             if status == 0 or not rest:
                 break
-            if death == DEATHS_MAX or len(rest) == len(names):
+            is_late = time.monotonic() > until
+            if death == DEATHS_MAX or len(rest) == len(names) or is_late:
                 self.take(report, [Outcome("the program", FAILED, may_be_again=False, text=
                                            f"{len(rest)} of {len(names)} tests were not run")])
                 break
@@ -120,7 +124,7 @@ class Runner:
         stream.close()
 
     def names_of_tests(self, command, log, environment):
-        self.commands.run([*command, "--list-test-names-only"], log, PART_LIMIT_S, environment)
+        self.commands.run([*command, "--list-test-names-only"], log, LIST_LIMIT_S, environment)
         return Path(log).read_text(errors="replace").splitlines()
 
     # ---- fuzz targets ----------------------------------------------------------------------------
@@ -133,10 +137,11 @@ class Runner:
             # An input that fails is left in the working folder: among the logs.
             status = self.commands.run(
                 [*self.prefix.get(part.build, []), target.resolve(), *part.arguments], report.log,
-                PART_LIMIT_S, environment, append=True, cwd=Path(report.log).parent)
-            self.take(report, [Outcome(
-                target.name, PASSED if status == 0 else FAILED, time.monotonic() - start,
-                "" if status == 0 else tail(report.log, 4000))])
+                CATCH_LIMIT_S, environment, part.behind, append=True,
+                cwd=Path(report.log).parent)
+            text = "" if status == 0 else f"{tail(report.log, 4000)}\n{end_of(status)}"
+            self.take(report, [Outcome(target.name, FAILED if text else PASSED,
+                                       time.monotonic() - start, text)])
             self.screen.at(part.name, len(report.outcomes), len(targets))
 
     # ---- pytest ----------------------------------------------------------------------------------
@@ -171,7 +176,7 @@ class Runner:
             outcome.may_be_again = "has crashed: " not in outcome.text
         lost = whole is not None and len(report.outcomes) < whole and not only
         if status is None or status not in (0, 1, 5) or lost:
-            how = "took too long" if status is None else f"pytest ended with {status}"
+            how = f"pytest {end_of(status)}"
             if lost:
                 how += f", {len(report.outcomes)} of {whole} tests have ended"
             self.take(report, [Outcome("all of it", FAILED, 0, how, may_be_again=False)])

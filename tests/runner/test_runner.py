@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,16 @@ import catch  # noqa: E402
 import runs  # noqa: E402
 import second_tries  # noqa: E402
 from commands import MARK, Commands  # noqa: E402
-from outcomes import FAILED, PASSED, SKIPPED, Outcome, Report, Reports  # noqa: E402
+from lanes import Lanes  # noqa: E402
+from outcomes import (  # noqa: E402
+    FAILED,
+    PASSED,
+    SKIPPED,
+    Outcome,
+    Report,
+    Reports,
+    end_of,
+)
 from parts import PARTS, Part, chosen  # noqa: E402
 from runs import Runner  # noqa: E402
 
@@ -144,6 +154,48 @@ def test_a_program_that_dies_again_and_again_is_left_alone(tmp_path, monkeypatch
     assert begun == ["5", "3"]
 
 
+def test_a_program_that_takes_too_long_is_left_alone(tmp_path, monkeypatch):
+    """Not only a test of it: what is left is not begun again and again."""
+    monkeypatch.setattr(runs, "PART_LIMIT_S", 1)
+    found, begun = run_program(tmp_path, monkeypatch, [], ["reports", "bad, as said", "crashes"])
+    assert found[1:] == [("reports", FAILED, True), ("the program", FAILED, False)]
+    assert begun == ["5"]
+
+
+def test_how_a_program_has_ended_is_said():
+    assert end_of(66) == "ended with 66"
+    assert end_of(-9) == "was killed by SIGKILL"
+    assert end_of(None) == "hung, or took too long: it was ended by tests/run"
+
+
+# ---- what is done at once ------------------------------------------------------------------------
+
+def test_what_waits_for_a_build_does_not_hold_up_what_does_not():
+    lanes, built, done = Lanes(2), threading.Event(), []
+    first = lanes.add(lambda: done.append("built"), built)
+    second = lanes.add(lambda: done.append("other"))
+    assert second.wait(LIMIT_S) and not first.is_set()
+    built.set()
+    assert first.wait(LIMIT_S)
+    lanes.finish()
+    assert done == ["other", "built"]
+
+
+def test_as_many_jobs_run_at_once_as_there_are_lanes():
+    lanes, both = Lanes(2), threading.Barrier(2)
+    for _ in range(2):
+        lanes.add(lambda: both.wait(LIMIT_S))  # each waits for the other
+    lanes.finish()
+
+
+def test_a_fault_of_a_job_ends_no_other_and_is_raised_at_the_end():
+    lanes = Lanes(1)
+    lanes.add(lambda: 1 // 0)
+    assert lanes.add(lambda: None).wait(LIMIT_S)
+    with pytest.raises(ZeroDivisionError):
+        lanes.finish()
+
+
 # ---- what pytest writes --------------------------------------------------------------------------
 
 def test_each_test_of_pytest_is_counted_once(tmp_path):
@@ -175,6 +227,7 @@ def test_known(): assert False
         assert {name: line["result"] for name, line in found.items()} == {
             "test_good": PASSED, "test_bad": FAILED, "test_leaky": FAILED,
             "test_bad_and_leaky": FAILED, "test_left_out": SKIPPED, "test_known": PASSED}
+        assert all(line["cpu"] >= 0 for line in lines[1:])
         assert "left behind" in found["test_leaky"]["text"]
         assert found["test_left_out"]["text"] == "no GPU"
 
