@@ -15,10 +15,20 @@ from pathlib import Path
 import builds
 import second_tries
 import special
-from commands import Commands, Stopped
+from commands import Commands
 from lanes import Lanes
 from outcomes import FAILED, PASSED, SKIPPED, Outcome, Report, Reports
-from parts import ASAN, PLAIN, TSAN, WORDS, Part, chosen
+from parts import (
+    ALONE,
+    ASAN,
+    PLAIN,
+    TRAINING,
+    TSAN,
+    WAITING,
+    WORDS,
+    Part,
+    chosen,
+)
 from runs import CORES, Runner, python_of_the_tree, text_of
 from screen import Screen
 
@@ -102,24 +112,22 @@ class Run:
         return told
 
     def all(self, parts):
-        """In front, one after the other, the parts that have many processes, most of which wait.
-        Beside them, one on each core, those of one process each; what computes only does so at the
-        lowest priority. The builds are made one after the other, those with sanitizers at the
-        lowest priority too."""
+        """At once: the builds, one after the other, those with sanitizers at the lowest priority;
+        each lane of parts with many processes; and beside them the parts of one process each, one
+        on each core, of which those that compute only do so at the lowest priority."""
         builder, beside = Lanes(1), Lanes(CORES)
+        lanes = {name: Lanes(1) for name in (WAITING, TRAINING)}
         made = {build: builder.add(lambda build=build: self.build(build, is_nice=build != PLAIN))
                 for build in builds_of(parts)}
         for part in parts:
-            if not part.in_front:
-                beside.add(lambda part=part: self.part(part), made.get(part.build))
+            if part.lane != ALONE:
+                lanes.get(part.lane, beside).add(lambda part=part: self.part(part),
+                                                 made.get(part.build))
+        for lane in (builder, *lanes.values(), beside):
+            lane.finish()
         for part in parts:
-            if part.in_front:
-                while part.build in made and not made[part.build].wait(0.5):
-                    if self.commands.stopping:
-                        raise Stopped
+            if part.lane == ALONE:
                 self.part(part)
-        builder.finish()
-        beside.finish()
         self.sanitizers_reports(made)
         second_tries.take_place(self.runner, self.screen, self.reports)
         self.sanitizers_reports(made)

@@ -61,7 +61,8 @@ class Stream:
         if self.current is None and (status == 0 or has_said):
             return []
         lost, self.current = self.current or Outcome("the program", FAILED), None
-        lost.result, lost.text, lost.may_be_again = FAILED, lost.text + end_of(status), status is None
+        lost.result, lost.text = FAILED, lost.text + end_of(status)
+        lost.may_be_again = status is None
         self.outcomes.append(lost)
         self.begun = len(self.outcomes)
         return [lost]

@@ -6,7 +6,7 @@ from collections import deque
 
 from commands import Stopped
 
-LOOK_S = 0.5  # so often it is looked whether what a job waits for is there, and Ctrl-C comes between
+LOOK_S = 0.5  # so often a lane looks whether what a job waits for is there; Ctrl-C comes between
 
 
 class Lanes:

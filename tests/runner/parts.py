@@ -7,6 +7,9 @@ PLAIN, ASAN, TSAN = "build", "build-asan", "build-tsan"
 PURE = tuple(f"tests/{folder}/" for folder in (
     "rendezvous/base", "rendezvous/core", "rendezvous/protocol", "rendezvous/cli", "launcher/cli",
     "launcher/report", "worker/metrics", "simulation"))
+# Tests of many processes. Those of ours wait nine tenths of their time; those with PyTorch compute.
+WAITING, TRAINING = "waiting", "training"
+ALONE = "alone"  # when the other lanes are over
 # The sanitizers' builds are without LibTorch, and with them the tests that load Python's.
 WITHOUT_TORCH = ("--ignore-glob=*torch*",)
 # Sanitized, each program goes through its main paths once; `thorough` takes all paths.
@@ -19,12 +22,14 @@ class Part:
 
     catch    `target` is a program of Catch2 in the build's bin/
     fuzz     each fuzz target replays its corpus, and mutations of it
-    pytest   `target` is a folder or a file below tests/
+    pytest   `target` is a folder or files (a pattern) below tests/
     own      a function of special.py with this name
 
     `again`: what fails is of real processes, time or networks, and is tried again alone; but not
     what computes only, by PURE.
-    `in_front`: it has many processes at once, most of which wait; the others run beside it.
+    `lane`: what has one stands in line with the others of its lane; the rest runs beside the lanes,
+    as many parts at once as there are cores.
+    `of`: the word by which it is asked for, if that is another part's name.
     `behind`: it computes only, and does so at the lowest priority.
     `quick`: it belongs to the first tier, which a landing has to pass.
     `thorough`: it belongs to the second tier (most of the first does, too).
@@ -37,7 +42,8 @@ class Part:
     arguments: tuple = ()
     environment: tuple = ()
     again: bool = False
-    in_front: bool = False
+    lane: str = ""
+    of: str = ""
     behind: bool = False
     quick: bool = True
     thorough: bool = True
@@ -45,7 +51,7 @@ class Part:
     @property
     def word(self):
         """The word by which it is asked for: all parts of a sanitizer have one."""
-        return self.build.partition("-")[2] or self.name
+        return self.of or self.build.partition("-")[2] or self.name
 
 
 def sanitized(build):
@@ -54,9 +60,9 @@ def sanitized(build):
         Part(f"{name}-unit", "catch", "unit_tests", build, again=True),
         Part(f"{name}-process", "catch", "process_tests", build, again=True),
         Part(f"{name}-main-paths", "pytest", "cluster", build, MAIN_PATHS, again=True,
-             in_front=True, thorough=False),
+             lane=WAITING, thorough=False),
         Part(f"{name}-cluster", "pytest", "cluster", build, WITHOUT_TORCH, again=True,
-             in_front=True, quick=False),
+             lane=WAITING, quick=False),
     ]
     if build == ASAN:  # TSan's build leaves out what has one thread
         parts += [
@@ -74,20 +80,21 @@ PARTS = [
     Part("process", "catch", "process_tests", again=True),
     Part("torch", "catch", "torch_tests"),
     Part("fuzz", "fuzz", "fuzz", behind=True),
-    Part("cluster", "pytest", "cluster", again=True, in_front=True),
-    Part("interop", "pytest", "interop", again=True, in_front=True),
+    Part("cluster", "pytest", "cluster", arguments=WITHOUT_TORCH, again=True, lane=WAITING),
+    Part("cluster-torch", "pytest", "cluster/*torch*.py", of="cluster", again=True, lane=TRAINING),
+    Part("interop", "pytest", "interop", again=True, lane=TRAINING),
     Part("simulation", "catch", "simulation_tests", behind=True),
     *sanitized(ASAN),
     *sanitized(TSAN),
-    Part("slow", "pytest", "cluster", arguments=("-m", "slow"), again=True, in_front=True,
+    Part("slow", "pytest", "cluster", arguments=("-m", "slow"), again=True, lane=ALONE,
          quick=False, environment=(("DDPRUN_TEST_SLOW", "1"),)),
-    Part("chaos", "pytest", "cluster/test_chaos.py", arguments=("--seconds", "300"), in_front=True,
+    Part("chaos", "pytest", "cluster/test_chaos.py", arguments=("--seconds", "300"), lane=ALONE,
          quick=False),
     Part("million", "catch", "simulation_tests", arguments=("random faults",), behind=True,
          quick=False, environment=(("DDPRUN_SIMULATION_SCHEDULES", "1000000"),)),
-    Part("arithmetic", "own", in_front=True, quick=False),
-    Part("mutation", "own", build="", in_front=True, quick=False),
-    Part("versions", "own", build="", in_front=True, quick=False),
+    Part("arithmetic", "own", lane=ALONE, quick=False),
+    Part("mutation", "own", build="", lane=ALONE, quick=False),
+    Part("versions", "own", build="", lane=ALONE, quick=False),
 ]
 WORDS = list(dict.fromkeys(part.word for part in PARTS))  # and each part by its own name
 

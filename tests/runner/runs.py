@@ -12,7 +12,7 @@ import catch
 from builds import tail
 from follow import Follower
 from outcomes import FAILED, PASSED, SKIPPED, Outcome, Report, end_of
-from parts import ASAN, PLAIN, TSAN
+from parts import ALONE, ASAN, PLAIN, TRAINING, TSAN, WAITING
 
 PART_LIMIT_S = 7200  # of all that a part runs, together
 TEST_LIMIT_S = 900  # of a test in Python; one that hangs, and no other, reaches it
@@ -21,10 +21,10 @@ LIST_LIMIT_S = 300  # for a program to say which tests it has
 DEATHS_MAX = 20  # of one program: so often it goes on behind a crash or a sanitizer's report
 CORES = len(os.sched_getaffinity(0))
 GIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-# Tests in Python wait twice as long as they compute. Of those with PyTorch each rank takes 0.4 GB,
-# and few have more than five.
-AT_ONCE = max(2, min(3 * CORES, 12, int(GIB / 2)))
-AT_ONCE_SANITIZED = min(3 * CORES, 18)  # no PyTorch
+# So many tests at once in each lane. Of those with PyTorch each rank takes 0.4 GB, and few have
+# more than five.
+AT_ONCE = {WAITING: min(4 * CORES, 24), TRAINING: max(2, min(CORES + 1, 12, int(GIB / 3))),
+           ALONE: max(2, min(3 * CORES, 12, int(GIB / 2))), "": CORES}
 HERE = Path(__file__).resolve().parent
 
 
@@ -149,9 +149,9 @@ class Runner:
     def pytest(self, part, report, environment, only):
         stream = Path(report.log).with_suffix(".jsonl")
         stream.write_bytes(b"")
-        at_once = AT_ONCE_SANITIZED if part.build in (ASAN, TSAN) else AT_ONCE
-        spread = ["-n", at_once, "--dist", "worksteal"] if not only else []
-        what = list(only) or [f"tests/{part.target}"]
+        spread = ["-n", AT_ONCE[part.lane], "--dist", "worksteal"] if not only else []
+        what = list(only) or sorted(Path("tests").glob(part.target)) or [
+            f"tests/{part.target}"]
         environment = {**environment, "DDPRUN_TEST_STREAM": str(stream.resolve()),
                        "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, [
                            os.environ.get("PYTHONPATH")])])}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import builds
 from outcomes import FAILED, PASSED, Outcome, Report
-from parts import PLAIN, Part
+from parts import ALONE, PLAIN, Part
 
 LIMIT_S = 7200
 SOURCES = ("rendezvous", "launcher", "worker", "examples", "tests")
@@ -60,8 +60,10 @@ def arithmetic(runner, part):
                 *((("ATEN_CPU_CAPABILITY", capability),) if capability else ()))
         yield runner.run(Part(f"{name}-torch", "catch", "torch_tests", environment=told))
         yield runner.run(Part(f"{name}-cluster", "pytest", torch[0].removeprefix("tests/"),
-                              arguments=tuple(torch[1:]), environment=told, again=True))
-        yield runner.run(Part(f"{name}-interop", "pytest", "interop", environment=told, again=True))
+                              arguments=tuple(torch[1:]), environment=told, again=True,
+                              lane=ALONE))
+        yield runner.run(Part(f"{name}-interop", "pytest", "interop", environment=told, again=True,
+                              lane=ALONE))
         report = Report(part, f"{PLAIN}/test-logs/{name}-demo.log")
         check(runner, report, f"{name}-demo", ["examples/demo"], dict(told))
         yield report
@@ -86,7 +88,7 @@ def versions(runner, part):
         yield report
         if not report.failed():
             yield runner.run(Part(f"{name}-torch", "catch", "torch_tests", build))
-            yield runner.run(Part(f"{name}-interop", "pytest", "interop", build))
+            yield runner.run(Part(f"{name}-interop", "pytest", "interop", build, lane=ALONE))
     runner.python = python
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from fnmatch import fnmatch
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -156,7 +157,10 @@ def test_a_program_that_dies_again_and_again_is_left_alone(tmp_path, monkeypatch
 
 def test_a_program_that_takes_too_long_is_left_alone(tmp_path, monkeypatch):
     """Not only a test of it: what is left is not begun again and again."""
-    monkeypatch.setattr(runs, "PART_LIMIT_S", 1)
+    late = SimpleNamespace(monotonic=lambda: time.monotonic() + (
+        runs.PART_LIMIT_S if (tmp_path / "begun").exists() else 0))
+    monkeypatch.setattr(runs, "time", late)
+    monkeypatch.setattr(runs, "CATCH_LIMIT_S", 1)
     found, begun = run_program(tmp_path, monkeypatch, [], ["reports", "bad, as said", "crashes"])
     assert found[1:] == [("reports", FAILED, True), ("the program", FAILED, False)]
     assert begun == ["5"]
@@ -291,6 +295,17 @@ def test_the_tiers():
     assert {part.name for part in quick} - {part.name for part in thorough} == {
         "asan-main-paths", "tsan-main-paths"}  # the second tier takes all paths
     assert [part.name for part in chosen(["asan-cluster"])] == ["asan-cluster"]
+    assert [part.name for part in chosen(["cluster"])] == ["cluster", "cluster-torch"]
+
+
+def test_each_file_of_the_cluster_tests_is_in_one_part():
+    files = {file.name for file in HERE.parent.glob("cluster/test_*.py")}
+    ignored, = (word.partition("=")[2] for part in PARTS if part.name == "cluster"
+                for word in part.arguments)
+    target, = (part.target for part in PARTS if part.name == "cluster-torch")
+    with_torch = {file.name for file in HERE.parent.glob(target)}
+    assert with_torch == {name for name in files if fnmatch(name, ignored)} != set()
+    assert with_torch < files
 
 
 # ---- the command ---------------------------------------------------------------------------------
