@@ -20,6 +20,9 @@ if(NOT DDPRUN_CCACHE)
   return()
 endif()
 message(STATUS "compiler cache: ${DDPRUN_CCACHE}")
+# What ccache has taken relative begins at the build folder.
+cmake_path(RELATIVE_PATH CMAKE_SOURCE_DIR BASE_DIRECTORY ${CMAKE_BINARY_DIR} OUTPUT_VARIABLE up)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${up}/=./>")
 # A precompiled header of g++ is one of the inputs: what it holds is compared, not when it was written.
 # One of clang's holds absolute paths, its own headers' among them, and serves no other clone: without
 # them a clean build takes as long as with them, and the next clone's a tenth.

@@ -2,7 +2,7 @@
 add_library(ddprun_warnings INTERFACE)
 add_library(ddprun::warnings ALIAS ddprun_warnings)
 # In files that are compiled together (ReadOnce.cmake) a local name may be that of another file.
-set(is_together "$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>")
+set(is_together "$<BOOL:$<TARGET_PROPERTY:DDPRUN_IS_TOGETHER>>")
 set(options
   -Wall -Wextra -Wpedantic -Werror -Woverloaded-virtual
   -Wno-missing-field-initializers
