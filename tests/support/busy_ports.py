@@ -19,9 +19,8 @@ TIMES = 20
 
 @contextlib.contextmanager
 def busy_port():
-    with socket.socket() as other:
-        other.bind(("0.0.0.0", free_port()))
-        other.listen()
+    # A connection that an earlier test has closed may linger on this port: create_server passes that.
+    with socket.create_server(("0.0.0.0", free_port())) as other:
         yield other.getsockname()[1]
 
 
