@@ -244,8 +244,35 @@ def test_ddprun_is_copied_where_it_is_not_and_found_there_again(cluster, net, ma
         assert program.wait() == 0, program.err()
         assert int(program.out(), 8) != 0o077  # that of the folder which the copy is in
         copied = re.search(rf"node-a: has no ddprun [\d.]+; this one is copied to {HOME}/.cache/"
-                           r"ddprun/ddprun-[\d.]+-[0-9a-f]{16}\n", program.err())
+                           r"ddprun/ddprun-[\d.]+-[0-9a-f]{16}/ddprun\n", program.err())
         assert bool(copied) == is_first, program.err()
+
+
+@pytest.mark.slow
+def test_256_hosts(cluster, net, make_hosts):
+    """Names of one machine, to which each is a connection and an agent of its own."""
+    hosts = make_hosts(2)
+    server = net.server("node-a", hosts[1], settings=["MaxStartups 256"])
+    names = [f"node-a-{number}" for number in range(256)]
+    program = head(cluster, net, ["-H", ",".join(names)], "--start-timeout", "600", host=hosts[0],
+                   command=["--no-python", "sh", "-c", "echo rank $RANK of $WORLD_SIZE"])
+    assert program.wait(900) == 0, program.err()
+    told = dict(re.findall(r"^\[(node-a-\d+):\d+\] rank (\d+) of 256$", program.out(), re.M))
+    assert told == {name: str(rank) for rank, name in enumerate(names)}, program.out()
+    assert program.err().count("every worker succeeded") == 1, program.err()
+    server.nobody_is_in()
+
+
+def test_what_makes_nccl_ids_is_copied_along(cluster, net, make_hosts):
+    """A copied agent has its helper beside it, and the helper says what it lacks: an NCCL."""
+    hosts = make_hosts(2)
+    net.server("node-a", hosts[1],
+               behind=mounted(f"-t tmpfs tmpfs {BIN}", f"-t tmpfs tmpfs {HOME}"))
+    beside = 'cd "$(dirname "$(readlink /proc/$PPID/exe)")" && ls -l && ./ddprun-nccl-id --help'
+    program = head(cluster, net, ["-H", "node-a"], host=hosts[0],
+                   command=["--no-python", "sh", "-c", beside])
+    assert program.wait() == 0, program.out() + program.err()
+    assert "is copied to" in program.err()
 
 
 def test_no_program_may_run_in_any_folder_there(cluster, net, make_hosts):

@@ -125,7 +125,10 @@ void head::hear(std::size_t host, std::string_view word, std::string_view rest) 
   } else if (word == "send") {
     say(note_level::info, name(host) + ": has no ddprun " + std::string(version) +
                               "; this one is copied to " + std::string(rest));
-    own_program_.read([&one](const program_copy& copy) { one.link->send(copy.bytes); });
+    own_program_.read([&one](const program_copy& copy) {
+      for (const program_copy::file& each : copy.files)
+        one.link->send(each.bytes);
+    });
   } else if (word == "failed") {
     start_failed(host, std::string(rest), unmet_exit_code);
   } else if (word == "agent") {
@@ -164,7 +167,10 @@ void head::send_copy_script(std::size_t host, std::string_view what_is_there) {
     guest& one = guests_[host];
     if (!one.link || rules_->stage_of(host) != stage::connecting) return;
     if (!copy.problem.empty()) return start_failed(host, copy.problem, unmet_exit_code);
-    one.link->send(copy_script(one.magic, copy.sha256, copy.bytes.size()));
+    std::vector<sent_file> files;
+    for (const program_copy::file& each : copy.files)
+      files.push_back({each.name, each.sha256, each.bytes.size()});
+    one.link->send(copy_script(one.magic, files));
   });
 }
 

@@ -1,9 +1,14 @@
 #include "launcher/hosts/ssh/own_program.hpp"
 
+#include "launcher/base/text.hpp"
+#include "launcher/cli/check_files.hpp"
+#include "launcher/process/program_answer.hpp"
+#include "rendezvous/base/environment_map.hpp"
+
 #include <climits>
 
-#include <charconv>
-#include <cstdio>
+#include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <sstream>
 #include <sys/utsname.h>
@@ -14,6 +19,7 @@ namespace ddprun::launcher::ssh {
 namespace {
 
 constexpr std::size_t hash_digits = 64;
+constexpr auto hash_limit = std::chrono::seconds(30);
 
 // The oldest C library that this program runs with: .cmake/OldGlibc.cmake's, else the build's own.
 #ifdef DDPRUN_OLDEST_GLIBC
@@ -25,21 +31,36 @@ constexpr std::string_view glibc_needed = DDPRUN_VERSION_TEXT(__GLIBC__, __GLIBC
 #endif
 
 // The other hosts check it with the same program.
-program_copy read_program() {
-  program_copy copy;
-  const std::string path = "/proc/" + std::to_string(::getpid()) + "/exe";
+std::string hash_of(const std::string& path) {
+  const environment_map own = environment_from(environ);
+  // "HASH  PATH\n"
+  std::string sum = program_answer({"sha256sum", path}, own, hash_limit, hash_digits);
+  sum.resize(std::min(sum.find(' '), sum.size()));
+  return sum.size() == hash_digits ? sum : std::string();
+}
+
+std::optional<program_copy::file> read_file(const std::string& name, const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream bytes;
-  bytes << file.rdbuf();
-  copy.bytes = std::move(bytes).str();
-  std::FILE* const sum = ::popen(("sha256sum " + path).c_str(), "re");
-  if (sum != nullptr) {
-    char text[hash_digits + 1] = "";
-    if (std::fgets(text, sizeof text, sum) != nullptr) copy.sha256 = text;
-    ::pclose(sum);
+  if (file) bytes << file.rdbuf();
+  if (!file || file.bad() || bytes.tellp() <= 0) return {};
+  return program_copy::file{name, std::move(bytes).str(), hash_of(path)};
+}
+
+program_copy read_program() {
+  program_copy copy;
+  auto own = read_file("ddprun", "/proc/" + std::to_string(::getpid()) + "/exe");
+  if (!own) {
+    copy.problem = "this program's own file cannot be read";
+    return copy;
   }
-  if (copy.bytes.empty()) copy.problem = "this program's own file cannot be read";
-  if (copy.sha256.size() != hash_digits) copy.problem = "there is no sha256sum on this host";
+  copy.files.push_back(std::move(*own));
+  // Where there is none here, none is missed there.
+  if (auto helper = read_file("ddprun-nccl-id", nccl_helper_program()))
+    copy.files.push_back(std::move(*helper));
+  for (const program_copy::file& each : copy.files) {
+    if (each.sha256.empty()) copy.problem = "there is no sha256sum on this host";
+  }
   return copy;
 }
 
@@ -51,9 +72,9 @@ struct version_numbers {
 
 version_numbers numbers_of(std::string_view text) {
   version_numbers read;
-  const char* const end = text.data() + text.size();
-  const auto [point, error] = std::from_chars(text.data(), end, read.major);
-  if (error == std::errc() && point != end) std::from_chars(point + 1, end, read.minor);
+  const std::vector<std::string_view> parts = split(text, '.');
+  read.major = leading_number<unsigned>(parts[0]).value_or(0);
+  if (parts.size() > 1) read.minor = leading_number<unsigned>(parts[1]).value_or(0);
   return read;
 }
 
@@ -64,7 +85,7 @@ void own_program::read(handler done) {
   waiting_.push_back(std::move(done));
   if (waiting_.size() > 1) return;
   reading_.start(read_program, [this](std::optional<program_copy> copy) {
-    if (!copy) copy = program_copy{{}, {}, "the system has no thread left"};
+    if (!copy) copy = program_copy{{}, "the system has no thread left"};
     copy_ = std::move(copy);
     for (const handler& each : std::exchange(waiting_, {}))
       each(*copy_);

@@ -1,4 +1,5 @@
-// This program's own file, as it is copied to a host that has none.
+// This program's own file, and that of ddprun-nccl-id beside it, as they are copied to a host that
+// has none.
 //
 // Thread rule: one thread, that of the executor; the file is read on a thread of its own, once.
 #pragma once
@@ -17,9 +18,13 @@
 namespace ddprun::launcher::ssh {
 
 struct program_copy {
-  std::string bytes;
-  std::string sha256;   // in hexadecimal
-  std::string problem;  // why there is none; else empty
+  struct file {
+    std::string name;
+    std::string bytes;
+    std::string sha256;  // in hexadecimal
+  };
+  std::vector<file> files;  // the first is ddprun
+  std::string problem;      // why there is none; else empty
 };
 
 class own_program {

@@ -36,20 +36,41 @@ std::string find_script(const std::string& magic, const std::vector<std::string>
   std::string script = "for p in";
   for (const std::string& path : paths)
     script += " " + quoted(path);
-  if (also_path) script += " \"$(command -v ddprun 2>/dev/null)\"";
-  script += "; do [ -x \"$p\" ] && [ \"$(\"$p\" --version 2>/dev/null </dev/null)\" = " +
+  // PATH is searched, which takes a process, only where the others are not there.
+  if (also_path) script += " ''";
+  script += "; do ";
+  if (also_path) script += "[ -n \"$p\" ] || p=$(command -v ddprun 2>/dev/null); ";
+  script += "[ -x \"$p\" ] && [ \"$(\"$p\" --version 2>/dev/null </dev/null)\" = " +
             quoted("ddprun " + std::string(version)) + " ] && " + run_found(magic) + "done; ";
   return script + "echo " + magic +
          " missing \"$(uname -m)\" \"$(getconf GNU_LIBC_VERSION 2>/dev/null)\"; "
          "IFS= read -r s && eval \"$s\"\n";
 }
 
+namespace {
+
+// True where all files in `folder` are what they should be.
+std::string sums_are_right(const std::string& folder, const std::vector<sent_file>& files) {
+  std::string test;
+  for (const sent_file& each : files) {
+    test += (test.empty() ? "" : " && ") + ("[ \"$(sum \"" + folder + "/" + each.name) +
+            "\")\" = " + each.sha256 + " ]";
+  }
+  return test;
+}
+
+}  // namespace
+
 // The folder is made for this user alone where others may write beside it: /var/tmp/ddprun-1000.
 // Whether programs may run in it is tried. A copy that was cut short never has the name. The mask
 // is that of the folder alone: what workers write is as the login has it.
-std::string copy_script(const std::string& magic, const std::string& sha256, std::uint64_t bytes) {
-  const std::string name = "ddprun-" + std::string(version) + "-" + sha256.substr(0, 16);
-  const std::string size = std::to_string(bytes);
+std::string copy_script(const std::string& magic, const std::vector<sent_file>& files) {
+  const sent_file& own = files.front();
+  const std::string name = "ddprun-" + std::string(version) + "-" + own.sha256.substr(0, 16);
+  std::string take;
+  for (const sent_file& each : files)
+    take += "head -c " + std::to_string(each.bytes) + " > \"$t/" + each.name + "\"; ";
+  const std::string run = "umask \"$m\" && " + run_found(magic);
   return "m=$(umask); umask 077; u=$(id -u); "
          "sum() { sha256sum \"$1\" 2>/dev/null | cut -c1-64; }; "
          "for d in \"${XDG_RUNTIME_DIR:+$XDG_RUNTIME_DIR/ddprun}\" "
@@ -60,24 +81,12 @@ std::string copy_script(const std::string& magic, const std::string& sha256, std
          "t=\"$d/try.$$\"; printf \"#!/bin/sh\\nexit 0\\n\" > \"$t\" && chmod 700 \"$t\"; "
          "if \"$t\" 2>/dev/null; then rm -f \"$t\"; else rm -f \"$t\"; "
          "no=\"$no $d (no program may run there)\"; continue; fi; "
-         "p=\"$d/" +
-         name +
-         "\"; "
-         "[ \"$(sum \"$p\")\" = " +
-         sha256 + " ] && umask \"$m\" && " + run_found(magic) +
-         "t=\"$p.$$\"; trap \"rm -f '$t'\" EXIT; echo " + magic +
-         " send \"$p\"; "
-         "head -c " +
-         size +
-         " > \"$t\"; "
-         "if [ \"$(sum \"$t\")\" = " +
-         sha256 +
-         " ]; then chmod 700 \"$t\" && mv \"$t\" \"$p\" && "
-         "trap - EXIT && umask \"$m\" && " +
-         run_found(magic) +
-         "fi; "
-         "echo " +
-         magic +
+         "f=\"$d/" +
+         name + "\"; p=\"$f/" + own.name + "\"; " + sums_are_right("$f", files) + " && " + run +
+         "t=\"$f.$$\"; trap \"rm -rf '$t'\" EXIT; mkdir -p \"$f\" \"$t\"; echo " + magic +
+         " send \"$p\"; " + take + "if " + sums_are_right("$t", files) +
+         "; then chmod 700 \"$t\"/* && mv -f \"$t\"/* \"$f\" && rmdir \"$t\" && trap - EXIT && " +
+         run + "fi; echo " + magic +
          " failed what has arrived in \"$d\" is not what was sent; exit 1; "
          "done; echo " +
          magic + " failed no folder can keep a program:\"$no\"; exit 1\n";

@@ -10,7 +10,7 @@
 //   WORD ready ADDRESS...         SSH_CONNECTION: by which address it was reached, from which
 //   WORD found PATH               this ddprun is there and is run now
 //   WORD missing MACHINE GLIBC    it is not; what could run there. It waits for the next line
-//   WORD send PATH                the copy does not exist: so many bytes are wanted
+//   WORD send PATH                the copy does not exist: the bytes of the files are wanted
 //   WORD failed TEXT              no copy can be kept there
 //   WORD agent                    ddprun's own: it waits for its order
 //   WORD runs                     its command line is right, and its agent begins
@@ -34,9 +34,16 @@ std::string first_command(const std::string& magic);
 std::string find_script(const std::string& magic, const std::vector<std::string>& paths,
                         bool also_path);
 
-// Runs a copy with this hash, which is kept in the first folder where programs may run; takes the
-// bytes of one from standard input, if there is none.
-std::string copy_script(const std::string& magic, const std::string& sha256, std::uint64_t bytes);
+struct sent_file {
+  std::string name;  // of letters, digits and "-"
+  std::string sha256;
+  std::uint64_t bytes = 0;
+};
+
+// Runs a copy with these hashes, which is kept in the first folder where programs may run; takes
+// the bytes of all files from standard input, one behind the other, if there is none. The first
+// file is the one to run.
+std::string copy_script(const std::string& magic, const std::vector<sent_file>& files);
 
 // In single quotes, for sh.
 std::string quoted(std::string_view text);

@@ -39,7 +39,8 @@ TEST_CASE("the first command means the same to every login shell") {
 TEST_CASE("paths are quoted for the shell, and each script is one line") {
   CHECK(quoted("it's") == "'it'\\''s'");
   for (const std::string& script :
-       {find_script("m", {"/a b/ddprun"}, true), copy_script("m", std::string(64, 'a'), 10)}) {
+       {find_script("m", {"/a b/ddprun"}, true),
+        copy_script("m", {{"ddprun", std::string(64, 'a'), 10}, {"b", std::string(64, 'b'), 5}})}) {
     CHECK(script.find('\n') == script.size() - 1);
   }
 }
