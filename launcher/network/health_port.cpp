@@ -1,32 +1,43 @@
 #include "launcher/network/health_port.hpp"
 
-#include <boost/asio/buffer.hpp>
+#include "rendezvous/base/version.hpp"
+
 #include <boost/asio/ip/v6_only.hpp>
-#include <boost/asio/read_until.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
 
 #include <chrono>
 #include <string>
-#include <string_view>
 #include <utility>
 
 namespace ddprun::launcher {
 namespace {
 
+namespace http = boost::beast::http;
 using boost::asio::ip::tcp;
+using response = http::response<http::string_body>;
 
 constexpr std::size_t clients_max = 16;
 constexpr std::size_t request_bytes_max = 8 * 1024;
 
-std::string answer_to(std::string_view request) {
-  const std::string_view line = request.substr(0, request.find("\r\n"));
-  const bool is_head = line.starts_with("HEAD ");
-  const bool is_asked = line.starts_with("GET /healthz ") || line.starts_with("HEAD /healthz ");
-  const std::string_view body = is_asked ? "ok\n" : "only GET /healthz is answered here\n";
-  return std::string("HTTP/1.1 ") + (is_asked ? "200 OK" : "404 Not Found") +
-         "\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: " +
-         std::to_string(body.size()) + "\r\n\r\n" + (is_head ? "" : std::string(body));
+response answer_to(const http::request<http::empty_body>& asked) {
+  const bool is_head = asked.method() == http::verb::head;
+  const bool is_asked =
+      (is_head || asked.method() == http::verb::get) && asked.target() == "/healthz";
+  response answer(is_asked ? http::status::ok : http::status::not_found, 11);
+  answer.set(http::field::server, "ddprun/" + std::string(version));
+  answer.set(http::field::content_type, "text/plain; charset=utf-8");
+  answer.keep_alive(false);
+  answer.body() = is_asked ? "ok\n" : "only GET /healthz is answered here\n";
+  answer.prepare_payload();
+  // HEAD: the length of the body, and no body.
+  if (is_head) answer.body().clear();
+  return answer;
 }
 
 }  // namespace
@@ -35,47 +46,37 @@ std::string answer_to(std::string_view request) {
 class health_port::client : public std::enable_shared_from_this<health_port::client> {
  public:
   client(tcp::socket socket, std::shared_ptr<std::size_t> count)
-      : socket_(std::move(socket)), timer_(socket_.get_executor()), count_(std::move(count)) {
+      : stream_(std::move(socket)), buffer_(request_bytes_max), count_(std::move(count)) {
     ++*count_;
+    request_.header_limit(request_bytes_max);
   }
   ~client() { --*count_; }
   client(const client&) = delete;
   client& operator=(const client&) = delete;
 
+  // What is no request, or comes with a body, is cut off.
   void serve(std::chrono::milliseconds patience) {
-    timer_.expires_after(patience);
-    timer_.async_wait([self = weak_from_this()](error_code cancelled) {
-      const auto here = self.lock();
-      if (!cancelled && here) here->cut_off();
-    });
-    boost::asio::async_read_until(socket_, boost::asio::dynamic_buffer(request_, request_bytes_max),
-                                  "\r\n\r\n",
-                                  [self = shared_from_this()](error_code error, std::size_t) {
-                                    if (!error) self->answer();
-                                  });
+    stream_.expires_after(patience);
+    http::async_read(stream_, buffer_, request_,
+                     [self = shared_from_this()](error_code error, std::size_t) {
+                       if (!error) self->answer();
+                     });
   }
 
  private:
-  void cut_off() {
-    error_code ignored;
-    socket_.close(ignored);
-  }
-
   void answer() {
-    answer_ = answer_to(request_);
-    boost::asio::async_write(socket_, boost::asio::buffer(answer_),
-                             [self = shared_from_this()](error_code error, std::size_t) {
-                               if (error) return;
-                               error_code ignored;
-                               self->socket_.shutdown(tcp::socket::shutdown_send, ignored);
-                             });
+    answer_ = answer_to(request_.get());
+    http::async_write(stream_, answer_, [self = shared_from_this()](error_code error, std::size_t) {
+      error_code ignored;
+      if (!error) self->stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+    });
   }
 
-  tcp::socket socket_;
-  boost::asio::steady_timer timer_;
+  boost::beast::tcp_stream stream_;
+  boost::beast::flat_buffer buffer_;
+  http::request_parser<http::empty_body> request_;
+  response answer_;
   std::shared_ptr<std::size_t> count_;
-  std::string request_;
-  std::string answer_;
 };
 
 health_port::health_port(boost::asio::any_io_executor loop, std::chrono::milliseconds patience)

@@ -1,8 +1,10 @@
 #include "launcher/network/port_search.hpp"
 
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/read_until.hpp>
-#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/write.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -11,10 +13,13 @@
 namespace ddprun::launcher {
 namespace {
 
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+
 constexpr duration answer_limit = std::chrono::seconds(2);
 constexpr duration pause_min = std::chrono::milliseconds(200);
 constexpr duration pause_max = std::chrono::seconds(2);
-constexpr std::size_t status_line_max = 256;
+constexpr std::uint32_t header_bytes_max = 8 * 1024;
 
 bool is_unreserved(char character) {
   return (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z') ||
@@ -40,45 +45,46 @@ std::string in_a_path(const std::string& name) {
 
 }  // namespace
 
-// Whichever ends first, the answer or the timer, closes the socket and tells.
+// Whichever ends first, the answer or its time, closes the connection and tells.
 struct port_search::question : std::enable_shared_from_this<question> {
-  question(net::tcp::socket connected, std::string words)
-      : socket(std::move(connected)), limit(socket.get_executor()), request(std::move(words)) {}
+  question(net::tcp::socket connected, const std::string& path)
+      : stream(std::move(connected)), buffer(header_bytes_max), request(http::verb::get, path, 11) {
+    request.set(http::field::host, "ddprun");
+    request.keep_alive(false);
+    answer.header_limit(header_bytes_max);
+  }
 
   void start() {
-    limit.expires_after(answer_limit);
-    limit.async_wait([self = shared_from_this()](error_code cancelled) {
-      if (!cancelled) self->end("no answer for " + to_text(answer_limit));
+    stream.expires_after(answer_limit);
+    http::async_write(stream, request, [self = shared_from_this()](error_code error, std::size_t) {
+      if (error) return self->failed(error, error.message());
+      self->read();
     });
-    boost::asio::async_write(socket, boost::asio::buffer(request),
-                             [self = shared_from_this()](error_code error, std::size_t) {
-                               if (error) return self->end(error.message());
-                               self->read();
-                             });
   }
 
   void read() {
-    boost::asio::async_read_until(
-        socket, boost::asio::dynamic_buffer(line, status_line_max), '\n',
-        [self = shared_from_this()](error_code error, std::size_t) {
-          if (error) return self->end("no daemon of ours");
-          const bool is_http = self->line.starts_with("HTTP/1.");
-          if (!is_http) return self->end("no daemon of ours");
-          self->end(self->line.find(" 200 ") == 8 ? "" : "a daemon that does not hold this run");
-        });
+    http::async_read_header(stream, buffer, answer,
+                            [self = shared_from_this()](error_code error, std::size_t) {
+                              if (error) return self->failed(error, "no daemon of ours");
+                              const bool is_there = self->answer.get().result() == http::status::ok;
+                              self->end(is_there ? "" : "a daemon that does not hold this run");
+                            });
+  }
+
+  void failed(const error_code& error, const std::string& problem) {
+    const bool is_late = error == beast::error::timeout;
+    end(is_late ? "no answer for " + to_text(answer_limit) : problem);
   }
 
   void end(const std::string& problem) {
-    limit.cancel();
-    error_code ignored;
-    socket.close(ignored);
+    stream.close();
     if (const auto tell = std::exchange(answered, nullptr)) tell(problem);
   }
 
-  net::tcp::socket socket;
-  boost::asio::steady_timer limit;
-  std::string request;
-  std::string line;
+  beast::tcp_stream stream;
+  beast::flat_buffer buffer;
+  http::request<http::empty_body> request;
+  http::response_parser<http::empty_body> answer;            // its head is enough
   std::function<void(const std::string& problem)> answered;  // empty text: the run is there
 };
 
@@ -90,8 +96,7 @@ port_search::port_search(net::executor where, std::string host, std::vector<std:
       host_(std::move(host)),
       ports_(std::move(ports)),
       problems_(ports_.size()),
-      request_("GET /api/v1/runs/" + in_a_path(run_id) +
-               "?limit=1 HTTP/1.1\r\nHost: ddprun\r\nConnection: close\r\n\r\n") {}
+      path_("/api/v1/runs/" + in_a_path(run_id) + "?limit=1") {}
 
 port_search::~port_search() {
   stop();
@@ -119,7 +124,7 @@ void port_search::stop() {
 void port_search::ask() {
   dialer_.start(host_, ports_[at_], {}, answer_limit, [this](net::dial_result result) {
     if (!result.socket) return answered(result.text);
-    question_ = std::make_shared<question>(std::move(*result.socket), request_);
+    question_ = std::make_shared<question>(std::move(*result.socket), path_);
     question_->answered = while_alive(lifetime_.watch(), [this](const std::string& problem) {
       question_.reset();
       answered(problem);

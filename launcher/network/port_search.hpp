@@ -53,8 +53,8 @@ class port_search {
   std::string host_;
   std::vector<std::uint16_t> ports_;
   std::vector<std::string> problems_;  // of each port, the newest; empty: not asked yet
-  std::string request_;
-  handler found_;  // none: nobody asks
+  std::string path_;                   // that is asked for
+  handler found_;                      // none: nobody asks
   time_point give_up_{};
   std::size_t at_ = 0;
   duration pause_{};

@@ -98,7 +98,8 @@ JSON = (
 PLACES = [
     (r"nlohmann/", JSON, LIGHT),
     (r"boost/beast", ("rendezvous/server/http_session.cpp",
-                      "launcher/hosts/kubernetes/trainer_post.cpp"), LIGHT),
+                      "launcher/hosts/kubernetes/trainer_post.cpp",
+                      "launcher/network/health_port.cpp", "launcher/network/port_search.cpp"), LIGHT),
     (r"boost/process", ("launcher/process/child_launcher.hpp",), LIGHT),
     (r"boost/asio|boost/(?!system/)|spdlog|fmt/", (), PURE),
     (r"(random|iostream|fstream|ctime|thread|mutex|unistd\.h|sys/.*)$",

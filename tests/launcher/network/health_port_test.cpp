@@ -36,8 +36,16 @@ TEST_CASE("GET /healthz is answered with ok, and other questions are not") {
   CHECK(ok.ends_with("\r\n\r\nok\n"));
   CHECK(answers.to("HEAD /healthz HTTP/1.0\r\n\r\n").ends_with("Content-Length: 3\r\n\r\n"));
   for (const std::string other : {"GET / HTTP/1.1\r\n\r\n", "POST /healthz HTTP/1.1\r\n\r\n",
-                                  "GET /healthzz HTTP/1.1\r\n\r\n", "\r\n\r\n", "hello\r\n\r\n"}) {
+                                  "GET /healthzz HTTP/1.1\r\n\r\n"}) {
     CHECK(answers.to(other).starts_with("HTTP/1.1 404 Not Found\r\n"));
+  }
+}
+
+TEST_CASE("what is no request, or brings a body, is cut off") {
+  answered answers;
+  for (const std::string other :
+       {"\r\n\r\n", "hello\r\n\r\n", "GET /healthz HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"}) {
+    CHECK(answers.to(other).empty());
   }
 }
 
