@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,27 +11,13 @@ import pytest
 
 from tests.support.cluster import BIN, wait_for
 from tests.support.doctors import OTHER_VERSION, PLAYED_NODE, Doctors, of_all
+from tests.support.firewall import incoming, remove
 from tests.support.ports import free_port
 
 
 @pytest.fixture
 def doctors(cluster, make_hosts):
     return lambda count, **options: Doctors(cluster, make_hosts(count), **options)
-
-
-def rules(host, *lines):
-    """A firewall on this host."""
-    if shutil.which("nft") is None:
-        pytest.skip("no nft here: install nftables, as tests/setup does")
-    text = "table inet doctor {\n" + "\n".join(lines) + "\n}\n"
-    done = subprocess.run([*host.prefix, "nft", "-f", "-"], input=text, text=True,
-                          capture_output=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"this kernel has no firewall for us: {done.stderr}")
-
-
-def incoming(host, *lines):
-    rules(host, "chain input { type filter hook input priority 0; policy accept;", *lines, "}")
 
 
 @pytest.mark.main_path
@@ -316,8 +301,7 @@ def test_one_too_many_that_holds_the_daemon(doctors):
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE) as played:
         other = group.start(1, "--json", nodes=2)
         assert played.stdout.readline() == "settled\n"
-        subprocess.run([*group.hosts[0].prefix, "nft", "delete", "table", "inet", "doctor"],
-                       check=True)
+        remove(group.hosts[0])
         holder.says("examine each other under this --rdzv-id without this one")
         assert played.poll() is None
         played.communicate()
