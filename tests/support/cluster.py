@@ -200,7 +200,9 @@ class Cluster:
 
     def agent_line(self, name, *arguments, endpoint=None, nnodes="1", workers=1, run="test",
                    command=None, conf=None):
-        line = [BIN / "ddprun", "--nnodes", nnodes, "--nproc-per-node", workers, "--rdzv-id", run]
+        line = [BIN / "ddprun", "--nnodes", nnodes, "--nproc-per-node", workers]
+        if run is not None:
+            line += ["--rdzv-id", run]
         if endpoint is not None:
             line += ["--rdzv-endpoint", endpoint]
             line += self.embedding(endpoint, *arguments, conf)

@@ -270,7 +270,7 @@ void run::state::refuse_excess() {
     if (who.counted && who.membership == nullptr && !who.hosts_us) excess.push_back(&who);
   }
   for (node* const who : excess)
-    refuse(*who, "run " + options.run_id + " " + full_text(current));
+    refuse(*who, "run " + options.run_id + " " + full_text(current, who->greeting.job));
 }
 
 void gathering::join(node& who) {

@@ -247,7 +247,7 @@ std::string run::state::refusal(const agent_joined& event) const {
   const bool has_room = is_exact(greeting) ||
                         groups.here() < current.settings->nodes_max + current.settings->spares_max;
   if (!comes_to_be_fenced && !has_room && !hosts_us(event)) {
-    return "run " + options.run_id + " " + full_text(current);
+    return "run " + options.run_id + " " + full_text(current, greeting.job);
   }
   return {};
 }
@@ -412,7 +412,8 @@ void run::state::queue_for_round(node& who) {
   const bool may_be_refused = current.settings && who.counted && !who.hosts_us && !is_member;
   if (may_be_refused &&
       groups.here() > current.settings->nodes_max + current.settings->spares_max) {
-    refuse(who, "run " + options.run_id + " went on without this node and " + full_text(current));
+    refuse(who, "run " + options.run_id + " went on without this node and " +
+                    full_text(current, who.greeting.job));
     return;
   }
   tell_wait(who);

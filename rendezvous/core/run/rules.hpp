@@ -158,7 +158,7 @@ std::string spare_advice(const current_instance& current, const round_membership
 std::string names_in(const roster& nodes, const settings_group& group);
 std::string disagreement(const run_options& options, const roster& nodes, const settings_group& one,
                          const settings_group& other);
-std::string full_text(const current_instance& current);
+std::string full_text(const current_instance& current, const std::optional<started_job>& newcomer);
 std::string different_scripts(const run_options& options, const roster& nodes);
 std::string twins(const current_instance& current, const roster& nodes, machine_time now);
 std::string neighbour_text(const neighbour_seen& neighbour);

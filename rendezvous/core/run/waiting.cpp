@@ -131,7 +131,9 @@ std::string run::state::difference_problem(const hello& greeting) const {
   const std::string text = difference(greeting);
   if (text.empty()) return {};
   return greeting.node + " has " + text + ": start all nodes of run " + options.run_id +
-         " with the same options; where this is another job, give it its own --rdzv-id";
+         " with the same options; " +
+         where_another(greeting.job, job_here(options, phase, current)) +
+         ", give it its own --rdzv-id";
 }
 
 // Those who wait, or are about to start, hear of it.
@@ -161,13 +163,15 @@ std::string disagreement(const run_options& options, const roster& nodes, const 
          ": start all nodes of run " + options.run_id + " with the same options";
 }
 
-std::string full_text(const current_instance& current) {
+std::string full_text(const current_instance& current, const std::optional<started_job>& newcomer) {
   const std::uint32_t spares = current.settings->spares_max;
   const std::uint64_t all = std::uint64_t{current.settings->nodes_max} + spares;
   return "is full: " + counted(current.settings->nodes_max, "node") +
          (spares == 0 ? "" : " and " + counted(spares, "spare")) + (all == 1 ? " is" : " are") +
-         " here; where this is another job, this id is in use: choose another with --rdzv-id; else "
-         "ask for more nodes with --nnodes or --spares";
+         " here; " + where_another(newcomer, current.job) +
+         ", this id is in use: choose another with --rdzv-id; else ask for more nodes with "
+         "--nnodes or "
+         "--spares";
 }
 
 // ---- started wrongly, perhaps ------------------------------------------------------------------

@@ -235,3 +235,30 @@ TEST_CASE("an instance of which nobody is left gives way to another job") {
     CHECK(a.wanted.text == taken);
   }
 }
+
+TEST_CASE("a newcomer of another job that is refused is told what runs here, and since when") {
+  // Of a daemon that stands alone, and of one in that job's agent.
+  run_story story(GENERATE(core::run_options{}, opened_by(first_job)));
+  joined_of(story, "a", first_job);
+  joined_of(story, "b", started_job{"b3", "train_a.py", "09:01", "node-1"});
+  const std::string of_theirs = "the one here (train_a.py, started 09:00 on node-0), ";
+  const std::string in_use =
+      "this id is in use: choose another with --rdzv-id; else ask for more "
+      "nodes with --nnodes or --spares";
+  CHECK(joined_of(story, "c", second_job).refusal ==
+        "run story is full: 2 nodes are here; where train_b.py is another job than " + of_theirs +
+            in_use);
+  // Other arguments: a node of that job, perhaps.
+  CHECK(joined_of(story, "d", started_job{"c3", "train_a.py", "10:32", "node-b"}).refusal ==
+        "run story is full: 2 nodes are here; where this is another job than " + of_theirs +
+            in_use);
+  CHECK(joined_of(story, "e", second_job, nodes_of(3, 3)).refusal ==
+        "e has nnodes 3:3, the run 2:2: start all nodes of run story with the same options; where "
+        "train_b.py is another job than " +
+            of_theirs + "give it its own --rdzv-id");
+  // The same, and one that does not say what it is.
+  for (const std::optional<started_job>& job :
+       {std::optional(first_job), std::optional<started_job>()})
+    CHECK(joined_of(story, "f", job).refusal.find("; where this is another job, this id") !=
+          std::string::npos);
+}
