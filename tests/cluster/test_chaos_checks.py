@@ -4,12 +4,14 @@ import itertools
 import os
 import signal
 import subprocess
+import time
 from dataclasses import replace
 
 import pytest
 
 from tests.support.chaos import BROKEN, WORKER, Chaos, ChaosFailure
 from tests.support.chaos_checks import Checker, Seen, whole_round
+from tests.support.chaos_faults import ticks_now
 from tests.support.chaos_plan import KINDS, setting_of, steps_of
 from tests.support.chaos_watch import Scanner, Watch, parse_environment, parse_stat, stat_of
 from tests.support.cluster import BIN, Program, wait_for
@@ -89,14 +91,41 @@ def test_a_stopped_node_is_excused_until_it_had_time_to_end_its_workers():
     assert "two rounds live at once" in said(checker)
 
 
-def test_a_stopped_node_that_has_a_guardian_is_excused_when_it_wakes_only():
+def test_a_stopped_node_that_has_a_guardian_is_excused_for_what_it_starts_when_it_wakes_only():
+    both = round_of(1) + round_of(2, node="node-b")
     checker = Checker()
     checker.excuse("node-a", since=float("inf"))
-    both = round_of(1) + round_of(2, node="node-b")
     assert "two rounds live at once" in said(after(both, both, checker=checker))
     checker = Checker()
-    checker.excuse("node-a", since=float("inf")).since = -1.0
+    checker.excuse("node-a", since=-1.0).started_from = both[0].start
     assert not after(both, both, checker=checker).violations
+    # What was there when it was woken is its guardian's failure.
+    checker = Checker()
+    checker.excuse("node-a", since=-1.0).started_from = both[0].start + 1
+    assert "two rounds live at once" in said(after(both, both, checker=checker))
+
+
+@pytest.mark.parametrize("is_guarded", [True, False])
+def test_of_a_guarded_agent_nothing_that_lives_when_it_is_woken_is_excused(tmp_path, is_guarded):
+    chaos = Chaos(setting_of(1), tmp_path, say=lambda text: None)
+    agent = subprocess.Popen(["sleep", "600"])
+    try:
+        node = chaos.nodes[0]
+        chaos.faults.is_guarded = lambda of: is_guarded
+        old = replace(round_of(1)[0], node=node.name, start=stat_of(agent.pid).start)
+        chaos.faults.stop(agent.pid, old.start, node.name, 0.0, node)
+        excuse = chaos.checker.excuses[0]
+        assert excuse.covers(old, time.monotonic()) == (not is_guarded)
+        wait_for("a later tick", lambda: ticks_now() > old.start)
+        chaos.faults.due()  # wakes it
+        assert stat_of(agent.pid).state != "T"
+        assert excuse.covers(old, time.monotonic()) == (not is_guarded)
+        assert excuse.covers(replace(old, start=ticks_now()), time.monotonic())
+        assert excuse.until < time.monotonic() + chaos.faults.allowance + 1
+    finally:
+        agent.kill()
+        agent.wait()
+        chaos.close()
 
 
 def test_a_stopped_node_excuses_no_other():

@@ -44,16 +44,20 @@ class Seen:
 
 @dataclass
 class Excuse:
-    """A node that cannot end its processes: its guardian stands still with its agent, or the agent
-    has just been woken. From `since` until `until`."""
+    """A node that cannot end its processes, from `since` until `until`: its guardian stands still
+    with its agent, or is gone. Of an agent that a guardian acted for, only what it started after
+    it was woken is excused, until it had time to see that its place is gone: what lived while it
+    stood still was the guardian's to end before another round began."""
 
     node: str
     children_only: bool
     since: float
     until: float = float("inf")
+    started_from: int = 0  # ticks since boot: what was there before is not excused
 
     def covers(self, process, now):
         return (process.node == self.node and self.since <= now <= self.until
+                and process.start >= self.started_from
                 and not (self.children_only and process.is_worker))
 
 

@@ -14,6 +14,11 @@ SLOWNESS = LIMIT / 60
 GUARDIAN_LIMIT = 2.0
 
 
+def ticks_now():
+    """As /proc/PID/stat counts the start of a process."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+
+
 class Faults:
     """Strikes, remembers who must die of it, and wakes what it stopped."""
 
@@ -21,7 +26,6 @@ class Faults:
         self.chaos = chaos
         self.must_die = set()  # (pid, start)
         self.stopped = []  # (until, pid, start, what, excuse or None)
-        self.ends = []  # (when an agent that was stopped has died by itself, its excuse)
         self.sweep = {}  # node name: (until when, started before: its strays are nobody's)
         self.last = 0.0  # when something was struck or woken
 
@@ -65,7 +69,8 @@ class Faults:
 
     def stop(self, pid, start, what, hold, node=None, children_only=False):
         """SIGSTOP, and SIGCONT when `hold` is over. `node` is that of an agent or a guardian. An
-        agent is excused when it wakes only: until then its guardian has to act for it."""
+        agent is excused when it wakes only, and only for what it starts then: until then its
+        guardian has to act for it."""
         if any((pid, start) == (each[1], each[2]) for each in self.stopped):
             return
         excuse = None
@@ -90,6 +95,8 @@ class Faults:
             if not gone and now < until:
                 left.append(entry)
                 continue
+            if excuse is not None and excuse.since == float("inf"):
+                excuse.started_from = ticks_now()
             if not gone:
                 self.send(pid, start, signal.SIGCONT, what)
             if excuse is not None:
@@ -268,8 +275,7 @@ class Faults:
         with self.chaos.watch.lock:
             excuse = self.chaos.checker.excuse(node.name, now, children_only=True)
         excuse.until = now + GUARDIAN_LIMIT + self.allowance
-        ticks = time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")
-        self.sweep[node.name] = (now + GUARDIAN_LIMIT, ticks)
+        self.sweep[node.name] = (now + GUARDIAN_LIMIT, ticks_now())
 
     def sweep_strays(self, now):
         for name, (until, ticks) in list(self.sweep.items()):
