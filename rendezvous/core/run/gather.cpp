@@ -25,8 +25,7 @@ void run::state::check_gathering() {
   if (!current.is_decided()) begin_instance(nodes.some_connected());
   lose_ending();
   if (!current.is_decided()) return;  // the last node was one of those
-  take_unhealthy();
-  take_back();
+  take_reserves();
   settings_group* const best = groups.ready(now, phase.since());
   if (best != nullptr && !older_may_live() && start_round(*best)) return;
   if (now >= gather_until()) {
@@ -71,8 +70,7 @@ void run::state::begin_settling() {
 // Chooses the next round, when the last stop is over.
 void run::state::choose() {
   release_unneeded();
-  take_unhealthy();
-  take_back();
+  take_reserves();
   std::uint32_t spoken = 0;
   std::uint32_t silent = 0;
   for (const auto& [order, who] : nodes) {

@@ -29,29 +29,6 @@ void run::state::release_unneeded() {
   }
 }
 
-// Too few are here without them, and enough with some: these take part, who came first before the
-// others. A round with a bad node may fail again; no round at all has failed already.
-void run::state::take_unhealthy() {
-  if (unhealthy.empty()) return;
-  const node& first = nodes.at(*unhealthy.begin());
-  const std::uint32_t least =
-      (current.settings ? *current.settings : first.greeting.settings).nodes_min;
-  const std::uint32_t here = groups.here();
-  if (here >= least || here + unhealthy.size() < least) return;
-  const std::vector<std::uint64_t> candidates(unhealthy.begin(), unhealthy.end());
-  for (const std::uint64_t order : candidates) {
-    if (groups.here() >= least) return;
-    node& who = nodes.at(order);
-    who.is_needed = true;
-    recount(who);
-    const std::string text = who.label() +
-                             " takes part though its health check says: " + who.state.unhealthy +
-                             "; without it too few nodes are left";
-    note(note_level::warning, text);
-    current.taken_back += (current.taken_back.empty() ? "" : "; ") + text;
-  }
-}
-
 // A stop is over: whatever comes next is news to those that take no part in it.
 void run::state::dismiss_unhealthy() {
   for (const std::uint64_t order : unhealthy)

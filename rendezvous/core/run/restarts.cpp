@@ -15,11 +15,6 @@ namespace ddprun::core {
 
 namespace {
 
-std::string times(std::uint32_t count) {
-  if (count == 1) return "once";
-  return count == 2 ? "twice" : std::to_string(count) + " times";
-}
-
 // Of a world of several ranks, all have ended for a reason of their own.
 bool have_all_failed(const round_report& report) {
   std::uint64_t failed = 0;
@@ -189,37 +184,6 @@ void run::state::dismiss(const blamed_node& one) {
     who->is_left_out = true;
     recount(*who);
     who->notice_seen = notice.edition();  // it hears more with what comes next
-  }
-}
-
-// Too few are here without those that are left out, and enough with some of those that wait: as
-// many as are needed step in again, who failed least often first.
-void run::state::take_back() {
-  if (current.failing.left_out() == 0) return;
-  const std::uint32_t least = current.settings->nodes_min;
-  if (groups.here() >= least) return;
-  std::map<std::pair<std::uint32_t, std::string>, std::vector<node*>> waiting;
-  std::uint32_t count = 0;
-  for (const auto& [order, who] : nodes) {
-    if (!who->is_left_out || who->connection == 0 || !is_able(*who)) continue;
-    const std::string name = who->lasting_name();
-    waiting[{current.failing.of(name), name}].push_back(who.get());
-    ++count;
-  }
-  if (groups.here() + count < least) return;
-  for (const auto& [failures_and_name, its] : waiting) {
-    if (groups.here() >= least) return;
-    const auto& [failures, name] = failures_and_name;
-    current.failing.take_back(name);
-    for (node* const who : its) {
-      who->is_left_out = false;
-      recount(*who);
-    }
-    const std::string text = its.front()->label() +
-                             " is in again, though its workers were the first to fail " +
-                             times(failures) + ": without it too few nodes are left";
-    note(note_level::warning, text);
-    current.taken_back += (current.taken_back.empty() ? "" : "; ") + text;
   }
 }
 

@@ -292,7 +292,7 @@ void run::state::progress() {
     case run_phase::settling:
       // A node that leaves need not wait for the pause to end.
       if (choice.is_quiet_in_pause(now)) {
-        take_back();
+        take_reserves();
         let_drained_go();
       }
       if (phase == run_phase::settling && choice.is_over(now)) choose();

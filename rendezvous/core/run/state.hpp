@@ -222,14 +222,18 @@ struct run::state {
   duration pause_before_next(const std::optional<cause>& charged);
   std::string leave_out(const blamed_node& by);
   void dismiss(const blamed_node& one);
-  void take_back();
   void refuse_left_out();
   timer_moment refill_at() const;
   void refill_budget();
 
+  // reserves.cpp: rules 13 and 14.
+  void take_reserves();
+  void need_unhealthy(node& who);
+  void take_back(const std::vector<node*>& agents);
+  void tell_taken(const std::string& text);
+
   // health.cpp: rule 14.
   void watch_health(node& who);
-  void take_unhealthy();
   void release_unneeded();
   void dismiss_unhealthy();
   std::string unhealthy_text() const;

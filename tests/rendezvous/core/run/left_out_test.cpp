@@ -411,3 +411,28 @@ TEST_CASE("of those that are left out as many step in as are needed, who failed 
     CHECK_THAT(story.why(), !Contains("left out"));  // e and c are two
   }
 }
+
+TEST_CASE("a node that is left out and one that is unhealthy are enough together") {
+  left_out_host story(2, 3);
+  fake_node& c = story.joined("c", story.least_settings);
+  story.start_round();
+  story.leave_out_a();
+  REQUIRE(c.wanted.phase == desired_phase::run);
+  const std::string ill = "GPU 3 needs a reset";
+  SECTION("of two nodes") {
+    c.state.unhealthy = ill;
+  }
+  SECTION("of one, which is both") {
+    story.a->state.unhealthy = ill;
+    story.say(*story.a);
+  }
+  story.guardian(*story.b);
+  story.stop_all();
+  story.pass(3s);
+  story.start_round();
+  CHECK(story.a->wanted.phase == desired_phase::run);
+  CHECK(c.wanted.phase == desired_phase::run);
+  CHECK_THAT(c.wanted.news, Contains("a is in again, though its workers were the first to fail "
+                                     "once: without it too few nodes are left"));
+  CHECK_THAT(c.wanted.news, Contains(" takes part though its health check says: " + ill));
+}
