@@ -139,6 +139,8 @@ class agent {
   void tell_end_of_run(const core::leave& effect);
   void leave_error_file(const core::leave& effect);
   void start_hook();
+  std::unique_ptr<hook_runner> make_hook(const std::string& name, const std::string& command,
+                                         duration limit);
   void start_trainer_status();
   void tell_hook(const std::vector<run_event>& events);
 

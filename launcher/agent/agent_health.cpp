@@ -9,18 +9,8 @@ namespace ddprun::launcher {
 void agent::start_health() {
   if (!options_.checks_node && options_.health.command.empty()) return;
   std::unique_ptr<hook_runner> command;
-  if (!options_.health.command.empty()) {
-    reaper_.expect_strangers();  // what it leaves behind in a session of its own is the person's
-    hook_options values;
-    values.name = "--health-check";
-    values.command = options_.health.command;
-    values.environment = to_entries(environment_);
-    values.prefix = "[" + identity_.node + ":health-check] ";
-    values.limit = options_.health.limit;
-    command = std::make_unique<hook_runner>(
-        context_.get_executor(), spawner_, mux_, &guardian_, std::move(values),
-        [this](const std::string& line) { say(note_level::warning, line); });
-  }
+  if (!options_.health.command.empty())
+    command = make_hook("health-check", options_.health.command, options_.health.limit);
   node_health_ = std::make_unique<node_health>(
       context_.get_executor(), options_.health, std::move(command),
       options_.checks_node ? identity_.look_at_health : nullptr,

@@ -172,13 +172,20 @@ void agent::leave_error_file(const core::leave& effect) {
 
 void agent::start_hook() {
   if (options_.on_event.empty()) return;
+  hook_ = make_hook("on-event", options_.on_event, hook_options().limit);
+}
+
+// `name`: of the option, without its dashes.
+std::unique_ptr<hook_runner> agent::make_hook(const std::string& name, const std::string& command,
+                                              duration limit) {
   reaper_.expect_strangers();  // what a hook leaves behind in a session of its own is the person's
   hook_options values;
-  values.name = "--on-event";
-  values.command = options_.on_event;
+  values.name = "--" + name;
+  values.command = command;
   values.environment = to_entries(environment_);
-  values.prefix = "[" + identity_.node + ":on-event] ";
-  hook_ = std::make_unique<hook_runner>(
+  values.prefix = "[" + identity_.node + ":" + name + "] ";
+  values.limit = limit;
+  return std::make_unique<hook_runner>(
       context_.get_executor(), spawner_, mux_, &guardian_, std::move(values),
       [this](const std::string& line) { say(note_level::warning, line); });
 }
