@@ -251,7 +251,9 @@ void agent::brief_guardian() {
 
 void agent::hear(std::shared_ptr<const daemon_message> message) {
   if (const auto* report = std::get_if<round_report>(message.get())) hear_report(*report);
+  const bool is_welcome = std::holds_alternative<welcome>(*message);
   feed(core::daemon_said{std::move(message)});
+  if (is_welcome && machine_) *identity_.drain_grace = machine_->timing().drain_grace;
 }
 
 // ---- events ----------------------------------------------------------------------------------
@@ -278,7 +280,6 @@ void agent::step(const core::agent_event& event) {
   if (!machine_ || exit_code_) return;
   core::agent_effects now;
   machine_->step(event, std::chrono::steady_clock::now(), now);
-  *identity_.drain_grace = machine_->timing().drain_grace;
   const auto limit = machine_->workers_live_until();
   if (limit) guardian_beat_.allow_until(limit);
   // Before the daemon hears that they have ended: it may begin the next round then.
