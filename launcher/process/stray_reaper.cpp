@@ -146,8 +146,9 @@ void stray_reaper::ask_for_marks(std::vector<pid_t> pids) {
         continue;
       }
       // One that is just executing a program shows nothing yet: it is asked again at the next look.
-      const auto since = silent_.try_emplace(pid, now).first->second;
-      if (contains(found->silent, pid) && now - since < silence_limit) continue;
+      if (contains(found->silent, pid) &&
+          now - silent_.try_emplace(pid, now).first->second < silence_limit)
+        continue;
       strangers_.insert(pid);
     }
   });
