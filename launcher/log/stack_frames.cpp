@@ -1,31 +1,20 @@
 #include "launcher/log/stack_frames.hpp"
 
 #include "launcher/base/rank_mark.hpp"
+#include "launcher/base/text.hpp"
 
-#include <charconv>
 #include <utility>
 
 namespace ddprun::launcher {
-namespace {
-
-std::optional<std::uint32_t> number_before(std::string_view& text, char end) {
-  std::uint32_t number = 0;
-  const char* const last = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), last, number);
-  if (error != std::errc() || at == last || *at != end) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(at - text.data()) + 1);
-  return number;
-}
-
-}  // namespace
 
 std::optional<std::uint32_t> stack_frame_in(std::string_view line) {
   line = without_rank(line);
   constexpr std::string_view begin = "frame #";
   if (!line.starts_with(begin)) return std::nullopt;
   line.remove_prefix(begin.size());
-  const auto number = number_before(line, ':');
-  return number && line.starts_with(' ') ? number : std::nullopt;
+  const std::size_t colon = line.find(": ");
+  return colon == std::string_view::npos ? std::nullopt
+                                         : whole_number<std::uint32_t>(line.substr(0, colon));
 }
 
 stack_frames::what stack_frames::take(std::string_view line) {
