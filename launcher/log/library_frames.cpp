@@ -1,5 +1,6 @@
 #include "launcher/log/library_frames.hpp"
 
+#include "launcher/base/library_file.hpp"
 #include "launcher/base/rank_mark.hpp"
 
 namespace ddprun::launcher {
@@ -14,21 +15,13 @@ std::string_view file_in(std::string_view line) {
   return end == std::string_view::npos ? std::string_view() : line.substr(0, end);
 }
 
-bool is_of_library(std::string_view file) {
-  for (const std::string_view part :
-       {"/site-packages/", "/dist-packages/", "/lib/python3", "<frozen "}) {
-    if (file.find(part) != std::string_view::npos) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 bool library_frames::take(std::string_view line) {
   line = without_rank(line);
   has_begun_ = false;
   if (const std::string_view file = file_in(line); !file.empty()) {
-    has_begun_ = is_within_ = is_of_library(file);
+    has_begun_ = is_within_ = is_library_file(file);
   } else if (!line.starts_with("    ")) {
     is_within_ = false;
   }

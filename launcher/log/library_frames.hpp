@@ -2,8 +2,9 @@
 // on a terminal they are dim, so that a person's own frames and the exception stand out, and of
 // what is kept of a worker's last words they are the first to go.
 //
-//   [rank3]:   File "/opt/venv/lib/python3.12/site-packages/torch/_tensor.py", line 623, in
-//   backward [rank3]:     torch.autograd.backward( [rank3]:     ^^^^^^^^^^^^^^^^^^^^^^^^
+//   [rank3]:   File "/usr/lib/python3/dist-packages/torch/_tensor.py", line 623, in backward
+//   [rank3]:     torch.autograd.backward(
+//   [rank3]:     ^^^^^^^^^^^^^^^^^^^^^^^^
 //
 // Thread rule: plain value, one for each stream.
 #pragma once

@@ -1,5 +1,6 @@
 #include "launcher/report/python_error.hpp"
 
+#include "launcher/base/library_file.hpp"
 #include "launcher/report/output_lines.hpp"
 
 #include <algorithm>
@@ -27,12 +28,9 @@ bool parts_group(std::string_view line) {
   return begin != std::string_view::npos && line.substr(begin).starts_with("+-");
 }
 
+// Of what was typed at a prompt, "<stdin>", there is no file to look into.
 bool is_users_file(std::string_view file) {
-  if (file.starts_with('<')) return false;  // <frozen importlib._bootstrap>
-  for (const std::string_view part : {"/site-packages/", "/dist-packages/", "/lib/python3"}) {
-    if (file.find(part) != std::string_view::npos) return false;
-  }
-  return true;
+  return !file.starts_with('<') && !is_library_file(file);
 }
 
 // Also behind a progress bar that has not ended its line, and at the top of rich's box.
@@ -135,7 +133,7 @@ bool is_main(const python_frame& frame) {
 }
 
 // Caught in Python's own library, which prints it and goes on: a queue's thread, a finalizer.
-bool is_of_library(const python_frame& frame) {
+bool is_of_python_itself(const python_frame& frame) {
   return !frame.is_users && frame.place.find("/lib/python3") != std::string::npos &&
          frame.place.find("-packages/") == std::string::npos;
 }
@@ -232,7 +230,7 @@ void chain_reader::take_exception(std::string_view line) {
   is_within_ = false;
   const python_frame* const outermost = open_.frames.empty() ? nullptr : &open_.frames.front();
   const bool is_mains = outermost == nullptr || is_main(*outermost) || !has_head;
-  if (!goes_on && !is_handed && !is_mains && is_of_library(*outermost)) whose_ = kind::aside;
+  if (!goes_on && !is_handed && !is_mains && is_of_python_itself(*outermost)) whose_ = kind::aside;
   if (whose_ == kind::aside) {
     open_ = {};
     return;
