@@ -29,10 +29,8 @@ std::string judge_recovery(const std::string& csv) {
     if (comma == std::string::npos) continue;
     const std::string_view gpu = trimmed(std::string_view(line).substr(0, comma));
     const std::string_view action = trimmed(std::string_view(line).substr(comma + 1));
-    const bool is_number =
-        !gpu.empty() && gpu.find_first_not_of("0123456789") == std::string_view::npos;
     const bool is_known = !action.empty() && action.front() != '[';  // "[N/A]"
-    if (!is_number || !is_known || action == "None") continue;
+    if (!whole_number<std::uint32_t>(gpu) || !is_known || action == "None") continue;
     add_to(found, "GPU " + std::string(gpu) + " needs: " + std::string(action));
   }
   return found.empty() ? found : found + " (nvidia-smi, gpu_recovery_action)";
@@ -48,7 +46,7 @@ std::string errors_of(const findings& found) {
 }
 
 std::string health_now(const std::filesystem::path& root, const environment_map& environment) {
-  std::string text = errors_of(check_start(root, environment));
+  std::string text = errors_of(check_room(root, environment));
   std::error_code error;
   if (std::filesystem::exists(root / "proc/driver/nvidia/version", error)) {
     add_to(text,

@@ -75,14 +75,18 @@ findings judge_driver(const std::string& driver, const std::string& torch) {
   return {};
 }
 
+findings check_room(const fs::path& root, const environment_map& environment) {
+  limit_facts facts = read_limits(root, environment, duration::zero());
+  // Where no state can be kept an embedded daemon says so itself, and many jobs have none.
+  std::erase_if(facts.folders, [](const folder_room& room) { return !room.problem.empty(); });
+  return judge_limits(facts);
+}
+
 findings check_start(const fs::path& root, const environment_map& environment) {
   network_facts network;
   network.addresses = own_addresses_by_interface();
   findings all = judge_network(network, environment, 0);
-  limit_facts facts = read_limits(root, environment, duration::zero());
-  // Where no state can be kept an embedded daemon says so itself, and many jobs have none.
-  std::erase_if(facts.folders, [](const folder_room& room) { return !room.problem.empty(); });
-  const findings limits = judge_limits(facts);
+  const findings limits = check_room(root, environment);
   all.insert(all.end(), limits.begin(), limits.end());
   findings found;
   std::copy_if(all.begin(), all.end(), std::back_inserter(found), is_for_a_start);

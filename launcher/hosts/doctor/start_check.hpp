@@ -24,7 +24,10 @@ inline constexpr std::chrono::milliseconds start_check_limit{50};
 // whether the driver is older than PyTorch's CUDA. Only what is not well.
 findings check_start(const std::filesystem::path& root, const environment_map& environment);
 
-// The same, beside whatever else the caller does.
+// Of limits.hpp's checks what they find, well or not, in folders that can be written.
+findings check_room(const std::filesystem::path& root, const environment_map& environment);
+
+// `check_start` beside whatever else the caller does.
 class start_look {
  public:
   start_look(duration limit, const std::filesystem::path& root, const environment_map& environment);

@@ -17,7 +17,8 @@ TEST_CASE("a driver that does not know what its GPUs need says nothing of them")
   CHECK(judge_recovery("").empty());
   CHECK(judge_recovery("0, [N/A]\n1, [Not Supported]\n").empty());
   CHECK(judge_recovery("Field \"gpu_recovery_action\" is not a valid field to query.\n").empty());
-  CHECK(judge_recovery("a line, with words, and commas\n3\n,\n , Reset\n").empty());
+  CHECK(judge_recovery("a line, with words, and commas\n3\n,\n , Reset\n-1, Reset\n0x3, Reset\n")
+            .empty());
 }
 
 TEST_CASE("of what the doctor finds a full disk and full shared memory keep a node out") {
