@@ -279,7 +279,6 @@ class agent {
   core::leave_reason why_it_left_ = core::leave_reason::run_over;
   bool goodbye_said_ = false;  // only others are waited for
   bool was_signalled_ = false;
-  std::map<int, time_point> all_heard_;  // until when SIGUSR1, SIGUSR2 were sent to every process
 };
 
 }  // namespace ddprun::launcher

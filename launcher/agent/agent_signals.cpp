@@ -11,14 +11,6 @@
 #include <vector>
 
 namespace ddprun::launcher {
-namespace {
-
-// Who signals all processes of a node, one after the other, has done it within this time; and what
-// the guardian says of it is here that much later.
-constexpr auto sender_limit = std::chrono::seconds(1);
-constexpr auto guardian_answer_limit = std::chrono::milliseconds(200);
-
-}  // namespace
 
 void agent::watch_signals() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
@@ -51,18 +43,14 @@ void agent::await_signal() {
 
 // A batch system that signals every process of a job has reached the workers itself, before us or
 // after us: they must not hear it twice. It has reached the guardian, too, which nobody signals who
-// means ddprun alone. The guardian's newest word is taken by the first that asks for it: it stands
-// for all that have come until then.
+// means ddprun alone.
 void agent::hear_user_signal(int signal) {
   if (!guardian_.started()) return pass_on(signal);
   const auto heard = std::chrono::steady_clock::now();
   const auto timer = std::make_shared<boost::asio::steady_timer>(context_, guardian_answer_limit);
   timer->async_wait([this, signal, heard, timer](boost::system::error_code) {
     if (exit_code_) return;
-    time_point& all_heard = all_heard_[signal];
-    const bool is_new = guardian_.take_signal(signal, heard - sender_limit);
-    if (!is_new && heard >= all_heard) return pass_on(signal);
-    if (is_new) all_heard = std::chrono::steady_clock::now();
+    if (!guardian_.take_signal(signal, heard)) return pass_on(signal);
     std::vector<std::uint32_t> ranks;
     if (workers_) {
       for (const worker_group::live_worker& one : workers_->live())

@@ -172,7 +172,7 @@ void guardian::hear_answers() {
     if (answer.kind == guardian_word_kind::strikes) {
       has_struck_ = true;
     } else {
-      signals_[answer.signal] = time_point(std::chrono::nanoseconds(answer.at_ns));
+      signals_.guardian_heard(answer.signal, time_point(std::chrono::nanoseconds(answer.at_ns)));
     }
   }
 }
@@ -182,10 +182,9 @@ bool guardian::take_strike() {
   return std::exchange(has_struck_, false);
 }
 
-bool guardian::take_signal(int signal, time_point since) {
+bool guardian::take_signal(int signal, time_point heard) {
   hear_answers();
-  const auto last = signals_.extract(signal);
-  return !last.empty() && last.mapped() >= since;
+  return signals_.take(signal, heard, std::chrono::steady_clock::now());
 }
 
 bool guardian::tell(const std::string& address, std::uint16_t port, const std::string& bytes,

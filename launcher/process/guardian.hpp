@@ -11,6 +11,7 @@
 // goes on without a guardian, PDEATHSIG is the second line.
 #pragma once
 
+#include "launcher/process/group_signals.hpp"
 #include "launcher/process/guardian_message.hpp"
 #include "launcher/process/spawner.hpp"
 
@@ -20,7 +21,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -79,9 +79,10 @@ class guardian {
   // before the end of any of them.
   bool take_strike();
 
-  // True, once for each time: it was sent this signal itself, SIGUSR1 or SIGUSR2, and not before
-  // `since`. Whoever signals it signals every process of the job.
-  bool take_signal(int signal, time_point since);
+  // Whether SIGUSR1 or SIGUSR2, which the agent heard at `heard`, was sent to the guardian itself,
+  // too: whoever signals it signals every process of the job. To be asked guardian_answer_limit
+  // after that, once for each.
+  bool take_signal(int signal, time_point heard);
 
   // What to send to whom once the workers are dead: numeric address, whole line. The newest counts;
   // empty bytes: nobody. Refused (false) when too long for one message. `until_strike`: it holds no
@@ -112,7 +113,7 @@ class guardian {
   std::string cgroup_message_;
   std::string beat_message_;
   bool has_struck_ = false;
-  std::map<int, time_point> signals_;  // the last of each
+  group_signals signals_;
   int starts_ = 0;
 };
 
