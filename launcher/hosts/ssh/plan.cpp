@@ -6,6 +6,7 @@
 #include "launcher/hosts/ssh/start_rules.hpp"
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/cli/command_line.hpp"
+#include "rendezvous/core/messages/settings_table.hpp"
 
 #include <algorithm>
 #include <array>
@@ -211,6 +212,8 @@ cli::checked check_launch(head_plan& plan, const given_options& options,
   }
   words.insert(words.end(), plan.script.begin(), plan.script.end());
   environment_map others = environment;
+  for (const auto& [name, value] : plan.variables)
+    others[name] = value;
   std::erase_if(others, [](const auto& each) { return each.first.starts_with("PET_"); });
   auto outcome = parse_options(words, others);
   if (const auto* const error = std::get_if<cli::usage_error>(&outcome)) return *error;
@@ -292,6 +295,8 @@ std::vector<std::string> agent_words(const head_plan& plan, std::size_t host,
   words.push_back("--node-id=" + one.name);
   // Where hosts come and go their numbers say nothing.
   if (plan.discovery.empty()) words.push_back("--node-rank=" + std::to_string(host));
+  // The head waits so long for agents that are to end: none may have another from its environment.
+  words.push_back("--shutdown-timeout=" + seconds_text(plan.launch.settings.timing.drain_grace));
   words.push_back("--log-format=json");
   words.push_back(place.has_color ? "--color=always" : "--color=never");
   words.insert(words.end(), plan.script.begin(), plan.script.end());

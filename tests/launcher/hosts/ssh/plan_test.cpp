@@ -2,6 +2,8 @@
 
 #include "tests/support/catch.hpp"
 
+#include <algorithm>
+
 using namespace ddprun;
 using namespace ddprun::launcher::ssh;
 
@@ -36,8 +38,8 @@ TEST_CASE("each host's agent gets the line that was typed, and what the head kno
   CHECK(agent_words(plan, 1, at_head) ==
         strings{"--max-restarts=3", "--module", "--drain-exit-code=143", "--nnodes=2",
                 "--nproc-per-node=2", "--rdzv-endpoint=10.0.0.1:40000", "--rdzv-id=run1",
-                "--embed-daemon=never", "--node-id=b", "--node-rank=1", "--log-format=json",
-                "--color=never", "--", "train", "--lr", "-H"});
+                "--embed-daemon=never", "--node-id=b", "--node-rank=1", "--shutdown-timeout=30",
+                "--log-format=json", "--color=never", "--", "train", "--lr", "-H"});
   agent_place reporting = at_head;
   reporting.reports = true;
   const strings first = agent_words(plan, 0, reporting);
@@ -61,6 +63,22 @@ TEST_CASE("what a drained agent ends with is the person's word, else not 0") {
   CHECK(plan.launch.drain_exit_code == 5);
   const strings words = agent_words(plan, 0, at_head);
   CHECK(std::count(words.begin(), words.end(), "--drain-exit-code=143") == 0);
+}
+
+TEST_CASE("workers everywhere have the grace for which the head waits") {
+  const auto of_all = [](const head_plan& plan) {
+    const strings words = agent_words(plan, 1, at_head);
+    return *std::find_if(words.rbegin(), words.rend(), [](const std::string& word) {
+      return word.starts_with("--shutdown-timeout=");
+    });
+  };
+  CHECK(of_all(planned({"-H", "a,b", "--shutdown-timeout", "2.5", "x"})) ==
+        "--shutdown-timeout=2.5");
+  CHECK(of_all(planned({"-H", "a,b", "--rdzv-conf=drain_grace=7", "x"})) == "--shutdown-timeout=7");
+  CHECK(of_all(planned({"-H", "a,b", "x"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "90"}})) ==
+        "--shutdown-timeout=90");
+  CHECK(of_all(planned({"-H", "a,b", "-x", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=9", "x"})) ==
+        "--shutdown-timeout=9");
 }
 
 TEST_CASE("defaults of the environment count for all hosts") {
