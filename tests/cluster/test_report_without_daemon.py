@@ -2,11 +2,14 @@
 nodes that come back, and from the guardian of the one that does not."""
 
 import json
+import os
 import re
+import signal
+from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import LIMIT, wait_for
+from tests.support.cluster import LIMIT, LOST_SOON, wait_for
 from tests.support.ports import free_port
 
 LOST_PEER = ("RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] "
@@ -53,4 +56,28 @@ def test_the_agent_that_held_the_daemon_is_the_cause_by_its_guardians_word(clust
     assert report["world_size"] == 4
     assert report["root_cause"]["node"] == "node-a"
     assert "round 1, not started" not in other.err()
+    cluster.nothing_left()
+
+
+def test_a_node_that_never_comes_back_is_the_cause_though_nobody_has_missed_it(cluster):
+    """All of it is gone at once, as at a power cut, its guardian too: nobody can say how."""
+    holder, other = two_nodes(cluster, LOST_SOON)
+    children = Path(f"/proc/{holder.pid}/task/{holder.pid}/children").read_text().split()
+    holder.kill(signal.SIGSTOP)  # it starts no guardian again
+    for pid in children:
+        os.kill(int(pid), signal.SIGKILL)
+    holder.kill()
+    holder.wait()
+    box = other.says(r"warning: round 1 failed (.*); the root cause:\n((  \| .*\n)+)")
+    lines = box[2].splitlines()
+    assert lines[0] == ("  | node-a was lost: it has not come back since the rendezvous daemon was "
+                        "restarted")
+    assert "ranks 2 and 3 were stopped" in box[2]
+    wait_for("the next round", lambda: len([event for event in cluster.events("start")
+                                            if event.round != "1"]) == 2)
+    cluster.finish(2)
+    assert other.wait() == 0
+    report = report_of(cluster, "node-b")
+    assert report["root_cause"]["node"] == "node-a"
+    assert report["root_cause"]["kind"] == "node_lost"
     cluster.nothing_left()

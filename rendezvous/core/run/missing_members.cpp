@@ -4,6 +4,7 @@
 #include "rendezvous/core/run/rules.hpp"
 #include "rendezvous/core/run/state.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace ddprun::core {
@@ -64,8 +65,12 @@ void run::state::remember_departure(const dead_node& who, const cause& why) {
   current.gone.add(who.session, std::move(gone));
 }
 
-// A peer that others have lost, by their own words, is one that has not come back, if any.
+// A peer that others have lost, by their own words, is one that has not come back, if any; and
+// where they say nothing of it, that is why their round has ended.
 std::optional<cause> run::state::cause_of_not_back() const {
+  const bool is_seen = std::any_of(memberships.begin(), memberships.end(),
+                                   [](const membership& one) { return one.holder() != nullptr; });
+  if (!is_seen) return std::nullopt;  // its memberships are not known
   for (const membership& one : memberships) {
     if (one.holder() != nullptr || !one.is_unreachable()) continue;
     return cause_of_missing(one, "it has not come back since the rendezvous daemon was restarted");
