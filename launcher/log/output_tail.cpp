@@ -1,11 +1,21 @@
 #include "launcher/log/output_tail.hpp"
 
+#include "launcher/base/rank_mark.hpp"
 #include "rendezvous/base/terminal_escapes.hpp"
 #include "rendezvous/base/utf8.hpp"
 
 #include <algorithm>
 
 namespace ddprun::launcher {
+namespace {
+
+// One that is coloured may be any.
+bool may_be_frame(std::string_view line) {
+  line = without_rank(line);
+  return line.starts_with("frame #") || line.starts_with("  File ") || line.starts_with('\x1b');
+}
+
+}  // namespace
 
 void output_tail::add(std::string_view bytes) {
   while (!bytes.empty()) {
@@ -52,8 +62,12 @@ bool output_tail::may_have_frames(std::string_view bytes) const {
     const char first = bytes_[line_begin_];
     if (first == 'f' || first == ' ' || first == '[') return true;
   }
-  return bytes.find("frame #") != std::string_view::npos ||
-         bytes.find("  File ") != std::string_view::npos;
+  while (!may_be_frame(bytes)) {
+    const std::size_t end = bytes.find('\n');
+    if (end == std::string_view::npos) return false;
+    bytes.remove_prefix(end + 1);
+  }
+  return true;
 }
 
 // Of a line that has its end now.
