@@ -248,6 +248,26 @@ def test_two_hosts(cluster, make_hosts):
     cluster.nothing_left()
 
 
+def test_what_replaces_a_node_right_after_its_host_died_waits(cluster, make_hosts):
+    """Its connection is not even closed: for the daemon it is still there."""
+    hosts = make_hosts(3)
+
+    def on_host(rank, host):
+        return node(cluster, rank, 29500, address=hosts[0].address, host=host, conf=LOST_SOON)
+
+    first, lost = on_host(0, hosts[0]), on_host(1, hosts[1])
+    cluster.started(1, 2)
+    hosts[1].cut()
+    again = on_host(1, hosts[2])
+    lost.kill()
+    lost.wait()
+    wait_for("both to run again", lambda: {e.node for e in cluster.events("start")
+                                           if e.round != "1"} == {"node-0", "node-1"})
+    cluster.finish(2)
+    assert (first.wait(), again.wait()) == (0, 0)
+    cluster.nothing_left()
+
+
 def test_an_interrupt_before_the_others_come_ends_it(cluster):
     first = node(cluster, 0, free_port())
     first.says("waiting for 1 of 2 nodes")

@@ -58,6 +58,7 @@ struct node {
   std::uint64_t order = 0;
   connection_id connection = 0;  // 0: none
   machine_time heard{};          // its last word, or when the connection ended
+  machine_time came{};           // its last hello
   std::uint64_t heard_step = 0;
   machine_time watch_at{};                               // when the roster looks for it
   core::node_state node_state = core::node_state::here;  // what it is taken for

@@ -97,7 +97,7 @@ void run::state::attach(node& who, const agent_joined& event) {
   who.hosts_us = hosts_us(event);
   who.fresh_instance = event.fresh_instance;
   nodes.connect(who, event.connection);
-  who.heard = now;
+  who.heard = who.came = now;
   who.heard_step = steps;
   who.ran_since.reset();
   if (who.state.ran > duration::zero()) who.ran_since = now - who.state.ran;
@@ -181,34 +181,6 @@ std::string run::state::problem_with(const status& said, const hello& greeting) 
   return problem_of(said, greeting);
 }
 
-// It is the one that its node rank stands for, where each node has to have its own: a member of the
-// round, else who is among the candidates already, else who came first.
-bool holds_its_rank(const roster& nodes, const node& who) {
-  if (!is_exact(who.greeting)) return true;
-  const auto weight = [](const node& one) { return 2 * (one.membership != nullptr) + one.counted; };
-  for (const auto& [order, other] : nodes.of_rank(*who.greeting.node_rank)) {
-    const bool competes =
-        other != &who && other->group == who.group && other->connection != 0 && is_fit(*other);
-    if (!competes || weight(*other) < weight(who)) continue;
-    if (weight(*other) > weight(who) || order < who.order) return false;
-  }
-  return true;
-}
-
-// That its node rank is another's, who is not away.
-std::string rank_problem(const current_instance& current, const roster& nodes, machine_time now,
-                         const hello& greeting) {
-  if (!is_exact(greeting)) return {};
-  for (const auto& [order, other] : nodes.of_rank(*greeting.node_rank)) {
-    const bool is_here = other->node_state == node_state::here && is_audible(current, now, *other);
-    if (!is_here || other->greeting.session == greeting.session) continue;
-    return "node rank " + std::to_string(*greeting.node_rank) + " is already used by " +
-           other->label() + " at " + other->peer_address +
-           node_rank_advice(greeting.settings.nodes_max);
-  }
-  return {};
-}
-
 // One that has been silent is more likely the earlier life of somebody on a host that lost power.
 bool is_audible(const current_instance& current, machine_time now, const node& who) {
   return who.connection != 0 && now - who.heard < 3 * timing_of(current, who).heartbeat_interval;
@@ -217,15 +189,21 @@ bool is_audible(const current_instance& current, machine_time now, const node& w
 // Why a new session cannot be here at all; empty when it can.
 std::string run::state::refusal(const agent_joined& event) const {
   const hello& greeting = event.hello;
+  const newcomer coming{greeting, event.peer_address, now};
   const node* const other = nodes.named(greeting.node);
   if (greeting.node_is_explicit && other != nullptr) {
-    if (is_audible(current, now, *other) && other->node_state != node_state::closing) {
+    // Of two with one rank only one takes part, so both may be here for a moment.
+    const bool may_replace = is_exact(greeting) &&
+                             other->greeting.node_rank == greeting.node_rank &&
+                             may_be_dead(*other, coming);
+    if (!may_replace && is_audible(current, now, *other) &&
+        other->node_state != node_state::closing) {
       return "node id " + greeting.node + " is already used by a node at " + other->peer_address +
              ": give each node its own --node-id";
     }
   }
   const bool comes_to_be_fenced = greeting.state.instance != 0 && may_have_workers(greeting.state);
-  if (std::string text = rank_problem(current, nodes, now, greeting);
+  if (std::string text = rank_problem(current, nodes, now, coming);
       !text.empty() && !comes_to_be_fenced)
     return text;
   if (phase == run_phase::closed) return {};
@@ -402,7 +380,8 @@ void run::state::queue_for_round(node& who) {
   if (current.unable.lasting_name == who.lasting_name()) current.unable = {};
   groups.join(who);
   recount(who);
-  if (const std::string text = rank_problem(current, nodes, now, who.greeting);
+  if (const std::string text =
+          rank_problem(current, nodes, now, {who.greeting, who.peer_address, who.came});
       !text.empty() && !is_member) {
     return refuse(who, text);
   }

@@ -48,12 +48,20 @@ std::string place_taken_text(const run_options& options, const entered_phase& ph
 bool may_be_same_job(const run_options& options, const std::optional<started_job>& one,
                      const std::optional<started_job>& other);
 
+// node_ranks.cpp: of those that people gave.
+struct newcomer {
+  const hello& greeting;
+  const std::string& peer_address;
+  machine_time came;
+};
+bool may_be_dead(const node& other, const newcomer& who);
+bool holds_its_rank(const roster& nodes, const node& who);
+std::string rank_problem(const current_instance& current, const roster& nodes, machine_time now,
+                         const newcomer& who);
+
 // nodes.cpp: who is here.
 void raise_seq(std::uint64_t& seq, std::uint64_t said);
 void raise_restarts_used(current_instance& current, const node& by);
-bool holds_its_rank(const roster& nodes, const node& who);
-std::string rank_problem(const current_instance& current, const roster& nodes, machine_time now,
-                         const hello& greeting);
 bool is_audible(const current_instance& current, machine_time now, const node& who);
 bool is_able(const node& who);
 bool is_fit(const node& who);

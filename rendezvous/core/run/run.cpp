@@ -189,10 +189,11 @@ void run::state::apply(const status_received& event) {
   if (is_acked(*who)) {
     send(*who, std::make_shared<const daemon_message>(ack{event.status.seq}));
   }
-  who->heard = now;
+  const machine_time word_before = std::exchange(who->heard, now);
   who->heard_step = steps;
   switch (who->node_state) {
     case node_state::here:
+      refuse_doubles(*who, word_before);
       if (who->membership != nullptr) {
         on_member_status(*who, before);
       } else {

@@ -163,6 +163,7 @@ struct run::state {
   void refuse(connection_id connection, const std::string& node, std::string text,
               int exit_code = refused_exit_code);
   void refuse(node& who, std::string text, int exit_code = refused_exit_code);
+  void refuse_doubles(const node& holder, machine_time word_before);
   bool is_acked(const node& who) const;
   void recount(node& who);
   void count(node& who);

@@ -233,18 +233,24 @@ TEST_CASE("who comes in place of a dead node gets its rank, and no survivor move
 TEST_CASE("a node rank that another has is refused with both named") {
   ranks_story story;
   fake_node& zero = story.come("a", 3, 0);
+  story.now += 1ms;
   const std::string said =
       "node rank 0 is already used by a at 10.0.0.1: give each node its own "
       "--node-rank, from 0 to 2";
   SECTION("before the first round") {
-    CHECK(story.come("b", 3, 0).refusal == said);
+    fake_node& again = story.come("b", 3, 0);
     CHECK(story.come("b", 3, 1).refusal.empty());
+    story.say(zero);
+    CHECK(again.refusal == said);
   }
   SECTION("while a round is on") {
     story.come("b", 3, 1);
     story.come("c", 3, 2);
     story.start_round();
-    CHECK(story.come("d", 3, 0).refusal == said);
+    story.now += 1ms;
+    fake_node& again = story.come("d", 3, 0);
+    story.say(zero);
+    CHECK(again.refusal == said);
   }
   SECTION("by one that came to be fenced") {
     fake_node& stray = story.node("stray", exact(3));
@@ -255,9 +261,11 @@ TEST_CASE("a node rank that another has is refused with both named") {
     story.come("b", 3, 1);
     story.come("c", 3, 2);
     story.start_round();
+    story.now += 1ms;
     story.connect(stray);
     CHECK(stray.wanted.phase == desired_phase::fence);
     story.rejoin(stray);
+    story.say(zero);
     CHECK(stray.refusal == said);
   }
   CHECK(zero.refusal.empty());
@@ -277,6 +285,52 @@ TEST_CASE("an exact node rank must be there, and below the number of nodes") {
   story.connect(elastic);
   CHECK(elastic.refusal.find("nnodes is 1:2: where --node-rank is the group rank") !=
         std::string::npos);
+}
+
+TEST_CASE("one that comes from the same host for a rank that is used is refused at once") {
+  ranks_story story;
+  fake_node& zero = story.come("a", 2, 0);
+  fake_node& again = story.node("b", exact(2));
+  again.greeting.node_rank = 0;
+  again.peer_address = zero.peer_address;
+  story.connect(again);
+  CHECK(again.refusal.find("node rank 0 is already used by a") == 0);
+}
+
+TEST_CASE("one that replaces a node right after its host died waits until that is known") {
+  ranks_story story;
+  const bool have_one_id = GENERATE(true, false);
+  const auto come_for_one = [&](const std::string& host) -> fake_node& {
+    fake_node& made = story.node(have_one_id ? "b" : host, exact(2));
+    made.greeting.node_is_explicit = have_one_id;
+    made.greeting.node_rank = 1;
+    story.connect(made);
+    return made;
+  };
+  fake_node& zero = story.come("a", 2, 0);
+  fake_node& one = come_for_one("b");
+  story.start_round();
+  // Its last heartbeat was a moment ago: nothing tells it from one that lives.
+  story.pass(500ms, {&one});
+  fake_node& other = come_for_one("b2");
+  CHECK(other.refusal.empty());
+  CHECK(other.wanted.phase == desired_phase::wait);
+  SECTION("it is dead") {
+    story.pass(34s, {&one});
+    story.stop_all();
+    story.pass(60s, {&one});
+    story.start_round();
+    CHECK(group_rank_of(zero) == 0);
+    CHECK(group_rank_of(other) == 1);
+  }
+  SECTION("it is not: the other is refused with its next word") {
+    story.say(zero);
+    CHECK(other.refusal.empty());
+    story.say(one);
+    CHECK(other.refusal.find("node rank 1 is already used by b at ") == 0);
+    CHECK(one.refusal.empty());
+    CHECK(story.view().phase == run_phase::running);
+  }
 }
 
 TEST_CASE(
