@@ -3,7 +3,9 @@
 That they are torchrun's, file by file, is in tests/interop/test_log_files.py.
 """
 
+import os
 import re
+import threading
 
 import pytest
 
@@ -100,3 +102,42 @@ def test_a_disk_full_of_logs_stops_no_worker(cluster, small_disk):
     assert whole + lost == lines, (whole, lost)
     said = re.search(r"written again; (\d+) lines", job.err())
     assert lost == int(said[1]) > 0
+
+
+def test_what_a_file_of_matching_lines_loses_is_counted(cluster, tmp_path):
+    """A pipe that nobody reads is a disk that hangs. Each worker waits for its own file, when that
+    has so much in memory; in the one of all of them comes more together than is kept, 8 MiB."""
+    workers, lines = 40, 5000
+    job = start(cluster, "a",
+                f"until [ -e {tmp_path}/pipe ]; do sleep 0.05; done; "
+                f"[ $TORCHELASTIC_RESTART_COUNT = 1 ] || exit 1; "
+                f"seq -f 'line %06.0f {'x' * 60}' {lines}", f"--nproc-per-node={workers}",
+                "--max-restarts=1", "--tee=1", "--duplicate-stdout-filters=line", "--log-dir",
+                tmp_path)
+    wait_for("the folder", lambda: place_of(job))
+    matches = tmp_path / place_of(job) / "attempt_1/filtered_stdout.log"
+    matches.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(matches)
+    pipe = os.open(matches, os.O_RDWR)
+    (tmp_path / "pipe").touch()
+    wait_for("the word of it",
+             lambda: re.search(r"filtered_stdout\.log is written more slowly", job.err()))
+    kept = []
+    reader = threading.Thread(target=lambda: kept.append(read_until(pipe, b"\n<end>")))
+    reader.start()
+    assert job.wait() == 0
+    os.write(pipe, b"\n<end>")
+    reader.join()
+    os.close(pipe)
+    text = kept[0].decode()
+    whole = len(re.findall(r"^\[\S+\] ?line \d{6} x{60}$", text, re.MULTILINE))
+    lost = sum(int(count) for count in re.findall(r"(\d+) lines? \(\d+ bytes\)", text))
+    assert whole + lost == workers * lines, (whole, lost, job.err())
+    assert lost > 0
+
+
+def read_until(pipe, end):
+    found = b""
+    while not found.endswith(end):
+        found += os.read(pipe, 1 << 20)
+    return found
