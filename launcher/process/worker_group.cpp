@@ -102,7 +102,7 @@ void worker_group::signal(int signal) {
   if (!std::exchange(self.was_signalled, true)) {
     for (workers::place place = 0; place < self.workers.size(); ++place) {
       worker& one = self.workers[place];
-      if (self.machine->has_process(place)) one.end.tail_before_stop = one.tail.text();
+      if (self.machine->has_process(place)) one.end.tail_before_stop = one.errors_tail.text();
     }
   }
   state_->step(workers::stop_asked{signal});
@@ -158,7 +158,17 @@ std::vector<worker_group::live_worker> worker_group::live() const {
 std::string worker_group::newest_words(std::uint32_t rank) const {
   for (workers::place place = 0; place < state_->workers.size(); ++place) {
     const worker& one = state_->workers[place];
-    if (one.command.rank == rank && state_->machine->has_process(place)) return one.tail.text();
+    if (one.command.rank == rank && state_->machine->has_process(place))
+      return one.errors_tail.text();
+  }
+  return {};
+}
+
+worker_group::words worker_group::words_of(std::uint32_t rank) const {
+  for (workers::place place = 0; place < state_->workers.size(); ++place) {
+    const worker& one = state_->workers[place];
+    if (one.command.rank != rank || !state_->machine->has_process(place)) continue;
+    return {one.output_tail.text(), one.errors_tail.text(), one.said_bytes};
   }
   return {};
 }

@@ -111,6 +111,11 @@ class worker_group {
     pid_t pid;
   };
 
+  struct words {
+    std::string output, errors;  // at most 4 KiB each, valid UTF-8
+    std::uint64_t bytes = 0;     // all that it has said so far
+  };
+
   // `guard` may be null: then nobody kills the workers' children when the agent dies; and `strays`:
   // then what has left the groups lives on.
   worker_group(boost::asio::any_io_executor executor, spawner& spawn, log_mux& mux, guardian* guard,
@@ -139,6 +144,8 @@ class worker_group {
   std::vector<live_worker> live() const;
   // The last that this rank, while it lives, has said on its standard error; valid UTF-8.
   std::string newest_words(std::uint32_t rank) const;
+  // The last that it has said on both streams; nothing of a rank that does not live.
+  words words_of(std::uint32_t rank) const;
 
  private:
   struct worker;

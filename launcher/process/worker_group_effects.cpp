@@ -99,11 +99,11 @@ void worker_group::state::attach(workers::place place, workers::output_pipe whic
   from.pipe = std::move(pipe);
   from.route = is_errors ? one.command.errors : one.command.output;
   from.to = is_errors ? log::output_stream::errors : log::output_stream::output;
-  if (is_errors) {
-    from.tap = while_alive(weak_from_this(), [this, place](std::string_view bytes) {
-      workers[place].tail.add(bytes);
-    });
-  }
+  from.tap = while_alive(weak_from_this(), [this, place, is_errors](std::string_view bytes) {
+    worker& told = workers[place];
+    told.said_bytes += bytes.size();
+    (is_errors ? told.errors_tail : told.output_tail).add(bytes);
+  });
   from.ended =
       while_alive(weak_from_this(), [this, place, which, index](const log::output_loss& lost) {
         worker& ended = workers[place];
@@ -281,7 +281,7 @@ void worker_group::state::apply(const workers::tell_ended& effect) {
   one.end.local_rank = one.command.local_rank;
   one.end.rank = one.command.rank;
   one.end.pid = one.pid;
-  one.end.tail = one.tail.text();
+  one.end.tail = one.errors_tail.text();
   words.push_back([end = one.end](const events& to) {
     if (to.ended) to.ended(end);
   });

@@ -23,7 +23,9 @@ struct worker_group::worker {
   worker_command command;
   pid_t pid = -1;  // of the newest try
   worker_end end;
-  output_tail tail;
+  launcher::output_tail output_tail;
+  launcher::output_tail errors_tail;
+  std::uint64_t said_bytes = 0;            // on both
   log_mux::source_id sources[2] = {0, 0};  // 0: at its end, or released
   // For how long our own reader had held back each source when the worker ended.
   std::chrono::steady_clock::duration held_back[2] = {};
