@@ -1,6 +1,8 @@
-# Writes a source file that has the texts of the Python files of a folder, and adds it to a target.
-function(ddprun_embed_python target folder)
-  file(GLOB files CONFIGURE_DEPENDS ${folder}/*.py)
+# Writes a source file that has the texts of the Python files of some folders, and adds it to a
+# target.
+function(ddprun_embed_python target)
+  list(TRANSFORM ARGN APPEND /*.py OUTPUT_VARIABLE patterns)
+  file(GLOB files CONFIGURE_DEPENDS ${patterns})
   set(rows "")
   foreach(path ${files})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})

@@ -54,6 +54,7 @@ LAYERS = [
     *((rules, (*BASE, *WORKER_RULES, "launcher/process/start_failure")) for rules in WORKER_RULES),
     ("launcher/process/", (*NET, *OUTPUT)),
     ("launcher/warm/", (*NET, *OUTPUT, "launcher/warm/")),
+    ("launcher/evidence/", (*NET, *OUTPUT, "launcher/evidence/", "launcher/warm/site_zip")),
     ("launcher/log/", (*NET, *OUTPUT)),
     ("launcher/network/", NETWORK),
     ("launcher/node/", (*NETWORK, "launcher/process/", "launcher/node/")),

@@ -1,0 +1,55 @@
+"""Lets a worker say where its threads stand when the agent asks by a signal.
+
+The signal's handler is faulthandler's: it is C, and needs neither the interpreter's lock nor a free
+moment of the script, so it answers in a loop that never ends, and out of a library. It writes into
+a file that only memory holds, which the agent finds by its name (see stack_request.hpp).
+
+Beside the handler of a real-time signal, a script sees one descriptor more, below 1024 at the top,
+which it inherits to nobody. Where any of it cannot be had, there is none of it.
+"""
+
+import os
+import sys
+
+NAME = "ddprun-stack"
+_TRIES = 16
+
+
+def _open_file():
+    """A descriptor that appends to it, where a script's own are not likely to come."""
+    made = os.memfd_create(NAME, os.MFD_CLOEXEC)
+    opened = os.open(f"/proc/self/fd/{made}", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    os.close(made)
+    top = min(os.sysconf("SC_OPEN_MAX"), 1024) - 1
+    for place in range(top, max(top - _TRIES, opened), -1):
+        try:
+            os.fstat(place)
+        except OSError:
+            os.dup2(opened, place, inheritable=False)
+            os.close(opened)
+            return place
+    return opened
+
+
+def answer(number):
+    before = frozenset(sys.modules)
+    try:
+        import _signal
+        import faulthandler
+        if _signal.getsignal(number) == _signal.SIG_DFL:
+            faulthandler.register(number, file=_open_file(), all_threads=True, chain=False)
+    except (ImportError, OSError, AttributeError, ValueError, RuntimeError):
+        pass  # a worker is what it is without us
+    for name in ("_signal", "faulthandler"):
+        if name not in before:
+            sys.modules.pop(name, None)
+
+
+def begin(number):
+    """In a worker that is started cold, and notes no imports."""
+    import ddprun_site
+    ddprun_site.forget_path()
+    answer(number)
+    ddprun_site.note_helpers()
+    ddprun_site.forget_helpers()
+    ddprun_site.run_own_sitecustomize()

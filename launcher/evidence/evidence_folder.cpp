@@ -1,0 +1,82 @@
+#include "launcher/evidence/evidence_folder.hpp"
+
+#include "rendezvous/base/unique_fd.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace ddprun::launcher::evidence {
+namespace {
+
+void add_part(std::string& to, const std::string& title, const std::string& text) {
+  if (text.empty()) return;
+  to += "\n== " + title + "\n" + text;
+  if (text.back() != '\n') to += '\n';
+}
+
+std::string text_of_rank(const rank_evidence& one) {
+  std::string text = "rank " + std::to_string(one.rank) + " (local rank " +
+                     std::to_string(one.local_rank) + "), process " + std::to_string(one.pid) +
+                     "\nstate " + one.state;
+  if (!one.wait_channel.empty()) text += ", in the kernel's " + one.wait_channel;
+  text += '\n';
+  if (one.stacks.empty()) {
+    text += one.is_asked ? "it did not say where its threads stood in time\n"
+                         : "it cannot be asked for stacks of Python\n";
+  }
+  add_part(text, "threads of Python, the innermost call first", one.stacks);
+  add_part(text, "in the kernel", one.kernel_stack);
+  add_part(text, "the end of its standard output", one.output_tail);
+  add_part(text, "the end of its standard error", one.errors_tail);
+  return text;
+}
+
+// 0, or the error.
+int write_file(int folder, const std::string& name, const std::string& text) {
+  const unique_fd file(
+      ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+  if (!file) return errno;
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t count = ::write(file.get(), text.data() + done, text.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno;
+    done += static_cast<std::size_t>(count);
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string write_evidence(const std::string& folder, const node_evidence& seen) {
+  const auto problem = [&folder](int error) {
+    return "the evidence cannot be kept in " + folder + ": " + std::strerror(error);
+  };
+  const std::size_t slash = folder.rfind('/');
+  const std::string above = slash == std::string::npos ? "." : folder.substr(0, slash + 1);
+  const std::string name = slash == std::string::npos ? folder : folder.substr(slash + 1);
+  const unique_fd parent(::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!parent) return problem(errno);
+  if (::mkdirat(parent.get(), name.c_str(), 0777) != 0) return problem(errno);
+  const unique_fd made(
+      ::openat(parent.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!made) return problem(errno);
+  for (const rank_evidence& one : seen.ranks) {
+    const int error =
+        write_file(made.get(), "rank_" + std::to_string(one.rank) + ".txt", text_of_rank(one));
+    if (error != 0) return problem(error);
+  }
+  std::string node = sentence_of(seen) + "\n";
+  add_part(node, "memory", seen.memory);
+  std::string lines;
+  for (const std::string& line : seen.kernel)
+    lines += line + "\n";
+  add_part(node, "the kernel's log, the last ten minutes", lines);
+  const int error = write_file(made.get(), "node.txt", node);
+  return error == 0 ? "" : problem(error);
+}
+
+}  // namespace ddprun::launcher::evidence

@@ -1,0 +1,133 @@
+#include "launcher/evidence/gather.hpp"
+
+#include "launcher/evidence/proc_files.hpp"
+#include "launcher/evidence/stack_request.hpp"
+#include "rendezvous/base/printable_text.hpp"
+#include "rendezvous/base/utf8.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+#include <deque>
+#include <fcntl.h>
+#include <optional>
+#include <string_view>
+#include <sys/syscall.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+namespace ddprun::launcher::evidence {
+namespace {
+
+constexpr std::chrono::milliseconds pause_between_looks{1};
+constexpr std::size_t kernel_stack_bytes_max = 2048;
+constexpr std::size_t kernel_records_max = 100'000;
+constexpr std::size_t kernel_lines_max = 20;
+constexpr long long kernel_seconds = 600;
+constexpr std::array<std::string_view, 5> kernel_words = {"Xid", "SXid", "Out of memory",
+                                                          "oom-kill", "nfs: server"};
+
+// Before it is sent a signal, which may wake it.
+void look_at(rank_evidence& one) {
+  one.state = processor_usage_of(one.pid).state;
+  one.wait_channel = text_of_file(proc_path(one.pid, "wchan"));
+  if (one.wait_channel == "0") one.wait_channel.clear();
+}
+
+// pause(), sigsuspend(), sigtimedwait(): any signal ends these calls, so that ours would be taken
+// for the one that the script waits for.
+bool waits_for_signal(const rank_evidence& one) {
+  return one.wait_channel.find("pause") != std::string::npos ||
+         one.wait_channel.find("sigsuspend") != std::string::npos ||
+         one.wait_channel.find("sigtimedwait") != std::string::npos;
+}
+
+struct open_request {
+  rank_evidence* of = nullptr;
+  stack_request request;
+};
+
+void ask_for_stacks(question& asked, std::chrono::steady_clock::time_point until) {
+  std::vector<open_request> open;
+  for (rank_question& one : asked.ranks) {
+    open_request next;
+    next.of = &one.known;
+    one.known.is_asked = one.process && !waits_for_signal(one.known) &&
+                         next.request.send(one.known.pid, one.process.get());
+    if (one.known.is_asked) open.push_back(std::move(next));
+  }
+  while (!open.empty() && std::chrono::steady_clock::now() < until) {
+    std::erase_if(open, [](open_request& one) {
+      auto text = one.request.answer();
+      if (!text) return false;
+      // The file is the worker's, which may write anything.
+      one.of->stacks = in_lines(to_valid_utf8(*text));
+      one.of->stack = main_stack(one.of->stacks);
+      return true;
+    });
+    if (!open.empty()) std::this_thread::sleep_for(pause_between_looks);
+  }
+}
+
+// A record is "PRIORITY,NUMBER,MICROSECONDS,FLAGS;TEXT" (the kernel's Documentation/ABI/testing/
+// dev-kmsg), and a read gives one.
+std::vector<std::string> kernel_lines() {
+  const unique_fd log(::open("/dev/kmsg", O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!log) return {};
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  std::deque<std::string> lines;
+  std::array<char, 8192> record;
+  for (std::size_t count = 0; count < kernel_records_max; ++count) {
+    const ssize_t size = ::read(log.get(), record.data(), record.size());
+    if (size < 0 && errno == EPIPE) continue;  // it was overwritten meanwhile
+    if (size <= 0) break;
+    const std::string_view text(record.data(), static_cast<std::size_t>(size));
+    const bool is_told = std::any_of(kernel_words.begin(), kernel_words.end(), [&](auto word) {
+      return text.find(word) != std::string_view::npos;
+    });
+    const std::size_t at = text.find(',', std::min(text.find(',') + 1, text.size()));
+    if (!is_told || at == std::string_view::npos) continue;
+    const long long seconds =
+        std::strtoll(std::string(text.substr(at + 1, 20)).c_str(), nullptr, 10) / 1'000'000;
+    if (now.tv_sec - seconds > kernel_seconds) continue;
+    const std::string_view words = text.substr(std::min(text.find(';') + 1, text.size()));
+    lines.emplace_back(words.substr(0, words.find('\n')));
+    if (lines.size() > kernel_lines_max) lines.pop_front();
+  }
+  return {lines.begin(), lines.end()};
+}
+
+}  // namespace
+
+unique_fd open_process(pid_t pid) {
+  return unique_fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+node_evidence gather(const std::shared_ptr<question>& asked) {
+  const auto until = std::chrono::steady_clock::now() + asked->limit;
+  for (rank_question& one : asked->ranks)
+    look_at(one.known);
+  ask_for_stacks(*asked, until);
+  // The last, as it may hang where the process hangs as it executes another program.
+  for (rank_question& one : asked->ranks)
+    one.known.kernel_stack =
+        text_of_file(proc_path(one.known.pid, "stack")).substr(0, kernel_stack_bytes_max);
+  node_evidence found;
+  for (rank_question& one : asked->ranks)
+    found.ranks.push_back(std::move(one.known));
+  std::sort(
+      found.ranks.begin(), found.ranks.end(),
+      [](const rank_evidence& one, const rank_evidence& other) { return one.rank < other.rank; });
+  for (const std::string& file : asked->memory_files) {
+    const std::string text = text_of_file(file);
+    if (!text.empty()) found.memory += file + "\n" + text;
+  }
+  found.kernel = kernel_lines();
+  return found;
+}
+
+}  // namespace ddprun::launcher::evidence

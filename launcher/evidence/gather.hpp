@@ -1,0 +1,35 @@
+// Gathers what is known of this node's ranks, before they are ended: their Python stacks, what the
+// kernel says of them, what they printed last, and what the system says of memory and GPUs.
+//
+// Thread rule: `gather` runs on a thread of its own and takes as long as the slowest rank, `limit`
+// at most; nothing else in it waits, but for the kernel, where a process is stuck in it (see
+// process/background_task.hpp). Bounded in size: a rank gives at most some 80 KiB.
+#pragma once
+
+#include "launcher/evidence/rank_evidence.hpp"
+#include "rendezvous/base/unique_fd.hpp"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddprun::launcher::evidence {
+
+struct rank_question {
+  rank_evidence known;  // who it is, and what it printed
+  unique_fd process;    // a pidfd, opened while the process was ours
+};
+
+struct question {
+  std::vector<rank_question> ranks;
+  std::vector<std::string> memory_files;  // of cgroups
+  std::chrono::milliseconds limit{};
+};
+
+// A pidfd; none where the process is gone.
+unique_fd open_process(pid_t pid);
+
+node_evidence gather(const std::shared_ptr<question>& asked);
+
+}  // namespace ddprun::launcher::evidence

@@ -1,0 +1,81 @@
+#include "launcher/evidence/proc_files.hpp"
+
+#include "rendezvous/base/unique_fd.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <dirent.h>
+#include <fcntl.h>
+#include <memory>
+#include <sstream>
+#include <string_view>
+#include <unistd.h>
+
+namespace ddprun::launcher::evidence {
+namespace {
+
+constexpr std::size_t file_bytes_max = 16 * 1024;
+
+unsigned long long number_after(const std::string& text, std::string_view name) {
+  const std::size_t at = text.find(name);
+  return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + name.size(), nullptr, 10);
+}
+
+}  // namespace
+
+std::string proc_path(pid_t pid, const std::string& name) {
+  return "/proc/" + std::to_string(pid) + "/" + name;
+}
+
+std::string text_of_file(const std::string& path) {
+  const unique_fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file) return {};
+  std::string text(file_bytes_max, '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t count = ::read(file.get(), text.data() + size, text.size() - size);
+    if (count <= 0) break;
+    size += static_cast<std::size_t>(count);
+  }
+  text.resize(size);
+  return text;
+}
+
+std::vector<std::string> numbers_in(const std::string& folder, std::size_t most) {
+  std::vector<std::string> names;
+  const auto close = [](DIR* opened) { ::closedir(opened); };
+  const std::unique_ptr<DIR, decltype(close)> opened(::opendir(folder.c_str()), close);
+  if (!opened) return names;
+  while (names.size() < most) {
+    const dirent* const entry = ::readdir(opened.get());
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    if (name.find_first_not_of("0123456789") == std::string_view::npos) names.emplace_back(name);
+  }
+  return names;
+}
+
+process_usage processor_usage_of(pid_t pid) {
+  process_usage found;
+  // Behind the name, which may hold anything: state is field 3, utime and stime are 14 and 15.
+  const std::string stat = text_of_file(proc_path(pid, "stat"));
+  const std::size_t end = stat.rfind(')');
+  if (end == std::string::npos) return found;
+  std::istringstream fields(stat.substr(end + 1));
+  std::string word;
+  for (int field = 3; field <= 15 && fields >> word; ++field) {
+    if (field == 3) found.state = word.front();
+    if (field >= 14) found.ticks += std::strtoull(word.c_str(), nullptr, 10);
+  }
+  return found;
+}
+
+process_usage usage_of(pid_t pid) {
+  process_usage found = processor_usage_of(pid);
+  if (found.state == '?') return found;
+  const std::string io = text_of_file(proc_path(pid, "io"));  // empty where we may not look
+  found.bytes = number_after(io, "rchar: ") + number_after(io, "wchar: ");
+  return found;
+}
+
+}  // namespace ddprun::launcher::evidence

@@ -1,0 +1,43 @@
+// What is known of the ranks of this node at one moment of a round, and the sentence about it.
+//
+// Thread rule: plain values and pure functions.
+#pragma once
+
+#include "launcher/evidence/python_stack.hpp"
+
+#include <cstdint>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace ddprun::launcher::evidence {
+
+struct rank_evidence {
+  std::uint32_t rank = 0;
+  std::uint32_t local_rank = 0;
+  pid_t pid = -1;
+  char state = '?';          // as /proc/PID/stat has it: R, S, D, T ...; '?': it is gone
+  std::string wait_channel;  // the kernel's function in which it sleeps; empty: none, or not told
+  std::string kernel_stack;  // where this user may read it
+  bool is_asked = false;     // for its stacks: it could have answered
+  std::string stacks;        // of all its threads, as faulthandler has it; empty: it did not answer
+  std::vector<stack_frame> stack;  // of its main thread
+  std::string output_tail;         // the last 4 KiB of its streams
+  std::string errors_tail;
+};
+
+struct node_evidence {
+  std::vector<rank_evidence> ranks;  // by rank
+  std::string memory;                // counts of memory cgroups: "FILE\nlines"
+  std::vector<std::string> kernel;   // lines of the kernel's log about GPUs and want of memory
+};
+
+// Where two looks at a rank find the same it has not moved, as far as a stack tells. One that waits
+// in a collective may look round there.
+bool stands_as_before(const rank_evidence& before, const rank_evidence& now);
+
+// "rank 3 stood in forward (train.py:88) while 7 ranks waited in all_reduce (train.py:41)"; those
+// that wait for others come last. Empty: there is not one stack.
+std::string sentence_of(const node_evidence& seen);
+
+}  // namespace ddprun::launcher::evidence

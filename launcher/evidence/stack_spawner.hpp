@@ -1,0 +1,41 @@
+// The stack_spawner has Python workers begin with ddprun_stacks.py, so that they can be asked where
+// they stand. For all else, and for workers that begin with other code of ours (launcher/warm), it
+// is the spawner that it stands in front of.
+//
+// Thread rule, ownership: see spawner.hpp; the reference must outlive it.
+#pragma once
+
+#include "launcher/process/spawner.hpp"
+#include "rendezvous/base/unique_fd.hpp"
+
+#include <string>
+
+namespace ddprun::launcher::evidence {
+
+class stack_spawner final : public spawner {
+ public:
+  explicit stack_spawner(spawner& inner);
+
+  // Whether there is such a file; else workers are started without.
+  bool is_on() const { return static_cast<bool>(site_); }
+  const std::string& path() const { return path_; }
+
+  spawn_result spawn(const spawn_request& request, spawn_handlers handlers) override;
+  bool adopt(pid_t pid, ended_handler ended) override {
+    return inner_.adopt(pid, std::move(ended));
+  }
+  void signal_group(pid_t pid, int signal) override { inner_.signal_group(pid, signal); }
+  void reap(pid_t pid) override { inner_.reap(pid); }
+  bool reap_within(pid_t pid, duration limit) override { return inner_.reap_within(pid, limit); }
+  std::vector<pid_t> living_groups(const std::vector<pid_t>& groups) override {
+    return inner_.living_groups(groups);
+  }
+  bool owns(pid_t pid) const override { return inner_.owns(pid); }
+
+ private:
+  spawner& inner_;
+  unique_fd site_;
+  std::string path_;
+};
+
+}  // namespace ddprun::launcher::evidence
