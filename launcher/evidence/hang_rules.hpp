@@ -1,0 +1,78 @@
+// Decides whether the ranks of this node hang, and who it is that the others wait for.
+//
+// Nothing is decided on one witness. The first is what the ranks have done, seen from outside: a
+// rank has moved if it used the processor, read, wrote, printed, or stood in the kernel for a disk
+// since the last look. So a first step that compiles, a checkpoint and an evaluation are moves.
+// Only when none of this node's ranks has moved for the whole limit, the second is asked: their
+// stacks, twice, which must be the same both times. Then:
+//
+//   a rank is traced (a debugger), or there is no stack    nobody is named
+//   a rank is stopped (SIGSTOP)                            that one
+//   some wait in a collective, others elsewhere            those elsewhere
+//   all wait, and the round has no other node              the fewest that are alike, else the
+//                                                          first
+//   none waits, the round has no other node, and a person  the same
+//   has set the limit
+//
+// A node whose ranks all wait cannot know what those of others do: it names nobody. Where the limit
+// is learnt, who is named is not ended: a script may be still for what is no hang (a download).
+//
+// Thread rule: plain values and pure functions.
+#pragma once
+
+#include "launcher/evidence/rank_evidence.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::launcher::evidence {
+
+using time_point = std::chrono::steady_clock::time_point;
+using duration = std::chrono::steady_clock::duration;
+
+// What is learnt: five times the longest pause between two moves of any rank, at least so long.
+inline constexpr std::chrono::seconds learnt_limit_min{20};
+
+// Since when each rank has not moved.
+class stillness {
+ public:
+  // At the beginning of a round nobody is still.
+  void begin() { moved_.clear(); }
+  // A look at a rank; one that was not there before has moved.
+  void see(std::uint32_t rank, bool has_moved, time_point now);
+  void forget(std::uint32_t rank) { moved_.erase(rank); }
+
+  duration still_for(std::uint32_t rank, time_point now) const;
+  // The least of these ranks; zero where there is none.
+  duration all_still_for(const std::vector<std::uint32_t>& ranks, time_point now) const;
+  // `set`: by a person; none: it is learnt.
+  duration limit(const std::optional<duration>& set) const;
+
+ private:
+  std::map<std::uint32_t, time_point> moved_;
+  duration longest_pause_{};
+};
+
+struct hang_scope {
+  bool sees_all = false;       // the round has no other node
+  bool needs_waiting = false;  // the limit is learnt: somebody must wait in a collective
+};
+
+struct hang_verdict {
+  std::uint32_t rank = 0;  // that is named
+  std::string words;       // "stood in forward (train.py:88) while ..."
+};
+
+// Whether two looks have found the same ranks at the same places, none of them traced, at its end,
+// or in the kernel for a disk.
+bool have_stood(const node_evidence& first, const node_evidence& second);
+
+// None: they have not stood, or it cannot be said from here who it is.
+std::optional<hang_verdict> judge_hang(const node_evidence& first, const node_evidence& second,
+                                       const hang_scope& scope);
+
+}  // namespace ddprun::launcher::evidence

@@ -1,0 +1,30 @@
+// Whether workers have moved since the last look: used a twentieth of a processor, read or written
+// 64 KiB, or stood in the kernel for a disk. What a waiting rank's own threads do (heartbeats,
+// watchdogs) is less.
+//
+// The processes that a worker has started in its group count, too; they are looked at only where
+// the worker itself has not moved. One that was not there at the last look is a move.
+//
+// Thread rule: any thread, not the main one (see proc_files.hpp).
+#pragma once
+
+#include "launcher/evidence/proc_files.hpp"
+
+#include <chrono>
+#include <map>
+#include <set>
+#include <sys/types.h>
+#include <vector>
+
+namespace ddprun::launcher::evidence {
+
+struct movement {
+  std::chrono::steady_clock::time_point at{};
+  std::map<pid_t, process_usage> seen;
+  std::set<pid_t> moved;  // of the leaders
+};
+
+// `leaders` of the workers' groups.
+movement look_for_moves(const std::vector<pid_t>& leaders, const movement& before);
+
+}  // namespace ddprun::launcher::evidence

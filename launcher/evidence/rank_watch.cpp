@@ -1,0 +1,190 @@
+#include "launcher/evidence/rank_watch.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::launcher::evidence {
+namespace {
+
+constexpr std::chrono::milliseconds look_pause_max{2000};
+constexpr std::chrono::milliseconds look_pause_min{100};
+constexpr int looks_within_limit = 10;
+// A rank that has not moved for so long stands still, where something else ends the round.
+constexpr std::chrono::seconds still_after{4};
+// Between two looks at stacks.
+constexpr std::chrono::milliseconds pause_between_stacks{1000};
+// A gathering for the hang's sake, where --evidence is off.
+constexpr std::chrono::milliseconds least_limit{500};
+// What a gathering does beside its waiting.
+constexpr std::chrono::milliseconds gathering_slack{250};
+// More than so many pauses between two looks are not seen.
+constexpr int pauses_seen_max = 3;
+
+std::chrono::milliseconds pause_of(const watch_options& options) {
+  if (!options.names_hangs || !options.hang_limit) return look_pause_max;
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(*options.hang_limit);
+  return std::clamp(limit / looks_within_limit, look_pause_min, look_pause_max);
+}
+
+}  // namespace
+
+rank_watch::rank_watch(boost::asio::any_io_executor executor, watch_options options, outside with)
+    : options_(options),
+      outside_(std::move(with)),
+      pause_(pause_of(options)),
+      timer_(executor),
+      again_(executor),
+      late_(executor),
+      looking_(executor),
+      gathering_(executor) {}
+
+void rank_watch::begin(bool sees_all) {
+  end();
+  gathering_.cancel();
+  late_.cancel();
+  waiting_.clear();
+  gathered_.reset();
+  is_on_ = true;
+  sees_all_ = sees_all;
+  is_told_ = false;
+  last_ = {};
+  said_.clear();
+  looked_at_ = watched_ = std::chrono::steady_clock::now();
+  still_.begin();
+  look_later();
+}
+
+void rank_watch::end() {
+  is_on_ = false;
+  is_comparing_ = false;
+  stood_.reset();
+  timer_.cancel();
+  again_.cancel();
+  looking_.cancel();
+}
+
+std::vector<std::uint32_t> rank_watch::ranks() const {
+  std::vector<std::uint32_t> all;
+  for (const watched_rank& one : outside_.living())
+    all.push_back(one.known.rank);
+  return all;
+}
+
+bool rank_watch::is_any_still() const {
+  const auto all = ranks();
+  return std::any_of(all.begin(), all.end(), [this](std::uint32_t rank) {
+    return still_.still_for(rank, watched_) >= still_after;
+  });
+}
+
+// ---- looks -----------------------------------------------------------------------------------
+
+void rank_watch::look_later() {
+  timer_.expires_after(pause_);
+  timer_.async_wait([this](boost::system::error_code error) {
+    if (!error) look();
+  });
+}
+
+void rank_watch::look() {
+  if (!is_on_) return;
+  std::vector<pid_t> leaders;
+  for (const watched_rank& one : outside_.living())
+    leaders.push_back(one.known.pid);
+  if (leaders.empty()) return look_later();
+  looking_.start([leaders, before = last_] { return look_for_moves(leaders, before); },
+                 [this](std::optional<movement> seen) {
+                   look_later();
+                   if (seen) take_look(*seen);
+                 });
+}
+
+void rank_watch::take_look(const movement& seen) {
+  const auto now = std::chrono::steady_clock::now();
+  watched_ += std::min<duration>(now - std::exchange(looked_at_, now), pauses_seen_max * pause_);
+  for (const watched_rank& one : outside_.living()) {
+    const auto said = said_.find(one.known.pid);
+    const bool has_said = said == said_.end() || said->second != one.said_bytes;
+    said_[one.known.pid] = one.said_bytes;
+    still_.see(one.known.rank, has_said || seen.moved.contains(one.known.pid), watched_);
+  }
+  last_ = seen;
+  if (options_.names_hangs) consider_hang();
+}
+
+// ---- evidence --------------------------------------------------------------------------------
+
+void rank_watch::gather(std::function<void()> done) {
+  waiting_.push_back(std::move(done));
+  if (gathering_.under_way()) return;
+  const auto asked = std::make_shared<question>();
+  for (watched_rank& one : outside_.living()) {
+    unique_fd process = open_process(one.known.pid);
+    asked->ranks.push_back({std::move(one.known), std::move(process)});
+  }
+  asked->memory_files = outside_.memory_files();
+  asked->limit = std::max(options_.limit, least_limit);
+  late_.expires_after(asked->limit + gathering_slack);
+  late_.async_wait([this](boost::system::error_code error) {
+    if (error || late_.expiry() > std::chrono::steady_clock::now()) return;
+    gathering_.cancel();
+    finish_gathering(std::nullopt);
+  });
+  gathering_.start([asked] { return evidence::gather(asked); },
+                   [this](std::optional<node_evidence> found) {
+                     late_.cancel();
+                     finish_gathering(std::move(found));
+                   });
+}
+
+void rank_watch::finish_gathering(std::optional<node_evidence> found) {
+  if (found && !found->ranks.empty()) gathered_ = std::move(found);
+  for (const auto& each : std::exchange(waiting_, {}))
+    each();
+}
+
+// ---- hangs -----------------------------------------------------------------------------------
+
+void rank_watch::consider_hang() {
+  const duration still_for = still_.all_still_for(ranks(), watched_);
+  if (still_for < still_.limit(options_.hang_limit)) {
+    is_told_ = false;
+    stood_.reset();
+    return;
+  }
+  if (is_told_ || is_comparing_) return;
+  if (const auto first = std::exchange(stood_, std::nullopt)) return judge(*first, still_for);
+  is_comparing_ = true;
+  gathered_.reset();
+  gather([this] {
+    if (!is_on_ || !gathered_) return void(is_comparing_ = false);
+    again_.expires_after(pause_between_stacks);
+    again_.async_wait([this, first = *gathered_](boost::system::error_code error) {
+      if (error || !is_on_) return;
+      gathered_.reset();
+      gather([this, first] { compare_stacks(first); });
+    });
+  });
+}
+
+void rank_watch::compare_stacks(const node_evidence& first) {
+  is_comparing_ = false;
+  if (!is_on_ || !gathered_) return;
+  if (have_stood(first, *gathered_)) {
+    stood_ = first;  // the next look has the last word
+    return;
+  }
+  // One whose stack has changed has moved, if only a little.
+  for (const std::uint32_t rank : ranks())
+    still_.see(rank, true, watched_);
+}
+
+void rank_watch::judge(const node_evidence& first, duration still_for) {
+  is_told_ = true;
+  const hang_scope scope{sees_all_, !options_.hang_limit};
+  if (const auto verdict = judge_hang(first, *gathered_, scope))
+    return outside_.hangs(*verdict, still_for);
+  if (options_.hang_limit) outside_.stands(sentence_of(*gathered_), still_for);
+}
+
+}  // namespace ddprun::launcher::evidence

@@ -1,0 +1,101 @@
+// The rank_watch knows, while a round runs, which of this node's ranks stand still, gathers the
+// evidence when that is asked for, and says when they hang.
+//
+// It looks at them every two seconds, or ten times within --hang-timeout, on a thread of its own: a
+// rank that moves costs the reading of two small files. Time in which it could not look (a machine
+// that was suspended, an agent that was stopped) counts for nobody's stillness.
+//
+// Thread rule: the main thread; handlers come from the loop, never from inside a call. Ownership:
+// destroy it before its io_context.
+#pragma once
+
+#include "launcher/evidence/gather.hpp"
+#include "launcher/evidence/hang_rules.hpp"
+#include "launcher/evidence/movement.hpp"
+#include "launcher/process/background_task.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::launcher::evidence {
+
+struct watch_options {
+  std::chrono::milliseconds limit{2000};  // of one gathering; 0: nothing is gathered
+  bool names_hangs = false;
+  std::optional<duration> hang_limit;  // none: it is learnt
+};
+
+// A rank that lives.
+struct watched_rank {
+  rank_evidence known;           // who it is, and what it printed last
+  std::uint64_t said_bytes = 0;  // so far
+};
+
+class rank_watch {
+ public:
+  struct outside {
+    std::function<std::vector<watched_rank>()> living;
+    std::function<std::vector<std::string>()> memory_files;
+    // The rank hangs: all have stood for the limit, at two looks at their stacks, and after them.
+    std::function<void(const hang_verdict& verdict, duration still_for)> hangs;
+    // The same, and it cannot be said whose fault that is. Either is said once a stretch.
+    std::function<void(const std::string& sentence, duration still_for)> stands;
+  };
+
+  rank_watch(boost::asio::any_io_executor executor, watch_options options, outside with);
+
+  // A round's workers run; `sees_all`: it has no other node.
+  void begin(bool sees_all);
+  // They are being ended, or have ended.
+  void end();
+
+  // A rank here has not moved for some seconds: where the round ends, it may be the reason.
+  bool is_any_still() const;
+
+  // Asks all ranks that live, once for all who want to know until it is done. It takes the limit at
+  // most; where the kernel holds it up for longer, nothing is known. Unheard in the next round.
+  void gather(std::function<void()> done);
+  bool is_gathering() const { return gathering_.under_way(); }
+  // Of this round; none: nothing was gathered yet.
+  const std::optional<node_evidence>& gathered() const { return gathered_; }
+
+ private:
+  void look_later();
+  void look();
+  void take_look(const movement& seen);
+  void finish_gathering(std::optional<node_evidence> found);
+  void consider_hang();
+  void compare_stacks(const node_evidence& first);
+  void judge(const node_evidence& first, duration still_for);
+  std::vector<std::uint32_t> ranks() const;
+
+  watch_options options_;
+  outside outside_;
+  bool is_on_ = false;
+  bool sees_all_ = false;
+  bool is_told_ = false;  // that all stand still
+  bool is_comparing_ = false;
+  std::optional<node_evidence> stood_;  // the first of two looks at stacks that were the same
+  stillness still_;
+  std::chrono::milliseconds pause_;
+  time_point looked_at_{};  // by the clock
+  time_point watched_{};    // the same without the time in which nobody looked
+  movement last_;
+  std::map<pid_t, std::uint64_t> said_;
+  std::optional<node_evidence> gathered_;
+  std::vector<std::function<void()>> waiting_;
+  boost::asio::steady_timer timer_;
+  boost::asio::steady_timer again_;  // between two looks at stacks
+  boost::asio::steady_timer late_;   // a gathering that hangs itself
+  background_task<movement> looking_;
+  background_task<node_evidence> gathering_;
+};
+
+}  // namespace ddprun::launcher::evidence

@@ -1,0 +1,131 @@
+#include "launcher/evidence/hang_rules.hpp"
+
+#include "tests/support/catch.hpp"
+
+#include <string>
+
+namespace ddprun::launcher::evidence {
+namespace {
+
+using namespace std::chrono_literals;
+
+rank_evidence rank_at(std::uint32_t rank, const std::string& file, const std::string& function,
+                      char state = 'S') {
+  rank_evidence one;
+  one.rank = rank;
+  one.pid = static_cast<pid_t>(1000 + rank);
+  one.state = state;
+  if (!function.empty()) one.stack = {{file, 7, function}, {"/home/me/train.py", 9, "<module>"}};
+  return one;
+}
+
+rank_evidence waiting(std::uint32_t rank, const std::string& function = "all_reduce") {
+  return rank_at(rank, "/v/site-packages/torch/distributed/distributed_c10d.py", function);
+}
+
+rank_evidence standing_at(std::uint32_t rank, const std::string& function) {
+  return rank_at(rank, "/home/me/train.py", function);
+}
+
+std::optional<std::uint32_t> named(const node_evidence& seen, const hang_scope& scope) {
+  const auto verdict = judge_hang(seen, seen, scope);
+  if (!verdict) return std::nullopt;
+  return verdict->rank;
+}
+
+constexpr hang_scope whole{true, false};
+constexpr hang_scope part{false, false};
+constexpr hang_scope learnt{true, true};
+
+}  // namespace
+
+TEST_CASE("the rank is named that is elsewhere while others wait") {
+  const node_evidence seen{{waiting(0), standing_at(1, "forward"), waiting(2)}, "", {}};
+  CHECK(named(seen, whole) == 1U);
+  CHECK(named(seen, part) == 1U);
+  CHECK(named(seen, learnt) == 1U);
+}
+
+TEST_CASE("a node whose ranks all wait names one only where it sees all ranks") {
+  const node_evidence alike{{waiting(0), waiting(1)}, "", {}};
+  CHECK_FALSE(named(alike, part));
+  CHECK(named(alike, learnt) == 0U);
+  CHECK(named(alike, whole) == 0U);
+  const node_evidence differing{{waiting(0), waiting(1), waiting(2, "barrier")}, "", {}};
+  CHECK_FALSE(named(differing, part));
+  CHECK(named(differing, whole) == 2U);
+}
+
+TEST_CASE("ranks that are all in the script's own code may wait for one of another node") {
+  const node_evidence seen{
+      {standing_at(0, "load"), standing_at(1, "load"), standing_at(2, "save")}, "", {}};
+  CHECK_FALSE(named(seen, part));
+  CHECK_FALSE(named(seen, learnt));
+  CHECK(named(seen, whole) == 2U);
+}
+
+TEST_CASE("where nobody says where it stands, nobody but a stopped rank is named") {
+  node_evidence seen{{rank_at(0, "", ""), rank_at(1, "", "")}, "", {}};
+  CHECK_FALSE(named(seen, whole));
+  CHECK_FALSE(named(seen, part));
+  seen.ranks[1].state = 'T';
+  CHECK(named(seen, part) == 1U);
+}
+
+TEST_CASE("a stopped rank is named, a traced one keeps all from being named") {
+  node_evidence seen{{waiting(0), waiting(1)}, "", {}};
+  seen.ranks[1].state = 'T';
+  CHECK(named(seen, part) == 1U);
+  seen.ranks[0].state = 't';
+  CHECK_FALSE(named(seen, whole));
+}
+
+TEST_CASE(
+    "nobody is named where a stack has changed, a rank has come or gone, or waits for a disk") {
+  const node_evidence first{{waiting(0), standing_at(1, "forward")}, "", {}};
+  node_evidence second = first;
+  second.ranks[1].stack[0].line = 8;
+  CHECK_FALSE(judge_hang(first, second, whole));
+  second = first;
+  second.ranks[1].pid = 7;
+  CHECK_FALSE(judge_hang(first, second, whole));
+  second = first;
+  second.ranks.pop_back();
+  CHECK_FALSE(judge_hang(first, second, whole));
+  second = first;
+  second.ranks[1].state = 'D';
+  CHECK_FALSE(judge_hang(second, second, whole));
+  CHECK_FALSE(judge_hang({}, {}, whole));
+}
+
+TEST_CASE("ranks stand still from their last move, and the least of them counts") {
+  const time_point start{1000s};
+  stillness still;
+  still.begin();
+  CHECK(still.all_still_for({0, 1}, start + 100s) == 0s);  // they were never seen
+  still.see(0, false, start);
+  still.see(1, false, start);
+  still.see(0, false, start + 5s);
+  still.see(1, true, start + 5s);
+  CHECK(still.still_for(0, start + 9s) == 9s);
+  CHECK(still.all_still_for({0, 1}, start + 9s) == 4s);
+  CHECK(still.all_still_for({0}, start + 9s) == 9s);
+  CHECK(still.all_still_for({}, start + 9s) == 0s);
+  still.begin();
+  CHECK(still.all_still_for({0, 1}, start + 100s) == 0s);
+}
+
+TEST_CASE("what is learnt is five times the longest pause, and no less than twenty seconds") {
+  const time_point start{1000s};
+  stillness still;
+  still.begin();
+  still.see(0, true, start);
+  CHECK(still.limit({}) == 20s);
+  still.see(0, true, start + 3s);
+  CHECK(still.limit({}) == 20s);
+  still.see(0, true, start + 33s);  // a checkpoint on a slow disk
+  CHECK(still.limit({}) == 150s);
+  CHECK(still.limit(2s) == 2s);
+}
+
+}  // namespace ddprun::launcher::evidence

@@ -1,0 +1,175 @@
+// Ranks that stand still, in real processes: who can say where it stands, and what is said of them.
+#include "launcher/evidence/rank_watch.hpp"
+
+#include "launcher/evidence/stack_request.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/loop.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <array>
+#include <csignal>
+#include <fcntl.h>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace ddprun::launcher::evidence {
+namespace {
+
+using namespace std::chrono_literals;
+
+// With what would clear a terminal.
+constexpr std::string_view written_stack =
+    "Current thread 0x1 (most recent call first):\n\x1b[2J  File \"/home/me/train.py\", line 8 in "
+    "step\n\xff";
+constexpr std::string_view shown_stack =
+    "Current thread 0x1 (most recent call first):\n  File \"/home/me/train.py\", line 8 in "
+    "step\n\ufffd";
+
+int stack_file = -1;
+
+void write_stack(int) {
+  [[maybe_unused]] const auto size =
+      ::write(stack_file, written_stack.data(), written_stack.size());
+}
+
+enum class says { nothing, its_stack };
+
+// A process that reads from a pipe into which nobody writes.
+class standing_process {
+ public:
+  explicit standing_process(says what) {
+    std::array<int, 2> begun{};
+    REQUIRE(pipe(begun.data()) == 0);
+    pid_ = fork();
+    REQUIRE(pid_ >= 0);
+    if (pid_ == 0) stand(what, begun);
+    close(begun[1]);
+    char word = 0;
+    REQUIRE(read(begun[0], &word, 1) == 1);
+    close(begun[0]);
+  }
+  ~standing_process() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  standing_process(const standing_process&) = delete;
+  standing_process& operator=(const standing_process&) = delete;
+
+  pid_t pid() const { return pid_; }
+
+ private:
+  // As ddprun_stacks.py does it.
+  [[noreturn]] static void stand(says what, const std::array<int, 2>& begun) {
+    if (what == says::its_stack) {
+      stack_file = memfd_create("ddprun-stack", MFD_CLOEXEC);
+      fcntl(stack_file, F_SETFL, O_APPEND);
+      struct sigaction action {};
+      action.sa_handler = write_stack;
+      action.sa_flags = SA_RESTART;
+      sigaction(stack_signal, &action, nullptr);
+    }
+    std::array<int, 2> never{};
+    char word = 'b';
+    if (pipe(never.data()) != 0 || write(begun[1], &word, 1) != 1) _exit(1);
+    while (read(never[0], &word, 1) != 0) {
+    }
+    _exit(0);
+  }
+
+  pid_t pid_ = -1;
+};
+
+struct watched {
+  explicit watched(watch_options options, const std::vector<pid_t>& pids)
+      : watch(io.get_executor(), options, given(pids)) {}
+
+  rank_watch::outside given(const std::vector<pid_t>& pids) {
+    rank_watch::outside with;
+    with.living = [pids] {
+      std::vector<watched_rank> ranks;
+      for (const pid_t pid : pids) {
+        watched_rank next;
+        next.known.rank = static_cast<std::uint32_t>(ranks.size());
+        next.known.pid = pid;
+        ranks.push_back(next);
+      }
+      return ranks;
+    };
+    with.memory_files = [] { return std::vector<std::string>(); };
+    with.hangs = [this](const hang_verdict& verdict, duration) { named = verdict; };
+    with.stands = [this](const std::string& sentence, duration) { stood = sentence; };
+    return with;
+  }
+
+  boost::asio::io_context io;
+  std::optional<hang_verdict> named;
+  std::optional<std::string> stood;
+  rank_watch watch;
+};
+
+watch_options with_limit(duration limit) {
+  watch_options options;
+  options.names_hangs = true;
+  options.hang_limit = limit;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("a rank with our handler says where it stands, one without is sent nothing") {
+  const standing_process python(says::its_stack);
+  const standing_process other(says::nothing);
+  watched ranks({}, {python.pid(), other.pid()});
+  for (int round = 0; round < 2; ++round) {  // the file is emptied in between
+    ranks.watch.begin(true);
+    bool is_done = false;
+    ranks.watch.gather([&is_done] { is_done = true; });
+    CHECK(ranks.watch.is_gathering());
+    REQUIRE(tests::run_until(ranks.io, [&is_done] { return is_done; }));
+    REQUIRE(ranks.watch.gathered());
+    const auto& found = ranks.watch.gathered()->ranks;
+    REQUIRE(found.size() == 2);
+    CHECK(found[0].stacks == shown_stack);
+    CHECK(standing_of(found[0].stack).place == "step (train.py:8)");
+    CHECK_FALSE(found[1].is_asked);
+    CHECK(found[1].state == 'S');
+    CHECK(kill(other.pid(), 0) == 0);
+  }
+}
+
+TEST_CASE("what was asked in one round is not heard in the next") {
+  const standing_process python(says::its_stack);
+  watched ranks({}, {python.pid()});
+  ranks.watch.begin(true);
+  bool is_old_done = false;
+  bool is_new_done = false;
+  ranks.watch.gather([&is_old_done] { is_old_done = true; });
+  ranks.watch.begin(true);
+  CHECK_FALSE(ranks.watch.is_gathering());
+  ranks.watch.gather([&is_new_done] { is_new_done = true; });
+  REQUIRE(tests::run_until(ranks.io, [&is_new_done] { return is_new_done; }));
+  CHECK_FALSE(is_old_done);
+}
+
+TEST_CASE("ranks that say nothing are told of at their limit, and one that is stopped is named") {
+  const standing_process first(says::nothing);
+  const standing_process second(says::nothing);
+  watched ranks(with_limit(500ms), {first.pid(), second.pid()});
+  ranks.watch.begin(true);
+  REQUIRE(tests::run_until(ranks.io, [&ranks] { return ranks.stood.has_value(); }));
+  CHECK(ranks.stood->empty());
+  CHECK_FALSE(ranks.named);
+  REQUIRE(kill(second.pid(), SIGSTOP) == 0);
+  ranks.watch.begin(true);
+  REQUIRE(tests::run_until(ranks.io, [&ranks] { return ranks.named.has_value(); }));
+  CHECK(ranks.named->rank == 1);
+  CHECK(ranks.named->words == "it was stopped (state T)");
+}
+
+}  // namespace ddprun::launcher::evidence
