@@ -1,6 +1,7 @@
 #include "launcher/agent/agent.hpp"
 
 #include "launcher/agent/own_job.hpp"
+#include "launcher/evidence/stack_spawner.hpp"
 #include "launcher/warm/warm_spawner.hpp"
 #include "rendezvous/base/name_text.hpp"
 #include "rendezvous/base/signals.hpp"
@@ -90,6 +91,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                       [this](const std::string& line) { say(note_level::warning, line); }),
       health_(context_.get_executor()),
       gloo_(context_.get_executor()),
+      evidence_writer_(context_.get_executor()),
       busy_watch_(
           context_.get_executor(), [this] { return living_groups(); },
           [this] { feed(core::workers_busy{stopped_round_}); }),
@@ -116,6 +118,7 @@ int agent::run() {
   start_hook();
   start_health();
   start_trainer_status();
+  start_evidence();
   start_warm();
   watch_timers();
   watch_signals();
@@ -135,6 +138,7 @@ int agent::run() {
   socket_thread_.ask_to_stop();
   workers_.reset();
   warm_.reset();
+  watch_.reset();
   nccl_.reset();
   hook_.reset();
   node_health_.reset();
@@ -385,7 +389,10 @@ void agent::after_goodbye() {
   });
   embedded_->close(linger, [this] {
     service_->when_closed([this] {
-      const auto stop = [this] { own_error_file_.when_written([this] { context_.stop(); }); };
+      const auto stop = [this] {
+        own_error_file_.when_written(
+            [this] { when_evidence_is_kept([this] { context_.stop(); }); });
+      };
       const auto tell_trainer = [this, stop] {
         trainer_ ? trainer_->finish(trainer_limit_at_end, stop) : stop();
       };

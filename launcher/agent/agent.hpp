@@ -15,6 +15,7 @@
 #include "launcher/agent/round_service.hpp"
 #include "launcher/agent/socket_thread.hpp"
 #include "launcher/cli/options.hpp"
+#include "launcher/evidence/rank_watch.hpp"
 #include "launcher/hosts/kubernetes/trainer_status.hpp"
 #include "launcher/log/log_mux.hpp"
 #include "launcher/nccl/nccl_helper.hpp"
@@ -60,6 +61,9 @@ namespace ddprun::launcher {
 
 namespace warm {
 class warm_spawner;
+}
+namespace evidence {
+class stack_spawner;
 }
 
 // What the agent needs beside the options; drawn or counted by main.
@@ -160,6 +164,21 @@ class agent {
   void hear_health(round_number round, const std::string& unhealthy);
   void apply(const core::check_node& effect);
 
+  // ---- agent_evidence.cpp: ranks that stand still ----
+  void start_evidence();
+  spawner& plain_spawner();
+  std::vector<evidence::watched_rank> living_ranks() const;
+  void watch_ranks();
+  void notice_failure(const core::worker_ended& event);
+  void gather_evidence(std::function<void()> then);
+  bool waits_for_evidence(const core::stop_workers& effect);
+  void take_evidence(round_number round);
+  std::string evidence_folder() const;
+  void when_evidence_is_kept(std::function<void()> then);
+  void hear_hang(const evidence::hang_verdict& verdict, duration still_for);
+  void hear_stand(const std::string& sentence, duration still_for);
+  void name_hang(const worker_end& end, cause& why) const;
+
   // ---- agent_timers.cpp: those that workers set for themselves ----
   void watch_timers();
   std::optional<worker_group::live_worker> holder_of(std::int64_t process) const;
@@ -245,7 +264,20 @@ class agent {
   std::optional<time_point> armed_for_;
   lateness_watch lateness_;
   round_number tether_round_ = 0;
-  std::unique_ptr<warm::warm_spawner> warm_;  // none: workers are always started cold
+  std::unique_ptr<evidence::stack_spawner> stacks_;  // none: workers cannot be asked
+  std::unique_ptr<evidence::rank_watch> watch_;      // none: nobody has asked for it
+  background_task<std::string> evidence_writer_;
+  struct round_evidence {
+    round_number round = 0;
+    std::string sentence;
+    std::string folder;  // empty: it is not kept
+  };
+  round_evidence evidence_;                      // of the newest round that has some
+  std::optional<core::stop_workers> held_stop_;  // until evidence is there
+  std::function<void()> evidence_kept_;          // waited for at the end
+  std::map<pid_t, std::string> hung_;            // those that were ended for it, and the words
+  bool sees_all_ranks_ = false;                  // the round has no other node
+  std::unique_ptr<warm::warm_spawner> warm_;     // none: workers are always started cold
   std::unique_ptr<worker_group> workers_;
   round_number workers_round_ = 0;
   restarts_heard restarts_heard_;

@@ -205,6 +205,7 @@ worker_group::events agent::worker_events(round_number round) {
   worker_group::events events;
   events.all_started = [this, round] {
     name_processes();
+    watch_ranks();
     tell_hook(events_.started(round));
     feed(core::workers_started{round});
   };
@@ -224,6 +225,7 @@ worker_group::events agent::worker_events(round_number round) {
   // What they wrote last and their environments are held no longer than they live.
   events.all_ended = [this, round] {
     terminal_.take_back();
+    if (watch_) watch_->end();
     if (workers_round_ == round) workers_.reset();
   };
   return events;
@@ -269,6 +271,8 @@ void agent::tell_end(round_number round, const worker_end& end, const std::strin
     }
   }
   name_timer(end, event.cause);
+  name_hang(end, event.cause);
+  notice_failure(event);
   feed(event);
 }
 
@@ -343,7 +347,8 @@ void agent::name_children(const worker_group::left_behind& left) {
 void agent::apply(const core::stop_workers& effect) {
   stopped_round_ = effect.round;
   if (!workers_ || workers_round_ != effect.round) return;
-  workers_->signal(effect.signal);
+  held_stop_.reset();
+  if (!waits_for_evidence(effect)) workers_->signal(effect.signal);
   busy_watch_.start();
 }
 
@@ -357,6 +362,7 @@ std::vector<pid_t> agent::living_groups() const {
 
 void agent::apply(const core::kill_workers& effect) {
   stopped_round_ = effect.round;
+  held_stop_.reset();
   busy_watch_.stop();
   if (!workers_ || workers_round_ != effect.round) return;
   workers_->kill();

@@ -1,6 +1,8 @@
 // Workers that are started warm, where --warm asks for it.
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/worker_environment.hpp"
+#include "launcher/evidence/stack_request.hpp"
+#include "launcher/evidence/stack_spawner.hpp"
 #include "launcher/warm/warm_spawner.hpp"
 
 #include <cstdint>
@@ -68,15 +70,20 @@ void agent::start_warm() {
   values.spares = options_.warm_spares.value_or(identity_.worker_count);
   values.rank_names = rank_variables(options_, identity_.worker_count, environment_);
   values.prefix = "[" + identity_.node + ":warm] ";
+  if (stacks_ && stacks_->is_on()) {
+    values.stack_signal = evidence::stack_signal;
+    values.comparison.stack_signal = evidence::stack_signal;
+    values.stack_site = stacks_->path();
+  }
   values.cgroup = [this] { return reaper_.cgroup_fd(); };
   warm_ = std::make_unique<warm::warm_spawner>(
-      context_.get_executor(), spawner_, guardian_, mux_, std::move(values),
+      context_.get_executor(), plain_spawner(), guardian_, mux_, std::move(values),
       [this](const std::string& line) { say(note_level::info, line); });
 }
 
 spawner& agent::worker_spawner() {
   if (warm_) return *warm_;
-  return spawner_;
+  return plain_spawner();
 }
 
 }  // namespace ddprun::launcher

@@ -58,6 +58,7 @@ void agent::tell_round(const core::start_workers& effect,
   console_.enter(effect.round);
   told_cause_.clear();
   members_ = effect.members;
+  sees_all_ranks_ = effect.assignment.group_world_size == 1;
   events_.enter(effect.round, effect.assignment, effect.members, effect.restarts_used);
   if (workers_round_ == 0) {
     if (const auto note = thread_count_note(identity_.worker_count, environment_); !note.empty()) {
@@ -114,15 +115,18 @@ void agent::hear_report(const round_report& report) {
   }
   summary_.add(report, members_);
   tell_hook(events_.over(report, output));
+  const round_evidence known = evidence_.round == report.round ? evidence_ : round_evidence();
   if (is_worth_a_box(report)) {
     const bool is_whole = report.group_world_size <= nodes_with_boxes_max || events_.leads() ||
                           report.root_cause->node == identity_.node;
-    say(note_level::warning, is_whole ? round_box(report, output) : round_line(report));
+    say(note_level::warning,
+        is_whole ? round_box(report, output, known.sentence) : round_line(report));
     const bool is_shown = options_.log.least <= note_level::warning;
     if (report.is_last && is_shown) told_cause_ = core::describe(*report.root_cause);
   }
   if (report_file_ != 0) {
-    log_files_.push(report_file_, report_json(report, {options_.run_id, identity_.node, output}));
+    log_files_.push(report_file_, report_json(report, {options_.run_id, identity_.node, output,
+                                                       known.sentence, known.folder}));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "launcher/cli/option_table.hpp"
 
 #include "launcher/cli/completion.hpp"
+#include "launcher/cli/failure_rows.hpp"
 #include "launcher/cli/health_rows.hpp"
 #include "launcher/cli/help.hpp"
 #include "launcher/cli/host_rows.hpp"
@@ -357,11 +358,12 @@ constexpr std::array own_options = {
     row{{"version", "", "Others", "show the version", ours, question}, show_version},
 };
 
-constexpr std::array options = std::apply(
-    [](const auto&... rows) { return std::array{rows...}; },
-    std::tuple_cat(setting_options<options_draft>, own_options, node_rows, health_rows, host_rows,
-                   pod_rows, output_rows, cli::log_rows<options_draft>("Output of ddprun"),
-                   torchruns_only<options_draft>));
+constexpr std::array options =
+    std::apply([](const auto&... rows) { return std::array{rows...}; },
+               std::tuple_cat(setting_options<options_draft>, own_options, node_rows, health_rows,
+                              host_rows, pod_rows, failure_rows, output_rows,
+                              cli::log_rows<options_draft>("Output of ddprun"),
+                              torchruns_only<options_draft>));
 
 // One that was meant for another program may be the beginning of one of ours.
 void note_abbreviation(options_draft& draft, const cli::given_option& option) {

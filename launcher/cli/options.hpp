@@ -59,6 +59,12 @@ enum class nccl_id_mode {
 // On which processors a worker may run, see launcher/node/numa_binding.hpp.
 enum class numa_mode { off, node, socket, exclusive, core_complex };
 
+// When ranks that do not move hang, see launcher/evidence/hang_rules.hpp.
+struct hang_options {
+  bool is_named = true;
+  std::optional<duration> limit;  // after which the rank is ended, too; none: it never is
+};
+
 struct launch_options {
   run_settings settings;
   worker_count_request workers;
@@ -110,6 +116,9 @@ struct launch_options {
   output_options output;
   cli::log_options log;
   std::string on_event;  // a command that is told what happens; empty: none
+
+  duration evidence_limit = std::chrono::seconds(2);  // of one gathering; 0: none
+  hang_options hang;
 
   // Processes that wait with the script's imports made, for a restart; none: as many as workers.
   std::optional<std::uint32_t> warm_spares = 0;

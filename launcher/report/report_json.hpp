@@ -11,8 +11,10 @@ namespace ddprun::launcher {
 
 struct report_origin {
   std::string run_id;
-  std::string node;    // that writes it
-  std::string output;  // where all that the root cause has said can be read; empty: not here
+  std::string node;      // that writes it
+  std::string output;    // where all that the root cause has said can be read; empty: not here
+  std::string stood;     // where its ranks stood before they were ended; empty: not known
+  std::string evidence;  // the folder with what is known of them; empty: there is none
 };
 
 // One line, with its newline.

@@ -153,7 +153,8 @@ std::string round_line(const round_report& report) {
          (first.node.empty() ? "" : " and of " + first.node);
 }
 
-std::string round_box(const round_report& report, const std::string& output) {
+std::string round_box(const round_report& report, const std::string& output,
+                      const std::string& stood) {
   const cause& first = *report.root_cause;
   std::string text = "round " + std::to_string(report.round) + " failed " +
                      (report.lasted > duration::zero()
@@ -167,6 +168,7 @@ std::string round_box(const round_report& report, const std::string& output) {
   for (const std::string& line : failure_lines(first))
     add(line);
   add(silent_text(report));
+  if (first.text.find(stood) == std::string::npos) add("before the end: " + stood);
   add(others_text(report));
   if (!output.empty()) add("its whole output: " + output);
   add((report.is_last ? "the end: " : "next: ") + report.text);

@@ -25,8 +25,10 @@ bool is_failure(const round_report& report);
 bool is_worth_a_box(const round_report& report);
 
 // Of such a round, without the last newline, at most 25 lines. `output`: where all that the first
-// cause has said can be read; empty: not here.
-std::string round_box(const round_report& report, const std::string& output);
+// cause has said can be read; empty: not here. `stood`: where this node's ranks stood before they
+// were ended; empty: that is not known.
+std::string round_box(const round_report& report, const std::string& output,
+                      const std::string& stood = {});
 
 // Where a round has more nodes than this, the box is told by its leader, and on the node of the
 // root cause; the others say where, in one line: thousands of copies are no help.

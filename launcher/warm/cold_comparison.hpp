@@ -36,6 +36,7 @@ class cold_comparison {
   struct options {
     std::chrono::milliseconds look_pause{500};  // between looks at what was imported
     std::chrono::milliseconds lives_after{5000};
+    int stack_signal = 0;  // as in warm_options
   };
   struct events {
     std::function<void()> is_script;

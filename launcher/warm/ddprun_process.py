@@ -17,8 +17,8 @@ class Work:
     """The worker's program, command, environment and processors, from a file of the agent.
 
     Parts end with a zero byte: program, processors with commas between, the file in which imports
-    are to be noted (or nothing), how many words the command has, its words, and the entries of the
-    environment.
+    are to be noted (or nothing), the one with which a worker begins that is started cold (or
+    nothing), how many words the command has, its words, and the entries of the environment.
     """
 
     def __init__(self, descriptor):
@@ -28,9 +28,17 @@ class Work:
         self.program = parts[0]
         self.processors = [int(number) for number in parts[1].split(b",") if number]
         self.record = os.fsdecode(parts[2])
-        words = int(parts[3])
-        self.command = parts[4:4 + words]
-        self.environment = dict(entry.split(b"=", 1) for entry in parts[4 + words:])
+        self.site = parts[3]
+        words = int(parts[4])
+        self.command = parts[5:5 + words]
+        self.environment = dict(entry.split(b"=", 1) for entry in parts[5 + words:])
+
+    def cold_environment(self):
+        others = self.environment.get(b"PYTHONPATH")
+        if not self.site:
+            return self.environment
+        path = self.site if others is None else self.site + b":" + (others or self.site)
+        return {**self.environment, b"PYTHONPATH": path}
 
 
 def first_environment():
@@ -61,7 +69,7 @@ def execute_cold(work):
     # Python ignores these two at its start, and what is ignored stays so.
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
         _signal.signal(number, _signal.SIG_DFL)
-    os.execve(work.program, work.command, work.environment)
+    os.execve(work.program, work.command, work.cold_environment())
 
 
 def fixed_words():

@@ -14,6 +14,7 @@ import os
 import sys
 
 import ddprun_site
+import ddprun_stacks
 
 
 class ImportRecorder:
@@ -74,8 +75,10 @@ def note_imports(path):
     sys.meta_path.insert(0, ImportRecorder(path))
 
 
-def begin(path):
+def begin(path, stack_signal):
     ddprun_site.forget_path()
+    if stack_signal:
+        ddprun_stacks.answer(stack_signal)
     note_imports(path)
     ddprun_site.note_helpers()
     ddprun_site.forget_helpers()

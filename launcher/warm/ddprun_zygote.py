@@ -27,6 +27,7 @@ import ddprun_process
 import ddprun_recorder
 import ddprun_script
 import ddprun_site
+import ddprun_stacks
 import ddprun_zygote_checks as checks
 
 _PDEATHSIG = 1
@@ -303,11 +304,13 @@ class Zygote:
             ddprun_recorder.note_imports(work.record)
 
 
-def hold(agent, record, rank_names, excluded):
+def hold(agent, record, rank_names, excluded, stack_signal):
     try:
         ddprun_site.forget_path()
         zygote = Zygote(agent, record, rank_names, frozenset(excluded))
         zygote.serve()
+        if stack_signal:
+            ddprun_stacks.answer(stack_signal)
     except BaseException as error:
         # Whatever happens, the script is not run by a process that is no worker.
         os.write(2, f"ddprun: no worker is started warm: {error!r}\n".encode())

@@ -9,11 +9,12 @@
 
 namespace ddprun::launcher::warm {
 
-result<recording> recording::begin(std::string_view known) {
+result<recording> recording::begin(std::string_view known, int stack_signal) {
   auto list = make_memory_file("ddprun-imports", known);
   if (!list) return list.error();
   auto site = make_site_zip("import ddprun_site, ddprun_recorder\nddprun_recorder.begin(" +
-                            python_literal(path_for_others(*list)) + ")\n");
+                            python_literal(path_for_others(*list)) + ", " +
+                            std::to_string(stack_signal) + ")\n");
   if (!site) return site.error();
   return recording(std::move(*list), std::move(*site));
 }

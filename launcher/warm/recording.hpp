@@ -17,8 +17,8 @@ namespace ddprun::launcher::warm {
 
 class recording {
  public:
-  // `known`: what the list has already.
-  static result<recording> begin(std::string_view known = {});
+  // `known`: what the list has already. `stack_signal`: as in warm_options.
+  static result<recording> begin(std::string_view known = {}, int stack_signal = 0);
 
   // The same start, with the recorder.
   spawn_request recorded(const spawn_request& request) const;

@@ -51,7 +51,7 @@ spawn_result warm_spawner::spawn_cold(const spawn_request& request, spawn_handle
 
 bool warm_spawner::make_record(const spawn_request& request) {
   if (!record_) {
-    auto record = recording::begin();
+    auto record = recording::begin({}, options_.stack_signal);
     if (!record) return false;
     record_ = std::move(*record);
   }
@@ -98,6 +98,7 @@ void warm_spawner::start_zygote() {
   values.excluded = excluded_;
   values.record = record_->path();
   values.prefix = options_.prefix;
+  values.stack_signal = options_.stack_signal;
   is_making_ = false;
   zygote_ = std::make_unique<zygote>(executor_, inner_, guardian_, mux_, std::move(values),
                                      zygote_events());

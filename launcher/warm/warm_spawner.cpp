@@ -36,7 +36,8 @@ std::string local_rank_of(const spawn_request& request) {
 }
 
 // As ddprun_process.py reads it.
-std::string work_of(const spawn_request& request, const std::string& record) {
+std::string work_of(const spawn_request& request, const std::string& record,
+                    const std::string& site) {
   std::string work;
   put(work, request.program.empty() ? request.argv.front() : request.program);
   std::string processors;
@@ -44,6 +45,7 @@ std::string work_of(const spawn_request& request, const std::string& record) {
     processors += (processors.empty() ? "" : ",") + std::to_string(number);
   put(work, processors);
   put(work, record);
+  put(work, site);
   put(work, std::to_string(request.argv.size()));
   for (const std::string& word : request.argv)
     put(work, word);
@@ -150,8 +152,9 @@ std::optional<spawned_child> warm_spawner::give(const spawn_request& request,
   auto errors = make_pipe();
   auto report = make_pipe();
   const bool is_recorded = is_to_be_recorded(request) && record_;
-  auto work = make_memory_file("ddprun-work",
-                               work_of(request, is_recorded ? record_->path() : std::string()));
+  auto work = make_memory_file(
+      "ddprun-work",
+      work_of(request, is_recorded ? record_->path() : std::string(), options_.stack_site));
   if (!output || !errors || !report || !work) return std::nullopt;
   while (!spares_.empty()) {
     spare next = std::move(spares_.front());

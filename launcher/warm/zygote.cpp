@@ -34,7 +34,7 @@ std::string python_list(const Names& names) {
 std::string call_of(const zygote::options& options) {
   return "import ddprun_site, ddprun_zygote\nddprun_zygote.hold(" + std::to_string(::getpid()) +
          ", " + python_literal(options.record) + ", " + python_list(options.rank_names) + ", " +
-         python_list(options.excluded) + ")\n";
+         python_list(options.excluded) + ", " + std::to_string(options.stack_signal) + ")\n";
 }
 
 }  // namespace

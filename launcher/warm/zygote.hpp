@@ -35,6 +35,7 @@ class zygote {
     std::set<std::string> excluded;        // top-level modules that are not imported ahead
     std::string record;                    // path of the list, for other processes
     std::string prefix;                    // of what it says, "[node-a:warm] "
+    int stack_signal = 0;                  // as in warm_options
   };
 
   struct events {

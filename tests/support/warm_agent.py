@@ -13,7 +13,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-WARM = Path(__file__).resolve().parents[2] / "launcher" / "warm"
+LAUNCHER = Path(__file__).resolve().parents[2] / "launcher"
 RANK_NAMES = ["RANK", "TORCHELASTIC_RESTART_COUNT"]
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -56,7 +56,7 @@ class WarmAgent:
     def site(self, call):
         zipped = io.BytesIO()
         with zipfile.ZipFile(zipped, "w") as made:
-            for path in WARM.glob("*.py"):
+            for path in (*LAUNCHER.glob("warm/*.py"), *LAUNCHER.glob("evidence/*.py")):
                 made.write(path, path.name)
             made.writestr("sitecustomize.py", call)
         return self.memory_file(zipped.getvalue())
@@ -75,7 +75,7 @@ class WarmAgent:
         environment = self.variables(**more)
         if is_recorded:
             path = self.site("import ddprun_site, ddprun_recorder\n"
-                             f"ddprun_recorder.begin({literal(self.record)})\n")
+                             f"ddprun_recorder.begin({literal(self.record)}, 0)\n")
             environment["PYTHONPATH"] = self.path_with(path)
         done = subprocess.run(self.command, env=environment, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, preexec_fn=begin, check=False)
@@ -86,7 +86,7 @@ class WarmAgent:
         if self.zygote is None:
             names = ", ".join(literal(name) for name in self.rank_names)
             call = (f"import ddprun_site, ddprun_zygote\nddprun_zygote.hold({os.getpid()}, "
-                    f"{literal(self.record)}, [{names}], {list(excluded)!r})\n")
+                    f"{literal(self.record)}, [{names}], {list(excluded)!r}, 0)\n")
             path = self.path_with(self.site(call))
             self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self.zygote = subprocess.Popen(
@@ -109,7 +109,7 @@ class WarmAgent:
         pid, orders = spare or self.spare()
         words = [os.fsencode(word) for word in command or self.command]
         entries = [os.fsencode(f"{name}={value}") for name, value in self.variables(**more).items()]
-        parts = [words[0], b"", b"", str(len(words)).encode(), *words, *entries]
+        parts = [words[0], b"", b"", b"", str(len(words)).encode(), *words, *entries]
         work = os.memfd_create("work")
         os.write(work, b"".join(part + b"\0" for part in parts))
         pipes = [os.pipe() for _ in range(3)]

@@ -60,7 +60,9 @@ def of_system():
         "status": masks,
         "command": Path("/proc/self/cmdline").read_text().split("\0"),
         "comm": Path("/proc/self/comm").read_text(),
-        "variables": sorted(Path("/proc/self/environ").read_text().split("\0")),
+        # Of ours, a worker that is started cold began with a PYTHONPATH.
+        "variables": sorted(entry for entry in Path("/proc/self/environ").read_text().split("\0")
+                            if not entry.startswith("PYTHONPATH=/proc/")),
         "descriptors": EARLY,
         "leads": [os.getsid(0) == os.getpid(), os.getpgid(0) == os.getpid()],
         "parent is the agent": Path(f"/proc/{os.getppid()}/comm").read_text(),

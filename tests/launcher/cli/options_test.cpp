@@ -120,6 +120,21 @@ TEST_CASE("workers are a number, auto, cpu, gpu or xpu") {
   CHECK(options_of("--nproc-per-node=gpu --nproc-per-node=4 a.py").workers.kind == kind::number);
 }
 
+TEST_CASE(
+    "what is found out of ranks that stand still has a limit, and a hang is what is asked for") {
+  CHECK(options_of("a.py").evidence_limit == std::chrono::seconds(2));
+  CHECK(options_of("--evidence 0.5 a.py").evidence_limit == std::chrono::milliseconds(500));
+  CHECK(options_of("--evidence=0 a.py").evidence_limit == 0s);
+  for (const std::string words : {"a.py", "--hang-timeout auto a.py"}) {
+    CHECK(options_of(words).hang.is_named);
+    CHECK_FALSE(options_of(words).hang.limit);
+  }
+  CHECK_FALSE(options_of("--hang-timeout=off a.py").hang.is_named);
+  CHECK(options_of("--hang-timeout 600 a.py").hang.limit == std::chrono::seconds(600));
+  CHECK(usage_error_of("--hang-timeout=0 a.py") ==
+        "--hang-timeout=0: write auto, off, or seconds from 0.001");
+}
+
 TEST_CASE("spares that wait are a number, as many as workers, or none") {
   CHECK(options_of("a.py").warm_spares == 0U);
   CHECK(options_of("--warm=off a.py").warm_spares == 0U);

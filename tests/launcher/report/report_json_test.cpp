@@ -16,7 +16,8 @@ using nlohmann::json;
 namespace {
 
 json written(const round_report& report) {
-  const std::string line = report_json(report, {"job7", "node-a", "/logs/1"});
+  const std::string line =
+      report_json(report, {"job7", "node-a", "/logs/1", "rank 3 stood in f", ""});
   REQUIRE(line.ends_with("}\n"));
   REQUIRE(line.find('\n') + 1 == line.size());
   return json::parse(line);
@@ -46,6 +47,8 @@ TEST_CASE("a report is one line of JSON with all that is known") {
   CHECK(first["frames"][0]["place"] == "train.py:8 in step");
   CHECK(first["signature"] == "disk-full");
   CHECK(first["output"] == "/logs/1");
+  CHECK(found["stood"] == "rank 3 stood in f");
+  CHECK_FALSE(found.contains("evidence"));
   CHECK_FALSE(found.contains("exit_code"));
 }
 

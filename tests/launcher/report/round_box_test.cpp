@@ -55,6 +55,18 @@ TEST_CASE("the box says what was first, where, what became of the others, and wh
         "  | next: restart 2 of 3");
 }
 
+TEST_CASE("where ranks stood is said once: in the box, or by the cause itself") {
+  round_report report = failed();
+  const std::string stood = "rank 3 stood in forward (train.py:88) while rank 0 waited in barrier";
+  CHECK(round_box(report, "", stood).find("\n  | before the end: " + stood) != std::string::npos);
+  CHECK(round_box(report, "").find("before the end") == std::string::npos);
+  report.root_cause->kind = cause_class::hung;
+  report.root_cause->text = "no rank of this node has moved for 30 s: " + stood;
+  const std::string box = round_box(report, "", stood);
+  CHECK(box.find(stood) != std::string::npos);
+  CHECK(box.find("before the end") == std::string::npos);
+}
+
 TEST_CASE("of ranks whose ends an older ddprun tells, no times are said") {
   round_report report = failed();
   report.ends = {{ending::failed, 2, 3}, {ending::stopped, 0, 1}};

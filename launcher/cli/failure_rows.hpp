@@ -1,0 +1,45 @@
+// The rows of the option table that say what is found out of a round that fails or hangs, in order.
+//
+// Thread rule: constants and pure functions.
+#pragma once
+
+#include "launcher/cli/option_table.hpp"
+
+#include <array>
+
+namespace ddprun::launcher {
+
+inline cli::checked apply_evidence(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.evidence_limit,
+                   cli::read_seconds(option.given, option.value, true));
+}
+
+inline cli::checked apply_hang_timeout(options_draft& draft, const cli::given_option& option) {
+  const std::string_view text = cli::without_blanks(option.value);
+  hang_options& hang = draft.options.hang;
+  hang = {};
+  hang.is_named = text != "off";
+  if (text == "off" || text == "auto") return {};
+  const auto seconds = cli::read_seconds(option.given, text, false);
+  if (!seconds) {
+    return cli::usage_error{option.given + ": write auto, off, or seconds from 0.001"};
+  }
+  hang.limit = *seconds;
+  return {};
+}
+
+inline constexpr std::array failure_rows = {
+    cli::option<options_draft>{
+        {"evidence", "SECONDS", "Failures",
+         "before a round is stopped in which a rank stands still, how long at\n"
+         "most its ranks are asked where they stand; 0: not at all (2)"},
+        apply_evidence},
+    cli::option<options_draft>{
+        {"hang-timeout", "auto | off | SECONDS", "Failures",
+         "when no rank of a node has moved for so long, the one that the others\n"
+         "wait for is ended, which is a failure; auto: it is only named, after\n"
+         "five times the longest pause so far, 20 s at least (auto)"},
+        apply_hang_timeout},
+};
+
+}  // namespace ddprun::launcher

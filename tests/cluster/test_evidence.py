@@ -1,0 +1,187 @@
+"""Where ranks stood when a round failed: what is found out before they are stopped, and that no
+restart waits for it where nothing hangs."""
+
+import json
+import os
+import re
+import sys
+
+import pytest
+
+from tests.support.cluster import wait_for
+from tests.support.small_disk import fill
+from tests.support.standing_script import line_of, write
+
+# Rank 1 does not come; rank 0 gives up waiting for it, as Gloo does.
+SLEEPS = """
+    if rank == 1 and attempt == 0 and step == 1:
+        note("stands")
+        time.sleep(3600)
+"""
+SPINS = """
+    if rank == 1 and attempt == 0 and step == 1:
+        note("stands")
+        while True: pass
+"""
+
+
+def start(cluster, script, *options, workers=2, **more):
+    return cluster.agent("node", "--max-restarts", 1, "--max-quick-failures", 0, *options,
+                         workers=workers, command=[script],
+                         environment={"PYTHON_EXEC": sys.executable}, **more)
+
+
+@pytest.mark.main_path
+@pytest.mark.parametrize("work", [SLEEPS, SPINS], ids=["sleeps", "spins"])
+def test_a_rank_that_does_not_come_is_named_with_its_line(cluster, tmp_path, work):
+    script = write(tmp_path, work, limit=1)
+    report = tmp_path / "report"
+    agent = start(cluster, script, "--log-dir", tmp_path / "logs", "--tee", 3, "--report", report)
+    assert agent.wait() == 0, agent.err()
+    line = line_of(script, "sleep(3600)" if work is SLEEPS else "while True")
+    sentence = f"rank 1 stood in forward (train.py:{line})"
+    assert f"  | before the end: {sentence}" in agent.err()
+    first = json.loads(report.read_text().splitlines()[0])
+    assert first["stood"] == sentence
+    (folder,) = (tmp_path / "logs").glob("*/attempt_0/evidence")
+    assert first["evidence"] == str(folder)
+    text = (folder / "rank_1.txt").read_text()
+    assert f'train.py", line {line} in forward' in text
+    assert sentence in (folder / "node.txt").read_text()
+    assert "attempt 1 has ended well" in agent.out()
+    cluster.nothing_left()
+
+
+def test_of_a_warm_worker_it_is_known_too(cluster, tmp_path):
+    script = write(tmp_path, """
+        if attempt == 0 and rank == 0:
+            while not (folder / "go").exists():
+                time.sleep(0.02)
+            os._exit(3)
+        if attempt == 1 and rank == 1:
+            time.sleep(3600)
+    """, limit=1)
+    text = script.read_text()
+    script.write_text(text.replace("limit = 1", "limit = 3600 if attempt == 0 else 1"))
+    agent = cluster.agent("node", "--max-restarts", 2, "--max-quick-failures", 0, "--warm", "auto",
+                          workers=2, command=[script],
+                          environment={"PYTHON_EXEC": sys.executable, "OMP_NUM_THREADS": "1"})
+    agent.says("2 spare workers? waits?")
+    (cluster.folder / "go").touch()
+    assert agent.wait() == 0, agent.err()
+    line = line_of(script, "            time.sleep(3600)".strip())
+    assert f"before the end: rank 1 stood in forward (train.py:{line})" in agent.err()
+    cluster.nothing_left()
+
+
+def test_no_restart_waits_where_nothing_hangs(cluster, tmp_path):
+    """Rank 1 never answers, and has ten minutes for it: but it moves, and rank 0 has failed by
+    itself. The round is over before."""
+    script = write(tmp_path, """
+        if attempt == 0 and rank == 1:
+            signal.pthread_sigmask(signal.SIG_BLOCK, [62])
+            note("begun")
+            while True: pass
+        if attempt == 0 and rank == 0:
+            while not (folder / "begun.0.1").exists():
+                time.sleep(0.02)
+            raise ValueError("loss is NaN")
+    """)
+    agent = start(cluster, script, "--evidence", 600)
+    assert agent.wait() == 0, agent.err()
+    assert "ValueError: loss is NaN" in agent.err() and "before the end" not in agent.err()
+    assert "attempt 1 has ended well" in agent.out()
+    cluster.nothing_left()
+
+
+def test_a_rank_that_never_answers_delays_a_stop_by_no_more_than_the_limit(cluster, tmp_path):
+    script = write(tmp_path, """
+        if attempt == 0 and rank == 1 and step == 1:
+            signal.pthread_sigmask(signal.SIG_BLOCK, [62])
+            time.sleep(3600)
+    """, limit=1)
+    agent = start(cluster, script, "--evidence", 0.5, "--log-dir", tmp_path / "logs", "--tee", 3)
+    assert agent.wait() == 0, agent.err()
+    (folder,) = (tmp_path / "logs").glob("*/attempt_0/evidence")
+    assert "it did not say where its threads stood in time" in (folder / "rank_1.txt").read_text()
+    cluster.nothing_left()
+
+
+def test_a_rank_that_waits_for_a_signal_is_not_woken(cluster, tmp_path):
+    """Ours would be taken for the one that it waits for."""
+    script = write(tmp_path, """
+        if attempt == 0 and rank == 1 and step == 1:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            signal.pause()
+            note("woken")
+    """, limit=1)
+    agent = start(cluster, script, "--shutdown-timeout", 1, "--log-dir", tmp_path / "logs",
+                  "--tee", 3)
+    assert agent.wait() == 0, agent.err()
+    (folder,) = (tmp_path / "logs").glob("*/attempt_0/evidence")
+    assert "it cannot be asked for stacks of Python" in (folder / "rank_1.txt").read_text()
+    assert not (cluster.folder / "woken.0.1").exists()
+    cluster.nothing_left()
+
+
+def test_nothing_is_gathered_where_nobody_wants_it(cluster, tmp_path):
+    script = write(tmp_path, SLEEPS + """
+    if attempt == 1 and rank == 0:
+        caught = [line for line in open("/proc/self/status") if line.startswith("SigCgt")][0]
+        print("caught", int(caught.split()[1], 16) >> 61 & 1, flush=True)
+    """, limit=1)
+    agent = start(cluster, script, "--evidence", 0, "--log-dir", tmp_path / "logs", "--tee", 3)
+    assert agent.wait() == 0, agent.err()
+    assert "before the end" not in agent.err() and "caught 0" in agent.out()
+    assert not list((tmp_path / "logs").glob("*/attempt_0/evidence"))
+    cluster.nothing_left()
+
+
+def test_a_link_in_the_place_of_the_folder_is_not_followed(cluster, tmp_path):
+    script = write(tmp_path, SLEEPS, limit=5)
+    aim = tmp_path / "aim"
+    aim.mkdir()
+    agent = start(cluster, script, "--log-dir", tmp_path / "logs", "--tee", 3)
+    wait_for("rank 1 to stand", (cluster.folder / "stands.0.1").exists)
+    (attempt,) = (tmp_path / "logs").glob("*/attempt_0")
+    os.symlink(aim, attempt / "evidence")
+    assert agent.wait() == 0, agent.err()
+    assert f"the evidence cannot be kept in {attempt}/evidence: File exists" in agent.err()
+    assert not list(aim.iterdir()) and "attempt 1 has ended well" in agent.out()
+    cluster.nothing_left()
+
+
+def test_what_a_script_sees_is_as_without(cluster, tmp_path):
+    """But for the handler, the descriptor, and what /proc has kept of the first environment."""
+    script = tmp_path / "probe.py"
+    script.write_text("""
+import sys
+modules = sorted(sys.modules)
+import os, signal
+first = os.open("/dev/null", os.O_RDONLY)
+print("seen", [sys.path, sys.meta_path, modules, sorted(sys.path_importer_cache.keys() - {""}),
+               os.environ.get("PYTHONPATH"), first, signal.getsignal(62), sys.orig_argv,
+               sorted(sys.path_hooks, key=repr)].__repr__().replace("\\n", " "))
+""")
+    seen = []
+    for limit in (0, 2):
+        agent = cluster.agent(f"node{limit}", "--evidence", limit, run=f"run{limit}",
+                              command=[script], environment={"PYTHON_EXEC": sys.executable})
+        assert agent.wait() == 0, agent.err()
+        (line,) = [line for line in agent.out().splitlines() if "seen" in line]
+        seen.append(line.partition("seen ")[2])
+    without, with_it = (re.sub(" at 0x[0-9a-f]+", "", text) for text in seen)
+    assert without == with_it
+
+
+def test_a_full_disk_costs_one_line(cluster, tmp_path, small_disk):
+    script = write(tmp_path, SLEEPS, limit=5)
+    agent = start(cluster, script, "--log-dir", small_disk, "--redirects", 3)
+    wait_for("rank 1 to stand", (cluster.folder / "stands.0.1").exists)
+    fill(small_disk)
+    assert agent.wait() == 0, agent.err()
+    (line,) = [line for line in agent.err().splitlines() if "evidence cannot be kept" in line]
+    assert line.endswith("evidence: No space left on device")
+    line = line_of(script, "sleep(3600)")
+    assert f"before the end: rank 1 stood in forward (train.py:{line})" in agent.err()
+    cluster.nothing_left()

@@ -1,0 +1,217 @@
+"""Hangs: a rank that the others wait for is named, ended, and the round is started again; what
+moves, however long it takes, is none."""
+
+import json
+import os
+import signal
+import sys
+import textwrap
+
+import pytest
+
+from tests.support.cluster import wait_for
+from tests.support.standing_script import line_of, write
+
+LIMIT = 300  # PyTorch is imported
+SLEEPS = """
+    if rank == 2 and attempt == 0 and step == 1:
+        note("stands")
+        time.sleep(3600)
+"""
+
+
+def start(cluster, script, *options, workers=3, name="node", **more):
+    return cluster.agent(name, "--max-restarts", 1, "--max-quick-failures", 0, *options,
+                         workers=workers, command=[script],
+                         environment={"PYTHON_EXEC": sys.executable}, **more)
+
+
+def two_nodes(cluster, script, limit, workers):
+    """The first has the lower ranks."""
+    daemon = cluster.daemon()
+    agents = []
+    for name, count in zip("ab", workers):
+        agents.append(start(cluster, script, "--hang-timeout", limit, workers=count, name=name,
+                            nnodes="2", endpoint=f"127.0.0.1:{daemon.port}"))
+        agents[0].says(rf"here:.*{name}" if name == "a" else "round 1 starts")
+    return agents
+
+
+@pytest.mark.main_path
+def test_a_rank_that_the_others_wait_for_is_named_and_ended(cluster, tmp_path):
+    script = write(tmp_path, SLEEPS)
+    report = tmp_path / "report"
+    agent = start(cluster, script, "--hang-timeout", 3, "--report", report)
+    assert agent.wait() == 0, agent.err()
+    line = line_of(script, "sleep(3600)")
+    waits = line_of(script, "all_reduce(step, limit)")
+    sentence = (f"rank 2 stood in forward (train.py:{line}) while ranks 0 and 1 waited in "
+                f"all_reduce, <module> (train.py:{waits})")
+    first, last = map(json.loads, report.read_text().splitlines())
+    cause = first["root_cause"]
+    assert (first["outcome"], cause["kind"], cause["rank"]) == ("failed", "hung", 2)
+    beginning = "node: rank 2 (local rank 2) hung: no rank of this node has moved for "
+    assert cause["sentence"].startswith(beginning)
+    assert cause["sentence"].endswith(sentence)
+    assert last["outcome"] == "succeeded" and last["restarts_used"] == 1
+    assert "hung: no rank of this node has moved for" in agent.err() and sentence in agent.err()
+    assert agent.out().count("attempt 1 has ended well") == 3
+    cluster.nothing_left()
+
+
+def test_a_hang_that_comes_again_uses_the_restarts_up(cluster, tmp_path):
+    script = write(tmp_path, SLEEPS.replace("attempt == 0", "True"))
+    agent = start(cluster, script, "--hang-timeout", 2)
+    assert agent.wait() == 1
+    assert agent.err().count("rank 2 hangs and is ended") == 2
+    cluster.nothing_left()
+
+
+def test_a_stopped_rank_is_named(cluster, tmp_path):
+    script = write(tmp_path, """
+        if rank == 1 and attempt == 0 and step == 1:
+            os.kill(os.getpid(), signal.SIGSTOP)
+    """)
+    agent = start(cluster, script, "--hang-timeout", 2)
+    assert agent.wait() == 0, agent.err()
+    assert "rank 1 was stopped (state T) while ranks 0 and 2 waited in all_reduce" in agent.err()
+    cluster.nothing_left()
+
+
+MOVES = {
+    "computes": "x = sum(range(100000))",
+    "in a child": "__import__('subprocess').run([sys.executable, '-c', 'sum(range(3 * 10**7))'])",
+    "prints": "print('at', time.monotonic(), flush=True); time.sleep(0.3)",
+    "writes": "(folder / 'snapshot').write_bytes(bytes(1 << 20)); time.sleep(0.3)",
+}
+
+
+@pytest.mark.parametrize("how", MOVES)
+def test_a_rank_that_moves_does_not_hang(cluster, tmp_path, how):
+    """Far longer than the limit: a checkpoint, an evaluation or a compilation, by the others' wait.
+    """
+    script = write(tmp_path, f"""
+        until = time.monotonic() + 8
+        while rank == 0 and step == 1 and time.monotonic() < until:
+            {MOVES[how]}
+    """)
+    agent = start(cluster, script, "--hang-timeout", 3, workers=2)
+    assert agent.wait() == 0, agent.err()
+    assert "hang" not in agent.err() and "attempt 0 has ended well" in agent.out()
+    cluster.nothing_left()
+
+
+def test_a_node_whose_ranks_all_wait_ends_nobody(cluster, tmp_path):
+    """Rank 0 of node a is at something; all of node b wait for it, which b cannot know."""
+    script = write(tmp_path, """
+        if rank == 0 and step == 1:
+            while not (folder / "go").exists():
+                sum(range(10000))
+    """)
+    agents = two_nodes(cluster, script, 2, (1, 2))
+    agents[1].says("no rank of this node has moved for .*: ranks [0-9] and [0-9] waited in "
+                   "all_reduce.*; who they wait for cannot be seen from here; none is ended")
+    (cluster.folder / "go").touch()
+    for agent in agents:
+        assert agent.wait() == 0, agent.err()
+        assert "hung" not in agent.err() and "attempt 0 has ended well" in agent.out()
+    cluster.nothing_left(but=cluster.programs[:1])  # the daemon
+
+
+def test_a_hang_ends_the_round_of_all_nodes(cluster, tmp_path):
+    script = write(tmp_path, SLEEPS)
+    agents = two_nodes(cluster, script, 3, (2, 2))
+    for agent in agents:
+        assert agent.wait() == 0, agent.err()
+        assert "rank 2 (local rank 0) hung: no rank of this node has moved for" in agent.err()
+        assert "while rank 3 waited in all_reduce" in agent.err()
+        assert "attempt 1 has ended well" in agent.out()
+    cluster.nothing_left(but=cluster.programs[:1])  # the daemon
+
+
+TRAINS = """
+    import os
+    import time
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+
+        def forward(self, x, step):
+            if dist.get_rank() == 1 and attempt == 0 and step == 3:
+                time.sleep(3600)
+            return self.layer(x)
+
+
+    model = torch.nn.parallel.DistributedDataParallel(Model())
+    for step in range(5):
+        model(torch.ones(2, 4), step).sum().backward()
+    {last}
+    dist.destroy_process_group()
+    print(f"attempt {{attempt}} has ended well", flush=True)
+"""
+
+
+def test_ranks_that_train_with_gloo_wait_for_the_one_in_its_forward(cluster, tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is not installed here")
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(TRAINS).format(last="dist.barrier()"))
+    agent = start(cluster, script, "--hang-timeout", 10, workers=2)
+    assert agent.wait(LIMIT) == 0, agent.err()
+    sentence = (f"rank 1 stood in forward (train.py:{line_of(script, 'sleep(3600)')}) while rank 0 "
+                f"waited in backward, <module> (train.py:{line_of(script, 'backward()')})")
+    assert sentence in agent.err()
+    assert agent.out().count("attempt 1 has ended well") == 2
+    cluster.nothing_left()
+
+
+def test_by_default_a_hang_is_named_and_nobody_is_ended(cluster, tmp_path):
+    script = write(tmp_path, """
+        if rank == 2 and step == 1:
+            while not (folder / "go").exists():
+                time.sleep(0.1)
+    """)
+    agent = start(cluster, script)
+    line = line_of(script, "time.sleep(0.1)")
+    agent.says("no rank of this node has moved for .*: rank 2 stood in forward "
+               rf"\(train.py:{line}\) while ranks 0 and 1 waited in all_reduce, .*; "
+               "--hang-timeout SECONDS ends a rank that hangs")
+    (cluster.folder / "go").touch()
+    assert agent.wait() == 0, agent.err()
+    assert agent.err().count("no rank of this node has moved") == 1
+    assert agent.out().count("attempt 0 has ended well") == 3
+    cluster.nothing_left()
+
+
+def test_of_a_hang_that_nobody_asks_for_nothing_is_said(cluster, tmp_path):
+    script = write(tmp_path, SLEEPS)
+    agent = start(cluster, script, "--hang-timeout", "off")
+    wait_for("rank 2 to stand", (cluster.folder / "stands.0.2").exists)
+    agent.kill(signal.SIGTERM)
+    assert agent.wait() == 128 + signal.SIGTERM
+    assert "moved" not in agent.err() and "hang" not in agent.err()
+    cluster.nothing_left()
+
+
+def test_programs_that_cannot_say_where_they_stand_are_not_ended(cluster, tmp_path):
+    """They have no handler of the signal, which would end them."""
+    script = tmp_path / "work.sh"
+    script.write_text('read word < "$DDPRUN_TEST_CONTROL/go.$RANK"; echo has ended well')
+    for rank in range(2):
+        os.mkfifo(cluster.folder / f"go.{rank}")
+    agent = cluster.agent("node", "--hang-timeout", 2, "--no-python", workers=2,
+                          command=["sh", script])
+    agent.says("no rank of this node has moved for .*, and none can say where it stands; none is "
+               "ended")
+    for rank in range(2):
+        (cluster.folder / f"go.{rank}").write_text("on")
+    assert agent.wait() == 0, agent.err()
+    assert agent.out().count("has ended well") == 2
+    cluster.nothing_left()

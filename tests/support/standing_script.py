@@ -1,0 +1,77 @@
+"""Scripts of ranks that wait for each other in a collective, without PyTorch: a package that is
+called torch, whose all_reduce is a wait for the other ranks, by files in the test's folder.
+
+`write` puts them into a folder. What a rank does in a step is the test's: lines of `work`, which
+stand in the function `forward`.
+"""
+
+import textwrap
+
+COLLECTIVE = '''
+    import os
+    import time
+
+    FOLDER = os.environ["DDPRUN_TEST_CONTROL"]
+
+
+    def all_reduce(step, limit):
+        """Raises what Gloo says when another rank does not come."""
+        world = int(os.environ["WORLD_SIZE"])
+        attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
+        open(f"{FOLDER}/step.{attempt}.{step}.{os.environ['RANK']}", "w").close()
+        until = time.monotonic() + limit
+        while not all(os.path.exists(f"{FOLDER}/step.{attempt}.{step}.{rank}")
+                      for rank in range(world)):
+            if time.monotonic() > until:
+                raise RuntimeError("[../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] "
+                                   "Timed out waiting 1000ms for recv operation to complete")
+            time.sleep(0.02)
+'''
+
+SCRIPT = '''
+    import os
+    import signal
+    import sys
+    import time
+    from pathlib import Path
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)) + "/packages")
+    from torch.distributed.distributed_c10d import all_reduce
+
+    rank = int(os.environ["RANK"])
+    attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+    folder = Path(os.environ["DDPRUN_TEST_CONTROL"])
+    limit = {limit}
+
+
+    def note(name):
+        (folder / f"{{name}}.{{attempt}}.{{rank}}").touch()
+
+
+    def forward(step):
+    {work}
+
+
+    for step in range({steps}):
+        forward(step)
+        all_reduce(step, limit)
+    print(f"attempt {{attempt}} has ended well", flush=True)
+'''
+
+
+def write(folder, work, steps=2, limit=3600):
+    package = folder / "packages" / "torch" / "distributed"
+    package.mkdir(parents=True)
+    for name in (package.parent, package):
+        (name / "__init__.py").touch()
+    (package / "distributed_c10d.py").write_text(textwrap.dedent(COLLECTIVE))
+    script = folder / "train.py"
+    lines = textwrap.indent(textwrap.dedent(work).strip("\n"), " " * 4)
+    script.write_text(textwrap.dedent(SCRIPT).format(work=lines, steps=steps, limit=limit))
+    return script
+
+
+def line_of(script, text):
+    """The number of the one line that has this text."""
+    (number,) = [number for number, line in enumerate(script.read_text().splitlines(), 1)
+                 if text in line]
+    return number
