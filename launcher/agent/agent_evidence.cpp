@@ -77,9 +77,10 @@ std::vector<evidence::watched_rank> agent::living_ranks() const {
 
 // ---- evidence --------------------------------------------------------------------------------
 
+// Of a round that was stopped before all had begun nothing is asked: its stop does not wait.
 void agent::watch_ranks() {
   hung_.clear();
-  if (watch_) watch_->begin(sees_all_ranks_);
+  if (watch_ && stopped_round_ != workers_round_) watch_->begin(sees_all_ranks_);
 }
 
 // One that has waited in vain for another says so long before the others are stopped.

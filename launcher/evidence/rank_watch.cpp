@@ -71,6 +71,7 @@ std::vector<std::uint32_t> rank_watch::ranks() const {
 }
 
 bool rank_watch::is_any_still() const {
+  if (!is_on_) return false;
   const auto all = ranks();
   return std::any_of(all.begin(), all.end(), [this](std::uint32_t rank) {
     return still_.still_for(rank, watched_) >= still_after;

@@ -56,13 +56,14 @@ class rank_watch {
   // They are being ended, or have ended.
   void end();
 
-  // A rank here has not moved for some seconds: where the round ends, it may be the reason.
+  // A rank here has not moved for some seconds: where the round ends, it may be the reason. Neither
+  // this nor the next is true before `begin` and after `end`.
   bool is_any_still() const;
 
   // Asks all ranks that live, once for all who want to know until it is done. It takes the limit at
   // most; where the kernel holds it up for longer, nothing is known. Unheard in the next round.
   void gather(std::function<void()> done);
-  bool is_gathering() const { return gathering_.under_way(); }
+  bool is_gathering() const { return is_on_ && gathering_.under_way(); }
   // Of this round; none: nothing was gathered yet.
   const std::optional<node_evidence>& gathered() const { return gathered_; }
 

@@ -157,6 +157,19 @@ TEST_CASE("what was asked in one round is not heard in the next") {
   CHECK_FALSE(is_old_done);
 }
 
+TEST_CASE("after a round, and before the next begins, no stop has anything to wait for") {
+  const standing_process python(says::its_stack);
+  watched ranks({}, {python.pid()});
+  bool is_done = false;
+  ranks.watch.begin(true);
+  ranks.watch.gather([&is_done] { is_done = true; });
+  CHECK(ranks.watch.is_gathering());
+  ranks.watch.end();
+  CHECK_FALSE(ranks.watch.is_gathering());
+  CHECK_FALSE(ranks.watch.is_any_still());
+  REQUIRE(tests::run_until(ranks.io, [&is_done] { return is_done; }));
+}
+
 TEST_CASE("ranks that say nothing are told of at their limit, and one that is stopped is named") {
   const standing_process first(says::nothing);
   const standing_process second(says::nothing);
