@@ -76,9 +76,18 @@ void agent::start_warm() {
     values.stack_site = stacks_->path();
   }
   values.cgroup = [this] { return reaper_.cgroup_fd(); };
+  worker_round next = round_of_number(10, identity_.worker_count);
+  next.node = identity_.node;
+  next.run_id = options_.run_id;
+  next.mark = identity_.mark;
+  spawn_request like;
+  like.argv = worker_command_line(options_, next, 0);
+  like.environment = to_entries(worker_environment(options_, next, 0, environment_));
+  values.learnt = warm::learnt_imports::of(like.argv, like.environment);
   warm_ = std::make_unique<warm::warm_spawner>(
       context_.get_executor(), plain_spawner(), guardian_, mux_, std::move(values),
       [this](const std::string& line) { say(note_level::info, line); });
+  warm_->look_up(like);
 }
 
 spawner& agent::worker_spawner() {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <csignal>
 #include <fcntl.h>
+#include <sstream>
 #include <string_view>
 #include <unistd.h>
 #include <utility>
@@ -43,6 +44,12 @@ bool warm_spawner::is_to_be_recorded(const spawn_request& request) const {
 }
 
 spawn_result warm_spawner::spawn_cold(const spawn_request& request, spawn_handlers handlers) {
+  reading_.cancel();
+  // The workers make the same imports now, and are not to share the processors with it.
+  if (std::exchange(is_of_last_life_, false) && !is_ready_) {
+    zygote_.reset();
+    loaded_bytes_ = 0;
+  }
   if (zygote_ && !is_off_) tell("workers are started cold: no spare is ready");
   if (!is_to_be_recorded(request) || !make_record(request))
     return inner_.spawn(request, std::move(handlers));
@@ -69,11 +76,51 @@ void warm_spawner::look_at_record(std::chrono::milliseconds pause) {
     const time_point now = std::chrono::steady_clock::now();
     if (has_grown) grown_at_ = now;
     record_bytes_ = size;
-    if (!has_grown && size != loaded_bytes_) load();
+    if (!has_grown && size != loaded_bytes_) {
+      load();
+      keep_record();
+    }
     is_complete_ = size > 0 && now - grown_at_ >= options_.rest;
-    if (is_complete_) return;
+    if (is_complete_) return keep_record();
     look_at_record(has_grown ? options_.look_pause : std::min(2 * pause, options_.look_pause_max));
   }));
+}
+
+// ---- from life to life -----------------------------------------------------------------------
+
+void warm_spawner::look_up(const spawn_request& like) {
+  reading_.start([learnt = options_.learnt] { return learnt.read(); },
+                 [this, like](const std::optional<std::optional<learnt_list>>& list) {
+                   if (list && *list && !record_ && !is_off_) begin_known(like, **list);
+                 });
+}
+
+void warm_spawner::begin_known(spawn_request like, const learnt_list& list) {
+  auto record = recording::begin(list.text);
+  if (!record) return;
+  record_ = std::move(*record);
+  record_bytes_ = record_->bytes();
+  like.program = list.program;
+  known_ = std::move(like);
+  is_of_last_life_ = true;
+  load();
+}
+
+// A worker that was started cold after one of the last life has noted all of it once more.
+void warm_spawner::keep_record() {
+  if (options_.learnt.folder.empty() || keeping_.under_way()) return;
+  learnt_list list{known_->program, {}};
+  std::set<std::string> lines;
+  std::istringstream text(record_->text());
+  for (std::string line; std::getline(text, line) && !text.eof();) {
+    if (lines.insert(line).second) list.text += line + '\n';
+  }
+  keeping_.start(
+      [learnt = options_.learnt, list = std::move(list)] {
+        learnt.keep(list);
+        return true;
+      },
+      [](std::optional<bool>) {});
 }
 
 // ---- the zygote ------------------------------------------------------------------------------
@@ -201,7 +248,8 @@ void warm_spawner::begin_anew() {
   record_.reset();
   record_bytes_ = loaded_bytes_ = 0;
   excluded_.clear();
-  is_complete_ = is_ready_ = is_making_ = false;
+  known_.reset();
+  is_complete_ = is_ready_ = is_making_ = is_of_last_life_ = false;
 }
 
 // Spares that wait stay good.

@@ -79,7 +79,9 @@ warm_spawner::warm_spawner(asio::any_io_executor executor, spawner& inner, guard
       options_(std::move(options)),
       say_(std::move(say)),
       look_timer_(executor_),
-      refill_timer_(executor_) {}
+      refill_timer_(executor_),
+      reading_(executor_),
+      keeping_(executor_) {}
 
 warm_spawner::~warm_spawner() {
   alive_.end();
@@ -147,6 +149,8 @@ bool warm_spawner::may_be_warm(const spawn_request& request) {
 // None: there is no spare, or no descriptor; then a cold start says what is short.
 std::optional<spawned_child> warm_spawner::give(const spawn_request& request,
                                                 const spawn_handlers& handlers) {
+  const bool is_another = known_ && known_->program != request.program;  // than was imported with
+  if (is_another) begin_anew();
   if (spares_.empty()) return std::nullopt;
   auto output = make_pipe();
   auto errors = make_pipe();
@@ -174,6 +178,7 @@ std::optional<spawned_child> warm_spawner::give(const spawn_request& request,
     workers_.emplace(next.pid, given);
     await_report(given);
     end_late(given);
+    is_of_last_life_ = false;
     if (is_recorded) look_at_record(options_.look_pause);
     refill_later();
     return spawned_child{next.pid, std::move(output->read), std::move(errors->read)};

@@ -16,9 +16,11 @@
 #pragma once
 
 #include "launcher/log/log_mux.hpp"
+#include "launcher/process/background_task.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/spawner.hpp"
 #include "launcher/warm/cold_comparison.hpp"
+#include "launcher/warm/learnt_imports.hpp"
 #include "launcher/warm/recording.hpp"
 #include "launcher/warm/zygote.hpp"
 #include "rendezvous/base/lifetime.hpp"
@@ -57,6 +59,7 @@ struct warm_options {
   // From the start of workers to the next spares: they are not to be held up.
   std::chrono::milliseconds refill_pause{1000};
   cold_comparison::options comparison;
+  learnt_imports learnt;  // of this command
 };
 
 class warm_spawner final : public spawner {
@@ -76,6 +79,10 @@ class warm_spawner final : public spawner {
   bool reap_within(pid_t pid, duration limit) override;
   std::vector<pid_t> living_groups(const std::vector<pid_t>& groups) override;
   bool owns(pid_t pid) const override;
+
+  // Makes the imports of the script's last life, where they are known, before there is a round.
+  // `like`: a worker of it, but for the variables of a rank.
+  void look_up(const spawn_request& like);
 
   std::size_t waiting() const { return spares_.size(); }
 
@@ -102,6 +109,8 @@ class warm_spawner final : public spawner {
   bool is_to_be_recorded(const spawn_request& request) const;
   void tell(const std::string& line);
   bool make_record(const spawn_request& request);
+  void keep_record();
+  void begin_known(spawn_request like, const learnt_list& list);
   void look_at_record(std::chrono::milliseconds pause);
   void load();
   void start_zygote();
@@ -128,12 +137,13 @@ class warm_spawner final : public spawner {
   std::optional<spawn_request> known_;  // the worker whose imports are recorded
   std::set<std::string> excluded_;      // modules
   std::unique_ptr<zygote> zygote_;
-  time_point grown_at_{};     // the record, as it was seen
-  bool is_complete_ = false;  // it has not grown for long
-  bool is_ready_ = false;     // the zygote may be forked
-  bool is_making_ = false;    // a spare
-  int failures_ = 0;          // of spares, one after the other
-  std::string told_;          // the last line about the imports
+  time_point grown_at_{};         // the record, as it was seen
+  bool is_complete_ = false;      // it has not grown for long
+  bool is_of_last_life_ = false;  // no worker has been started yet
+  bool is_ready_ = false;         // the zygote may be forked
+  bool is_making_ = false;        // a spare
+  int failures_ = 0;              // of spares, one after the other
+  std::string told_;              // the last line about the imports
   std::deque<spare> spares_;
   std::map<pid_t, std::shared_ptr<worker>> workers_;  // that were started warm
   std::set<pid_t> let_go_;                            // spares that were killed
@@ -141,6 +151,8 @@ class warm_spawner final : public spawner {
   std::unique_ptr<cold_comparison> suspicion_;  // a warm one has ended at once: the next are cold
   boost::asio::steady_timer look_timer_;
   boost::asio::steady_timer refill_timer_;
+  background_task<std::optional<learnt_list>> reading_;
+  background_task<bool> keeping_;
   lifetime alive_;
 };
 

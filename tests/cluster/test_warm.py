@@ -332,6 +332,30 @@ def test_a_script_that_fails_late_in_its_imports_has_itself_to_blame(cluster, tm
     cluster.nothing_left()
 
 
+def test_a_first_start_of_a_known_script_finds_its_imports_made(cluster, tmp_path):
+    """A node that waits for another one makes the imports of the script's last life."""
+    agent, script = start(cluster, tmp_path)
+    agent.says("1 spare workers? waits?")
+    kept = tmp_path / "cache" / "ddprun" / "imports"
+    wait_for("the list", lambda: [one for one in kept.glob("*") if "." not in one.name])
+    go(cluster)
+    assert agent.wait() == 0, agent.err()
+    daemon = cluster.daemon()
+    nodes = []
+    for name in ("a", "b"):
+        nodes.append(cluster.agent(
+            name, "--warm", "auto", "--max-restarts", 1, endpoint=f"127.0.0.1:{daemon.port}",
+            nnodes=2, command=[script],
+            environment={"OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path / "cache"),
+                         "PYTHON_EXEC": str(tmp_path / "environment" / "bin" / "python")}))
+        if name == "a":
+            nodes[0].says("1 spare workers? waits?")
+    for node in nodes:
+        assert node.wait() == 0, node.err()
+    assert "attempt 0 is warm" in nodes[0].out(), nodes[0].err()
+    cluster.nothing_left()
+
+
 def test_programs_are_started_as_always(cluster):
     agent = cluster.agent("node", "--warm", "auto",
                           command=["--no-python", "sh", "-c", "echo $0 $RANK", "program"])
