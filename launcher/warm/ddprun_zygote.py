@@ -146,7 +146,7 @@ class Zygote:
             self._places.add_own(first)
         elif name in sys.modules or first in self._excluded or first in _SITES_OWN:
             return
-        elif self._places.is_installed(first):
+        elif self._places.is_installed(first) and self._places.would_hold(name):
             before = checks.random_states()
             try:
                 __import__(name)

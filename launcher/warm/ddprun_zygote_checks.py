@@ -93,6 +93,27 @@ class Places:
         """A top-level one that no file of the script's stands in front of."""
         return name not in self._own
 
+    def would_hold(self, name):
+        """Whether Python would take it from an installed distribution, or finds nothing.
+
+        A list that is wrong may name what is installed by a link to a person's own folder.
+        """
+        parent = sys.modules.get(name.rpartition(".")[0])
+        if parent is None and "." in name:
+            return False
+        path = getattr(parent, "__path__", None)
+        if parent is not None and path is None:
+            return True
+        for finder in sys.meta_path:
+            try:
+                spec = finder.find_spec(name, path)
+            except Exception:
+                continue  # it is not there for an import, either
+            if spec is not None:
+                places = [spec.origin] if spec.has_location else spec.submodule_search_locations
+                return all(map(self.holds, places or ()))
+        return True
+
     def stranger(self):
         """Why what was imported is not only what was installed; nothing if it is."""
         import ddprun_site

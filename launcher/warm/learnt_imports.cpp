@@ -1,16 +1,18 @@
 #include "launcher/warm/learnt_imports.hpp"
 
+#include "launcher/process/find_program.hpp"
+#include "launcher/warm/private_files.hpp"
+
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <sstream>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <utility>
 
 namespace ddprun::launcher::warm {
@@ -18,7 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view first_line = "ddprun-imports 1\n";
+constexpr std::string_view first_line = "ddprun-imports 2";
+// Of the file: the list, and as much again for what it depends on.
+constexpr std::size_t file_bytes_max = 2 * learnt_bytes_max;
 
 std::string_view value_in(const std::vector<std::string>& environment, std::string_view name) {
   for (const std::string_view entry : environment) {
@@ -37,6 +41,11 @@ std::string hex_of(std::string_view text) {
     hex += digits[byte & 15];
   }
   return hex;
+}
+
+bool is_hex(std::string_view text) {
+  return text.size() % 2 == 0 &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 // FNV-1a: only a name, as the file has the whole key.
@@ -100,11 +109,86 @@ std::set<std::string> files_of(const learnt_list& list, const std::string& key) 
   return files;
 }
 
+// Takes a line off the front; none: the last one has no end, or there is none.
+std::optional<std::string_view> next_line(std::string_view& text) {
+  const std::size_t end = text.find('\n');
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(end + 1);
+  return line;
+}
+
+// "TIME SIZE INODE PATH"
+bool is_as_it_was(std::string_view stamped) {
+  std::size_t end = 0;
+  for (int field = 0; field < 3; ++field) {
+    end = stamped.find(' ', field == 0 ? 0 : end + 1);
+    if (end == std::string_view::npos) return false;
+  }
+  return stamp_of(std::string(stamped.substr(end + 1))) == stamped.substr(0, end);
+}
+
+// As ddprun_recorder.py writes them.
+bool is_line_of_list(std::string_view line) {
+  if (line.size() < 3 || line[1] != ' ') return false;
+  const std::string_view rest = line.substr(2);
+  const std::size_t space = rest.find(' ');
+  switch (line[0]) {
+    case 'H':
+      return true;
+    case 'I': {
+      const std::string_view name = rest.substr(0, space);
+      return !name.empty() && name.front() != '.' && name.find('/') == std::string_view::npos;
+    }
+    case 'E':
+      return space != std::string_view::npos && is_hex(rest.substr(0, space)) &&
+             is_hex(rest.substr(space + 1));
+    case 'U':
+      return is_hex(rest);
+    default:
+      return false;
+  }
+}
+
+bool is_list(std::string_view text) {
+  while (!text.empty()) {
+    const auto line = next_line(text);
+    if (!line || !is_line_of_list(*line)) return false;
+  }
+  return true;
+}
+
+enum class state { good, outdated, broken };
+
+state parse(std::string_view text, const std::string& key, learnt_list& list) {
+  if (next_line(text) != first_line) return state::broken;
+  const auto whose = next_line(text);
+  if (!whose || !whose->starts_with("K ")) return state::broken;
+  if (whose->substr(2) != hex_of(key)) return state::outdated;  // another of the same hash
+  std::size_t bytes = 0;
+  for (;;) {
+    const auto line = next_line(text);
+    if (!line) return state::broken;
+    if (line->empty()) break;
+    const std::string_view value = line->size() > 2 ? line->substr(2) : std::string_view();
+    if (line->starts_with("P ")) list.program = value;
+    if (line->starts_with("S ") && !is_as_it_was(value)) return state::outdated;
+    if (line->starts_with("B ")) std::from_chars(value.data(), value.data() + value.size(), bytes);
+  }
+  if (bytes == 0 || bytes != text.size() || bytes > learnt_bytes_max || !is_list(text))
+    return state::broken;
+  list.text = text;
+  return state::good;
+}
+
 void remove_oldest(const fs::path& folder) {
   std::vector<std::pair<fs::file_time_type, fs::path>> files;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
-    files.emplace_back(entry.last_write_time(error), entry.path());
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code gone;
+    files.emplace_back(entry->last_write_time(gone), entry->path());
+  }
   std::sort(files.rbegin(), files.rend());
   for (std::size_t index = learnt_files_max; index < files.size(); ++index)
     fs::remove(files[index].second, error);
@@ -128,9 +212,11 @@ learnt_imports learnt_imports::of(const std::vector<std::string>& command,
   for (const std::string& entry : environment) {
     if (entry.starts_with("PYTHON") || entry.starts_with("PATH=") || entry.starts_with("VIRTUAL_"))
       parts.push_back(entry);
+    if (entry.starts_with("PATH=")) made.path_variable = entry;
   }
   for (const std::string& part : parts)
     made.key += part + '\0';
+  made.python = command.front();
   return made;
 }
 
@@ -138,48 +224,43 @@ std::string learnt_imports::path() const {
   return folder + "/" + hash_of(key);
 }
 
-std::optional<learnt_list> learnt_imports::read() const {
-  if (folder.empty()) return std::nullopt;
-  std::ifstream file(path(), std::ios::binary);
-  std::string line;
-  if (!std::getline(file, line) || line + "\n" != first_line) return std::nullopt;
-  if (!std::getline(file, line) || line != "K " + hex_of(key)) return std::nullopt;
+learnt_answer learnt_imports::read() const {
+  learnt_answer answer;
+  if (folder.empty()) return answer;
+  const auto file = read_private_file(folder, hash_of(key), file_bytes_max);
+  answer.complaint = file.problem;
+  if (!file.text) return answer;
   learnt_list list;
-  while (std::getline(file, line) && !line.empty()) {
-    if (line.starts_with("P ")) list.program = line.substr(2);
-    if (!line.starts_with("S ")) continue;
-    std::size_t end = 1;
-    for (int field = 0; field < 3 && end != std::string::npos; ++field)
-      end = line.find(' ', end + 1);
-    if (end == std::string::npos) return std::nullopt;
-    if (stamp_of(line.substr(end + 1)) != line.substr(2, end - 2)) return std::nullopt;
-  }
-  list.text.assign(std::istreambuf_iterator<char>(file), {});
-  const bool is_whole = list.text.size() <= learnt_bytes_max && list.text.ends_with('\n');
-  if (!is_whole || list.program.empty()) return std::nullopt;
-  return list;
+  const state found = parse(*file.text, key, list);
+  if (found == state::broken) answer.complaint = path() + " is not whole";
+  if (found != state::good) return answer;
+  // A worker is started by no other program, whatever the file says.
+  std::vector<std::string> where;
+  if (!path_variable.empty()) where.push_back(path_variable);
+  if (find_program(python, where) == list.program) answer.list = std::move(list);
+  return answer;
 }
 
-void learnt_imports::keep(const learnt_list& list) const {
-  if (folder.empty() || list.text.size() > learnt_bytes_max || !is_binary(list.program)) return;
-  if (const auto old = read(); old && old->text.size() >= list.text.size()) return;
-  std::error_code error;
-  fs::create_directories(folder, error);
-  fs::permissions(folder, fs::perms::owner_all, error);
-  const std::string next = path() + "." + std::to_string(::getpid());
-  {
-    std::ofstream file(next, std::ios::binary);
-    file << first_line << "K " << hex_of(key) << "\nP " << list.program << "\n";
-    for (const std::string& name : files_of(list, key)) {
-      if (const std::string stamp = stamp_of(name); !stamp.empty())
-        file << "S " << stamp << " " << name << "\n";
-    }
-    file << "\n" << list.text;
-    if (!file.flush()) return void(fs::remove(next, error));
+std::string learnt_imports::keep(const learnt_list& list) const {
+  if (folder.empty() || list.text.empty() || list.text.size() > learnt_bytes_max) return {};
+  if (!is_binary(list.program)) return {};
+  if (const auto old = read().list; old && old->text.size() >= list.text.size()) return {};
+  std::string text(first_line);
+  text += "\nK " + hex_of(key) + "\nP " + list.program + "\n";
+  for (const std::string& name : files_of(list, key)) {
+    if (const std::string stamp = stamp_of(name); !stamp.empty())
+      text += "S " + stamp + " " + name + "\n";
   }
-  fs::rename(next, path(), error);
-  if (error) fs::remove(next, error);
-  remove_oldest(folder);
+  text += "B " + std::to_string(list.text.size()) + "\n\n" + list.text;
+  if (text.size() > file_bytes_max) return {};
+  std::string problem = write_private_file(folder, hash_of(key), text);
+  if (problem.empty()) remove_oldest(folder);
+  return problem;
+}
+
+void learnt_imports::forget() const {
+  std::error_code ignored;
+  if (!folder.empty()) fs::remove(path(), ignored);
 }
 
 }  // namespace ddprun::launcher::warm

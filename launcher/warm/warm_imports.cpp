@@ -45,11 +45,9 @@ bool warm_spawner::is_to_be_recorded(const spawn_request& request) const {
 
 spawn_result warm_spawner::spawn_cold(const spawn_request& request, spawn_handlers handlers) {
   reading_.cancel();
-  // The workers make the same imports now, and are not to share the processors with it.
-  if (std::exchange(is_of_last_life_, false) && !is_ready_) {
-    zygote_.reset();
-    loaded_bytes_ = 0;
-  }
+  // The workers make the same imports now, and are not to share the processors with it; and what
+  // this life imports may be less.
+  if (std::exchange(is_of_last_life_, false) && !is_ready_) begin_anew();
   if (zygote_ && !is_off_) tell("workers are started cold: no spare is ready");
   if (!is_to_be_recorded(request) || !make_record(request))
     return inner_.spawn(request, std::move(handlers));
@@ -76,10 +74,7 @@ void warm_spawner::look_at_record(std::chrono::milliseconds pause) {
     const time_point now = std::chrono::steady_clock::now();
     if (has_grown) grown_at_ = now;
     record_bytes_ = size;
-    if (!has_grown && size != loaded_bytes_) {
-      load();
-      keep_record();
-    }
+    if (!has_grown && size != loaded_bytes_) load();
     is_complete_ = size > 0 && now - grown_at_ >= options_.rest;
     if (is_complete_) return keep_record();
     look_at_record(has_grown ? options_.look_pause : std::min(2 * pause, options_.look_pause_max));
@@ -89,10 +84,14 @@ void warm_spawner::look_at_record(std::chrono::milliseconds pause) {
 // ---- from life to life -----------------------------------------------------------------------
 
 void warm_spawner::look_up(const spawn_request& like) {
-  reading_.start([learnt = options_.learnt] { return learnt.read(); },
-                 [this, like](const std::optional<std::optional<learnt_list>>& list) {
-                   if (list && *list && !record_ && !is_off_) begin_known(like, **list);
-                 });
+  reading_.start(
+      [learnt = options_.learnt] { return learnt.read(); },
+      [this, like](const std::optional<learnt_answer>& answer) {
+        if (!answer || record_ || is_off_) return;
+        if (!answer->complaint.empty())
+          tell("what the script imported in its last life is not known: " + answer->complaint);
+        if (answer->list) begin_known(like, *answer->list);
+      });
 }
 
 void warm_spawner::begin_known(spawn_request like, const learnt_list& list) {
@@ -106,21 +105,38 @@ void warm_spawner::begin_known(spawn_request like, const learnt_list& list) {
   load();
 }
 
-// A worker that was started cold after one of the last life has noted all of it once more.
+// Only what a zygote could be made of. Several cold starts have noted the same, each all of it.
 void warm_spawner::keep_record() {
-  if (options_.learnt.folder.empty() || keeping_.under_way()) return;
+  if (!is_ready_ || options_.learnt.folder.empty() || keeping_.under_way()) return;
   learnt_list list{known_->program, {}};
   std::set<std::string> lines;
   std::istringstream text(record_->text());
   for (std::string line; std::getline(text, line) && !text.eof();) {
     if (lines.insert(line).second) list.text += line + '\n';
   }
+  keeping_.start([learnt = options_.learnt, list = std::move(list)] { return learnt.keep(list); },
+                 [this](const std::optional<std::string>& problem) {
+                   if (!problem || problem->empty()) return;
+                   tell("what the script imports is not kept for its next start: " + *problem);
+                 });
+}
+
+void warm_spawner::forget_record() {
+  if (options_.learnt.folder.empty()) return;
   keeping_.start(
-      [learnt = options_.learnt, list = std::move(list)] {
-        learnt.keep(list);
-        return true;
+      [learnt = options_.learnt] {
+        learnt.forget();
+        return std::string();
       },
-      [](std::optional<bool>) {});
+      [](const std::optional<std::string>&) {});
+}
+
+// What a list of the last life has led to may be the fault of the list.
+void warm_spawner::give_up(const std::string& why) {
+  if (!is_of_last_life_) return turn_off(why);
+  forget_record();
+  begin_anew();
+  tell("what the script imported in its last life is not imported ahead: " + why);
 }
 
 // ---- the zygote ------------------------------------------------------------------------------
@@ -160,17 +176,17 @@ zygote::events warm_spawner::zygote_events() {
     tell("module " + module + " is not imported ahead: it " + why);
     excluded_.insert(module);
     zygote_.reset();
-    if (excluded_.size() > excluded_max) return turn_off("too many modules know their rank");
+    if (excluded_.size() > excluded_max) return give_up("too many modules know their rank");
     load();
   };
-  events.refused = [this](const std::string& why) { turn_off(why); };
+  events.refused = [this](const std::string& why) { give_up(why); };
   events.spare = [this](pid_t pid, unique_fd orders) { take_spare(pid, std::move(orders)); };
   events.failed = [this](const std::string& why) {
     is_making_ = false;
     lack_spare(why);
   };
   events.ended = [this](const std::string& how) {
-    turn_off("the process that makes the imports ahead has ended: " + how);
+    give_up("the process that makes the imports ahead has ended: " + how);
   };
   return events;
 }
@@ -178,6 +194,7 @@ zygote::events warm_spawner::zygote_events() {
 void warm_spawner::take_ready(std::size_t modules, const std::string& stop) {
   is_ready_ = true;
   let_spares_go();  // they know less
+  keep_record();
   tell(std::to_string(modules) + " modules are imported ahead" +
        (stop.empty() ? std::string() : "; not those that the script imports after " + stop));
   refill();
@@ -227,7 +244,7 @@ void warm_spawner::take_spare(pid_t pid, unique_fd orders) {
 }
 
 void warm_spawner::lack_spare(const std::string& why) {
-  if (++failures_ >= failures_max) return turn_off(why);
+  if (++failures_ >= failures_max) return give_up(why);
   refill_later();
 }
 
@@ -250,10 +267,12 @@ void warm_spawner::begin_anew() {
   excluded_.clear();
   known_.reset();
   is_complete_ = is_ready_ = is_making_ = is_of_last_life_ = false;
+  failures_ = 0;
 }
 
 // Spares that wait stay good.
 void warm_spawner::turn_off(const std::string& why) {
+  forget_record();
   zygote_.reset();
   is_off_ = true;
   is_ready_ = is_making_ = false;

@@ -81,7 +81,8 @@ class warm_spawner final : public spawner {
   bool owns(pid_t pid) const override;
 
   // Makes the imports of the script's last life, where they are known, before there is a round.
-  // `like`: a worker of it, but for the variables of a rank.
+  // `like`: a worker of it, but for the variables of a rank. Where its program is another than that
+  // of the worker that comes, nothing of it is used.
   void look_up(const spawn_request& like);
 
   std::size_t waiting() const { return spares_.size(); }
@@ -110,6 +111,7 @@ class warm_spawner final : public spawner {
   void tell(const std::string& line);
   bool make_record(const spawn_request& request);
   void keep_record();
+  void forget_record();
   void begin_known(spawn_request like, const learnt_list& list);
   void look_at_record(std::chrono::milliseconds pause);
   void load();
@@ -122,6 +124,7 @@ class warm_spawner final : public spawner {
   void lack_spare(const std::string& why);
   void let_spares_go();
   void begin_anew();
+  void give_up(const std::string& why);
   void turn_off(const std::string& why);
 
   boost::asio::any_io_executor executor_;
@@ -151,8 +154,8 @@ class warm_spawner final : public spawner {
   std::unique_ptr<cold_comparison> suspicion_;  // a warm one has ended at once: the next are cold
   boost::asio::steady_timer look_timer_;
   boost::asio::steady_timer refill_timer_;
-  background_task<std::optional<learnt_list>> reading_;
-  background_task<bool> keeping_;
+  background_task<learnt_answer> reading_;
+  background_task<std::string> keeping_;
   lifetime alive_;
 };
 

@@ -332,14 +332,26 @@ def test_a_script_that_fails_late_in_its_imports_has_itself_to_blame(cluster, tm
     cluster.nothing_left()
 
 
-def test_a_first_start_of_a_known_script_finds_its_imports_made(cluster, tmp_path):
-    """A node that waits for another one makes the imports of the script's last life."""
+def kept_list(tmp_path):
+    """The file in which the imports of a script are kept for its next life."""
+    folder = tmp_path / "cache" / "ddprun" / "imports"
+    (kept,) = wait_for("the list", lambda: [one for one in folder.glob("*") if not one.suffix])
+    return kept
+
+
+def live_once(cluster, tmp_path):
+    """Of a script; the list that it leaves."""
     agent, script = start(cluster, tmp_path)
     agent.says("1 spare workers? waits?")
-    kept = tmp_path / "cache" / "ddprun" / "imports"
-    wait_for("the list", lambda: [one for one in kept.glob("*") if "." not in one.name])
+    kept = kept_list(tmp_path)
     go(cluster)
     assert agent.wait() == 0, agent.err()
+    (cluster.folder / "go").unlink()
+    return kept, script
+
+
+def start_on_two_nodes(cluster, tmp_path, script, first_says):
+    """The second node comes when the first one has said this; both agents, when all workers run."""
     daemon = cluster.daemon()
     nodes = []
     for name in ("a", "b"):
@@ -349,11 +361,33 @@ def test_a_first_start_of_a_known_script_finds_its_imports_made(cluster, tmp_pat
             environment={"OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path / "cache"),
                          "PYTHON_EXEC": str(tmp_path / "environment" / "bin" / "python")}))
         if name == "a":
-            nodes[0].says("1 spare workers? waits?")
+            nodes[0].says(first_says)
+    for node in nodes:
+        wait_for("the worker", lambda said=node: "attempt 0 is " in said.out())
+    go(cluster)
     for node in nodes:
         assert node.wait() == 0, node.err()
-    assert "attempt 0 is warm" in nodes[0].out(), nodes[0].err()
+    daemon.kill(signal.SIGTERM)
+    daemon.wait()
     cluster.nothing_left()
+    return nodes
+
+
+def test_a_first_start_of_a_known_script_finds_its_imports_made(cluster, tmp_path):
+    """A node that waits for another one makes the imports of the script's last life."""
+    _, script = live_once(cluster, tmp_path)
+    first, _ = start_on_two_nodes(cluster, tmp_path, script, "1 spare workers? waits?")
+    assert "attempt 0 is warm" in first.out(), first.err()
+
+
+@pytest.mark.parametrize("text", [b"", b"\x00\xff" * 1000, "its end is missing"])
+def test_a_list_of_imports_that_was_spoilt_costs_one_line(cluster, tmp_path, text):
+    kept, script = live_once(cluster, tmp_path)
+    kept.write_bytes(kept.read_bytes()[:-9] if isinstance(text, str) else text)
+    first, _ = start_on_two_nodes(cluster, tmp_path, script, "in its last life is not known")
+    said = [line for line in first.err().splitlines() if "in its last life is not known" in line]
+    assert len(said) == 1 and said[0].endswith(f"{kept} is not whole"), first.err()
+    assert "attempt 0 is cold" in first.out() and "attempt 1 is " in first.out()
 
 
 def test_programs_are_started_as_always(cluster):

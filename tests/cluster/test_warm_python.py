@@ -94,6 +94,27 @@ def test_a_script_ends_as_it_does(make_agent, tmp_path, how):
     assert cold.status == {"exit": 7, "thread": 0, "signal": -signal.SIGSEGV}.get(how, 1)
 
 
+def test_a_list_that_is_wrong_imports_nothing_that_is_not_installed(make_agent, packages, tmp_path):
+    """It may have been written by anybody, in the cache of the user."""
+    own = tmp_path / "own"
+    (own / "editable").mkdir(parents=True)
+    touch = f"open({str(tmp_path / 'touched')!r}, 'w')\n"
+    (own / "editable" / "__init__.py").write_text(touch)
+    (own / "single.py").write_text(touch)
+    (packages / "linked.pth").write_text(f"{own}\n")
+    (packages / "wide").mkdir()
+    (packages / "wide" / "__init__.py").write_text(f"__path__.append({str(own)!r})\n")
+    agent = make_agent([script_of(tmp_path, "import decimal; print(is_warm)")])
+    for line in ("I editable ", "I single ", "I single /usr/lib/python3/single.py", "I wide ",
+                 "I wide.single ", "I ...", "I .", "I a..b ", "I editable.", "I \udcff ", "I ",
+                 "X what", "", "I decimal"):
+        with open(agent.record, "a", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(line + "\n")
+    assert agent.load().startswith("ready ")
+    assert agent.warm().out == "True\n"
+    assert not (tmp_path / "touched").exists()
+
+
 def test_arguments_may_differ_and_the_script_may_not(make_agent, tmp_path):
     script = tmp_path / "show.py"
     script.write_text("import sys; print(sys.argv, sys.orig_argv[2:], sep='\\n')\n"

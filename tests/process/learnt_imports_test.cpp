@@ -4,8 +4,14 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
 
 using namespace ddprun;
 using namespace ddprun::launcher::warm;
@@ -31,9 +37,10 @@ struct life {
   }
 
   learnt_imports of(const std::string& argument = "--epochs=3") const {
-    return learnt_imports::of({"python", "-u", script, argument},
+    return learnt_imports::of({python, "-u", script, argument},
                               {"HOME=" + root.string(), "PYTHONPATH=/nowhere", "LANG=C"});
   }
+  fs::path kept() const { return fs::directory_iterator(root / ".cache/ddprun/imports")->path(); }
   learnt_list list() const {
     return {python, "H 3.11.2\nI mine " + own.string() + "\nI package " +
                         (packages / "package.py").string() + "\nI math \n"};
@@ -51,22 +58,25 @@ struct life {
 
 TEST_CASE("what a script has imported is known to its next life, and to that alone") {
   const life last;
-  CHECK_FALSE(last.of().read());
-  last.of().keep(last.list());
-  const auto found = last.of().read();
+  CHECK_FALSE(last.of().read().list);
+  CHECK(last.of().read().complaint.empty());
+  CHECK(last.of().keep(last.list()).empty());
+  const auto found = last.of().read().list;
   REQUIRE(found);
   CHECK(found->text == last.list().text);
   CHECK(found->program == last.python);
-  CHECK_FALSE(last.of("--epochs=4").read());
+  CHECK_FALSE(last.of("--epochs=4").read().list);
   // A life that was cut short has learnt less.
-  last.of().keep({last.python, "H 3.11.2\nI math \n"});
-  CHECK(last.of().read()->text == last.list().text);
+  CHECK(last.of().keep({last.python, "H 3.11.2\nI math \n"}).empty());
+  CHECK(last.of().read().list->text == last.list().text);
+  last.of().forget();
+  CHECK_FALSE(last.of().read().list);
 }
 
 TEST_CASE("a list is out of date with any file that it depends on") {
   const life last;
-  last.of().keep(last.list());
-  REQUIRE(last.of().read());
+  CHECK(last.of().keep(last.list()).empty());
+  REQUIRE(last.of().read().list);
   SECTION("the script") {
     write(last.script, "import mine, package, more\n");
   }
@@ -84,26 +94,155 @@ TEST_CASE("a list is out of date with any file that it depends on") {
   SECTION("a file that is gone") {
     fs::remove(last.own);
   }
-  CHECK_FALSE(last.of().read());
+  CHECK_FALSE(last.of().read().list);
+  CHECK(last.of().read().complaint.empty());
 }
 
-TEST_CASE("a file that is no list is none, and what cannot be kept is not") {
+TEST_CASE("a list is of no use to another Python than the one that starts the workers") {
   const life last;
-  last.of().keep(last.list());
-  const fs::path folder = last.root / ".cache/ddprun/imports";
-  const fs::path file = fs::directory_iterator(folder)->path();
-  for (const std::string text :
-       {"", "ddprun-imports 1\n", "ddprun-imports 2\nK 00\n\n", "\n\n\n"}) {
+  CHECK(last.of().keep(last.list()).empty());
+  const fs::path file = last.kept();
+  std::string text = tests::content_of(file);
+  const fs::path other = last.root / "bin/other";
+  fs::copy_file(last.python, other);
+  const std::string line = "P " + last.python.string() + "\n";
+  text.replace(text.find(line), line.size(), "P " + other.string() + "\n");
+  write(file, text);
+  CHECK_FALSE(last.of().read().list);
+}
+
+TEST_CASE("a list that was cut off or spoilt is not taken, a line says so, and it is replaced") {
+  const life last;
+  CHECK(last.of().keep(last.list()).empty());
+  const fs::path file = last.kept();
+  const std::string whole = tests::content_of(file);
+  std::vector<std::string> spoilt = {"\n\n\n", "ddprun-imports 1\nK 00\n\n", std::string(3, '\0')};
+  for (std::size_t length = 0; length < whole.size(); length += 7)
+    spoilt.push_back(whole.substr(0, length));
+  for (const std::string list :
+       {"J mine\n", "I \n", "I ../mine \n", "E 4 41\n", "E 41\n", "U 4g\n", "I math", "\n", "H"})
+    spoilt.push_back(whole.substr(0, whole.find("\nB ") + 1) + "B " + std::to_string(list.size()) +
+                     "\n\n" + list);
+  for (const std::string& text : spoilt) {
+    CAPTURE(text);
     write(file, text);
-    CHECK_FALSE(last.of().read());
+    const auto answer = last.of().read();
+    CHECK_FALSE(answer.list);
+    CHECK(answer.complaint == file.string() + " is not whole");
   }
-  fs::remove(file);
+  CHECK(last.of().keep(last.list()).empty());
+  CHECK(last.of().read().list);
+}
+
+TEST_CASE("what is no plain file of this user's alone is not read") {
+  const life last;
+  CHECK(last.of().keep(last.list()).empty());
+  const fs::path file = last.kept();
+  const fs::path aside = last.root / "aside";
+  std::string why = file.string();
+  SECTION("others may write to the file") {
+    fs::permissions(file, fs::perms::group_write, fs::perm_options::add);
+    why += " may be written by other users";
+  }
+  SECTION("others may write to the folder") {
+    fs::permissions(file.parent_path(), fs::perms::others_write, fs::perm_options::add);
+    why = file.parent_path().string() + " may be written by other users";
+  }
+  SECTION("a link to one that has no end") {
+    fs::remove(file);
+    fs::create_symlink("/dev/zero", file);
+    why += ": ";
+  }
+  SECTION("a pipe that nobody writes to") {
+    fs::remove(file);
+    REQUIRE(::mkfifo(file.c_str(), S_IRUSR | S_IWUSR) == 0);
+    why += " is no file";
+  }
+  SECTION("a folder") {
+    fs::remove(file);
+    fs::create_directory(file);
+    why += " is no file";
+  }
+  SECTION("a file that is longer than any list") {
+    fs::resize_file(file, 4 * learnt_bytes_max);
+    why += " is too long";
+  }
+  SECTION("another user's") {
+    if (::geteuid() != 0) return;  // only root can give a file away
+    REQUIRE(::chown(file.c_str(), 65534, 65534) == 0);
+    why += " belongs to another user";
+  }
+  const auto answer = last.of().read();
+  CHECK_FALSE(answer.list);
+  CHECK_THAT(answer.complaint, Catch::Matchers::StartsWith(why));
+}
+
+TEST_CASE("where a list cannot be kept, nothing is left and a line says why") {
+  const life last;
+  const fs::path cache = last.root / ".cache";
+  std::string why;
+  SECTION("a file stands in the way") {
+    write(cache, "no folder");
+    why = "Not a directory";
+  }
+  SECTION("HOME is another user's, as sudo leaves it") {
+    if (::geteuid() != 0) return;
+    REQUIRE(::chown(last.root.c_str(), 65534, 65534) == 0);
+    why = "Operation not permitted";
+  }
+  CHECK_THAT(last.of().keep(last.list()), Catch::Matchers::EndsWith(why));
+  CHECK_FALSE(last.of().read().list);
+  CHECK_FALSE(fs::exists(cache / "ddprun/imports"));
+}
+
+TEST_CASE("a list of which not all can be written is not kept") {
+  const life last;
+  // A limit of the process stands for a disk that is full: the write fails half-way. SIGXFSZ is
+  // held back, as on the thread that keeps lists.
+  sigset_t held, before;
+  ::sigemptyset(&held);
+  ::sigaddset(&held, SIGXFSZ);
+  ::pthread_sigmask(SIG_BLOCK, &held, &before);
+  struct rlimit old {};
+  ::getrlimit(RLIMIT_FSIZE, &old);
+  struct rlimit small = old;
+  small.rlim_cur = 100;
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  const std::string problem = last.of().keep(last.list());
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  struct timespec at_once {};
+  ::sigtimedwait(&held, nullptr, &at_once);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  CHECK_THAT(problem, Catch::Matchers::EndsWith("File too large"));
+  CHECK(fs::is_empty(last.root / ".cache/ddprun/imports"));
+}
+
+TEST_CASE("two runs that keep their lists at once leave one of the two, whole") {
+  const life last;
+  const auto keep_often = [&last](const std::string& module) {
+    for (int count = 0; count < 50; ++count) {
+      last.of().forget();
+      last.of().keep({last.python, last.list().text + "I " + module + " \n"});
+    }
+  };
+  std::thread one(keep_often, "one"), other(keep_often, "other");
+  for (int count = 0; count < 50; ++count)
+    CHECK(last.of().read().complaint.empty());
+  one.join();
+  other.join();
+  last.of().keep(last.list());
+  CHECK(last.of().read().list);
+  CHECK(std::distance(fs::directory_iterator(last.root / ".cache/ddprun/imports"), {}) == 1);
+}
+
+TEST_CASE("what another Python is started by, or has no home, is not kept") {
+  const life last;
   // Which Python a script of the shell's starts is not known.
   write(last.python, "#!/bin/sh\n");
-  last.of().keep(last.list());
-  CHECK_FALSE(last.of().read());
-  learnt_imports::of({"python"}, {}).keep(last.list());
-  CHECK_FALSE(learnt_imports::of({"python"}, {}).read());
+  CHECK(last.of().keep(last.list()).empty());
+  CHECK_FALSE(last.of().read().list);
+  CHECK(learnt_imports::of({"python"}, {}).keep(last.list()).empty());
+  CHECK_FALSE(learnt_imports::of({"python"}, {}).read().list);
 }
 
 TEST_CASE("only so many lists are kept") {

@@ -4,6 +4,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/fake_spawner.hpp"
 #include "tests/support/process_fixture.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -21,7 +22,7 @@ namespace {
 // A fake_spawner that keeps the socket by which the zygote is given orders.
 struct zygote_catcher final : spawner {
   spawn_result spawn(const spawn_request& request, spawn_handlers handlers) override {
-    const bool is_zygote = !request.capture && request.program == "/usr/bin/python";
+    const bool is_zygote = !request.capture && request.program.ends_with("/python");
     if (is_zygote) control = unique_fd(::dup(request.standard_output));
     return fake.spawn(request, std::move(handlers));
   }
@@ -60,9 +61,9 @@ struct waiting_child {
 };
 
 struct warm_fixture {
-  warm_fixture()
+  explicit warm_fixture(warm::warm_options options = quick())
       : guard(base.io.get_executor(), under, {}, [](const std::string&) {}),
-        warm(base.io.get_executor(), under, guard, *base.mux, quick(),
+        warm(base.io.get_executor(), under, guard, *base.mux, std::move(options),
              [this](const std::string& line) { said.push_back(line); }) {
     ::signal(SIGPIPE, SIG_IGN);  // the guardian is none
   }
@@ -76,9 +77,9 @@ struct warm_fixture {
     return options;
   }
 
-  static spawn_request worker(const std::string& local_rank = "0") {
+  spawn_request worker(const std::string& local_rank = "0") const {
     spawn_request request;
-    request.program = "/usr/bin/python";
+    request.program = python;
     request.argv = {"python", "-u", "train.py"};
     request.environment = {"LOCAL_RANK=" + local_rank};
     return request;
@@ -159,12 +160,46 @@ struct warm_fixture {
     });
   }
 
+  std::string python = "/usr/bin/python";
   process_fixture base;
   zygote_catcher under;
   std::vector<std::string> said;
   std::vector<unique_fd> theirs;  // the spares' ends
   guardian guard;
   warm::warm_spawner warm;
+};
+
+// A list of imports that a script has left in its last life.
+struct last_life {
+  last_life() {
+    learnt.folder = folder.path + "/imports";
+    learnt.key = "train.py";
+    learnt.python = folder.file("python",
+                                "\x7f"
+                                "ELF",
+                                0755);
+    REQUIRE(learnt.keep({learnt.python, "H 3.11.2\nI json \n"}).empty());
+  }
+
+  warm::warm_options options() const {
+    warm::warm_options values = warm_fixture::quick();
+    values.learnt = learnt;
+    return values;
+  }
+
+  temporary_folder folder;
+  warm::learnt_imports learnt;
+};
+
+// A node that waits for others, in the second life of its script.
+struct second_life : warm_fixture {
+  explicit second_life(const last_life& last) : warm_fixture(last.options()) {
+    python = last.learnt.python;
+    warm.look_up(worker());
+    CHECK(order() == "load");
+    zygote = under.fake.newest();
+  }
+  pid_t zygote;
 };
 
 constexpr exit_status failed_with(int code) {
@@ -243,4 +278,81 @@ TEST_CASE("a worker that lives cold where a warm one fails at once turns warm st
   fixture.run_until([&] {
     return fixture.has_said("no more workers are started warm: one has failed in its first second");
   });
+}
+
+TEST_CASE("the first workers of a known script are warm where its imports are made by then") {
+  const last_life last;
+  second_life fixture(last);
+  const waiting_child child;
+  fixture.answer("ready 1 ");
+  CHECK(fixture.order() == "spare");
+  fixture.make_spare(child);
+  fixture.run_until([&] { return fixture.warm.waiting() == 1; });
+  CHECK(fixture.start() == child.pid);
+}
+
+TEST_CASE("imports that are not made by the first start are left to the workers") {
+  const last_life last;
+  second_life fixture(last);
+  fixture.start();
+  CHECK(fixture.under.fake[fixture.zygote].signals == std::vector<int>{SIGKILL});
+  CHECK(fixture.said.empty());
+  fixture.import_modules(1);  // of this life alone
+  CHECK(fixture.order() == "load");
+  CHECK(fixture.under.fake.newest() != fixture.zygote);
+}
+
+TEST_CASE("a list of the last life that leads to nothing is forgotten, and this life makes one") {
+  const last_life last;
+  second_life fixture(last);
+  fixture.answer("refused the imports have left threads running: 1");
+  fixture.run_until([&] {
+    return fixture.has_said(
+        "what the script imported in its last life is not imported ahead: "
+        "the imports have left threads running: 1");
+  });
+  fixture.run_until([&] { return !last.learnt.read().list; });
+  fixture.start();
+  fixture.import_modules(1);
+  CHECK(fixture.order() == "load");
+  fixture.answer("ready 1 ");
+  CHECK(fixture.order() == "spare");
+  fixture.run_until([&] { return last.learnt.read().list.has_value(); });
+  CHECK(last.learnt.read().list->text == "I json /usr/lib/python3/json.py\n");
+  CHECK_FALSE(fixture.has_said("no more workers"));
+}
+
+TEST_CASE("spares of the last life's Python are not taken for another one") {
+  const last_life last;
+  second_life fixture(last);
+  const waiting_child child;
+  fixture.answer("ready 1 ");
+  CHECK(fixture.order() == "spare");
+  fixture.make_spare(child);
+  fixture.run_until([&] { return fixture.warm.waiting() == 1; });
+  fixture.python = "/another/python";
+  CHECK(fixture.start() != child.pid);
+  CHECK(fixture.warm.waiting() == 0);
+}
+
+TEST_CASE("a list that cannot be kept or read costs a line, and nothing else") {
+  last_life last;
+  std::string said;
+  bool is_read = false;
+  SECTION("there is no room for it") {
+    last.learnt.folder = last.folder.file("no-folder", "", 0600) + "/imports";
+    said = "what the script imports is not kept for its next start: ";
+  }
+  SECTION("others may have written it") {
+    std::filesystem::permissions(last.learnt.folder, std::filesystem::perms::all);
+    said = "what the script imported in its last life is not known: ";
+    is_read = true;
+  }
+  warm_fixture fixture(last.options());
+  fixture.python = last.learnt.python;
+  fixture.warm.look_up(fixture.worker());
+  fixture.run_until([&] { return fixture.has_said(said) || !is_read; });
+  const waiting_child child;
+  CHECK(fixture.start_warm(child) == child.pid);
+  fixture.run_until([&] { return fixture.has_said(said); });
 }

@@ -1,0 +1,121 @@
+#include "launcher/warm/private_files.hpp"
+
+#include "rendezvous/base/error.hpp"
+#include "rendezvous/base/unique_fd.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+namespace ddprun::launcher::warm {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string errno_text(const std::string& path, int number) {
+  return path + ": " + system_error(number).message();
+}
+
+// Empty: it is ours.
+std::string owner_problem(const std::string& path, const struct stat& found) {
+  if (found.st_uid != ::geteuid()) return path + " belongs to another user";
+  if ((found.st_mode & (S_IWGRP | S_IWOTH)) != 0) return path + " may be written by other users";
+  return {};
+}
+
+// Makes it, and what is above it; errno's number, 0 for none.
+int make_folder(const fs::path& folder) {
+  std::vector<fs::path> missing;
+  fs::path above = folder;
+  struct stat found {};
+  while (::stat(above.c_str(), &found) != 0) {
+    if (errno != ENOENT || above == above.parent_path()) return errno;
+    missing.push_back(above);
+    above = above.parent_path();
+  }
+  if (missing.empty()) return 0;
+  if (found.st_uid != ::geteuid() || above == above.root_path()) return EPERM;
+  for (; !missing.empty(); missing.pop_back()) {
+    if (::mkdir(missing.back().c_str(), S_IRWXU) != 0 && errno != EEXIST) return errno;
+  }
+  return 0;
+}
+
+int write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+// Of a folder; empty: it is there and ours.
+std::string problem_of_folder(const std::string& folder) {
+  struct stat found {};
+  if (::stat(folder.c_str(), &found) != 0) return errno_text(folder, errno);
+  return owner_problem(folder, found);
+}
+
+}  // namespace
+
+private_file read_private_file(const std::string& folder, const std::string& name,
+                               std::size_t bytes_max) {
+  private_file answer;
+  const std::string path = folder + "/" + name;
+  // A pipe that nobody writes to would be waited for.
+  const unique_fd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file) {
+    if (errno != ENOENT && errno != ENOTDIR) answer.problem = errno_text(path, errno);
+    return answer;
+  }
+  answer.problem = problem_of_folder(folder);
+  struct stat found {};
+  if (answer.problem.empty() && ::fstat(file.get(), &found) != 0)
+    answer.problem = errno_text(path, errno);
+  if (answer.problem.empty() && !S_ISREG(found.st_mode)) answer.problem = path + " is no file";
+  if (answer.problem.empty()) answer.problem = owner_problem(path, found);
+  if (answer.problem.empty() && static_cast<std::size_t>(found.st_size) > bytes_max)
+    answer.problem = path + " is too long";
+  if (!answer.problem.empty()) return answer;
+  std::string text(static_cast<std::size_t>(found.st_size), '\0');
+  std::size_t read = 0;
+  while (read < text.size()) {
+    const ssize_t count = ::read(file.get(), text.data() + read, text.size() - read);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      answer.problem = errno_text(path, errno);
+      return answer;
+    }
+    if (count == 0) break;
+    read += static_cast<std::size_t>(count);
+  }
+  text.resize(read);
+  answer.text = std::move(text);
+  return answer;
+}
+
+std::string write_private_file(const std::string& folder, const std::string& name,
+                               std::string_view text) {
+  if (const int error = make_folder(folder); error != 0) return errno_text(folder, error);
+  if (std::string problem = problem_of_folder(folder); !problem.empty()) return problem;
+  std::string next = folder + "/" + name + ".XXXXXX";
+  unique_fd file(::mkostemp(next.data(), O_CLOEXEC));
+  if (!file) return errno_text(folder, errno);
+  int error = write_all(file.get(), text);
+  // A disk of the network's may say only now that it is full.
+  if (::close(file.release()) != 0 && error == 0) error = errno;
+  const std::string path = folder + "/" + name;
+  if (error == 0 && ::rename(next.c_str(), path.c_str()) != 0) error = errno;
+  if (error == 0) return {};
+  ::unlink(next.c_str());
+  return errno_text(path, error);
+}
+
+}  // namespace ddprun::launcher::warm
