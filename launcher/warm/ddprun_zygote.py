@@ -115,6 +115,7 @@ class Zygote:
                 module = line.split()[1].partition(".")[0]
                 name = os.fsdecode(min(self._watched.read))
                 return f"drop {module} reads {name} as it is imported"
+        checks.let_pools_end()
         why = self._places.stranger() or self._overwritten() or self._unfit()
         gc.collect()
         gc.freeze()

@@ -132,6 +132,15 @@ class Places:
         return None
 
 
+def let_pools_end():
+    """OpenBLAS has threads from its import on, ends them before any fork, and makes them anew when
+    they are needed: so do others that know of forks. Threads that are left are real ones."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
 def leftovers(control):
     """What an import has left that must not be forked; nothing where there is nothing."""
     threads = len(os.listdir("/proc/self/task"))

@@ -25,7 +25,9 @@ def make_agent():
     def make(words, **more):
         own = {name: value for name, value in os.environ.items()
                if name not in ("PYTHONPATH", "RANK", "TORCHELASTIC_RESTART_COUNT")}
-        made.append(WarmAgent(sys.executable, words, {**own, "OMP_NUM_THREADS": "1", **more}))
+        made.append(WarmAgent(sys.executable, words, {
+            name: value for name, value in {**own, "OMP_NUM_THREADS": "1", **more}.items()
+            if value is not None}))
         return made[-1]
 
     yield make
@@ -33,8 +35,9 @@ def make_agent():
         agent.close()
 
 
-def test_a_script_that_trains_sees_no_difference(make_agent):
-    agent = make_agent([PROBE])
+@pytest.mark.parametrize("threads", ["1", "2", None])
+def test_a_script_that_trains_sees_no_difference(make_agent, threads):
+    agent = make_agent([PROBE], OMP_NUM_THREADS=threads)
     agent.cold(is_recorded=True)
     assert agent.load().startswith("ready ")
     ends = [run() for run in (agent.cold, agent.warm, agent.warm)]

@@ -79,6 +79,16 @@ def warned():
     return [[one.category.__name__, str(one.message)[:60]] for one in caught]
 
 
+def multiplied():
+    """By all threads that there are: how many of them computed, of numpy and of torch."""
+    square = numpy.ones((1024, 1024))
+    (square @ square).sum()
+    one = torch.ones(1024, 1024)
+    (one @ one).sum()
+    torch.ones(2_000_000).exp()
+    return len(os.listdir("/proc/self/task"))
+
+
 def mappings():
     """Memory that others write to as well."""
     lines = Path("/proc/self/maps").read_text().splitlines()
@@ -91,11 +101,13 @@ def main():
         "shared mappings": mappings(),
         "threads": [torch.get_num_threads(), torch.get_num_interop_threads(),
                     os.environ.get("OMP_NUM_THREADS")],
+        "computing": multiplied(), "processors": sorted(os.sched_getaffinity(0)),
         "parallel": torch.__config__.parallel_info(),
         "defaults": [str(torch.get_default_dtype()), str(torch.get_default_device()),
                      torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled(),
                      torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark],
-        "cuda": [torch.cuda.is_available(), torch.cuda.is_initialized()],
+        "cuda": [torch.cuda.is_available(), torch.cuda.is_initialized(),
+                 torch.cuda._is_in_bad_fork()],
         "printing": repr(torch._tensor_str.PRINT_OPTS), "numpy": repr(numpy.get_printoptions()),
         "errors": numpy.geterr(), "seeded": seeded(), "trained": trained(), "warned": warned(),
         "filters": [repr(one) for one in warnings.filters],
