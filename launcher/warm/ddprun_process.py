@@ -1,6 +1,8 @@
 """What makes a forked spare the process that a worker which is started cold would be."""
 
+import atexit
 import ctypes
+import gc
 import os
 import struct
 import sys
@@ -120,7 +122,7 @@ class Process:
         self.prctl(_PR_SET_MM, _PR_SET_MM_MAP, layout, len(layout))
 
 
-def begin_anew():
+def begin_anew(ahead):
     """What a forked process shares with its brothers, and two that are started cold do not."""
     modules = sys.modules
     if "numpy.random" in modules:
@@ -137,6 +139,7 @@ def begin_anew():
         clock = modules["time"].time if isinstance(logging._startTime, float) else \
             modules["time"].time_ns
         logging._startTime = clock()
-    if "atexit" in modules:
-        # Frozen objects are never freed, and extensions call that a leak.
-        modules["atexit"].register(modules["gc"].unfreeze)
+    # Frozen objects are never freed, and extensions call that a leak. And what Python takes apart
+    # at its end it looks for in sys.modules.
+    atexit.register(gc.unfreeze)
+    atexit.register(ahead.show_all)

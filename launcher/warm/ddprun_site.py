@@ -15,6 +15,7 @@ BEFORE = frozenset(name for name in sys.modules
                    if name != "sitecustomize" and not name.startswith("ddprun_"))
 
 _helpers = set()
+_aside = []  # modules that we still use
 _entry = __file__.rpartition("/")[0]
 
 
@@ -37,9 +38,16 @@ def note_helpers():
     _helpers.update(name for name in sys.modules if name not in BEFORE)
 
 
-def forget_helpers(keep=frozenset()):
+def put_helpers_aside():
+    """The script's imports are to bring their own, with what those bring."""
+    for name in _helpers:
+        if name != "sitecustomize" and not name.startswith("ddprun_"):
+            _aside.append(sys.modules.pop(name))
+
+
+def forget_helpers():
     """Takes out of sys.modules what was imported for us alone."""
-    for name in _helpers - keep:
+    for name in _helpers:
         module = sys.modules.pop(name, None)
         for folder in getattr(module, "__path__", ()):
             sys.path_importer_cache.pop(folder, None)

@@ -23,6 +23,7 @@ import time
 
 import _signal
 
+import ddprun_imported
 import ddprun_process
 import ddprun_recorder
 import ddprun_script
@@ -33,6 +34,8 @@ import ddprun_zygote_checks as checks
 _PDEATHSIG = 1
 # A Python begins with these, and a spare does when it becomes a worker.
 _SITES_OWN = ("sitecustomize", "usercustomize")
+# What runs a script that is a module (-m), or a file with --run-path, imports before it.
+_RUNNERS = frozenset(("runpy", "pkgutil"))
 # What libraries look at when they work (processes meet, a GPU is opened), not as they are loaded. A
 # module that asks os.environ for it as it is imported is noticed.
 _LATE_VARIABLES = (b"CUDA_VISIBLE_DEVICES", b"NCCL_", b"GLOO_", b"TORCH_NCCL_", b"UCX_", b"FI_",
@@ -51,10 +54,11 @@ class Zygote:
         self._names = frozenset(map(os.fsencode, rank_names))
         self._stop = None      # behind what nothing of the list is imported
         self._allowed = None   # all that may be imported; None: everything
+        self._of_start = _RUNNERS if sys.orig_argv[2] in ("-m", "-c") else frozenset()
         self._replayed = {}    # what the script sets itself, before an import
         self._read_bytes = 0   # of the list
-        self._recorded = set()
         self._imported = set()
+        self._ahead = ddprun_imported.ImportedAhead()
         self._drawn = None     # a module that has used up random numbers
         self._process = ddprun_process.Process()
         self._control = _socket.socket(fileno=os.dup(1))
@@ -66,6 +70,7 @@ class Zygote:
         self._places = checks.Places()
         self._texts = ddprun_script.Texts()
         ddprun_process.give_way()
+        ddprun_site.put_helpers_aside()
 
     @staticmethod
     def _set_variables(data):
@@ -104,7 +109,7 @@ class Zygote:
         self._read_bytes += len(lines)
         lines = lines.decode("utf-8", "replace").splitlines()
         self._take_texts(lines)
-        late = self._imported - self._allowed if self._allowed is not None else ()
+        late = self._imported - self._allowed - self._of_start if self._allowed is not None else ()
         if late:
             return f"drop {min(late)} is imported by the script after it has changed a package"
         for line in lines:
@@ -139,8 +144,7 @@ class Zygote:
         if kind != "I" or self._stop:
             return
         name, _, path = rest.partition(" ")
-        self._recorded.add(name)
-        if self._allowed is not None and name not in self._allowed:
+        if self._allowed is not None and name not in self._allowed and name not in self._of_start:
             return
         first = name.partition(".")[0]
         if path and not self._places.holds(path):
@@ -150,7 +154,7 @@ class Zygote:
         elif self._places.is_installed(first) and self._places.would_hold(name):
             before = checks.random_states()
             try:
-                __import__(name)
+                self._ahead.bring(name)
             except BaseException:
                 pass  # it may be there for the script only; nobody has asked us for it
             self._imported.add(name)
@@ -272,7 +276,7 @@ class Zygote:
             ddprun_process.execute_cold(work)
         self._become(work)
         os.close(report)
-        ddprun_site.forget_helpers(self._recorded)
+        ddprun_site.forget_helpers()
 
     def _difference(self, work):
         """Why this cannot be what a cold start would be; nothing where it can."""
@@ -300,9 +304,10 @@ class Zygote:
             os.putenv(name, value)
         ddprun_process.set_arguments(work.command)
         self._process.show(work.command, work.environment)
-        ddprun_process.begin_anew()
+        ddprun_process.begin_anew(self._ahead)
         if work.record:
             ddprun_recorder.note_imports(work.record)
+        self._ahead.hide()
 
 
 def hold(agent, record, rank_names, excluded, stack_signal):

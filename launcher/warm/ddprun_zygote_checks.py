@@ -4,6 +4,8 @@ import ctypes
 import os
 import sys
 
+import ddprun_site
+
 _CANARY_SECONDS = 30
 _NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
 _SCRIPT_SUFFIXES = (".py", ".pyc", ".so")
@@ -116,7 +118,6 @@ class Places:
 
     def stranger(self):
         """Why what was imported is not only what was installed; nothing if it is."""
-        import ddprun_site
         for name, module in list(sys.modules.items()):
             is_ours = name == "sitecustomize" or name.startswith("ddprun_")
             if name in ddprun_site.BEFORE or is_ours:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.cluster import ROOT, wait_for
 from tests.support.leaves import differing
+from tests.support.warm_agent import ahead
 
 PROBE = ROOT / "tests" / "support" / "warm_probe.py"
 # The mark of the agent, and what the round is called; and each process's own.
@@ -81,10 +82,12 @@ def test_a_warm_worker_is_what_a_cold_one_is(cluster, python, form, monkeypatch)
     assert code == 0, agent.err()
     for rank in range(2):
         was, now = cold[rank], warm[rank]
-        assert "decimal" in now["modules at start"] and "decimal" not in was["modules at start"]
-        assert was["modules"] == now["modules"]
-        # What the first worker imports is noted until that has come to rest.
+        assert now["is warm"] and not was["is warm"]
+        for when in ("modules at start", "modules"):
+            assert was[when] == now[when]
         finders = now["python"]["meta_path"]
+        assert finders.pop(0) == "ImportedAhead"
+        # What the first worker imports is noted until that has come to rest.
         if rank == 0:
             assert finders.pop(0) == "ImportRecorder"
         for part in ("system", "python"):
@@ -100,7 +103,7 @@ def test_a_warm_worker_ends_as_a_cold_one(cluster, python, how):
     jobs = [run_twice(cluster, how, [PROBE], "same", warm, python, workers=1)
             for warm in ("off", "auto")]
     (cold_code, cold, _), (warm_code, warm, seen) = jobs
-    assert "decimal" in seen[0]["modules at start"]
+    assert seen[0]["is warm"]
     assert warm_code == cold_code
     assert shown(warm) == shown(cold) and len(shown(cold)) > 3
     cluster.nothing_left()
@@ -111,7 +114,7 @@ def test_a_warm_worker_ends_as_a_cold_one(cluster, python, how):
 # The first attempt waits for the test, and fails; the next says whether it was started warm.
 WAITING = textwrap.dedent("""
     import sys
-    is_warm = "decimal" in sys.modules
+    is_warm = {is_warm}
     import os, time
     {early}
     import decimal
@@ -131,7 +134,8 @@ WAITING = textwrap.dedent("""
 def start(cluster, tmp_path, early="", imports="", last="", python=None, workers=1, restarts=1,
           options=(), **environment):
     script = tmp_path / "train.py"
-    script.write_text(WAITING.format(early=early, imports=imports, last=last))
+    script.write_text(WAITING.format(is_warm=ahead("decimal"), early=early, imports=imports,
+                                     last=last))
     # One that is no script itself, as pyenv's are, which change the environment.
     python = python or python_of(tmp_path / "environment")[0]
     return cluster.agent("node", "--warm", "auto", "--max-restarts", restarts, *options,

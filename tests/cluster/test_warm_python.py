@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.cluster import ROOT
 from tests.support.leaves import differing
-from tests.support.warm_agent import WarmAgent, base_python
+from tests.support.warm_agent import WarmAgent, ahead, base_python
 
 PROBE = ROOT / "tests" / "support" / "warm_probe.py"
 RUN_PATH = ("import runpy, sys; del sys.argv[0]; "
@@ -74,8 +74,10 @@ def test_a_script_sees_no_difference(make_agent, tmp_path, monkeypatch, form, pa
         seen.append(json.loads((tmp_path / "probe.7.1.json").read_text()))
     assert ends[1:] == [ends[0]] * 2 and ends[0].status == 0
     cold, warm, other = seen
-    assert "decimal" in warm["modules at start"] and "decimal" not in cold["modules at start"]
-    assert cold["modules"] == warm["modules"]
+    assert warm["is warm"] and not cold["is warm"]
+    assert warm["python"]["meta_path"].pop(0) == "ImportedAhead"
+    for when in ("modules at start", "modules"):
+        assert sorted(set(cold[when]) ^ set(warm[when])) == [], when
     for part in ("system", "python"):
         assert not differing(cold[part], warm[part])
     for one, another in zip(warm["random"], other["random"]):
@@ -92,6 +94,104 @@ def test_a_script_ends_as_it_does(make_agent, tmp_path, how):
         one.err = re.sub("0x[0-9a-f]+", "0x", one.err)
     assert warm == cold
     assert cold.status == {"exit": 7, "thread": 0, "signal": -signal.SIGSEGV}.get(how, 1)
+
+
+SEEING = """
+import importlib, importlib.util, sys
+def of_kit():
+    return sorted(name for name in sys.modules if name.startswith("kit")), \\
+        sorted(name for name in vars(sys.modules.get("kit", sys)) if name.startswith("l"))
+print(of_kit())
+found = importlib.util.find_spec("kit")
+print(found.origin, type(found.loader).__name__, found.submodule_search_locations, of_kit())
+import kit
+print(of_kit(), kit.__spec__.origin, type(kit.__loader__).__name__, kit.__spec__ is kit.__spec__)
+print([found.loader.is_package("kit") if found.loader else None])
+import decimal
+from kit import lazy
+print(of_kit(), lazy.deep.value, lazy.__name__, lazy is sys.modules["kit.lazy"])
+try:
+    import kit.missing
+except ImportError as error:
+    print(error, of_kit())
+print(kit.late.value, of_kit())
+print(importlib.import_module("kit.last").names, importlib.reload(kit.last).names is not None)
+import pickle
+print(pickle.loads(pickle.dumps(kit.last.Kind())).number, of_kit())
+import sched
+"""
+KIT = {
+    "__init__": "import sys\nfrom kit import first\n"
+                "def __getattr__(name):\n"
+                "    if name == 'late':\n        import kit.late\n        return kit.late\n"
+                "    raise AttributeError(name)\n",
+    "first": "pass\n", "lazy": "import kit.lazydeep as deep\n", "lazydeep": "value = 5\n",
+    "late": "value = 7\n",
+    "last": "import sys\nnames = sorted(n for n in sys.modules if n.startswith('kit'))\n"
+            "class Kind:\n    number = 9\n",
+}
+
+
+@pytest.fixture
+def kit(packages):
+    (packages / "kit").mkdir()
+    for name, text in KIT.items():
+        (packages / "kit" / f"{name}.py").write_text(text)
+
+
+def test_modules_appear_as_the_script_imports_them(make_agent, kit, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(f"import sys\nis_warm = {ahead('kit', 'kit.late', 'decimal')}\n{SEEING}"
+                      "print(is_warm, file=sys.stderr)\n")
+    agent = make_agent([script])
+    assert learnt(agent).endswith(" ")
+    cold, warm = agent.cold(), agent.warm()
+    assert (cold.err, warm.err) == ("False\n", "True\n")
+    assert warm.out == cold.out and len(cold.out.splitlines()) == 9
+
+
+@pytest.mark.parametrize("order", [
+    ["last", "lazy"], ["late", "first"], ["lazydeep", "last", "late", "lazy"], []])
+def test_imports_in_another_order_find_all_that_they_need(make_agent, kit, tmp_path, order):
+    script = tmp_path / "script.py"
+    script.write_text(f"import sys, os\nis_warm = {ahead('kit')}\n" + textwrap.dedent("""
+        order = os.environ["ORDER"].split()
+        for name in order:
+            __import__("kit." + name)
+        print(is_warm, [sys.modules["kit." + name].__spec__.name for name in order])
+        print([name for name in order if getattr(sys.modules["kit"], name, 1) is not
+               sys.modules["kit." + name]], flush=True)
+        import sched"""))
+    agent = make_agent([script])
+    agent.rank_names.append("ORDER")
+    agent.cold(is_recorded=True, ORDER="lazy late last")
+    assert agent.load().startswith("ready ")
+    cold, warm = (run(ORDER=" ".join(order)) for run in (agent.cold, agent.warm))
+    assert (warm.status, warm.err, warm.reported) == (0, "", "")
+    assert warm.out == cold.out.replace("False", "True")
+
+
+def test_threads_that_import_at_once_find_each_module_once(make_agent, packages, tmp_path):
+    for number in range(20):
+        (packages / f"part{number}.py").write_text(
+            "import builtins\nbuiltins.runs = getattr(builtins, 'runs', 0) + 1\n")
+    agent = make_agent([script_of(tmp_path, """
+        import builtins, decimal, threading
+        names = [f"part{number}" for number in range(20)]
+        all_there = threading.Barrier(8)
+        def bring():
+            all_there.wait()
+            for name in names:
+                __import__(name)
+        threads = [threading.Thread(target=bring) for _ in range(8)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        print(is_warm, builtins.runs)
+        import sched""")])
+    learnt(agent)
+    assert (agent.cold().out, agent.warm().out) == ("False 20\n", "True 20\n")
 
 
 def test_a_list_that_is_wrong_imports_nothing_that_is_not_installed(make_agent, packages, tmp_path):
@@ -158,7 +258,7 @@ def test_an_edited_script_is_started_cold(make_agent, tmp_path):
 
 def script_of(tmp_path, text):
     script = tmp_path / "script.py"
-    script.write_text("import sys\nis_warm = 'decimal' in sys.modules\n" + textwrap.dedent(text))
+    script.write_text(f"import sys\nis_warm = {ahead('decimal')}\n" + textwrap.dedent(text))
     return script
 
 
@@ -177,7 +277,7 @@ def test_what_the_script_sets_as_a_constant_is_set_ahead(make_agent, packages, t
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent("""\
         import sys, os, subprocess
-        names = "fixing" in sys.modules, "decimal" in sys.modules
+        names = """ + f"{ahead('fixing')}, {ahead('decimal')}" + """
         with open("/proc/self/environ") as file:
             print(file.read().count("CHOSEN="))
         print(os.environ.get("CHOSEN"),
@@ -220,8 +320,8 @@ def test_what_a_module_of_ones_own_sets_as_a_constant_is_set_ahead(make_agent, p
 ])
 def test_nothing_is_imported_behind_what_may_differ(make_agent, tmp_path, way):
     script = tmp_path / "script.py"
-    script.write_text("import sys, os, fractions\nis_warm = 'decimal' in sys.modules\n"
-                      "was_there = 'csv' in sys.modules\n" + way +
+    script.write_text(f"import sys, os, fractions\nis_warm = {ahead()}\n"
+                      f"was_there = {ahead('csv')}\n" + way +
                       "\nimport csv\nimport sched\nprint(is_warm, was_there)\n")
     agent = make_agent([script])
     assert learnt(agent).endswith(" it has set CHOSEN")
@@ -257,7 +357,7 @@ def test_what_takes_copies_of_what_the_script_changes_is_imported_by_it(make_age
     (packages / "copying.py").write_text("import base\nrate = base.rate + base.Kind.rate\n")
     (tmp_path / "mine.py").write_text("import base\nbase.rate = 2\n")
     script = tmp_path / "script.py"
-    script.write_text("import sys\nis_warm = 'decimal' in sys.modules, 'copying' in sys.modules\n"
+    script.write_text(f"import sys\nis_warm = {ahead('decimal')}, {ahead('copying')}\n"
                       f"import decimal, base\n{change}\nimport copying\n"
                       "print(copying.rate)\nprint(is_warm, file=sys.stderr)\nimport sched\n")
     agent = make_agent([script])

@@ -11,7 +11,7 @@ import pytest
 from tests.support.cluster import ROOT
 from tests.support.leaves import differing
 from tests.support.ports import free_port
-from tests.support.warm_agent import WarmAgent
+from tests.support.warm_agent import WarmAgent, ahead
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
 
@@ -121,7 +121,7 @@ def test_programs_of_others_give_the_same_output_and_figures(make_agent, tmp_pat
     pytest.importorskip(name, reason=f"{name} is not installed here")
     script = tmp_path / "train.py"
     body = "\n".join(line[8:] for line in PROGRAMS[name].splitlines())
-    script.write_text(f"import sys\nis_warm = 'torch' in sys.modules\n{body}\n"
+    script.write_text(f"import sys\nis_warm = {ahead('torch')}\n{body}\n"
                       "print('warm', is_warm, file=sys.__stderr__)\n")
     ranked = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
     agent = make_agent([script])

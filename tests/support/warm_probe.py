@@ -7,6 +7,7 @@ until there is a file `go` and fails, and the next ends as the first argument sa
 import sys
 
 AT_START = sorted(sys.modules)
+IS_WARM = any(hasattr(one, "holds") and one.holds("decimal") for one in sys.meta_path)
 
 import os  # noqa: E402
 
@@ -117,6 +118,7 @@ def main():
     attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
     folder = Path(os.environ["DDPRUN_TEST_CONTROL"])
     seen = {"system": of_system(), "python": of_python(), "modules at start": AT_START,
+            "is warm": IS_WARM,
             "modules": sorted(sys.modules),
             "random": [random.random(), os.getpid(),
                        bytes(multiprocessing.current_process().authkey).hex()]}

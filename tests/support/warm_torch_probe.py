@@ -5,7 +5,8 @@ What two cold processes have in common stands under "same", what each has for it
 
 import sys
 
-IS_WARM = "torch" in sys.modules
+IS_WARM = any(hasattr(one, "holds") and one.holds("torch") for one in sys.meta_path)
+AT_START = sorted(sys.modules)
 
 import json  # noqa: E402
 import multiprocessing  # noqa: E402
@@ -98,7 +99,7 @@ def mappings():
 def main():
     own = draw() + [torch.initial_seed()]
     same = {
-        "shared mappings": mappings(),
+        "modules": [AT_START, sorted(sys.modules)], "shared mappings": mappings(),
         "threads": [torch.get_num_threads(), torch.get_num_interop_threads(),
                     os.environ.get("OMP_NUM_THREADS")],
         "computing": multiplied(), "processors": sorted(os.sched_getaffinity(0)),

@@ -1,0 +1,115 @@
+"""Keeps what was imported ahead out of a warm worker's sight until the script imports it.
+
+A worker that is started cold begins with few modules, and each import adds those that it brings. A
+zygote notes which import has brought which; in a worker they come back just so, by a finder in
+sys.meta_path, and sys.modules is at each moment what it would be.
+
+Where the script imports something before its turn, all that was imported earlier comes with it, as
+that may be what it is built upon: rather a module too many than one that is missing.
+"""
+
+import sys
+
+
+class _Loader:
+    """Gives a module back that was imported ahead, with all that its import has brought."""
+
+    def __init__(self, ahead, name):
+        self._ahead = ahead
+        self._name = name
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        # Python takes what it finds in sys.modules by now in the place of the empty one.
+        self._ahead.show(self._name)
+
+
+class ImportedAhead:
+    """First in the sys.meta_path of a warm worker."""
+
+    def __init__(self):
+        self._brought = {}   # an import, in order: the names that it has added to sys.modules
+        self._import_of = {}  # a name: the import that has added it
+        self._hidden = {}    # name: module; in a worker
+        self._children = {}  # name: (module of the package, attribute) that it is to be put back at
+
+    # ---- in the zygote -----------------------------------------------------------------------
+
+    def bring(self, name):
+        """Imports it; raises what that raises."""
+        before = set(sys.modules)
+        try:
+            __import__(name)
+        finally:
+            brought = [one for one in sys.modules if one not in before]
+            self._brought.setdefault(name, []).extend(brought)
+            self._import_of.update(dict.fromkeys(brought, name))
+
+    # ---- in a worker -------------------------------------------------------------------------
+
+    def hide(self):
+        for name in self._import_of:
+            if name in sys.modules:
+                self._hidden[name] = sys.modules.pop(name)
+        for name, module in self._hidden.items():
+            self._take_from_package(name, module)
+        sys.meta_path.insert(0, self)
+
+    def _take_from_package(self, name, module):
+        package, _, child = name.rpartition(".")
+        if not package or self._import_of.get(package) == self._import_of[name]:
+            return
+        parent = self._hidden.get(package) or sys.modules.get(package)
+        if getattr(parent, "__dict__", {}).get(child) is module:
+            try:
+                delattr(parent, child)
+                self._children[name] = (parent, child)
+            except Exception:
+                pass  # it stays
+
+    def holds(self, name):
+        return name in self._hidden
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in self._hidden or self._is_only_asked_for():
+            return None
+        spec = getattr(self._hidden[name], "__spec__", None)
+        found = type(sys.__spec__)(name, _Loader(self, name), origin=getattr(spec, "origin", None))
+        places = getattr(spec, "submodule_search_locations", None)
+        found.submodule_search_locations = None if places is None else list(places)
+        return found
+
+    @staticmethod
+    def _is_only_asked_for():
+        """By importlib.util.find_spec(): the file itself is to be found."""
+        try:
+            asking = sys._getframe(3)
+        except ValueError:  # nothing of Python's asks
+            return False
+        return asking.f_globals.get("__name__") == "importlib.util"
+
+    def show(self, name):
+        """Called by the import of it."""
+        last = self._import_of[name]
+        sys.modules[name] = self._hidden[name]
+        for one in list(self._brought):
+            for brought in self._brought.pop(one):
+                self._show(brought)
+            if one == last:
+                return
+
+    def show_all(self):
+        self._brought.clear()
+        for name in list(self._hidden):
+            self._show(name)
+
+    def _show(self, name):
+        module = self._hidden.pop(name, None)
+        if module is None:
+            return
+        sys.modules.setdefault(name, module)
+        parent, child = self._children.pop(name, (None, ""))
+        if parent is not None and child not in parent.__dict__:
+            setattr(parent, child, module)
