@@ -84,6 +84,25 @@ def test_a_script_sees_no_difference(make_agent, tmp_path, monkeypatch, form, pa
         assert one != another
 
 
+def test_settings_of_python_by_its_variables_are_the_same(make_agent, tmp_path):
+    (tmp_path / "go").touch()
+    agent = make_agent([PROBE, "signal", "probe"], PYTHONFAULTHANDLER="1", PYTHONBREAKPOINT="0",
+                       PYTHONTRACEMALLOC="2", PYTHONINTMAXSTRDIGITS="1000", PYTHONUTF8="1",
+                       PYTHONIOENCODING="latin-1:replace", PYTHONNOUSERSITE="1", PYTHONSAFEPATH="1",
+                       PYTHONDONTWRITEBYTECODE="1", PYTHONDEVMODE="1")
+    learnt(agent)
+    seen, ends = [], []
+    for run in (agent.cold, agent.warm):
+        ends.append(run(RANK="0", TORCHELASTIC_RESTART_COUNT="1"))
+        ends[-1].err = re.sub("0x[0-9a-f]+", "0x", ends[-1].err)
+        seen.append(json.loads((tmp_path / "probe.0.1.json").read_text()))
+    cold, warm = seen
+    assert warm["is warm"] and warm["python"]["meta_path"].pop(0) == "ImportedAhead"
+    for part in ("system", "python"):
+        assert not differing(cold[part], warm[part])
+    assert ends[1] == ends[0] and "Fatal Python error: Segmentation fault" in ends[0].err
+
+
 @pytest.mark.parametrize("how", ["exit", "text", "raise", "hook", "signal", "thread"])
 def test_a_script_ends_as_it_does(make_agent, tmp_path, how):
     (tmp_path / "go").touch()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 LAUNCHER = Path(__file__).resolve().parents[2] / "launcher"
 RANK_NAMES = ["RANK", "TORCHELASTIC_RESTART_COUNT"]
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -31,6 +32,7 @@ def literal(text):
 def begin():
     """As a child of the agent begins."""
     os.setsid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
 

@@ -14,11 +14,14 @@ import os  # noqa: E402
 EARLY = sorted(os.listdir("/proc/self/fd"))  # with that of the listing
 
 import atexit  # noqa: E402
+import ctypes  # noqa: E402
 import decimal  # noqa: E402, F401
 import faulthandler  # noqa: E402
+import fcntl  # noqa: E402
 import gc  # noqa: E402
 import inspect  # noqa: E402
 import json  # noqa: E402
+import locale  # noqa: E402
 import logging  # noqa: E402
 import multiprocessing  # noqa: E402
 import pickle  # noqa: E402
@@ -50,15 +53,46 @@ def in_children():
     return found
 
 
+# What prctl() has one number to ask for, and what it has an address to answer at.
+PRCTL_ANSWERS = {"dumpable": 3, "keep capabilities": 7, "securebits": 27, "timer slack": 30,
+                 "no new privileges": 39, "huge pages off": 42}
+PRCTL_ADDRESSES = {"signal at the parent's death": 2, "subreaper": 37}
+IOPRIO_GET = {"x86_64": 252, "aarch64": 31}  # the number of the call
+
+
+def of_kernel():
+    """What the kernel keeps for a process, and shows only to those who ask."""
+    libc = ctypes.CDLL(None)
+    found = {name: libc.prctl(number, 0, 0, 0, 0) for name, number in PRCTL_ANSWERS.items()}
+    for name, number in PRCTL_ADDRESSES.items():
+        value = ctypes.c_int(-1)
+        libc.prctl(number, ctypes.byref(value), 0, 0, 0)
+        found[name] = value.value
+    for name in ("autogroup", "personality", "coredump_filter", "loginuid"):
+        try:
+            found[name] = Path("/proc/self", name).read_text().rpartition(" ")[2]
+        except OSError as error:
+            found[name] = str(error)
+    found["input and output"] = libc.syscall(IOPRIO_GET.get(os.uname().machine, -1), 1, 0)
+    found["alternate"] = [signal.getitimer(one) for one in (0, 1, 2)]
+    found["pending"] = sorted(signal.sigpending())
+    return found
+
+
+def of_streams():
+    return [[fcntl.fcntl(number, fcntl.F_GETFL), fcntl.fcntl(number, fcntl.F_GETFD),
+             os.readlink(f"/proc/self/fd/{number}").partition(":")[0]] for number in range(3)]
+
+
 def of_system():
     status = dict(line.split(":\t", 1) for line in
                   Path("/proc/self/status").read_text().splitlines() if ":\t" in line)
     masks = {name: status[name] for name in
              ("SigBlk", "SigIgn", "SigCgt", "SigPnd", "ShdPnd", "Umask", "Threads", "Name",
-              "Cpus_allowed", "NoNewPrivs", "Seccomp", "CapEff", "Groups", "Uid")}
+              "Cpus_allowed", "Mems_allowed", "NoNewPrivs", "Seccomp", "CapEff", "Groups", "Uid")}
     own = Path("/proc/self/stat").read_text().rpartition(") ")[2].split()
     return {
-        "status": masks,
+        "status": masks, "kernel": of_kernel(), "streams": of_streams(),
         "command": Path("/proc/self/cmdline").read_text().split("\0"),
         "comm": Path("/proc/self/comm").read_text(),
         # Of ours, a worker that is started cold began with a PYTHONPATH.
@@ -104,7 +138,18 @@ def of_python():
         "displayhook": repr(sys.displayhook), "breakpoint": repr(sys.breakpointhook),
         "faulthandler": faulthandler.is_enabled(), "recursion": sys.getrecursionlimit(),
         "switch": sys.getswitchinterval(), "trace": repr(sys.gettrace()),
-        "gc": [gc.isenabled(), gc.get_threshold()],
+        "gc": [gc.isenabled(), gc.get_threshold(), gc.get_debug(), gc.callbacks, gc.garbage],
+        "hooks": [repr(one).partition(" at 0x")[0] for one in (
+            sys.unraisablehook, threading.excepthook, sys.getprofile(), threading._trace_hook,
+            sys.get_asyncgen_hooks(), sys.get_coroutine_origin_tracking_depth())],
+        "settings": [sys.getdlopenflags(), sys.get_int_max_str_digits(), sys.dont_write_bytecode,
+                     sys.pycache_prefix, locale.setlocale(locale.LC_ALL),
+                     sys.getfilesystemencoding(), repr(decimal.getcontext()),
+                     signal.set_wakeup_fd(-1), time.tzname, threading.stack_size()],
+        "process": [multiprocessing.current_process().name, multiprocessing.parent_process(),
+                    multiprocessing.get_start_method(allow_none=True), threading.current_thread() is
+                    threading.main_thread(), threading.get_ident() == threading.main_thread().ident,
+                    logging.getLogger().level, len(logging.getLogger().handlers)],
         "threads": [one.name for one in threading.enumerate()],
         "native id": threading.main_thread().native_id == os.getpid(),
         "started": 0 <= time.time() - float(str(logging._startTime)[:10]) < 600,
