@@ -145,8 +145,8 @@ def start(cluster, tmp_path, early="", imports="", last="", python=None, workers
                                       **environment}), script
 
 
-def spares_of(agent, script):
-    """Children with the worker's command and no rank, but for the first, the zygote."""
+def waiting_of(agent, script):
+    """Children with the worker's command and no rank: the zygote, and the spares."""
     found = []
     children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children")
     for pid in children.read_text().split():
@@ -158,7 +158,16 @@ def spares_of(agent, script):
             continue  # it has ended meanwhile
         if str(script) in words and "RANK=0" not in variables and own[0] != "Z":
             found.append((int(own[19]), int(pid)))  # since when it runs
-    return [pid for _, pid in sorted(found)[1:]]
+    return [pid for _, pid in sorted(found)]
+
+
+def spares_of(agent, script):
+    return waiting_of(agent, script)[1:]
+
+
+def time_of_processor(pid):
+    """Nanoseconds."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
 
 
 def go(cluster):
@@ -412,6 +421,29 @@ def test_no_spare_outlives_its_agent(cluster, tmp_path, number):
     assert len(cluster.marked()) >= 4  # the agent, the worker, the zygote and a spare
     agent.kill(number)
     agent.wait()
+    cluster.nothing_left()
+
+
+def test_what_waits_takes_no_time_of_the_processors(cluster, tmp_path):
+    if time_of_processor(os.getpid()) == 0:
+        pytest.skip("this kernel does not say how long a process has run (/proc/PID/schedstat)")
+    agent, script = start(cluster, tmp_path)
+    agent.says("1 spare workers? waits?")
+    waiting = waiting_of(agent, script)
+    children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text().split()
+    workers = [pid for pid in children if int(pid) not in waiting
+               and b"\0RANK=0\0" in Path(f"/proc/{pid}/environ").read_bytes()]
+    assert len(waiting) == 2 and len(workers) == 1
+
+    def are_at_rest_while_the_worker_works():
+        before = [time_of_processor(pid) for pid in waiting]
+        since = time_of_processor(workers[0])
+        wait_for("the worker to work", lambda: time_of_processor(workers[0]) - since > 5_000_000)
+        return [time_of_processor(pid) for pid in waiting] == before
+
+    wait_for("the zygote and the spare to be at rest", are_at_rest_while_the_worker_works)
+    go(cluster)
+    assert agent.wait() == 0, agent.err()
     cluster.nothing_left()
 
 
