@@ -10,6 +10,8 @@ that may be what it is built upon: rather a module too many than one that is mis
 
 import sys
 
+import ddprun_settings as settings
+
 
 class _Loader:
     """Gives a module back that was imported ahead, with all that its import has brought."""
@@ -32,6 +34,7 @@ class ImportedAhead:
     def __init__(self):
         self._brought = {}   # an import, in order: the names that it has added to sys.modules
         self._import_of = {}  # a name: the import that has added it
+        self._settings = {}  # an import: what it has set
         self._hidden = {}    # name: module; in a worker
         self._children = {}  # name: (module of the package, attribute) that it is to be put back at
 
@@ -39,22 +42,28 @@ class ImportedAhead:
 
     def bring(self, name):
         """Imports it; raises what that raises."""
-        before = set(sys.modules)
+        before, set_before = set(sys.modules), settings.look()
         try:
             __import__(name)
         finally:
             brought = [one for one in sys.modules if one not in before]
             self._brought.setdefault(name, []).extend(brought)
             self._import_of.update(dict.fromkeys(brought, name))
+            self._settings.setdefault(name, []).extend(settings.changes(set_before))
 
     # ---- in a worker -------------------------------------------------------------------------
 
     def hide(self):
+        for name in reversed(self._settings):
+            for change in reversed(self._settings[name]):
+                settings.undo(change)
         for name in self._import_of:
             if name in sys.modules:
                 self._hidden[name] = sys.modules.pop(name)
         for name, module in self._hidden.items():
             self._take_from_package(name, module)
+
+    def stand_first(self):
         sys.meta_path.insert(0, self)
 
     def _take_from_package(self, name, module):
@@ -97,8 +106,16 @@ class ImportedAhead:
         for one in list(self._brought):
             for brought in self._brought.pop(one):
                 self._show(brought)
+            self._set_again(one)
             if one == last:
                 return
+
+    def _set_again(self, name):
+        for change in self._settings.pop(name, ()):
+            settings.repeat(change)
+            if sys.meta_path[0] is not self and self in sys.meta_path:
+                sys.meta_path.remove(self)
+                self.stand_first()
 
     def show_all(self):
         self._brought.clear()

@@ -293,21 +293,21 @@ class Zygote:
         return checks.changed_since(self._stamp)
 
     def _become(self, work):
-        # What modules have set as they were imported they would have set in a cold worker, too.
-        made = {name: value for name, value in self._watched.items()
-                if self._environment.get(name) != value and name not in self._replayed}
-        variables = {**work.environment, **made}
+        # What modules have set as they were imported is set when the script imports them.
+        variables = dict(work.environment)
+        names = self._environment.keys() | self._replayed.keys() | self._watched.keys()
         self._set_variables(variables)
-        for name in (self._environment.keys() | self._replayed.keys()) - variables.keys():
+        for name in names - variables.keys():
             os.unsetenv(name)
         for name, value in variables.items():
             os.putenv(name, value)
         ddprun_process.set_arguments(work.command)
         self._process.show(work.command, work.environment)
         ddprun_process.begin_anew(self._ahead)
+        self._ahead.hide()
         if work.record:
             ddprun_recorder.note_imports(work.record)
-        self._ahead.hide()
+        self._ahead.stand_first()
 
 
 def hold(agent, record, rank_names, excluded, stack_signal):

@@ -190,6 +190,61 @@ def test_imports_in_another_order_find_all_that_they_need(make_agent, kit, tmp_p
     assert warm.out == cold.out.replace("False", "True")
 
 
+SETTING = {
+    "quiet": "import warnings\nwarnings.filterwarnings('ignore', 'a word')\n"
+             "warnings.simplefilter('always', BytesWarning, append=True)\n",
+    "loud": "import logging\nlogging.getLogger().addHandler(logging.NullHandler())\n"
+            "logging.getLogger().setLevel(logging.DEBUG)\nlogging.lastResort = None\n",
+    "hooking": "import sys, warnings\n"
+               "sys.excepthook = lambda *words: print('the package:', words[1])\n"
+               "warnings.formatwarning = lambda *words: 'formatted\\n'\n",
+    "finding": "import sys\nclass Finder:\n    @staticmethod\n    def find_spec(*words):\n"
+               "        return None\nsys.meta_path.insert(0, Finder)\n",
+    "signalling": "import signal\nsignal.signal(signal.SIGUSR1, signal.SIG_IGN)\n",
+}
+LOOKING = """
+import sys, signal, warnings
+def settings():
+    print([repr(one)[:60] for one in warnings.filters], sys.excepthook.__module__,
+          warnings.formatwarning.__module__, signal.getsignal(signal.SIGUSR1),
+          [one.__name__ for one in sys.meta_path if isinstance(one, type)])
+    if "logging" in sys.modules:
+        root = sys.modules["logging"].getLogger()
+        print([type(one).__name__ for one in root.handlers], root.level,
+              sys.modules["logging"].lastResort)
+settings()
+warnings.filterwarnings("error", "a word")
+warnings.filterwarnings("default", "another", append=True)
+import quiet
+settings()
+warnings.warn("a word")
+signal.signal(signal.SIGUSR1, signal.default_int_handler)
+import logging
+logging.basicConfig(format="script: %(message)s", stream=sys.stdout)
+settings()
+import loud
+settings()
+logging.warning("said")
+vars(sys)["excepthook"] = None
+import hooking, finding, signalling, decimal
+settings()
+raise ValueError("the end")
+"""
+
+
+def test_what_imports_set_is_set_where_the_script_makes_them(make_agent, packages, tmp_path):
+    for name, text in SETTING.items():
+        (packages / f"{name}.py").write_text(text)
+    script = tmp_path / "script.py"
+    script.write_text(f"import sys\nprint({ahead('decimal')}, file=sys.stderr)\n{LOOKING}")
+    agent = make_agent([script])
+    assert learnt(agent).endswith(" ")
+    cold, warm = agent.cold(), agent.warm()
+    assert (cold.err, warm.err) == ("False\n", "True\n")
+    assert warm.out.splitlines() == cold.out.splitlines() and len(cold.out.splitlines()) == 10
+    assert warm.status == cold.status == 1
+
+
 def test_threads_that_import_at_once_find_each_module_once(make_agent, packages, tmp_path):
     for number in range(20):
         (packages / f"part{number}.py").write_text(
@@ -529,13 +584,25 @@ def test_modules_of_the_scripts_own_are_read_again(make_agent, packages, tmp_pat
 
 
 def test_what_an_import_sets_is_set(make_agent, packages, tmp_path):
-    (packages / "setting.py").write_text("import os\nos.environ['SET_BY_IMPORT'] = 'yes'\n")
+    (packages / "setting.py").write_text(
+        "import os\nos.environ['SET_BY_IMPORT'] = 'yes'\nos.environ['CHOSEN'] += ' and more'\n"
+        "del os.environ['UNWANTED']\nos.environ.setdefault('DEFAULT', 'of the package')\n")
     agent = make_agent([script_of(tmp_path, """
-        import decimal, setting, os, subprocess
-        print(is_warm, os.environ["SET_BY_IMPORT"], flush=True)
-        subprocess.run(["sh", "-c", "echo $SET_BY_IMPORT"])""")])
+        import os, subprocess
+        names = "SET_BY_IMPORT", "CHOSEN", "UNWANTED", "DEFAULT"
+        def show():
+            print([os.environ.get(name) for name in names], flush=True)
+            subprocess.run(["sh", "-c", "echo $SET_BY_IMPORT, $CHOSEN, $UNWANTED, $DEFAULT"])
+        show()
+        import decimal, setting
+        show()
+        print(is_warm, file=sys.stderr)
+        import sched""")], CHOSEN="this", UNWANTED="that")
     assert learnt(agent).endswith(" ")
-    assert agent.warm().out == "True yes\nyes\n"
+    cold, warm = agent.cold(), agent.warm()
+    assert (cold.err, warm.err) == ("False\n", "True\n")
+    assert warm.out == cold.out and "yes, this and more, , of the package" in cold.out
+    assert "[None, 'this', 'that', None]" in cold.out
 
 
 def test_a_spare_ends_with_its_agents_word(make_agent, tmp_path):
