@@ -35,6 +35,7 @@ class ImportedAhead:
         self._brought = {}   # an import, in order: the names that it has added to sys.modules
         self._import_of = {}  # a name: the import that has added it
         self._settings = {}  # an import: what it has set
+        self._folders = {}   # an import: {folder: finder} of sys.path_importer_cache
         self._hidden = {}    # name: module; in a worker
         self._children = {}  # name: (module of the package, attribute) that it is to be put back at
 
@@ -43,6 +44,7 @@ class ImportedAhead:
     def bring(self, name):
         """Imports it; raises what that raises."""
         before, set_before = set(sys.modules), settings.look()
+        looked_into = set(sys.path_importer_cache)
         try:
             __import__(name)
         finally:
@@ -50,6 +52,9 @@ class ImportedAhead:
             self._brought.setdefault(name, []).extend(brought)
             self._import_of.update(dict.fromkeys(brought, name))
             self._settings.setdefault(name, []).extend(settings.changes(set_before))
+            self._folders.setdefault(name, {}).update(
+                (folder, finder) for folder, finder in sys.path_importer_cache.items()
+                if folder not in looked_into)
 
     # ---- in a worker -------------------------------------------------------------------------
 
@@ -57,6 +62,9 @@ class ImportedAhead:
         for name in reversed(self._settings):
             for change in reversed(self._settings[name]):
                 settings.undo(change)
+        for folders in self._folders.values():
+            for folder in folders:
+                sys.path_importer_cache.pop(folder, None)
         for name in self._import_of:
             if name in sys.modules:
                 self._hidden[name] = sys.modules.pop(name)
@@ -111,6 +119,8 @@ class ImportedAhead:
                 return
 
     def _set_again(self, name):
+        for folder, finder in self._folders.pop(name, {}).items():
+            sys.path_importer_cache.setdefault(folder, finder)
         for change in self._settings.pop(name, ()):
             settings.repeat(change)
             if sys.meta_path[0] is not self and self in sys.meta_path:

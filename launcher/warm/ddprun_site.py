@@ -42,7 +42,10 @@ def put_helpers_aside():
     """The script's imports are to bring their own, with what those bring."""
     for name in _helpers:
         if name != "sitecustomize" and not name.startswith("ddprun_"):
-            _aside.append(sys.modules.pop(name))
+            module = sys.modules.pop(name)
+            _aside.append(module)
+            for folder in getattr(module, "__path__", ()):
+                sys.path_importer_cache.pop(folder, None)
 
 
 def forget_helpers():

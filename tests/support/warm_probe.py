@@ -8,6 +8,14 @@ import sys
 
 AT_START = sorted(sys.modules)
 IS_WARM = any(hasattr(one, "holds") and one.holds("decimal") for one in sys.meta_path)
+START = {
+    "filters": list(map(repr, sys.modules["_warnings"].filters)), "path": list(sys.path),
+    # A module of Python's that was imported ahead is not looked for in the current folder.
+    "folders": sorted(set(sys.path_importer_cache) - {sys.modules["os"].getcwd()}),
+    "path_hooks": len(sys.path_hooks),
+    "hooks": [repr(one).partition(" at 0x")[0] for one in (sys.excepthook, sys.displayhook)],
+    "variables": sorted(map("=".join, sys.modules["os"].environ.items())),
+}
 
 import os  # noqa: E402
 
@@ -120,7 +128,7 @@ def of_python():
                for one in (sys.stdin, sys.stdout, sys.stderr)]
     hidden = {"__builtins__"}
     return {
-        "argv": sys.argv, "orig_argv": sys.orig_argv, "path": sys.path,
+        "at start": START, "argv": sys.argv, "orig_argv": sys.orig_argv, "path": sys.path,
         "flags": repr(sys.flags), "executable": sys.executable, "prefix": sys.prefix,
         "warnoptions": sys.warnoptions, "meta_path": [
             getattr(one, "__name__", type(one).__name__) for one in sys.meta_path],
