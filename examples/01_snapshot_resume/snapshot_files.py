@@ -45,7 +45,7 @@ def write(folder, tensors, values, *, epoch):
     """One file, and the manifest last."""
     match = re.fullmatch(r"snapshot-(\d+)-(\d+)", Path(folder).name)
     if not match:
-        sys.exit(f"{folder}: a snapshot is named snapshot-TENURE-STEP, in six digits or more")
+        sys.exit(f"{folder}: a snapshot is named snapshot-GENERATION-STEP, in six digits or more")
     Path(folder).mkdir(parents=True)
     safetensors.torch.save_file(tensors, rank_file(folder, 0), metadata=values)
     data = rank_file(folder, 0).read_bytes()

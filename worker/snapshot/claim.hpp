@@ -2,8 +2,8 @@
 // folder, and leaves a file with it. Snapshots are ordered by (generation, step): so a worker of an
 // old round that comes back late (it was frozen, or cut off and not yet fenced) may write what it
 // likes, its snapshots never win over those of a newer round, and it is refused at the latest with
-// its next save. Tenures rather than rounds, because rounds begin at 1 again when the same command
-// is started tomorrow, and because torchrun has none.
+// its next save. Generations rather than rounds, because rounds begin at 1 again when the same
+// command is started tomorrow, and because torchrun has none.
 //
 // Thread rule: one thread.
 // Errors: the kernel's or an errc (refused: a newer round has the folder); the sentence with path

@@ -5,8 +5,7 @@
 //     rank-00000.safetensors ...      one a rank
 //     manifest.json                   the last one to come: with it the snapshot is there
 //     resumed-000004                  a job of generation 4 went on from it, and has not come far
-//     yet
-//                                     (text: "instance restarts\n")
+//                                     yet (text: "instance restarts\n")
 //
 // Numbers have at least so many digits, and more where they need them.
 //
@@ -21,7 +20,7 @@
 
 namespace ddprun::worker {
 
-// Tenures go up by one from 1: a name with a greater one is nobody's of us.
+// Generations go up by one from 1: a name with a greater one is none of ours.
 constexpr std::uint64_t generation_limit = std::uint64_t{1} << 62;
 
 constexpr std::string_view manifest_name = "manifest.json";
