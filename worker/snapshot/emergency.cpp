@@ -161,15 +161,17 @@ class survivors {
     const auto names = list_names(files, place());
     if (!names) return wrong(names.error());
     if (names->contains(manifest_name)) return std::nullopt;  // all have saved it before
-    const auto record = write_rank_file(files, place() + "/" + rank_file_name(0), *layout,
-                                        [this] { return until_.passed(); });
+    const auto record = write_rank_file(files, place() + "/" + std::string(survivors_file_name),
+                                        *layout, [this] { return until_.passed(); });
     if (!record) return wrong(record.error());
     if (auto error = files.sync_folder(place())) return wrong(error);
     snapshot_history history(files, here_.folder, here_.who, here_.info.generation, {},
                              here_.on_message);
     snapshot_info info = here_.info;
     info.is_emergency = true;
-    return history.commit({info, {*record}});
+    const auto failed = history.commit({info, {*record}});
+    // A rank 0 that was cut off has saved the same step meanwhile, whole.
+    return failed && failed->code == errc::refused && failed->may_be_there ? std::nullopt : failed;
   }
 
   std::optional<failure> hear(std::uint32_t writer) {

@@ -153,6 +153,13 @@ bool is_local(const std::string& path) {
   }
 }
 
+bool is_same_file(const std::string& one, const std::string& other) {
+  struct stat first {
+  }, second{};
+  if (::lstat(one.c_str(), &first) != 0 || ::lstat(other.c_str(), &second) != 0) return false;
+  return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
 class posix final : public file_system {
  public:
   error_code make_folder(const std::string& path, bool& made) override {
@@ -173,7 +180,24 @@ class posix final : public file_system {
     return std::unique_ptr<output_file>(std::make_unique<posix_output>(number));
   }
 
-  error_code rename(const std::string& from, const std::string& to) override {
+  // NFS knows link(), but not renameat2() with RENAME_NOREPLACE.
+  error_code rename_to_new(const std::string& from, const std::string& to) override {
+    if (::link(from.c_str(), to.c_str()) == 0) {
+      ::unlink(from.c_str());
+      return {};
+    }
+    const int number = errno;
+    // NFS sends a request again whose answer was lost, and the second finds what the first has
+    // made.
+    if (number == EEXIST && is_same_file(from, to)) {
+      ::unlink(from.c_str());
+      return {};
+    }
+    const bool has_no_links =
+        number == EPERM || number == EOPNOTSUPP || number == ENOSYS || number == EMLINK;
+    if (!has_no_links) return system_error(number);
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
+    if (errno != EINVAL && errno != ENOSYS) return last_system_error();
     return ::rename(from.c_str(), to.c_str()) == 0 ? error_code{} : last_system_error();
   }
 

@@ -46,8 +46,9 @@ class file_system {
   // Makes a new file. An existing one is an error (EEXIST) and stays as it is.
   virtual result<std::unique_ptr<output_file>> create(const std::string& path) = 0;
 
-  // Puts `from` in the place of `to`: whoever opens `to` sees the old file or the new one.
-  virtual error_code rename(const std::string& from, const std::string& to) = 0;
+  // Gives the file another name. An existing one is an error (EEXIST), and both stay as they are.
+  // Where the file system can do no such thing, what has that name is replaced.
+  virtual error_code rename_to_new(const std::string& from, const std::string& to) = 0;
   virtual error_code remove(const std::string& path) = 0;
   virtual error_code remove_folder(const std::string& path) = 0;  // an empty one
 

@@ -26,7 +26,7 @@ std::vector<snapshot_order> newest_first(const std::vector<std::string>& names) 
 // How long each is, and what is in it, its rank looks at.
 std::optional<std::string> missing_file(const manifest& content, const name_set& names) {
   for (std::uint32_t rank = 0; rank < content.files.size(); ++rank) {
-    std::string name = rank_file_name(rank);
+    std::string name = file_name_in(content.info, rank);
     if (!names.contains(name)) return name;
   }
   return std::nullopt;
@@ -249,7 +249,9 @@ std::optional<failure> snapshot_history::commit(const manifest& content) {
   if (auto wrong = check_it_is_ours(content)) return wrong;
   const std::string place = path(snapshot_name(content.order()));
   const std::string final_path = place + "/" + std::string(manifest_name);
-  const std::string temporary = final_path + std::string(temporary_suffix);
+  const bool is_emergency = content.info.is_emergency;
+  const std::string temporary =
+      final_path + std::string(is_emergency ? survivors_temporary_suffix : temporary_suffix);
   const auto because = [](const error_code& error) {
     return failure{error, "cannot write " + std::string(manifest_name) + ": " + error.message()};
   };
@@ -261,7 +263,11 @@ std::optional<failure> snapshot_history::commit(const manifest& content) {
     (void)files_->remove(temporary);
     return because(error);
   }
-  error = files_->rename(temporary, final_path);
+  error = files_->rename_to_new(temporary, final_path);
+  if (is_system_error(error, EEXIST)) {
+    (void)files_->remove(temporary);
+    return failure{errc::refused, "it is there already, made by another", true, true};
+  }
   if (!error) error = files_->sync_folder(place);
   // A newer round that has come while we wrote has taken it for a leftover, and removed its files.
   // One that comes from now on sees it whole.

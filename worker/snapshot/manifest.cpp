@@ -42,6 +42,10 @@ std::optional<file_record> record_in(const json& object) {
 
 }  // namespace
 
+std::string file_name_in(const snapshot_info& info, std::uint32_t rank) {
+  return info.is_emergency ? std::string(survivors_file_name) : rank_file_name(rank);
+}
+
 std::string to_text(const manifest& content) {
   const auto& info = content.info;
   std::string text =

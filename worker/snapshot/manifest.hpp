@@ -51,6 +51,9 @@ struct manifest {
   bool operator==(const manifest&) const = default;
 };
 
+// The name of a rank's file in its folder.
+std::string file_name_in(const snapshot_info& info, std::uint32_t rank);
+
 // Ten thousand ranks take half a megabyte.
 constexpr std::size_t manifest_bytes_max = std::size_t{64} << 20;
 

@@ -4,6 +4,7 @@
 //   snapshot-000003-000040/           of generation 3, at step 40
 //     rank-00000.safetensors ...      one a rank
 //     manifest.json                   the last one to come: with it the snapshot is there
+//     survivors.safetensors           in place of the ranks' files: emergency.hpp
 //     resumed-000004                  a job of generation 4 went on from it, and has not come far
 //                                     yet (text: "instance restarts\n")
 //
@@ -25,6 +26,9 @@ constexpr std::uint64_t generation_limit = std::uint64_t{1} << 62;
 
 constexpr std::string_view manifest_name = "manifest.json";
 constexpr std::string_view temporary_suffix = ".tmp";
+// A survivor writes while a rank that is cut off may still save the same step: under other names.
+constexpr std::string_view survivors_file_name = "survivors.safetensors";
+constexpr std::string_view survivors_temporary_suffix = ".survivors.tmp";
 
 // What the name says: `newer` is greater.
 struct snapshot_order {

@@ -153,7 +153,7 @@ class meeting {
   std::optional<failure> check_lengths(snapshot_order order, const manifest& content) {
     if (content.files.size() == here_.world_size) return std::nullopt;
     for (std::size_t rank = here_.rank; rank < content.files.size(); rank += here_.world_size) {
-      const std::string name = rank_file_name(static_cast<std::uint32_t>(rank));
+      const auto name = file_name_in(content.info, static_cast<std::uint32_t>(rank));
       const auto size = here_.files.size(path(order) + "/" + name);
       if (!size) {
         const bool is_none =
@@ -194,9 +194,9 @@ class meeting {
     std::optional<failure> wrong;
     const auto file_of = [&](std::uint32_t rank, bool is_checked) {
       std::string why;
-      auto file = read_rank_file(here_.files, place + rank_file_name(rank), content->files[rank],
-                                 is_checked, why);
-      if (!file) wrong = failure{file.error(), rank_file_name(rank) + ": " + why};
+      const auto name = file_name_in(content->info, rank);
+      auto file = read_rank_file(here_.files, place + name, content->files[rank], is_checked, why);
+      if (!file) wrong = failure{file.error(), name + ": " + why};
       return file;
     };
     auto first = file_of(0, here_.is_first_of_node);

@@ -32,10 +32,11 @@ saver::~saver() {
   thread_.join();
 }
 
-void saver::give_up() {
+bool saver::give_up(const deadline& until) {
   is_cancelled_ = true;
   ranks_.cancel();
-  wait();
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, until.at(), [this] { return !next_ && !is_to_trust_; });
 }
 
 void saver::begin(job next) {

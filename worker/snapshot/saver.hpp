@@ -4,6 +4,7 @@
 // Thread rule: one thread calls it, which is not its own.
 #pragma once
 
+#include "worker/deadline.hpp"
 #include "worker/snapshot/history.hpp"
 #include "worker/snapshot/rank_exchange.hpp"
 #include "worker/snapshot/rank_file.hpp"
@@ -53,7 +54,8 @@ class saver {
   std::optional<snapshot_order> saved() const;
 
   // Ends what is under way, without waiting for ranks that may be dead. No later one is made.
-  void give_up();
+  // False: it is not over by then, for the disk does not answer.
+  bool give_up(const deadline& until);
 
   // What was resumed has led to something. So it has with the first snapshot that is there.
   void trust_resumed();

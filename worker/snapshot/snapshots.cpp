@@ -147,8 +147,13 @@ error_code snapshots::save_emergency(std::uint64_t step, std::uint64_t epoch,
     const auto error = save(step, epoch, state);
     return error ? error : wait();
   }
-  all.writer->give_up();
   is_over_ = true;
+  if (!all.writer->give_up(until.left() / 2)) {
+    problem_ = "cannot save an emergency snapshot: the save under way in " + all.options.folder +
+               " does not end, for the disk does not answer";
+    all.options.on_message(problem_);
+    return errc::timed_out;
+  }
   const emergency mine{
       *all.options.files,
       all.options.folder,

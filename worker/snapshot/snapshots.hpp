@@ -96,7 +96,7 @@ class snapshots {
   // way is given up, and no later save can succeed. `is_compared` says which tensors the survivors
   // must have alike, lest one of them has gone astray: all, or all but what an unfinished step may
   // have changed already (the averages of BatchNorm). errc::damaged: they differ, and nothing is
-  // saved.
+  // saved. errc::timed_out: also where what is under way does not end, for the disk is stuck.
   using tensor_choice = std::function<bool(std::string_view name)>;
   error_code save_emergency(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state,
                             std::chrono::milliseconds grace, const tensor_choice& is_compared = {});

@@ -2,8 +2,11 @@
 #include "tests/support/catch.hpp"
 #include "tests/worker/snapshot/ranks_on_threads.hpp"
 
+#include <atomic>
+#include <future>
 #include <optional>
 #include <set>
+#include <thread>
 
 namespace ddprun::tests {
 namespace {
@@ -112,6 +115,59 @@ TEST_CASE("survivors that differ save nothing, and the last whole one stays", "[
   const auto info = test.next(10);
   CHECK(info.step == 10);
   CHECK(!info.is_emergency);
+}
+
+TEST_CASE("a commit and an emergency of the same step do not spoil each other", "[snapshot]") {
+  const bool is_rank_0_first = GENERATE(true, false);
+  job_with_dead_ranks test({});
+  std::promise<void> commits, may_commit, has_committed;
+  auto commit_begins = commits.get_future();
+  auto go = may_commit.get_future();
+  auto commit_is_over = has_committed.get_future();
+  std::atomic<int> calls{0};
+  test.disk.before_rename = [&](const std::string&) {
+    const int call = ++calls;
+    if (call == 1) {  // rank 0, which was cut off, and is taken for dead
+      commits.set_value();
+      go.wait();
+    } else if (is_rank_0_first) {
+      may_commit.set_value();
+      commit_is_over.wait();
+    }
+  };
+  for (std::uint32_t rank = 0; rank < 4; ++rank)
+    CHECK_FALSE(test.ranks[rank].job->save(17, 2, small_state(17, rank).view()));
+  commit_begins.wait();
+  error_code of_rank_0;
+  std::thread late([&] {
+    of_rank_0 = test.ranks[0].job->wait();
+    has_committed.set_value();
+  });
+  test.dead = {0};
+  CHECK(test.save_rest(step_17) == all(3));
+  if (!is_rank_0_first) may_commit.set_value();
+  late.join();
+  CHECK(of_rank_0 == (is_rank_0_first ? error_code() : make_error_code(errc::refused)));
+  test.disk.before_rename = nullptr;
+  test.ranks.clear();
+  const auto info = test.next(17);
+  CHECK(info.step == 17);
+  CHECK(info.is_emergency == !is_rank_0_first);
+}
+
+TEST_CASE("a disk that does not answer costs an emergency half of its time", "[snapshot]") {
+  job_with_dead_ranks test({1});
+  std::promise<void> answers;
+  const auto answer = answers.get_future().share();
+  test.disk.before_create = [answer](const std::string&) { answer.wait(); };
+  CHECK_FALSE(test.ranks[0].job->save(15, 0, small_state(15, 0).view()));
+  auto& rank = *test.ranks[0].job;
+  CHECK(rank.save_emergency(17, 2, small_state(17).view(), std::chrono::milliseconds(200)) ==
+        errc::timed_out);
+  CHECK(rank.is_over());
+  CHECK(rank.problem() == "cannot save an emergency snapshot: the save under way in " +
+                              test.folder + " does not end, for the disk does not answer");
+  answers.set_value();
 }
 
 }  // namespace ddprun::tests

@@ -1,8 +1,8 @@
 // A file system in memory that forgets what was not synced, and fails where a test wants it.
 //
 // It is as nasty as POSIX allows: after a power cut each change of a name since the last sync of
-// the folder has happened or has not, independently of the others (a rename as a whole), and bytes
-// that were not synced are there in part, or as zeros.
+// the folder has happened or has not, independently of the others, and bytes that were not synced
+// are there in part, or as zeros.
 //
 // Every call is made of steps (making a file, each part written, syncing it...); step numbers count
 // from 0 over all calls. `fail` makes one step, or all from there on, return an error; `cut_power`
@@ -98,11 +98,14 @@ class fault_file_system : public worker::file_system {
         std::make_unique<output>(*this, create_inode(path)));
   }
 
-  error_code rename(const std::string& from, const std::string& to) override {
+  // Two changes of names, of which a power cut may keep either.
+  error_code rename_to_new(const std::string& from, const std::string& to) override {
     const auto error = step();
     if (error && !half_done()) return error;
     if (!names_.contains(from)) return system_error(ENOENT);
-    change({from, to, names_.at(from)});
+    if (names_.contains(to)) return system_error(EEXIST);
+    change({"", to, names_.at(from)});
+    change({from, "", nullptr});
     return error;
   }
 

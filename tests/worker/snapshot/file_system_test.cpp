@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace ddprun::tests {
 namespace {
@@ -66,6 +67,27 @@ TEST_CASE("a folder is made once, and a file in its place is named", "[snapshot]
   CHECK(files.size(place.path + "/new").error() == errc::not_found);
   CHECK(files.map(place.path + "/new").error() == errc::not_found);
   CHECK(*files.size(place.path + "/file") == 1);
+}
+
+TEST_CASE("a file gets a new name only where nobody has it", "[snapshot]") {
+  const temporary_folder place;
+  file_system& files = posix_file_system();
+  const auto path = [&](const char* name) { return place.path + "/" + name; };
+  REQUIRE_FALSE(write_whole(files, path("mine"), "mine"));
+  REQUIRE_FALSE(write_whole(files, path("theirs"), "theirs"));
+  CHECK(files.rename_to_new(path("mine"), path("theirs")) == system_error(EEXIST));
+  CHECK(*files.read(path("mine"), 10) == "mine");
+  CHECK(*files.read(path("theirs"), 10) == "theirs");
+  CHECK_FALSE(files.rename_to_new(path("mine"), path("new")));
+  CHECK(files.size(path("mine")).error() == system_error(ENOENT));
+  CHECK(*files.read(path("new"), 10) == "mine");
+  CHECK(files.rename_to_new(path("mine"), path("other")) == system_error(ENOENT));
+
+  // As on NFS, where the server has done it and its answer was lost.
+  REQUIRE(::link(path("new").c_str(), path("done").c_str()) == 0);
+  CHECK_FALSE(files.rename_to_new(path("new"), path("done")));
+  CHECK(files.size(path("new")).error() == system_error(ENOENT));
+  CHECK(*files.read(path("done"), 10) == "mine");
 }
 
 TEST_CASE("a file is read by mapping and in pieces as it was written", "[snapshot]") {

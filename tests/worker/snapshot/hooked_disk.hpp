@@ -29,9 +29,9 @@ class hooked_disk : public worker::file_system {
     }
     return real_.create(path);
   }
-  error_code rename(const std::string& from, const std::string& to) override {
+  error_code rename_to_new(const std::string& from, const std::string& to) override {
     if (before_rename) before_rename(to);
-    return real_.rename(from, to);
+    return real_.rename_to_new(from, to);
   }
   error_code remove(const std::string& path) override { return real_.remove(path); }
   error_code remove_folder(const std::string& path) override { return real_.remove_folder(path); }

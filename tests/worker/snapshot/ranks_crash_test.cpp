@@ -33,8 +33,8 @@ class view_of_disk : public file_system {
     if (!file) return file.error();
     return std::unique_ptr<output_file>(std::make_unique<output>(*this, std::move(*file)));
   }
-  error_code rename(const std::string& from, const std::string& to) override {
-    return guarded<error_code>([&] { return disk_.rename(from, to); });
+  error_code rename_to_new(const std::string& from, const std::string& to) override {
+    return guarded<error_code>([&] { return disk_.rename_to_new(from, to); });
   }
   error_code remove(const std::string& path) override {
     return guarded<error_code>([&] { return disk_.remove(path); });
