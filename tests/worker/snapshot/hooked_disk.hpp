@@ -18,6 +18,7 @@ class hooked_disk : public worker::file_system {
   std::atomic<int> fails_with{0};
   std::function<void(const std::string& path)> before_create;
   std::function<void(const std::string& to)> before_rename;
+  std::function<void(const std::string& path)> before_look;  // at one file
 
   error_code make_folder(const std::string& path, bool& made) override {
     return real_.make_folder(path, made);
@@ -40,17 +41,27 @@ class hooked_disk : public worker::file_system {
     return real_.list(path);
   }
   result<std::string> read(const std::string& path, std::size_t bytes_max) override {
+    looks_at(path);
     return real_.read(path, bytes_max);
   }
   error_code scan(const std::string& path, const piece_handler& on_piece) override {
+    looks_at(path);
     return real_.scan(path, on_piece);
   }
   result<std::unique_ptr<worker::mapped_file>> map(const std::string& path) override {
+    looks_at(path);
     return real_.map(path);
   }
-  result<std::uint64_t> size(const std::string& path) override { return real_.size(path); }
+  result<std::uint64_t> size(const std::string& path) override {
+    looks_at(path);
+    return real_.size(path);
+  }
 
  private:
+  void looks_at(const std::string& path) const {
+    if (before_look) before_look(path);
+  }
+
   worker::file_system& real_ = worker::posix_file_system();
 };
 

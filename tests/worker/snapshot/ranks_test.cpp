@@ -2,14 +2,21 @@
 // What they find is checked when they have ended: Catch2 belongs to the test's own thread.
 #include "tests/support/catch.hpp"
 #include "tests/worker/snapshot/ranks_on_threads.hpp"
+#include "worker/snapshot/names.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
 #include <thread>
+#include <utility>
 
 namespace ddprun::tests {
 namespace {
@@ -79,6 +86,41 @@ TEST_CASE("another number of ranks gets what all have alike", "[snapshot]") {
       CHECK(small_state(10).compare(*found) == "");
     }
   }
+}
+
+// One that looks at the files of all others, one after the other, is waited for by all of them.
+TEST_CASE("the ranks look at their files side by side", "[snapshot]") {
+  job_under_test test;
+  std::mutex mutex;
+  std::map<std::thread::id, std::set<std::string>> looks;  // at files of ranks but the first
+  test.disk.before_look = [&](const std::string& path) {
+    const std::string name = path.substr(path.rfind('/') + 1);
+    const std::lock_guard lock(mutex);
+    if (name.starts_with("rank-") && name != rank_file_name(0)) {
+      looks[std::this_thread::get_id()].insert(name);
+    }
+  };
+  const auto most = [&] {
+    std::size_t count = 0;
+    std::set<std::string> names;
+    for (const auto& [thread, files] : looks) {
+      count = std::max(count, files.size());
+      names.insert(files.begin(), files.end());
+    }
+    looks.clear();
+    return std::pair(count, names.size());
+  };
+  auto ranks = test.open(1, 8);
+  require_open(ranks);
+  CHECK(save(ranks, 10) == all(8));
+  CHECK(most() == std::pair(std::size_t{0}, std::size_t{0}));
+  ranks = test.open(2, 8);
+  require_open(ranks);
+  CHECK(most() == std::pair(std::size_t{1}, std::size_t{7}));
+  // Where there are fewer ranks now, each has its share.
+  ranks = test.open(3, 4);
+  require_open(ranks);
+  CHECK(most() == std::pair(std::size_t{2}, std::size_t{7}));
 }
 
 TEST_CASE("what one rank finds damaged none of them takes", "[snapshot]") {
