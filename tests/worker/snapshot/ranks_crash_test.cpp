@@ -1,7 +1,9 @@
 // Two ranks, each with a disk of its own that fails at any one of its steps, or from there on: what
-// was reported saved is found again by both, and both say the same of each snapshot.
+// was reported saved is found again by both, and both say the same of each snapshot. Once on a disk
+// that shows all as it is, and on NFS, with each rank on the other machine in the next round.
 #include "tests/support/catch.hpp"
 #include "tests/worker/snapshot/fault_file_system.hpp"
+#include "tests/worker/snapshot/nfs_client.hpp"
 #include "tests/worker/snapshot/ranks_on_threads.hpp"
 
 #include <mutex>
@@ -16,8 +18,9 @@ constexpr std::uint32_t ranks = 2;
 // The folder as one rank sees it: all have the same files, and each its own way to fail.
 class view_of_disk : public file_system {
  public:
-  view_of_disk(fault_file_system& disk, std::mutex& mutex) : disk_(disk), mutex_(mutex) {}
+  view_of_disk(file_system& disk, std::mutex& mutex) : disk_(&disk), mutex_(mutex) {}
 
+  void use(file_system& disk) { disk_ = &disk; }
   void fail(std::size_t step, std::size_t count) {
     fail_step_ = step;
     fail_count_ = count;
@@ -26,39 +29,46 @@ class view_of_disk : public file_system {
   std::size_t steps() const { return steps_; }
 
   error_code make_folder(const std::string& path, bool& made) override {
-    return guarded<error_code>([&] { return disk_.make_folder(path, made); });
+    return guarded<error_code>([&] { return disk_->make_folder(path, made); });
   }
   result<std::unique_ptr<output_file>> create(const std::string& path) override {
-    auto file = guarded<result<std::unique_ptr<output_file>>>([&] { return disk_.create(path); });
+    auto file = guarded<result<std::unique_ptr<output_file>>>([&] { return disk_->create(path); });
     if (!file) return file.error();
     return std::unique_ptr<output_file>(std::make_unique<output>(*this, std::move(*file)));
   }
   error_code rename_to_new(const std::string& from, const std::string& to) override {
-    return guarded<error_code>([&] { return disk_.rename_to_new(from, to); });
+    return guarded<error_code>([&] { return disk_->rename_to_new(from, to); });
   }
   error_code remove(const std::string& path) override {
-    return guarded<error_code>([&] { return disk_.remove(path); });
+    return guarded<error_code>([&] { return disk_->remove(path); });
   }
   error_code remove_folder(const std::string& path) override {
-    return guarded<error_code>([&] { return disk_.remove_folder(path); });
+    return guarded<error_code>([&] { return disk_->remove_folder(path); });
   }
   error_code sync_folder(const std::string& path) override {
-    return guarded<error_code>([&] { return disk_.sync_folder(path); });
+    return guarded<error_code>([&] { return disk_->sync_folder(path); });
   }
   result<std::vector<std::string>> list(const std::string& path) override {
-    return guarded<result<std::vector<std::string>>>([&] { return disk_.list(path); });
+    return guarded<result<std::vector<std::string>>>([&] { return disk_->list(path); });
   }
   result<std::string> read(const std::string& path, std::size_t bytes_max) override {
-    return guarded<result<std::string>>([&] { return disk_.read(path, bytes_max); });
+    return guarded<result<std::string>>([&] { return disk_->read(path, bytes_max); });
   }
   error_code scan(const std::string& path, const piece_handler& on_piece) override {
-    return guarded<error_code>([&] { return disk_.scan(path, on_piece); });
+    return guarded<error_code>([&] { return disk_->scan(path, on_piece); });
   }
   result<std::unique_ptr<mapped_file>> map(const std::string& path) override {
-    return guarded<result<std::unique_ptr<mapped_file>>>([&] { return disk_.map(path); });
+    return guarded<result<std::unique_ptr<mapped_file>>>([&] { return disk_->map(path); });
+  }
+  std::chrono::milliseconds names_kept(const std::string& path) override {
+    return disk_->names_kept(path);
+  }
+  void pause(std::chrono::milliseconds length) override {
+    const std::lock_guard lock(mutex_);
+    disk_->pause(length);
   }
   result<std::uint64_t> size(const std::string& path) override {
-    return guarded<result<std::uint64_t>>([&] { return disk_.size(path); });
+    return guarded<result<std::uint64_t>>([&] { return disk_->size(path); });
   }
 
  private:
@@ -86,17 +96,27 @@ class view_of_disk : public file_system {
     return work();
   }
 
-  fault_file_system& disk_;
+  file_system* disk_;
   std::mutex& mutex_;
   std::size_t steps_ = 0;
   std::optional<std::size_t> fail_step_;
   std::size_t fail_count_ = 1;
 };
 
+enum class shared_by { one_disk, nfs, nfs_with_nocto };
+
 // Jobs of two ranks, one round after the other, on one folder.
 struct two_ranks {
+  explicit two_ranks(shared_by how = shared_by::one_disk) : is_nfs(how != shared_by::one_disk) {
+    const bool nocto = how == shared_by::nfs_with_nocto;
+    for (auto& machine : machines)
+      machine = std::make_unique<nfs_client>(disk, mutex, nocto);
+  }
+
   served_store store;
   fault_file_system disk;
+  bool is_nfs;
+  std::unique_ptr<nfs_client> machines[ranks];
   std::mutex mutex;
   view_of_disk views[ranks] = {{disk, mutex}, {disk, mutex}};
   message_list messages;
@@ -105,6 +125,8 @@ struct two_ranks {
 
   std::vector<rank_result> open(round_number round) {
     std::vector<rank_result> opened(ranks);
+    for (std::uint32_t rank = 0; is_nfs && rank < ranks; ++rank)
+      views[rank].use(*machines[(rank + round) % ranks]);
     job_under_test::on_all(ranks, [&](std::uint32_t rank) {
       environment here = lone_rank(round);
       here.rank = here.local_rank = rank;
@@ -160,8 +182,8 @@ struct two_ranks {
 };
 
 // Of a rank, in a round after one that went well.
-std::size_t steps_of_a_ranks_life(std::uint32_t rank) {
-  two_ranks test;
+std::size_t steps_of_a_ranks_life(std::uint32_t rank, shared_by how) {
+  two_ranks test(how);
   test.live(1);
   const std::size_t before = test.views[rank].steps();
   test.live(2);
@@ -170,14 +192,32 @@ std::size_t steps_of_a_ranks_life(std::uint32_t rank) {
 
 }  // namespace
 
+TEST_CASE("on NFS a restart finds the newest snapshot from any machine", "[snapshot]") {
+  two_ranks test(GENERATE(shared_by::nfs, shared_by::nfs_with_nocto));
+  for (const round_number round : {1, 2, 3, 4}) {
+    auto job = test.open(round);
+    INFO(job[0].problem << "; " << job[1].problem);
+    REQUIRE(two_ranks::is_open(job));
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      const auto& found = job[rank].job->resumed();
+      REQUIRE(found.has_value() == (round > 1));
+      if (round > 1) CHECK(small_state(10 * (round - 1), rank).compare(*found) == "");
+    }
+    CHECK(save(job, 10 * round) == all(ranks));
+  }
+  CHECK(test.messages.text() == "");
+}
+
 TEST_CASE("an error of any step of either rank costs no earlier snapshot", "[snapshot]") {
+  const auto how = GENERATE(shared_by::one_disk, shared_by::nfs, shared_by::nfs_with_nocto);
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    const std::size_t steps = steps_of_a_ranks_life(rank);
+    const std::size_t steps = steps_of_a_ranks_life(rank, how);
     REQUIRE(steps > 15);
     for (std::size_t at = 0; at < steps; ++at) {
       for (const std::size_t count : {std::size_t{1}, std::size_t{3}, ~std::size_t{0}}) {
-        INFO("rank " << rank << ", step " << at << " of " << steps << ", fails " << count);
-        two_ranks test;
+        INFO("shared by " << static_cast<int>(how) << ", rank " << rank << ", step " << at << " of "
+                          << steps << ", fails " << count);
+        two_ranks test(how);
         test.live(1);
         REQUIRE(test.reported == 30);
         test.views[rank].fail(test.views[rank].steps() + at, count);

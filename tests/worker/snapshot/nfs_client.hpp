@@ -1,0 +1,181 @@
+// One machine's view of a folder on NFS, as Linux's client shows it: it remembers which names are
+// in a folder, and which are not, and does not ask the server again for `kept`. What is true of it
+// here, and where it is so in Linux (fs/nfs/dir.c):
+//
+// - A name that was asked for too early is "not there" until the folder's attributes are fetched
+//   anew (nfs_neg_need_reval): after `kept`, when the folder is listed, or when this machine
+//   makes a name in it. A name that was there may be another file by now: reading it is ESTALE.
+// - Listing asks the server, for opendir() does (close-to-open), but not on a mount with `nocto`.
+// - An exclusive create is the server's to decide; a removal of a name that is remembered as not
+//   there does not reach the server.
+// - A file that is removed by the machine that has it mapped becomes .nfs... in its folder until
+//   that lets it go (silly rename).
+//
+// Thread rule: that of the server, one thread at a time. Time passes where it is told to pause().
+#pragma once
+
+#include "tests/worker/snapshot/fault_file_system.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun::tests {
+
+class nfs_client : public worker::file_system {
+ public:
+  static constexpr std::chrono::seconds kept{30};  // Linux's acdirmin
+
+  // The mutex is held by whoever calls it, and taken by a file that is let go.
+  nfs_client(fault_file_system& server, std::mutex& mutex, bool nocto)
+      : server_(server), mutex_(mutex), nocto_(nocto) {}
+
+  error_code make_folder(const std::string& path, bool& made) override {
+    const auto error = server_.make_folder(path, made);
+    if (!error) has_changed(path, true);
+    return error;
+  }
+  result<std::unique_ptr<worker::output_file>> create(const std::string& path) override {
+    auto made = server_.create(path);
+    if (made) has_changed(path, true);
+    return made;
+  }
+  error_code rename_to_new(const std::string& from, const std::string& to) override {
+    if (auto error = look_up(from)) return error;
+    const auto error = server_.rename_to_new(from, to);
+    if (error) return error;
+    has_changed(from, false);
+    has_changed(to, true);
+    return {};
+  }
+  error_code remove(const std::string& path) override {
+    if (auto error = look_up(path)) return error;
+    if (is_mapped(path)) {
+      const std::string silly = above(path) + "/.nfs" + std::to_string(++silly_names_);
+      if (auto error = server_.rename_to_new(path, silly)) return error;
+      mapped_at(path)->silly_name = silly;
+    } else if (auto error = server_.remove(path)) {
+      return error;
+    }
+    has_changed(path, false);
+    return {};
+  }
+  error_code remove_folder(const std::string& path) override {
+    if (auto error = look_up(path)) return error;
+    const auto error = server_.remove_folder(path);
+    if (!error) has_changed(path, false);
+    return error;
+  }
+  error_code sync_folder(const std::string& path) override {
+    if (auto error = look_up(path)) return error;
+    return server_.sync_folder(path);
+  }
+  result<std::vector<std::string>> list(const std::string& path) override {
+    if (auto error = look_up(path)) return error;
+    auto& folder = folders_[path];
+    if (nocto_ && folder.until > now_ && folder.listed) return *folder.listed;
+    auto names = server_.list(path);
+    if (!names) return names;
+    forget(path);
+    folders_[path].listed = *names;
+    return names;
+  }
+  result<std::string> read(const std::string& path, std::size_t bytes_max) override {
+    if (auto error = look_up(path)) return error;
+    return stale_if_gone(server_.read(path, bytes_max));
+  }
+  error_code scan(const std::string& path, const piece_handler& on_piece) override {
+    const auto whole = read(path, ~std::size_t{0});
+    if (whole) on_piece(*whole);
+    return whole ? error_code() : whole.error();
+  }
+  result<std::unique_ptr<worker::mapped_file>> map(const std::string& path) override {
+    auto whole = read(path, ~std::size_t{0});
+    if (!whole) return whole.error();
+    auto made = std::make_unique<mapping>(*this, std::move(*whole));
+    made->path = path;
+    mappings_.push_back(made.get());
+    return std::unique_ptr<worker::mapped_file>(std::move(made));
+  }
+  result<std::uint64_t> size(const std::string& path) override {
+    if (auto error = look_up(path)) return error;
+    return stale_if_gone(server_.size(path));
+  }
+  std::chrono::milliseconds names_kept(const std::string&) override { return kept; }
+  void pause(std::chrono::milliseconds length) override { now_ += length; }
+
+ private:
+  struct folder {
+    std::chrono::milliseconds until{};  // what is remembered of it counts so long
+    std::map<std::string, bool> names;  // asked for: it is there, or not
+    std::optional<std::vector<std::string>> listed;
+  };
+  struct mapping : worker::mapped_file {
+    mapping(nfs_client& of, std::string bytes) : client(of), whole(std::move(bytes)) {}
+    ~mapping() override {
+      const std::lock_guard lock(client.mutex_);
+      std::erase(client.mappings_, this);
+      if (!silly_name.empty()) (void)client.server_.remove(silly_name);
+    }
+    std::string_view bytes() const override { return whole; }
+    nfs_client& client;
+    std::string whole;
+    std::string path;
+    std::string silly_name;
+  };
+
+  static std::string above(const std::string& path) {
+    const auto slash = path.rfind('/');
+    return slash == std::string::npos ? "." : path.substr(0, slash);
+  }
+  template <typename Value>
+  static result<Value> stale_if_gone(result<Value> found) {
+    if (!found && is_system_error(found.error(), ENOENT)) return system_error(ESTALE);
+    return found;
+  }
+  mapping* mapped_at(const std::string& path) {
+    const auto found = std::find_if(mappings_.begin(), mappings_.end(),
+                                    [&](const mapping* each) { return each->path == path; });
+    return found == mappings_.end() ? nullptr : *found;
+  }
+  bool is_mapped(const std::string& path) { return mapped_at(path) != nullptr; }
+
+  // The path's own parts are names too. ENOENT: as far as this machine knows there is none.
+  error_code look_up(const std::string& path) {
+    if (path == ".") return {};
+    const std::string place = above(path);
+    if (place != ".") {
+      if (auto error = look_up(place)) return error;
+    }
+    auto& in = folders_[place];
+    if (in.until <= now_) forget(place);
+    const auto [name, is_new] = in.names.try_emplace(path, false);
+    if (is_new) name->second = server_.exists(path);
+    return name->second ? error_code() : system_error(ENOENT);
+  }
+  // The folder's attributes are fetched: what was remembered of its names is dropped.
+  void forget(const std::string& place) { folders_[place] = {now_ + kept, {}, std::nullopt}; }
+  // By this machine, which hears of the folder's attributes with the server's answer.
+  void has_changed(const std::string& path, bool is_there) {
+    forget(above(path));
+    folders_[above(path)].names[path] = is_there;
+    if (is_there) folders_.erase(path);
+  }
+
+  fault_file_system& server_;
+  std::mutex& mutex_;
+  bool nocto_;
+  std::chrono::milliseconds now_{};
+  std::map<std::string, folder> folders_;
+  std::vector<mapping*> mappings_;
+  std::size_t silly_names_ = 0;
+};
+
+}  // namespace ddprun::tests
