@@ -66,13 +66,26 @@ std::string text_of(const tensor_view& tensor) {
   return text.substr(tensor.name.size() + 1);
 }
 
+// A large model has tens of thousands of tensors: looked through one by one for each name, they
+// take seconds.
+using tensors_by_name = std::map<std::string, const tensor_view*>;
+
+tensors_by_name by_name(const snapshot_part& part) {
+  tensors_by_name all;
+  for (const auto& tensor : part.tensors)
+    all.emplace(tensor.name, &tensor);
+  return all;
+}
+
+bool has_any(const tensors_by_name& tensors, const std::string& prefix) {
+  const auto first = tensors.lower_bound(prefix);
+  return first != tensors.end() && first->first.starts_with(prefix);
+}
+
 // Compares what is here with what a snapshot has.
 class comparison {
  public:
-  explicit comparison(const snapshot_part& there) {
-    for (const auto& tensor : there.tensors)
-      left_.emplace(tensor.name, &tensor);
-  }
+  explicit comparison(tensors_by_name there) : left_(std::move(there)) {}
 
   void expect(const tensor_view& here) {
     const auto found = left_.find(here.name);
@@ -89,8 +102,7 @@ class comparison {
   // What an optimizer keeps of a parameter, if anything, has its shape and type, or is one number.
   void expect_state(const std::string& prefix, const at::Tensor& parameter,
                     const std::vector<field_name>& fields) {
-    const auto first = left_.lower_bound(prefix);
-    if (first == left_.end() || !first->first.starts_with(prefix)) return;
+    if (!has_any(left_, prefix)) return;
     for (const auto& field : fields) {
       tensor_view here = view_of(prefix + std::string(field.name), parameter);
       const auto found = left_.find(here.name);
@@ -126,7 +138,7 @@ class comparison {
   }
 
  private:
-  std::map<std::string, const tensor_view*> left_;
+  tensors_by_name left_;
   std::vector<std::string> differences_;
 };
 
@@ -143,23 +155,20 @@ std::vector<double> rates_in(const snapshot_part& part) {
 }
 
 void fill(torch::optim::Optimizer& optimizer, const at::Tensor& parameter,
-          const snapshot_part& part, const std::string& prefix) {
-  const bool is_there =
-      std::any_of(part.tensors.begin(), part.tensors.end(),
-                  [&](const tensor_view& each) { return each.name.starts_with(prefix); });
-  if (!is_there) {
+          const tensors_by_name& there, const std::string& prefix) {
+  if (!has_any(there, prefix)) {
     optimizer.state().erase(parameter.unsafeGetTensorImpl());
     return;
   }
   field_visitor visitor;
   visitor.on_tensor = [&](std::string_view field, at::Tensor& value) {
-    const auto* const found = part.find(prefix + std::string(field));
-    value =
-        found == nullptr ? at::Tensor() : tensor_of(*found).to(parameter.device(), true).clone();
+    const auto found = there.find(prefix + std::string(field));
+    value = found == there.end() ? at::Tensor()
+                                 : tensor_of(*found->second).to(parameter.device(), true).clone();
   };
   visitor.on_number = [&](std::string_view field, std::int64_t& value) {
-    const auto* const found = part.find(prefix + std::string(field));
-    if (found != nullptr) value = tensor_of(*found).item().toLong();
+    const auto found = there.find(prefix + std::string(field));
+    if (found != there.end()) value = tensor_of(*found->second).item().toLong();
   };
   visit_fields(make_state(optimizer, parameter), visitor);
 }
@@ -211,7 +220,8 @@ snapshot_state training_state::view() const {
 
 void training_state::load(const resumed_snapshot& from) {
   const at::NoGradGuard no_grad;
-  comparison compared(from.replicated);
+  const auto there = by_name(from.replicated);
+  comparison compared(there);
   const auto mine = tensors_of(model_);
   for (const auto& [name, tensor] : mine)
     compared.expect(view_of(name, tensor));
@@ -230,9 +240,9 @@ void training_state::load(const resumed_snapshot& from) {
                                std::to_string(groups.size()) + " parameter groups");
   }
   for (auto [name, tensor] : mine)
-    tensor.copy_(tensor_of(*from.replicated.find(name)));
+    tensor.copy_(tensor_of(*there.at(name)));
   for (std::size_t index = 0; index < parameters.size(); ++index)
-    fill(optimizer_, parameters[index], from.replicated, parameter_prefix(index));
+    fill(optimizer_, parameters[index], there, parameter_prefix(index));
   for (std::size_t group = 0; group < groups.size(); ++group)
     groups[group].options().set_lr(rates[group]);
   if (!from.own) return;
