@@ -2,6 +2,7 @@
 
 #include "worker/torch/kept_state.hpp"
 #include "worker/torch/metrics.hpp"
+#include "worker/torch/mixed_precision.hpp"
 #include "worker/torch/training_state.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -31,6 +32,11 @@ class training_loop::work final : public loop_work {
         optimizer_(optimizer),
         options_(options),
         training_(parallel.module(), optimizer) {
+    if (options.computes_in == compute_type::fp16) {
+      scaler_.emplace(device());
+      kept_.add("scaler.scale", scaler_->scale());
+      kept_.add("scaler.good_steps", scaler_->good_steps());
+    }
     for (const auto& each : parallel.module().named_buffers())
       buffers_.emplace_back(model_prefix + each.key(), each.value());
   }
@@ -56,7 +62,7 @@ class training_loop::work final : public loop_work {
     const training_batch::report_handler nothing = [](std::string_view, const at::Tensor&) {};
     parallel_.warm_up([&] {
       training_batch batch(1, 1, pass, nothing);
-      return loss_(batch);
+      return loss_of(batch);
     });
   }
   void begin_epoch(std::uint64_t epoch, std::uint64_t steps) override {
@@ -152,13 +158,23 @@ class training_loop::work final : public loop_work {
     std::optional<distributed_data_parallel::no_sync_scope> here_only;
     if (!is_last) here_only.emplace(parallel_);
     samples_ = static_cast<double>(batch.size());
-    const auto loss = loss_(batch);
+    const auto loss = loss_of(batch);
     const auto passes = static_cast<double>(options_.passes_per_step);
-    parallel_.backward(options_.passes_per_step == 1 ? loss : loss / passes);
+    const auto share = options_.passes_per_step == 1 ? loss : loss / passes;
+    parallel_.backward(scaler_ ? scaler_->scale_up(share) : share);
     report("loss", loss);
   }
+  at::Device device() const { return parallel_.module().parameters().front().device(); }
+  at::Tensor loss_of(training_batch& batch) {
+    if (options_.computes_in == compute_type::full) return loss_(batch);
+    const bool is_half = options_.computes_in == compute_type::fp16;
+    const autocast_scope casting(device().type(), is_half ? at::kHalf : at::kBFloat16);
+    return loss_(batch);
+  }
   void update(std::uint64_t step) {
-    if (options_.clip_norm > 0) {
+    // All ranks have the same gradients, and so leave the same steps out.
+    const bool is_sound = !scaler_ || scaler_->scale_down(parallel_.module().parameters());
+    if (is_sound && options_.clip_norm > 0) {
       gradient_norm_ =
           torch::nn::utils::clip_grad_norm_(parallel_.module().parameters(), options_.clip_norm);
     }
@@ -166,7 +182,8 @@ class training_loop::work final : public loop_work {
       for (auto& group : optimizer_.param_groups())
         group.options().set_lr(options_.learning_rate(step));
     }
-    optimizer_.step();
+    if (is_sound) optimizer_.step();
+    if (scaler_) scaler_->update();
     if (on_update) on_update(step);
   }
   void report(std::string_view name, const at::Tensor& value) {
@@ -184,6 +201,7 @@ class training_loop::work final : public loop_work {
   training_loop_options options_;
   training_state training_;
   kept_state kept_;
+  std::optional<gradient_scaler> scaler_;
   loss_function loss_;
   std::vector<std::pair<std::string, at::Tensor>> buffers_;  // under their names in snapshots
   std::vector<at::Tensor> before_;                           // their values, where they are kept

@@ -16,6 +16,9 @@
 
 namespace ddprun::worker {
 
+// What a forward pass computes in: torch/mixed_precision.hpp.
+enum class compute_type { full, bf16, fp16 };
+
 struct training_loop_options {
   std::size_t samples = 0;     // of the data set
   std::size_t batch_size = 1;  // samples of each rank in a pass
@@ -52,6 +55,9 @@ struct training_loop_options {
   // The learning rate of all parameter groups for a step, counted from 1 over all epochs; none: the
   // program's affair.
   std::function<double(std::uint64_t step)> learning_rate;
+  // What the forward pass computes in. With fp16 the loss is scaled, and a step whose gradients are
+  // not finite is left out; the scale is kept in snapshots.
+  compute_type computes_in = compute_type::full;
   // One pass for nothing before the first step, which fixes the order in which gradients are
   // summed: without it a resumed run rounds otherwise.
   bool warms_up = true;

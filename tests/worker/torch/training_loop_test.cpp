@@ -5,6 +5,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tests/worker/torch/ranks.hpp"
 #include "worker/snapshot/checksum.hpp"
+#include "worker/torch/mixed_precision.hpp"
 #include "worker/torch/training_state.hpp"
 
 #include <torch/nn/functional/loss.h>
@@ -51,6 +52,7 @@ struct training_job {
   std::string folder;
   round_number round = 1;
   std::uint32_t passes_per_step = 1;
+  compute_type computes_in = compute_type::full;
   std::function<void(std::uint32_t rank, std::uint64_t step)> in_step;  // before its loss
 
   // The end of a rank: what it has come to.
@@ -77,6 +79,7 @@ struct training_job {
     looping.save.epochs = 3;
     looping.folder = folder;
     looping.clip_norm = 1;
+    looping.computes_in = computes_in;
     looping.shows_progress = false;
     looping.tell = [](std::string_view) {};
     looping.on_message = [](const std::string&) {};
@@ -123,12 +126,14 @@ std::string without_first_step(std::string text) {
 }  // namespace
 
 TEST_CASE("a training loop that was stopped within an epoch ends with the same bits", "[torch]") {
-  const std::uint32_t passes = GENERATE(1u, 2u);
+  const auto [passes, type] =
+      GENERATE(std::pair(1u, compute_type::full), std::pair(2u, compute_type::bf16),
+               std::pair(1u, compute_type::fp16));
   const tests::temporary_folder place;
-  const auto whole = run_ranks(2, training_job{place.path + "/whole", 1, passes, {}});
+  const auto whole = run_ranks(2, training_job{place.path + "/whole", 1, passes, type, {}});
   REQUIRE(whole[0].find("status 0, from step 1, 24 updates, rate 0.001250, ") == 0);
 
-  training_job stopped{place.path + "/stopped", 1, passes,
+  training_job stopped{place.path + "/stopped", 1, passes, type,
                        [](std::uint32_t rank, std::uint64_t at) {
                          if (rank == 1 && at == 8) ::raise(SIGTERM);
                        }};
@@ -147,8 +152,10 @@ TEST_CASE("a training loop that was stopped within an epoch ends with the same b
 TEST_CASE("when a rank dies in a training loop no step is lost", "[torch]") {
   const std::uint32_t dead = GENERATE(1u, 2u);
   const tests::temporary_folder place;
-  const auto whole = run_ranks(3, training_job{place.path + "/whole", 1, 1, {}});
-  training_job killed{place.path + "/killed", 1, 1, [dead](std::uint32_t rank, std::uint64_t at) {
+  const auto whole =
+      run_ranks(3, training_job{place.path + "/whole", 1, 1, compute_type::full, {}});
+  training_job killed{place.path + "/killed", 1, 1, compute_type::full,
+                      [dead](std::uint32_t rank, std::uint64_t at) {
                         if (rank == dead && at == 11) ::kill(::getpid(), SIGKILL);
                       }};
   const auto first = run_ranks(3, killed);
@@ -162,6 +169,38 @@ TEST_CASE("when a rank dies in a training loop no step is lost", "[torch]") {
   // BatchNorm's averages among them: what the unfinished pass has made of them is undone.
   for (std::size_t rank = 0; rank < 3; ++rank)
     REQUIRE(without_first_step(rest[rank]) == without_first_step(whole[rank]));
+}
+
+TEST_CASE("gradients that are not finite halve the scale and make no step", "[torch]") {
+  const auto said = run_ranks(1, [](const environment&) -> std::string {
+    gradient_scaler scaler(at::kCPU, 8);
+    auto weight = torch::ones({2}, torch::requires_grad());
+    scaler.scale_up((weight * torch::tensor({3.0, 5.0})).sum()).backward();
+    const bool first = scaler.scale_down({weight});
+    const auto gradient = weight.grad().clone();
+    scaler.update();
+    weight.mutable_grad() = torch::tensor({1.0f, std::numeric_limits<float>::infinity()});
+    const bool second = scaler.scale_down({weight});
+    scaler.update();
+    return std::to_string(first) + std::to_string(second) + ", " +
+           std::to_string(torch::equal(gradient, torch::tensor({3.0f, 5.0f}))) + ", " +
+           std::to_string(scaler.scale().item<double>()) + ", " +
+           std::to_string(scaler.good_steps().item<int>());
+  });
+  REQUIRE(said[0] == "10, 1, 4.000000, 0");
+}
+
+TEST_CASE("autocast computes in fewer bits, and only as long as it lives", "[torch]") {
+  const auto said = run_ranks(1, [](const environment&) -> std::string {
+    const auto values = torch::ones({4, 4});
+    std::string types;
+    {
+      const autocast_scope casting(at::kCPU, at::kBFloat16);
+      types += torch::mm(values, values).scalar_type() == at::kBFloat16 ? "bf16 " : "other ";
+    }
+    return types + (torch::mm(values, values).scalar_type() == at::kFloat ? "f32" : "other");
+  });
+  REQUIRE(said[0] == "bf16 f32");
 }
 
 TEST_CASE("a snapshot without what a program keeps is refused", "[torch]") {
