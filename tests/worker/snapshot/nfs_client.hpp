@@ -2,9 +2,12 @@
 // in a folder, and which are not, and does not ask the server again for `kept`. What is true of it
 // here, and where it is so in Linux (fs/nfs/dir.c):
 //
-// - A name that was asked for too early is "not there" until the folder's attributes are fetched
-//   anew (nfs_neg_need_reval): after `kept`, when the folder is listed, or when this machine
-//   makes a name in it. A name that was there may be another file by now: reading it is ESTALE.
+// - A name that was asked for too early is "not there" until the folder is seen to have changed
+//   (nfs_neg_need_reval), for which its attributes are fetched after `kept`, or when it is listed.
+//   A change of its own is none to this machine: with its answer the server says whether another
+//   one was there in between, and only then is all asked anew (fs/nfs/nfs4proc.c,
+//   nfs4_update_changeattr_locked). A name that was there may be another file by now: reading it
+//   is ESTALE.
 // - Listing asks the server, for opendir() does (close-to-open), but not on a mount with `nocto`.
 // - An exclusive create is the server's to decide; a removal of a name that is remembered as not
 //   there does not reach the server.
@@ -29,17 +32,28 @@
 
 namespace ddprun::tests {
 
+// What the machines share: the files, and how often each folder has been changed.
+struct nfs_server {
+  fault_file_system& disk;
+  std::mutex& mutex;
+  std::map<std::string, std::size_t> changes = {};
+};
+
 class nfs_client : public worker::file_system {
  public:
   static constexpr std::chrono::seconds kept{30};  // Linux's acdirmin
 
   // The mutex is held by whoever calls it, and taken by a file that is let go.
-  nfs_client(fault_file_system& server, std::mutex& mutex, bool nocto)
-      : server_(server), mutex_(mutex), nocto_(nocto) {}
+  nfs_client(nfs_server& server, bool nocto)
+      : shared_(server), server_(server.disk), nocto_(nocto) {}
 
   error_code make_folder(const std::string& path, bool& made) override {
     const auto error = server_.make_folder(path, made);
-    if (!error) has_changed(path, true);
+    if (made) {
+      has_changed(path, true);
+    } else if (!error) {
+      folders_[above(path)].names[path] = true;
+    }
     return error;
   }
   result<std::unique_ptr<worker::output_file>> create(const std::string& path) override {
@@ -83,8 +97,8 @@ class nfs_client : public worker::file_system {
     if (nocto_ && folder.until > now_ && folder.listed) return *folder.listed;
     auto names = server_.list(path);
     if (!names) return names;
-    forget(path);
-    folders_[path].listed = *names;
+    fetch_attributes(path);
+    folder.listed = *names;
     return names;
   }
   result<std::string> read(const std::string& path, std::size_t bytes_max) override {
@@ -113,14 +127,15 @@ class nfs_client : public worker::file_system {
 
  private:
   struct folder {
-    std::chrono::milliseconds until{};  // what is remembered of it counts so long
+    std::chrono::milliseconds until{};  // its attributes count so long
+    std::size_t changes = 0;            // that this machine knows of
     std::map<std::string, bool> names;  // asked for: it is there, or not
     std::optional<std::vector<std::string>> listed;
   };
   struct mapping : worker::mapped_file {
     mapping(nfs_client& of, std::string bytes) : client(of), whole(std::move(bytes)) {}
     ~mapping() override {
-      const std::lock_guard lock(client.mutex_);
+      const std::lock_guard lock(client.shared_.mutex);
       std::erase(client.mappings_, this);
       if (!silly_name.empty()) (void)client.server_.remove(silly_name);
     }
@@ -155,22 +170,31 @@ class nfs_client : public worker::file_system {
       if (auto error = look_up(place)) return error;
     }
     auto& in = folders_[place];
-    if (in.until <= now_) forget(place);
+    if (in.until <= now_) fetch_attributes(place);
     const auto [name, is_new] = in.names.try_emplace(path, false);
     if (is_new) name->second = server_.exists(path);
     return name->second ? error_code() : system_error(ENOENT);
   }
-  // The folder's attributes are fetched: what was remembered of its names is dropped.
-  void forget(const std::string& place) { folders_[place] = {now_ + kept, {}, std::nullopt}; }
+  // What was remembered of its names is dropped where another machine has changed them.
+  void fetch_attributes(const std::string& place) {
+    auto& known = folders_[place];
+    if (known.changes != shared_.changes[place]) known = {};
+    known.changes = shared_.changes[place];
+    known.until = now_ + kept;
+  }
   // By this machine, which hears of the folder's attributes with the server's answer.
   void has_changed(const std::string& path, bool is_there) {
-    forget(above(path));
-    folders_[above(path)].names[path] = is_there;
+    const std::string place = above(path);
+    fetch_attributes(place);
+    auto& known = folders_[place];
+    known.changes = ++shared_.changes[place];
+    known.listed.reset();
+    known.names[path] = is_there;
     if (is_there) folders_.erase(path);
   }
 
+  nfs_server& shared_;
   fault_file_system& server_;
-  std::mutex& mutex_;
   bool nocto_;
   std::chrono::milliseconds now_{};
   std::map<std::string, folder> folders_;

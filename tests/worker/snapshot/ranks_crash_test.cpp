@@ -110,14 +110,15 @@ struct two_ranks {
   explicit two_ranks(shared_by how = shared_by::one_disk) : is_nfs(how != shared_by::one_disk) {
     const bool nocto = how == shared_by::nfs_with_nocto;
     for (auto& machine : machines)
-      machine = std::make_unique<nfs_client>(disk, mutex, nocto);
+      machine = std::make_unique<nfs_client>(server, nocto);
   }
 
   served_store store;
   fault_file_system disk;
+  std::mutex mutex;
+  nfs_server server{disk, mutex};
   bool is_nfs;
   std::unique_ptr<nfs_client> machines[ranks];
-  std::mutex mutex;
   view_of_disk views[ranks] = {{disk, mutex}, {disk, mutex}};
   message_list messages;
   std::uint64_t reported = 0;  // the newest step that a rank took for saved
