@@ -107,9 +107,17 @@ void loop_driver::resume() {
          " epochs are done");
   } else {
     tell("resuming from snapshot " + from->path + " at epoch " + std::to_string(place_.epoch) +
-         (place_.used == 0 ? "" : ", in its middle"));
+         text_of_place());
   }
   snapshots_->drop_resumed();
+}
+
+// In the epoch that it goes on in.
+std::string loop_driver::text_of_place() const {
+  if (place_.used == 0) return "";
+  const std::size_t left = options_.samples - std::min(place_.used, options_.samples);
+  const bool is_over = left == 0 || (options_.drop_last && left < here_.world_size);
+  return is_over ? ", at its end" : ", in its middle";
 }
 
 void loop_driver::open_metrics() {
@@ -193,7 +201,8 @@ void loop_driver::end_epoch(epoch_end& done, progress& shown) {
   done.own = work_.take_meters();
   done.all = done.own;
   work_.average(done.all);
-  if (tells()) {
+  // Resumed at its end, it has nothing to show.
+  if (tells() && done.samples != 0) {
     if (options_.shows_progress) shown.finish(text_of(done.all));
     write_metrics(done, shown.samples_per_second());
   }

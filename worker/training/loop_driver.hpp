@@ -62,6 +62,7 @@ class loop_driver {
   void write_metrics(const epoch_end& done, double samples_per_second);
   void open_snapshots();
   void open_metrics();
+  std::string text_of_place() const;
   void save(const training_place& next);
   void save_emergency();
   snapshot_state state_at(const training_place& next);

@@ -5,6 +5,7 @@
 #include "tests/worker/snapshot/ranks_on_threads.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <sstream>
 #include <stdexcept>
 
@@ -266,6 +267,7 @@ TEST_CASE("the ranks that are left lose no step", "[training]") {
       try {
         auto with = test.looping();
         with.save.epochs = 0;
+        with.metrics = test.place.path + "/metrics";
         if (rank != 0) with.tell = [](std::string_view) {};
         loop_driver loop(here, with, works[rank]);
         loop.run();
@@ -286,12 +288,20 @@ TEST_CASE("the ranks that are left lose no step", "[training]") {
   CHECK(good == std::vector<std::string>(world_size));
   CHECK(test.told.front() == "resuming from snapshot " + test.folder +
                                  "/snapshot-000001-000004 at epoch " +
-                                 (is_within ? "3" : "2, in its middle"));
+                                 (is_within ? "3" : "2, at its end"));
   // The survivor's four steps, and then only the third epoch's two.
   CHECK(again[0].seen.size() == 4 * 6);
   const auto& calls = again[1].calls;
   const bool ends_again = std::find(calls.begin(), calls.end(), "end 2 with 0") != calls.end();
   CHECK(ends_again == !is_within);
+  // What has no steps any more has no numbers of its own.
+  std::ifstream file(test.place.path + "/metrics");
+  std::vector<std::string> rows;
+  for (std::string row; std::getline(file, row);) {
+    const auto at = row.find("\"epoch\"");
+    if (at != row.npos) rows.push_back(row.substr(at, 9));
+  }
+  CHECK((rows == std::vector<std::string>{"\"epoch\":1", "\"epoch\":2", "\"epoch\":3"}));
   CHECK(calls.back() == "end 3 with 8");
 }
 
