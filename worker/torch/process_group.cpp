@@ -49,13 +49,14 @@ std::string store_address(const environment& environment) {
          std::to_string(environment.master_port);
 }
 
-// What happened, without the C++ backtrace on the further lines of LibTorch's texts, and without
-// the place in Gloo's sources before it: "[/pytorch/third_party/gloo/.../pair.cc:547] ".
+// What happened, without the C++ backtrace on the further lines of LibTorch's texts, without the
+// place in Gloo's sources before it ("[/pytorch/third_party/gloo/.../pair.cc:547] "), and without
+// Gloo's guesses after it.
 std::string first_line(const std::string& text) {
   std::string line = text.substr(0, text.find('\n'));
   const std::size_t end = line.find("] ");
   if (line.starts_with("[/") && end != std::string::npos) line.erase(0, end + 2);
-  return line;
+  return line.substr(0, line.find(". This is typically caused by"));
 }
 
 // What LibTorch and Gloo say when a deadline has passed.

@@ -214,6 +214,8 @@ TEST_CASE("a rank that dies in a backward pass is an error of the others", "[tor
   REQUIRE(said[1] == "exited with 7");
   REQUIRE(said[0].starts_with("error: rank 0 of 2, store at 127.0.0.1:"));
   REQUIRE(said[0].find(": averaging the gradients: ") != std::string::npos);
+  REQUIRE(said[0].ends_with("(a peer is gone or late)"));
+  REQUIRE(said[0].find("typically") == std::string::npos);
 }
 
 TEST_CASE("a rank evaluates without the others", "[torch]") {
