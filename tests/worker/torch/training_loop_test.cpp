@@ -14,7 +14,10 @@
 #include <torch/nn/pimpl.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/schedulers/step_lr.h>
+#include <torch/optim/sgd.h>
 
+#include <cstdio>
+#include <limits>
 #include <signal.h>
 #include <string>
 #include <unistd.h>
@@ -188,6 +191,43 @@ TEST_CASE("gradients that are not finite halve the scale and make no step", "[to
            std::to_string(scaler.good_steps().item<int>());
   });
   REQUIRE(said[0] == "10, 1, 4.000000, 0");
+}
+
+// Of one rank each they would be (3, 0) and (3, 8). In float16 those of one rank are too great for
+// the scale at first, until it has been halved four times: no rank makes those steps.
+TEST_CASE("gradients are clipped once they are averaged and scaled down", "[torch]") {
+  const auto type = GENERATE(compute_type::full, compute_type::bf16, compute_type::fp16);
+  const std::size_t steps = type == compute_type::fp16 ? 5 : 1;
+  const auto said = run_ranks(2, [&](const environment& here) -> std::string {
+    auto group = process_group::join(here);
+    torch::nn::Linear model(torch::nn::LinearOptions(2, 1).bias(false));
+    {
+      const torch::NoGradGuard no_grad;
+      model->weight.zero_();
+    }
+    distributed_data_parallel parallel(group, *model);
+    torch::optim::SGD optimizer(model->parameters(), 1);
+    training_loop_options looping;
+    looping.samples = 2 * steps;
+    looping.clip_norm = 1;
+    looping.computes_in = type;
+    looping.shows_progress = false;
+    training_loop loop(parallel, optimizer, looping);
+    std::size_t moved = 0;
+    loop.on_step([&](const step_end&) { moved += model->weight.any().item<bool>() ? 1 : 0; });
+    loop.run([&](training_batch&) {
+      const auto input = torch::tensor({3.0f, here.rank == 0 ? 0.0f : 8.0f}).reshape({1, 2});
+      return parallel.forward(model, input).sum();
+    });
+    group.close();
+    char text[80];
+    std::snprintf(text, sizeof text, "norm %.4f, weights %.4f %.4f, %zu steps",
+                  loop.gradient_norm(), model->weight[0][0].item<double>(),
+                  model->weight[0][1].item<double>(), moved);
+    return text;
+  });
+  for (const auto& each : said)
+    REQUIRE(each == "norm 5.0000, weights -0.6000 -0.8000, 1 steps");
 }
 
 TEST_CASE("autocast computes in fewer bits, and only as long as it lives", "[torch]") {
