@@ -3,8 +3,8 @@
 #include "launcher/base/begun_task.hpp"
 #include "launcher/base/cgroup_folders.hpp"
 #include "launcher/base/node_files.hpp"
+#include "launcher/base/size_text.hpp"
 #include "launcher/cli/processor_count.hpp"
-#include "launcher/hosts/doctor/size_text.hpp"
 #include "launcher/node/numa_topology.hpp"
 
 #include <spdlog/fmt/fmt.h>

@@ -1,6 +1,6 @@
 #include "launcher/hosts/doctor/limits.hpp"
 
-#include "launcher/hosts/doctor/size_text.hpp"
+#include "launcher/base/size_text.hpp"
 #include "tests/launcher/hosts/doctor/doctor_support.hpp"
 #include "tests/support/catch.hpp"
 

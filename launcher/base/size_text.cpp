@@ -1,8 +1,8 @@
-#include "launcher/hosts/doctor/size_text.hpp"
+#include "launcher/base/size_text.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
-namespace ddprun::launcher::doctor {
+namespace ddprun::launcher {
 
 std::string size_text(std::uint64_t bytes) {
   constexpr double kib = 1024;
@@ -12,4 +12,4 @@ std::string size_text(std::uint64_t bytes) {
   return fmt::format("{:.1f} GiB", size / kib / kib / kib);
 }
 
-}  // namespace ddprun::launcher::doctor
+}  // namespace ddprun::launcher

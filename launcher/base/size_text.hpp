@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-namespace ddprun::launcher::doctor {
+namespace ddprun::launcher {
 
 std::string size_text(std::uint64_t bytes);
 
-}  // namespace ddprun::launcher::doctor
+}  // namespace ddprun::launcher
