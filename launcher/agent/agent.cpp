@@ -2,6 +2,7 @@
 
 #include "launcher/agent/own_job.hpp"
 #include "launcher/evidence/stack_spawner.hpp"
+#include "launcher/vault/keeper.hpp"
 #include "launcher/warm/warm_spawner.hpp"
 #include "rendezvous/base/name_text.hpp"
 #include "rendezvous/base/signals.hpp"
@@ -120,6 +121,7 @@ int agent::run() {
   start_trainer_status();
   start_evidence();
   start_warm();
+  start_vault();
   watch_timers();
   watch_signals();
   answer_probes();
@@ -139,6 +141,7 @@ int agent::run() {
   workers_.reset();
   warm_.reset();
   watch_.reset();
+  vault_.reset();
   nccl_.reset();
   hook_.reset();
   node_health_.reset();
@@ -390,8 +393,10 @@ void agent::after_goodbye() {
   embedded_->close(linger, [this] {
     service_->when_closed([this] {
       const auto stop = [this] {
-        own_error_file_.when_written(
-            [this] { when_evidence_is_kept([this] { context_.stop(); }); });
+        finish_vault([this] {
+          own_error_file_.when_written(
+              [this] { when_evidence_is_kept([this] { context_.stop(); }); });
+        });
       };
       const auto tell_trainer = [this, stop] {
         trainer_ ? trainer_->finish(trainer_limit_at_end, stop) : stop();

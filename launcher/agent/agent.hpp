@@ -59,6 +59,9 @@
 
 namespace ddprun::launcher {
 
+namespace vault {
+class keeper;
+}
 namespace warm {
 class warm_spawner;
 }
@@ -159,6 +162,14 @@ class agent {
   void start_warm();
   spawner& worker_spawner();
 
+  // ---- agent_vault.cpp ----
+  void start_vault();
+  void prepare_vault(const core::start_workers& effect);
+  bool stops_preparing(round_number round);
+  void judge_vault(const round_report& report);
+  void save_vault();
+  void finish_vault(std::function<void()> done);
+
   // ---- agent_health.cpp ----
   void start_health();
   void hear_health(round_number round, const std::string& unhealthy);
@@ -198,6 +209,7 @@ class agent {
   void apply(const core::refuse_member& effect);
   void apply(const core::drop_members& effect);
   void apply(const core::start_workers& effect);
+  void begin_workers(const core::start_workers& effect);
   void apply(const core::stop_workers& effect);
   void apply(const core::kill_workers& effect);
   void apply(const core::agent_note& effect);
@@ -278,6 +290,9 @@ class agent {
   std::map<pid_t, std::string> hung_;            // those that were ended for it, and the words
   bool sees_all_ranks_ = false;                  // the round has no other node
   std::unique_ptr<warm::warm_spawner> warm_;     // none: workers are always started cold
+  std::unique_ptr<vault::keeper> vault_;         // none: nobody has asked for one
+  std::string vault_folder_;                     // for the workers; empty: none
+  std::optional<round_number> waits_for_vault_;  // its workers are started when that is prepared
   std::unique_ptr<worker_group> workers_;
   round_number workers_round_ = 0;
   restarts_heard restarts_heard_;

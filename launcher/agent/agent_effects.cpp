@@ -110,6 +110,10 @@ void agent::apply(const core::drop_members&) {
 // ---- workers ---------------------------------------------------------------------------------
 
 void agent::apply(const core::start_workers& effect) {
+  vault_ ? prepare_vault(effect) : begin_workers(effect);
+}
+
+void agent::begin_workers(const core::start_workers& effect) {
   worker_round facts;
   facts.instance = effect.instance;
   facts.round = effect.round;
@@ -120,11 +124,11 @@ void agent::apply(const core::start_workers& effect) {
   facts.node = identity_.node;
   facts.run_id = options_.run_id;
   facts.mark = identity_.mark;
+  facts.vault = vault_folder_;
   const std::string mark = std::string(session_variable) + "=" + facts.mark;
   guardian_.take_strike();  // one that found none of the last round's workers
   guardian_.mark(mark);
   reaper_.mark(mark);
-
   log_folder_.begin_round(effect.round, effect.restarts_used);
   const auto folders = log_folder_.worker_folders(facts.worker_count);
   if (!folders.empty()) log_files_.make_folders(folders);
@@ -226,6 +230,7 @@ worker_group::events agent::worker_events(round_number round) {
   events.all_ended = [this, round] {
     terminal_.take_back();
     if (watch_) watch_->end();
+    save_vault();
     if (workers_round_ == round) workers_.reset();
   };
   return events;
@@ -239,6 +244,7 @@ void agent::worker_is_over(round_number round, const worker_end& end) {
                                  ": nobody read ours in time");
   }
   const bool was_stopped = stopped_round_ == round;
+  if (!end.status.success()) save_vault();
   if (end.status.success() || was_stopped || end.local_rank >= error_files_.size()) {
     return tell_end(round, end, {});
   }
@@ -346,6 +352,8 @@ void agent::name_children(const worker_group::left_behind& left) {
 
 void agent::apply(const core::stop_workers& effect) {
   stopped_round_ = effect.round;
+  save_vault();
+  if (stops_preparing(effect.round)) return;
   if (!workers_ || workers_round_ != effect.round) return;
   held_stop_.reset();
   if (!waits_for_evidence(effect)) workers_->signal(effect.signal);
@@ -364,6 +372,7 @@ void agent::apply(const core::kill_workers& effect) {
   stopped_round_ = effect.round;
   held_stop_.reset();
   busy_watch_.stop();
+  if (stops_preparing(effect.round)) return;
   if (!workers_ || workers_round_ != effect.round) return;
   workers_->kill();
 }

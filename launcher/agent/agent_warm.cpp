@@ -24,6 +24,7 @@ worker_round round_of_number(std::uint32_t number, std::uint32_t worker_count) {
   round.run_id = "run";
   round.mark = "mark";
   round.gloo_interface = "net" + text;
+  round.vault = "vault" + text;
   round.error_files.assign(2, "error" + text);
   round.assignment.group_rank = number;
   round.assignment.rank_first = number;

@@ -114,6 +114,7 @@ void agent::hear_report(const round_report& report) {
     }
   }
   summary_.add(report, members_);
+  judge_vault(report);
   tell_hook(events_.over(report, output));
   const round_evidence known = evidence_.round == report.round ? evidence_ : round_evidence();
   if (is_worth_a_box(report)) {

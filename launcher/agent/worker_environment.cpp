@@ -87,6 +87,8 @@ environment_map worker_environment(const launch_options& options, const worker_r
   set_nccl_ids(variables, assigned.nccl);
   set(std::string(session_variable), round.mark);
 
+  if (!round.vault.empty()) set("DDPRUN_VAULT", round.vault);
+
   // What the person may have set to something else.
   variables.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   if (!round.gloo_interface.empty()) {

@@ -28,6 +28,7 @@ struct worker_round {
   std::string node;                // this node's label
   std::string run_id;              // never empty
   std::string mark;                // of this agent process: in the environment of its workers
+  std::string vault;               // the folder in memory for what they save; empty: none
   std::string gloo_interface;      // for Gloo where the person has chosen none; empty: none
   // Where torch's @record writes, by local rank; none: nowhere.
   std::vector<std::string> error_files;

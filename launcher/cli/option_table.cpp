@@ -12,6 +12,7 @@
 #include "launcher/cli/setting_options.hpp"
 #include "launcher/cli/shutdown_timeout.hpp"
 #include "launcher/cli/torchrun_options.hpp"
+#include "launcher/cli/vault_rows.hpp"
 
 #include <algorithm>
 #include <array>
@@ -361,7 +362,7 @@ constexpr std::array own_options = {
 constexpr std::array options =
     std::apply([](const auto&... rows) { return std::array{rows...}; },
                std::tuple_cat(setting_options<options_draft>, own_options, node_rows, health_rows,
-                              host_rows, pod_rows, failure_rows, output_rows,
+                              vault_rows, host_rows, pod_rows, failure_rows, output_rows,
                               cli::log_rows<options_draft>("Output of ddprun"),
                               torchruns_only<options_draft>));
 

@@ -10,6 +10,7 @@
 
 #include "launcher/cli/health_options.hpp"
 #include "launcher/cli/output_options.hpp"
+#include "launcher/cli/vault_options.hpp"
 #include "launcher/cli/wanted_networks.hpp"
 #include "launcher/hosts/placement.hpp"
 #include "rendezvous/base/environment_map.hpp"
@@ -122,6 +123,8 @@ struct launch_options {
 
   // Processes that wait with the script's imports made, for a restart; none: as many as workers.
   std::optional<std::uint32_t> warm_spares = 0;
+
+  vault_options vault;
 
   // Before the first round (launcher/hosts/doctor/start_check.hpp), and after one that failed.
   bool checks_node = true;

@@ -1,0 +1,73 @@
+// The vault of this node, where --vault asks for one.
+#include "launcher/agent/agent.hpp"
+#include "launcher/hosts/doctor/limits.hpp"
+#include "launcher/vault/keeper.hpp"
+
+#include <boost/asio/post.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+namespace ddprun::launcher {
+namespace {
+
+// For a look at the node's memory; other limits, which are of no interest here, may hang longer.
+constexpr auto look_limit = std::chrono::seconds(1);
+
+}  // namespace
+
+void agent::start_vault() {
+  if (options_.vault.disk.empty()) return;
+  vault::keeper::wiring parts;
+  parts.wanted = options_.vault;
+  parts.mark = identity_.mark;
+  parts.memory_left = [environment = environment_] {
+    return doctor::read_limits("/", environment, look_limit).memory_left;
+  };
+  parts.say = [this](note_level level, const std::string& text) { say(level, text); };
+  vault_ = std::make_unique<vault::keeper>(context_.get_executor(), std::move(parts));
+}
+
+// What has to be put back from a disk takes its time, in which the agent goes on answering.
+void agent::prepare_vault(const core::start_workers& effect) {
+  waits_for_vault_ = effect.round;
+  vault_->prepare(effect.assignment.group_rank, [this, effect](const std::string& folder) {
+    waits_for_vault_.reset();
+    vault_folder_ = folder;
+    if (!exit_code_) begin_workers(effect);
+  });
+}
+
+// No worker of that round was started yet, and none is.
+bool agent::stops_preparing(round_number round) {
+  if (waits_for_vault_ != round) return false;
+  waits_for_vault_.reset();
+  vault_->give_up();
+  boost::asio::post(context_, [this, round] {
+    for (std::uint32_t local_rank = 0; local_rank < identity_.worker_count; ++local_rank)
+      worker_never_started(round, local_rank);
+  });
+  return true;
+}
+
+// What had nothing to do with what the workers went on from is not held against that.
+void agent::judge_vault(const round_report& report) {
+  if (!vault_ || !report.root_cause) return;
+  const cause_class kind = report.root_cause->kind;
+  if (kind == cause_class::exit || kind == cause_class::signal || kind == cause_class::hung)
+    vault_->round_failed();
+}
+
+void agent::save_vault() {
+  if (vault_) vault_->save_now();
+}
+
+void agent::finish_vault(std::function<void()> done) {
+  if (!vault_) return done();
+  const bool ends_well = exit_code_ == 0 && why_it_left_ == core::leave_reason::run_over;
+  vault_->finish(ends_well, std::move(done));
+}
+
+}  // namespace ddprun::launcher

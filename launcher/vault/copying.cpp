@@ -1,0 +1,161 @@
+#include "launcher/vault/copying.hpp"
+
+#include "launcher/base/size_text.hpp"
+
+#include <algorithm>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <utility>
+
+namespace ddprun::launcher::vault {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto look_interval = 1s;
+constexpr auto retry_interval = 30s;
+// A worker that is still writing there may end in between.
+constexpr int tries_in_a_hurry = 5;
+constexpr int low_priority = 10;
+
+}  // namespace
+
+void copying::run() {
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), low_priority);
+  while (true) {
+    std::shared_ptr<const shelf> next;
+    std::uint64_t hurries = 0;
+    bool is_ending = false;
+    {
+      std::unique_lock lock(desk_.mutex);
+      desk_.changed.wait_for(lock, look_interval, [&] {
+        return desk_.is_hurried() || desk_.is_abandoned || desk_.current != here_;
+      });
+      if (desk_.is_abandoned) return;
+      next = desk_.current;
+      hurries = desk_.hurries_asked;
+      is_ending = desk_.is_ending;
+    }
+    const bool is_kept = look();
+    if (next != here_) {
+      is_all_kept_ = is_all_kept_ && is_kept;
+      enter(std::move(next));
+      continue;
+    }
+    if (is_ending) return end(is_kept && is_all_kept_);
+    const std::lock_guard lock(desk_.mutex);
+    desk_.hurries_done = std::max(desk_.hurries_done, hurries);
+  }
+}
+
+void copying::enter(std::shared_ptr<const shelf> next) {
+  here_ = std::move(next);
+  failed_.reset();
+  on_disk_.clear();
+  if (!here_ || here_->disk.empty()) return;
+  for (std::string& name : kept_folders(here_->disk))
+    on_disk_.insert(std::move(name));
+}
+
+bool copying::look() {
+  if (!here_) return true;
+  const auto memory = open_folder(here_->memory);
+  if (!memory) return true;  // a worker has removed it
+  for (int tries = 0; tries < tries_in_a_hurry; ++tries) {
+    std::vector<found_file> found = list_files(memory->get());
+    std::vector<entry> complete = complete_entries(found);
+    std::erase_if(complete, [&](const entry& one) { return desk_.is_set_aside(one.what); });
+    for (const entry& one : complete) {
+      if (!one.problem.empty())
+        desk_.tell_once("entry", one.what.name + " is not kept: " + one.problem);
+    }
+    std::erase_if(complete, [](const entry& one) { return !one.problem.empty(); });
+    make_room(memory->get(), std::move(found), complete);
+    if (complete.empty() || here_->disk.empty()) return complete.empty();
+    if (on_disk_.contains(folder_of(complete.back().what)) || keep(memory->get(), complete.back()))
+      return true;
+    const std::lock_guard lock(desk_.mutex);
+    if (failed_ || !desk_.is_hurried()) return false;
+  }
+  return false;
+}
+
+// A saver that finds no room would fail, and with it the worker.
+void copying::make_room(int memory, std::vector<found_file> found,
+                        const std::vector<entry>& complete) {
+  std::uint64_t occupied = occupied_by(found);
+  for (const version& old : to_drop(complete, occupied, desk_.limit))
+    remove_entry(memory, old.name);
+  if (occupied > desk_.limit) occupied = occupied_by(list_files(memory));
+  desk_.tell_once("full", occupied <= desk_.limit
+                              ? std::string()
+                              : "it holds more than the " + size_text(desk_.limit) +
+                                    " that it may take (--vault-size): save less, or keep fewer");
+}
+
+// While workers run a copy takes no more than its share of the memory's and the disk's time.
+pace copying::slowly() {
+  const auto begun = std::chrono::steady_clock::now();
+  return [this, begun, copied = std::uint64_t{0}](std::uint64_t bytes) mutable {
+    ++desk_.progress;
+    copied += bytes;
+    const std::uint64_t rate = desk_.wanted.rate;
+    if (rate == 0) return true;
+    const auto due =
+        begun +
+        std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+            std::chrono::duration<double>(static_cast<double>(copied) / static_cast<double>(rate)));
+    std::unique_lock lock(desk_.mutex);
+    desk_.changed.wait_until(lock, due, [&] {
+      return desk_.is_hurried() || desk_.is_abandoned || desk_.current != here_;
+    });
+    return !desk_.is_abandoned;
+  };
+}
+
+bool copying::keep(int memory, const entry& newest) {
+  const auto now = std::chrono::steady_clock::now();
+  {
+    const std::lock_guard lock(desk_.mutex);
+    if (failed_ == newest.what && now < try_again_ && !desk_.is_hurried()) return false;
+  }
+  failed_.reset();
+  const outcome done = keep_on_disk(memory, newest, here_->disk, desk_.mark, slowly());
+  if (done.has_changed) return false;
+  if (!done.is_done()) {
+    failed_ = newest.what;
+    try_again_ = now + retry_interval;
+    desk_.tell_once("copy", "cannot copy " + newest.what.name + " to " + here_->disk + ": " +
+                                done.problem + "; training goes on, and it is tried again");
+    return false;
+  }
+  desk_.tell_once("copy", {});
+  on_disk_.insert(folder_of(newest.what));
+  remove_older(here_->disk, kept_on_disk);
+  desk_.tell(note_level::debug,
+             newest.what.name + " (" + size_text(newest.size) + ") is copied to " + here_->disk);
+  return true;
+}
+
+void copying::end(bool is_kept) {
+  memory_home home;
+  bool ends_well = false;
+  {
+    const std::lock_guard lock(desk_.mutex);
+    home = std::move(desk_.home);
+    ends_well = desk_.ends_well;
+  }
+  if (is_kept || ends_well) {
+    home.remove();
+  } else {
+    desk_.tell(note_level::warning, "what the workers saved last is not in " + desk_.wanted.disk +
+                                        " and stays in " + home.path() +
+                                        ": start the job again on this node to take it over");
+  }
+  here_.reset();
+  const std::lock_guard lock(desk_.mutex);
+  desk_.is_over = true;
+  desk_.changed.notify_all();
+}
+
+}  // namespace ddprun::launcher::vault

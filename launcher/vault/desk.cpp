@@ -1,0 +1,37 @@
+#include "launcher/vault/desk.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::launcher::vault {
+
+void desk::tell(note_level level, const std::string& text) {
+  const std::lock_guard lock(telling_);
+  if (to_) to_(level, "vault: " + text);
+}
+
+void desk::tell_once(const std::string& kind, const std::string& text) {
+  {
+    const std::lock_guard lock(telling_);
+    if (std::exchange(told_[kind], text) == text) return;
+  }
+  if (!text.empty()) tell(note_level::warning, text);
+}
+
+void desk::tell_to(teller to) {
+  const std::lock_guard lock(telling_);
+  to_ = std::move(to);
+}
+
+void desk::hurry() {
+  const std::lock_guard lock(mutex);
+  ++hurries_asked;
+  changed.notify_all();
+}
+
+bool desk::is_set_aside(const version& what) {
+  const std::lock_guard lock(mutex);
+  return std::find(set_aside.begin(), set_aside.end(), what) != set_aside.end();
+}
+
+}  // namespace ddprun::launcher::vault

@@ -1,0 +1,77 @@
+// The desk is what the loop and the two threads of a vault have in common: what is asked for, and
+// where the workers' folder is at the moment.
+//
+// The threads may hang in a disk for ever, and outlive the loop then: they hold the desk, and it
+// holds nothing of the loop's but a way to tell it something, which ends with the keeper.
+//
+// Thread rule: any thread, under its mutex; what is atomic, without.
+#pragma once
+
+#include "launcher/cli/vault_options.hpp"
+#include "launcher/vault/memory_home.hpp"
+#include "launcher/vault/vault_rules.hpp"
+#include "rendezvous/base/unique_fd.hpp"
+#include "rendezvous/core/messages/messages.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::launcher::vault {
+
+// Where the vault of one group rank is.
+struct shelf {
+  std::uint32_t group_rank = 0;
+  std::string memory;  // what workers are given
+  std::string disk;    // empty: no copy can be kept
+  unique_fd lock;      // on `disk`
+};
+
+struct desk {
+  using teller = std::function<void(note_level, const std::string&)>;
+
+  vault_options wanted;  // with a whole path
+  std::string mark;
+  std::function<std::optional<std::uint64_t>()> memory_left;  // of the node; blocks
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  memory_home home;         // of the preparing thread, and of the copying one at the very end
+  std::uint64_t limit = 0;  // bytes of memory
+  std::shared_ptr<const shelf> current;
+  std::string folder;  // of current, as soon as it can be written to
+  std::vector<version> set_aside;
+  std::uint64_t hurries_asked = 0;  // copies that are wanted at once
+  std::uint64_t hurries_done = 0;
+  bool is_ending = false;
+  bool is_abandoned = false;  // nobody waits for what is copied
+  bool ends_well = false;
+  bool is_over = false;  // all that can be on disk is, and the memory is given back
+
+  std::mutex preparing;                     // held by a preparation
+  std::atomic<std::uint64_t> ticket = 0;    // of the newest preparation: older ones give up
+  std::atomic<std::uint64_t> progress = 0;  // goes up as long as no disk hangs
+
+  void tell(note_level level, const std::string& text);
+  // Not again until another text of that kind was told; an empty one is only remembered.
+  void tell_once(const std::string& kind, const std::string& text);
+  void tell_to(teller to);  // empty: nobody any more
+
+  void hurry();
+  bool is_hurried() const { return hurries_done < hurries_asked || is_ending; }  // under the mutex
+  bool is_set_aside(const version& what);
+
+ private:
+  std::mutex telling_;
+  teller to_;
+  std::map<std::string, std::string> told_;  // by kind
+};
+
+}  // namespace ddprun::launcher::vault

@@ -1,0 +1,151 @@
+// Folders and their contents; the copies are in vault_copies.cpp.
+#include "launcher/vault/vault_files.hpp"
+
+#include "launcher/base/node_files.hpp"
+#include "launcher/vault/open_below.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <dirent.h>
+#include <fcntl.h>
+#include <filesystem>
+#include <memory>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace ddprun::launcher::vault {
+namespace {
+
+constexpr int depth_max = 12;
+constexpr std::size_t files_max = 100'000;
+constexpr std::string_view aside_prefix = "set-aside-";
+
+struct close_stream {
+  void operator()(DIR* stream) const { ::closedir(stream); }
+};
+
+found_file describe(std::string path, const struct stat& facts) {
+  found_file one;
+  one.path = std::move(path);
+  one.kind = S_ISREG(facts.st_mode)   ? file_kind::regular
+             : S_ISDIR(facts.st_mode) ? file_kind::folder
+                                      : file_kind::strange;
+  one.size = S_ISREG(facts.st_mode) ? static_cast<std::uint64_t>(facts.st_size) : 0;
+  one.occupied = static_cast<std::uint64_t>(facts.st_blocks) * 512;
+  one.modified_ns = modified_ns(facts);
+  return one;
+}
+
+void list_into(std::vector<found_file>& found, unique_fd folder, const std::string& prefix,
+               int depth) {
+  const std::unique_ptr<DIR, close_stream> stream(::fdopendir(folder.get()));
+  if (!stream) return;
+  const int at = folder.release();  // the stream's from now on
+  while (const dirent* const each = ::readdir(stream.get())) {
+    const std::string name = each->d_name;
+    if (name == "." || name == "..") continue;
+    if (found.size() >= files_max) return;
+    struct stat facts = {};
+    if (::fstatat(at, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    found.push_back(describe(prefix + name, facts));
+    if (!S_ISDIR(facts.st_mode) || depth >= depth_max) continue;
+    unique_fd below(::openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (below) list_into(found, std::move(below), prefix + name + "/", depth + 1);
+  }
+}
+
+}  // namespace
+
+result<unique_fd> open_folder(const std::string& path) {
+  unique_fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return last_system_error();
+  return folder;
+}
+
+error_code make_folders(const std::string& path) {
+  for (std::size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
+    const std::string part = path.substr(0, at);
+    struct stat facts = {};
+    if (::mkdir(part.c_str(), 0700) != 0) {
+      const int why = errno;  // an automounter or a read-only disk says otherwise of what is there
+      if (::stat(part.c_str(), &facts) != 0) return system_error(why);
+      if (!S_ISDIR(facts.st_mode)) return system_error(ENOTDIR);
+    }
+    if (at == std::string::npos) return {};
+  }
+}
+
+std::vector<found_file> list_files(int folder) {
+  std::vector<found_file> found;
+  unique_fd again(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (again) list_into(found, std::move(again), {}, 1);
+  return found;
+}
+
+void remove_below(int folder, std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  unique_fd parent;
+  if (slash != std::string_view::npos) {
+    auto opened = open_below(folder, path.substr(0, slash), O_RDONLY | O_DIRECTORY);
+    if (!opened) return;
+    parent = std::move(*opened);
+    path.remove_prefix(slash + 1);
+  }
+  const std::filesystem::path at =
+      "/proc/self/fd/" + std::to_string(parent ? parent.get() : folder) + "/" + std::string(path);
+  std::error_code ignored;
+  std::filesystem::remove_all(at, ignored);  // follows no link below
+}
+
+void remove_entry(int folder, std::string_view name) {
+  // Without its marker first: a reader that comes now finds no entry, rather than half of one.
+  remove_below(folder, std::string(name) + std::string(marker_name));
+  remove_below(folder, std::string(name) + "/" + std::string(marker_name));
+  remove_below(folder, name);
+}
+
+std::vector<std::string> kept_folders(const std::string& disk) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator each(disk, error), end; !error && each != end;
+       each.increment(error)) {
+    std::string name = each->path().filename().string();
+    if (order_in(name)) names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end(), std::greater<>());
+  return names;
+}
+
+void remove_older(const std::string& disk, std::size_t count) {
+  const std::vector<std::string> names = kept_folders(disk);
+  const auto folder = open_folder(disk);
+  for (std::size_t index = count; folder && index < names.size(); ++index) {
+    remove_below(folder->get(), names[index] + "/" + std::string(manifest_file));
+    remove_below(folder->get(), names[index]);
+  }
+}
+
+void remove_unfinished(const std::string& disk) {
+  const auto folder = open_folder(disk);
+  if (!folder) return;
+  for (const std::string& name : names_in(disk)) {
+    if (name.starts_with(unfinished_name({}))) remove_below(folder->get(), name);
+  }
+}
+
+bool set_aside_on_disk(const std::string& disk, const version& what) {
+  const auto folder = open_folder(disk);
+  if (!folder) return false;
+  const std::string name = folder_of(what);
+  struct stat facts = {};
+  if (::fstatat(folder->get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  for (const std::string& other : names_in(disk)) {
+    if (other.starts_with(aside_prefix)) remove_below(folder->get(), other);
+  }
+  const std::string aside = std::string(aside_prefix) + name;
+  return ::renameat(folder->get(), name.c_str(), folder->get(), aside.c_str()) == 0;
+}
+
+}  // namespace ddprun::launcher::vault

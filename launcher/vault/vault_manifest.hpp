@@ -1,0 +1,48 @@
+// The manifest of a vault's entry on disk: what it was called, and its files with their checksums.
+//
+//   ddprun vault 1
+//   order 1732606339000000000
+//   name step-100
+//   file 4096 8cb35e5f24a1c0de 1732606338000000000 step-100/model.pt
+//   ...
+//   end 03aa6f6d3b1f2c55
+//
+// Sizes in bytes, XXH3 with 64 bits in hexadecimal, times in ns since 1970; the marker is the last
+// file. Behind "end" is the checksum of all lines above it.
+//
+// Thread rule: pure functions.
+#pragma once
+
+#include "launcher/vault/vault_rules.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::launcher::vault {
+
+inline constexpr std::string_view manifest_file = "ddprun-vault.manifest";
+// The entry's files lie below it, under the names that they have in the vault.
+inline constexpr std::string_view files_folder = "files";
+
+struct kept_file {
+  std::string path;
+  std::uint64_t size = 0;
+  std::uint64_t checksum = 0;
+  std::int64_t modified_ns = 0;
+  bool operator==(const kept_file&) const = default;
+};
+
+struct manifest {
+  version what;
+  std::vector<kept_file> files;
+  bool operator==(const manifest&) const = default;
+};
+
+std::string to_text(const manifest& written);
+// None: it is damaged, of another version, or names what may not be opened.
+std::optional<manifest> parse_manifest(std::string_view text);
+
+}  // namespace ddprun::launcher::vault
