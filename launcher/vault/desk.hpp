@@ -56,6 +56,7 @@ struct desk {
   bool is_over = false;  // all that can be on disk is, and the memory is given back
 
   std::mutex preparing;                     // held by a preparation
+  std::atomic<bool> is_silent = false;      // the disk has not answered one
   std::atomic<std::uint64_t> ticket = 0;    // of the newest preparation: older ones give up
   std::atomic<std::uint64_t> progress = 0;  // goes up as long as no disk hangs
 

@@ -15,7 +15,7 @@ namespace ddprun::launcher::vault {
 namespace {
 
 // So long a disk may give no sign of life before nothing is expected of it.
-constexpr auto patience = std::chrono::seconds(20);
+constexpr auto patience = std::chrono::seconds(30);
 constexpr auto end_interval = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -59,8 +59,16 @@ void keeper::prepare(std::uint32_t group_rank,
   start_copying();
   preparing_.start(
       [shared = desk_, work = preparation_, group_rank, has_failed, ticket] {
-        const std::lock_guard lock(shared->preparing);
-        return work->run(group_rank, has_failed, ticket);
+        std::unique_lock lock(shared->preparing, std::defer_lock);
+        if (!shared->is_silent) {
+          lock.lock();
+        } else if (!lock.try_lock()) {  // one hangs: it was waited for once
+          const std::lock_guard reading(shared->mutex);
+          return shared->folder;
+        }
+        std::string folder = work->run(group_rank, has_failed, ticket);
+        shared->is_silent = false;
+        return folder;
       },
       [this](std::optional<std::string> folder) {
         patience_.cancel();
@@ -84,6 +92,7 @@ void keeper::watch_preparation(std::uint64_t seen) {
     desk_->tell(note_level::warning, desk_->wanted.disk +
                                          " does not answer: workers are started without what is "
                                          "kept there");
+    desk_->is_silent = true;
     const auto then = std::exchange(ready_, nullptr);
     give_up();
     std::string folder;

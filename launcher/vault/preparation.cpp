@@ -24,6 +24,10 @@ constexpr auto lock_limit = std::chrono::seconds(10);
 constexpr auto lock_interval = std::chrono::milliseconds(20);
 constexpr std::uint64_t least_limit = 1 << 20;
 
+std::int64_t now_ns() {
+  return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 }  // namespace
 
 std::vector<entry> preparation::complete(int memory) {
@@ -278,6 +282,12 @@ void preparation::put_one_back(const shelf& here, int memory, const std::string&
                kept + (done.is_damaged ? " is damaged (" : " cannot be put back (") + done.problem +
                    "): the one before it is taken");
     return;
+  }
+  if (wanted->what.order > now_ns()) {
+    desk_.tell_once("clock",
+                    wanted->what.name +
+                        " was saved in the future, by this node's clock: what is saved now "
+                        "looks older (set the clock)");
   }
   desk_.tell(note_level::info,
              wanted->what.name + " (" + size_text(size) + ") is put back from " + here.disk);

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import GO_ON, wait_for
+from tests.support import machines
+from tests.support.cluster import GO_ON, Program, wait_for
 from tests.support.small_disk import fill
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -327,6 +328,55 @@ def test_a_disk_that_takes_nothing_is_one_line_and_the_vault_is_there(cluster, w
     assert a.wait() == 0
     assert len([line for line in a.err().splitlines() if "warning: vault:" in line]) == 1
     assert not homes(where[1])
+
+
+@pytest.mark.slow
+def test_a_disk_that_hangs_is_waited_for_once(cluster):
+    disk = cluster.folder / "kept"
+    disk.mkdir()
+    line = cluster.agent_line("node-a", "--max-restarts", 3, *GO_ON, *vault(cluster))
+    a = Program(cluster, "node-a", line, prefix=machines.with_silent_folder(disk))
+    a.says(r"warning: vault: .*/kept does not answer: workers are started without what is kept "
+           r"there")
+    for round_number in (1, 2, 3):
+        cluster.started(round_number, 1)
+        folder, entries = seen(cluster, 0, round_number)
+        assert entries == [f"step-{n}:{n}" for n in range(1, round_number)]
+        save(cluster, 0, round_number)
+        cluster.order(0, "exit 3" if round_number < 3 else "exit 0")
+    assert a.wait() == 0
+    assert a.err().count("does not answer") == 1
+    assert not Path(folder).exists()
+
+
+def test_workers_that_wait_for_a_disk_that_hangs_can_be_stopped(cluster):
+    disk = cluster.folder / "kept"
+    disk.mkdir()
+    line = cluster.agent_line("node-a", *vault(cluster))
+    a = Program(cluster, "node-a", line, prefix=machines.with_silent_folder(disk))
+    wait_for("a vault in memory", lambda: homes(disk))
+    a.kill(signal.SIGTERM)
+    assert a.wait() == 143
+    assert "does not answer" not in a.err(), "the stop came first"
+    assert not cluster.events("start")
+    assert not homes(disk)
+
+
+def test_an_entry_from_a_clock_ahead_is_named(cluster):
+    a = cluster.agent("node-a", *vault(cluster))
+    cluster.started(1, 1)
+    cluster.order(0, "mkdir $DDPRUN_VAULT/step-1; echo 1 > $DDPRUN_VAULT/step-1/model; "
+                     "touch -d '+1 hour' $DDPRUN_VAULT/step-1/.complete")
+    is_kept(cluster, 1)
+    cluster.finish(1)
+    assert a.wait() == 0
+    cluster.events_path.write_text("")
+    b = cluster.agent("node-a", *vault(cluster))
+    cluster.started(1, 1)
+    b.says(r"warning: vault: step-1 was saved in the future, by this node's clock")
+    assert seen(cluster, 0, 1)[1] == ["step-1:1"]
+    cluster.finish(1)
+    assert b.wait() == 0
 
 
 def test_without_a_file_system_in_memory_there_is_none(cluster):
