@@ -19,7 +19,7 @@ TIMES = 20
 
 @contextlib.contextmanager
 def busy_port():
-    # A connection that an earlier test has closed may linger on this port: create_server passes that.
+    # A connection that an earlier test has closed may linger on this port: that does no harm here.
     with socket.create_server(("0.0.0.0", free_port())) as other:
         yield other.getsockname()[1]
 
