@@ -1,6 +1,5 @@
 #include "launcher/hosts/doctor/limits.hpp"
 
-#include "launcher/base/size_text.hpp"
 #include "tests/launcher/hosts/doctor/doctor_support.hpp"
 #include "tests/support/catch.hpp"
 
@@ -154,10 +153,4 @@ TEST_CASE("a folder of the state that is not made yet is judged by the one that 
   REQUIRE(facts.folders.size() == 2);
   CHECK(facts.folders[1].folder == home);
   CHECK(facts.folders[1].problem.empty());
-}
-
-TEST_CASE("sizes are said as people say them") {
-  CHECK(size_text(0) == "0 KiB");
-  CHECK(size_text(64 * mib) == "64 MiB");
-  CHECK(size_text(gib + gib / 2) == "1.5 GiB");
 }
