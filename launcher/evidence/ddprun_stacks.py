@@ -9,7 +9,15 @@ which it inherits to nobody. Where any of it cannot be had, there is none of it.
 """
 
 import os
-import sys
+
+import ddprun_site  # before what is for us alone
+
+# By now: in a warm worker an import would bring what the script has yet to import.
+try:
+    import _signal
+    import faulthandler
+except ImportError:
+    faulthandler = None
 
 NAME = "ddprun-stack"
 _TRIES = 16
@@ -32,22 +40,15 @@ def _open_file():
 
 
 def answer(number):
-    before = frozenset(sys.modules)
     try:
-        import _signal
-        import faulthandler
-        if _signal.getsignal(number) == _signal.SIG_DFL:
+        if faulthandler is not None and _signal.getsignal(number) == _signal.SIG_DFL:
             faulthandler.register(number, file=_open_file(), all_threads=True, chain=False)
-    except (ImportError, OSError, AttributeError, ValueError, RuntimeError):
+    except (OSError, AttributeError, ValueError, RuntimeError):
         pass  # a worker is what it is without us
-    for name in ("_signal", "faulthandler"):
-        if name not in before:
-            sys.modules.pop(name, None)
 
 
 def begin(number):
     """In a worker that is started cold, and notes no imports."""
-    import ddprun_site
     ddprun_site.forget_path()
     answer(number)
     ddprun_site.note_helpers()

@@ -21,7 +21,7 @@ constexpr int low_priority = 10;
 }  // namespace
 
 void copying::run() {
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), low_priority);
+  ::setpriority(PRIO_PROCESS, 0, low_priority);  // of this thread alone
   while (true) {
     std::shared_ptr<const shelf> next;
     std::uint64_t hurries = 0;

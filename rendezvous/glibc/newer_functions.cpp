@@ -20,6 +20,7 @@ extern "C" {
 int __xstat(int layout, const char* path, struct ::stat* out);
 int __lxstat(int layout, const char* path, struct ::stat* out);
 int __fxstat(int layout, int descriptor, struct ::stat* out);
+int __fxstatat(int layout, int folder, const char* path, struct ::stat* out, int flags);
 }
 
 namespace {
@@ -70,6 +71,9 @@ DDPRUN_HIDDEN int lstat(const char* path, struct ::stat* out) noexcept {
 }
 DDPRUN_HIDDEN int fstat(int descriptor, struct ::stat* out) noexcept {
   return __fxstat(stat_layout, descriptor, out);
+}
+DDPRUN_HIDDEN int fstatat(int folder, const char* path, struct ::stat* out, int flags) noexcept {
+  return __fxstatat(stat_layout, folder, path, out, flags);
 }
 // The layout is the same where a file offset has 64 bits.
 static_assert(sizeof(off_t) == sizeof(std::int64_t));

@@ -300,6 +300,7 @@ TEST_CASE("the variables of a rank are those that another worker or round has ot
                                        "DDPRUN_ROUND",
                                        "DDPRUN_NCCL_IDS",
                                        "DDPRUN_NCCL_VERSION",
+                                       "DDPRUN_VAULT",
                                        "GLOO_SOCKET_IFNAME"};
   CHECK(names({{"HOME", "/root"}}) == usual);
   auto chosen = usual;
