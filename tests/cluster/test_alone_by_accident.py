@@ -27,7 +27,7 @@ def test_the_endpoint_is_another_host_that_does_not_answer(cluster, make_hosts, 
     late.says(f"{names[0]}:29400.*(refused|unreachable|No route)")
     assert not cluster.events("start")
     early = agent_at(cluster, first, names[0], known, f"{names[0]}:29400")
-    late.says("here:.*at-10.77.0.1")
+    late.says("(here:|round 1 starts:).*at-10.77.0.1")
     assert late.running()
     for event in cluster.started(1, 2):
         assert event.world_size == "2"

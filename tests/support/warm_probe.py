@@ -92,6 +92,14 @@ def of_streams():
              os.readlink(f"/proc/self/fd/{number}").partition(":")[0]] for number in range(3)]
 
 
+def without_our_path(entries):
+    """Of a worker that is started cold: it began with ours before its own PYTHONPATH."""
+    name = "PYTHONPATH="
+    own = {entry: name + entry[len(name):].partition(":")[2]
+           for entry in entries if entry.startswith(name + "/proc/")}
+    return sorted(entry for entry in (own.get(one, one) for one in entries) if entry != name)
+
+
 def of_system():
     status = dict(line.split(":\t", 1) for line in
                   Path("/proc/self/status").read_text().splitlines() if ":\t" in line)
@@ -103,9 +111,7 @@ def of_system():
         "status": masks, "kernel": of_kernel(), "streams": of_streams(),
         "command": Path("/proc/self/cmdline").read_text().split("\0"),
         "comm": Path("/proc/self/comm").read_text(),
-        # Of ours, a worker that is started cold began with a PYTHONPATH.
-        "variables": sorted(entry for entry in Path("/proc/self/environ").read_text().split("\0")
-                            if not entry.startswith("PYTHONPATH=/proc/")),
+        "variables": without_our_path(Path("/proc/self/environ").read_text().split("\0")),
         "descriptors": EARLY,
         "leads": [os.getsid(0) == os.getpid(), os.getpgid(0) == os.getpid()],
         "parent is the agent": Path(f"/proc/{os.getppid()}/comm").read_text(),
