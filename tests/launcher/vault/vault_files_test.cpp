@@ -25,7 +25,7 @@ struct two_folders {
   two_folders() {
     fs::create_directories(memory);
     fs::create_directories(disk);
-    opened = std::move(*open_folder(memory));
+    opened = *open_folder(memory);
   }
 
   void write(const std::string& path, const std::string& text) const {
