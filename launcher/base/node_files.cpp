@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <system_error>
+#include <utility>
 
 namespace ddprun::launcher {
 
@@ -20,7 +21,10 @@ std::optional<std::string> first_line(const fs::path& file) {
 
 std::string whole_text(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  // By an iterator, a file of a process that ends meanwhile would be an exception.
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return std::move(text).str();
 }
 
 std::optional<std::uint64_t> number_in(const fs::path& file) {
