@@ -1,5 +1,6 @@
 #include "launcher/evidence/evidence_folder.hpp"
 
+#include "launcher/base/write_all.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
 #include <cerrno>
@@ -39,14 +40,7 @@ int write_file(int folder, const std::string& name, const std::string& text) {
   const unique_fd file(
       ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!file) return errno;
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t count = ::write(file.get(), text.data() + done, text.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return errno;
-    done += static_cast<std::size_t>(count);
-  }
-  return 0;
+  return write_all(file.get(), text);
 }
 
 }  // namespace

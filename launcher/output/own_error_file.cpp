@@ -1,5 +1,6 @@
 #include "launcher/output/own_error_file.hpp"
 
+#include "launcher/base/write_all.hpp"
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
@@ -19,14 +20,7 @@ int write_into(const std::string& path, const std::string& content, int how) {
   const int flags = O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | how;
   const unique_fd file(::open(path.c_str(), flags, 0666));
   if (file.get() < 0) return errno;
-  std::size_t written = 0;
-  while (written < content.size()) {
-    const ssize_t size = ::write(file.get(), content.data() + written, content.size() - written);
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return errno;
-    written += static_cast<std::size_t>(size);
-  }
-  return 0;
+  return write_all(file.get(), content);
 }
 
 }  // namespace

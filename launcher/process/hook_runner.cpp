@@ -1,5 +1,6 @@
 #include "launcher/process/hook_runner.hpp"
 
+#include "launcher/base/write_all.hpp"
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
@@ -22,12 +23,7 @@ constexpr std::chrono::seconds reap_limit{1};
 unique_fd input_of(const std::string& text) {
   unique_fd file(::memfd_create("ddprun-event", MFD_CLOEXEC));
   if (file.get() < 0) return file;
-  std::size_t written = 0;
-  while (written < text.size()) {
-    const ssize_t count = ::write(file.get(), text.data() + written, text.size() - written);
-    if (count <= 0) return unique_fd();
-    written += static_cast<std::size_t>(count);
-  }
+  if (write_all(file.get(), text) != 0) return unique_fd();
   ::lseek(file.get(), 0, SEEK_SET);
   return file;
 }

@@ -1,4 +1,5 @@
 // The copies of entries, to disk and back.
+#include "launcher/base/write_all.hpp"
 #include "launcher/vault/open_below.hpp"
 #include "launcher/vault/vault_files.hpp"
 #include "worker/snapshot/checksum.hpp"
@@ -27,16 +28,6 @@ outcome changed_problem(const std::string& path) {
   return {.problem = path + " was written to meanwhile", .has_changed = true};
 }
 
-bool write_all(int to, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(to, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
 bool set_time(int file, std::int64_t modified) {
   timespec times[2] = {};
   times[1].tv_sec = modified / 1'000'000'000;
@@ -59,7 +50,7 @@ outcome copy_bytes(int from, int to, const std::string& path, std::uint64_t size
     if (copied > size || (bytes.empty() && copied != size)) return changed_problem(path);
     if (bytes.empty()) return {};
     sum.add(bytes);
-    if (!write_all(to, bytes)) return system_problem("cannot write " + path);
+    if (write_all(to, bytes) != 0) return system_problem("cannot write " + path);
     if (!go_on(bytes.size())) return {.problem = "given up", .is_abandoned = true};
   }
 }
@@ -104,7 +95,7 @@ bool sync_folders(int disk, const manifest& made) {
 outcome write_manifest(int disk, const manifest& made) {
   const auto file = create_below(disk, manifest_file);
   if (!file) return {.problem = "cannot create its manifest: " + file.error().message()};
-  if (!write_all(file->get(), to_text(made)) || ::fsync(file->get()) != 0 ||
+  if (write_all(file->get(), to_text(made)) != 0 || ::fsync(file->get()) != 0 ||
       !sync_folders(disk, made))
     return system_problem("cannot write its manifest");
   return {};

@@ -1,5 +1,7 @@
 #include "launcher/warm/memory_file.hpp"
 
+#include "launcher/base/write_all.hpp"
+
 #include <cerrno>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -10,12 +12,7 @@ namespace ddprun::launcher::warm {
 result<unique_fd> make_memory_file(const char* name, std::string_view text) {
   unique_fd file(::memfd_create(name, MFD_CLOEXEC));
   if (!file) return system_error(errno);
-  while (!text.empty()) {
-    const ssize_t written = ::write(file.get(), text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return system_error(errno);
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
+  if (const int error = write_all(file.get(), text); error != 0) return system_error(error);
   return file;
 }
 

@@ -1,5 +1,6 @@
 #include "launcher/warm/private_files.hpp"
 
+#include "launcher/base/write_all.hpp"
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
@@ -42,16 +43,6 @@ int make_folder(const fs::path& folder) {
   if (found.st_uid != ::geteuid() || above == above.root_path()) return EPERM;
   for (; !missing.empty(); missing.pop_back()) {
     if (::mkdir(missing.back().c_str(), S_IRWXU) != 0 && errno != EEXIST) return errno;
-  }
-  return 0;
-}
-
-int write_all(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(file, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    text.remove_prefix(static_cast<std::size_t>(written));
   }
   return 0;
 }

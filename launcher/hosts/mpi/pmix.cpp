@@ -1,5 +1,6 @@
 #include "launcher/hosts/mpi/pmix.hpp"
 
+#include "launcher/base/write_all.hpp"
 #include "launcher/hosts/mpi/pmix_library.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
@@ -116,14 +117,6 @@ cli::parsed<meeting> meet_in_this_process(void* library, std::uint32_t rank, std
   auto left = board.finish();
   if (agreed && left) return std::move(*left);
   return agreed;
-}
-
-void write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = ::write(fd, text.data(), text.size());
-    if (count < 0 && errno != EINTR) return;
-    if (count > 0) text.remove_prefix(static_cast<std::size_t>(count));
-  }
 }
 
 // All of it. False: it has not ended by then.

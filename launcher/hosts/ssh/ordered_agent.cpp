@@ -1,5 +1,6 @@
 #include "launcher/hosts/ssh/ordered_agent.hpp"
 
+#include "launcher/base/write_all.hpp"
 #include "launcher/hosts/ssh/lifeline.hpp"
 #include "rendezvous/base/signals.hpp"
 
@@ -16,13 +17,7 @@ namespace ddprun::launcher::ssh {
 namespace {
 
 void say(int descriptor, const std::string& line) {
-  std::string_view left = line;
-  while (!left.empty()) {
-    const ssize_t count = ::write(descriptor, left.data(), left.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;  // the head is gone, which is heard of elsewhere
-    left.remove_prefix(static_cast<std::size_t>(count));
-  }
+  write_all(descriptor, line);  // where it fails the head is gone, which is heard of elsewhere
 }
 
 }  // namespace
