@@ -1,5 +1,7 @@
 #include "launcher/evidence/python_stack.hpp"
 
+#include "launcher/base/library_file.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -38,8 +40,7 @@ bool is_of_torch(const stack_frame& frame, std::string_view folder) {
 
 // Of Python, or of what is installed beside it.
 bool is_of_library(const stack_frame& frame) {
-  return frame.file.starts_with('<') || has(frame.file, "/site-packages/") ||
-         has(frame.file, "/dist-packages/") || has(frame.file, "/lib/python3") ||
+  return frame.file.starts_with('<') || is_library_file(frame.file) ||
          has(frame.file, "/lib64/python3") || is_of_torch(frame, "distributed/") ||
          is_of_torch(frame, "autograd/");
 }

@@ -1,7 +1,9 @@
 #include "launcher/warm/learnt_imports.hpp"
 
+#include "launcher/base/fnv_hash.hpp"
 #include "launcher/process/find_program.hpp"
 #include "launcher/warm/private_files.hpp"
+#include "rendezvous/base/hex_text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -32,29 +34,16 @@ std::string_view value_in(const std::vector<std::string>& environment, std::stri
   return {};
 }
 
-std::string hex_of(std::string_view text) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string hex;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    hex += digits[byte >> 4];
-    hex += digits[byte & 15];
-  }
-  return hex;
-}
-
 bool is_hex(std::string_view text) {
   return text.size() % 2 == 0 &&
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// FNV-1a: only a name, as the file has the whole key.
+// Only a name, as the file has the whole key.
 std::string hash_of(std::string_view text) {
-  std::uint64_t hash = 14695981039346656037U;
-  for (const char c : text)
-    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
   std::array<char, 17> name{};
-  std::snprintf(name.data(), name.size(), "%016llx", static_cast<unsigned long long>(hash));
+  std::snprintf(name.data(), name.size(), "%016llx",
+                static_cast<unsigned long long>(fnv_hash(text)));
   return name.data();
 }
 
@@ -164,7 +153,7 @@ state parse(std::string_view text, const std::string& key, learnt_list& list) {
   if (next_line(text) != first_line) return state::broken;
   const auto whose = next_line(text);
   if (!whose || !whose->starts_with("K ")) return state::broken;
-  if (whose->substr(2) != hex_of(key)) return state::outdated;  // another of the same hash
+  if (whose->substr(2) != hex_text(key)) return state::outdated;  // another of the same hash
   std::size_t bytes = 0;
   for (;;) {
     const auto line = next_line(text);
@@ -246,7 +235,7 @@ std::string learnt_imports::keep(const learnt_list& list) const {
   if (!is_binary(list.program)) return {};
   if (const auto old = read().list; old && old->text.size() >= list.text.size()) return {};
   std::string text(first_line);
-  text += "\nK " + hex_of(key) + "\nP " + list.program + "\n";
+  text += "\nK " + hex_text(key) + "\nP " + list.program + "\n";
   for (const std::string& name : files_of(list, key)) {
     if (const std::string stamp = stamp_of(name); !stamp.empty())
       text += "S " + stamp + " " + name + "\n";

@@ -2,6 +2,7 @@
 
 #include "launcher/warm/embedded_python.hpp"
 #include "launcher/warm/memory_file.hpp"
+#include "rendezvous/base/hex_text.hpp"
 
 #include <boost/crc.hpp>
 
@@ -65,14 +66,7 @@ std::string path_for_others(const unique_fd& file) {
 }
 
 std::string python_literal(std::string_view text) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string hex;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    hex += digits[byte >> 4];
-    hex += digits[byte & 15];
-  }
-  return "__import__('os').fsdecode(bytes.fromhex('" + hex + "'))";
+  return "__import__('os').fsdecode(bytes.fromhex('" + hex_text(text) + "'))";
 }
 
 result<unique_fd> make_site_zip(const std::string& call) {

@@ -1,5 +1,7 @@
 #include "rendezvous/base/nccl_id.hpp"
 
+#include "rendezvous/base/hex_text.hpp"
+
 #include <arpa/inet.h>
 #include <cstring>
 #include <netinet/in.h>
@@ -19,18 +21,10 @@ int digit_of(char letter) {
 }  // namespace
 
 std::string to_text(const nccl_id& id) {
-  static constexpr std::string_view digits = "0123456789abcdef";
   std::size_t size = id.size();
   while (size > 0 && id[size - 1] == 0)
     --size;
-  std::string text;
-  text.reserve(2 * size);
-  for (std::size_t index = 0; index < size; ++index) {
-    const auto byte = static_cast<unsigned char>(id[index]);
-    text += digits[byte >> 4U];
-    text += digits[byte & 15U];
-  }
-  return text;
+  return hex_text({id.data(), size});
 }
 
 std::optional<nccl_id> nccl_id_from(std::string_view text) {

@@ -1,17 +1,11 @@
 #include "launcher/hosts/mpi/hnp_uri.hpp"
 
+#include "launcher/base/fnv_hash.hpp"
+
 #include <algorithm>
 
 namespace ddprun::launcher::hosts::mpi {
 namespace {
-
-// FNV-1a: the same on all machines and in all versions.
-std::uint64_t drawn_from(std::string_view text) {
-  std::uint64_t number = 14695981039346656037U;
-  for (const char each : text)
-    number = (number ^ static_cast<unsigned char>(each)) * 1099511628211U;
-  return number;
-}
 
 void add_addresses(std::string_view list, std::vector<address>& found) {
   while (!list.empty()) {
@@ -59,7 +53,7 @@ cli::parsed<meeting> meet_at_mpirun(std::string_view uri, std::uint32_t rank,
   constexpr std::uint64_t ports_first = 20'000;
   constexpr std::uint64_t ports_count = 10'000;
   meeting agreed;
-  const std::uint64_t drawn = drawn_from(uri);
+  const std::uint64_t drawn = fnv_hash(uri);
   agreed.host = first->to_string();
   agreed.port = static_cast<std::uint16_t>(ports_first + drawn % ports_count);
   agreed.run_id = "mpi-" + std::to_string(drawn);
