@@ -36,6 +36,11 @@ void agent::start_evidence() {
   values.hang_limit = options_.hang.limit;
   evidence::rank_watch::outside given;
   given.living = [this] { return living_ranks(); };
+  given.add_words = [this](evidence::rank_evidence& known) {
+    worker_group::words words = workers_->words_of(known.rank);
+    known.output_tail = std::move(words.output);
+    known.errors_tail = std::move(words.errors);
+  };
   given.memory_files = [this] {
     std::vector<std::string> files = own_oom_counters();
     const std::string folder = reaper_.cgroup_path();
@@ -62,14 +67,11 @@ std::vector<evidence::watched_rank> agent::living_ranks() const {
   if (!workers_) return ranks;
   for (const worker_group::live_worker& one : workers_->live()) {
     if (one.pid <= 0) continue;
-    worker_group::words words = workers_->words_of(one.rank);
     evidence::watched_rank next;
     next.known.rank = one.rank;
     next.known.local_rank = one.local_rank;
     next.known.pid = one.pid;
-    next.known.output_tail = std::move(words.output);
-    next.known.errors_tail = std::move(words.errors);
-    next.said_bytes = words.bytes;
+    next.said_bytes = one.said_bytes;
     ranks.push_back(std::move(next));
   }
   return ranks;

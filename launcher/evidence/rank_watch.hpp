@@ -34,7 +34,7 @@ struct watch_options {
 
 // A rank that lives.
 struct watched_rank {
-  rank_evidence known;           // who it is, and what it printed last
+  rank_evidence known;           // who it is
   std::uint64_t said_bytes = 0;  // so far
 };
 
@@ -42,6 +42,7 @@ class rank_watch {
  public:
   struct outside {
     std::function<std::vector<watched_rank>()> living;
+    std::function<void(rank_evidence& known)> add_words;  // what it printed last
     std::function<std::vector<std::string>()> memory_files;
     // The rank hangs: all have stood for the limit, at two looks at their stacks, and after them.
     std::function<void(const hang_verdict& verdict, duration still_for)> hangs;

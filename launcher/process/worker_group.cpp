@@ -150,25 +150,16 @@ std::vector<worker_group::live_worker> worker_group::live() const {
   for (workers::place place = 0; place < state_->workers.size(); ++place) {
     const worker& one = state_->workers[place];
     if (!state_->machine->has_process(place)) continue;
-    result.push_back({one.command.local_rank, one.command.rank, one.pid});
+    result.push_back({one.command.local_rank, one.command.rank, one.pid, one.said_bytes});
   }
   return result;
-}
-
-std::string worker_group::newest_words(std::uint32_t rank) const {
-  for (workers::place place = 0; place < state_->workers.size(); ++place) {
-    const worker& one = state_->workers[place];
-    if (one.command.rank == rank && state_->machine->has_process(place))
-      return one.errors_tail.text();
-  }
-  return {};
 }
 
 worker_group::words worker_group::words_of(std::uint32_t rank) const {
   for (workers::place place = 0; place < state_->workers.size(); ++place) {
     const worker& one = state_->workers[place];
     if (one.command.rank != rank || !state_->machine->has_process(place)) continue;
-    return {one.output_tail.text(), one.errors_tail.text(), one.said_bytes};
+    return {one.output_tail.text(), one.errors_tail.text()};
   }
   return {};
 }

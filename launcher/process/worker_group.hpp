@@ -109,11 +109,11 @@ class worker_group {
     std::uint32_t local_rank;
     std::uint32_t rank;
     pid_t pid;
+    std::uint64_t said_bytes;  // on both streams so far
   };
 
   struct words {
     std::string output, errors;  // at most 4 KiB each, valid UTF-8
-    std::uint64_t bytes = 0;     // all that it has said so far
   };
 
   // `guard` may be null: then nobody kills the workers' children when the agent dies; and `strays`:
@@ -142,9 +142,7 @@ class worker_group {
   // Those that have a process and are not done: after kill() and a wait, the ones that cannot be
   // killed.
   std::vector<live_worker> live() const;
-  // The last that this rank, while it lives, has said on its standard error; valid UTF-8.
-  std::string newest_words(std::uint32_t rank) const;
-  // The last that it has said on both streams; nothing of a rank that does not live.
+  // The last that this rank has said on both streams; nothing of one that does not live.
   words words_of(std::uint32_t rank) const;
 
  private:

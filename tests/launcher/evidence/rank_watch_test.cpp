@@ -101,6 +101,7 @@ struct watched {
       }
       return ranks;
     };
+    with.add_words = [](rank_evidence& known) { known.output_tail = "the last words"; };
     with.memory_files = [] { return std::vector<std::string>(); };
     with.hangs = [this](const hang_verdict& verdict, duration) { named = verdict; };
     with.stands = [this](const std::string& sentence, duration) { stood = sentence; };
@@ -135,6 +136,7 @@ TEST_CASE("a rank with our handler says where it stands, one without is sent not
     REQUIRE(ranks.watch.gathered());
     const auto& found = ranks.watch.gathered()->ranks;
     REQUIRE(found.size() == 2);
+    CHECK(found[0].output_tail == "the last words");
     CHECK(found[0].stacks == shown_stack);
     CHECK(standing_of(found[0].stack).place == "step (train.py:8)");
     CHECK_FALSE(found[1].is_asked);
