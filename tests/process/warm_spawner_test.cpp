@@ -199,6 +199,15 @@ struct second_life : warm_fixture {
     CHECK(order() == "load");
     zygote = under.fake.newest();
   }
+
+  // Its imports are made, and this spare waits.
+  void get_ready(const waiting_child& child) {
+    answer("ready 1 ");
+    CHECK(order() == "spare");
+    make_spare(child);
+    run_until([&] { return warm.waiting() == 1; });
+  }
+
   pid_t zygote;
 };
 
@@ -284,10 +293,7 @@ TEST_CASE("the first workers of a known script are warm where its imports are ma
   const last_life last;
   second_life fixture(last);
   const waiting_child child;
-  fixture.answer("ready 1 ");
-  CHECK(fixture.order() == "spare");
-  fixture.make_spare(child);
-  fixture.run_until([&] { return fixture.warm.waiting() == 1; });
+  fixture.get_ready(child);
   CHECK(fixture.start() == child.pid);
 }
 
@@ -326,10 +332,7 @@ TEST_CASE("spares of the last life's Python are not taken for another one") {
   const last_life last;
   second_life fixture(last);
   const waiting_child child;
-  fixture.answer("ready 1 ");
-  CHECK(fixture.order() == "spare");
-  fixture.make_spare(child);
-  fixture.run_until([&] { return fixture.warm.waiting() == 1; });
+  fixture.get_ready(child);
   fixture.python = "/another/python";
   CHECK(fixture.start() != child.pid);
   CHECK(fixture.warm.waiting() == 0);
