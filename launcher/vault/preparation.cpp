@@ -152,8 +152,7 @@ bool preparation::save_home(const memory_home& left) {
   return true;
 }
 
-// ---- each time that the node has another group rank
-// ------------------------------------------------
+// ---- each time that the node has another group rank ---------------------------------------------
 
 void preparation::enter(shelf& made) {
   {
@@ -200,8 +199,7 @@ unique_fd preparation::lock_disk(const std::string& disk) {
   return lock;
 }
 
-// ---- what workers go on from
-// -----------------------------------------------------------------------
+// ---- what workers go on from --------------------------------------------------------------------
 
 void preparation::set_aside(const shelf& here, int memory) {
   const std::vector<entry> found = complete(memory);
