@@ -162,6 +162,7 @@ def test_what_a_killed_agent_left_is_taken_over_by_the_next_and_no_other_is_touc
     other.wait()
     assert not other_home.exists()
     is_kept(cluster, 7, name="others")
+    cluster.nothing_left()
 
 
 def test_sigterm_has_the_newest_saved_before_the_agent_ends(cluster):
@@ -260,12 +261,13 @@ def test_a_lost_node_gets_its_part_back_on_another(cluster):
     home_of_b = next(home for home in homes(cluster.folder / "kept") if (home / "node-1").exists())
     b.kill(signal.SIGKILL)
     shutil.rmtree(home_of_b)  # with its host
-    cluster.agent("node-c", "--max-restarts", 3, *vault(cluster), **common)
+    c = cluster.agent("node-c", "--max-restarts", 3, *vault(cluster), **common)
     cluster.started(2, 2)
     assert seen(cluster, 0, 2)[1] == ["step-1:1"]
     assert seen(cluster, 1, 2)[1] == ["step-2:2"]
     cluster.finish(2)
-    assert a.wait() == 0
+    assert [a.wait(), c.wait()] == [0, 0]
+    cluster.nothing_left(but=[daemon])  # b's guardian tells the daemon of it for a while
 
 
 def test_a_full_vault_is_one_line_and_the_job_goes_on(cluster, small_disk):
