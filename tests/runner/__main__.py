@@ -86,8 +86,8 @@ class Run:
         self.runner = Runner(commands, screen, python_of_the_tree())
         self.reports, self.built = Reports(), {}
 
-    def build(self, build, is_nice=False):
-        self.built[build] = builds.make(build, self.commands, self.screen, is_nice)
+    def build(self, build):
+        self.built[build] = builds.make(build, self.commands, self.screen)
         if not self.built[build]:
             self.tell(Report(Part(build, "build"), f"{build}/test-logs/build.log",
                              [Outcome("build", FAILED)]))
@@ -112,18 +112,19 @@ class Run:
         return told
 
     def all(self, parts):
-        """At once: the builds, one after the other, those with sanitizers at the lowest priority;
-        each lane of parts with many processes; and beside them the parts of one process each, one
-        on each core, of which those that compute only do so at the lowest priority."""
-        builder, beside = Lanes(1), Lanes(CORES)
+        """At once: the builds, one after the other; each lane of parts with many processes; beside
+        them the parts of one process each, one on each core; and at the lowest priority, again one
+        on each core, those of them that only compute. The builds with sanitizers have the usual
+        priority: nothing takes longer than they and what waits for them."""
+        builder, beside, behind = Lanes(1), Lanes(CORES), Lanes(CORES)
         lanes = {name: Lanes(1) for name in (WAITING, TRAINING)}
-        made = {build: builder.add(lambda build=build: self.build(build, is_nice=build != PLAIN))
+        made = {build: builder.add(lambda build=build: self.build(build))
                 for build in builds_of(parts)}
         for part in parts:
             if part.lane != ALONE:
-                lanes.get(part.lane, beside).add(lambda part=part: self.part(part),
-                                                 made.get(part.build))
-        for lane in (builder, *lanes.values(), beside):
+                lane = lanes.get(part.lane, behind if part.behind else beside)
+                lane.add(lambda part=part: self.part(part), made.get(part.build))
+        for lane in (builder, *lanes.values(), beside, behind):
             lane.finish()
         for part in parts:
             if part.lane == ALONE:
