@@ -88,6 +88,11 @@ void fields_of(auto& on, some<cause> auto& value) {
   on.tail("tail", value.tail, tail_bytes_max);
 }
 
+void fields_of(auto& on, some<tether_age> auto& value) {
+  on.u32("slot", value.group_rank, presence::always);
+  on.age("age_us", value.age, age_max);
+}
+
 void fields_of(auto& on, some<role_ranks> auto& value) {
   on.u32("rank_first", value.rank_first, presence::always);
   on.number("world_size", value.world_size, 1, u32_max, presence::always);
@@ -170,6 +175,7 @@ void fields_of(auto& on, some<status> auto& value) {
   on.number("signal", value.signal, 0, 64);
   on.list("causes", value.causes, causes_max);
   on.ends("ends", value.ends);
+  on.list("tether_ages", value.tether_ages, tether_ages_max);
 }
 
 void fields_of(auto& on, some<started_job> auto& value) {

@@ -65,6 +65,7 @@ inline status full_status() {
   value.signal = 2;
   value.causes = {full_cause(), full_cause()};
   value.ends = {{ending::effect, 1, 3}, {ending::killed, 4, 4}};
+  value.tether_ages = {{7, 11s}, {2, 10s}};
   return value;
 }
 

@@ -139,6 +139,7 @@ status agent::state::make_status() {
   value.draining = out.is_draining();
   value.signal = out.signal();
   value.causes = here.causes.tell(value.seq, real_now);
+  value.tether_ages = stale_tethers();
   changed = false;
   return value;
 }

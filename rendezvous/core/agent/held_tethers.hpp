@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace ddprun::core {
 
@@ -37,6 +38,9 @@ class held_tethers {
 
   // From when on so many members all have given a lease; none: not so many ever did.
   moment leased_from(std::uint32_t members) const;
+  // Of members, the oldest first: where the newest was given at `moment` or before. At most
+  // tether_ages_max.
+  std::vector<tether_age> acks_before(time_point moment, time_point now) const;
   std::size_t open() const { return open_.size(); }
   // The newest beat of a member whose workers have not all succeeded.
   const moment& needed_at() const { return needed_at_; }
@@ -51,6 +55,7 @@ class held_tethers {
     session_id session;
     std::optional<std::uint64_t> tether;  // its newest, which may have ended
     moment leased_from;
+    moment acked;  // the newest on any of its tethers
   };
 
   std::map<std::uint64_t, open_tether> open_;

@@ -3,8 +3,8 @@
 //
 // The daemon's side of the bargain (DESIGN.md): over a member that it cannot reach, it
 // starts the next round isolation_limit after another member of the old round has let its tether
-// go, twice that over a leader. All counting here is from this node's own sending, so a delay on
-// the way only makes this node give up sooner.
+// go, twice that over a leader and members that may hang on it. All counting here is from this
+// node's own sending, so a delay on the way only makes this node give up sooner.
 #include "rendezvous/core/agent/state.hpp"
 
 #include <algorithm>

@@ -140,6 +140,7 @@ struct agent::state {
   bool accepts_tethers() const;
   std::string why_not_held(const tether_hello& hello) const;
   void ack_tether(std::uint64_t tether, std::uint64_t seq);
+  std::vector<tether_age> stale_tethers() const;
 
   // ---- liveness.cpp ----
   duration limit() const;

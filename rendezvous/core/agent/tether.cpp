@@ -41,7 +41,7 @@ void agent::state::handle(const tether_disconnected& event) {
 
 void agent::state::handle(const tether_acked& event) {
   if (event.round != here.number()) return;
-  if (!here.tether.acked(event.seq, timing.heartbeat_interval)) return;
+  if (!here.tether.acked(event.seq, real_now, timing.heartbeat_interval)) return;
   lease_renewed();
   spawn_when_leased();
   beat_if_due();
@@ -118,6 +118,19 @@ void agent::state::ack_tether(std::uint64_t tether, std::uint64_t seq) {
   emit(ack_member{tether, seq});
 }
 
+// Whoever cannot be reached had its lease from there, and the daemon need not wait for what is past
+// already. Nothing before all are let go: another ack may follow.
+std::vector<tether_age> agent::state::stale_tethers() const {
+  const bool has_let_go =
+      here.phase() == member_phase::stopping || here.phase() == member_phase::stopped;
+  if (!has_let_go || here.tether.is_wanted() || here.held.open() > 0) return {};
+  const time_point old = real_now - 2 * timing.heartbeat_interval;
+  if (const auto& acked = here.tether.acked_at(); acked && *acked <= old) {
+    return {{0, real_now - *acked}};
+  }
+  return here.held.acks_before(old, real_now);
+}
+
 void agent::state::handle(const member_detached& event) {
   here.held.detach(event.tether);
 }
@@ -143,7 +156,7 @@ std::uint64_t tether_link::beat(time_point now) {
   return ++beat_seq_;
 }
 
-bool tether_link::acked(std::uint64_t seq, duration heartbeat_interval) {
+bool tether_link::acked(std::uint64_t seq, time_point now, duration heartbeat_interval) {
   time_point sent;
   if (seq == 0) {
     if (stage_ != stage::dialling) return false;
@@ -155,6 +168,7 @@ bool tether_link::acked(std::uint64_t seq, duration heartbeat_interval) {
     sent = asked_at_;
   }
   stage_ = stage::idle;
+  acked_at_ = now;
   beat_due_ = sent + heartbeat_interval;
   leased_from_ = leased_from_ ? std::max(*leased_from_, sent) : sent;
   return true;
@@ -190,7 +204,9 @@ std::optional<std::uint64_t> held_tethers::attach(std::uint64_t tether, const te
 }
 
 void held_tethers::ack(std::uint64_t tether, time_point now) {
-  open_.at(tether).acked = now;
+  open_tether& link = open_.at(tether);
+  link.acked = now;
+  by_group_rank_.at(link.group_rank).acked = now;
 }
 
 held_tethers::beat_kind held_tethers::beat(std::uint64_t tether, const tether_beat& beat,
@@ -213,6 +229,17 @@ bool held_tethers::let_go() {
   const bool had_any = !open_.empty();
   open_.clear();
   return had_any;
+}
+
+std::vector<tether_age> held_tethers::acks_before(time_point moment, time_point now) const {
+  std::vector<tether_age> old;
+  for (const auto& [group_rank, member] : by_group_rank_) {
+    if (member.acked && *member.acked <= moment) old.push_back({group_rank, now - *member.acked});
+  }
+  std::stable_sort(old.begin(), old.end(),
+                   [](const tether_age& a, const tether_age& b) { return a.age > b.age; });
+  if (old.size() > tether_ages_max) old.resize(tether_ages_max);
+  return old;
 }
 
 held_tethers::moment held_tethers::leased_from(std::uint32_t members) const {

@@ -35,7 +35,7 @@ class tether_link {
   // The next beat goes out. Its number, never used twice in a round.
   std::uint64_t beat(time_point now);
   // To the beat `seq`, or to the hello: 0. False: nobody asked.
-  bool acked(std::uint64_t seq, duration heartbeat_interval);
+  bool acked(std::uint64_t seq, time_point now, duration heartbeat_interval);
 
   bool is_wanted() const { return stage_ != stage::off; }
   // When the next beat is due; none: not while something is under way.
@@ -45,6 +45,8 @@ class tether_link {
   moment deadline(duration limit) const;
   // When the newest beat that was acknowledged was sent: the lease counts from then.
   const moment& leased_from() const { return leased_from_; }
+  // When that came here.
+  const moment& acked_at() const { return acked_at_; }
   const std::string& error() const { return error_; }
 
  private:
@@ -58,6 +60,7 @@ class tether_link {
   unsigned attempts_ = 0;
   std::string error_;
   moment leased_from_;
+  moment acked_at_;
 };
 
 }  // namespace ddprun::core

@@ -35,6 +35,7 @@ inline constexpr std::uint64_t count_said_max = count_max / 2;
 inline constexpr duration age_max = std::chrono::hours(24 * 365);
 inline constexpr std::size_t tail_bytes_max = 4096;
 inline constexpr std::size_t causes_max = 4;        // in one status
+inline constexpr std::size_t tether_ages_max = 64;  // likewise
 inline constexpr std::size_t nccl_ids_max = 8;      // in one assignment
 inline constexpr std::size_t name_bytes_max = 256;  // run id, node id, host name, address
 
@@ -91,6 +92,13 @@ struct assignment {
 
 // ---- agent -> daemon ---------------------------------------------------------------------------
 
+// A tether that was let go.
+struct tether_age {
+  std::uint32_t group_rank = 0;  // of the other end: the leader's 0, or at the leader a member's
+  duration age{};                // since the leader gave its last ack on it, or the member had it
+  bool operator==(const tether_age&) const = default;
+};
+
 // Everything that the daemon must know of an agent, and that it could have forgotten.
 struct status {
   std::uint64_t seq = 0;          // grows with each status of a session; echoed by `ack`
@@ -116,6 +124,9 @@ struct status {
   int signal = 0;                 // that asked it to leave; SIGINT asks the whole run to stop
   std::vector<cause> causes;      // of `round`, at most causes_max, the likeliest first
   std::vector<ended_ranks> ends;  // of `round`, of this node, once no worker of it lives
+  // Of `round`, once it stops here: tethers that had been without an ack for long, at most
+  // tether_ages_max, the oldest first.
+  std::vector<tether_age> tether_ages;
   bool operator==(const status&) const = default;
 };
 

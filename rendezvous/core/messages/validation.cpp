@@ -62,7 +62,8 @@ std::string problem_of(const status& said, const hello& greeting) {
   const std::array problems = {over("seq", said.seq, count_max),
                                over("epoch", said.epoch, count_max),
                                over("number of causes", said.causes.size(), causes_max),
-                               over("number of NCCL ids", said.nccl.first.size(), nccl_ids_max)};
+                               over("number of NCCL ids", said.nccl.first.size(), nccl_ids_max),
+                               over("number of tethers", said.tether_ages.size(), tether_ages_max)};
   for (const std::string& problem : problems) {
     if (!problem.empty()) return problem;
   }

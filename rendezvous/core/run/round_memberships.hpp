@@ -44,6 +44,9 @@ class round_memberships {
   bool is_free(std::uint32_t group_rank) const {
     return memberships_[group_rank].holder() == nullptr && !memberships_[group_rank].has_ended();
   }
+  bool is_unreachable(std::uint32_t group_rank) const {
+    return group_rank < memberships_.size() && memberships_[group_rank].is_unreachable();
+  }
   node& leader() const;  // must be known
 
   // Memberships of which nothing is known.

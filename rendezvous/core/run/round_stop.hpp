@@ -7,10 +7,13 @@
 //
 //   leader is reachable    its own acknowledgement: it has dropped every tether
 //   leader is unreachable  any member's: the leader no longer holds all of them, and kills its
-//                          workers one isolation limit later; the members that still hang on it
-//                          follow another isolation limit later
+//                          workers one isolation limit later; members that cannot be reached
+//                          either, and may still hang on it, follow another isolation limit later
 //   a member has died      its tether went with it: the same as its acknowledgement
 //   nobody spoke           the orphan limit, or an operator
+//
+// Whoever acknowledges says which of its tethers had been without an ack for long, and since when:
+// over those no lease was given later. A host that lost its power is mostly past its limit then.
 //
 // Always: a leader's acknowledgement is one, and nothing is earlier than the last word of who
 // cannot be reached.
@@ -22,11 +25,15 @@
 #include "rendezvous/core/messages/messages.hpp"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace ddprun::core {
+
+class round_memberships;
 
 // A node's loop may be so late without noticing, and the kill itself takes a moment.
 inline constexpr duration late_kill = std::chrono::milliseconds(250);
@@ -58,15 +65,18 @@ class round_stop {
 
   // Only members that cannot be reached are left. Once: true.
   bool begins_to_wait() { return !std::exchange(waits_, true); }
-  // A member has dropped its tethers, or died.
-  void acknowledge(machine_time now, bool is_leader);
+  // A member has dropped its tethers, or died. `acks`: by its own word, sent at `now` or before.
+  void acknowledge(machine_time now, bool is_leader, const std::vector<tether_age>& acks = {});
   // The last word of a member that cannot be reached: it was answered until then.
   void leased_until(machine_time last_word);
   bool has_let_go() const { return first_acknowledged_.has_value(); }  // some member
-  // From then on no member that cannot be reached has a living worker.
-  machine_time fenced_at(const timers& timing) const;
+  // From then on none of these members, which cannot be reached, has a living worker.
+  machine_time fenced_at(const timers& timing, const round_memberships& memberships) const;
 
  private:
+  // By the leader's acks, once it has acknowledged.
+  machine_time members_leased_until(const round_memberships& memberships) const;
+
   machine_time ordered_at_{};
   machine_time told_at_{};
   std::uint64_t step_ = 0;
@@ -76,6 +86,8 @@ class round_stop {
   std::shared_ptr<const daemon_message> message_;
   std::optional<machine_time> first_acknowledged_;
   std::optional<machine_time> leader_acknowledged_;
+  machine_time leader_leased_until_ = machine_time::max();  // by its tethers
+  std::map<std::uint32_t, machine_time> leader_acks_;       // by group rank: its newest ack, if old
   machine_time leased_until_{};
 };
 

@@ -148,7 +148,7 @@ bool shows_stop(const current_instance& current, const node& member, const statu
 void mark_reached(round_memberships& memberships, round_stop& stop, machine_time now,
                   membership& of);
 void acknowledge(wait_message& notice, round_memberships& memberships, round_stop& stop,
-                 machine_time now, membership& of);
+                 machine_time now, membership& of, const std::vector<tether_age>& acks = {});
 bool is_stop_over(const current_instance& current, const round_memberships& memberships,
                   const round_stop& stop, const timers& timing, machine_time now);
 std::optional<machine_time> fence_until(const round_memberships& memberships,

@@ -55,6 +55,7 @@ void run::state::on_stop_status(node& who) {
   if (of_round) collect_causes(rounds, causes, real_now, who);
   // Everybody who was told of the round is told to stop it.
   const bool has_obeyed = said.desired_seq >= who.wanted_seq;
+  const std::vector<tether_age> acks = of_round ? said.tether_ages : std::vector<tether_age>();
   switch (said.phase) {
     case member_phase::preparing:
     case member_phase::assigned:
@@ -64,11 +65,11 @@ void run::state::on_stop_status(node& who) {
       return;
     case member_phase::failed:
     case member_phase::stopping:
-      if (of_round && has_obeyed) acknowledge(notice, memberships, stop, now, own);
+      if (of_round && has_obeyed) acknowledge(notice, memberships, stop, now, own, acks);
       return;
     case member_phase::stopped:
       if (of_round) note_success(memberships, who);
-      if (has_obeyed) acknowledge(notice, memberships, stop, now, own);
+      if (has_obeyed) acknowledge(notice, memberships, stop, now, own, acks);
       if (of_round || has_obeyed) mark_ended(own);
       return;
     case member_phase::succeeded:
@@ -296,6 +297,7 @@ void run::state::mark_ended(membership& of) {
 void run::state::tell_if_only_unreachable_are_left() {
   if (memberships.unreachable() == 0 || !memberships.are_all_ended_or_unreachable()) return;
   notice.change();
+  if (is_stop_over(current, memberships, stop, timing(), now)) return;
   if (stop.begins_to_wait()) note(note_level::warning, stopping_reason());
 }
 
@@ -314,10 +316,10 @@ void mark_reached(round_memberships& memberships, round_stop& stop, machine_time
 }
 
 void acknowledge(wait_message& notice, round_memberships& memberships, round_stop& stop,
-                 machine_time now, membership& of) {
+                 machine_time now, membership& of, const std::vector<tether_age>& acks) {
   if (!memberships.acknowledge(of)) return;
   const bool had_let_go = stop.has_let_go();
-  stop.acknowledge(now, of.group_rank() == 0);
+  stop.acknowledge(now, of.group_rank() == 0, acks);
   if (stop.has_let_go() != had_let_go) notice.change();
 }
 
@@ -352,7 +354,7 @@ std::optional<machine_time> fence_until(const round_memberships& memberships,
                                         const round_stop& stop, const timers& timing) {
   if (memberships.unreachable() == 0 || !memberships.are_all_ended_or_unreachable())
     return std::nullopt;
-  return stop.fenced_at(timing);
+  return stop.fenced_at(timing, memberships);
 }
 
 round_stop::round_stop(machine_time now, std::uint64_t step, duration patience, bool is_free,
@@ -366,10 +368,22 @@ round_stop::round_stop(machine_time now, std::uint64_t step, duration patience, 
   DDPRUN_ASSERT(step != 0);
 }
 
-void round_stop::acknowledge(machine_time now, bool is_leader) {
+void round_stop::acknowledge(machine_time now, bool is_leader,
+                             const std::vector<tether_age>& acks) {
   DDPRUN_ASSERT(step_ != 0);
   if (!first_acknowledged_) first_acknowledged_ = now;
-  if (is_leader) leader_acknowledged_ = now;
+  if (is_leader) {
+    leader_acknowledged_ = now;
+    for (const tether_age& one : acks)
+      leader_acks_[one.group_rank] = now - one.age;
+    return;
+  }
+  // The leader holds the tethers of all, or none: the member that was not answered for longest
+  // counts.
+  leader_leased_until_ = std::min(leader_leased_until_, now);
+  for (const tether_age& one : acks) {
+    if (one.group_rank == 0) leader_leased_until_ = std::min(leader_leased_until_, now - one.age);
+  }
 }
 
 void round_stop::leased_until(machine_time last_word) {
@@ -377,14 +391,33 @@ void round_stop::leased_until(machine_time last_word) {
   leased_until_ = std::max(leased_until_, last_word);
 }
 
-machine_time round_stop::fenced_at(const timers& timing) const {
+machine_time round_stop::members_leased_until(const round_memberships& memberships) const {
+  machine_time last = machine_time::min();
+  std::size_t known = 0;
+  for (const auto& [group_rank, acked] : leader_acks_) {
+    if (!memberships.is_unreachable(group_rank)) continue;
+    ++known;
+    last = std::max(last, acked);
+  }
+  return known == memberships.unreachable() ? last : *leader_acknowledged_;
+}
+
+machine_time round_stop::fenced_at(const timers& timing,
+                                   const round_memberships& memberships) const {
   DDPRUN_ASSERT(first_acknowledged_ || !leader_acknowledged_);
   if (!first_acknowledged_) return std::max(ordered_at_, leased_until_) + timing.orphan_limit;
   const duration limit = timing.isolation_limit;
+  // Of members that have not been heard by this daemon, the last one may have renewed the lease
+  // until it died: no tether tells of that.
+  const bool are_all_known = memberships.unknown() == 0;
   if (leader_acknowledged_) {
-    return std::max(*leader_acknowledged_, leased_until_) + with_margin(limit);
+    const machine_time last =
+        are_all_known ? members_leased_until(memberships) : *leader_acknowledged_;
+    return std::max(last, leased_until_) + with_margin(limit);
   }
-  return std::max(*first_acknowledged_, leased_until_) + with_margin(2 * limit);
+  const machine_time last = are_all_known ? leader_leased_until_ : *first_acknowledged_;
+  const bool is_leader_only = memberships.unreachable() == 1 && memberships.is_unreachable(0);
+  return std::max(last, leased_until_) + with_margin(is_leader_only ? limit : 2 * limit);
 }
 
 }  // namespace ddprun::core

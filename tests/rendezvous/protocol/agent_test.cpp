@@ -192,6 +192,7 @@ TEST_CASE("the worst status fits a line and can be read") {
   bad.text = quotes;
   bad.tail = quotes;
   worst.causes.assign(100, bad);
+  worst.tether_ages.assign(100, {4'294'967'295, age_max});
   hello greeting = full_hello();
   greeting.version = greeting.token = greeting.run_id = greeting.node = greeting.host = quotes;
   greeting.address = greeting.own_address = garbage;

@@ -46,6 +46,32 @@ TEST_CASE("the oldest of so many counts, and where one is missing nothing does")
   CHECK(held.leased_from(2) == origin + 2s);
 }
 
+TEST_CASE("of old acks the oldest are told first, by the newest tether of each member") {
+  held_tethers held;
+  held.attach(100, hello_of(7));  // never answered: it has no lease from here
+  for (const std::uint32_t group_rank : {1U, 2U, 3U}) {
+    held.attach(100 + group_rank, hello_of(group_rank));
+    held.ack(100 + group_rank, origin - group_rank * 1s);
+  }
+  CHECK(held.acks_before(origin - 2s, origin + 1s) == std::vector<tether_age>{{3, 4s}, {2, 3s}});
+  held.attach(203, hello_of(3));
+  held.ack(203, origin);
+  held.let_go();
+  CHECK(held.acks_before(origin - 2s, origin + 1s) == std::vector<tether_age>{{2, 3s}});
+}
+
+TEST_CASE("no more old acks are told than a status holds") {
+  held_tethers held;
+  for (std::uint32_t group_rank = 1; group_rank <= tether_ages_max + 1; ++group_rank) {
+    held.attach(group_rank, hello_of(group_rank));
+    held.ack(group_rank, origin + group_rank * 1s);
+  }
+  const auto told = held.acks_before(origin + 100s, origin + 100s);
+  REQUIRE(told.size() == tether_ages_max);
+  CHECK(told.front() == tether_age{1, 99s});
+  CHECK(told.back().group_rank == tether_ages_max);
+}
+
 TEST_CASE("a group rank has one agent for the whole round, and one tether: its newest") {
   held_tethers held;
   CHECK_FALSE(held.attach(100, hello_of(1)));

@@ -17,20 +17,22 @@ constexpr duration interval = 1s;
 TEST_CASE("an answer vouches from when what it answers was sent") {
   tether_link link;
   CHECK_FALSE(link.is_wanted());
-  CHECK_FALSE(link.acked(0, interval));
+  CHECK_FALSE(link.acked(0, origin + 9s, interval));
   link.dial(origin, 0s);
   CHECK(link.is_wanted());
-  CHECK(link.acked(0, interval));
+  CHECK(link.acked(0, origin + 9s, interval));
   CHECK(link.leased_from() == origin);
   CHECK(link.beat_deadline() == origin + interval);
   const std::uint64_t seq = link.beat(origin + 1s);
   CHECK_FALSE(link.beat_deadline());
-  CHECK_FALSE(link.acked(seq + 1, interval));
-  CHECK_FALSE(link.acked(0, interval));  // the hello's has come
+  CHECK_FALSE(link.acked(seq + 1, origin + 9s, interval));
+  CHECK_FALSE(link.acked(0, origin + 9s, interval));  // the hello's has come
   CHECK(link.leased_from() == origin);
-  CHECK(link.acked(seq, interval));
+  CHECK(link.acked_at() == origin + 9s);
+  CHECK(link.acked(seq, origin + 10s, interval));
   CHECK(link.leased_from() == origin + 1s);
-  CHECK_FALSE(link.acked(seq, interval));
+  CHECK(link.acked_at() == origin + 10s);
+  CHECK_FALSE(link.acked(seq, origin + 9s, interval));
 }
 
 TEST_CASE("an answer to the hello counts from the oldest dial that it may be for") {
@@ -38,20 +40,20 @@ TEST_CASE("an answer to the hello counts from the oldest dial that it may be for
   link.dial(origin, 0s);
   link.dial(origin + 3s, 100ms);
   SECTION("which was silent") {
-    CHECK(link.acked(0, interval));
+    CHECK(link.acked(0, origin + 9s, interval));
     CHECK(link.leased_from() == origin);
   }
   SECTION("but not from one that broke") {
     link.broke(origin + 4s);
     link.dial(origin + 4s, 0s);
-    CHECK(link.acked(0, interval));
+    CHECK(link.acked(0, origin + 9s, interval));
     CHECK(link.leased_from() == origin + 4s);
   }
   SECTION("nor from one that was answered; and an old moment takes nothing back") {
-    CHECK(link.acked(0, interval));
+    CHECK(link.acked(0, origin + 9s, interval));
     link.beat(origin + 5s);
     link.dial(origin + 6s, 0s);
-    CHECK(link.acked(0, interval));
+    CHECK(link.acked(0, origin + 9s, interval));
     CHECK(link.leased_from() == origin + 6s);
   }
 }
@@ -62,7 +64,7 @@ TEST_CASE("what is under way is silent after the limit, counted from when it was
   link.dial(origin, 500ms);
   CHECK(link.silence_deadline(4s) == origin + 4500ms);
   CHECK(link.deadline(4s) == origin + 4500ms);
-  CHECK(link.acked(0, interval));
+  CHECK(link.acked(0, origin + 9s, interval));
   CHECK_FALSE(link.silence_deadline(4s));
   CHECK(link.deadline(4s) == origin + interval);
   link.beat(origin + 1s);
@@ -81,6 +83,6 @@ TEST_CASE("dials are doubled up to half of a heartbeat, and begin anew with an a
     link.failed("reset", interval);
   CHECK(link.failed("reset", interval) == 500ms);
   link.dial(origin, 0s);
-  CHECK(link.acked(0, interval));
+  CHECK(link.acked(0, origin + 9s, interval));
   CHECK(link.failed("reset", interval) == 50ms);
 }

@@ -338,6 +338,36 @@ TEST_CASE("beats of members whose workers have succeeded keep no leader that has
   CHECK(story.now() <= lost + story.timing.join_timeout + 4s);
 }
 
+TEST_CASE("a member that has let go says for how long its leader had given no ack") {
+  agent_story story;
+  story.run_as_member();
+  story.leader_acks = false;
+  story.pass(story.timing.heartbeat_interval);
+  story.tell(tether_acked{1, story.all<send_tether_beat>().back().beat.seq});
+  const time_point acked = story.now();
+  story.pass(5s);
+  CHECK(story.sent.tether_ages.empty());
+  story.want(desired_phase::stop, 1);
+  CHECK(story.sent.phase == member_phase::stopping);
+  CHECK(story.sent.tether_ages == std::vector<tether_age>{{0, story.now() - acked}});
+  story.pass(1s);
+  story.workers_end_by_signal(15);
+  CHECK(story.sent.phase == member_phase::stopped);
+  CHECK(story.sent.tether_ages == std::vector<tether_age>{{0, story.now() - acked}});
+}
+
+TEST_CASE("a leader that has let go says whom it had given no ack for long") {
+  leading_story story;
+  story.pass(5s);
+  story.tell(member_beat{101, {4}});
+  CHECK(story.sent.tether_ages.empty());
+  story.want(desired_phase::stop, 1);
+  REQUIRE(story.sent.tether_ages.size() == 1);
+  CHECK(story.sent.tether_ages[0].group_rank == 2);
+  CHECK(story.sent.tether_ages[0].age >= 5s);
+  CHECK(story.sent.tether_ages[0].age < 6s);
+}
+
 TEST_CASE("a round's tethers say nothing in the next round") {
   SECTION("at a member") {
     agent_story story;

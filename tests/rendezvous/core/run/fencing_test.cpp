@@ -1,6 +1,7 @@
 // Fencing: when no worker of a node that cannot be reached can be alive.
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/run/dead_members.hpp"
+#include "rendezvous/core/run/round_memberships.hpp"
 #include "rendezvous/core/run/round_stop.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/orphans_story.hpp"
@@ -49,18 +50,105 @@ TEST_CASE("a silent node is lost after node_timeout, its workers after the isola
   CHECK(story.now - stopped < 8550ms);
 }
 
-TEST_CASE("a lost leader takes two isolation limits: its members hang on its tethers") {
+TEST_CASE("a lost leader takes one isolation limit, too: it lives while it holds all tethers") {
   running_trio story;
   story.disconnect(*story.a);
   story.pass(2s);
   CHECK(story.view().phase == run_phase::stopping);
   story.stop_but(*story.a);
+  story.pass(8400ms);
+  CHECK(story.view().phase == run_phase::stopping);
+  story.pass(100ms);
+  CHECK(story.view().round == 2);
+  story.start_round();
+  CHECK(story.b->wanted.assignment->group_rank == 0);
+}
+
+TEST_CASE("a leader that is lost with a member takes two: that one may hang on its tether") {
+  running_trio story;
+  story.disconnect(*story.a);
+  story.disconnect(*story.c);
+  story.pass(2s);
+  CHECK(story.view().phase == run_phase::stopping);
+  story.say(*story.b, member_phase::stopped);
   story.pass(16550ms);
   CHECK(story.view().phase == run_phase::stopping);
   story.pass(100ms);
   CHECK(story.view().round == 2);
   story.start_round();
   CHECK(story.b->wanted.assignment->group_rank == 0);
+}
+
+TEST_CASE("a host without power is past its limit when it is lost") {
+  running_trio story;
+  story.pass(10100ms, {story.c});
+  CHECK(story.view().phase == run_phase::stopping);
+  const time_point stopped = story.now;
+  const duration limit = with_margin(story.a->greeting.settings.timing.isolation_limit);
+  SECTION("by the leader's word") {
+    story.a->state.tether_ages = {{2, 10s}};
+    story.stop_but(*story.c);
+    CHECK(story.view().phase != run_phase::stopping);
+    story.pass(600ms);
+    CHECK(story.view().round == 2);
+  }
+  SECTION("from when the leader answered it last, though that was after its word to the daemon") {
+    story.a->state.tether_ages = {{2, 4s}};
+    story.stop_but(*story.c);
+    story.pass(limit - 4s - 100ms);
+    CHECK(story.view().phase == run_phase::stopping);
+    story.pass(200ms);
+    CHECK(story.view().round == 2);
+  }
+  SECTION("the leader's word on another one is none") {
+    story.a->state.tether_ages = {{1, 10s}, {3, 10s}};
+    story.stop_but(*story.c);
+    story.pass(8400ms);
+    CHECK(story.view().phase == run_phase::stopping);
+  }
+  SECTION("what it says while the round runs for it counts for nothing") {
+    story.a->state.tether_ages = {{2, 10s}};
+    story.say(*story.b, member_phase::stopped);
+    story.say(*story.a);
+    story.a->state.tether_ages = {};
+    story.say(*story.a, member_phase::stopped);
+    story.pass(8400ms);
+    CHECK(story.view().phase == run_phase::stopping);
+  }
+  CHECK(story.now - stopped < 8550ms);
+}
+
+TEST_CASE("the last word of a lost member counts where its tether was broken before") {
+  running_trio story;
+  story.disconnect(*story.c);
+  story.pass(2s);
+  CHECK(story.view().phase == run_phase::stopping);
+  story.a->state.tether_ages = {{2, 30s}};
+  story.stop_but(*story.c);
+  story.pass(6400ms);
+  CHECK(story.view().phase == run_phase::stopping);
+  story.pass(100ms);
+  CHECK(story.view().round == 2);
+}
+
+TEST_CASE("a leader without power is past its limit by the word of any member") {
+  running_trio story;
+  story.pass(10100ms, {story.a});
+  CHECK(story.view().phase == run_phase::stopping);
+  story.b->state.tether_ages = {{0, 4s}};
+  story.c->state.tether_ages = {{0, 10s}};
+  SECTION("the one that had no ack for longest is enough") {
+    story.stop_but(*story.a);
+    CHECK(story.view().phase != run_phase::stopping);
+    story.pass(600ms);
+    CHECK(story.view().round == 2);
+  }
+  SECTION("a member's word on another one is none") {
+    story.b->state.tether_ages = story.c->state.tether_ages = {{2, 10s}};
+    story.stop_but(*story.a);
+    story.pass(8400ms);
+    CHECK(story.view().phase == run_phase::stopping);
+  }
 }
 
 TEST_CASE("a guardian's word or a goodbye is proof of death: nobody waits") {
@@ -283,17 +371,24 @@ round_stop fresh_stop() {
   return round_stop(ordered, step, 10s, false, nullptr);
 }
 
+// Members that cannot be reached, and that nothing is known of.
+round_memberships of_nobody(std::uint32_t size) {
+  round_memberships memberships;
+  memberships.open(size);
+  return memberships;
+}
+
 }  // namespace
 
 TEST_CASE("where no member lets go the orphan limit counts, from the last word") {
   const timers timing;
   round_stop stop = fresh_stop();
   CHECK_FALSE(stop.has_let_go());
-  CHECK(stop.fenced_at(timing) == ordered + timing.orphan_limit);
+  CHECK(stop.fenced_at(timing, of_nobody(3)) == ordered + timing.orphan_limit);
   stop.leased_until(ordered - 3s);
-  CHECK(stop.fenced_at(timing) == ordered + timing.orphan_limit);
+  CHECK(stop.fenced_at(timing, of_nobody(3)) == ordered + timing.orphan_limit);
   stop.leased_until(ordered + 3s);
-  CHECK(stop.fenced_at(timing) == ordered + 3s + timing.orphan_limit);
+  CHECK(stop.fenced_at(timing, of_nobody(3)) == ordered + 3s + timing.orphan_limit);
 }
 
 TEST_CASE("a member that lets go breaks the chain in two limits, the leader in one") {
@@ -301,13 +396,25 @@ TEST_CASE("a member that lets go breaks the chain in two limits, the leader in o
   round_stop stop = fresh_stop();
   stop.acknowledge(ordered + 1s, false);
   stop.acknowledge(ordered + 2s, false);
+  const duration one = with_margin(timing.isolation_limit);
   const duration two = with_margin(2 * timing.isolation_limit);
-  CHECK(stop.fenced_at(timing) == ordered + 1s + two);
+  CHECK(stop.fenced_at(timing, of_nobody(3)) == ordered + 1s + two);
+  CHECK(stop.fenced_at(timing, of_nobody(1)) == ordered + 1s + one);  // the leader alone
   stop.leased_until(ordered + 4s);
-  CHECK(stop.fenced_at(timing) == ordered + 4s + two);
+  CHECK(stop.fenced_at(timing, of_nobody(3)) == ordered + 4s + two);
+  CHECK(stop.fenced_at(timing, of_nobody(1)) == ordered + 4s + one);
   stop.acknowledge(ordered + 5s, true);
-  CHECK(stop.fenced_at(timing) == ordered + 5s + with_margin(timing.isolation_limit));
+  CHECK(stop.fenced_at(timing, of_nobody(3)) == ordered + 5s + one);
   CHECK(stop.has_let_go());
+}
+
+TEST_CASE("of members that this daemon has not heard no tether tells enough") {
+  const timers timing;
+  round_stop stop = fresh_stop();
+  stop.acknowledge(ordered + 1s, false, {{0, 30s}});
+  CHECK(stop.fenced_at(timing, of_nobody(1)) == ordered + 1s + with_margin(timing.isolation_limit));
+  stop.acknowledge(ordered + 2s, true, {{1, 30s}});
+  CHECK(stop.fenced_at(timing, of_nobody(2)) == ordered + 2s + with_margin(timing.isolation_limit));
 }
 
 TEST_CASE("the margin is more than 1 % on both sides and a late kill") {
@@ -403,7 +510,7 @@ TEST_CASE("a word about another round or instance, or about none, proves nothing
   CHECK(story.members[1]->desired_count == 0);
   story.pass(10s);
   story.stop_all();
-  story.pass(15s);
+  story.pass(8s);
   CHECK(story.view().round == 7);
 }
 

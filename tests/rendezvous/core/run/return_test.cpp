@@ -141,8 +141,8 @@ TEST_CASE("a member without its place takes a free one, but never the leader's")
   for (const core::member_view& member : story.view().members)
     CHECK(member.rank_first == (member.node == "n2" ? 4U : 0U));
   story.stop_all();
-  // The leader is the one that is missing: its members may hang on it.
-  story.pass(16s);
+  // The leader is the one that is missing, and has lost the tethers of the others.
+  story.pass(8s);
   CHECK(story.view().round == 7);
   story.pass(1s);
   CHECK(story.view().round == 9);
