@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.cluster import Cluster  # noqa: E402
 from tests.support.hosts import Switch, available  # noqa: E402
+from tests.support.seed import add_seed  # noqa: E402
 from tests.support.slow_switch import SlowSwitch  # noqa: E402
 from tests.support.slow_switch import available as taps_available  # noqa: E402
 from tests.support.small_disk import mounted  # noqa: E402
@@ -18,7 +19,7 @@ from tests.support.sshd import SshNet  # noqa: E402
 
 def pytest_addoption(parser):
     parser.addoption("--seconds", type=float, help="how long the chaos test runs (one episode)")
-    parser.addoption("--seed", type=int, help="the first seed of the chaos test")
+    add_seed(parser)
 
 
 def pytest_configure(config):

@@ -21,6 +21,7 @@ import store_client  # noqa: E402
 from torchrun import ForkServer  # noqa: E402
 
 from tests.support.cluster import Cluster, wait_for  # noqa: E402
+from tests.support.seed import add_seed  # noqa: E402
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def both():
 
 def pytest_addoption(parser):
     group = parser.getgroup("differential", "differential tests: a long run, or a failed one again")
-    group.addoption("--seed", type=int, default=None, help="one run, of this seed")
+    add_seed(parser)
     group.addoption("--rounds", type=int, default=3, help="so many runs, from seed 1")
     group.addoption("--operations", type=int, default=150, help="in each run, of each client")
     group.addoption("--clients", type=int, default=5, help="that run at the same time")
