@@ -4,6 +4,7 @@
 #include "launcher/base/size_text.hpp"
 #include "launcher/vault/open_below.hpp"
 #include "launcher/vault/vault_files.hpp"
+#include "rendezvous/base/private_folders.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -129,7 +130,7 @@ bool preparation::save_home(const memory_home& left) {
     if (found.size() > vault::put_back)
       found.erase(found.begin(), found.end() - static_cast<std::ptrdiff_t>(vault::put_back));
     const std::string disk = desk_.wanted.disk + "/" + node;
-    if (!found.empty()) make_folders(disk);
+    if (!found.empty()) make_private_folders(disk);
     const std::vector<std::string> kept = kept_folders(disk);
     for (const entry& one : found) {
       if (std::find(kept.begin(), kept.end(), folder_of(one.what)) != kept.end()) continue;
@@ -163,7 +164,7 @@ void preparation::enter(shelf& made) {
     desk_.changed.notify_all();
   }
   const std::string memory = home_ + "/" + node_folder(made.group_rank);
-  if (const error_code error = make_folders(memory)) {
+  if (const error_code error = make_private_folders(memory)) {
     return desk_.tell_once("memory", "cannot create " + memory + ": " + error.message());
   }
   made.memory = memory;
@@ -183,7 +184,7 @@ unique_fd preparation::lock_disk(const std::string& disk) {
     desk_.tell_once("disk", "nothing is copied to " + disk + ", or put back from there: " + why);
     return unique_fd();
   };
-  if (const error_code error = make_folders(disk)) return fail(error.message());
+  if (const error_code error = make_private_folders(disk)) return fail(error.message());
   unique_fd lock(
       ::open((disk + "/.lock").c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!lock) return fail(last_system_error().message());

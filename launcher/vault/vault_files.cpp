@@ -5,7 +5,6 @@
 #include "launcher/vault/open_below.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <dirent.h>
 #include <fcntl.h>
 #include <filesystem>
@@ -62,19 +61,6 @@ result<unique_fd> open_folder(const std::string& path) {
   unique_fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return last_system_error();
   return folder;
-}
-
-error_code make_folders(const std::string& path) {
-  for (std::size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
-    const std::string part = path.substr(0, at);
-    struct stat facts = {};
-    if (::mkdir(part.c_str(), 0700) != 0) {
-      const int why = errno;  // an automounter or a read-only disk says otherwise of what is there
-      if (::stat(part.c_str(), &facts) != 0) return system_error(why);
-      if (!S_ISDIR(facts.st_mode)) return system_error(ENOTDIR);
-    }
-    if (at == std::string::npos) return {};
-  }
 }
 
 std::vector<found_file> list_files(int folder) {

@@ -35,8 +35,6 @@ struct outcome {
 
 // The folder itself may be a link; what is below is not followed.
 result<unique_fd> open_folder(const std::string& path);
-// Makes it and those above it; 0700.
-error_code make_folders(const std::string& path);
 
 // All below it, to a depth and a number that no saver comes to.
 std::vector<found_file> list_files(int folder);

@@ -2,21 +2,18 @@
 
 #include "launcher/base/write_all.hpp"
 #include "rendezvous/base/error.hpp"
+#include "rendezvous/base/private_folders.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
-#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <vector>
 
 namespace ddprun::launcher::warm {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::string errno_text(const std::string& path, int number) {
   return path + ": " + system_error(number).message();
@@ -27,24 +24,6 @@ std::string owner_problem(const std::string& path, const struct stat& found) {
   if (found.st_uid != ::geteuid()) return path + " belongs to another user";
   if ((found.st_mode & (S_IWGRP | S_IWOTH)) != 0) return path + " may be written by other users";
   return {};
-}
-
-// Makes it, and what is above it; errno's number, 0 for none.
-int make_folder(const fs::path& folder) {
-  std::vector<fs::path> missing;
-  fs::path above = folder;
-  struct stat found {};
-  while (::stat(above.c_str(), &found) != 0) {
-    if (errno != ENOENT || above == above.parent_path()) return errno;
-    missing.push_back(above);
-    above = above.parent_path();
-  }
-  if (missing.empty()) return 0;
-  if (found.st_uid != ::geteuid() || above == above.root_path()) return EPERM;
-  for (; !missing.empty(); missing.pop_back()) {
-    if (::mkdir(missing.back().c_str(), S_IRWXU) != 0 && errno != EEXIST) return errno;
-  }
-  return 0;
 }
 
 // Of a folder; empty: it is there and ours.
@@ -94,7 +73,8 @@ private_file read_private_file(const std::string& folder, const std::string& nam
 
 std::string write_private_file(const std::string& folder, const std::string& name,
                                std::string_view text) {
-  if (const int error = make_folder(folder); error != 0) return errno_text(folder, error);
+  if (const error_code error = make_private_folders(folder, folder_owner::this_user))
+    return folder + ": " + error.message();
   if (std::string problem = problem_of_folder(folder); !problem.empty()) return problem;
   std::string next = folder + "/" + name + ".XXXXXX";
   unique_fd file(::mkostemp(next.data(), O_CLOEXEC));

@@ -1,5 +1,7 @@
 #include "rendezvous/journal/folder_lock.hpp"
 
+#include "rendezvous/base/private_folders.hpp"
+
 #include <cerrno>
 #include <chrono>
 #include <fcntl.h>
@@ -34,7 +36,7 @@ bool is_still_at(const std::string& path, int file) {
 bool folder_lock::take(const std::string& folder, open_failure& failure) {
   const std::string path = folder + "/lock";
   const auto open = [&] {
-    if (make_folders(folder) != 0) return;  // who opens the journal there says why
+    if (make_private_folders(folder)) return;  // who opens the journal there says why
     file_.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   };
   open();
@@ -54,19 +56,6 @@ bool folder_lock::take(const std::string& folder, open_failure& failure) {
     }
   }
   return true;
-}
-
-int make_folders(const std::string& folder) {
-  for (std::size_t at = 1; at != std::string::npos;) {
-    at = folder.find('/', at + 1);
-    const std::string part = folder.substr(0, at);
-    if (::mkdir(part.c_str(), 0700) == 0 || errno == EEXIST) continue;
-    const int error = errno;
-    // Where nothing may be written it may be there all the same.
-    struct stat found {};
-    if (::stat(part.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) return error;
-  }
-  return 0;
 }
 
 open_failure taken_by_another(const std::string& folder) {

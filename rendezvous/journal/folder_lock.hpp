@@ -30,7 +30,4 @@ class folder_lock {
 // What is said of it, however that was found out.
 open_failure taken_by_another(const std::string& folder);
 
-// With all above it, for nobody else: names of jobs and nodes are in it. 0, or the system's error.
-int make_folders(const std::string& folder);
-
 }  // namespace ddprun::journal

@@ -1,5 +1,6 @@
 #include "rendezvous/journal/sqlite_file.hpp"
 
+#include "rendezvous/base/private_folders.hpp"
 #include "rendezvous/core/messages/settings.hpp"
 #include "rendezvous/journal/folder_lock.hpp"
 
@@ -149,8 +150,8 @@ sqlite_file::~sqlite_file() = default;
 
 std::unique_ptr<sqlite_file> sqlite_file::open(const std::string& folder, open_failure& failure,
                                                const char* vfs, const host_clock& clock) {
-  if (const int error = make_folders(folder)) {
-    failure.problem = "cannot make the state folder " + folder + ": " + std::strerror(error);
+  if (const error_code error = make_private_folders(folder)) {
+    failure.problem = "cannot make the state folder " + folder + ": " + error.message();
     return nullptr;
   }
   std::unique_ptr<sqlite_file> made(new sqlite_file(path_in(folder), clock));

@@ -75,7 +75,8 @@ PURE = ("rendezvous/core/", "rendezvous/cli/", "rendezvous/protocol/", "rendezvo
         *WORKER_RULES)
 # Of base/: what asks the system for something.
 SYSTEM = ("rendezvous/base/error.cpp", "rendezvous/base/unique_fd.hpp",
-          "rendezvous/base/unique_fd.cpp", "rendezvous/base/signals_blocked.hpp")
+          "rendezvous/base/unique_fd.cpp", "rendezvous/base/signals_blocked.hpp",
+          "rendezvous/base/private_folders.cpp")
 LIGHT = ("rendezvous/", "launcher/")
 # Of worker/: LibTorch, NCCL and CUDA, each in its folder. communicator.hpp spares its users both.
 NCCL = ("worker/nccl/communicator_state.hpp",)

@@ -1,0 +1,44 @@
+#include "rendezvous/base/private_folders.hpp"
+
+#include <cerrno>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+// The number of the error; 0 for none. Another process may make the same folder meanwhile.
+int make_folder(const std::filesystem::path& path) {
+  if (::mkdir(path.c_str(), S_IRWXU) == 0) return 0;
+  const int error = errno;
+  struct stat found {};
+  if (error != EEXIST || ::stat(path.c_str(), &found) != 0) return error;
+  return S_ISDIR(found.st_mode) ? 0 : ENOTDIR;
+}
+
+}  // namespace
+
+error_code make_private_folders(const std::string& path, folder_owner above) {
+  std::vector<std::filesystem::path> missing;
+  std::filesystem::path there = path;
+  struct stat found {};
+  // Upwards, by stat() alone: it has an automounter mount what is asked for, and mkdir() fails on a
+  // read-only disk though the folder is there.
+  while (::stat(there.empty() ? "." : there.c_str(), &found) != 0) {
+    if (errno != ENOENT || there.empty() || there == "/") return last_system_error();
+    missing.push_back(there);
+    there = there.parent_path();
+  }
+  if (!S_ISDIR(found.st_mode)) return system_error(ENOTDIR);
+  if (missing.empty()) return {};
+  const bool is_own = found.st_uid == ::geteuid() && there != "/";
+  if (above == folder_owner::this_user && !is_own) return system_error(EPERM);
+  for (; !missing.empty(); missing.pop_back()) {
+    if (const int error = make_folder(missing.back()); error != 0) return system_error(error);
+  }
+  return {};
+}
+
+}  // namespace ddprun
