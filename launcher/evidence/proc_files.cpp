@@ -1,13 +1,13 @@
 #include "launcher/evidence/proc_files.hpp"
 
+#include "launcher/process/process_table.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
-#include <algorithm>
 #include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
-#include <sstream>
+#include <optional>
 #include <string_view>
 #include <unistd.h>
 
@@ -56,18 +56,8 @@ std::vector<std::string> numbers_in(const std::string& folder, std::size_t most)
 }
 
 process_usage processor_usage_of(pid_t pid) {
-  process_usage found;
-  // Behind the name, which may hold anything: state is field 3, utime and stime are 14 and 15.
-  const std::string stat = text_of_file(proc_path(pid, "stat"));
-  const std::size_t end = stat.rfind(')');
-  if (end == std::string::npos) return found;
-  std::istringstream fields(stat.substr(end + 1));
-  std::string word;
-  for (int field = 3; field <= 15 && fields >> word; ++field) {
-    if (field == 3) found.state = word.front();
-    if (field >= 14) found.ticks += std::strtoull(word.c_str(), nullptr, 10);
-  }
-  return found;
+  const std::optional<process_stat> found = stat_of(pid);
+  return found ? process_usage{found->state, found->ticks} : process_usage{};
 }
 
 process_usage usage_of(pid_t pid) {

@@ -30,21 +30,12 @@ std::string read_file(pid_t pid, const char* name) {
   return text;
 }
 
-// "pid (name) state parent group ...", where the name may hold anything, brackets too.
 bool read_entry(pid_t pid, process_entry& entry) {
-  const std::string text = read_file(pid, "stat");
-  const auto name_end = text.rfind(')');
-  char state = 0;
-  int threads = 0;
-  if (name_end == std::string::npos ||
-      std::sscanf(text.c_str() + name_end + 1,
-                  " %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d", &state,
-                  &entry.parent, &entry.group, &threads) != 4) {
-    return false;
-  }
-  entry.pid = pid;
+  const std::optional<process_stat> found = stat_of(pid);
+  if (!found) return false;
   // The first thread may have ended while others run.
-  entry.dead = (state == 'Z' || state == 'X') && threads <= 1;
+  const bool is_dead = (found->state == 'Z' || found->state == 'X') && found->threads <= 1;
+  entry = {pid, found->parent, found->group, is_dead};
   return true;
 }
 
@@ -59,6 +50,25 @@ std::vector<pid_t> list_pids() {
 }
 
 }  // namespace
+
+// "pid (name) state parent group ...", where the name may hold anything, brackets too.
+std::optional<process_stat> stat_of(pid_t pid) {
+  const std::string text = read_file(pid, "stat");
+  const auto name_end = text.rfind(')');
+  if (name_end == std::string::npos) return std::nullopt;
+  process_stat found;
+  unsigned long long user_ticks = 0;
+  unsigned long long system_ticks = 0;
+  // utime and stime are fields 14 and 15, num_threads is field 20.
+  const int count = std::sscanf(text.c_str() + name_end + 1,
+                                " %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu %*s %*s %*s "
+                                "%*s %d",
+                                &found.state, &found.parent, &found.group, &user_ticks,
+                                &system_ticks, &found.threads);
+  if (count != 6) return std::nullopt;
+  found.ticks = user_ticks + system_ticks;
+  return found;
+}
 
 std::vector<process_entry> list_processes() {
   std::vector<process_entry> entries;

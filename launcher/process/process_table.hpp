@@ -13,6 +13,17 @@
 
 namespace ddprun::launcher {
 
+struct process_stat {
+  char state = '?';  // R, S, D, T, Z, ... (proc(5))
+  pid_t parent = -1;
+  pid_t group = -1;
+  unsigned long long ticks = 0;  // of processors, by all its threads
+  int threads = 0;
+};
+
+// None: there is no such process. Does not block, whatever the process does.
+std::optional<process_stat> stat_of(pid_t pid);
+
 struct process_entry {
   pid_t pid = -1;
   pid_t parent = -1;

@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <csignal>
-#include <sstream>
+#include <cstdlib>
+#include <optional>
 #include <string>
 #include <unistd.h>
 #include <utility>
@@ -16,10 +17,6 @@ namespace {
 constexpr std::uint64_t bytes_that_count = 64 * 1024;
 constexpr std::int64_t processor_share = 20;  // one in so many
 
-std::string file_of(pid_t process, const char* name) {
-  return whole_text("/proc/" + std::to_string(process) + "/" + name);
-}
-
 std::uint64_t number_after(const std::string& text, const std::string& name) {
   const std::size_t at = text.find(name);
   return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + name.size(), nullptr, 10);
@@ -29,17 +26,12 @@ std::uint64_t number_after(const std::string& text, const std::string& name) {
 
 worker_activity::usage worker_activity::usage_of(pid_t process) {
   usage found;
-  // Behind the name, which may hold anything: state is field 3, utime and stime are 14 and 15.
-  const std::string stat = file_of(process, "stat");
-  const std::size_t end = stat.rfind(')');
-  if (end == std::string::npos) return found;
-  std::istringstream fields(stat.substr(end + 1));
-  std::string word;
-  for (int field = 3; field <= 15 && fields >> word; ++field) {
-    if (field == 3) found.waits_for_disk = word == "D";
-    if (field >= 14) found.ticks += std::strtoull(word.c_str(), nullptr, 10);
-  }
-  const std::string io = file_of(process, "io");  // empty where this user may not look
+  const std::optional<process_stat> stat = stat_of(process);
+  if (!stat) return found;
+  found.waits_for_disk = stat->state == 'D';
+  found.ticks = stat->ticks;
+  const std::string io =
+      whole_text("/proc/" + std::to_string(process) + "/io");  // empty where this user may not look
   found.bytes = number_after(io, "wchar: ");
   return found;
 }
