@@ -8,13 +8,18 @@
 
 namespace ddprun::launcher {
 
+// Of Python's library, or installed below it.
+inline bool is_below_python(std::string_view file) {
+  return file.find("/lib/python3") != std::string_view::npos ||
+         file.find("/lib64/python3") != std::string_view::npos;
+}
+
 inline bool is_library_file(std::string_view file) {
   // "<frozen importlib._bootstrap>"
-  for (const std::string_view part :
-       {"/site-packages/", "/dist-packages/", "/lib/python3", "<frozen "}) {
+  for (const std::string_view part : {"/site-packages/", "/dist-packages/", "<frozen "}) {
     if (file.find(part) != std::string_view::npos) return true;
   }
-  return false;
+  return is_below_python(file);
 }
 
 }  // namespace ddprun::launcher

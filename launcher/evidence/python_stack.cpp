@@ -41,8 +41,7 @@ bool is_of_torch(const stack_frame& frame, std::string_view folder) {
 // Of Python, or of what is installed beside it.
 bool is_of_library(const stack_frame& frame) {
   return frame.file.starts_with('<') || is_library_file(frame.file) ||
-         has(frame.file, "/lib64/python3") || is_of_torch(frame, "distributed/") ||
-         is_of_torch(frame, "autograd/");
+         is_of_torch(frame, "distributed/") || is_of_torch(frame, "autograd/");
 }
 
 std::string text_of_frame(const stack_frame& frame) {

@@ -134,7 +134,7 @@ bool is_main(const python_frame& frame) {
 
 // Caught in Python's own library, which prints it and goes on: a queue's thread, a finalizer.
 bool is_of_python_itself(const python_frame& frame) {
-  return !frame.is_users && frame.place.find("/lib/python3") != std::string::npos &&
+  return !frame.is_users && is_below_python(frame.place) &&
          frame.place.find("-packages/") == std::string::npos;
 }
 

@@ -1,6 +1,7 @@
 #include "launcher/warm/learnt_imports.hpp"
 
 #include "launcher/base/fnv_hash.hpp"
+#include "launcher/base/library_file.hpp"
 #include "launcher/process/find_program.hpp"
 #include "launcher/warm/private_files.hpp"
 #include "rendezvous/base/hex_text.hpp"
@@ -91,7 +92,7 @@ std::set<std::string> files_of(const learnt_list& list, const std::string& key) 
     const std::string module = line.substr(space + 1);
     if (const auto folder = packages_of(module)) {
       files.insert(*folder);
-    } else if (module.find("/lib/python3") == std::string::npos) {
+    } else if (!is_below_python(module)) {
       files.insert(module);
     }
   }
