@@ -10,7 +10,7 @@
 // Thread rule: plain values; it reads the monotonic clock.
 #pragma once
 
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/base/time.hpp"
 
 #include <algorithm>
 #include <chrono>

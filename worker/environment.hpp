@@ -12,8 +12,6 @@
 // text names the variable, its value, and what to do. It is a start-up error: let main print it.
 #pragma once
 
-#include "rendezvous/core/messages/types.hpp"
-
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -43,8 +41,8 @@ struct environment {
   std::string node_id;  // the node's label for people; empty when not told
   // Under torchrun, which has none: restart_count + 1, in which nodes may differ once membership
   // has changed.
-  round_number round = 1;
-  instance_id instance = 0;  // 0: the launcher has no such notion (torchrun)
+  std::uint64_t round = 1;
+  std::uint64_t instance = 0;  // 0: the launcher has no such notion (torchrun)
 };
 
 // Looks one variable up; none when it is not set.

@@ -1,5 +1,7 @@
 #include "worker/store_client.hpp"
 
+#include "worker/store_connection.hpp"
+
 namespace ddprun::worker {
 
 namespace wire = protocol::tcpstore;
@@ -35,6 +37,14 @@ store_client store_client::with_prefix(std::string_view prefix) const {
   return view;
 }
 
+const std::string& store_client::problem() const {
+  return connection_->problem();
+}
+
+bool store_client::is_connected() const {
+  return !connection_->is_over();
+}
+
 // ---- asking ------------------------------------------------------------------------------------
 
 // PyTorch's TCPStore puts a slash in front of all keys but its own "init/".
@@ -51,20 +61,19 @@ std::vector<std::string> store_client::wire_keys(key_list keys) const {
   return full;
 }
 
-result<wire::reply> store_client::ask(opcode code, std::span<const std::string> strings,
-                                      const deadline& until, std::int64_t number) {
-  const std::vector<std::string_view> views(strings.begin(), strings.end());
-  return connection_->ask({code, views, number}, until);
-}
-
-result<wire::reply> store_client::ask_about(opcode code, std::string_view key,
-                                            const deadline& until, std::int64_t number) {
-  const std::string full = wire_key(key);
-  const std::string_view view = full;
-  return connection_->ask({code, std::span(&view, 1), number}, until);
-}
-
 namespace {
+
+result<wire::reply> ask(store_connection& of, opcode code, std::span<const std::string> strings,
+                        const deadline& until) {
+  const std::vector<std::string_view> views(strings.begin(), strings.end());
+  return of.ask({code, views, 0}, until);
+}
+
+result<wire::reply> ask_about(store_connection& of, opcode code, const std::string& full_key,
+                              const deadline& until, std::int64_t number = 0) {
+  const std::string_view view = full_key;
+  return of.ask({code, std::span(&view, 1), number}, until);
+}
 
 error_code error_of(const result<wire::reply>& answer) {
   return answer ? error_code() : answer.error();
@@ -115,21 +124,23 @@ error_code store_client::multi_set(pair_list pairs, const deadline& until) {
 }
 
 result<std::string> store_client::get(std::string_view key, const deadline& until) {
-  if (const auto waited = ask_about(opcode::wait, key, until); !waited) return waited.error();
-  return string_of(ask_about(opcode::get, key, until));
+  if (const auto waited = ask_about(*connection_, opcode::wait, wire_key(key), until); !waited)
+    return waited.error();
+  return string_of(ask_about(*connection_, opcode::get, wire_key(key), until));
 }
 
 result<std::vector<std::string>> store_client::multi_get(key_list keys, const deadline& until) {
   const std::vector<std::string> full = wire_keys(keys);
-  if (const auto waited = ask(opcode::wait, full, until); !waited) return waited.error();
-  const auto answer = ask(opcode::multi_get, full, until);
+  if (const auto waited = ask(*connection_, opcode::wait, full, until); !waited)
+    return waited.error();
+  const auto answer = ask(*connection_, opcode::multi_get, full, until);
   if (!answer) return answer.error();
   return std::vector<std::string>(answer->strings.begin(), answer->strings.end());
 }
 
 result<std::int64_t> store_client::add(std::string_view key, std::int64_t delta,
                                        const deadline& until) {
-  return number_of(ask_about(opcode::add, key, until, delta));
+  return number_of(ask_about(*connection_, opcode::add, wire_key(key), until, delta));
 }
 
 result<std::string> store_client::compare_set(std::string_view key, std::string_view expected,
@@ -140,11 +151,11 @@ result<std::string> store_client::compare_set(std::string_view key, std::string_
 }
 
 result<bool> store_client::check(key_list keys, const deadline& until) {
-  return truth_of(ask(opcode::check, wire_keys(keys), until), wire::reply_ready);
+  return truth_of(ask(*connection_, opcode::check, wire_keys(keys), until), wire::reply_ready);
 }
 
 error_code store_client::wait(key_list keys, const deadline& until) {
-  return error_of(ask(opcode::wait, wire_keys(keys), until));
+  return error_of(ask(*connection_, opcode::wait, wire_keys(keys), until));
 }
 
 error_code store_client::wait(const std::string& key, const deadline& until) {
@@ -152,15 +163,15 @@ error_code store_client::wait(const std::string& key, const deadline& until) {
 }
 
 result<bool> store_client::delete_key(std::string_view key, const deadline& until) {
-  return truth_of(ask_about(opcode::delete_key, key, until), 1);
+  return truth_of(ask_about(*connection_, opcode::delete_key, wire_key(key), until), 1);
 }
 
 result<std::int64_t> store_client::num_keys(const deadline& until) {
-  return number_of(ask(opcode::get_num_keys, {}, until));
+  return number_of(ask(*connection_, opcode::get_num_keys, {}, until));
 }
 
 result<std::vector<std::string>> store_client::list_keys(const deadline& until) {
-  const auto answer = ask(opcode::list_keys, {}, until);
+  const auto answer = ask(*connection_, opcode::list_keys, {}, until);
   if (!answer) return answer.error();
   const std::string front = wire_key("");
   std::vector<std::string> keys;
@@ -181,7 +192,7 @@ error_code store_client::queue_push(std::string_view key, std::string_view value
 
 result<std::optional<std::string>> store_client::try_queue_pop(std::string_view key,
                                                                const deadline& until) {
-  const auto answer = ask_about(opcode::queue_pop, key, until);
+  const auto answer = ask_about(*connection_, opcode::queue_pop, wire_key(key), until);
   if (!answer) return answer.error();
   std::optional<std::string> item;
   if (!answer->strings.empty()) item = answer->strings.front();
@@ -191,7 +202,8 @@ result<std::optional<std::string>> store_client::try_queue_pop(std::string_view 
 result<std::string> store_client::queue_pop(std::string_view key, const deadline& until) {
   while (true) {
     // Another client may take the item between the two.
-    if (const auto waited = ask_about(opcode::wait, key, until); !waited) return waited.error();
+    if (const auto waited = ask_about(*connection_, opcode::wait, wire_key(key), until); !waited)
+      return waited.error();
     auto item = try_queue_pop(key, until);
     if (!item) return item.error();
     if (*item) return std::move(**item);
@@ -199,12 +211,12 @@ result<std::string> store_client::queue_pop(std::string_view key, const deadline
 }
 
 result<std::int64_t> store_client::queue_len(std::string_view key, const deadline& until) {
-  return number_of(ask_about(opcode::queue_len, key, until));
+  return number_of(ask_about(*connection_, opcode::queue_len, wire_key(key), until));
 }
 
 error_code store_client::barrier(std::string_view key, std::uint32_t world_size,
                                  const deadline& until) {
-  return error_of(ask_about(opcode::barrier, key, until, world_size));
+  return error_of(ask_about(*connection_, opcode::barrier, wire_key(key), until, world_size));
 }
 
 result<std::int64_t> store_client::count_in(const deadline& until) {

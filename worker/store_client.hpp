@@ -21,9 +21,9 @@
 // store closes the connection when a request breaks its limits, and upon ADD to what is no number.
 #pragma once
 
+#include "rendezvous/base/error.hpp"
 #include "worker/deadline.hpp"
 #include "worker/environment.hpp"
-#include "worker/store_connection.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -35,6 +35,8 @@
 #include <vector>
 
 namespace ddprun::worker {
+
+class store_connection;
 
 class store_client {
  public:
@@ -95,9 +97,9 @@ class store_client {
   // world size; PyTorch's server waits for them. Returns the count.
   result<std::int64_t> count_in(const deadline& until);
 
-  const std::string& problem() const { return connection_->problem(); }
+  const std::string& problem() const;
   // False when the connection is lost; no call can succeed any more.
-  bool is_connected() const { return !connection_->is_over(); }
+  bool is_connected() const;
 
  private:
   explicit store_client(std::shared_ptr<store_connection> connection)
@@ -105,12 +107,6 @@ class store_client {
 
   std::string wire_key(std::string_view key) const;
   std::vector<std::string> wire_keys(key_list keys) const;
-  result<protocol::tcpstore::reply> ask(protocol::tcpstore::opcode code,
-                                        std::span<const std::string> strings, const deadline& until,
-                                        std::int64_t number = 0);
-  result<protocol::tcpstore::reply> ask_about(protocol::tcpstore::opcode code, std::string_view key,
-                                              const deadline& until, std::int64_t number = 0);
-
   std::shared_ptr<store_connection> connection_;
   std::string prefix_;  // empty, or with "/" at its end
 };

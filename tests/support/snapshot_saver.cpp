@@ -45,7 +45,7 @@ int main(int count, char** values) {
   here.master_address = "127.0.0.1";
   here.master_port = static_cast<std::uint16_t>(std::atoi(values[2]));
   here.instance = 5;
-  here.round = static_cast<ddprun::round_number>(std::atoi(values[3]));
+  here.round = static_cast<std::uint64_t>(std::atoi(values[3]));
   here.rank = static_cast<std::uint32_t>(std::atoi(values[4]));
   here.world_size = static_cast<std::uint32_t>(std::atoi(values[5]));
   std::string problem;

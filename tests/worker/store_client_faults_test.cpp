@@ -5,6 +5,7 @@
 #include "tests/support/tcpstore_goldens.hpp"
 #include "tests/worker/client_of.hpp"
 #include "worker/store_client.hpp"
+#include "worker/store_connection.hpp"
 
 #include <atomic>
 #include <functional>

@@ -1,5 +1,7 @@
 #include "worker/metrics/metrics_file.hpp"
 
+#include "rendezvous/base/unique_fd.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
@@ -22,11 +24,15 @@ double wall_time() {
 
 }  // namespace
 
+struct metrics_file::descriptor {
+  unique_fd file;
+};
+
 error_code metrics_file::append(std::string_view line) {
   const std::string text = (is_cut_ ? "\n" : "") + std::string(line);
   std::string_view left = text;
   while (!left.empty()) {
-    const ssize_t count = ::write(file_.get(), left.data(), left.size());
+    const ssize_t count = ::write(file_->file.get(), left.data(), left.size());
     if (count < 0 && errno != EINTR) return last_system_error();
     if (count <= 0) continue;
     left.remove_prefix(static_cast<std::size_t>(count));
@@ -42,7 +48,7 @@ result<metrics_file> metrics_file::open(const std::string& path, const environme
   const off_t end = ::lseek(opened.get(), 0, SEEK_END);
   char last = '\n';
   if (end > 0 && ::pread(opened.get(), &last, 1, end - 1) != 1) return last_system_error();
-  metrics_file made(std::move(opened), path);
+  metrics_file made(std::make_shared<descriptor>(descriptor{std::move(opened)}), path);
   made.is_cut_ = last != '\n';
   const json line{{"event", "start"},
                   {"time", wall_time()},

@@ -13,11 +13,11 @@
 #pragma once
 
 #include "rendezvous/base/error.hpp"
-#include "rendezvous/base/unique_fd.hpp"
 #include "worker/environment.hpp"
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +32,8 @@ class metrics_file {
   // Adds to the file, which is made when it is not there: a start after `step` steps.
   static result<metrics_file> open(const std::string& path, const environment& here,
                                    std::uint64_t step);
+  metrics_file(metrics_file&&) = default;
+  metrics_file& operator=(metrics_file&&) = default;
 
   // What is no number (a loss that has become infinite) is written as null.
   error_code write(std::uint64_t epoch, std::uint64_t step, std::span<const number> numbers);
@@ -42,10 +44,12 @@ class metrics_file {
   const std::string& path() const { return path_; }
 
  private:
-  metrics_file(unique_fd file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
+  struct descriptor;
+  metrics_file(std::shared_ptr<descriptor> file, std::string path)
+      : file_(std::move(file)), path_(std::move(path)) {}
   error_code append(std::string_view line);
 
-  unique_fd file_;
+  std::shared_ptr<descriptor> file_;
   bool is_cut_ = false;  // the last line has no end
   std::string path_;
 };

@@ -11,7 +11,7 @@
 // Thread rule: one thread; one object at a time on a terminal. Rank 0 shows it, for all.
 #pragma once
 
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/base/time.hpp"
 
 #include <chrono>
 #include <cstdint>

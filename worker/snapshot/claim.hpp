@@ -10,22 +10,17 @@
 // and reason goes to `on_message`.
 #pragma once
 
-#include "rendezvous/core/messages/types.hpp"
 #include "worker/snapshot/file_system.hpp"
+#include "worker/snapshot/snapshot_state.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <string>
 
 namespace ddprun::worker {
 
-// Receives one line a time, without its end. It may be called on another thread of this library.
-using message_handler = std::function<void(const std::string& line)>;
-void write_to_stderr(const std::string& line);
-
 struct claimant {
-  instance_id instance = 0;  // 0: of a launcher that has no such notion
-  round_number round = 1;
+  std::uint64_t instance = 0;  // 0: of a launcher that has no such notion
+  std::uint64_t round = 1;
   std::uint32_t restart_count = 0;
 };
 

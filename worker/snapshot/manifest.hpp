@@ -17,8 +17,8 @@
 #pragma once
 
 #include "rendezvous/base/error.hpp"
-#include "rendezvous/core/messages/types.hpp"
 #include "worker/snapshot/names.hpp"
+#include "worker/snapshot/snapshot_state.hpp"
 
 #include <cstdint>
 #include <string>
@@ -26,17 +26,6 @@
 #include <vector>
 
 namespace ddprun::worker {
-
-struct snapshot_info {
-  std::uint64_t generation = 0;  // who wrote it: see claim.hpp
-  std::uint64_t step = 0;        // the program's own count of progress
-  std::uint64_t epoch = 0;       // likewise
-  instance_id instance = 0;      // of the run; 0 when the launcher has none
-  round_number round = 1;
-  bool tells_progress = false;  // the program calls snapshots::progress()
-  bool is_emergency = false;    // saved by the ranks that were left: see emergency.hpp
-  bool operator==(const snapshot_info&) const = default;
-};
 
 struct file_record {
   std::uint64_t bytes = 0;

@@ -11,6 +11,7 @@
 #include "worker/snapshot/file_system.hpp"
 #include "worker/snapshot/manifest.hpp"
 #include "worker/snapshot/safetensors.hpp"
+#include "worker/snapshot/snapshot_state.hpp"
 
 #include <functional>
 #include <memory>
@@ -18,21 +19,6 @@
 #include <vector>
 
 namespace ddprun::worker {
-
-// A part of a job's state. Values are small ones, as text: a sampler's place, a learning rate.
-struct snapshot_part {
-  text_map values;
-  std::vector<tensor_view> tensors;
-  // None: there is no tensor of that name.
-  const tensor_view* find(std::string_view name) const;
-  // What the tensors are long together.
-  std::uint64_t bytes() const;
-};
-
-struct snapshot_state {
-  snapshot_part replicated;  // alike on all ranks: that of rank 0 is written
-  snapshot_part own;         // this rank's
-};
 
 struct rank_file_layout {
   safetensors_header header;

@@ -7,6 +7,7 @@
 #include "worker/snapshot/history.hpp"
 #include "worker/snapshot/rank_exchange.hpp"
 #include "worker/snapshot/rank_file.hpp"
+#include "worker/snapshot/snapshot_state.hpp"
 #include "worker/snapshot/words.hpp"
 
 #include <optional>
@@ -14,17 +15,6 @@
 #include <variant>
 
 namespace ddprun::worker {
-
-struct resumed_snapshot {
-  snapshot_info info;
-  std::uint32_t world_size = 1;  // of the job that saved it
-  std::string path;
-  snapshot_part replicated;
-  // None where it was saved by another number of ranks: whose is whose is the program's to say.
-  std::optional<snapshot_part> own;
-  // What the tensors' bytes are mapped from; they live as long.
-  std::shared_ptr<const mapped_file> replicated_bytes, own_bytes;
-};
 
 struct resuming {
   file_system& files;

@@ -16,10 +16,10 @@
 #pragma once
 
 #include "rendezvous/base/error.hpp"
+#include "worker/snapshot/snapshot_state.hpp"
 #include "worker/snapshot/tensor_view.hpp"
 
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,8 +28,6 @@
 namespace ddprun::worker {
 
 constexpr std::uint64_t safetensors_header_bytes_max = 100'000'000;  // that of the reference
-
-using text_map = std::map<std::string, std::string>;
 
 struct safetensors_header {
   std::string bytes;               // the length and the JSON

@@ -37,11 +37,9 @@
 // `on_message` at once. No exceptions.
 #pragma once
 
+#include "rendezvous/base/error.hpp"
 #include "worker/environment.hpp"
-#include "worker/snapshot/claim.hpp"
-#include "worker/snapshot/file_system.hpp"
-#include "worker/snapshot/rank_file.hpp"
-#include "worker/snapshot/resume.hpp"
+#include "worker/snapshot/snapshot_state.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -52,6 +50,10 @@
 #include <string_view>
 
 namespace ddprun::worker {
+
+class file_system;    // file_system.hpp
+class rank_exchange;  // rank_exchange.hpp
+file_system& posix_file_system();
 
 struct snapshots_options {
   std::string folder;    // made when it is not there

@@ -8,7 +8,7 @@
 // Pure. Thread rule: one thread.
 #pragma once
 
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/base/time.hpp"
 
 #include <chrono>
 #include <cstdint>

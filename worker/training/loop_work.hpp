@@ -5,8 +5,7 @@
 #pragma once
 
 #include "worker/metrics/meter.hpp"
-#include "worker/snapshot/rank_file.hpp"
-#include "worker/snapshot/resume.hpp"
+#include "worker/snapshot/snapshot_state.hpp"
 #include "worker/training/decisions.hpp"
 
 #include <cstddef>

@@ -2,6 +2,7 @@
 // must be there.
 #pragma once
 
+#include "rendezvous/core/messages/types.hpp"
 #include "tests/support/catch.hpp"
 #include "worker/snapshot/snapshots.hpp"
 

@@ -53,7 +53,7 @@ std::string checksum_of(const std::vector<torch::Tensor>& tensors) {
 // A job of 24 steps, 6 an epoch, which keeps a scheduler, an average of its weights and a count.
 struct training_job {
   std::string folder;
-  round_number round = 1;
+  std::uint64_t round = 1;
   std::uint32_t passes_per_step = 1;
   compute_type computes_in = compute_type::full;
   std::function<void(std::uint32_t rank, std::uint64_t step)> in_step;  // before its loss

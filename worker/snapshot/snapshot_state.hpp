@@ -1,0 +1,64 @@
+// What a program puts into a snapshot, and what it finds in one.
+//
+// Thread rule: plain values.
+#pragma once
+
+#include "worker/snapshot/tensor_view.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::worker {
+
+class mapped_file;  // file_system.hpp
+
+using text_map = std::map<std::string, std::string>;
+
+// Receives one line a time, without its end. It may be called on another thread of this library.
+using message_handler = std::function<void(const std::string& line)>;
+void write_to_stderr(const std::string& line);
+
+// A part of a job's state. Values are small ones, as text: a sampler's place, a learning rate.
+struct snapshot_part {
+  text_map values;
+  std::vector<tensor_view> tensors;
+  // None: there is no tensor of that name.
+  const tensor_view* find(std::string_view name) const;
+  // What the tensors are long together.
+  std::uint64_t bytes() const;
+};
+
+struct snapshot_state {
+  snapshot_part replicated;  // alike on all ranks: that of rank 0 is written
+  snapshot_part own;         // this rank's
+};
+
+struct snapshot_info {
+  std::uint64_t generation = 0;  // who wrote it: see claim.hpp
+  std::uint64_t step = 0;        // the program's own count of progress
+  std::uint64_t epoch = 0;       // likewise
+  std::uint64_t instance = 0;    // of the run; 0 when the launcher has none
+  std::uint64_t round = 1;
+  bool tells_progress = false;  // the program calls snapshots::progress()
+  bool is_emergency = false;    // saved by the ranks that were left: see emergency.hpp
+  bool operator==(const snapshot_info&) const = default;
+};
+
+struct resumed_snapshot {
+  snapshot_info info;
+  std::uint32_t world_size = 1;  // of the job that saved it
+  std::string path;
+  snapshot_part replicated;
+  // None where it was saved by another number of ranks: whose is whose is the program's to say.
+  std::optional<snapshot_part> own;
+  // What the tensors' bytes are mapped from; they live as long.
+  std::shared_ptr<const mapped_file> replicated_bytes, own_bytes;
+};
+
+}  // namespace ddprun::worker
