@@ -43,7 +43,7 @@ schedule replaced(std::uint64_t seed) {
   return made;
 }
 
-// Each of the two keeps some of the agents: both vouch, and both may start rounds.
+// Each of the two keeps some of the agents: both renew leases, and both may start rounds.
 schedule divided(std::uint64_t seed) {
   schedule made = replaced(seed);
   random_source random = random_source(seed).fork(32);

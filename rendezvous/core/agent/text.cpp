@@ -75,7 +75,7 @@ std::string agent::state::tether_failure_text() const {
 }
 
 std::string agent::state::isolation_text() const {
-  std::string text = "nobody has vouched for this node for " + to_text(limit()) +
+  std::string text = "no heartbeat of this node has been acknowledged for " + to_text(limit()) +
                      ": its workers are killed, so that no two rounds live at once (the "
                      "rendezvous daemon at " +
                      endpoints_text + ": " + or_else(daemon.error(), "no answer");
@@ -91,8 +91,8 @@ std::string agent::state::isolation_text() const {
 }
 
 std::string agent::state::stood_still_text() const {
-  return "this ddprun stood still (SIGSTOP, Ctrl-Z, a debugger, a disk that hangs) until nobody "
-         "vouched for its node any more (isolation_limit " +
+  return "this ddprun stood still (SIGSTOP, Ctrl-Z, a debugger, a disk that hangs) until the "
+         "lease of its node had run out (isolation_limit " +
          to_text(timing.isolation_limit) +
          "): its guardian has killed the workers, so that no two rounds live at once; it joins "
          "anew";

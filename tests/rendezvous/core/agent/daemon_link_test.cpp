@@ -53,7 +53,7 @@ TEST_CASE("the statuses that wait for an answer are bounded") {
   CHECK(link.acked(seq) == origin + (core::unacked_statuses_max - 1) * 1s);
 }
 
-TEST_CASE("whom the daemon vouches for never falls back") {
+TEST_CASE("the start of the lease never falls back") {
   daemon_link link;
   CHECK_FALSE(link.leased_from());
   link.renew_lease(origin + 2s);

@@ -17,7 +17,7 @@ tether_hello hello_of(std::uint32_t group_rank, std::uint64_t agent = 0) {
 
 }  // namespace
 
-TEST_CASE("a beat vouches from when the word before it was answered") {
+TEST_CASE("a beat renews the lease from when the word before it was answered") {
   held_tethers held;
   held.attach(100, hello_of(1));
   held.ack(100, origin);
@@ -87,7 +87,7 @@ TEST_CASE("a group rank has one agent for the whole round, and one tether: its n
   CHECK(held.is_other(hello_of(1, 8)));
 }
 
-TEST_CASE("that a tether is let go or ends takes back nothing that was vouched for") {
+TEST_CASE("a tether that is let go or ends takes back no lease") {
   held_tethers held;
   CHECK_FALSE(held.let_go());
   held.attach(100, hello_of(1));

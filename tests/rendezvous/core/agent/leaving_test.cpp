@@ -245,7 +245,7 @@ TEST_CASE("a loop that was late by a heartbeat asks at once; by nothing, or less
   CHECK(story.statuses == before + 1);
 }
 
-TEST_CASE("being late again and again keeps nobody alive that nobody vouches for") {
+TEST_CASE("being late again and again extends no lease") {
   odd_story story;
   story.daemon_acks = false;
   story.leader_acks = false;

@@ -54,7 +54,7 @@ TEST_CASE("a dead daemon alone costs nothing") {
 }
 
 // The daemon waits orphan_limit for nodes of which it can reach none, and no longer.
-TEST_CASE("nobody runs on without a daemon until orphan_limit, whoever vouches") {
+TEST_CASE("no lease lasts until orphan_limit without a daemon") {
   agent_story story;
   bool has_members = false;
   SECTION("a member whose tether answers") {
@@ -131,7 +131,7 @@ TEST_CASE("isolation counts from the send time of the last word that was answere
   CHECK(story.machine().phase() == member_phase::stopped);
 }
 
-TEST_CASE("a late answer vouches from when its status was sent, not from when it came") {
+TEST_CASE("a late ack renews the lease from when its status was sent, not from when it came") {
   agent_story story;
   story.run_as_member();
   story.leader_acks = false;
@@ -162,7 +162,7 @@ TEST_CASE("a leader without the daemon dies with the first tether that it misses
   CHECK(story.now() <= last + story.timing.isolation_limit);
 }
 
-TEST_CASE("a beat vouches from when the answer before it was given") {
+TEST_CASE("a beat renews the lease from when the answer before it was given") {
   agent_story story;
   story.run_as_leader(2);
   story.lose_daemon();
@@ -177,7 +177,7 @@ TEST_CASE("a beat vouches from when the answer before it was given") {
   CHECK(story.now() <= answered + story.timing.isolation_limit);
 }
 
-TEST_CASE("a leader that nobody vouches for answers nobody") {
+TEST_CASE("a leader without a lease answers nobody") {
   agent_story story;
   story.run_as_leader(2);
   story.worker_succeeds(0);
@@ -278,7 +278,7 @@ TEST_CASE("a loop that was late gives the others time for one answer before it k
 
 // An empty daemon answers everybody that it does not know, to keep alive those who run: it cannot
 // tell a node whose round went on without it.
-TEST_CASE("a node that stood still is not vouched for by a daemon that does not know its round") {
+TEST_CASE("a node that stood still gets no lease from a daemon that does not know its round") {
   // A member, a leader, and one that is alone: that one for longer than orphan_limit.
   const std::uint32_t leads = GENERATE(0U, 2U, 1U);
   const duration late = leads == 1 ? 2000s : 20s;

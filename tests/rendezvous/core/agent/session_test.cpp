@@ -1,4 +1,4 @@
-// The session to the daemon: when a status is sent and what is in it, whose answers vouch, how
+// The session to the daemon: when a status is sent and what is in it, whose acks renew the lease, how
 // dialling goes on, when it is given up.
 #include "tests/support/agent_story.hpp"
 #include "tests/support/catch.hpp"
@@ -78,7 +78,7 @@ TEST_CASE("more NCCL ids than a round has room for are cut off") {
   CHECK(story.sent.nccl.first.size() == nccl_ids_max);
 }
 
-TEST_CASE("only an answer to a status of this connection vouches") {
+TEST_CASE("only an ack of a status of this connection renews the lease") {
   agent_story story;
   story.run_as_member();
   story.daemon_acks = false;
@@ -98,7 +98,7 @@ TEST_CASE("only an answer to a status of this connection vouches") {
     story.say(ack{story.sent.seq + 1});
     CHECK(until_killed(story) <= story.timing.isolation_limit - 160ms);
   }
-  SECTION("one to the hello vouches from when that was sent") {
+  SECTION("one to the hello renews it from when that was sent") {
     story.pass(500ms);
     story.say(ack{unanswered + 1});
     until_killed(story);
@@ -326,7 +326,7 @@ TEST_CASE("one of two that has succeeded does not know how the run ended, and le
   CHECK(silent > lost);
 }
 
-TEST_CASE("workers that somebody vouches for keep a node from giving up, unkillable ones do not") {
+TEST_CASE("workers with a lease keep a node from giving up, unkillable ones do not") {
   agent_story story;
   story.run_as_member();
   story.want(desired_phase::stop, 1);

@@ -14,7 +14,7 @@ constexpr duration interval = 1s;
 
 }  // namespace
 
-TEST_CASE("an answer vouches from when what it answers was sent") {
+TEST_CASE("an answer renews the lease from when what it answers was sent") {
   tether_link link;
   CHECK_FALSE(link.is_wanted());
   CHECK_FALSE(link.acked(0, origin + 9s, interval));

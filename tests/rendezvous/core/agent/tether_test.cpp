@@ -260,7 +260,7 @@ TEST_CASE("a newer tether of a member takes the place of the older one") {
   CHECK_FALSE(story.did<refuse_member>());
 }
 
-TEST_CASE("a member's first beat vouches from when its hello was answered") {
+TEST_CASE("a member's first beat renews the lease from when its hello was answered") {
   agent_story story;
   story.connect();
   story.prepare(1, 2);
@@ -294,11 +294,11 @@ TEST_CASE("a leader without its daemon lives by its oldest tether, and by all of
   const duration limit = story.timing.isolation_limit * 98 / 100;
   story.lose_daemon();
   story.pass(1s);
-  story.tell(member_beat{101, {1}});  // vouches from when its hello was answered
+  story.tell(member_beat{101, {1}});  // renews it from when its hello was answered
   const time_point first = story.now();
   story.pass(2s);
   story.tell(member_beat{102, {1}});
-  story.tell(member_beat{101, {2}});  // vouches from `first`
+  story.tell(member_beat{101, {2}});  // renews it from `first`
   story.pass(1s);
   story.tell(member_beat{102, {2}});  // and this one from 2 s after it
   story.forget();
@@ -307,7 +307,7 @@ TEST_CASE("a leader without its daemon lives by its oldest tether, and by all of
   CHECK(story.now() == first + limit);
 }
 
-TEST_CASE("a leader that misses one member of its round is vouched for by nobody") {
+TEST_CASE("a leader that misses one member of its round has no lease") {
   agent_story story;
   story.connect();
   story.prepare(1, 3);
@@ -379,7 +379,7 @@ TEST_CASE("a round's tethers say nothing in the next round") {
     story.assign(2, 1, 2);
     CHECK_FALSE(story.did<start_workers>());
     story.tell(tether_acked{2, 1});
-    story.pass(story.timing.heartbeat_interval);  // the daemon vouches
+    story.pass(story.timing.heartbeat_interval);  // the daemon renews the lease
     CHECK_FALSE(story.did<start_workers>());
     story.tell(tether_acked{2, 0});
     CHECK(story.did<start_workers>());

@@ -229,7 +229,7 @@ TEST_CASE("a node that comes back in an older round is fenced and joins anew") {
   CHECK(story.view().phase == run_phase::running);
 }
 
-TEST_CASE("a node that is to be fenced is not answered: the answer would vouch for it") {
+TEST_CASE("a node that is to be fenced is not answered: the ack would renew its lease") {
   run_story story;
   fake_node& a = story.joined("a", nodes_of(1, 2));
   fake_node& b = story.joined("b", nodes_of(1, 2));

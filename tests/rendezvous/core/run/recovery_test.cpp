@@ -148,7 +148,7 @@ TEST_CASE("a daemon that died while a leader prepared does not believe that it p
 }
 
 // It stood still while the others went on: an answer would let it run on beside them.
-TEST_CASE("a claimant of an older round than another one's is not vouched for") {
+TEST_CASE("a claimant of an older round than another one's gets no lease") {
   orphans_story story(3);
   fake_node& old = *story.members[2];
   old.state.round = 6;

@@ -73,7 +73,7 @@ TEST_CASE("a node that speaks but never begins its stop is lost, unanswered, and
   const std::uint64_t answered = b.answered;
   story.say(b);
   CHECK(b.answered == answered);
-  SECTION("for good: the round goes on after its fence, and nobody vouches for it after that") {
+  SECTION("for good: the round goes on after its fence, and it has no lease after that") {
     story.connect(b);
     CHECK(b.wanted.phase == desired_phase::stop);
     CHECK(b.answered == answered);
