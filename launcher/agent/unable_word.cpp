@@ -71,7 +71,7 @@ class teller {
   }
 
  private:
-  // Whoever is to hold the daemon may just be about to open it, also on this host.
+  // The node that is to hold the daemon may just be about to open it, also on this host.
   void dial() {
     dialer_.start(endpoint_.host, endpoint_.port, {}, unable_word_limit,
                   [this](net::dial_result found) {

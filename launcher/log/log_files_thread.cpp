@@ -192,7 +192,7 @@ void log_files::shared::break_off(const shared_file& one) {
 std::string log_files::shared::catch_up(file& one) {
   one.is_behind = false;
   const log::output_loss gone = std::exchange(one.behind, {});
-  // Nobody hears a word any more.
+  // The owner hears no word any more.
   if (stopping_since) lost.add(gone);
   return gone.is_lost(one.path) + ", as it was written more slowly than they came; the " +
          "file says where";

@@ -30,7 +30,7 @@ class health_port {
   // Errors: those of bind(2).
   error_code open(std::uint16_t port);
   std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
-  // Nobody is answered any more; the loop is not held up.
+  // No request is answered any more; the loop is not held up.
   void close();
 
  private:

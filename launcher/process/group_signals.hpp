@@ -21,7 +21,7 @@
 
 namespace ddprun::launcher {
 
-// Whoever signals all processes of a node, one after the other, has done it within this time.
+// A manager that signals all processes of a node, one by one, has done it within this time.
 inline constexpr auto group_signal_limit = std::chrono::seconds(1);
 // When a signal is judged: what the guardian has to say of it is here that long after it.
 inline constexpr auto guardian_answer_limit = std::chrono::milliseconds(200);

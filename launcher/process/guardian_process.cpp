@@ -271,7 +271,7 @@ void run_guardian(int death_pipe, int answers) {
   ::mlockall(MCL_CURRENT);
   const charge known = watch(0);
   if (known.farewell) ::_exit(0);
-  // Nobody is there to be told, and nothing is to be interrupted.
+  // There is no process to be told, and nothing is to be interrupted.
   for (const int signal : {SIGUSR1, SIGUSR2})
     ::signal(signal, SIG_IGN);
   const bool all_dead = kill_workers("the agent died", known);

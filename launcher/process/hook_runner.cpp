@@ -81,7 +81,7 @@ void hook_runner::tell_left_out() {
       " left out: the command was busy with those before");
 }
 
-// Nobody who waits for its end is left waiting.
+// All who wait for its end hear of it.
 void hook_runner::cannot_run(const std::string& why) {
   if (!tell_end_) return say(what_ + ": it cannot be run: " + why);
   boost::asio::post(executor_, [tell = std::exchange(tell_end_, nullptr), why] {

@@ -171,7 +171,7 @@ void worker_group::state::apply(const workers::look_at_groups& effect) {
   step(std::move(seen));
 }
 
-// Who is left of anything has come to us as an orphan, or descends from one that has: where there
+// What is left of anything has come to us as an orphan, or descends from one: where there
 // is none the table of processes need not be read.
 workers::children_seen worker_group::state::find_children(workers::place place) {
   const pid_t group = workers[place].pid;

@@ -308,7 +308,7 @@ std::string names_of(const std::vector<Finding>& found, std::size_t first) {
 
 }  // namespace
 
-// Whoever ended first has left no word of its own, as SIGKILL leaves none.
+// The rank that ended first has left no word of its own, as SIGKILL leaves none.
 bool saved_log::is_silent_first(const std::vector<finding>& found) const {
   if (verdict_.rank.empty() || found.empty() || !found.front().words.is_secondary) return false;
   return std::none_of(found.begin(), found.end(), [this](const finding& one) {

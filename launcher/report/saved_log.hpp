@@ -1,7 +1,7 @@
 // The root cause of a failure, from what a job has printed: a log of ddprun, of torchrun, of srun,
 // or the output of one program.
 //
-// Whose a line is is told by what it begins with: "[node:3] " (ddprun), "[default3]:" (torchrun's
+// A line begins with what tells whose it is: "[node:3] " (ddprun), "[default3]:" (torchrun's
 // --tee), "3: " (srun --label), "[rank3]: " (PyTorch's exceptions), "[pod/job-0/train] " (kubectl
 // logs --prefix); stamps of kubectl and docker before it are left out. What counts is each one's
 // last exception, or the first line that is known (signatures.hpp); of several the one that fails

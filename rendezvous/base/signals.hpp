@@ -16,7 +16,7 @@ constexpr int exit_code_of_signal(int signal) {
   return 128 + signal;
 }
 
-// Whoever has started this process may have said so: nohup of SIGHUP.
+// The parent may have had it ignored, as nohup has SIGHUP.
 bool is_ignored(int signal);
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// Who waits for the end of a person's command hears how it was: --health-check.
+// All who wait for the end of a person's command hear how it was: --health-check.
 #include "launcher/agent/node_health.hpp"
 #include "launcher/process/hook_runner.hpp"
 #include "tests/support/catch.hpp"

@@ -118,7 +118,7 @@ void checkers::forget_unknown_rounds(const worker_group& group, instance_record&
   for (auto at = instance.rounds.lower_bound(group.round); at != last;) {
     const round_number number = at->first;
     const auto was_told = [&](const agent& each) {
-      // Who has ended its workers and joins anew says nothing of them.
+      // A node that has ended its workers and joins anew says nothing of them.
       const daemon* const here = world_.daemon_of(group.told_by);
       if (is_old_copy && !here->was_brought(each.session(), group.instance)) return false;
       const auto told = each.told(group.instance).rounds;
@@ -160,7 +160,7 @@ void checkers::check_rounds(const worker_group& group, instance_record& instance
   const auto was_told = [&](const agent& each) {
     return each.told(group.instance).restarts_used >= before.restarts_used;
   };
-  // Who came while the order was on its way could tell the daemon no more.
+  // A node that came while the order was on its way could not tell the daemon any more.
   const auto heard = [&] { return instance.heard_at_order[{group.told_by, group.round}]; };
   if (group.restarts_used < before.restarts_used && is_known(group, before, heard, was_told))
     return violated(group, "rounds: restarts_used fell");

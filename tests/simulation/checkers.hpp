@@ -49,7 +49,7 @@ class daemon;
 struct strictness {
   // Workers of two instances of one run id do not overlap either.
   bool across_instances = false;
-  // Nobody runs on without a daemon for longer than the orphan limit.
+  // No worker runs on without a daemon for longer than the orphan limit.
   bool orphans_end = false;
   // A round of which every member was heard to have succeeded is the last one.
   bool success_ends = false;
@@ -119,7 +119,7 @@ class checkers {
   };
   struct instance_record {
     std::map<round_number, round_record> rounds;
-    // Who had joined the daemon when it first ordered this round to run.
+    // The sessions that had joined the daemon when it first ordered this round to run.
     std::map<std::pair<std::uint64_t, round_number>, std::set<session_id>> heard_at_order;
     std::uint32_t refilled_at = 0;        // restarts, in a round that ran for restart_window
     std::set<round_number> start_failed;  // said so, whether or not a worker was ever started

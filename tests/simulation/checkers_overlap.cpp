@@ -33,7 +33,7 @@ bool checkers::excused(const worker_group& older, moment& until) const {
   if (const auto went_on = older.owner->went_on_at();
       went_on && (*went_on >= older.started || went_on == clock_back)) {
     back = went_on;
-    // Whose clock stood still, too, cannot know that it did.
+    // A host whose clock stood still, too, cannot know that it did.
     const duration notices = went_on == clock_back
                                  ? timing.isolation_limit * 51 / 50 + timing.heartbeat_interval
                                  : timing.heartbeat_interval * 51 / 25 + 50ms;

@@ -66,7 +66,7 @@ struct two_jobs {
     }
     in.run_for(random.between(0ms, 8s));
     const std::vector<agent*> second = start("second");
-    // Nobody of the first is waited for.
+    // No node of the first is waited for.
     if (!in.run_until_true([&] { return runs(second) || in.over(); }, patience)) {
       return in.violation() + "the second job does not run: " + in.current_daemon()->why();
     }

@@ -78,7 +78,7 @@ void journal::keep(const core::persist_run_record& change) {
         1us, [=, this, number = last_] { daemon_.post([=, this] { settle(number, false); }); });
   }
   if (unwell_) {
-    // Nobody waits for a disk that is known to be broken.
+    // The daemon does not wait for a disk that is known to be broken.
     world_.time().after(
         1us, [=, this, number = last_] { daemon_.post([=, this] { settle(number, unwell_); }); });
   } else if (settled_ + 1 == last_) {

@@ -162,7 +162,7 @@ std::string fresh_beside(std::uint64_t seed) {
   return all.runs(1, all.timing().recovery_window + slack) + all.in().violation();
 }
 
-// Nobody comes again: the instance is lost, and the next who join have one of their own.
+// No node comes again: the instance is lost, and the next who join have one of their own.
 std::string nobody_again(std::uint64_t seed) {
   const auto nodes = static_cast<std::uint32_t>(1 + seed % 3);
   journal_at_play all(seed, nodes);

@@ -136,7 +136,7 @@ TEST_CASE("mutant: an agent takes its workers down for no reason") {
   REQUIRE(caught({}, 3, calm) == "nothing");
 }
 
-// Nobody died, so there is nobody to wait for until orphan_limit.
+// No node died, so there is none to wait for until orphan_limit.
 TEST_CASE("mutant: no round is assigned for a minute") {
   mutant slow;
   slow.daemon_effects = [](daemon& by, const core::daemon_event&, core::daemon_effects& effects) {

@@ -188,7 +188,7 @@ TEST_CASE("mutant: the round's number is used twice") {
   REQUIRE(violation != "nothing");
 }
 
-// Whoever does not obey is lost after a while, and so isolates itself.
+// A node that does not obey is lost after a while, and so isolates itself.
 TEST_CASE("a stop that is lost costs a round and not the run") {
   mutant lossy;
   lossy.daemon_effects = [](daemon&, const core::daemon_event&, core::daemon_effects& effects) {

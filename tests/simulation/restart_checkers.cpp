@@ -213,7 +213,7 @@ std::uint32_t restart_checkers::surely_first(const instance_seen& instance, host
   return count;
 }
 
-// Whoever failed too often in the round before has no part in this one beside enough others that
+// A node that failed too often in the round before has no part in this one beside enough that
 // were in both.
 void restart_checkers::check_stays(const instance_seen& instance, round_number round) {
   const std::uint32_t most = world_.settings().node_failures_max;

@@ -41,7 +41,7 @@ inline core::run_record closed_record(int exit_code) {
   return record;
 }
 
-// Who ran round 3 of the instance above.
+// A node that ran round 3 of the instance above.
 inline fake_node& survivor(run_story& story, const std::string& name, std::uint32_t group_rank) {
   fake_node& who = story.node(name, nodes_of(2, 2));
   assignment assigned;

@@ -255,7 +255,7 @@ void loop_driver::save_emergency() {
   const bool has_more = place_.step > first_step_;
   if (!snapshots_ || options_.emergency_grace.count() == 0 || !has_more) return;
   if (is_in_step_) work_.undo_step();
-  // Whoever fails here has the other survivors' word for what it is; the rank's own error is told.
+  // A failure here is told by the other survivors, too; what is thrown is the rank's own error.
   (void)snapshots_->save_emergency(place_.step, place_.epoch, state_at(place_),
                                    options_.emergency_grace,
                                    [this](std::string_view name) { return work_.is_alike(name); });

@@ -10,7 +10,7 @@
 //   done/<phase>     the indexes of those who have left a word for this phase, a line each
 //   word/<phase>/<index>
 //   left             how many have read all that they will read
-// Whoever finds a meeting whose members have gone begins the next generation, and so does everyone
+// A node that finds a meeting whose members have gone begins the next generation, and so do all
 // at the end. The last one to leave deletes the generation's keys: a standing daemon would keep
 // them for ever.
 //

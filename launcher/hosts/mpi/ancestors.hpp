@@ -20,7 +20,7 @@ using ancestors = std::vector<ancestor>;  // the nearest first
 // As far as they are to be seen: a container's first process has none.
 ancestors own_ancestors(const std::string& proc = "/proc");
 
-// Whose name that is, given the whole one: "hydra_bstrap_pr" is that of hydra_bstrap_proxy.
+// Whether it has this name, given the whole one: "hydra_bstrap_pr" is that of hydra_bstrap_proxy.
 bool is_named(const ancestor& process, std::string_view whole_name);
 
 }  // namespace ddprun::launcher::hosts::mpi

@@ -73,7 +73,7 @@ bool is_default_binding(const binding_facts& facts) {
   const bool is_part = std::includes(facts.launcher.begin(), facts.launcher.end(),
                                      facts.own.begin(), facts.own.end());
   if (!is_part || facts.own.front() != facts.launcher.front()) return false;
-  // Nobody binds an agent and all of its workers to one core by intention.
+  // An agent and all of its workers on one core are never intended.
   return facts.is_asked_for ? !*facts.is_asked_for : facts.is_one_core;
 }
 

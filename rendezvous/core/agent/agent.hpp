@@ -258,7 +258,7 @@ struct agent_options {
   // A daemon may be opened in this process where none answers, as far as is known when this node
   // starts; for messages.
   bool may_host = false;
-  // Who it is to the leaders of its rounds, who are not to know its session; all 0: that.
+  // Names it to the leaders of its rounds, which must not know its session; all 0: that.
   session_id tether_session;
 };
 

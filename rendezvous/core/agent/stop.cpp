@@ -63,7 +63,7 @@ void agent::state::handle(const node_checked& event) {
   if (was_waited_for) after_workers();
 }
 
-// Nobody waits for its answer who leaves.
+// A node that leaves does not wait for its answer.
 bool agent::state::waits_for_check() const {
   return here.is_being_checked() && !out.is_draining() && !out.leaving();
 }

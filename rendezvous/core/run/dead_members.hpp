@@ -27,7 +27,7 @@ struct dead_member {
   auto operator<=>(const dead_member&) const = default;
 };
 
-// Whose membership it was, as far as that was said.
+// The holder of the membership, as far as that was said.
 struct dead_node {
   std::string label;
   std::string address;

@@ -23,7 +23,7 @@ void run::state::hear_of_dead(const guardian_reported& event) {
   }
 }
 
-// Nobody waits for their workers, nor for those of others that they held by their tethers.
+// The run does not wait for their workers, nor for those of others that they held by their tethers.
 void run::state::take_the_dead() {
   for (membership& one : memberships) {
     const bool is_unknown = one.holder() == nullptr && one.is_unreachable();

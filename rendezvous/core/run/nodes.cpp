@@ -87,7 +87,7 @@ void raise_restarts_used(current_instance& current, const node& by) {
 void run::state::attach(node& who, const agent_joined& event) {
   if (who.connection != 0) detach(who, true);
   who.greeting = event.hello;
-  // Whoever finds nobody else here, neither waiting nor with a round of its own, is the first.
+  // A node that finds no other here, neither waiting nor with a round of its own, is the first.
   if (groups.empty() && !has_claims) first_timing = who.greeting.settings.timing;
   take_from_first(who.greeting.settings.timing, first_timing);
   who.state = event.hello.state;
@@ -208,8 +208,8 @@ std::string run::state::refusal(const agent_joined& event) const {
     return text;
   if (phase == run_phase::closed) return {};
   if (!current.settings) {
-    // Who has been here before was agreed with, or nobody knows who is right. Where this daemon
-    // lives it is known.
+    // A node that has been here before was agreed with, or it is not known who is right. Where this
+    // daemon lives it is known.
     const node* const first = first_here();
     const bool is_bound = greeting.state.instance == 0 || (first != nullptr && first->hosts_us);
     if (!is_bound || comes_to_be_fenced || hosts_us(event)) return {};

@@ -17,7 +17,7 @@ namespace ddprun::core {
 
 void run::state::take_reserves() {
   if (unhealthy.empty() && current.failing.left_out() == 0) return;
-  // Nobody is left out before the first round.
+  // No node is left out before the first round.
   const run_settings& settings =
       current.settings ? *current.settings : nodes.at(*unhealthy.begin()).greeting.settings;
   const std::uint32_t least = settings.nodes_min;

@@ -37,7 +37,7 @@ std::optional<time_point> run::next_deadline() const {
   return next_due(*state_, state::timer_table());
 }
 
-// Whoever is here may make up a round: no nodes of an earlier daemon are waited for.
+// The nodes that are here may make up a round: none of an earlier daemon are waited for.
 bool run::state::may_gather() const {
   return phase == run_phase::gathering && (nodes.connected() == 0 || !is_recovering(phase, claims));
 }
@@ -61,7 +61,7 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
       // A node does not stop.
       {[](const state& run) { return stop_overdue_at(run.phase, run.memberships, run.stop); },
        &state::on_stop_overdue},
-      // Nobody has come back to an instance.
+      // No node has come back to an instance.
       {[](const state& run) { return lost_instance_at(run.current, run.earlier, run.nodes); },
        &state::end_lost_instance},
       // The nodes of an earlier daemon stay away; where nobody is here, there is nobody to tell.

@@ -92,7 +92,7 @@ std::string spare_advice(const current_instance& current, const round_membership
 
 // ---- settings ----------------------------------------------------------------------------------
 
-// Whose settings count before the first round: those of who came first, but that the agent in which
+// The settings that count before the first round: the first node's, unless the agent in which
 // this daemon lives opened it. Null: nobody's yet. What is asked for means nothing while nodes of a
 // round that is on somewhere may still come.
 const node* run::state::first_here() const {

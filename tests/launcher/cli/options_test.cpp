@@ -386,7 +386,7 @@ TEST_CASE("a PyTorch that knows which store is the launcher's keeps it") {
   }
   for (const char* const torch : {"2.11.0", "2.13.9", "1.20.0", "", "2", "x.y"})
     CHECK(mode(own, torch) == store_mode::worker);
-  // Nobody is asked when it does not matter.
+  // PyTorch is not asked when it does not matter.
   CHECK(mode("a.py", "2.15.0") == store_mode::agent);
   CHECK(mode("--store=worker " + own, "2.15.0") == store_mode::worker);
   CHECK(mode("--no-python ./a.out tcp://127.0.0.1:23456", "2.15.0") == store_mode::worker);

@@ -120,7 +120,7 @@ TEST_CASE("a line without an end is handed on after a moment, and goes on there"
   CHECK(one.said() == lines{"goes_on:A", "goes_on:nna\n"});
   one.splitter.finish();
   CHECK(one.said() == lines{"opens:next\n"});
-  // Who looks for words in lines sees them whole.
+  // A reader that looks for words in lines sees them whole.
   CHECK(one.whole == lines{"done\n", "Name: Anna\n", "next\n"});
 }
 

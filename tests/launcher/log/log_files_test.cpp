@@ -198,7 +198,7 @@ TEST_CASE("a file that floods holds up no other") {
   }
   CHECK(reads < 1000);
   at.files.close(flood);
-  // Nobody is left to read what is not written yet.
+  // There is no reader left for what is not written yet.
   at.files.finish(std::chrono::milliseconds(0));
 }
 

@@ -154,7 +154,7 @@ TEST_CASE("stamps and names of kubectl and docker before each line do not matter
     INFO(stamp);
     CHECK(explained(labelled(stamp, words)) == plain);
   }
-  // Whose it is where nothing else says so.
+  // The label says whose it is where nothing else does.
   const auto lines = explained(labelled("[pod/job-0/train] ", raised("KeyError: 'x'")));
   REQUIRE_FALSE(lines.empty());
   CHECK(lines[0] == "root cause: pod/job-0/train, line 1: KeyError: 'x'");

@@ -283,7 +283,7 @@ TEST_CASE("a full disk is tried again, and what was dropped is counted at its pl
   log::writer out({output.get(), pipes.errors.write.get(), 1000});
   out.push(log::output_stream::output, "first\n");
   CHECK(read_some(pipes.errors.read, disk_is_full.size()) == disk_is_full);
-  // Nobody who brings more waits for the disk.
+  // A caller that brings more does not wait for the disk.
   std::string line(99, 'x');
   line += '\n';
   int pushed = 0;

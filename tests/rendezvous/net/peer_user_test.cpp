@@ -1,4 +1,4 @@
-// Who else but root may have somebody else's connection: a child that has become another user.
+// Besides root, a child that has become another user may have somebody else's connection.
 #include "rendezvous/net/peer_user.hpp"
 
 #include "tests/support/catch.hpp"

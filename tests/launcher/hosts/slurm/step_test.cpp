@@ -1,4 +1,4 @@
-// Who this process is among a step's nodes, from the variables as Slurm 22.05 sets them.
+// The place of this process among a step's nodes, from the variables as Slurm 22.05 sets them.
 #include "launcher/hosts/slurm/slurm.hpp"
 #include "tests/support/catch.hpp"
 

@@ -378,7 +378,7 @@ TEST_CASE("who is in no instance waits, whatever round it names") {
   CHECK(b.wanted.phase == desired_phase::wait);
 }
 
-// Who is here for the next round, alone: groups of settings and their last calls.
+// The nodes that are here for the next round, alone: groups of settings and their last calls.
 namespace {
 
 struct fake_group {

@@ -1,4 +1,4 @@
-// Whose job is this: what one has left is no business of the next one at the same endpoint.
+// Two jobs at one endpoint: what one has left is no business of the next one.
 #include "tests/support/catch.hpp"
 #include "tests/support/journal_story.hpp"
 

@@ -1,4 +1,4 @@
-// Who comes: hellos that are refused, sessions that come again, what those who wait are told.
+// Nodes that come: hellos that are refused, sessions that come again, what those who wait are told.
 #include "tests/support/catch.hpp"
 #include "tests/support/orphans_story.hpp"
 

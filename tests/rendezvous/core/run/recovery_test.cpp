@@ -68,7 +68,7 @@ TEST_CASE("no round starts before the recovery window has passed") {
   CHECK(newcomer.wanted.phase == desired_phase::prepare);
 }
 
-// Who waits in the accept queue counts, and time passes only when that is empty.
+// A node that waits in the accept queue counts, and time passes only when that is empty.
 TEST_CASE("the end of the recovery window is judged when time passes, not at a word") {
   orphans_story story(3);
   story.connect(*story.members[0]);

@@ -8,7 +8,7 @@ using namespace ddprun::tests;
 using namespace ddprun;
 using namespace std::chrono_literals;
 
-// Who comes back, to this daemon or to the one after it: kept, told to stop, fenced, or let wait.
+// Nodes that come back, to this daemon or to the next: kept, told to stop, fenced, or let wait.
 TEST_CASE("a place that was said in the hello holds until another round is said") {
   orphans_story story(2);
   fake_node& first = *story.members[0];

@@ -228,7 +228,7 @@ TEST_CASE("two agents on one host are a warning, unless each has a name") {
                     "its own GPUs (CUDA_VISIBLE_DEVICES) and name (--node-id)"));
 }
 
-// Who is missing, by name, wherever it went: DESIGN.md, rule 1.
+// Missing nodes are named, wherever they went: DESIGN.md, rule 1.
 TEST_CASE("a node that is lost in a pause between quick failures is named") {
   pair_story story(restarting(2, 2, 0));
   fail_round(story, *story.b, 1);
@@ -348,7 +348,7 @@ TEST_CASE("a spare that left while a round was on is not missing afterwards") {
   CHECK(story.a->wanted.gone->what == "b (10.0.0.2, ranks 2 and 3) was lost");
 }
 
-// Who is missing since the last round, alone.
+// The nodes that are missing since the last round, alone.
 namespace {
 
 departed_node lost(const std::string& node, time_point at = origin) {
