@@ -1,5 +1,5 @@
-// What the two sides of the log_files share. Internal to log_files*.cpp: log_files.cpp is the
-// owner's side, log_files_thread.cpp the thread's.
+// What the two sides of the log_files share: the owner's and the thread's. Internal to
+// log_files.cpp.
 //
 // Thread rule: under the mutex, unless it is said.
 #pragma once

@@ -1,5 +1,6 @@
 #include "launcher/process/worker_group.hpp"
 
+#include "launcher/process/find_program.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/process/worker_group_state.hpp"
 #include "rendezvous/base/lifetime.hpp"
@@ -7,12 +8,23 @@
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <unistd.h>
 
 namespace asio = boost::asio;
 
 namespace ddprun::launcher {
+namespace {
+
+std::string path_variable(const worker_command& command) {
+  for (const auto& variable : command.environment) {
+    if (variable.starts_with("PATH=")) return variable;
+  }
+  return {};
+}
+
+}  // namespace
 
 using clock = std::chrono::steady_clock;
 
@@ -170,6 +182,273 @@ std::optional<worker_group::live_worker> worker_group::holder_of(pid_t process) 
     if (one.pid == session) return one;
   }
   return std::nullopt;
+}
+
+// ---- start -----------------------------------------------------------------------------------
+
+void worker_group::state::apply(const workers::find_program& effect) {
+  const auto place = effect.worker;
+  const worker_command& command = workers[place].command;
+  const std::string& name = command.argv.front();
+  if (name.find('/') != std::string::npos) {
+    program = name;
+    return step(workers::program_found{place});
+  }
+  std::string path = path_variable(command);
+  if (name == found_name && path == found_path) {
+    program = found;
+    return step(workers::program_found{place});
+  }
+  search.start(
+      [name, environment = command.environment] { return find_program(name, environment); },
+      [this, place, name, path](std::optional<std::optional<std::string>> answer) {
+        if (!answer || !*answer) {
+          const int error = answer ? ENOENT : EAGAIN;
+          return hear(workers::start_failed{place, {start_stage::find, error, name, {}}});
+        }
+        found_name = name;
+        found_path = path;
+        program = found = **answer;
+        hear(workers::program_found{place});
+      });
+}
+
+void worker_group::state::apply(const workers::forget_search&) {
+  search.cancel();
+}
+
+void worker_group::state::apply(const workers::spawn& effect) {
+  worker& one = workers[effect.worker];
+  one.pid = -1;
+  one.end = {};
+  spawn_request request;
+  request.program = program;
+  request.argv = one.command.argv;
+  request.environment = one.command.environment;
+  request.processors = one.command.processors;
+  request.output_terminal = one.command.output.terminal;
+  request.errors_terminal = one.command.errors.terminal;
+  if (guardian_ != nullptr) request.announce_to = guardian_->announce_fd();
+  if (strays != nullptr) request.cgroup = strays->cgroup_fd();
+  auto started = spawner_.spawn(request, handlers_of(effect.worker));
+  if (!started) return step(workers::start_failed{effect.worker, started.error()});
+  one.pid = started->pid;
+  if (guardian_ != nullptr) guardian_->add(one.pid);
+  attach(effect.worker, workers::output_pipe::output, std::move(started->output));
+  attach(effect.worker, workers::output_pipe::errors, std::move(started->errors));
+}
+
+spawn_handlers worker_group::state::handlers_of(workers::place place) {
+  spawn_handlers called;
+  called.executed = while_alive(weak_from_this(), [this, place] {
+    workers[place].command.environment = {};
+    hear(workers::executed{place});
+  });
+  called.failed = while_alive(weak_from_this(), [this, place](const start_failure& why) {
+    hear(workers::start_failed{place, why});
+  });
+  called.ended = [weak = weak_from_this(), place, &spawn = spawner_](pid_t pid,
+                                                                     exit_status status) {
+    if (const auto self = weak.lock()) return self->on_exit(place, status);
+    spawn.reap(pid);  // the group was destroyed, and killed it
+  };
+  return called;
+}
+
+void worker_group::state::attach(workers::place place, workers::output_pipe which, unique_fd pipe) {
+  worker& one = workers[place];
+  const auto index = static_cast<std::size_t>(which);
+  const bool is_errors = which == workers::output_pipe::errors;
+  log_mux::source from;
+  from.pipe = std::move(pipe);
+  from.route = is_errors ? one.command.errors : one.command.output;
+  from.to = is_errors ? log::output_stream::errors : log::output_stream::output;
+  from.tap = while_alive(weak_from_this(), [this, place, is_errors](std::string_view bytes) {
+    worker& told = workers[place];
+    told.said_bytes += bytes.size();
+    (is_errors ? told.errors_tail : told.output_tail).add(bytes);
+  });
+  from.ended =
+      while_alive(weak_from_this(), [this, place, which, index](const log::output_loss& lost) {
+        worker& ended = workers[place];
+        ended.end.lost.add(lost);
+        ended.sources[index] = 0;
+        hear(workers::pipe_ended{place, which});
+      });
+  one.sources[index] = mux.add(std::move(from));
+}
+
+// ---- end -------------------------------------------------------------------------------------
+
+void worker_group::state::on_exit(workers::place place, exit_status status) {
+  worker& one = workers[place];
+  one.end.status = status;
+  one.end.ended_at = std::chrono::steady_clock::now();
+  for (int index = 0; index < 2; ++index)
+    one.held_back[index] = mux.waited(one.sources[index]);
+  hear(workers::exited{place, status.success()});
+}
+
+void worker_group::state::apply(const workers::signal_group& effect) {
+  spawner_.signal_group(workers[effect.worker].pid, effect.signal);
+}
+
+void worker_group::state::apply(const workers::hurry_pipes& effect) {
+  for (const auto source : workers[effect.worker].sources)
+    mux.hurry(source);
+}
+
+void worker_group::state::apply(const workers::release_pipes& effect) {
+  worker& one = workers[effect.worker];
+  for (auto& source : one.sources) {
+    if (source == 0) continue;
+    one.end.lost.add(mux.release(std::exchange(source, 0)));
+  }
+}
+
+void worker_group::state::apply(const workers::ask_reader& effect) {
+  const worker& one = workers[effect.worker];
+  workers::reader_seen seen{effect.worker, false, {}};
+  for (int index = 0; index < 2; ++index) {
+    const auto source = one.sources[index];
+    if (source == 0) continue;
+    seen.holds_back = seen.holds_back || mux.waits(source);
+    seen.held_back = std::max(seen.held_back, mux.waited(source) - one.held_back[index]);
+  }
+  step(seen);
+}
+
+void worker_group::state::apply(const workers::reap& effect) {
+  spawner_.reap(workers[effect.worker].pid);
+}
+
+void worker_group::state::apply(const workers::look_at_groups& effect) {
+  std::vector<pid_t> groups;
+  for (const auto place : effect.workers)
+    groups.push_back(workers[place].pid);
+  const std::vector<pid_t> living = spawner_.living_groups(groups);
+  workers::groups_seen seen;
+  for (const auto place : effect.workers) {
+    const bool lives = std::find(living.begin(), living.end(), workers[place].pid) != living.end();
+    if (!lives) seen.empty.push_back(place);
+  }
+  step(std::move(seen));
+}
+
+// What is left of anything has come to us as an orphan, or descends from one: where there
+// is none the table of processes need not be read.
+workers::children_seen worker_group::state::find_children(workers::place place) {
+  const pid_t group = workers[place].pid;
+  workers::children_seen seen{place, 0, 0};
+  children_left.clear();
+  const std::vector<pid_t> orphans = strays != nullptr ? strays->orphans() : std::vector<pid_t>();
+  if (orphans.empty()) return seen;
+  for (const process_entry& one : list_processes()) {
+    if (one.group == group && one.pid != group && !one.dead) children_left.push_back(one.pid);
+  }
+  seen.in_group = children_left.size();
+  for (const pid_t orphan : orphans) {
+    if (::getpgid(orphan) == group) continue;
+    children_left.push_back(orphan);
+    ++seen.strays;
+  }
+  return seen;
+}
+
+void worker_group::state::apply(const workers::look_at_children& effect) {
+  step(find_children(effect.worker));
+}
+
+void worker_group::state::apply(const workers::count_strays&) {
+  children_left = strays->find_strays();
+  std::erase_if(children_left, [this](pid_t pid) {
+    return std::find(kept.begin(), kept.end(), pid) != kept.end();
+  });
+  step(workers::strays_counted{children_left.size()});
+}
+
+void worker_group::state::apply(const workers::kill_strays&) {
+  strays_left = strays->kill_strays();
+  step(workers::strays_seen{strays_left.size()});
+}
+
+void worker_group::state::apply(const workers::forget_group& effect) {
+  const pid_t pid = workers[effect.worker].pid;
+  if (guardian_ != nullptr && pid > 0) guardian_->remove(pid);
+}
+
+// ---- words -----------------------------------------------------------------------------------
+
+void worker_group::state::apply(const workers::tell_all_started&) {
+  words.push_back([](const events& to) {
+    if (to.all_started) to.all_started();
+  });
+}
+
+void worker_group::state::apply(const workers::tell_short_of& effect) {
+  words.push_back([why = effect.why](const events& to) {
+    if (to.short_of) to.short_of(why);
+  });
+}
+
+void worker_group::state::apply(const workers::tell_left_behind& effect) {
+  left_behind told{effect.what, std::nullopt, {}};
+  if (effect.what == workers::fate::stopped && effect.worker) find_children(*effect.worker);
+  std::vector<pid_t> whose = children_left;
+  if (effect.worker) {
+    const worker& one = workers[*effect.worker];
+    told.rank = one.command.rank;
+    // Where it has an output of its own its strays are another matter.
+    const bool is_drained = one.sources[0] == 0 && one.sources[1] == 0;
+    if (is_drained) std::erase_if(whose, [&](pid_t pid) { return ::getpgid(pid) != one.pid; });
+  }
+  if (whose.empty()) return;
+  if (effect.what == workers::fate::kept) {
+    kept.insert(kept.end(), whose.begin(), whose.end());
+  }
+  // Now: the next effect may be their end.
+  for (const pid_t pid : whose)
+    told.processes.push_back(process_name(pid) + " (" + std::to_string(pid) + ")");
+  words.push_back([told = std::move(told)](const events& to) {
+    if (to.children_stay) to.children_stay(told);
+  });
+}
+
+void worker_group::state::apply(const workers::tell_strays_stay&) {
+  words.push_back([left = strays_left](const events& to) {
+    if (to.strays_stay) to.strays_stay(left);
+  });
+}
+
+void worker_group::state::apply(const workers::tell_all_ended&) {
+  words.push_back([](const events& to) {
+    if (to.all_ended) to.all_ended();
+  });
+}
+
+void worker_group::state::apply(const workers::tell_start_failed& effect) {
+  const std::uint32_t local_rank = workers[effect.worker].command.local_rank;
+  words.push_back([local_rank, why = effect.why](const events& to) {
+    if (to.start_failed) to.start_failed(local_rank, why);
+  });
+}
+
+void worker_group::state::apply(const workers::tell_not_started& effect) {
+  const std::uint32_t local_rank = workers[effect.worker].command.local_rank;
+  words.push_back([local_rank](const events& to) {
+    if (to.not_started) to.not_started(local_rank);
+  });
+}
+
+void worker_group::state::apply(const workers::tell_ended& effect) {
+  worker& one = workers[effect.worker];
+  one.end.local_rank = one.command.local_rank;
+  one.end.rank = one.command.rank;
+  one.end.pid = one.pid;
+  one.end.tail = one.errors_tail.text();
+  words.push_back([end = one.end](const events& to) {
+    if (to.ended) to.ended(end);
+  });
 }
 
 }  // namespace ddprun::launcher

@@ -1,5 +1,5 @@
 // What a worker_group holds of the system for its rules. Internal to worker_group*.cpp:
-// worker_group.cpp carries events and words, worker_group_effects.cpp does what the rules ask for.
+// worker_group.cpp carries events and words, and does what the machine asks for.
 //
 // Thread rule: the main thread.
 #pragma once
@@ -50,7 +50,7 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
   void deliver_later();
   void arm_timer();
 
-  // ---- worker_group_effects.cpp ----
+  // ---- effects ----
   void apply(const workers::find_program& effect);
   void apply(const workers::forget_search& effect);
   void apply(const workers::spawn& effect);
