@@ -1,5 +1,5 @@
-// The session to the daemon: when a status is sent and what is in it, whose acks renew the lease, how
-// dialling goes on, when it is given up.
+// The session to the daemon: when a status is sent and what is in it, whose acks renew the lease,
+// how dialling goes on, when it is given up.
 #include "tests/support/agent_story.hpp"
 #include "tests/support/catch.hpp"
 
