@@ -11,8 +11,8 @@ namespace {
 
 using processors = std::vector<numa_topology::processor>;
 
-// A worker's seat among those that share a NUMA node, in order of their ranks.
-struct seat {
+// A worker's position among those that share a NUMA node, in order of their ranks.
+struct position_in_node {
   int node = 0;
   std::size_t index = 0;
   std::size_t of = 1;
@@ -60,7 +60,7 @@ processors of_socket(const numa_topology& topology, const processors& node) {
   return all;
 }
 
-processors own_cores(const processors& node, const seat& where) {
+processors own_cores(const processors& node, const position_in_node& where) {
   const auto cores = grouped(node, &numa_topology::processor::core);
   const std::size_t each = cores.size() / where.of;
   const std::size_t rest = cores.size() % where.of;
@@ -74,7 +74,7 @@ processors own_cores(const processors& node, const seat& where) {
   return own;
 }
 
-processors own_cache(const processors& node, const seat& where) {
+processors own_cache(const processors& node, const position_in_node& where) {
   std::vector<processors> caches;
   for (auto& [first, its] : grouped(node, &numa_topology::processor::cache))
     caches.push_back(its);
@@ -85,7 +85,7 @@ processors own_cache(const processors& node, const seat& where) {
 }
 
 processors bind(numa_mode mode, const numa_topology& topology, const processors& node,
-                const seat& where) {
+                const position_in_node& where) {
   switch (mode) {
     case numa_mode::off:
     case numa_mode::node:
@@ -111,10 +111,11 @@ cli::parsed<std::vector<std::vector<int>>> bind_workers(numa_mode mode, std::uin
   const std::vector<int> nodes = nodes_of_ranks(workers, topology);
   for (std::size_t rank = 0; rank < workers; ++rank) {
     const auto begin = nodes.begin();
-    const seat where{nodes[rank],
-                     static_cast<std::size_t>(
-                         std::count(begin, begin + static_cast<std::ptrdiff_t>(rank), nodes[rank])),
-                     static_cast<std::size_t>(std::count(begin, nodes.end(), nodes[rank]))};
+    const position_in_node where{
+        nodes[rank],
+        static_cast<std::size_t>(
+            std::count(begin, begin + static_cast<std::ptrdiff_t>(rank), nodes[rank])),
+        static_cast<std::size_t>(std::count(begin, nodes.end(), nodes[rank]))};
     const auto node = topology.nodes.find(where.node);
     if (node == topology.nodes.end()) {
       return cli::usage_error{words + ": the GPU of local rank " + std::to_string(rank) +
