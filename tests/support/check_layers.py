@@ -158,9 +158,35 @@ def breaches(path, text):
                 yield number, f"may not include {theirs or ours}"
 
 
+# What a program of the worker library includes brings these of ours, and nothing else.
+INSTALLED = re.compile(r"worker/|rendezvous/base/")
+
+
+def installed():
+    """The headers that .cmake/Install.cmake names, and all that they include, with who does."""
+    text = (ROOT / ".cmake/Install.cmake").read_text()
+    names = " ".join(re.findall(r"^set\(public\w* (.*?)\)", text, re.S | re.M)).split()
+    found = {}
+    left = [(f"worker/{name}.hpp", ".cmake/Install.cmake") for name in names]
+    while left:
+        header, by = left.pop()
+        if header in found:
+            continue
+        found[header] = by
+        for line in (ROOT / header).read_text().splitlines():
+            include = INCLUDE.match(line)
+            if include and include.group(1):
+                left.append((include.group(1), header))
+    return found
+
+
 def main():
     count = 0
     wrong = 0
+    for header, by in installed().items():
+        if not INSTALLED.match(header):
+            print(f"{by}:1: is installed, and may not include {header}")
+            wrong += 1
     for folder in ("rendezvous", "launcher", "worker", "examples", "tests"):
         for file in sorted((ROOT / folder).rglob("*.[ch]pp")):
             path = file.relative_to(ROOT).as_posix()
