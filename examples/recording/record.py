@@ -169,7 +169,7 @@ def svg(lines):
     steps = "".join(f"{percent}%{{transform:translateY(-{up}px)}}" for percent, up in moves.items())
     style.append(f"@keyframes up{{{steps}100%{{transform:translateY(-{last}px)}}}}"
                  f"#all{{animation:up {length:.2f}s step-end infinite}}")
-    # Who wants no motion, or has a viewer without animation, sees the end.
+    # Viewers without animation, or set to no motion, show the end.
     still = (f"@media (prefers-reduced-motion:reduce){{text,#all{{animation:none!important}}"
              f"#all{{transform:translateY(-{last}px)}}}}")
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '

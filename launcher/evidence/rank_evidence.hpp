@@ -29,7 +29,7 @@ struct rank_evidence {
 struct node_evidence {
   std::vector<rank_evidence> ranks;  // by rank
   std::string memory;                // counts of memory cgroups: "FILE\nlines"
-  std::vector<std::string> kernel;   // lines of the kernel's log about GPUs and want of memory
+  std::vector<std::string> kernel;   // lines of the kernel's log about GPUs and the OOM killer
 };
 
 // Where two looks at a rank find the same it has not moved, as far as a stack tells. One that waits

@@ -118,12 +118,12 @@ std::string oom_watch::reason(pid_t process) {
   const bool is_named = log_.names(process);
   const auto own = count_own();
   if (own_.is_any(own)) {
-    return begin + "the kernel has just ended a process of this job for want of it";
+    return begin + "the kernel has just killed a process of this job";
   }
-  if (is_named) return begin + "the kernel's log says that it was ended for want of it";
+  if (is_named) return begin + "the kernel's log says that it killed this process";
   // Where our own kills are counted, or the log names what was killed, it was none of ours.
   if (own || log_.is_readable() || !host_.is_any(count_oom_kills(host_file_))) return {};
-  return begin + "the kernel has just ended a process of this host for want of it";
+  return begin + "the kernel has just killed a process of this host";
 }
 
 }  // namespace ddprun::launcher

@@ -1,4 +1,4 @@
-// Whether the kernel ended a process for want of memory: its SIGKILL is told from one by hand.
+// Tells an OOM kill, which is the kernel's, from a SIGKILL that somebody has sent.
 //
 // What counts, in this order:
 // - the counts of our own memory cgroup, and of that in which the workers run (version 2,
@@ -27,7 +27,7 @@ namespace ddprun::launcher {
 // The line "oom_kill N" of a file. None: there is no such line, or no such file.
 std::optional<std::uint64_t> count_oom_kills(const std::string& file);
 
-// The process that a record of the kernel's log says was killed for want of memory; none: it says
+// The process that a record of the kernel's log says was killed as memory ran out; none: it says
 // something else.
 std::optional<pid_t> oom_killed_process(std::string_view record);
 

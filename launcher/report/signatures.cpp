@@ -106,7 +106,7 @@ constexpr signature rows[] = {
     {"shm-loader", "DataLoader worker", "Bus error", follows::nothing, "/dev/shm is full",
      "df /dev/shm; give the container more (docker --shm-size), or take fewer loader workers"},
     {"loader-killed", "DataLoader worker", "killed by signal", follows::nothing,
-     "a process that loads data was killed, most often for want of memory",
+     "a process that loads data was killed, most often because memory ran out",
      "dmesg; fewer loader workers, or more memory"},
     {"host-memory", "DefaultCPUAllocator: can't allocate memory", "", follows::nothing,
      "the host's memory is full", "free -h; take a smaller batch, or fewer workers a node"},

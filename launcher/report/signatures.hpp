@@ -36,7 +36,7 @@ const signature* find_signature(std::string_view line);
 // Of a worker that a signal ended without a word that is known; null: nothing is known of it.
 const signature* signature_of_signal(int signal);
 
-// Of one that the kernel has ended for want of memory.
+// Of one that the OOM killer has ended.
 const signature* signature_of_oom_kill();
 
 // All rows, for tests.

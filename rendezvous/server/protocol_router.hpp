@@ -1,10 +1,10 @@
-// A front door tells the protocols of one port apart: it takes accepted connections, looks at their
-// first bytes without taking them, and hands each to whom it belongs.
+// A protocol router tells the protocols of one port apart: it takes accepted connections, looks at
+// their first bytes without taking them, and hands each to whom it belongs.
 //
 // Used by the daemon (agents, TCPStore, HTTP) and by a round's service (tethers, TCPStore). A
 // protocol without a handler is treated as a stranger's. Strangers, and whoever says nothing within
 // the limit, are closed without an answer; of many at once, only some get a line in the log. Until
-// it has spoken, each is in the waiting room, and may be let go of.
+// it has spoken, each may be evicted (evictable_peers).
 //
 // Thread rule: one thread, that of the sockets' executor. Handlers come from the loop, and none
 // after `close` or destruction. Destroy it before its io_context.

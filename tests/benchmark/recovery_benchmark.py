@@ -1,4 +1,4 @@
-"""Who comes back, and how soon: one DDP script on gloo under ddprun and under torchrun, on hosts
+"""What comes back, and how soon: one DDP script on gloo under ddprun and under torchrun, on hosts
 that are network namespaces, with the same faults.
 
 Both meet at one ddprun-rendezvous on a host of its own (torchrun takes it for its TCPStore), so

@@ -322,7 +322,7 @@ def test_real_workers_of_two_rounds_are_seen(cluster):
         start_worker(cluster, 2)
         wait_for("the alarm", lambda: "two rounds live at once (workers)" in said(checker))
         first.kill()
-        # Nobody waits for it yet: a zombie does not live.
+        # It has not been waited for yet: a zombie does not live.
         wait_for("the second alone", lambda: whole_round(watch.latest.processes) == ("i", 2))
         assert not checker.overlapping()
     finally:

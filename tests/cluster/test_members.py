@@ -1,4 +1,4 @@
-"""Who may be in a run: late nodes, spares, names, and settings that differ."""
+"""The nodes that may be in a run: late nodes, spares, names, and settings that differ."""
 
 import re
 

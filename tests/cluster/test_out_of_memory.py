@@ -1,4 +1,4 @@
-"""A worker that the kernel ends for want of memory is told from one that somebody has killed."""
+"""OOM kills are distinguished from manual kills."""
 
 import os
 import signal

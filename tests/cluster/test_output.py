@@ -152,7 +152,7 @@ def test_a_disk_that_is_full_for_a_while_ends_no_logging(cluster, small_disk, wo
     wait_for("the workers", lambda: path.read_text().count("begin") == workers)
     fill(small_disk)
     (cluster.folder / "full").touch()
-    # Nobody waits for the disk: all is dropped, but for what fits in memory.
+    # The agent does not wait for the disk: all is dropped, but for what fits in memory.
     wait_for("the workers to have written",
              lambda: len(list(cluster.folder.glob("wrote.*"))) == workers)
     (small_disk / "filler").unlink()

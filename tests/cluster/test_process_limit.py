@@ -24,7 +24,7 @@ pytestmark = [
 
 # The search for leaks takes a thread.
 SANITIZER = {"ASAN_OPTIONS": "detect_leaks=0"}
-# Nobody else's, so that only what a test starts counts.
+# A user of its own, so that only what a test starts counts.
 USER = 54_300
 
 

@@ -82,7 +82,7 @@ def test_a_manager_that_is_not_there_is_named_and_done_without(cluster):
 
 
 def test_a_port_that_the_manager_has_opened_turns_nobody_away(cluster, listening):
-    """Who comes between two daemons waits in the backlog."""
+    """A node that comes between two daemons waits in the backlog."""
     port = listening.getsockname()[1]
     first = with_sockets(cluster, "first", [listening], "--state-dir", "none")
     first.says(f"listens on port {port}, given by the service manager")

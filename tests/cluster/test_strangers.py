@@ -103,7 +103,7 @@ def test_a_daemon_without_memory_closes_who_asks_for_it_and_goes_on(cluster, siz
         client = Client(daemon.port)
         more = blocks(lambda n: request(SET, b"/%d/%d" % (attempt, n), b"v" * size), 2 << 30)
         assert not all(client.says(block) for block in more), "there was memory enough"
-    # Who asks for little is served.
+    # A stranger that asks for little is served.
     assert witness.says(b"\7")  # the number of keys
     assert struct.unpack("<q", witness.socket.recv(8))[0] > 0
     if size > 1000:  # else there is no memory at all, for nobody

@@ -343,7 +343,7 @@ def test_the_cgroup_of_an_agent_that_died_with_its_guardian_is_taken_away_later(
     cluster.nothing_left()
     # One that has lost its environment may not have left its cgroup yet.
     wait_for("the cgroup to be empty", lambda: cgroups.is_empty(folder))
-    # Whoever starts takes it away, another test's agent too.
+    # Any agent that starts takes it away, another test's too.
     after = cluster.agent("", command=["--no-python", "true"])
     assert after.wait() == 0
     assert not folder.exists()

@@ -112,7 +112,7 @@ def test_a_hundred_thousand_connections_leave_nothing_behind(server):
     grown = resident_kb(server.pid) - memory_before
     print(f"{memory_before} kB after {WARM_UP}, {grown} kB more after {server.connections}")
     assert grown <= GROWTH_KB_MAX
-    # Nobody was forgotten, nothing but the count was kept, and no half request was applied.
+    # No client was forgotten, nothing but the count was kept, and no half request was applied.
     assert ask_count(witness) == counted
     witness.sendall(wire.GET_NUM_KEYS)
     assert wire.hear_i64(witness) == 1

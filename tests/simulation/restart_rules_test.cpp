@@ -151,7 +151,7 @@ TEST_CASE("mutant: hosts of one name are one node") {
   REQUIRE(caught({}, 5, one_is_ill_of_one_name) == "nothing");
 }
 
-TEST_CASE("mutant: a spare is refused that has its place") {
+TEST_CASE("mutant: a spare is refused though there is room for it") {
   const mutant small = that_asks_for([](run_settings& said) { said.spares_max = 0; });
   REQUIRE_THAT(caught(small, 5, with_a_spare_that_comes), StartsWith("refused:"));
   REQUIRE(caught({}, 5, with_a_spare_that_comes) == "nothing");

@@ -16,7 +16,7 @@ EVENT = struct.Struct("=IBBHQii")
 
 
 class ExecGate:
-    """Whoever executes `path` waits for `let_pass`. `unavailable` says why there is none."""
+    """A process that executes `path` waits for `let_pass`. `unavailable` says why there is none."""
 
     unavailable = None
 

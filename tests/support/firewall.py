@@ -25,7 +25,7 @@ def incoming(host, *lines):
 
 
 def open_for(host, *ports):
-    """Who dials this host gets through at these TCP ports only; the host dials out as it likes.
+    """Other hosts reach these TCP ports of this one only; it dials out as it likes.
     What is turned away vanishes, and is counted."""
     accepted = f"tcp dport {{ {', '.join(map(str, ports))} }} accept;" if ports else ""
     incoming(host, "iif lo accept;", "ct state established,related accept;", accepted,

@@ -13,7 +13,7 @@
 namespace ddprun::launcher::kubernetes {
 
 // A successor may do better than this pod, which is charged for it; in order, as Kubernetes wants
-// them. 137: killed with its pod or node, or for want of memory. Even of a pod to which the others
+// them. 137: killed with its pod or node, or as memory ran out. Even of a pod to which the others
 // did not come: they may have ended well before it was there, and it would be tried for ever.
 inline constexpr std::array worth_a_successor = {displaced_exit_code, unmet_exit_code,
                                                  refused_exit_code, 137, drained_code};

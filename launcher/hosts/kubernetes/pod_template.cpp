@@ -74,7 +74,7 @@ void write_probes(yaml_writer& yaml) {
 void write_container_restarts(yaml_writer& yaml) {
   yaml.comment(
       "Exit codes after which a fresh container in the same pod may do better: the nodes did not\n"
-      "meet in time, or it was killed (for want of memory).");
+      "meet in time, or it was killed (out of memory).");
   yaml.entry("restartPolicy", "Never");
   yaml.group("restartPolicyRules", [&] {
     yaml.item([&] {

@@ -54,7 +54,7 @@ TEST_CASE("the job's own count decides, whoever else of the host was ended") {
   CHECK(watch.reason(killed_process).empty());
   oom_counters::write(files.own, 4);
   CHECK(watch.reason(killed_process) ==
-        "out of memory: the kernel has just ended a process of this job for want of it");
+        "out of memory: the kernel has just killed a process of this job");
   // An hour later it says nothing of a kill by hand.
   for (const auto later : {1h, 2h})
     watch.notice(oom_start + later);

@@ -364,9 +364,9 @@ TEST_CASE("what a crashed program said before says more than that it crashed") {
   CHECK(after.is_secondary);
 }
 
-TEST_CASE("a kill for want of memory is told from one by hand") {
+TEST_CASE("an OOM kill is distinguished from a manual kill") {
   cause killed = of("", cause_class::signal, SIGKILL);
   CHECK(read_failure(killed).known->name == "killed");
-  killed.text = "out of memory: the kernel has just ended a process of this job for want of it";
+  killed.text = "out of memory: the kernel has just killed a process of this job";
   CHECK(read_failure(killed).known->name == "oom-killed");
 }
