@@ -206,33 +206,6 @@ TEST_CASE("a drain or a join that was under way at a close does not reach the ne
   CHECK(c.wanted.exit_code == 7);
 }
 
-TEST_CASE("sixty-four closed instances are remembered") {
-  run_story story;
-  const auto live_and_end = [&] {
-    fake_node& one = story.joined("a", nodes_of(2, 2));
-    const instance_id instance = story.view().instance;
-    story.step(core::operator_stop_requested{"next"});
-    story.goodbye(one);
-    return instance;
-  };
-  const instance_id first = live_and_end();
-  const instance_id second = live_and_end();
-  for (int more = 2; more < 64; ++more)
-    live_and_end();
-  const auto told_of = [&](instance_id instance) {
-    fake_node& late = story.node("late", nodes_of(2, 2));
-    late.state.instance = instance;
-    story.connect(late);
-    const bool closed = late.wanted.phase == desired_phase::close;
-    story.goodbye(late);
-    return closed;
-  };
-  CHECK(told_of(first));
-  live_and_end();
-  CHECK_FALSE(told_of(first));
-  CHECK(told_of(second));
-}
-
 TEST_CASE("nobody is there to be stopped before the first node has come, or after the close") {
   run_story story;
   story.step(core::operator_stop_requested{"too early"});

@@ -500,6 +500,8 @@ TEST_CASE("budgets: node losses of the last hour, and one more ends the run") {
   lose(3);
   REQUIRE(story.view().phase == run_phase::preparing);
   story.start_round();
+  CHECK(story.view().node_losses == 1);
+  CHECK(story.view().restarts_used == 0);
   SECTION("within the hour") {
     story.pass(59min);
     lose(2);
@@ -534,18 +536,6 @@ TEST_CASE("a node whose workers cannot be killed is a candidate again once they 
   story.say(b);
   story.stop_all();
   CHECK(a.wanted.group_world_size == 2);
-}
-
-TEST_CASE("survivors keep their group ranks, and the round's number grows by one") {
-  trio_in_its_second story(nodes_of(2, 3));
-  story.guardian(*story.b);
-  story.stop_all();
-  story.pass(600ms);
-  CHECK(story.view().round == 2);
-  story.start_round();
-  CHECK(story.a->wanted.assignment->group_rank == 0);
-  CHECK(story.c->wanted.assignment->group_rank == 1);
-  CHECK(story.c->wanted.round == 2);
 }
 
 TEST_CASE("a member that had succeeded and is lost while the round stops is waited for no longer") {
