@@ -4,6 +4,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/worker/snapshot/folder_under_test.hpp"
 #include "worker/snapshot/checksum.hpp"
+#include "worker/snapshot/names.hpp"
 
 #include <cerrno>
 
