@@ -37,14 +37,6 @@ void look_at(rank_evidence& one) {
   if (one.wait_channel == "0") one.wait_channel.clear();
 }
 
-// pause(), sigsuspend(), sigtimedwait(): any signal ends these calls, so that ours would be taken
-// for the one that the script waits for.
-bool waits_for_signal(const rank_evidence& one) {
-  return one.wait_channel.find("pause") != std::string::npos ||
-         one.wait_channel.find("sigsuspend") != std::string::npos ||
-         one.wait_channel.find("sigtimedwait") != std::string::npos;
-}
-
 struct open_request {
   rank_evidence* of = nullptr;
   stack_request request;

@@ -4,23 +4,18 @@
 // rank has moved if it used the processor, read, wrote, printed, or stood in the kernel for a disk
 // since the last look. So a first step that compiles, a checkpoint and an evaluation are moves.
 // Only when none of this node's ranks has moved for the whole limit, the second is asked: their
-// stacks, twice, which must be the same both times. Then:
+// stacks, twice, which must be the same both times, and none of a rank that is traced (a debugger).
+// Then the rules of rendezvous/core/messages/stall.hpp say who it is.
 //
-//   a rank is traced (a debugger), or there is no stack    nobody is named
-//   a rank is stopped (SIGSTOP)                            that one
-//   some wait in a collective, others elsewhere            those elsewhere
-//   all wait, and the round has no other node              the fewest that are alike, else the
-//                                                          first
-//   none waits, the round has no other node, and a person  the same
-//   has set the limit
-//
-// A node whose ranks all wait cannot know what those of others do: it names nobody. Where the limit
-// is learnt, who is named is not ended: a script may be still for what is no hang (a download).
+// A node whose ranks all wait cannot know what those of others do: it names nobody, and says to the
+// daemon where they stand. Where the limit is learnt, who is named is not ended: a script may be
+// still for what is no hang (a download).
 //
 // Thread rule: plain values and pure functions.
 #pragma once
 
 #include "launcher/evidence/rank_evidence.hpp"
+#include "rendezvous/core/messages/stall.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -57,11 +52,6 @@ class stillness {
   duration longest_pause_{};
 };
 
-struct hang_scope {
-  bool sees_all = false;       // the round has no other node
-  bool needs_waiting = false;  // the limit is learnt: somebody must wait in a collective
-};
-
 struct hang_verdict {
   std::uint32_t rank = 0;  // that is named
   std::string words;       // "stood in forward (train.py:88) while ..."
@@ -73,6 +63,6 @@ bool have_stood(const node_evidence& first, const node_evidence& second);
 
 // None: they have not stood, or it cannot be said from here who it is.
 std::optional<hang_verdict> judge_hang(const node_evidence& first, const node_evidence& second,
-                                       const hang_scope& scope);
+                                       const stall_scope& scope);
 
 }  // namespace ddprun::launcher::evidence

@@ -1,40 +1,27 @@
 #include "launcher/evidence/rank_evidence.hpp"
 
-#include "rendezvous/base/rank_text.hpp"
-
-#include <algorithm>
-#include <utility>
+#include <string>
 
 namespace ddprun::launcher::evidence {
 namespace {
 
-// More kinds of places than this are told as a number.
-constexpr std::size_t groups_told_max = 4;
-constexpr std::size_t ranks_named_max = 3;
-
-struct group {
-  std::string words;  // " stood in forward (train.py:88)"
-  bool waits = false;
-  std::vector<std::uint32_t> ranks;
-};
-
-std::pair<std::string, bool> words_of(const rank_evidence& one) {
-  if (one.state == 'T' || one.state == 't') return {"was stopped (state T)", false};
-  const standing where = standing_of(one.stack);
+std::string words_of(const rank_evidence& one, const standing& where) {
+  if (one.state == 'T' || one.state == 't') return "was stopped (state T)";
   if (!where.waits_in.empty()) {
-    return {"waited in " + where.waits_in + (where.place.empty() ? "" : ", " + where.place), true};
+    return "waited in " + where.waits_in + (where.place.empty() ? "" : ", " + where.place);
   }
-  if (!where.place.empty()) return {"stood in " + where.place, false};
+  if (!where.place.empty()) return "stood in " + where.place;
   std::string text = "did not say where it stood (state ";
   text += one.state;
   if (!one.wait_channel.empty()) text += ", " + one.wait_channel;
-  return {text + ")", false};
+  return text + ")";
 }
 
-std::string subject_of(const group& one) {
-  if (one.waits && one.ranks.size() > ranks_named_max)
-    return std::to_string(one.ranks.size()) + " ranks";
-  return text_of_ranks(one.ranks);
+stall_kind kind_of(const rank_evidence& one, const standing& where) {
+  if (one.state == 'T' || one.state == 't') return stall_kind::stopped;
+  if (!where.waits_in.empty()) return stall_kind::waits;
+  const bool is_seen = !where.place.empty() || waits_for_signal(one);
+  return is_seen ? stall_kind::elsewhere : stall_kind::unseen;
 }
 
 }  // namespace
@@ -49,36 +36,24 @@ bool stands_as_before(const rank_evidence& before, const rank_evidence& now) {
   return before.stack == now.stack;
 }
 
-std::string sentence_of(const node_evidence& seen) {
-  std::vector<group> groups;
-  bool is_any_known = false;
+bool waits_for_signal(const rank_evidence& one) {
+  return one.wait_channel.find("pause") != std::string::npos ||
+         one.wait_channel.find("sigsuspend") != std::string::npos ||
+         one.wait_channel.find("sigtimedwait") != std::string::npos;
+}
+
+std::vector<stalled_ranks> stalled_ranks_of(const node_evidence& seen) {
+  std::vector<stalled_ranks> ranks;
   for (const rank_evidence& one : seen.ranks) {
     if (one.state == '?' || one.state == 'Z') continue;
-    is_any_known = is_any_known || !one.stack.empty();
-    const auto [words, waits] = words_of(one);
-    auto found = std::find_if(groups.begin(), groups.end(),
-                              [&words = words](const group& each) { return each.words == words; });
-    if (found == groups.end()) found = groups.insert(found, {words, waits, {}});
-    found->ranks.push_back(one.rank);
+    const standing where = standing_of(one.stack);
+    ranks.push_back({one.rank, one.rank, kind_of(one, where), words_of(one, where)});
   }
-  if (!is_any_known) return {};
-  std::stable_sort(groups.begin(), groups.end(), [](const group& one, const group& other) {
-    return std::pair(one.waits, one.ranks.size()) < std::pair(other.waits, other.ranks.size());
-  });
-  std::string text;
-  bool is_contrast_said = false;
-  for (std::size_t index = 0; index < groups.size(); ++index) {
-    const group& each = groups[index];
-    if (index == groups_told_max) {
-      text += "; others stood elsewhere";
-      break;
-    }
-    const bool is_contrast = each.waits && !is_contrast_said && index > 0;
-    is_contrast_said = is_contrast_said || is_contrast;
-    if (index > 0) text += is_contrast ? " while " : ", ";
-    text += subject_of(each) + " " + each.words;
-  }
-  return text;
+  return ranks;
+}
+
+std::string sentence_of(const node_evidence& seen) {
+  return ddprun::sentence_of(stalled_ranks_of(seen));
 }
 
 }  // namespace ddprun::launcher::evidence

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "launcher/evidence/python_stack.hpp"
+#include "rendezvous/core/messages/stall.hpp"
 
 #include <cstdint>
 #include <string>
@@ -35,6 +36,13 @@ struct node_evidence {
 // Where two looks at a rank find the same it has not moved, as far as a stack tells. One that waits
 // in a collective may look round there.
 bool stands_as_before(const rank_evidence& before, const rank_evidence& now);
+
+// pause(), sigsuspend(), sigtimedwait(): any signal ends these calls, so that ours would be taken
+// for the one that the script waits for.
+bool waits_for_signal(const rank_evidence& one);
+
+// Those that live, one by one.
+std::vector<stalled_ranks> stalled_ranks_of(const node_evidence& seen);
 
 // "rank 3 stood in forward (train.py:88) while 7 ranks waited in all_reduce (train.py:41)"; those
 // that wait for others come last. Empty: there is not one stack.

@@ -183,7 +183,7 @@ void rank_watch::compare_stacks(const node_evidence& first) {
 
 void rank_watch::judge(const node_evidence& first, duration still_for) {
   is_told_ = true;
-  const hang_scope scope{sees_all_, !options_.hang_limit};
+  const stall_scope scope{sees_all_, !options_.hang_limit};
   if (const auto verdict = judge_hang(first, *gathered_, scope))
     return outside_.hangs(*verdict, still_for);
   if (options_.hang_limit) outside_.stands(sentence_of(*gathered_), still_for);

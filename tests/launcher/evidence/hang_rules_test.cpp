@@ -27,15 +27,15 @@ rank_evidence standing_at(std::uint32_t rank, const std::string& function) {
   return rank_at(rank, "/home/me/train.py", function);
 }
 
-std::optional<std::uint32_t> named(const node_evidence& seen, const hang_scope& scope) {
+std::optional<std::uint32_t> named(const node_evidence& seen, const stall_scope& scope) {
   const auto verdict = judge_hang(seen, seen, scope);
   if (!verdict) return std::nullopt;
   return verdict->rank;
 }
 
-constexpr hang_scope whole{true, false};
-constexpr hang_scope part{false, false};
-constexpr hang_scope learnt{true, true};
+constexpr stall_scope whole{true, false};
+constexpr stall_scope part{false, false};
+constexpr stall_scope learnt{true, true};
 
 }  // namespace
 
@@ -68,6 +68,11 @@ TEST_CASE("where nobody says where it stands, nobody but a stopped rank is named
   node_evidence seen{{rank_at(0, "", ""), rank_at(1, "", "")}, "", {}};
   CHECK_FALSE(named(seen, whole));
   CHECK_FALSE(named(seen, part));
+  seen.ranks[0] = waiting(0);
+  CHECK_FALSE(named(seen, whole));
+  seen.ranks[1].wait_channel = "do_sigtimedwait";  // it is not asked, and is in no collective
+  CHECK(named(seen, part) == 1U);
+  seen.ranks[1].wait_channel.clear();
   seen.ranks[1].state = 'T';
   CHECK(named(seen, part) == 1U);
 }
