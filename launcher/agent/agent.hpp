@@ -188,6 +188,8 @@ class agent {
   void when_evidence_is_kept(std::function<void()> then);
   void hear_hang(const evidence::hang_verdict& verdict, duration still_for);
   void hear_stand(const std::string& sentence, duration still_for);
+  void apply(const core::name_hung& effect);
+  void end_hung(std::uint32_t rank, const std::string& text);
   void name_hang(const worker_end& end, cause& why) const;
 
   // ---- agent_timers.cpp: those that workers set for themselves ----

@@ -53,6 +53,9 @@ void agent::start_evidence() {
   given.stands = [this](const std::string& sentence, duration still_for) {
     hear_stand(sentence, still_for);
   };
+  given.stalls = [this](std::optional<stall> seen) {
+    feed(core::ranks_stalled{workers_round_, std::move(seen)});
+  };
   watch_ =
       std::make_unique<evidence::rank_watch>(context_.get_executor(), values, std::move(given));
 }
@@ -165,12 +168,21 @@ void agent::when_evidence_is_kept(std::function<void()> then) {
 void agent::hear_hang(const evidence::hang_verdict& verdict, duration still_for) {
   std::string text = "no rank of this node has moved for " + to_text(still_for);
   if (!verdict.words.empty()) text += ": " + verdict.words;
-  text = std::string(first_of(text, hang_text_bytes_max));
+  end_hung(verdict.rank, std::string(first_of(text, hang_text_bytes_max)));
+}
+
+// What the nodes of the round have said together; one of our ranks may have moved since.
+void agent::apply(const core::name_hung& effect) {
+  if (effect.round == workers_round_ && watch_ && watch_->is_stalled())
+    end_hung(effect.who.rank, effect.who.text);
+}
+
+void agent::end_hung(std::uint32_t rank, const std::string& text) {
   if (!options_.hang.limit) {
     return say(note_level::warning, text + "; --hang-timeout SECONDS ends a rank that hangs");
   }
   for (const worker_group::live_worker& one : workers_->live()) {
-    if (one.rank != verdict.rank) continue;
+    if (one.rank != rank) continue;
     hung_[one.pid] = text;
     take_evidence(workers_round_);
     watch_->end();

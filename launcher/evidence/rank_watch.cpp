@@ -150,8 +150,8 @@ void rank_watch::finish_gathering(std::optional<node_evidence> found) {
 void rank_watch::consider_hang() {
   const duration still_for = still_.all_still_for(ranks(), watched_);
   if (still_for < still_.limit(options_.hang_limit)) {
-    is_told_ = false;
     stood_.reset();
+    if (std::exchange(is_told_, false) && !sees_all_) outside_.stalls(std::nullopt);
     return;
   }
   if (is_told_ || is_comparing_) return;
@@ -184,9 +184,13 @@ void rank_watch::compare_stacks(const node_evidence& first) {
 void rank_watch::judge(const node_evidence& first, duration still_for) {
   is_told_ = true;
   const stall_scope scope{sees_all_, !options_.hang_limit};
-  if (const auto verdict = judge_hang(first, *gathered_, scope))
-    return outside_.hangs(*verdict, still_for);
-  if (options_.hang_limit) outside_.stands(sentence_of(*gathered_), still_for);
+  const stall seen{still_for, scope.needs_waiting, in_short(stalled_ranks_of(*gathered_))};
+  if (const auto verdict = judge_hang(first, *gathered_, scope)) {
+    outside_.hangs(*verdict, still_for);
+  } else if (options_.hang_limit) {
+    outside_.stands(sentence_of(*gathered_), still_for);
+  }
+  if (is_on_ && !sees_all_) outside_.stalls(seen);
 }
 
 }  // namespace ddprun::launcher::evidence

@@ -48,6 +48,8 @@ class rank_watch {
     std::function<void(const hang_verdict& verdict, duration still_for)> hangs;
     // The same, and it cannot be said whose fault that is. Either is said once a stretch.
     std::function<void(const std::string& sentence, duration still_for)> stands;
+    // In a round of several nodes, after either: where each stands. None: one has moved again.
+    std::function<void(std::optional<stall> seen)> stalls;
   };
 
   rank_watch(boost::asio::any_io_executor executor, watch_options options, outside with);
@@ -65,6 +67,8 @@ class rank_watch {
   // most; where the kernel holds it up for longer, nothing is known. Unheard in the next round.
   void gather(std::function<void()> done);
   bool is_gathering() const { return is_on_ && gathering_.under_way(); }
+  // No rank has moved for the limit, and each was found twice where it stands.
+  bool is_stalled() const { return is_on_ && is_told_; }
   // Of this round; none: nothing was gathered yet.
   const std::optional<node_evidence>& gathered() const { return gathered_; }
 

@@ -153,6 +153,25 @@ void fields_of(auto& on, some<run_settings> auto& value) {
   on.object("timing", value.timing);
 }
 
+void fields_of(auto& on, some<stalled_ranks> auto& value) {
+  on.u32("first", value.first, presence::always);
+  on.u32("last", value.last, presence::always);
+  on.word("kind", value.kind, stall_kind::waits, "kind of place");
+  on.label("words", value.words);
+  on.check("last", value.first <= value.last, "is below first");
+}
+
+void fields_of(auto& on, some<stall> auto& value) {
+  on.age("age_us", value.age, age_max);
+  on.flag("learnt", value.is_learnt);
+  on.list("ranks", value.ranks, stalled_ranks_max);
+}
+
+void fields_of(auto& on, some<hung_rank> auto& value) {
+  on.u32("rank", value.rank, presence::always);
+  on.sentence("text", value.text);
+}
+
 void fields_of(auto& on, some<status> auto& value) {
   on.count("seq", value.seq);
   on.count("epoch", value.epoch);
@@ -176,6 +195,7 @@ void fields_of(auto& on, some<status> auto& value) {
   on.list("causes", value.causes, causes_max);
   on.ends("ends", value.ends);
   on.list("tether_ages", value.tether_ages, tether_ages_max);
+  on.object("stall", value.stall);
 }
 
 void fields_of(auto& on, some<started_job> auto& value) {
@@ -280,6 +300,7 @@ void fields_of(auto& on, some<desired> auto& value) {
   on.sentence("news", value.news);
   on.sentence("warning", value.warning);
   on.object("job", value.job);
+  on.object("hung", value.hung);
 }
 
 void fields_of(auto& on, some<round_report> auto& value) {

@@ -183,6 +183,11 @@ void agent::look_at_node(round_number round, duration after) {
   });
 }
 
+void agent::run(const core::name_hung& effect) {
+  world_.trace([&] { return greeting_.node + " hears: " + effect.who.text; });
+  if (world_.on_hung) world_.on_hung(*this, effect);
+}
+
 void agent::run(const core::agent_note& effect) {
   world_.trace([&] { return greeting_.node + " note: " + effect.text; });
 }

@@ -96,6 +96,7 @@ class agent final : public process {
   void run(const core::stop_workers& effect);
   void run(const core::kill_workers& effect);
   void run(const core::check_node& effect);
+  void run(const core::name_hung& effect);
   void run(const core::agent_note& effect);
   void run(const core::leave& effect);
   void tether_spoke(connection& from, const agent_message& message);

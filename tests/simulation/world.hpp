@@ -208,6 +208,8 @@ class world {
   std::function<void(const connection&, int, const parcel&)> on_sent;
   // Called when a worker dies of a signal of its own agent.
   std::function<void(const worker_group&)> on_killed_by_agent;
+  // An agent is told that a rank of it hangs.
+  std::function<void(agent&, const core::name_hung&)> on_hung;
 
   // ---- the verdict ----
   void violated(const std::string& text);

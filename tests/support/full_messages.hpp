@@ -66,6 +66,7 @@ inline status full_status() {
   value.causes = {full_cause(), full_cause()};
   value.ends = {{ending::effect, 1, 3}, {ending::killed, 4, 4}};
   value.tether_ages = {{7, 11s}, {2, 10s}};
+  value.stall = {21s, true, {{1, 2, stall_kind::waits, "waited in barrier, step (train.py:41)"}}};
   return value;
 }
 
@@ -127,6 +128,7 @@ inline desired full_desired() {
   value.news = "node-b was replaced by node-c";
   value.warning = "nodes of this run start different scripts";
   value.job = started_job{"a2", "train.py", "10:31", "node-a"};
+  value.hung = {7, "no rank of this run has moved for 21 s"};
   return value;
 }
 

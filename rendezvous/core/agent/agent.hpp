@@ -113,6 +113,13 @@ struct node_checked {
   std::string unhealthy;
 };
 
+// None of this node's ranks has moved for `stall.age`; none: one has moved again. Told where the
+// round has other nodes.
+struct ranks_stalled {
+  round_number round = 0;
+  std::optional<ddprun::stall> stall;
+};
+
 struct signal_received {
   int signal = 0;  // SIGINT, SIGTERM, SIGHUP or SIGQUIT
 };
@@ -126,7 +133,8 @@ using agent_event =
     std::variant<daemon_connected, daemon_disconnected, daemon_said, service_opened, service_failed,
                  tether_connected, tether_disconnected, tether_acked, member_attached, member_beat,
                  member_detached, workers_started, worker_ended, workers_busy, killed_by_guardian,
-                 node_checked, signal_received, agent_time_passed, agent_loop_was_late>;
+                 node_checked, ranks_stalled, signal_received, agent_time_passed,
+                 agent_loop_was_late>;
 
 // ---- effects -----------------------------------------------------------------------------------
 
@@ -211,6 +219,12 @@ struct kill_workers {
 struct check_node {
   round_number round = 0;
 };
+// By what all nodes of the round have said, this rank of this node hangs: it is to be ended where a
+// person has asked for that and none has moved since, else named.
+struct name_hung {
+  round_number round = 0;
+  hung_rank who;
+};
 // One line for the person at this node.
 struct agent_note {
   note_level level = note_level::info;
@@ -232,10 +246,11 @@ struct leave {
   leave_reason why = leave_reason::run_over;
 };
 
-using agent_effect = std::variant<connect_daemon, send_to_daemon, disconnect_daemon, open_service,
-                                  close_service, dial_tether, send_tether_beat, drop_tether,
-                                  ack_member, refuse_member, drop_members, start_workers,
-                                  stop_workers, kill_workers, check_node, agent_note, leave>;
+using agent_effect =
+    std::variant<connect_daemon, send_to_daemon, disconnect_daemon, open_service, close_service,
+                 dial_tether, send_tether_beat, drop_tether, ack_member, refuse_member,
+                 drop_members, start_workers, stop_workers, kill_workers, check_node, name_hung,
+                 agent_note, leave>;
 using agent_effects = std::vector<agent_effect>;
 
 // A workers_busy spares them for so long from then on, and never for more than busy_grace_max from

@@ -131,6 +131,7 @@ status agent::state::make_status() {
   value.seq = daemon.send_status(real_now);
   value.epoch = word.epoch();
   here.tell(value);
+  if (here.phase() == member_phase::running) value.stall = here.stall.tell(real_now);
   value.round_told = word.round_in(here.instance(), here.number());
   value.desired_seq = word.seq_in(here.instance());
   value.restarts_used = restarts_used;

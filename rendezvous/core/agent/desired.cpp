@@ -43,6 +43,7 @@ void agent::state::told(const desired& message) {
   wait.hear(message, real_now);
   if (word.take_warning(message.warning)) note(note_level::warning, message.warning);
   if (word.take_news(message.news)) note(note_level::info, message.news);
+  hear_hung(message);
   if (word.take_text(message.text)) {
     const bool waits = message.phase == desired_phase::wait;
     note(is_said_later(message) ? note_level::debug : note_level::info,

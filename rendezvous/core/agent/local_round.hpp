@@ -24,6 +24,7 @@
 #include "rendezvous/core/agent/held_tethers.hpp"
 #include "rendezvous/core/agent/isolation.hpp"
 #include "rendezvous/core/agent/local_workers.hpp"
+#include "rendezvous/core/agent/stall_here.hpp"
 #include "rendezvous/core/agent/tether_link.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 
@@ -91,6 +92,7 @@ class local_round {
   tether_link tether;  // a member's
   held_tethers held;   // a leader's
   isolation_state isolation;
+  stall_here stall;
 
  private:
   enum class node_check { none, under_way, over };

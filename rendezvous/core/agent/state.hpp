@@ -9,12 +9,14 @@
 //   local_round     a round            phase, place and service; and with them:
 //     local_workers, causes_here, unclear_ends    who lives, who failed, of whom it is not clear
 //     tether_link, held_tethers, isolation_state whose lease
+//     stall_here                                 since when none of its ranks has moved
 //
 //   file           what it decides, and the parts that it is made with
 //   agent.cpp      which part an event goes to; timers; leaving
 //   daemon.cpp     connect, hello, welcome, status, reconnect: daemon_link
 //   desired.cpp    what the daemon wants, and what it means here: desired_state, told_wait
 //   round.cpp      a round: service, tether, spawn, how the workers end: local_round, causes_here
+//   stall.cpp      ranks that stand still: stall_here
 //   stop.cpp       the way down: grace, kill, unkillable, fence, close; signals of a person:
 //                  local_workers, shutdown_state
 //   tether.cpp     both ends of the tether: dial, beat, accept, answer: tether_link, held_tethers
@@ -61,6 +63,7 @@ struct agent::state {
   void handle(const workers_busy& event);
   void handle(const killed_by_guardian& event);
   void handle(const node_checked& event);
+  void handle(const ranks_stalled& event);
   void handle(const signal_received& event);
   void handle(const agent_time_passed& event);
   void handle(const agent_loop_was_late& event);
@@ -112,6 +115,9 @@ struct agent::state {
   void fail_unless_asked(ddprun::cause why);
   void take_as_failures();
   void take_as_drain();
+
+  // ---- stall.cpp ----
+  void hear_hung(const desired& message);
 
   // ---- stop.cpp ----
   void take_down(force how, duration grace = {}, int request = SIGTERM);

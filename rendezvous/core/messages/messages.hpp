@@ -11,6 +11,7 @@
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/core/messages/rank_ends.hpp"
 #include "rendezvous/core/messages/settings.hpp"
+#include "rendezvous/core/messages/stall.hpp"
 #include "rendezvous/core/messages/started_job.hpp"
 #include "rendezvous/core/messages/types.hpp"
 
@@ -127,6 +128,7 @@ struct status {
   // Of `round`, once it stops here: tethers that had been without an ack for long, at most
   // tether_ages_max, the oldest first.
   std::vector<tether_age> tether_ages;
+  std::optional<ddprun::stall> stall;  // none of its ranks moves; none: they do, or nobody looks
   bool operator==(const status&) const = default;
 };
 
@@ -227,6 +229,7 @@ struct desired {
   std::string news;                // for people, once: who has taken whose place
   std::string warning;             // for people, once: what may have been started wrongly
   std::optional<started_job> job;  // what the instance was opened with
+  std::optional<hung_rank> hung;   // run: to the node of that rank, and to the leader
   bool operator==(const desired&) const = default;
 };
 

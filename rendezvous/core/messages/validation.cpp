@@ -25,6 +25,17 @@ std::string problem_of_assignment(const assignment& assigned, std::uint32_t node
          std::string(makes_no_sense);
 }
 
+std::string problem_of_stall(const std::optional<stall>& said) {
+  if (!said) return {};
+  for (const stalled_ranks& one : said->ranks) {
+    if (one.first > one.last) {
+      return "a stall of ranks " + std::to_string(one.first) + " to " + std::to_string(one.last) +
+             std::string(makes_no_sense);
+    }
+  }
+  return over("number of places where ranks stand", said->ranks.size(), stalled_ranks_max);
+}
+
 }  // namespace
 
 bool has_ranks_for(const assignment& assigned, std::uint32_t worker_count) {
@@ -63,7 +74,8 @@ std::string problem_of(const status& said, const hello& greeting) {
                                over("epoch", said.epoch, count_max),
                                over("number of causes", said.causes.size(), causes_max),
                                over("number of NCCL ids", said.nccl.first.size(), nccl_ids_max),
-                               over("number of tethers", said.tether_ages.size(), tether_ages_max)};
+                               over("number of tethers", said.tether_ages.size(), tether_ages_max),
+                               problem_of_stall(said.stall)};
   for (const std::string& problem : problems) {
     if (!problem.empty()) return problem;
   }

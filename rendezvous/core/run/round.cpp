@@ -41,6 +41,7 @@ void run::state::on_member_status(node& who, const status& before) {
     on_stop_status(who);
   } else if (said.instance == current.id && said.round == rounds.newest() && was_called) {
     collect_causes(rounds, causes, real_now, who);
+    hear_stall(who, before);
     on_progress(who);
   }
 }

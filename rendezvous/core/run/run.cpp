@@ -56,6 +56,9 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
       // What ended first had its time to be told.
       {[](const state& run) -> timer_moment { return run.cause_grace.until(); },
        &state::on_failure_grace_over},
+      // A member has said that its ranks stand still.
+      {[](const state& run) -> timer_moment { return run.stalls.deadline(); },
+       &state::look_at_stalls},
       // A round has run for restart_window.
       {[](const state& run) { return run.refill_at(); }, &state::refill_budget},
       // A node does not stop.
@@ -317,6 +320,7 @@ void run::state::progress() {
 
 void run::state::enter(run_phase next) {
   cause_grace.end();
+  stalls = {};
   phase.enter(next, now);
   notice.change();
 }

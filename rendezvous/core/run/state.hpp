@@ -32,6 +32,7 @@
 #include "rendezvous/core/run/round_age.hpp"
 #include "rendezvous/core/run/round_memberships.hpp"
 #include "rendezvous/core/run/round_numbers.hpp"
+#include "rendezvous/core/run/round_stalls.hpp"
 #include "rendezvous/core/run/round_stop.hpp"
 #include "rendezvous/core/run/rules.hpp"
 #include "rendezvous/core/run/run.hpp"
@@ -122,6 +123,7 @@ struct run::state {
   round_age age;
   root_cause causes;
   failure_grace cause_grace;  // only while it runs
+  round_stalls stalls;        // the same
 
   dead_members dead;  // of rounds that an earlier daemon had
 
@@ -239,6 +241,11 @@ struct run::state {
   void dismiss_unhealthy();
   std::string unhealthy_text() const;
   std::string health_phrase() const;
+
+  // stalls.cpp: rule 15.
+  void hear_stall(const node& who, const status& before);
+  void look_at_stalls();
+  void tell_hung(std::uint32_t rank, const std::string& text);
 
   // report.cpp: what is said of a round.
   void tell_report(bool is_last, int exit_code, std::string next);

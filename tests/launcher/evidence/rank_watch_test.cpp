@@ -91,12 +91,13 @@ struct watched {
 
   rank_watch::outside given(const std::vector<pid_t>& pids) {
     rank_watch::outside with;
-    with.living = [pids] {
+    with.living = [this, pids] {
       std::vector<watched_rank> ranks;
       for (const pid_t pid : pids) {
         watched_rank next;
         next.known.rank = static_cast<std::uint32_t>(ranks.size());
         next.known.pid = pid;
+        next.said_bytes = said_bytes;
         ranks.push_back(next);
       }
       return ranks;
@@ -105,12 +106,15 @@ struct watched {
     with.memory_files = [] { return std::vector<std::string>(); };
     with.hangs = [this](const hang_verdict& verdict, duration) { named = verdict; };
     with.stands = [this](const std::string& sentence, duration) { stood = sentence; };
+    with.stalls = [this](std::optional<stall> seen) { stalled.push_back(std::move(seen)); };
     return with;
   }
 
   boost::asio::io_context io;
+  std::uint64_t said_bytes = 0;  // by each
   std::optional<hang_verdict> named;
   std::optional<std::string> stood;
+  std::vector<std::optional<stall>> stalled;
   rank_watch watch;
 };
 
@@ -185,6 +189,27 @@ TEST_CASE("ranks that say nothing are told of at their limit, and one that is st
   REQUIRE(tests::run_until(ranks.io, [&ranks] { return ranks.named.has_value(); }));
   CHECK(ranks.named->rank == 1);
   CHECK(ranks.named->words == "it was stopped (state T)");
+}
+
+TEST_CASE("in a round of several nodes it is said where ranks stand, and that one moves again") {
+  const standing_process python(says::its_stack);
+  const standing_process other(says::nothing);
+  watched ranks(with_limit(500ms), {python.pid(), other.pid()});
+  ranks.watch.begin(false);
+  REQUIRE(tests::run_until(ranks.io, [&ranks] { return !ranks.stalled.empty(); }));
+  REQUIRE(ranks.stalled[0]);
+  CHECK(ranks.watch.is_stalled());
+  CHECK(ranks.stalled[0]->age >= 500ms);
+  const auto& seen = ranks.stalled[0]->ranks;
+  REQUIRE(seen.size() == 2);
+  CHECK(seen[0].kind == stall_kind::unseen);
+  CHECK(seen[0].first == 1);
+  CHECK(seen[1] == stalled_ranks{0, 0, stall_kind::elsewhere, "stood in step (train.py:8)"});
+  CHECK_FALSE(ranks.named);
+  ++ranks.said_bytes;  // rank 1 prints something
+  REQUIRE(tests::run_until(ranks.io, [&ranks] { return ranks.stalled.size() > 1; }));
+  CHECK_FALSE(ranks.stalled[1]);
+  CHECK_FALSE(ranks.watch.is_stalled());
 }
 
 }  // namespace ddprun::launcher::evidence

@@ -1,0 +1,96 @@
+"""Hangs of nodes with one rank each, none of which can know from its own rank alone who the others
+wait for: together they do."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from tests.cluster.test_hangs import SLEEPS
+from tests.support.standing_script import line_of, write
+
+
+def nodes(cluster, count, command, *options, blind=()):
+    """One rank each, in this order; `blind` ones are no Python."""
+    daemon = cluster.daemon()
+    agents = []
+    for name in "abc"[:count]:
+        program = name in blind
+        agents.append(cluster.agent(
+            name, "--max-restarts", 1, "--max-quick-failures", 0, *options,
+            *(["--no-python"] if program else []), workers=1, nnodes=str(count),
+            endpoint=f"127.0.0.1:{daemon.port}",
+            command=["sh", "-c", 'read word < "$DDPRUN_TEST_CONTROL/go"'] if program else [command],
+            environment={"PYTHON_EXEC": sys.executable}))
+        agents[-1].says(rf"here:.*{name}" if name != "abc"[count - 1] else "round 1 starts")
+    return daemon, agents
+
+
+def one_rank_stands(rank):
+    return SLEEPS.replace("rank == 2", f"rank == {rank}")
+
+
+@pytest.mark.main_path
+def test_two_nodes_of_one_rank_know_together_who_hangs(cluster, tmp_path):
+    script = write(tmp_path, one_rank_stands(1))
+    report = tmp_path / "report"
+    _, agents = nodes(cluster, 2, script, "--hang-timeout", 3, "--report", report)
+    for agent in agents:
+        assert agent.wait() == 0, agent.err()
+        assert "attempt 1 has ended well" in agent.out()
+    sentence = (f"rank 1 stood in forward (train.py:{line_of(script, 'sleep(3600)')}) while rank 0 "
+                f"waited in all_reduce, <module> (train.py:{line_of(script, 'all_reduce(step')})")
+    rounds = [json.loads(line) for line in report.read_text().splitlines()]
+    failed = [one for one in rounds if one["outcome"] == "failed"]
+    assert {one["reported_by"] for one in failed} == {"a", "b"}
+    for one in failed:
+        cause = one["root_cause"]
+        assert (cause["kind"], cause["node"], cause["rank"]) == ("hung", "b", 1)
+        assert cause["sentence"].startswith(
+            "b: rank 1 (local rank 0) hung: no rank of this run has moved for ")
+        assert cause["sentence"].endswith(sentence)
+    assert "rank 1 hangs and is ended: " in agents[1].err()
+    assert "rank 0 hangs" not in agents[0].err()
+    cluster.nothing_left(but=cluster.programs[:1])  # the daemon
+
+
+def test_by_default_the_rank_is_named_on_its_node_and_on_the_leaders(cluster, tmp_path):
+    script = write(tmp_path, """
+        if rank == 1 and step == 1:
+            while not (folder / "go").exists():
+                time.sleep(0.1)
+    """)
+    _, agents = nodes(cluster, 3, script)
+    named = (r"no rank of this run has moved for .*: rank 1 stood in forward \(train.py:[0-9]+\) "
+             "while ranks 0 and 2 waited in all_reduce, ")
+    agents[1].says(named + ".*; --hang-timeout SECONDS ends a rank that hangs")
+    agents[0].says("rank 1 hangs: " + named)
+    (cluster.folder / "go").touch()
+    for agent in agents:
+        assert agent.wait() == 0, agent.err()
+        assert "attempt 0 has ended well" in agent.out()
+    assert "hangs" not in agents[2].err()
+    cluster.nothing_left(but=cluster.programs[:1])
+
+
+def test_a_node_that_cannot_see_its_rank_has_nobody_ended(cluster, tmp_path):
+    """Rank 1 may well wait for that of node c, which no one sees."""
+    script = write(tmp_path, """
+        if rank == 1 and step == 1:
+            while not (folder / "on").exists():
+                time.sleep(0.1)
+    """)
+    os.mkfifo(cluster.folder / "go")
+    for step in range(2):  # rank 2 takes part in no collective
+        (cluster.folder / f"step.0.{step}.2").touch()
+    daemon, agents = nodes(cluster, 3, script, "--hang-timeout", 2, blind="c")
+    daemon.says("no rank of this run has moved for .*: rank 1 stood in forward .*, rank 2 did not "
+                "say where it stood .* while rank 0 waited in all_reduce, .*; who it is cannot be "
+                "said")
+    (cluster.folder / "on").touch()
+    (cluster.folder / "go").write_text("on\n")
+    for agent in agents:
+        assert agent.wait() == 0, agent.err()
+        assert "hung" not in agent.err() and "hangs" not in agent.err()
+    cluster.nothing_left(but=cluster.programs[:1])

@@ -1,0 +1,136 @@
+// Ranks that stand still on all nodes of a round: DESIGN.md, rule 15.
+#include "tests/support/catch.hpp"
+#include "tests/support/run_story.hpp"
+
+#include <string>
+
+using namespace ddprun;
+using namespace ddprun::tests;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+stall waiting(std::uint32_t first, std::uint32_t last) {
+  return {21s, false, {{first, last, stall_kind::waits, "waited in all_reduce"}}};
+}
+
+stall elsewhere(std::uint32_t rank) {
+  return {25s, false, {{rank, rank, stall_kind::elsewhere, "stood in forward (train.py:9)"}}};
+}
+
+// a and b, two workers each; a leads.
+struct stall_story : pair_story {
+  stall_story() : pair_story(nodes_of(2, 2)) {}
+  void stand(fake_node& who, std::optional<stall> seen) {
+    who.state.stall = std::move(seen);
+    say(who);
+  }
+};
+
+const std::string sentence =
+    "no rank of this run has moved for 21 s: rank 2 stood in forward (train.py:9) while ranks 0 "
+    "and 1 waited in all_reduce";
+
+}  // namespace
+
+TEST_CASE("when all nodes say that their ranks stand, the rank that the others wait for is named") {
+  stall_story story;
+  story.stand(*story.a, waiting(0, 1));
+  story.pass(60s);
+  CHECK_FALSE(story.a->wanted.hung);  // the ranks of b move
+  story.stand(*story.b, elsewhere(2));
+  CHECK_FALSE(story.b->wanted.hung);
+  story.pass(3s);
+  REQUIRE(story.b->wanted.hung);
+  CHECK(story.b->wanted.phase == desired_phase::run);
+  CHECK(story.b->wanted.assignment == story.b->state.assignment);
+  CHECK(*story.b->wanted.hung == hung_rank{2, sentence});
+  REQUIRE(story.a->wanted.hung);  // it leads
+  CHECK(*story.a->wanted.hung == hung_rank{2, "rank 2 hangs: " + sentence});
+  CHECK(story.view().phase == run_phase::running);
+}
+
+TEST_CASE("that is said once, and again only when a rank has moved meanwhile") {
+  stall_story story;
+  story.stand(*story.a, waiting(0, 1));
+  story.stand(*story.b, elsewhere(2));
+  story.pass(3s);
+  const std::size_t told = story.b->desired_count;
+  story.pass(60s);
+  CHECK(story.b->desired_count == told);
+  story.stand(*story.b, std::nullopt);
+  story.stand(*story.b, elsewhere(2));
+  story.pass(3s);
+  CHECK(story.b->desired_count == told + 1);
+}
+
+TEST_CASE("while one node says nothing, is away or moves again, nobody is named") {
+  stall_story story;
+  story.stand(*story.a, waiting(0, 1));
+  SECTION("moves again before all are looked at") {
+    story.stand(*story.b, elsewhere(2));
+    story.stand(*story.a, std::nullopt);
+  }
+  SECTION("away") {
+    story.stand(*story.b, elsewhere(2));
+    story.disconnect(*story.b);
+  }
+  SECTION("says it of another node's ranks") {
+    story.stand(*story.b, elsewhere(0));
+  }
+  story.pass(1500ms);
+  CHECK_FALSE(story.a->wanted.hung);
+  CHECK_FALSE(story.b->wanted.hung);
+}
+
+TEST_CASE("a node that cannot see its ranks has nobody named, and all are told of in the log") {
+  stall_story story;
+  const stall blind{30s, false, {{0, 1, stall_kind::unseen, "did not say where they stood"}}};
+  story.stand(*story.a, blind);
+  story.stand(*story.b, elsewhere(2));
+  story.pass(10s);
+  CHECK_FALSE(story.a->wanted.hung);
+  CHECK_FALSE(story.b->wanted.hung);
+  CHECK_THAT(story.notes.back(), Contains("no rank of this run has moved for 25 s: rank 2 stood") &&
+                                     Contains("who it is cannot be said"));
+}
+
+TEST_CASE("a node whose workers have succeeded waits for nobody") {
+  stall_story story;
+  story.stand(*story.b, elsewhere(2));
+  story.say(*story.a, member_phase::succeeded);
+  story.pass(3s);
+  REQUIRE(story.b->wanted.hung);  // by the limit of a person
+  CHECK(story.b->wanted.hung->rank == 2);
+}
+
+TEST_CASE("a limit that one node has learnt needs somebody who waits in a collective") {
+  stall_story story;
+  stall own = elsewhere(0);
+  own.is_learnt = true;
+  story.stand(*story.a, own);
+  story.stand(*story.b, elsewhere(2));
+  story.pass(3s);
+  CHECK_FALSE(story.b->wanted.hung);
+}
+
+TEST_CASE("what was said in one round is nothing in the next") {
+  stall_story story;
+  story.stand(*story.a, waiting(0, 1));
+  story.stand(*story.b, elsewhere(2));
+  story.pass(3s);
+  story.a->state.stall.reset();
+  story.b->state.stall.reset();
+  story.fail(*story.b, 1);
+  story.stop_all();
+  story.pass(1s);
+  story.start_round();
+  CHECK(story.view().round == 2);
+  CHECK_FALSE(story.b->wanted.hung);
+  story.stand(*story.a, waiting(0, 1));
+  story.stand(*story.b, elsewhere(2));
+  story.pass(3s);
+  CHECK(story.b->wanted.hung);
+}
