@@ -1,6 +1,7 @@
 #include "launcher/agent/agent.hpp"
 
 #include "launcher/agent/own_job.hpp"
+#include "launcher/evidence/progress_files.hpp"
 #include "launcher/evidence/stack_spawner.hpp"
 #include "launcher/vault/keeper.hpp"
 #include "launcher/warm/warm_spawner.hpp"

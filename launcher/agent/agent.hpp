@@ -66,8 +66,9 @@ namespace warm {
 class warm_spawner;
 }
 namespace evidence {
+class progress_files;
 class stack_spawner;
-}
+}  // namespace evidence
 
 // What the agent needs beside the options; drawn or counted by main.
 struct agent_identity {
@@ -179,6 +180,7 @@ class agent {
   void start_evidence();
   spawner& plain_spawner();
   std::vector<evidence::watched_rank> living_ranks() const;
+  std::vector<std::string> empty_progress_files();
   void watch_ranks();
   void notice_failure(const core::worker_ended& event);
   void gather_evidence(std::function<void()> then);
@@ -278,8 +280,9 @@ class agent {
   std::optional<time_point> armed_for_;
   lateness_watch lateness_;
   round_number tether_round_ = 0;
-  std::unique_ptr<evidence::stack_spawner> stacks_;  // none: workers cannot be asked
-  std::unique_ptr<evidence::rank_watch> watch_;      // none: nobody has asked for it
+  std::unique_ptr<evidence::stack_spawner> stacks_;     // none: workers cannot be asked
+  std::unique_ptr<evidence::rank_watch> watch_;         // none: nobody has asked for it
+  std::unique_ptr<evidence::progress_files> progress_;  // likewise
   background_task<std::string> evidence_writer_;
   struct round_evidence {
     round_number round = 0;

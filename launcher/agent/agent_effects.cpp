@@ -114,10 +114,7 @@ void agent::apply(const core::start_workers& effect) {
 }
 
 void agent::begin_workers(const core::start_workers& effect) {
-  worker_round facts;
-  facts.instance = effect.instance;
-  facts.round = effect.round;
-  facts.assignment = effect.assignment;
+  worker_round facts{effect.instance, effect.round, effect.assignment};
   facts.assignment.master_address = as_seen_here(effect.assignment.master_address);
   facts.restarts_used = effect.restarts_used;
   facts.worker_count = identity_.worker_count;
@@ -125,6 +122,7 @@ void agent::begin_workers(const core::start_workers& effect) {
   facts.run_id = options_.run_id;
   facts.mark = identity_.mark;
   facts.vault = vault_folder_;
+  facts.progress_files = empty_progress_files();
   const std::string mark = std::string(session_variable) + "=" + facts.mark;
   guardian_.take_strike();  // one that found none of the last round's workers
   guardian_.mark(mark);

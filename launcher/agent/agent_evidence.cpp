@@ -4,6 +4,7 @@
 // vain. A stop waits for it only where a rank stands still; a kill never does.
 #include "launcher/agent/agent.hpp"
 #include "launcher/evidence/evidence_folder.hpp"
+#include "launcher/evidence/progress_files.hpp"
 #include "launcher/evidence/stack_spawner.hpp"
 #include "launcher/report/failure_words.hpp"
 #include "launcher/warm/warm_spawner.hpp"
@@ -28,8 +29,9 @@ void agent::start_evidence() {
   if (!is_gathered && !options_.hang.limit) return;
   const bool is_python = !options_.no_python || options_.run_path;
   // Else workers could not open what this process holds for them.
-  if (is_python && ::prctl(PR_GET_DUMPABLE) == 1)
-    stacks_ = std::make_unique<evidence::stack_spawner>(spawner_);
+  const bool is_open = ::prctl(PR_GET_DUMPABLE) == 1;
+  if (is_python && is_open) stacks_ = std::make_unique<evidence::stack_spawner>(spawner_);
+  if (is_open) progress_ = std::make_unique<evidence::progress_files>(identity_.worker_count);
   evidence::watch_options values;
   values.limit = std::chrono::duration_cast<std::chrono::milliseconds>(options_.evidence_limit);
   values.names_hangs = options_.hang.is_named;
@@ -75,9 +77,17 @@ std::vector<evidence::watched_rank> agent::living_ranks() const {
     next.known.local_rank = one.local_rank;
     next.known.pid = one.pid;
     next.said_bytes = one.said_bytes;
+    if (progress_) next.known.step = progress_->step_of(one.local_rank);
     ranks.push_back(std::move(next));
   }
   return ranks;
+}
+
+// By local rank, for the workers of a round that begins.
+std::vector<std::string> agent::empty_progress_files() {
+  if (!progress_) return {};
+  progress_->empty();
+  return progress_->paths();
 }
 
 // ---- evidence --------------------------------------------------------------------------------

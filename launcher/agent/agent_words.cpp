@@ -1,6 +1,7 @@
 // What is told of the run: on standard error, in --report's file, and to --on-event.
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/worker_environment.hpp"
+#include "launcher/evidence/progress_files.hpp"
 #include "launcher/report/error_file.hpp"
 #include "launcher/report/report_json.hpp"
 #include "launcher/report/round_box.hpp"
@@ -113,7 +114,9 @@ void agent::hear_report(const round_report& report) {
       output = log_folder_.attempt() + "/" + std::to_string(*first.local_rank);
     }
   }
-  summary_.add(report, members_);
+  const std::string reached =
+      progress_ && report.round == workers_round_ ? progress_->reached() : "";
+  summary_.add(report, members_, reached);
   judge_vault(report);
   tell_hook(events_.over(report, output));
   const round_evidence known = evidence_.round == report.round ? evidence_ : round_evidence();
@@ -121,13 +124,13 @@ void agent::hear_report(const round_report& report) {
     const bool is_whole = report.group_world_size <= nodes_with_boxes_max || events_.leads() ||
                           report.root_cause->node == identity_.node;
     say(note_level::warning,
-        is_whole ? round_box(report, output, known.sentence) : round_line(report));
+        is_whole ? round_box(report, output, known.sentence, reached) : round_line(report));
     const bool is_shown = options_.log.least <= note_level::warning;
     if (report.is_last && is_shown) told_cause_ = core::describe(*report.root_cause);
   }
   if (report_file_ != 0) {
     log_files_.push(report_file_, report_json(report, {options_.run_id, identity_.node, output,
-                                                       known.sentence, known.folder}));
+                                                       known.sentence, reached, known.folder}));
   }
 }
 

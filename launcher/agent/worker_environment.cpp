@@ -88,6 +88,9 @@ environment_map worker_environment(const launch_options& options, const worker_r
   set(std::string(session_variable), round.mark);
 
   if (!round.vault.empty()) set("DDPRUN_VAULT", round.vault);
+  // Never that of an agent round this one.
+  variables.erase("DDPRUN_PROGRESS");
+  if (!round.progress_files.empty()) set("DDPRUN_PROGRESS", round.progress_files.at(local_rank));
 
   // What the person may have set to something else.
   variables.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");

@@ -30,6 +30,8 @@ struct worker_round {
   std::string mark;                // of this agent process: in the environment of its workers
   std::string vault;               // the folder in memory for what they save; empty: none
   std::string gloo_interface;      // for Gloo where the person has chosen none; empty: none
+  // Where workers may write how far they are, by local rank; none: nobody asks.
+  std::vector<std::string> progress_files;
   // Where torch's @record writes, by local rank; none: nowhere.
   std::vector<std::string> error_files;
 };

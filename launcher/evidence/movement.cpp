@@ -13,7 +13,8 @@ constexpr unsigned long long processor_share = 20;  // one in so many
 
 }  // namespace
 
-movement look_for_moves(const std::vector<pid_t>& leaders, const movement& before) {
+movement look_for_moves(const std::vector<pid_t>& leaders, const movement& before,
+                        const std::set<pid_t>& by_steps) {
   movement now;
   now.at = std::chrono::steady_clock::now();
   const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(now.at - before.at);
@@ -26,7 +27,8 @@ movement look_for_moves(const std::vector<pid_t>& leaders, const movement& befor
     now.seen[pid] = used;
     const auto last = before.seen.find(pid);
     if (last == before.seen.end() || used.state == 'D') return true;
-    return used.ticks - last->second.ticks >= ticks_that_count ||
+    const bool has_computed = used.ticks - last->second.ticks >= ticks_that_count;
+    return (has_computed && !by_steps.contains(pid)) ||
            used.bytes - last->second.bytes >= bytes_that_count;
   };
   std::vector<pid_t> quiet;

@@ -5,6 +5,8 @@
 // The processes that a worker has started in its group count, too; they are looked at only where
 // the worker itself has not moved. One that was not there at the last look is a move.
 //
+// Of a worker that says its steps its own processor time is no move: it may spin as it waits.
+//
 // Thread rule: any thread, not the main one (see proc_files.hpp).
 #pragma once
 
@@ -24,7 +26,8 @@ struct movement {
   std::set<pid_t> moved;  // of the leaders
 };
 
-// `leaders` of the workers' groups.
-movement look_for_moves(const std::vector<pid_t>& leaders, const movement& before);
+// `leaders` of the workers' groups; `by_steps`: those that say their steps, and have made none.
+movement look_for_moves(const std::vector<pid_t>& leaders, const movement& before,
+                        const std::set<pid_t>& by_steps = {});
 
 }  // namespace ddprun::launcher::evidence

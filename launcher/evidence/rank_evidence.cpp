@@ -1,6 +1,7 @@
 #include "launcher/evidence/rank_evidence.hpp"
 
 #include <string>
+#include <utility>
 
 namespace ddprun::launcher::evidence {
 namespace {
@@ -47,7 +48,9 @@ std::vector<stalled_ranks> stalled_ranks_of(const node_evidence& seen) {
   for (const rank_evidence& one : seen.ranks) {
     if (one.state == '?' || one.state == 'Z') continue;
     const standing where = standing_of(one.stack);
-    ranks.push_back({one.rank, one.rank, kind_of(one, where), words_of(one, where)});
+    std::string words = words_of(one, where);
+    if (one.step) words += " in step " + std::to_string(*one.step);
+    ranks.push_back({one.rank, one.rank, kind_of(one, where), std::move(words)});
   }
   return ranks;
 }

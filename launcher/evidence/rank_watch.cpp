@@ -1,6 +1,7 @@
 #include "launcher/evidence/rank_watch.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace ddprun::launcher::evidence {
@@ -49,6 +50,7 @@ void rank_watch::begin(bool sees_all) {
   is_told_ = false;
   last_ = {};
   said_.clear();
+  steps_.clear();
   looked_at_ = watched_ = std::chrono::steady_clock::now();
   still_.begin();
   look_later();
@@ -90,14 +92,20 @@ void rank_watch::look_later() {
 void rank_watch::look() {
   if (!is_on_) return;
   std::vector<pid_t> leaders;
-  for (const watched_rank& one : outside_.living())
+  std::set<pid_t> by_steps;
+  for (const watched_rank& one : outside_.living()) {
     leaders.push_back(one.known.pid);
+    const auto said = steps_.find(one.known.pid);
+    const bool is_told = said != steps_.end() && said->second.is_rhythm;
+    if (is_told && one.known.step == said->second.last) by_steps.insert(one.known.pid);
+  }
   if (leaders.empty()) return look_later();
-  looking_.start([leaders, before = last_] { return look_for_moves(leaders, before); },
-                 [this](std::optional<movement> seen) {
-                   look_later();
-                   if (seen) take_look(*seen);
-                 });
+  looking_.start(
+      [leaders, by_steps, before = last_] { return look_for_moves(leaders, before, by_steps); },
+      [this](std::optional<movement> seen) {
+        look_later();
+        if (seen) take_look(*seen);
+      });
 }
 
 void rank_watch::take_look(const movement& seen) {
@@ -107,10 +115,22 @@ void rank_watch::take_look(const movement& seen) {
     const auto said = said_.find(one.known.pid);
     const bool has_said = said == said_.end() || said->second != one.said_bytes;
     said_[one.known.pid] = one.said_bytes;
-    still_.see(one.known.rank, has_said || seen.moved.contains(one.known.pid), watched_);
+    const bool has_moved = has_stepped(one) || has_said || seen.moved.contains(one.known.pid);
+    still_.see(one.known.rank, has_moved, watched_);
   }
   last_ = seen;
   if (options_.names_hangs) consider_hang();
+}
+
+// A step that is said is a move, like any other.
+bool rank_watch::has_stepped(const watched_rank& one) {
+  if (!one.known.step) return false;
+  const auto [found, is_first] = steps_.try_emplace(one.known.pid);
+  steps_said& said = found->second;
+  const bool is_new = is_first || said.last != *one.known.step;
+  said.is_rhythm = said.is_rhythm || (is_new && !is_first);
+  said.last = *one.known.step;
+  return is_new;
 }
 
 // ---- evidence --------------------------------------------------------------------------------

@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -76,6 +77,7 @@ class rank_watch {
   void look_later();
   void look();
   void take_look(const movement& seen);
+  bool has_stepped(const watched_rank& one);
   void finish_gathering(std::optional<node_evidence> found);
   void consider_hang();
   void compare_stacks(const node_evidence& first);
@@ -95,6 +97,11 @@ class rank_watch {
   time_point watched_{};    // the same without the time in which nobody looked
   movement last_;
   std::map<pid_t, std::uint64_t> said_;
+  struct steps_said {
+    std::uint64_t last = 0;
+    bool is_rhythm = false;  // more than one: it says each
+  };
+  std::map<pid_t, steps_said> steps_;  // of those that say any
   std::optional<node_evidence> gathered_;
   std::vector<std::function<void()>> waiting_;
   boost::asio::steady_timer timer_;

@@ -76,6 +76,7 @@ std::string report_json(const round_report& report, const report_origin& from) {
   object["world_size"] = report.world_size;
   if (report.root_cause) object["root_cause"] = to_json(*report.root_cause, from.output);
   if (!from.stood.empty()) object["stood"] = from.stood;
+  if (!from.reached.empty()) object["reached"] = from.reached;
   if (!from.evidence.empty()) object["evidence"] = from.evidence;
   protocol::add_outcome(object, report);
   return object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";

@@ -14,6 +14,7 @@ struct report_origin {
   std::string node;      // that writes it
   std::string output;    // where all that the root cause has said can be read; empty: not here
   std::string stood;     // where its ranks stood before they were ended; empty: not known
+  std::string reached;   // how far they had said they were: "step 1204"; empty: they said nothing
   std::string evidence;  // the folder with what is known of them; empty: there is none
 };
 

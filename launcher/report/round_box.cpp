@@ -154,7 +154,7 @@ std::string round_line(const round_report& report) {
 }
 
 std::string round_box(const round_report& report, const std::string& output,
-                      const std::string& stood) {
+                      const std::string& stood, const std::string& reached) {
   const cause& first = *report.root_cause;
   std::string text = "round " + std::to_string(report.round) + " failed " +
                      (report.lasted > duration::zero()
@@ -169,6 +169,7 @@ std::string round_box(const round_report& report, const std::string& output,
     add(line);
   add(silent_text(report));
   if (first.text.find(stood) == std::string::npos) add("before the end: " + stood);
+  if (!reached.empty()) add("this node had reached " + reached);
   add(others_text(report));
   if (!output.empty()) add("its whole output: " + output);
   add((report.is_last ? "the end: " : "next: ") + report.text);

@@ -26,9 +26,10 @@ bool is_worth_a_box(const round_report& report);
 
 // Of such a round, without the last newline, at most 25 lines. `output`: where all that the first
 // cause has said can be read; empty: not here. `stood`: where this node's ranks stood before they
-// were ended; empty: that is not known.
+// were ended; empty: that is not known. `reached`: how far these had said they were ("step 1204");
+// empty: they had said nothing.
 std::string round_box(const round_report& report, const std::string& output,
-                      const std::string& stood = {});
+                      const std::string& stood = {}, const std::string& reached = {});
 
 // Where a round has more nodes than this, the box is told by its leader, and on the node of the
 // root cause; the others say where, in one line: thousands of copies are no help.

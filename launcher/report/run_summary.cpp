@@ -19,7 +19,8 @@ std::string why_of(const round_report& report) {
 
 }  // namespace
 
-void run_summary::add(const round_report& report, const std::string& members) {
+void run_summary::add(const round_report& report, const std::string& members,
+                      const std::string& reached) {
   ++rounds_;
   if (is_failure(report)) ++failed_;
   std::string line = "round " + std::to_string(report.round) + ", " +
@@ -28,6 +29,7 @@ void run_summary::add(const round_report& report, const std::string& members) {
     line += ", " + (members == members_before_ ? "on the same nodes" : members);
   }
   members_before_ = members;
+  if (!reached.empty()) line += ", " + reached;
   const std::string why = why_of(report);
   line += why == why_before_ ? ": the same" : ": " + why;
   why_before_ = why;

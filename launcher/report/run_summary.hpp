@@ -25,8 +25,9 @@ class run_summary {
   static constexpr std::size_t first_max = 5;
   static constexpr std::size_t last_max = 10;
 
-  // In the order of rounds. `members`: who was where in it; empty: not known.
-  void add(const round_report& report, const std::string& members);
+  // In the order of rounds. `members`: who was where in it; empty: not known. `reached`: how far
+  // this node's ranks had said they were; empty: they said nothing.
+  void add(const round_report& report, const std::string& members, const std::string& reached = {});
 
   // There was more than one round, and one failed: of a single one its own report says all.
   bool is_worth_telling() const { return rounds_ > 1 && failed_ > 0; }

@@ -18,7 +18,7 @@ from tests.support.warm_agent import ahead
 
 PROBE = ROOT / "tests" / "support" / "warm_probe.py"
 # The mark of the agent, and what the round is called; and each process's own.
-ANEW = re.compile(r"(DDPRUN_SESSION|DDPRUN_INSTANCE|MASTER_PORT|TORCHELASTIC_ERROR_FILE)=?.*")
+ANEW = re.compile(r"(DDPRUN_(SESSION|INSTANCE|PROGRESS)|MASTER_PORT|TORCHELASTIC_ERROR_FILE)=?.*")
 
 
 def python_of(folder):

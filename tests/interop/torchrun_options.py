@@ -36,7 +36,8 @@ class Row:
 
 # Variables of workers that differ, as README's table has them.
 ALWAYS = {
-    "DDPRUN_INSTANCE", "DDPRUN_NODE_ID", "DDPRUN_ROUND", "DDPRUN_RUN_ID", "DDPRUN_SESSION",
+    "DDPRUN_INSTANCE", "DDPRUN_NODE_ID", "DDPRUN_PROGRESS", "DDPRUN_ROUND", "DDPRUN_RUN_ID",
+    "DDPRUN_SESSION",
     "GLOO_ENABLE_STORE_V2_API",  # gloo starts with fewer requests
     "TORCHELASTIC_SIGNALS_TO_HANDLE",  # torchrun's word to itself, which reaches its workers
 }  # fmt: skip

@@ -89,6 +89,14 @@ TEST_CASE("a worker is told where torch's error file goes") {
   CHECK(worker.at("TORCHELASTIC_ERROR_FILE") == "/logs/1/error.json");
 }
 
+TEST_CASE("a worker is told where it may write how far it is, and never another agent's place") {
+  ddprun::launcher::worker_round round = second_node();
+  const environment_map inherited = {{"DDPRUN_PROGRESS", "/proc/1/fd/7"}};
+  CHECK_FALSE(worker_environment({}, round, 1, inherited).contains("DDPRUN_PROGRESS"));
+  round.progress_files = {"/proc/9/fd/3", "/proc/9/fd/4", "/proc/9/fd/5"};
+  CHECK(worker_environment({}, round, 1, inherited).at("DDPRUN_PROGRESS") == "/proc/9/fd/4");
+}
+
 TEST_CASE("lines begin with node and rank where there are several workers, or as chosen") {
   ddprun::launcher::launch_options options;
   ddprun::launcher::worker_round round = second_node();
@@ -300,6 +308,7 @@ TEST_CASE("the variables of a rank are those that another worker or round has ot
                                        "DDPRUN_ROUND",
                                        "DDPRUN_NCCL_IDS",
                                        "DDPRUN_NCCL_VERSION",
+                                       "DDPRUN_PROGRESS",
                                        "DDPRUN_VAULT",
                                        "GLOO_SOCKET_IFNAME"};
   CHECK(names({{"HOME", "/root"}}) == usual);

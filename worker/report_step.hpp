@@ -1,0 +1,17 @@
+// report_step says to the launcher how far this worker is: ddprun then knows better than by looking
+// whether it hangs, and its reports name the step. It costs one write to memory; nothing needs it.
+//
+//   for (...) { ...; report_step(step); }
+//
+// Under another launcher, or where nobody looks, it does nothing.
+//
+// Thread rule: any thread. The variable DDPRUN_PROGRESS is read at the first call.
+#pragma once
+
+#include <cstdint>
+
+namespace ddprun::worker {
+
+void report_step(std::uint64_t step);
+
+}  // namespace ddprun::worker
