@@ -193,6 +193,7 @@ TEST_CASE("the worst status fits a line and can be read") {
   bad.tail = quotes;
   worst.causes.assign(100, bad);
   worst.tether_ages.assign(100, {4'294'967'295, age_max});
+  worst.stall->ranks.assign(100, {0, 1, stall_kind::waits, quotes});
   hello greeting = full_hello();
   greeting.version = greeting.token = greeting.run_id = greeting.node = greeting.host = quotes;
   greeting.address = greeting.own_address = garbage;
@@ -214,6 +215,7 @@ TEST_CASE("the worst status fits a line and can be read") {
   const auto& state = std::get<status>(*back);
   REQUIRE(state.causes.size() == causes_max);
   CHECK(state.causes[0].tail == std::string(tail_bytes_max, '"'));
+  CHECK(state.stall->ranks.size() == stalled_ranks_max);
 
   desired last = full_desired();
   last.text = garbage;
@@ -234,6 +236,7 @@ TEST_CASE("a hello with all that an agent may have to say is far from its limit"
   bad.tail.clear();
   greeting.state = full_status();
   greeting.state.causes.assign(causes_max, bad);
+  greeting.state.stall->ranks.assign(stalled_ranks_max, {0, 1, stall_kind::waits, label});
   greeting.state.nccl.first.assign(nccl_ids_max, label);
   greeting.state.assignment->nccl.first.assign(nccl_ids_max, label);
   CHECK(encode(agent_message(greeting)).size() <= hello_bytes_max / 2);
@@ -264,6 +267,21 @@ TEST_CASE("nothing that a peer says can pass for words of ours") {
   const cause& why = std::get<status>(*back).causes[0];
   CHECK(why.text == "one two");
   CHECK(why.tail == "a\nb ");
+}
+
+TEST_CASE("what a node says of ranks that stand still is bounded, and makes sense") {
+  const auto problem = [](const std::string& ranks) {
+    return problem_of_agent(R"({"type":"status","stall":{"ranks":[)" + ranks + "]}}");
+  };
+  CHECK(problem(R"({"first":3,"last":2})") ==
+        "status.stall.ranks[0].last: is below first [malformed message]");
+  CHECK(problem(R"({"kind":"sleeps"})")
+            .starts_with("status.stall.ranks[0].kind: \"sleeps\" is no kind of place that this "
+                         "version knows"));
+  CHECK(problem(R"({"words":"a\u001b[2J"})") ==
+        "status.stall.ranks[0].words: holds a control character [malformed message]");
+  CHECK(problem("{},{},{},{},{},{},{},{},{}") ==
+        "status.stall.ranks: 9 items, the limit is 8 [message longer than the limit]");
 }
 
 TEST_CASE("the newest bytes of a tail survive, as valid text") {

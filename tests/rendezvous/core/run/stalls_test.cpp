@@ -116,6 +116,20 @@ TEST_CASE("a limit that one node has learnt needs somebody who waits in a collec
   CHECK_FALSE(story.b->wanted.hung);
 }
 
+TEST_CASE("a node that says nonsense of its ranks is cut off") {
+  stall_story story;
+  stall nonsense = elsewhere(3);
+  SECTION("backwards") {
+    nonsense.ranks[0].last = 2;
+  }
+  SECTION("too much") {
+    nonsense.ranks.resize(stalled_ranks_max + 1);
+  }
+  story.stand(*story.b, nonsense);
+  CHECK(story.b->connection == 0);
+  CHECK_FALSE(story.b->refusal.empty());
+}
+
 TEST_CASE("what was said in one round is nothing in the next") {
   stall_story story;
   story.stand(*story.a, waiting(0, 1));
