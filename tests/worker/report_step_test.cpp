@@ -11,7 +11,7 @@ namespace ddprun::worker {
 namespace {
 
 // In a process of its own, as the variable is read once.
-int code_of(const char* path, std::uint64_t first, std::uint64_t second) {
+int status_of_reporter(const char* path, std::uint64_t first, std::uint64_t second) {
   const pid_t pid = fork();
   REQUIRE(pid >= 0);
   if (pid == 0) {
@@ -30,16 +30,16 @@ int code_of(const char* path, std::uint64_t first, std::uint64_t second) {
 TEST_CASE("a worker says how far it is, and a shorter number leaves nothing of a longer one") {
   const launcher::evidence::progress_files files(1);
   REQUIRE(files.paths().size() == 1);
-  CHECK(code_of(files.paths()[0].c_str(), 7, 1204) == 0);
+  CHECK(status_of_reporter(files.paths()[0].c_str(), 7, 1204) == 0);
   CHECK(files.step_of(0) == 1204U);
-  CHECK(code_of(files.paths()[0].c_str(), 18446744073709551615U, 3) == 0);
+  CHECK(status_of_reporter(files.paths()[0].c_str(), 18446744073709551615U, 3) == 0);
   CHECK(files.step_of(0) == 3U);
 }
 
 TEST_CASE("where nobody asks how far a worker is it says nothing") {
-  CHECK(code_of(nullptr, 1, 2) == 0);
-  CHECK(code_of("", 1, 2) == 0);
-  CHECK(code_of("/no/such/file", 1, 2) == 0);
+  CHECK(status_of_reporter(nullptr, 1, 2) == 0);
+  CHECK(status_of_reporter("", 1, 2) == 0);
+  CHECK(status_of_reporter("/no/such/file", 1, 2) == 0);
 }
 
 }  // namespace ddprun::worker
