@@ -111,11 +111,20 @@ void rank_watch::look() {
 void rank_watch::take_look(const movement& seen) {
   const auto now = std::chrono::steady_clock::now();
   watched_ += std::min<duration>(now - std::exchange(looked_at_, now), pauses_seen_max * pause_);
-  for (const watched_rank& one : outside_.living()) {
+  const auto living = outside_.living();
+  // One that has ended may be the one that the others have waited for.
+  const bool has_one_ended =
+      std::erase_if(said_, [&living](const auto& known) {
+        return std::none_of(living.begin(), living.end(), [&known](const watched_rank& one) {
+          return one.known.pid == known.first;
+        });
+      }) != 0;
+  for (const watched_rank& one : living) {
     const auto said = said_.find(one.known.pid);
     const bool has_said = said == said_.end() || said->second != one.said_bytes;
     said_[one.known.pid] = one.said_bytes;
-    const bool has_moved = has_stepped(one) || has_said || seen.moved.contains(one.known.pid);
+    const bool has_moved =
+        has_stepped(one) || has_said || has_one_ended || seen.moved.contains(one.known.pid);
     still_.see(one.known.rank, has_moved, watched_);
   }
   last_ = seen;

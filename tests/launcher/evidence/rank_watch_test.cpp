@@ -86,12 +86,12 @@ class standing_process {
 };
 
 struct watched {
-  explicit watched(watch_options options, const std::vector<pid_t>& pids)
-      : watch(io.get_executor(), options, given(pids)) {}
+  explicit watched(watch_options options, const std::vector<pid_t>& processes)
+      : pids(processes), watch(io.get_executor(), options, given()) {}
 
-  rank_watch::outside given(const std::vector<pid_t>& pids) {
+  rank_watch::outside given() {
     rank_watch::outside with;
-    with.living = [this, pids] {
+    with.living = [this] {
       std::vector<watched_rank> ranks;
       for (const pid_t pid : pids) {
         watched_rank next;
@@ -111,6 +111,7 @@ struct watched {
   }
 
   boost::asio::io_context io;
+  std::vector<pid_t> pids;       // by rank, of those that live
   std::uint64_t said_bytes = 0;  // by each
   std::optional<hang_verdict> named;
   std::optional<std::string> stood;
@@ -210,6 +211,19 @@ TEST_CASE("in a round of several nodes it is said where ranks stand, and that on
   REQUIRE(tests::run_until(ranks.io, [&ranks] { return ranks.stalled.size() > 1; }));
   CHECK_FALSE(ranks.stalled[1]);
   CHECK_FALSE(ranks.watch.is_stalled());
+}
+
+TEST_CASE("that a rank has ended is a move of those that are left") {
+  const standing_process python(says::its_stack);
+  const standing_process other(says::nothing);
+  watched ranks(with_limit(500ms), {python.pid(), other.pid()});
+  ranks.watch.begin(false);
+  REQUIRE(tests::run_until(ranks.io, [&ranks] { return ranks.stalled.size() == 1; }));
+  ranks.pids.pop_back();
+  REQUIRE(tests::run_until(ranks.io, [&ranks] { return ranks.stalled.size() == 3; }));
+  CHECK_FALSE(ranks.stalled[1]);
+  REQUIRE(ranks.stalled[2]);
+  CHECK(ranks.stalled[2]->ranks.size() == 1);
 }
 
 }  // namespace ddprun::launcher::evidence
