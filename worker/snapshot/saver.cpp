@@ -35,8 +35,7 @@ saver::~saver() {
 bool saver::give_up(const deadline& until) {
   is_cancelled_ = true;
   ranks_.cancel();
-  std::unique_lock lock(mutex_);
-  return changed_.wait_until(lock, until.at(), [this] { return !next_ && !is_to_trust_; });
+  return wait_until(until);
 }
 
 void saver::begin(job next) {
@@ -49,6 +48,11 @@ void saver::begin(job next) {
 void saver::wait() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !next_ && !is_to_trust_; });
+}
+
+bool saver::wait_until(const deadline& until) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, until.at(), [this] { return !next_ && !is_to_trust_; });
 }
 
 std::optional<failure> saver::take_failure() {

@@ -47,6 +47,8 @@ class saver {
   // The one before must be over. What the layout's tensors point to must stay until this one is.
   void begin(job next);
   void wait();
+  // The same, up to then. True: it is over.
+  bool wait_until(const deadline& until);
   // How the last one went, once: none that went well, or is not over. One that is final is told
   // again and again, and what is begun after it is not made.
   std::optional<failure> take_failure();

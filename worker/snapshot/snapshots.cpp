@@ -175,6 +175,10 @@ error_code snapshots::wait() {
   return take_failure();
 }
 
+bool snapshots::is_saved(std::chrono::milliseconds within) const {
+  return parts_->writer->wait_until(within);
+}
+
 error_code snapshots::progress(std::uint64_t step) {
   parts_->tells_progress = true;
   if (parts_->trusted_at && step >= *parts_->trusted_at) {

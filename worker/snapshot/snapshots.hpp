@@ -102,8 +102,11 @@ class snapshots {
   using tensor_choice = std::function<bool(std::string_view name)>;
   error_code save_emergency(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state,
                             std::chrono::milliseconds grace, const tensor_choice& is_compared = {});
-  // Until the one under way is over.
+  // Until the one under way is over. It waits for the files of all ranks: where one may die
+  // meanwhile, ask is_saved() again and again, and the other ranks in between.
   error_code wait();
+  // Whether the one under way is over, or is within that time.
+  bool is_saved(std::chrono::milliseconds within) const;
   // This step is done: to be called after each, by all ranks. Costs nothing to speak of.
   error_code progress(std::uint64_t step);
   // The job has come to its end, in order: waits, and trusts what was resumed.

@@ -111,6 +111,7 @@ class training_loop::work final : public loop_work {
     const auto said = parallel_.group().answer();
     return {said[0], said[1]};
   }
+  bool any(bool here) override { return parallel_.group().any(here); }
 
   kept_state& kept() { return kept_; }
   double gradient_norm() const { return gradient_norm_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <stdexcept>
 #include <utility>
@@ -10,6 +11,8 @@ namespace ddprun::worker {
 namespace {
 
 constexpr const char* used_name = "samples_used";
+// Between two questions of ranks that wait for a snapshot.
+constexpr std::chrono::milliseconds look{100};
 
 training_loop_options completed(training_loop_options options) {
   if (!options.now) options.now = [] { return std::chrono::steady_clock::now(); };
@@ -69,6 +72,7 @@ void loop_driver::run() {
   open_metrics();
   try {
     train();
+    if (snapshots_) wait_together();
   } catch (const process_group_error&) {
     save_emergency();
     throw;
@@ -244,10 +248,18 @@ snapshot_state loop_driver::state_at(const training_place& next) {
 // Training goes on while it is written.
 void loop_driver::save(const training_place& next) {
   if (!snapshots_) return;
+  wait_together();
   check(snapshots_->wait());  // for the one before, which is to be told as what it is
   tell_saved();
   check(snapshots_->save(next.step, next.epoch, state_at(next)));
   epochs_saved_ = next.epoch - 1;
+}
+
+// Until the snapshot under way is over. A rank that has died never comes to the end of its part,
+// and one that only waited for it would hear nothing of that: so all ask each other meanwhile.
+void loop_driver::wait_together() {
+  while (work_.any(!snapshots_->is_saved(look))) {
+  }
 }
 
 // A rank is gone. What it was in the middle of is lost, what was finished is not.

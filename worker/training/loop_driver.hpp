@@ -64,6 +64,7 @@ class loop_driver {
   void open_metrics();
   std::string text_of_place() const;
   void save(const training_place& next);
+  void wait_together();
   void save_emergency();
   snapshot_state state_at(const training_place& next);
   loop_word heard();

@@ -5,9 +5,14 @@
 #include "tests/worker/snapshot/ranks_on_threads.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
 #include <fstream>
+#include <future>
+#include <mutex>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace ddprun::tests {
 namespace {
@@ -26,7 +31,8 @@ class counting_work final : public loop_work {
   std::vector<std::size_t> seen;
   std::function<void(std::uint64_t step)> in_step, after_step;  // of all epochs
   std::function<void(std::uint64_t epoch)> in_epoch_end;
-  bool is_stopped = false;  // somewhere, at the next question
+  std::function<bool(bool here)> any_of_all;  // none: this rank is alone
+  bool is_stopped = false;                    // somewhere, at the next question
 
   snapshot_state view() override {
     kept_.clear();
@@ -70,10 +76,45 @@ class counting_work final : public loop_work {
     asked_ = {own.stop_has_come || is_stopped, own.save_is_due};
   }
   loop_word answer() override { return asked_; }
+  bool any(bool here) override { return any_of_all ? any_of_all(here) : here; }
 
  private:
   std::string kept_;
   loop_word asked_;
+};
+
+// Where ranks on threads put their words together, until one is lost.
+class meeting {
+ public:
+  explicit meeting(std::uint32_t world_size) : world_size_(world_size) {}
+
+  bool any(bool here) {
+    std::unique_lock lock(mutex_);
+    const std::uint64_t turn = turn_;
+    found_ = found_ || here;
+    if (++come_ == world_size_) {
+      answer_ = std::exchange(found_, false);
+      come_ = 0;
+      ++turn_;
+      changed_.notify_all();
+    }
+    changed_.wait(lock, [&] { return turn_ != turn || is_lost_; });
+    if (turn_ == turn) throw process_group_error("Connection closed by peer");
+    return answer_;
+  }
+  void lose_one() {
+    const std::lock_guard lock(mutex_);
+    is_lost_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::uint32_t world_size_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t turn_ = 0;
+  std::uint32_t come_ = 0;
+  bool found_ = false, answer_ = false, is_lost_ = false;
 };
 
 struct loop_under_test : job_under_test {
@@ -303,6 +344,63 @@ TEST_CASE("the ranks that are left lose no step", "[training]") {
   }
   CHECK((rows == std::vector<std::string>{"\"epoch\":1", "\"epoch\":2", "\"epoch\":3"}));
   CHECK(calls.back() == "end 3 with 8");
+}
+
+// Of three ranks one dies while its file of a snapshot is on its way to the disk, and the others
+// wait for that: to save the next one, or to end.
+TEST_CASE("a rank that dies in a save costs no step", "[training]") {
+  const std::size_t epochs = GENERATE(3u, 1u);
+  const std::uint32_t dead = GENERATE(0u, 2u);
+  constexpr std::uint32_t world_size = 3;
+  loop_under_test test;
+  meeting ranks(world_size);
+  std::promise<void> others_have_ended;
+  std::atomic<std::uint32_t> ended = 0;
+  const auto over = others_have_ended.get_future().share();
+  test.disk.before_create = [&](const std::string& path) {
+    if (path.find("rank-0000" + std::to_string(dead)) != path.npos) over.wait();
+  };
+  std::vector<std::string> ends(world_size);
+  const auto run_one = [&](std::uint32_t rank) {
+    counting_work work;
+    std::uint32_t asked = 0;
+    work.any_of_all = [&](bool here) {
+      if (rank == dead && ++asked == 2) {
+        ranks.lose_one();
+        throw lost_itself("itself");
+      }
+      return ranks.any(here);
+    };
+    environment here = lone_rank(1, test.instance);
+    here.rank = rank;
+    here.world_size = world_size;
+    here.master_address = "127.0.0.1";
+    here.master_port = test.store.port();
+    auto with = test.looping();
+    with.epochs = epochs;
+    with.save = {2, 0, 0ms};
+    with.tell = [](std::string_view) {};
+    try {
+      loop_driver(here, with, work).run();
+    } catch (const std::exception& error) {
+      ends[rank] = error.what();
+    }
+    if (rank != dead && ++ended == world_size - 1) others_have_ended.set_value();
+  };
+  job_under_test::on_all(world_size, run_one);
+  for (std::uint32_t rank = 0; rank < world_size; ++rank)
+    CHECK(ends[rank] == (rank == dead ? "itself" : "Connection closed by peer"));
+  test.disk.before_create = {};
+  test.round = 1;
+  counting_work again;
+  auto with = test.looping();
+  with.epochs = epochs;
+  CHECK(test.run(again, with).empty());
+  // Two steps an epoch: the second save was of step 4.
+  CHECK(test.told.front() ==
+        (epochs == 1
+             ? "snapshot " + test.folder + "/snapshot-000001-000002: all 1 epochs are done"
+             : "resuming from snapshot " + test.folder + "/snapshot-000001-000004 at epoch 3"));
 }
 
 }  // namespace ddprun::tests
