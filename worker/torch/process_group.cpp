@@ -1,26 +1,18 @@
-// The one source with ProcessGroupGloo.hpp. It includes Debian's headers of Gloo, which are older
-// than the Gloo inside libtorch_cpu: only shared pointers to Gloo's types are touched here.
 #include "worker/torch/process_group.hpp"
 
 #include "rendezvous/base/lost_peer.hpp"
 #include "worker/roll_call.hpp"
 #include "worker/store_client.hpp"
+#include "worker/torch/gloo_backend.hpp"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
-#include <arpa/inet.h>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <netdb.h>
 #include <signal.h>
-#include <sstream>
-#include <sys/socket.h>
-#include <unistd.h>
 #include <vector>
 
 namespace ddprun::worker {
@@ -28,7 +20,6 @@ namespace {
 
 constexpr const char* key_prefix = "ddprun_worker";
 constexpr auto question_limit = roll_call::question_limit;
-constexpr std::chrono::minutes gloo_timeout{30};
 constexpr int any_tag = 1;
 
 // Under torchrun (2.15) the store outlives the round, keys and all, and only the restart count
@@ -47,16 +38,6 @@ std::string store_address(const environment& environment) {
   const bool v6 = environment.master_address.find(':') != std::string::npos;
   return std::string(v6 ? "[" : "") + environment.master_address + (v6 ? "]:" : ":") +
          std::to_string(environment.master_port);
-}
-
-// What happened, without the C++ backtrace on the further lines of LibTorch's texts, without the
-// place in Gloo's sources before it ("[/pytorch/third_party/gloo/.../pair.cc:547] "), and without
-// Gloo's guesses after it.
-std::string first_line(const std::string& text) {
-  std::string line = text.substr(0, text.find('\n'));
-  const std::size_t end = line.find("] ");
-  if (line.starts_with("[/") && end != std::string::npos) line.erase(0, end + 2);
-  return line.substr(0, line.find(". This is typically caused by"));
 }
 
 // What LibTorch and Gloo say when a deadline has passed.
@@ -82,41 +63,6 @@ bool is_of_collective(const std::exception& error) {
   return text.starts_with("[") && text.substr(0, text.find("] ")).find("gloo/") != text.npos;
 }
 
-// Whether ranks are connected when they first talk, not all with all at the start.
-bool connects_late() {
-  const char* const said = std::getenv("TORCH_GLOO_LAZY_INIT");
-  return said == nullptr || c10d::getDefaultGlooLazyInit();
-}
-
-// This host's address on the way to the store, as text; empty when there is none. Nothing is sent:
-// connecting a datagram socket only asks the routing table.
-std::string own_address_towards(const environment& environment) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const std::string port = std::to_string(environment.master_port);
-  if (::getaddrinfo(environment.master_address.c_str(), port.c_str(), &hints, &found) != 0) {
-    return "";
-  }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, ::freeaddrinfo);
-  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
-    const int probe = ::socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (probe < 0) continue;
-    sockaddr_storage own{};
-    socklen_t size = sizeof own;
-    auto* const address = reinterpret_cast<sockaddr*>(&own);
-    char text[NI_MAXHOST] = "";
-    const bool known =
-        ::connect(probe, at->ai_addr, at->ai_addrlen) == 0 &&
-        ::getsockname(probe, address, &size) == 0 &&
-        ::getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0;
-    ::close(probe);
-    if (known) return text;
-  }
-  return "";
-}
-
 c10::intrusive_ptr<c10d::Store> open_store(const environment& environment,
                                            std::chrono::milliseconds timeout) {
   c10d::TCPStoreOptions options;
@@ -131,29 +77,9 @@ c10::intrusive_ptr<c10d::Store> open_store(const environment& environment,
       c10::make_intrusive<c10d::TCPStore>(environment.master_address, options));
 }
 
-c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(
-    const environment& environment, std::chrono::milliseconds timeout) {
-  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-  const char* const interfaces = std::getenv("GLOO_SOCKET_IFNAME");
-  if (interfaces != nullptr && *interfaces != '\0') {
-    std::istringstream names(interfaces);
-    for (std::string name; std::getline(names, name, ',');) {
-      try {
-        options->devices.push_back(
-            c10d::ProcessGroupGloo::createDeviceForInterface(name, connects_late()));
-      } catch (const std::exception& error) {
-        throw std::runtime_error("GLOO_SOCKET_IFNAME='" + std::string(interfaces) +
-                                 "': " + first_line(error.what()));
-      }
-    }
-  } else if (const auto address = own_address_towards(environment); !address.empty()) {
-    options->devices.push_back(
-        c10d::ProcessGroupGloo::createDeviceForHostname(address, connects_late()));
-  } else {
-    options->devices.push_back(c10d::ProcessGroupGloo::createDefaultDevice(connects_late()));
-  }
-  options->threads = static_cast<int>(options->devices.size()) * 2;
-  return options;
+// For what is done by Gloo, or takes its place.
+std::chrono::milliseconds cpu_timeout(const process_group_options& options) {
+  return options.collective_timeout.value_or(std::chrono::minutes(30));
 }
 
 // ProcessGroupGloo's destructor waits for its threads, and one of them may wait for a rank that
@@ -199,14 +125,8 @@ void process_group::connect(const c10::intrusive_ptr<c10d::Store>& store, const 
     const auto own = c10::make_intrusive<c10d::PrefixStore>(name, store);
     const int rank = static_cast<int>(rank_);
     const int world_size = static_cast<int>(world_size_);
-    // Ranks connect with the join timeout; the longer one is for their work.
-    auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(
-        own, rank, world_size, gloo_options(environment_, options_.join_timeout));
-    // Those that connect late have not waited for anybody yet.
-    c10d::BarrierOptions all_are_here;
-    all_are_here.timeout = options_.join_timeout;
-    backend->barrier(all_are_here)->wait();
-    backend->setTimeout(options_.collective_timeout.value_or(gloo_timeout));
+    const auto backend = join_by_gloo(own, rank, world_size, environment_, options_.join_timeout,
+                                      cpu_timeout(options_));
     auto group = c10::make_intrusive<c10d::ProcessGroup>(own, rank, world_size);
     group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, backend);
     group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
@@ -317,7 +237,7 @@ void process_group::broadcast(at::Tensor& tensor, std::uint32_t root) {
 bool process_group::any(bool here) {
   bool found = here;
   guarded("any", [&] {
-    const auto limit = options_.collective_timeout.value_or(gloo_timeout);
+    const auto limit = cpu_timeout(options_);
     for (std::uint32_t distance = 1; distance < world_size_; distance *= 2) {
       std::vector<at::Tensor> told{at::full({1}, found ? 1 : 0, at::kByte)};
       std::vector<at::Tensor> heard{at::zeros({1}, at::kByte)};
@@ -393,6 +313,19 @@ void process_group::open_group::shut_down() {
     if (const auto part = each.lock()) part->shut_down();
   }
   native->shutdown();
+}
+
+void process_group::open_group::let_go() {
+  if (std::exchange(is_closed, true)) return;
+  leave_to_process_end(native);
+  for (const auto& each : parts) {
+    if (const auto part = each.lock()) part->let_go();
+  }
+  let_go_of_gloo(*native);
+}
+
+void process_group::let_go() {
+  if (group_) group_->let_go();
 }
 
 // NCCL may be shut down once no rank has a collective under way any more: on the GPU neither.

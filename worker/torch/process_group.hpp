@@ -97,6 +97,10 @@ class process_group {
   // LibTorch warns of.
   void close();
 
+  // After an error, by a rank that does not end at once: those that wait for it hear at once that
+  // it does not come, as they would at its end, and the group and its subgroups can do no more.
+  void let_go();
+
   // Ranks whose deadline passes are told apart by how many calls each has made. Between these two,
   // ranks make different ones, and nobody is named; both are called by all ranks.
   void begin_uneven_calls() { is_uneven_ = true; }
@@ -118,6 +122,7 @@ class process_group {
     bool is_closed = false;
 
     void shut_down();
+    void let_go();
   };
 
   process_group(const environment& environment, process_group_options options)

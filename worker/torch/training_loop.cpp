@@ -81,6 +81,7 @@ class training_loop::work final : public loop_work {
     for (std::size_t at = 0; at < before_.size(); ++at)
       buffers_[at].second.copy_(before_[at]);
   }
+  void let_go() override { parallel_.group().let_go(); }
   void end_step(const step_end& done) override {
     if (on_step) on_step(done);
   }

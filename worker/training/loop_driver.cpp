@@ -266,6 +266,7 @@ void loop_driver::wait_together() {
 void loop_driver::save_emergency() {
   const bool has_more = place_.step > first_step_;
   if (!snapshots_ || options_.emergency_grace.count() == 0 || !has_more) return;
+  work_.let_go();  // one of those that wait for this rank may be a step ahead of it
   if (is_in_step_) work_.undo_step();
   // A failure here is told by the other survivors, too; what is thrown is the rank's own error.
   (void)snapshots_->save_emergency(place_.step, place_.epoch, state_at(place_),

@@ -56,6 +56,9 @@ class loop_work {
   virtual void step(std::uint64_t epoch, std::uint64_t step,
                     std::span<const sample_span> passes) = 0;
   virtual void undo_step() = 0;
+  // After a collective has failed: ranks that wait for this one in another one hear that it does
+  // not come. None is called any more.
+  virtual void let_go() = 0;
   // The program's own, once the step counts.
   virtual void end_step(const step_end& done) = 0;
   virtual void end_epoch(const epoch_end& done) = 0;

@@ -3,11 +3,14 @@
 
 #include "rendezvous/base/lost_peer.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/patience.hpp"
 #include "tests/worker/torch/ranks.hpp"
+#include "worker/store_client.hpp"
 #include "worker/torch/metrics.hpp"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include <signal.h>
 #include <sstream>
@@ -114,6 +117,44 @@ TEST_CASE("a rank that dies is an error of the others, with rank and store named
   REQUIRE(said[0].find(": all_reduce: ") != std::string::npos);
   REQUIRE(said[0].find(ddprun::lost_peer_mark) != std::string::npos);
   REQUIRE(said[0].find('\n') == std::string::npos);
+}
+
+// Of four ranks one has died, next to the one that lets go; of these two it is the second that
+// stays.
+TEST_CASE("who waits for a rank that has let go hears so at once", "[torch]") {
+  const bool is_in_part = GENERATE(false, true);
+  const auto said = run_ranks(4, [&](const environment& environment) -> std::string {
+    auto all = process_group::join(environment);
+    auto part = all.subgroup({0, 1});
+    all.barrier();
+    std::string problem;
+    auto store = worker::store_client::from_environment(environment, patience, problem);
+    if (!store) return problem;
+    if (environment.rank > 1) return "ended";
+    if (environment.rank == 1) {
+      all.let_go();
+      if (store->wait("heard", patience)) return store->problem();
+      try {
+        (is_in_part ? *part : all).barrier();
+      } catch (const worker::process_group_error& error) {
+        return error.what();
+      }
+      return "goes on";
+    }
+    std::string told = "not noticed";
+    try {
+      std::vector<at::Tensor> nothing{at::zeros({1})};
+      (is_in_part ? *part : all).native()->recv(nothing, 1, 7)->wait(patience);
+    } catch (const std::exception& error) {
+      told = error.what();
+    }
+    if (store->set("heard", "", patience)) return store->problem();
+    return told;
+  });
+  INFO(said[0]);
+  REQUIRE(said[0].find(" by peer") != std::string::npos);  // closed, or reset
+  INFO(said[1]);
+  REQUIRE(said[1].find("the group is closed") != std::string::npos);
 }
 
 TEST_CASE("a peer that is gone ends no rank by SIGPIPE", "[torch]") {

@@ -63,6 +63,7 @@ class counting_work final : public loop_work {
       seen.insert(seen.end(), pass.begin(), pass.end());
   }
   void undo_step() override { calls.push_back("undo"); }
+  void let_go() override { calls.push_back("let go"); }
   void end_step(const step_end& done) override {
     if (after_step) after_step(done.step);
   }
@@ -324,6 +325,8 @@ TEST_CASE("the ranks that are left lose no step", "[training]") {
     const auto& calls = works[rank].calls;
     const bool undid = std::find(calls.begin(), calls.end(), "undo") != calls.end();
     CHECK(undid == (is_within && rank != dead));
+    const bool let_go = std::find(calls.begin(), calls.end(), "let go") != calls.end();
+    CHECK(let_go == (rank != dead));
   }
   const auto [again, good] = run_all(false);
   CHECK(good == std::vector<std::string>(world_size));
