@@ -1,6 +1,7 @@
 #include "worker/torch/metrics.hpp"
 
-#include <ATen/ops/empty.h>
+#include <cstddef>
+#include <vector>
 
 namespace ddprun::worker {
 
@@ -9,18 +10,14 @@ void average_over_ranks(process_group& group, std::initializer_list<meter*> mete
 }
 
 void average_over_ranks(process_group& group, std::span<meter* const> meters) {
-  auto sums = at::empty({static_cast<std::int64_t>(2 * meters.size())}, at::kDouble);
-  auto* at = sums.data_ptr<double>();
+  std::vector<double> sums;
   for (const meter* each : meters) {
-    *at++ = each->sum();
-    *at++ = each->weight();
+    sums.push_back(each->sum());
+    sums.push_back(each->weight());
   }
-  group.all_reduce_sum(sums);
-  at = sums.data_ptr<double>();
-  for (meter* each : meters) {
-    each->set(at[0], at[1]);
-    at += 2;
-  }
+  group.sum(sums);
+  for (std::size_t at = 0; at < meters.size(); ++at)
+    meters[at]->set(sums[2 * at], sums[2 * at + 1]);
 }
 
 }  // namespace ddprun::worker

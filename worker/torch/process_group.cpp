@@ -5,6 +5,7 @@
 #include "worker/store_client.hpp"
 #include "worker/torch/gloo_backend.hpp"
 
+#include <ATen/ops/from_blob.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -13,6 +14,9 @@
 #include <cstring>
 #include <memory>
 #include <signal.h>
+#include <stdexcept>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 namespace ddprun::worker {
@@ -45,11 +49,13 @@ bool is_late(const std::string& text) {
   return text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
 }
 
+constexpr const char* lost_words = "has lost another rank";  // of one that lets go
+
 // What they say when a rank, or the store, is gone.
 bool is_of_lost_peer(const std::string& text) {
-  for (const char* const words :
-       {"Connection closed by peer", "Connection reset by peer", "Broken pipe",
-        "Connection was likely closed", "Connection refused", "connectFullMesh failed"}) {
+  for (const char* const words : {"Connection closed by peer", "Connection reset by peer",
+                                  "Broken pipe", "Connection was likely closed", lost_words,
+                                  "Connection refused", "connectFullMesh failed"}) {
     if (text.find(words) != std::string::npos) return true;
   }
   return is_late(text);
@@ -80,6 +86,36 @@ c10::intrusive_ptr<c10d::Store> open_store(const environment& environment,
 // For what is done by Gloo, or takes its place.
 std::chrono::milliseconds cpu_timeout(const process_group_options& options) {
   return options.collective_timeout.value_or(std::chrono::minutes(30));
+}
+
+// Of flags as text, one character each.
+std::string any_of(std::string_view one, std::string_view other) {
+  std::string found(one);
+  for (std::size_t at = 0; at < std::min(one.size(), other.size()); ++at)
+    found[at] = one[at] == '1' || other[at] == '1' ? '1' : '0';
+  return found;
+}
+
+// Of numbers, as they lie in memory.
+std::string sum_of(std::string_view one, std::string_view other) {
+  std::string sums(one);
+  for (std::size_t at = 0; at + sizeof(double) <= std::min(one.size(), other.size());
+       at += sizeof(double)) {
+    double first = 0, second = 0;
+    std::memcpy(&first, one.data() + at, sizeof first);
+    std::memcpy(&second, other.data() + at, sizeof second);
+    first += second;
+    std::memcpy(sums.data() + at, &first, sizeof first);
+  }
+  return sums;
+}
+
+// For errors of the tree, which guarded() turns into one of the group.
+std::string answer_of(store_tree& words, std::string own, const store_tree::joiner& with,
+                      std::chrono::milliseconds limit) {
+  auto answer = words.join(std::move(own), with, limit);
+  if (answer) return std::move(*answer);
+  throw std::runtime_error(answer.error() == errc::timed_out ? "timed out" : words.problem());
 }
 
 // ProcessGroupGloo's destructor waits for its threads, and one of them may wait for a rank that
@@ -118,23 +154,34 @@ process_group process_group::init(process_group_options options) {
 void process_group::connect(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name) {
   name_ = name;
   store_ = store;
-  std::string ignored;
-  if (auto client = store_client::from_environment(environment_, options_.join_timeout, ignored))
+  std::string problem;
+  auto client = store_client::from_environment(environment_, options_.join_timeout, problem);
+  if (client)
     roll_call(*client, place_of(environment_, name_, 0), rank_, world_size_).answer(question_limit);
   guarded("cannot join the other ranks", [&] {
+    std::shared_ptr<store_tree> words;
+    if (!options_.gloo) {
+      if (!client) throw std::runtime_error(problem);
+      words = std::make_shared<store_tree>(*client, prefix_of(environment_) + "/words/" + name_,
+                                           rank_, world_size_);
+      answer_of(*words, "", any_of, options_.join_timeout);
+    }
     const auto own = c10::make_intrusive<c10d::PrefixStore>(name, store);
     const int rank = static_cast<int>(rank_);
     const int world_size = static_cast<int>(world_size_);
-    const auto backend = join_by_gloo(own, rank, world_size, environment_, options_.join_timeout,
-                                      cpu_timeout(options_));
     auto group = c10::make_intrusive<c10d::ProcessGroup>(own, rank, world_size);
-    group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, backend);
-    group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+    if (options_.gloo) {
+      group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
+                        join_by_gloo(own, rank, world_size, environment_, options_.join_timeout,
+                                     cpu_timeout(options_)));
+      group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+    }
     group->setGroupName("ddprun/" + name);
     for (const auto& add : options_.backends)
       add(*group, own, options_);
     group_ = std::make_shared<open_group>();
     group_->native = std::move(group);
+    group_->words = std::move(words);
   });
   calls_ = 1;
 }
@@ -232,11 +279,21 @@ void process_group::broadcast(at::Tensor& tensor, std::uint32_t root) {
   });
 }
 
+// The store connection is one thread's at a time: what was asked before is answered first.
+std::string process_group::join_words(std::string own, const store_tree::joiner& with) {
+  if (asking_words_.valid()) asking_words_.wait();
+  return answer_of(*group_->words, std::move(own), with, cpu_timeout(options_));
+}
+
 // Each rank tells the one at distance 1 what it knows, then the one at 2, at 4 ...: after as many
 // turns as the world size has bits, what one says has come to all.
 bool process_group::any(bool here) {
   bool found = here;
   guarded("any", [&] {
+    if (group_->words) {
+      found = join_words(here ? "1" : "0", any_of) == "1";
+      return;
+    }
     const auto limit = cpu_timeout(options_);
     for (std::uint32_t distance = 1; distance < world_size_; distance *= 2) {
       std::vector<at::Tensor> told{at::full({1}, found ? 1 : 0, at::kByte)};
@@ -254,6 +311,23 @@ bool process_group::any(bool here) {
 
 void process_group::ask(const flags& here) {
   guarded("asking all ranks", [&] {
+    if (group_->words) {
+      std::string own;
+      for (const bool each : here)
+        own += each ? '1' : '0';
+      std::promise<std::string> answer;
+      asking_words_ = answer.get_future().share();
+      // It keeps what it uses, and nobody waits for its end: this rank may have none for another.
+      std::thread([words = group_->words, own, limit = cpu_timeout(options_),
+                   answer = std::move(answer)]() mutable {
+        try {
+          answer.set_value(answer_of(*words, own, any_of, limit));
+        } catch (const std::exception&) {
+          answer.set_exception(std::current_exception());
+        }
+      }).detach();
+      return;
+    }
     asked_ = at::zeros({static_cast<std::int64_t>(here.size())}, at::kByte);
     std::copy(here.begin(), here.end(), asked_.data_ptr<std::uint8_t>());
     std::vector<at::Tensor> tensors{asked_};
@@ -266,6 +340,12 @@ void process_group::ask(const flags& here) {
 process_group::flags process_group::answer() {
   flags said{};
   guarded("hearing all ranks", [&] {
+    if (group_->words) {
+      const std::string all = std::exchange(asking_words_, {}).get();
+      for (std::size_t at = 0; at < said.size(); ++at)
+        said[at] = all[at] == '1';
+      return;
+    }
     const auto asking = std::exchange(asking_, {});
     asking->wait();
     for (std::size_t at = 0; at < said.size(); ++at)
@@ -274,7 +354,31 @@ process_group::flags process_group::answer() {
   return said;
 }
 
+void process_group::sum(std::span<double> numbers) {
+  if (!group_->words) {
+    auto sums =
+        at::from_blob(numbers.data(), {static_cast<std::int64_t>(numbers.size())}, at::kDouble);
+    all_reduce_sum(sums);
+    return;
+  }
+  guarded("sum", [&] {
+    std::string own(numbers.size_bytes(), '\0');
+    std::memcpy(own.data(), numbers.data(), own.size());
+    const std::string all = join_words(std::move(own), sum_of);
+    std::memcpy(numbers.data(), all.data(), std::min(all.size(), numbers.size_bytes()));
+  });
+}
+
 std::string process_group::broadcast_bytes(std::string bytes, std::uint32_t root) {
+  if (group_->words) {
+    std::string told;
+    guarded("broadcast", [&] {
+      told = join_words(rank() == root ? std::move(bytes) : "", [](auto one, auto other) {
+        return std::string(one.empty() ? other : one);
+      });
+    });
+    return told;
+  }
   auto size = at::tensor(static_cast<std::int64_t>(bytes.size()), at::kLong).reshape({1});
   broadcast(size, root);
   const auto count = size.item<std::int64_t>();
@@ -285,7 +389,13 @@ std::string process_group::broadcast_bytes(std::string bytes, std::uint32_t root
 }
 
 void process_group::barrier() {
-  guarded("barrier", [&] { native()->barrier()->wait(); });
+  guarded("barrier", [&] {
+    if (group_->words) {
+      join_words("", any_of);
+    } else {
+      native()->barrier()->wait();
+    }
+  });
 }
 
 void process_group::end_uneven_calls() {
@@ -315,17 +425,21 @@ void process_group::open_group::shut_down() {
   native->shutdown();
 }
 
-void process_group::open_group::let_go() {
+void process_group::open_group::let_go(const std::string& why) {
   if (std::exchange(is_closed, true)) return;
   leave_to_process_end(native);
   for (const auto& each : parts) {
-    if (const auto part = each.lock()) part->let_go();
+    if (const auto part = each.lock()) part->let_go(why);
   }
-  let_go_of_gloo(*native);
+  if (words) {
+    words->give_up(why, question_limit);
+  } else {
+    let_go_of_gloo(*native);
+  }
 }
 
 void process_group::let_go() {
-  if (group_) group_->let_go();
+  group_->let_go("rank " + std::to_string(environment_.rank) + " " + lost_words);
 }
 
 // NCCL may be shut down once no rank has a collective under way any more: on the GPU neither.

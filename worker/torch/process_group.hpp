@@ -8,7 +8,8 @@
 // The network interface is GLOO_SOCKET_IFNAME (one name, or several with commas) where that is
 // set, else the one that leads to MASTER_ADDR; host names are never looked up for it. Ranks are
 // connected when they first talk to each other; TORCH_GLOO_LAZY_INIT=0 connects all with all at
-// the start, a socket a rank.
+// the start, a socket a rank. A group whose tensors are all on GPUs can do without Gloo: what its
+// ranks have to say besides goes over the job store then, in a tree, and takes one socket for it.
 //
 // Thread rule: one thread, and all ranks call the same collectives in the same order.
 // Ownership: tensors handed in are written in place; on return the result is there. On a GPU it is
@@ -21,6 +22,7 @@
 
 #include "worker/environment.hpp"
 #include "worker/process_group_error.hpp"
+#include "worker/store_tree.hpp"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -29,8 +31,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,7 +54,12 @@ struct process_group_options {
   // For one collective: how far ranks may be apart. A dead rank is noticed at once, by its sockets.
   // None: as PyTorch has it, 30 minutes for tensors on the CPU and 10 for NCCL.
   std::optional<std::chrono::milliseconds> collective_timeout;
-  std::vector<backend_maker> backends;  // besides Gloo, for tensors on the CPU
+  std::vector<backend_maker> backends;  // besides Gloo
+  // For tensors on the CPU. False: there can be none, and any(), ask(), sum(), broadcast_bytes(),
+  // barrier() and close() go over the job store. It costs each rank three requests to the store,
+  // and no call returns before the last rank's have been answered (store_tree.hpp). A rank that
+  // dies is noticed at the deadline, or when another one lets go.
+  bool gloo = true;
 };
 
 class process_group {
@@ -76,6 +85,8 @@ class process_group {
   void all_reduce_sum(at::Tensor& tensor);
   // The tensor of `root`, on all ranks, in place: same shape and type everywhere.
   void broadcast(at::Tensor& tensor, std::uint32_t root);
+  // The same of a few numbers that are no tensor, to the bit the same on all ranks.
+  void sum(std::span<double> numbers);
   // The bytes of `root`, on all ranks; what the others hand in is not used.
   std::string broadcast_bytes(std::string bytes, std::uint32_t root);
   // True on all ranks if one says so: for decisions that all must take at the same step. It goes
@@ -87,6 +98,7 @@ class process_group {
   // go on, and answer() is true for each that one of them has said. It takes 2 (world size - 1)
   // hops in the background, which cost a training step nothing as long as it lasts longer than
   // they do. Called by all ranks; one question at a time.
+  // Without Gloo it is the store that has to keep up: 3 requests a rank and question.
   using flags = std::array<bool, 4>;
   void ask(const flags& here);
   flags answer();
@@ -112,17 +124,20 @@ class process_group {
   // comes as it was thrown.
   void guarded_with_own(const char* what, const std::function<void()>& work) const;
 
+  // Whether it has collectives for tensors on the CPU.
+  bool has_gloo() const { return options_.gloo; }
   const c10::intrusive_ptr<c10d::ProcessGroup>& native() const { return group_->native; }
 
  private:
   // LibTorch's group, and that it is shut down: by its own close(), or by that of the whole.
   struct open_group {
     c10::intrusive_ptr<c10d::ProcessGroup> native;
+    std::shared_ptr<store_tree> words;  // without Gloo
     std::vector<std::weak_ptr<open_group>> parts;
     bool is_closed = false;
 
     void shut_down();
-    void let_go();
+    void let_go(const std::string& why);
   };
 
   process_group(const environment& environment, process_group_options options)
@@ -136,6 +151,7 @@ class process_group {
   void wait_for_devices() const;
   // Meets the others of `name` with this rank and world size.
   void connect(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name);
+  std::string join_words(std::string own, const store_tree::joiner& with);
   std::string who() const;
   std::string who_is_missing() const;
 
@@ -151,6 +167,7 @@ class process_group {
   std::shared_ptr<open_group> group_;
   c10::intrusive_ptr<c10d::Work> asking_;
   at::Tensor asked_;
+  std::shared_future<std::string> asking_words_;  // the same without Gloo
 };
 
 }  // namespace ddprun::worker

@@ -8,6 +8,8 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <torch/types.h>
 
+#include <stdexcept>
+
 namespace ddprun::worker {
 
 std::int64_t distributed_data_parallel::count(bool here) {
@@ -46,6 +48,11 @@ void distributed_data_parallel::take_part_in_a_pass() {
 
 void distributed_data_parallel::with_uneven_inputs(const std::function<void()>& train,
                                                    bool by_all) {
+  if (!group_.has_gloo()) {
+    throw std::invalid_argument(
+        "distributed_data_parallel: with_uneven_inputs counts ranks over Gloo, which this group "
+        "was made without");
+  }
   logger_->set_uneven_input_join();
   divides_by_all_ = by_all;
   group_.begin_uneven_calls();

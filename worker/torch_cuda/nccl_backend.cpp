@@ -32,6 +32,7 @@ backend_maker nccl_backend(c10::Device device) {
                                                                group.getSize(), values);
     backend->setBoundDeviceId(device);
     group.setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL, backend);
+    if (!options.gloo) group.setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
   };
 }
 

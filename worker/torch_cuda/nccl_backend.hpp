@@ -4,6 +4,8 @@
 //   const torch::Device device = gpu_of(here);
 //   auto group = process_group::join(here, {.backends = {nccl_backend(device)}});
 //
+// With .gloo = false besides, ranks are connected by NCCL alone, as in PyTorch's "nccl" groups.
+//
 // Each rank has a GPU of its own. The id of NCCL goes through LibTorch's store, as in Python.
 //
 // A rank that does not come to a collective is found by LibTorch's watchdog, which ends the process

@@ -1,15 +1,18 @@
 // The end of a group, and what it costs to be in one.
 //
 // REQUIRE only: CHECK is here a macro of LibTorch, which ends the program.
+#include "rendezvous/base/lost_peer.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/worker/torch/ranks.hpp"
 #include "worker/torch/process_group.hpp"
 
+#include <ATen/ops/ones.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/FakeGuardImpl.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <filesystem>
+#include <unistd.h>
 
 namespace ddprun::tests {
 namespace {
@@ -117,6 +120,122 @@ TEST_CASE("a rank is connected with those that it talks to", "[torch]") {
     REQUIRE(each.starts_with("10 "));
     // The store, where others find this rank, and those at distances 1, 2, 4, 8, 16 on both sides.
     REQUIRE(std::stoul(each.substr(3)) < 20);
+  }
+}
+
+// As a group of GPUs alone is.
+process_group_options without_gloo() {
+  auto options = with_fake_gpu();
+  options.gloo = false;
+  return options;
+}
+
+TEST_CASE("a group without Gloo has no sockets to its ranks, and says the same", "[torch]") {
+  constexpr std::uint32_t ranks = 24;
+  const auto said = run_ranks(ranks, [](const environment& here) -> std::string {
+    const std::size_t before = sockets();
+    auto group = process_group::join(here, without_gloo());
+    const bool one = group.any(here.rank == 7);
+    const bool none = group.any(false);
+    group.ask({here.rank == 3, false, here.rank == 23, false});
+    const auto flags = group.answer();
+    group.ask({});
+    group.barrier();  // while a question is open
+    const auto no_flags = group.answer();
+    double numbers[] = {1, 0.1 * here.rank};
+    group.sum(numbers);
+    const auto told = group.broadcast_bytes(here.rank == 20 ? std::string("a\0b", 3) : "mine", 20);
+    const auto nothing = group.broadcast_bytes("", 0);
+    auto part = group.subgroup({5, 2, 9});
+    const bool in_part = part && part->any(part->rank() == 2);
+    const std::size_t now = sockets() - before - (part ? 1 : 0);
+    std::string refused;
+    try {
+      auto tensor = at::ones({1});
+      group.all_reduce_sum(tensor);
+    } catch (const worker::process_group_error& error) {
+      refused =
+          std::string(error.what()).find("cpu") != std::string::npos ? "refused" : error.what();
+    }
+    group.close();
+    std::string text;
+    for (const bool each :
+         {one, none, flags[0], flags[1], flags[2], flags[3], no_flags[0], in_part})
+      text += each ? '1' : '0';
+    return text + " " + std::to_string(numbers[0]) + " " + std::to_string(numbers[1]) + " " +
+           std::to_string(told == std::string("a\0b", 3) && nothing.empty()) + " " + refused + " " +
+           std::to_string(now) + " " + asked();
+  });
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    INFO(rank << ": " << said[rank]);
+    const bool is_in_part = rank == 5 || rank == 2 || rank == 9;
+    // LibTorch's connection to the store, and the one for words.
+    REQUIRE(said[rank] == std::string("1010100") + (is_in_part ? "1" : "0") +
+                              " 24.000000 27.600000 1 refused 2 synchronize 0;" +
+                              (is_in_part ? "shutdown of 3;" : "") + "shutdown of 24;");
+  }
+}
+
+// At the root of the tree or as one of its leaves, in each of the calls that all make.
+TEST_CASE("without Gloo a rank that dies is named by the deadline", "[torch]") {
+  const std::uint32_t dead = GENERATE(0u, 4u);
+  const int phase = GENERATE(0, 1, 2, 3, 4, 5);
+  const auto said = run_ranks(5, [&](const environment& here) -> std::string {
+    auto options = without_gloo();
+    options.join_timeout = std::chrono::seconds(2);
+    options.collective_timeout = std::chrono::seconds(2);
+    const auto dies_in = [&](int at) {
+      if (phase == at && here.rank == dead) ::_exit(7);
+    };
+    dies_in(0);
+    auto group = process_group::join(here, options);
+    dies_in(1);
+    if (!group.any(here.rank == 1)) return "wrong";
+    group.ask({here.rank == 2});
+    dies_in(2);
+    if (const auto all = group.answer(); !all[0] || all[1]) return "wrong";
+    dies_in(3);
+    double number[] = {1};
+    group.sum(number);
+    if (number[0] != 5) return "wrong";
+    dies_in(4);
+    if (group.broadcast_bytes(std::to_string(here.rank), 3) != "3") return "wrong";
+    dies_in(5);
+    group.close();
+    return "closed";
+  });
+  for (std::uint32_t rank = 0; rank < 5; ++rank) {
+    INFO("phase " << phase << ", rank " << rank << ": " << said[rank]);
+    if (rank == dead) {
+      REQUIRE(said[rank] == "exited with 7");
+      continue;
+    }
+    REQUIRE(said[rank].starts_with("error: rank " + std::to_string(rank) + " of 5, store at "));
+    // Where this machine is slow, others may be thought late too.
+    const auto named = said[rank].find("; rank");
+    REQUIRE(named != std::string::npos);
+    REQUIRE(said[rank].find(std::to_string(dead), named) != std::string::npos);
+    REQUIRE(said[rank].find(" not come", named) != std::string::npos);
+    REQUIRE(said[rank].find(lost_peer_mark) != std::string::npos);
+  }
+}
+
+TEST_CASE("without Gloo a rank that lets go is heard of", "[torch]") {
+  const auto said = run_ranks(3, [](const environment& here) -> std::string {
+    auto group = process_group::join(here, without_gloo());
+    if (here.rank == 1) {
+      group.let_go();
+      return "let go";
+    }
+    group.ask({});
+    group.answer();
+    return "not noticed";
+  });
+  REQUIRE(said[1] == "let go");
+  for (const std::size_t rank : {0U, 2U}) {
+    INFO(said[rank]);
+    REQUIRE(said[rank].find("hearing all ranks: rank 1 has lost another rank") !=
+            std::string::npos);
   }
 }
 
