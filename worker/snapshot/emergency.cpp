@@ -18,8 +18,8 @@ constexpr const char* closed_key = "emergency/closed";      // what counts of wh
 constexpr const char* outcome_key = "emergency/outcome";
 
 // Of the time that is left, for the others to come: more than one rank may be dead. Who talks to a
-// dead rank loses it at once, and has what is needed; the others wait in a collective for those
-// that wait here, and lose them only when these have ended.
+// dead rank loses it at once. The others wait in a collective for those that wait here, and may be
+// a step ahead: they come as soon as these let go of them (process_group::let_go), or have ended.
 constexpr int settling_part = 4;
 constexpr std::chrono::milliseconds settling_max{1500};
 

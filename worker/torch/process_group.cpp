@@ -38,6 +38,11 @@ std::string place_of(const environment& environment, const std::string& name, st
   return prefix_of(environment) + "/calls/" + name + "/" + std::to_string(call);
 }
 
+// Where they tell each other what is no tensor, without Gloo.
+std::string place_of_words(const environment& environment, const std::string& name) {
+  return prefix_of(environment) + "/words/" + name;
+}
+
 std::string store_address(const environment& environment) {
   const bool v6 = environment.master_address.find(':') != std::string::npos;
   return std::string(v6 ? "[" : "") + environment.master_address + (v6 ? "]:" : ":") +
@@ -162,8 +167,8 @@ void process_group::connect(const c10::intrusive_ptr<c10d::Store>& store, const 
     std::shared_ptr<store_tree> words;
     if (!options_.gloo) {
       if (!client) throw std::runtime_error(problem);
-      words = std::make_shared<store_tree>(*client, prefix_of(environment_) + "/words/" + name_,
-                                           rank_, world_size_);
+      words = std::make_shared<store_tree>(*client, place_of_words(environment_, name_), rank_,
+                                           world_size_);
       answer_of(*words, "", any_of, options_.join_timeout);
     }
     const auto own = c10::make_intrusive<c10d::PrefixStore>(name, store);
@@ -431,15 +436,23 @@ void process_group::open_group::let_go(const std::string& why) {
   for (const auto& each : parts) {
     if (const auto part = each.lock()) part->let_go(why);
   }
-  if (words) {
-    words->give_up(why, question_limit);
-  } else {
+  if (!words) {
     let_go_of_gloo(*native);
+  } else if (words.use_count() == 1) {  // no question is open, whose thread has the connection
+    words->give_up(why, question_limit);
   }
 }
 
 void process_group::let_go() {
-  group_->let_go("rank " + std::to_string(environment_.rank) + " " + lost_words);
+  const std::string why = "rank " + std::to_string(environment_.rank) + " " + lost_words;
+  std::string ignored;
+  if (group_->words && asking_words_.valid()) {
+    if (const auto client = store_client::from_environment(environment_, question_limit, ignored)) {
+      store_tree(*client, place_of_words(environment_, name_), rank_, world_size_)
+          .give_up(why, question_limit);
+    }
+  }
+  group_->let_go(why);
 }
 
 // NCCL may be shut down once no rank has a collective under way any more: on the GPU neither.
