@@ -1,5 +1,6 @@
 """`ddprun -H`: agents on other hosts over a real sshd of the test's own."""
 
+import getpass
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import BIN, ROOT, WORKER, wait_for
+from tests.support.ports import free_port
 from tests.support.ssh_jobs import head, mounted, refused, two_servers
 from tests.support.terminal import Terminal
 
@@ -296,6 +298,21 @@ def test_a_program_by_its_path_there(cluster, net, make_hosts, tmp_path):
     program = head(cluster, net, ["-H", "node-a"], "--remote-ddprun=/nowhere/ddprun", host=here)
     refused(program, "node-a: no agent was started: there is no ddprun",
             "at /nowhere/ddprun (--remote-ddprun)")
+
+
+def test_addresses_of_ipv6_a_port_and_a_user(cluster, net, make_hosts):
+    """Of hosts that ssh's own configuration does not know, and that have no IPv4."""
+    here, *hosts = make_hosts(3, ipv6=True)
+    port = free_port()
+    for number, host in enumerate(hosts):
+        net.server(f"server-{number}", host, port=port)
+    one, other = (f"[{host.address}]" for host in hosts)
+    program = head(cluster, net, ["-H", f"{one}:2,{other}"], "-p", port, "--ssh-user",
+                   getpass.getuser(), host=here,
+                   command=["--no-python", "sh", "-c", "echo rank $RANK at $MASTER_ADDR"])
+    assert program.wait() == 0, program.err()
+    said = sorted(re.findall(r"rank (\d) at (\S+)", program.out()))
+    assert said == [(str(rank), hosts[0].address) for rank in range(3)], program.out()
 
 
 def test_hosts_from_a_file_and_one_address_alone(cluster, net, make_hosts, tmp_path):

@@ -31,15 +31,16 @@ def make_key(path):
 class Server:
     """An sshd that logs this user in; `alias` is what the client's configuration calls it."""
 
-    def __init__(self, net, alias, host, settings, behind, address):
+    def __init__(self, net, alias, host, settings, behind, address, port):
         self.alias = alias
         self.host = host
         self.address = address or (host.address if host else "127.0.0.1")
-        self.port = free_port()
+        self.port = port or free_port()
         self.folder = net.folder / alias
         self.folder.mkdir()
         make_key(self.folder / "host_key")
-        lines = [f"ListenAddress {self.address}:{self.port}", f"HostKey {self.folder}/host_key",
+        at = f"[{self.address}]" if ":" in self.address else self.address
+        lines = [f"ListenAddress {at}:{self.port}", f"HostKey {self.folder}/host_key",
                  f"AuthorizedKeysFile {net.folder}/user_key.pub", "PidFile none", "UsePAM no",
                  "StrictModes no", "PasswordAuthentication no", "LogLevel VERBOSE", *settings]
         if os.getuid() == 0:
@@ -114,9 +115,9 @@ class SshNet:
         self.extra = []  # lines of the configuration, for hosts that are none of ours
         self.write()
 
-    def server(self, alias, host=None, settings=(), behind=(), address=None):
+    def server(self, alias, host=None, settings=(), behind=(), address=None, port=None):
         """`behind`: a command that makes the machine another one for sshd and all logins."""
-        self.servers.append(Server(self, alias, host, settings, behind, address))
+        self.servers.append(Server(self, alias, host, settings, behind, address, port))
         self.write()
         return self.servers[-1]
 
