@@ -108,6 +108,9 @@ int run_agent(const std::vector<std::string>& words, ddprun::environment_map env
     return 0;
   }
   auto options = std::get<ddprun::launcher::launch_options>(std::move(outcome));
+  // The daemon that a head names is its own where no agent may open one.
+  const bool is_heads = head != nullptr && options.embed == ddprun::launcher::embed_policy::never;
+  options.starts_once = is_heads || ddprun::launcher::hosts::starts_each_once(environment);
   const auto tie_to_engine =
       ddprun::launcher::hosts::settle_with_engines(environment, options, placed_by);
   // Once: a folder of PATH that hangs later is not to hold up a restart.

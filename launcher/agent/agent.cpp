@@ -254,7 +254,8 @@ void agent::brief_guardian() {
     word.worker_count = identity_.worker_count;
   }
   guardian_.tell(session_.peer_address(), daemon_place_.port,
-                 protocol::encode(agent_message(std::move(word))), embedded_->hosts());
+                 protocol::encode(agent_message(std::move(word))),
+                 {.until_strike = embedded_->hosts(), .unless_refused = options_.starts_once});
 }
 
 void agent::hear(std::shared_ptr<const daemon_message> message) {

@@ -110,6 +110,10 @@ struct launch_options {
   bool spares_busy_workers = true;
   bool allows_other_users = false;  // of this host, to speak to what listens here
 
+  // What has started this agent starts each of the job's once, and ends them together: where the
+  // daemon lives in one of them, it has no successor.
+  bool starts_once = false;
+
   std::uint16_t health_port = 0;  // where a probe is answered; 0: nowhere
   // Of a node that was told to go and left in order, while the others go on.
   int drain_exit_code = 0;

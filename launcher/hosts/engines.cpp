@@ -2,6 +2,7 @@
 
 #include "launcher/hosts/kubernetes/pod_placement.hpp"
 #include "launcher/hosts/mpi/lifeline.hpp"
+#include "launcher/hosts/mpi/member.hpp"
 #include "launcher/hosts/mpi/placement.hpp"
 #include "launcher/hosts/slurm/slurm.hpp"
 
@@ -60,6 +61,10 @@ std::string task_of(const environment_map& environment) {
 void mark_task(environment_map& environment) {
   std::string task = task_of(environment);
   if (!task.empty()) environment[task_variable] = std::move(task);
+}
+
+bool starts_each_once(const environment_map& environment) {
+  return !variable_or_empty(environment, "SLURM_STEP_ID").empty() || mpi::has_rank(environment);
 }
 
 placement_outcome find_placement(const environment_map& environment) {

@@ -33,6 +33,11 @@ std::function<engine_tie()> settle_with_engines(environment_map& environment,
                                                 launch_options& options,
                                                 const std::string& placed_by);
 
+// True in a step of Slurm and below mpirun: they start each of a job's agents once, and end them
+// together. A container of a pod may be started again in its place. To be asked before an engine
+// takes its variables out of `environment`.
+bool starts_each_once(const environment_map& environment);
+
 // Lets a ddprun that a worker starts know that it is in the worker's task or pod, whose variables
 // the worker inherits. To be called on the environment that workers get.
 void mark_task(environment_map& environment);

@@ -188,12 +188,13 @@ bool guardian::take_signal(int signal, time_point heard) {
 }
 
 bool guardian::tell(const std::string& address, std::uint16_t port, const std::string& bytes,
-                    bool until_strike) {
+                    tell_terms terms) {
   const std::string body = address + '\0' + bytes;
   if (body.size() > guardian_tell_bytes_max) return false;
-  tell_message_ = to_bytes({guardian_verb::tell, until_strike ? 1 : 0, port,
-                            static_cast<std::uint32_t>(body.size())}) +
-                  body;
+  const std::int32_t sum = (terms.until_strike ? tell_until_strike : 0) +
+                           (terms.unless_refused ? tell_unless_refused : 0);
+  tell_message_ =
+      to_bytes({guardian_verb::tell, sum, port, static_cast<std::uint32_t>(body.size())}) + body;
   send(tell_message_);
   return true;
 }

@@ -40,6 +40,12 @@ struct guardian_process {
 // (see guardian_process.hpp). Also makes the process ignore SIGPIPE.
 guardian_process start_guardian();
 
+// How long what the guardian is to tell holds.
+struct tell_terms {
+  bool until_strike = false;    // void once it has killed the workers as the agent stood still
+  bool unless_refused = false;  // where nobody listens, nobody will listen again
+};
+
 class guardian {
  public:
   using say_handler = std::function<void(const std::string& line)>;
@@ -85,10 +91,9 @@ class guardian {
   bool take_signal(int signal, time_point heard);
 
   // What to send to whom once the workers are dead: numeric address, whole line. The newest counts;
-  // empty bytes: nobody. Refused (false) when too long for one message. `until_strike`: it holds no
-  // longer once the guardian has killed the workers because the agent stood still.
+  // empty bytes: nobody. Refused (false) when too long for one message.
   bool tell(const std::string& address, std::uint16_t port, const std::string& bytes,
-            bool until_strike = false);
+            tell_terms terms = {});
 
   // The agent leaves in order. Waits a moment for the guardian's end, so that no process is left;
   // the guardian ends while the caller does what else is left, in `meanwhile`.

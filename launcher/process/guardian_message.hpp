@@ -40,9 +40,13 @@ struct guardian_answer {
   std::int64_t at_ns;  // of CLOCK_MONOTONIC
 };
 
+// How long what is to be told holds, for the group of a `tell`; added up.
+inline constexpr std::int32_t tell_until_strike = 1;    // a strike makes it void
+inline constexpr std::int32_t tell_unless_refused = 2;  // where nobody listens, nobody will again
+
 struct guardian_message {
   guardian_verb word;
-  std::int32_t group;  // add, remove; tell: 1 where a strike makes the word void
+  std::int32_t group;  // add, remove; tell: the sum of tell_until_strike, ...
   std::uint32_t port;  // tell
   std::uint32_t size;  // tell, mark, cgroup, beat
 };

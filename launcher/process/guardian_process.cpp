@@ -13,6 +13,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <functional>
+#include <optional>
 #include <poll.h>
 #include <set>
 #include <string>
@@ -35,6 +36,7 @@ struct charge {
   std::uint16_t port = 0;
   std::string bytes;
   bool holds_until_strike = false;  // what is to be told
+  bool ends_when_refused = false;   // to tell it
   std::string mark;
   std::string cgroup;
   life_limit limit;
@@ -47,7 +49,8 @@ void take_tell(const guardian_message& message, const std::string& body, charge&
   known.address = body.substr(0, end);
   known.port = static_cast<std::uint16_t>(message.port);
   known.bytes = body.substr(end + 1);
-  known.holds_until_strike = message.group == 1;
+  known.holds_until_strike = (message.group & tell_until_strike) != 0;
+  known.ends_when_refused = (message.group & tell_unless_refused) != 0;
 }
 
 void take_beat(const std::string& body, charge& known) {
@@ -139,11 +142,22 @@ bool kill_escaped(const charge& known, clock::time_point deadline, std::set<pid_
 // or a link that is down for a moment, must not cost the others the wait for an isolation limit.
 void tell_daemon(const charge& known) {
   const auto give_up = clock::now() + guardian_word_limit;
+  std::optional<clock::time_point> refused_since;
+  long pause_ns = 100'000'000;
   while (clock::now() < give_up) {
     const auto deadline = std::min(clock::now() + guardian_word_try, give_up);
-    if (send_bytes(known.address, known.port, known.bytes, deadline)) return;
-    const timespec pause{1, 0};
+    const send_outcome outcome = send_bytes(known.address, known.port, known.bytes, deadline);
+    if (outcome == send_outcome::taken) return;
+    if (outcome != send_outcome::refused) {
+      refused_since.reset();
+    } else if (!refused_since) {
+      refused_since = clock::now();
+    } else if (known.ends_when_refused && clock::now() - *refused_since >= guardian_refused_limit) {
+      return;
+    }
+    const timespec pause{0, pause_ns};
     ::nanosleep(&pause, nullptr);
+    pause_ns = std::min(pause_ns * 2, 900'000'000L);
   }
 }
 

@@ -14,7 +14,9 @@
 // Order at the agent's death: SIGKILL to each group; wait until no process of them lives; only then
 // the word to the daemon, because the daemon takes it as proof that it may start the next round.
 // Where processes cannot be killed within `guardian_limit`, no word is sent. The word is tried
-// until the daemon has taken it, for `guardian_word_limit` at most.
+// until the daemon has taken it, for `guardian_word_limit` at most; where a daemon that is gone has
+// no successor (tell_unless_refused), only until it has been refused for `guardian_refused_limit`:
+// an engine that ends a whole job waits for all of its processes.
 //
 // Thread rule: runs in a process with one thread.
 #pragma once
@@ -25,6 +27,7 @@ namespace ddprun::launcher {
 
 inline constexpr std::chrono::milliseconds guardian_limit{2000};
 inline constexpr std::chrono::milliseconds guardian_word_limit{10'000};
+inline constexpr std::chrono::milliseconds guardian_refused_limit{300};
 inline constexpr std::chrono::milliseconds guardian_word_try{2000};  // of one try
 
 // What the system calls the process, at most 15 bytes; `pkill ddprun` must not find it.

@@ -26,7 +26,10 @@ bool wait_for(int fd, short what, time_point deadline) {
   }
 }
 
-unique_fd connect_to(const std::string& address, std::uint16_t port, time_point deadline) {
+// None and the error where it cannot be had; 0: for no reason of the peer's.
+unique_fd connect_to(const std::string& address, std::uint16_t port, time_point deadline,
+                     int& error) {
+  error = 0;
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
   hints.ai_socktype = SOCK_STREAM;
@@ -37,8 +40,8 @@ unique_fd connect_to(const std::string& address, std::uint16_t port, time_point 
   unique_fd fd(::socket(found->ai_family, found->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return {};
   if (::connect(fd.get(), found->ai_addr, found->ai_addrlen) != 0) {
-    if (errno != EINPROGRESS || !wait_for(fd.get(), POLLOUT, deadline)) return {};
-    int error = 0;
+    error = errno;
+    if (error != EINPROGRESS || !wait_for(fd.get(), POLLOUT, deadline)) return {};
     socklen_t size = sizeof(error);
     if (::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) return {};
   }
@@ -47,15 +50,16 @@ unique_fd connect_to(const std::string& address, std::uint16_t port, time_point 
 
 }  // namespace
 
-bool send_bytes(const std::string& address, std::uint16_t port, const std::string& bytes,
-                time_point deadline) {
-  const unique_fd fd = connect_to(address, port, deadline);
-  if (!fd) return false;
+send_outcome send_bytes(const std::string& address, std::uint16_t port, const std::string& bytes,
+                        time_point deadline) {
+  int error = 0;
+  const unique_fd fd = connect_to(address, port, deadline, error);
+  if (!fd) return error == ECONNREFUSED ? send_outcome::refused : send_outcome::failed;
   std::size_t sent = 0;
   while (sent < bytes.size()) {
-    if (!wait_for(fd.get(), POLLOUT, deadline)) return false;
+    if (!wait_for(fd.get(), POLLOUT, deadline)) return send_outcome::failed;
     const auto count = ::send(fd.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-    if (count < 0 && errno != EAGAIN && errno != EINTR) return false;
+    if (count < 0 && errno != EAGAIN && errno != EINTR) return send_outcome::failed;
     if (count > 0) sent += static_cast<std::size_t>(count);
   }
   // Closing with an unread answer would reset the connection, and could take our bytes from a peer
@@ -64,10 +68,10 @@ bool send_bytes(const std::string& address, std::uint16_t port, const std::strin
   char answer[512];
   while (wait_for(fd.get(), POLLIN, deadline)) {
     const auto count = ::recv(fd.get(), answer, sizeof(answer), 0);
-    if (count == 0) return true;
-    if (count < 0 && errno != EAGAIN && errno != EINTR) return false;
+    if (count == 0) return send_outcome::taken;
+    if (count < 0 && errno != EAGAIN && errno != EINTR) return send_outcome::failed;
   }
-  return false;
+  return send_outcome::failed;
 }
 
 }  // namespace ddprun::launcher

@@ -10,9 +10,14 @@
 
 namespace ddprun::launcher {
 
-// True when the peer had all bytes and ended its side; not when it broke the connection, or did
-// nothing until the deadline. `address` is IPv4 or IPv6 in digits; names are not looked up.
-bool send_bytes(const std::string& address, std::uint16_t port, const std::string& bytes,
-                std::chrono::steady_clock::time_point deadline);
+enum class send_outcome {
+  taken,    // the peer had all bytes and ended its side
+  refused,  // its host says that nobody listens there
+  failed,   // it broke the connection, or did nothing until the deadline
+};
+
+// `address` is IPv4 or IPv6 in digits; names are not looked up.
+send_outcome send_bytes(const std::string& address, std::uint16_t port, const std::string& bytes,
+                        std::chrono::steady_clock::time_point deadline);
 
 }  // namespace ddprun::launcher

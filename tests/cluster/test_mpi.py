@@ -1,5 +1,5 @@
-"""ddprun under real MPI launchers, one agent on each host: OpenMPI's mpirun and MPICH's hydra, OpenMPI 5
-(PRRTE and PMIx) and Intel MPI (its own hydra)."""
+"""ddprun under real MPI launchers, one agent on each host: OpenMPI's mpirun and MPICH's hydra,
+OpenMPI 5 (PRRTE and PMIx) and Intel MPI (its own hydra)."""
 
 import os
 import re
@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
-from tests.support.cluster import BIN, Program
+from tests.support.cluster import BIN, Program, wait_for
 from tests.support.fake_pmi import FakePmi
 from tests.support.mpi import EACH_LAUNCHER, MpiHosts
+from tests.support.patient_guardian import PatientGuardian
 from tests.support.ports import free_port
 
 ABORT = re.compile(r"abort|improper|PMIX ERROR|BAD TERMINATION|detected that one", re.IGNORECASE)
@@ -164,6 +165,25 @@ def test_nothing_is_left_of_a_job_whose_mpirun_ends(two_hosts, cluster, launcher
     job.kill(number)
     job.wait()
     cluster.nothing_left()
+
+
+@pytest.mark.parametrize("launcher, number", [
+    ("hydra", signal.SIGKILL), ("openmpi 5", signal.SIGINT),
+    pytest.param("intel", signal.SIGKILL, marks=pytest.mark.slow)])
+def test_guardians_do_not_outstay_a_job_whose_agents_are_killed(cluster, make_hosts, launcher,
+                                                                number):
+    """As mpirun's own processes on the hosts do with them all at once: nobody opens the daemon of
+    rank 0's again, to which the others' guardians would speak."""
+    hosts = MpiHosts(cluster, make_hosts(3))
+    job = hosts.launch(launcher, arguments=shell(SHOW + "; sleep 600"))
+    for rank in range(3):
+        job.says(f"rank {rank} of 3")
+    other = PatientGuardian(cluster)
+    other.begins()
+    job.kill(number)
+    job.wait()
+    wait_for("nothing of the job to be left", lambda: set(cluster.marked()) <= {other.pid})
+    other.has_outlasted_the_others()
 
 
 @pytest.mark.parametrize("launcher", ["openmpi", "openmpi 5"])

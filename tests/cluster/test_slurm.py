@@ -1,11 +1,13 @@
 """`srun ddprun` under a real Slurm: several slurmd on this machine, each on a host of its own."""
 
 import re
+import signal
 import subprocess
 
 import pytest
 
-from tests.support.cluster import BIN, LOST_SOON, WORKER, wait_for
+from tests.support.cluster import BIN, LOST_SOON, WORKER, variables_of, wait_for
+from tests.support.patient_guardian import PatientGuardian
 from tests.support.slurm import Slurm
 
 DDPRUN = BIN / "ddprun"
@@ -249,6 +251,21 @@ def test_a_cancelled_job_leaves_nothing(cluster, make_slurm, proctrack, how):
     slurm.ask("scancel", *how, "1")
     job.wait()
     wait_for(f"nothing of the job to be left: {slurm.tasks()}", lambda: not slurm.tasks())
+
+
+def test_the_guardians_of_a_killed_step_do_not_outstay_it(cluster, make_slurm):
+    """srun that is told to end kills all at once: the first node's daemon, to which the guardians
+    would speak, has no successor. With pgid Slurm does not reach them itself."""
+    slurm = make_slurm("n1", "n2", "n3", proctrack="pgid")
+    job = slurm.srun("-N3", "--ntasks-per-node=1", DDPRUN, *PLAIN)
+    cluster.started(1, 3)
+    other = PatientGuardian(cluster)
+    other.begins()
+    job.kill(signal.SIGTERM)
+    job.wait()
+    wait_for("nothing of the step to be left", lambda: not any(
+        b"SLURM_STEP_ID=0" in variables_of(pid) for pid in slurm.tasks()))
+    other.has_outlasted_the_others()
 
 
 def test_a_batch_systems_usr1_reaches_the_workers_that_want_it(cluster, make_slurm):

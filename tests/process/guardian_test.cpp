@@ -197,6 +197,34 @@ TEST_CASE("the word is said again until the daemon has taken it") {
   CHECK(!daemon.has_caller(std::chrono::milliseconds(0)));
 }
 
+TEST_CASE("where a daemon that is gone has no successor, a refused word is soon given up") {
+  std::uint16_t port = 0;
+  { port = listener().port; }
+  const std::string at = std::to_string(port);
+  guarded_agent patient({"--tell", "127.0.0.1", at, "dead: a\n"});
+  guarded_agent brief({"--tell", "127.0.0.1", at, "dead: b\n", "--unless-refused"});
+  const process_watch one_of_patient(patient.guardian);
+  const process_watch one_of_brief(brief.guardian);
+  patient.program.kill(SIGKILL);
+  brief.program.kill(SIGKILL);
+  CHECK(one_of_brief.gone_within(generous));
+  CHECK(!one_of_patient.gone_within(std::chrono::seconds(0)));
+  patient.wait_for_death();
+  brief.wait_for_death();
+  ::kill(patient.guardian, SIGKILL);
+}
+
+TEST_CASE("a word that the daemon's end has broken off is said again, though one may be refused") {
+  const listener daemon;
+  guarded_agent agent(
+      {"--tell", "127.0.0.1", std::to_string(daemon.port), "dead: a\n", "--unless-refused"});
+  const process_watch guardian(agent.guardian);
+  agent.program.kill(SIGKILL);
+  daemon.break_next();
+  CHECK(daemon.receive() == "dead: a\n");
+  CHECK(guardian.gone_within(generous));
+}
+
 TEST_CASE("an agent that leaves in order tells nobody anything, and leaves no guardian") {
   const listener daemon;
   child_program agent(

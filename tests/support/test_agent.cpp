@@ -1,6 +1,7 @@
 // A small agent for the tests of processes: workers, guardian, writer and nothing of a rendezvous.
 //
-//   test_agent [--no-guardian] [--tell ADDRESS PORT BYTES] [--prefix] [--drain-limit MS]
+//   test_agent [--no-guardian] [--tell ADDRESS PORT BYTES] [--unless-refused] [--prefix]
+//   [--drain-limit MS]
 //              [--output-limit MS] [--queue BYTES] [--late BYTES] SCRIPT...
 //
 // Runs each script with sh as one worker. Prints "guardian PID" and, when all are started, "worker
@@ -28,6 +29,7 @@ struct arguments {
   bool prefixed = false;
   std::string address, bytes;
   std::uint16_t port = 0;
+  ddprun::launcher::tell_terms terms;
   std::chrono::milliseconds drain_limit{2000};
   std::chrono::milliseconds output_limit{60'000};
   ddprun::log::writer::options streams;
@@ -40,6 +42,8 @@ arguments parse(int argc, char** argv) {
     const std::string word = argv[index];
     if (word == "--no-guardian") {
       result.guarded = false;
+    } else if (word == "--unless-refused") {
+      result.terms.unless_refused = true;
     } else if (word == "--prefix") {
       result.prefixed = true;
     } else if (word == "--drain-limit" && index + 1 < argc) {
@@ -110,7 +114,7 @@ int main(int argc, char** argv) {
     guard = std::make_unique<guardian>(io.get_executor(), spawn, std::move(forked), say);
     guard->mark(session_mark());
     guard->cgroup(strays.cgroup_path());
-    if (!given.bytes.empty()) guard->tell(given.address, given.port, given.bytes);
+    if (!given.bytes.empty()) guard->tell(given.address, given.port, given.bytes, given.terms);
     print();
   }
 

@@ -3,6 +3,7 @@
 #include "launcher/base/text.hpp"
 #include "rendezvous/base/counted.hpp"
 
+#include <algorithm>
 #include <initializer_list>
 #include <string_view>
 
@@ -160,6 +161,11 @@ bool has_exchange(const environment_map& environment) {
     if (is_set(environment, name)) return true;
   }
   return false;
+}
+
+bool has_rank(const environment_map& environment) {
+  return std::any_of(launchers.begin(), launchers.end(),
+                     [&](const launcher_row& row) { return has_left_its_rank(row, environment); });
 }
 
 int launcher_process(const ancestors& above) {

@@ -51,6 +51,9 @@ int launcher_process(const ancestors& above);
 // below them does not take itself for a member.
 inline constexpr std::string_view own_variables_mark = "DDPRUN_MPI_ENV";
 
+// True where any such launcher has left this process, or one above it, a rank.
+bool has_rank(const environment_map& environment);
+
 // True where a launcher has left a way to speak to it.
 bool has_exchange(const environment_map& environment);
 

@@ -1,0 +1,28 @@
+"""The guardian of an agent that was killed where the daemon is gone, too, but may come back: it
+says its word for ten seconds. A guardian that ends before it, though it began later, has not waited
+for that long."""
+
+import os
+import signal
+
+from tests.cluster.test_deaths import guardian_of
+
+
+class PatientGuardian:
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.daemon = cluster.daemon()
+        self.agent = cluster.agent("elsewhere", endpoint=f"127.0.0.1:{self.daemon.port}",
+                                   run="elsewhere", command=["--no-python", "sleep", "1000"])
+        self.agent.says("round 1 starts")
+        self.pid = guardian_of(cluster, self.agent)
+
+    def begins(self):
+        self.daemon.kill()
+        self.daemon.wait()
+        self.agent.kill()
+        self.agent.wait()
+
+    def has_outlasted_the_others(self):
+        assert self.pid in self.cluster.marked(), "guardians have stayed for their whole limit"
+        os.kill(self.pid, signal.SIGKILL)
