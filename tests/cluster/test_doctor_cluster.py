@@ -360,7 +360,7 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("words, problem", [
     (["--nnodes", "0", "--rdzv-endpoint", "node-0"], "--nnodes=0"),
-    (["--nnodes", "129", "--rdzv-endpoint", "node-0"], "more than 128 nodes; each examines each"),
+    (["--nnodes", "257", "--rdzv-endpoint", "node-0"], "more than 256 nodes; they all meet"),
     (["--nnodes", "2"], "needs --rdzv-endpoint"),
     (["--nnodes", "many", "--rdzv-endpoint", "node-0"], "many"),
     (["--shared", "data"], "whole path"),

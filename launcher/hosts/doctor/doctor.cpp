@@ -18,9 +18,8 @@
 namespace ddprun::launcher::doctor {
 namespace {
 
-// Each reads what each has seen of each, some 250 bytes a pair: 128 nodes draw half a GB from the
-// daemon in all, 1024 would draw 250 GB.
-constexpr std::uint32_t nodes_max = 128;
+// All read all cards and feel all pulses, which grows with the square of their number.
+constexpr std::uint32_t nodes_max = 256;
 
 struct options_draft {
   std::optional<cli::endpoint_address> endpoint;
@@ -42,7 +41,8 @@ cli::checked apply_nnodes(options_draft& draft, const cli::given_option& option)
   draft.nodes_given = option.given;
   const auto nodes = cli::read_node_range(option.given, option.value, nodes_max);
   if (!nodes)
-    return cli::usage_error{nodes.error().text + "; each examines each: take more in groups"};
+    return cli::usage_error{nodes.error().text +
+                            "; they all meet at one place: take more in groups"};
   draft.cluster.meeting.nodes = *nodes;
   return {};
 }
@@ -120,7 +120,8 @@ Each line says ok, warning or error, what was seen, and what to do. Nothing is c
 
 With --nnodes N and --rdzv-endpoint, typed on N nodes at the same time, the nodes meet there, as
 those of a job would, and examine each other: addresses, names, random ports in both directions,
-firewalls, packet sizes, round trips, clocks, versions. Each node shows the same of all.
+firewalls, packet sizes, round trips, clocks, versions. Each node shows the same of all. Up to 128
+nodes try all pairs; of more each tries those 1, 2, 4, 8, ... places further on, and a line says so.
 
 )" + help_under(doctor_command(), "") +
                  R"(

@@ -1,5 +1,6 @@
 #include "launcher/hosts/doctor/judge_pairs.hpp"
 #include "launcher/hosts/doctor/node_names.hpp"
+#include "launcher/hosts/doctor/pair_schedule.hpp"
 #include "rendezvous/base/counted.hpp"
 
 #include <algorithm>
@@ -183,6 +184,14 @@ void judge_packet_sizes(const cluster_facts& facts, const std::vector<std::strin
                                     : ""});
 }
 
+// Empty: each has tried each.
+std::string share_words(std::size_t nodes) {
+  if (nodes <= all_pairs_max) return {};
+  const std::size_t tried = order_of_others(0, static_cast<std::uint32_t>(nodes)).size();
+  return "; each node has tried " + std::to_string(tried) + " of its " + std::to_string(nodes - 1) +
+         " others, as not all pairs are beyond " + std::to_string(all_pairs_max) + " nodes";
+}
+
 }  // namespace
 
 findings judge_reach(const cluster_facts& facts) {
@@ -194,7 +203,8 @@ findings judge_reach(const cluster_facts& facts) {
   if (pairs > 0)
     found.push_back({"connections", good == pairs ? health::ok : health::error,
                      std::to_string(good) + " of " + counted(pairs, "pair") +
-                         " (each in both directions) reach each other at random ports",
+                         " (each in both directions) reach each other at random ports" +
+                         share_words(facts.cards.size()),
                      ""});
   add_groups(made, names, found);
   judge_packet_sizes(facts, names, found);

@@ -4,21 +4,31 @@ namespace ddprun::launcher::doctor {
 
 std::vector<std::uint32_t> order_of_others(std::uint32_t own, std::uint32_t nodes) {
   std::vector<std::uint32_t> order;
-  for (std::uint32_t distance = 1; distance < nodes; ++distance)
+  for (std::uint32_t distance = 1;
+       distance<nodes; nodes> all_pairs_max ? distance *= 2 : ++distance)
     order.push_back((own + distance) % nodes);
   return order;
 }
 
-std::uint32_t tournament_steps(std::uint32_t nodes) {
+namespace {
+
+std::uint32_t steps_of_all(std::uint32_t nodes) {
   if (nodes < 2) return 0;
   return nodes % 2 == 0 ? nodes - 1 : nodes;
+}
+
+}  // namespace
+
+std::uint32_t tournament_steps(std::uint32_t nodes) {
+  if (nodes <= all_pairs_max) return steps_of_all(nodes);
+  return static_cast<std::uint32_t>(order_of_others(0, nodes).size());
 }
 
 // The circle method: two nodes meet in the step that their indexes add up to, modulo the steps; the
 // last of an even number of nodes meets whoever would meet itself.
 std::optional<std::uint32_t> tournament_partner(std::uint32_t own, std::uint32_t step,
                                                 std::uint32_t nodes) {
-  const std::uint32_t steps = tournament_steps(nodes);
+  const std::uint32_t steps = steps_of_all(nodes);
   if (steps == 0) return {};
   const bool is_even = nodes % 2 == 0;
   if (is_even && own == nodes - 1) {

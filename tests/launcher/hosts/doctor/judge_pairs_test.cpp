@@ -48,6 +48,13 @@ TEST_CASE("far clocks are not known better than half a round trip") {
   CHECK(line_of(judge_clocks(facts), "clocks").starts_with("ok: "));
 }
 
+TEST_CASE("that not all pairs of many nodes were tried is said") {
+  CHECK(line_of(judge_reach(healthy(128)), "connections").ends_with("at random ports"));
+  CHECK(line_of(judge_reach(healthy(129)), "connections")
+            .ends_with("at random ports; each node has tried 8 of its 128 others, as not all pairs "
+                       "are beyond 128 nodes"));
+}
+
 TEST_CASE("round trips that are long, all or one") {
   cluster_facts facts = healthy(3);
   CHECK(line_of(judge_speed(facts), "round trip") == "ok: 100 us to 100 us");
