@@ -7,6 +7,7 @@
 #include "launcher/cli/help.hpp"
 #include "launcher/cli/options.hpp"
 #include "launcher/hosts/doctor/doctor.hpp"
+#include "launcher/hosts/doctor/doctor_hosts.hpp"
 #include "launcher/hosts/doctor/health_now.hpp"
 #include "launcher/hosts/doctor/start_check.hpp"
 #include "launcher/hosts/engines.hpp"
@@ -187,10 +188,11 @@ int run(int argc, char** argv) {
     ordered->end(code);
     return code;
   }
-  const std::vector<std::string> words(argv + 1, argv + argc);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (auto job = ddprun::launcher::doctor::words_for_hosts(words)) words = std::move(*job);
   const ddprun::environment_map environment = ddprun::environment_from(environ);
   for (const subcommand& each : subcommands) {
-    if (argc >= 2 && words.front() == each.name)
+    if (!words.empty() && words.front() == each.name)
       return each.run({words.begin() + 1, words.end()}, environment);
   }
   namespace ssh = ddprun::launcher::ssh;

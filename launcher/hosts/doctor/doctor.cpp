@@ -123,6 +123,9 @@ those of a job would, and examine each other: addresses, names, random ports in 
 firewalls, packet sizes, round trips, clocks, versions. Each node shows the same of all. Up to 128
 nodes try all pairs; of more each tries those 1, 2, 4, 8, ... places further on, and a line says so.
 
+With -H node1,node2 (or --hostfile FILE, and the other options for ssh of `ddprun -H`) it is started
+on these hosts from here, and one of them shows what all have found.
+
 )" + help_under(doctor_command(), "") +
                  R"(
 Exit code: 0; 1 when something is an error; 2 for a mistake on the command line.
