@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+from collections import Counter
 
 import pytest
 
@@ -40,6 +41,17 @@ def listed(cluster):
 def discovering(cluster, net, listed, here, *arguments, nnodes="1:3", **more):
     return head(cluster, net, listed.arguments, "--nnodes", nnodes, *AT_ONCE, *arguments, host=here,
                 **more)
+
+
+def round_of(cluster, count, after=0):
+    """The first round after that one with so many workers: a node that comes when the last call is
+    over has the others start once more."""
+
+    def look():
+        workers = Counter(int(each.round) for each in cluster.events("start"))
+        return [each for each in sorted(workers) if each > after and workers[each] == count]
+
+    return wait_for(f"a round of {count} workers after round {after}", look)[0]
 
 
 def test_a_host_that_comes_gets_an_agent_and_one_that_goes_is_drained(cluster, net, make_hosts,
@@ -81,7 +93,7 @@ def test_a_host_with_another_number_of_workers_is_started_anew(cluster, net, mak
     here, _ = two_servers(net, make_hosts)
     listed.are("node-a", "node-b:2")
     program = discovering(cluster, net, listed, here)
-    cluster.started(1, 3)
+    round_of(cluster, 3)
     listed.are("node-a", "node-b:1")
     program.says("host discovery: node-b has another number of workers")
     wait_for("a round of two", lambda: {each.node for each in cluster.events("start")
@@ -153,14 +165,11 @@ def test_a_host_that_is_lost_comes_back_when_it_can(cluster, net, make_hosts, li
     here, (_, other) = two_servers(net, make_hosts)
     listed.are("node-a", "node-b")
     program = discovering(cluster, net, listed, here)
-    cluster.started(1, 2)
+    first = round_of(cluster, 2)
     other.stop()
     program.says(r"node-b: its agent is lost \(failure 1 there; the host rests for 1 s\)")
     other.start()
-    rounds = wait_for("a round of both again", lambda: [
-        each.round for each in cluster.events("start")
-        if each.node == "node-b" and int(each.round) > 1])
-    cluster.started(int(rounds[-1]), 2)
+    round_of(cluster, 2, after=first)
     cluster.finish(2)
     assert program.wait() == 0, program.err()
 
