@@ -68,6 +68,45 @@ def test_a_cut_link_is_a_lost_node_and_its_workers_end(cluster, make_hosts):
     cluster.nothing_left(but=[daemon])
 
 
+def test_what_replaces_a_node_right_after_its_host_died_waits(cluster, make_hosts):
+    """Its connection is not even closed: for the daemon its --node-id is still in use."""
+    hosts = make_hosts(4)
+    daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
+
+    def on_host(name, host):
+        return cluster.agent(name, endpoint=f"{hosts[0].address}:{daemon.port}", nnodes=2,
+                             host=host, conf=LOST_SOON)
+
+    first, lost = on_host("node-1", hosts[1]), on_host("node-2", hosts[2])
+    cluster.started(1, 2)
+    hosts[2].cut()
+    again = on_host("node-2", hosts[3])
+    lost.kill()
+    lost.wait()
+    wait_for("both to run again", lambda: {e.node for e in cluster.events("start")
+                                           if e.round != "1"} == {"node-1", "node-2"})
+    cluster.finish(2)
+    assert (first.wait(), again.wait()) == (0, 0)
+    cluster.nothing_left(but=[daemon])
+
+
+def test_a_second_agent_of_a_node_id_that_is_in_use_is_refused(cluster, make_hosts):
+    """From another host, whose first one might be dead: so it was asked first."""
+    hosts = make_hosts(3)
+    daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
+    common = dict(endpoint=f"{hosts[0].address}:{daemon.port}", nnodes=2, conf=NONE_IS_LOST)
+    first = cluster.agent("node-1", host=hosts[1], **common)
+    first.says("waiting for 1 of 2 nodes")
+    second = cluster.agent("node-1", host=hosts[2], **common)
+    assert second.wait() == 78
+    said = rf"node id node-1 is already used by a node at {hosts[1].address}: give each node its"
+    assert re.search(said, second.err()), second.err()
+    other = cluster.agent("node-2", host=hosts[2], **common)
+    cluster.started(1, 2)
+    cluster.finish(2)
+    assert (first.wait(), other.wait()) == (0, 0)
+
+
 def test_a_link_that_heals_in_time_costs_nothing(cluster, make_hosts):
     hosts = make_hosts(3)
     daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")

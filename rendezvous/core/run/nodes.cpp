@@ -190,18 +190,7 @@ bool is_audible(const current_instance& current, machine_time now, const node& w
 std::string run::state::refusal(const agent_joined& event) const {
   const hello& greeting = event.hello;
   const newcomer coming{greeting, event.peer_address, now};
-  const node* const other = nodes.named(greeting.node);
-  if (greeting.node_is_explicit && other != nullptr) {
-    // Of two with one rank only one takes part, so both may be here for a moment.
-    const bool may_replace = is_exact(greeting) &&
-                             other->greeting.node_rank == greeting.node_rank &&
-                             may_be_dead(*other, coming);
-    if (!may_replace && is_audible(current, now, *other) &&
-        other->node_state != node_state::closing) {
-      return "node id " + greeting.node + " is already used by a node at " + other->peer_address +
-             ": give each node its own --node-id";
-    }
-  }
+  if (std::string text = id_problem(current, nodes, now, coming); !text.empty()) return text;
   const bool comes_to_be_fenced = greeting.state.instance != 0 && may_have_workers(greeting.state);
   if (std::string text = rank_problem(current, nodes, now, coming);
       !text.empty() && !comes_to_be_fenced)
@@ -221,8 +210,8 @@ std::string run::state::refusal(const agent_joined& event) const {
     if (std::string text = left_out_text(options, current, name); !text.empty()) return text;
   }
   if (std::string text = difference_problem(greeting); !text.empty()) return text;
-  // No node that is heard from has this rank: the newcomer replaces one that is silent.
-  const bool has_room = is_exact(greeting) ||
+  // No node that is heard from has this rank or id: the newcomer replaces one that is silent.
+  const bool has_room = is_exact(greeting) || replaces_one(nodes, greeting) ||
                         groups.here() < current.settings->nodes_max + current.settings->spares_max;
   if (!comes_to_be_fenced && !has_room && !hosts_us(event)) {
     return "run " + options.run_id + " " + full_text(current, greeting.job);
@@ -258,7 +247,7 @@ bool is_fit(const node& who) {
 }
 
 bool is_candidate(const roster& nodes, const node& who) {
-  return who.connection != 0 && is_fit(who) && holds_its_rank(nodes, who);
+  return who.connection != 0 && is_fit(who) && holds_its_place(nodes, who);
 }
 
 // An ack renews the lease of its receiver. Who is to have no workers, and may have some, gets none.
@@ -285,14 +274,12 @@ void run::state::recount(node& who) {
   count(who);
 }
 
-// Among the candidates, or not; and so whoever has the same rank and steps in, or back.
+// Among the candidates, or not; and so whoever has come for the same place and steps in, or back.
 void run::state::count(node& who) {
-  bool has_changed = groups.count(who, is_candidate(nodes, who));
-  if (has_changed && is_exact(who.greeting)) {
-    for (const auto& [order, other] : nodes.of_rank(*who.greeting.node_rank))
-      has_changed = groups.count(*other, is_candidate(nodes, *other)) || has_changed;
-  }
-  if (has_changed && phase == run_phase::gathering) notice.change();
+  if (!groups.count(who, is_candidate(nodes, who))) return;
+  for (node* const other : doubles_of(nodes, who.greeting))
+    groups.count(*other, is_candidate(nodes, *other));
+  if (phase == run_phase::gathering) notice.change();
 }
 
 void run::state::watch_over(node& who) {
@@ -420,6 +407,26 @@ void run::state::on_idle_status(node& who) {
   if (who.counted) join_restarts(who);
 }
 
+namespace {
+
+using same_by_order = roster::same_by_order;
+
+template <class Key>
+const same_by_order& with_key(const std::unordered_map<Key, same_by_order>& all, const Key& key) {
+  static const same_by_order nobody;
+  const auto found = all.find(key);
+  return found == all.end() ? nobody : found->second;
+}
+
+template <class Key>
+void remove_from(std::unordered_map<Key, same_by_order>& all, const Key& key, const node& who) {
+  same_by_order& same = all.at(key);
+  same.erase(who.order);
+  if (same.empty()) all.erase(key);
+}
+
+}  // namespace
+
 node& roster::admit(const hello& greeting) {
   auto owned = std::make_unique<node>();
   node& who = *owned;
@@ -428,7 +435,7 @@ node& roster::admit(const hello& greeting) {
   nodes_.emplace(who.order, std::move(owned));
   const bool is_new = by_session_.emplace(greeting.session, &who).second;
   DDPRUN_ASSERT(is_new);
-  if (greeting.node_is_explicit) by_given_id_[greeting.node] = &who;
+  if (greeting.node_is_explicit) by_given_id_[greeting.node].emplace(who.order, &who);
   if (greeting.node_rank) by_given_rank_[*greeting.node_rank].emplace(who.order, &who);
   return who;
 }
@@ -437,12 +444,8 @@ void roster::remove(node& who) {
   DDPRUN_ASSERT(who.connection == 0 && who.membership == nullptr);
   unwatch(who);
   by_session_.erase(who.greeting.session);
-  if (named(who.greeting.node) == &who) by_given_id_.erase(who.greeting.node);
-  if (const auto rank = who.greeting.node_rank) {
-    auto& same = by_given_rank_.at(*rank);
-    same.erase(who.order);
-    if (same.empty()) by_given_rank_.erase(*rank);
-  }
+  if (who.greeting.node_is_explicit) remove_from(by_given_id_, who.greeting.node, who);
+  if (const auto rank = who.greeting.node_rank) remove_from(by_given_rank_, *rank, who);
   nodes_.erase(who.order);
   DDPRUN_ASSERT(by_session_.size() == nodes_.size() && watch_.size() <= nodes_.size());
 }
@@ -457,15 +460,12 @@ node* roster::find(const session_id& session) const {
   return found == by_session_.end() ? nullptr : found->second;
 }
 
-node* roster::named(const std::string& id) const {
-  const auto found = by_given_id_.find(id);
-  return found == by_given_id_.end() ? nullptr : found->second;
+const roster::same_by_order& roster::of_id(const std::string& id) const {
+  return with_key(by_given_id_, id);
 }
 
-const std::map<std::uint64_t, node*>& roster::of_rank(std::uint32_t node_rank) const {
-  static const std::map<std::uint64_t, node*> nobody;
-  const auto found = by_given_rank_.find(node_rank);
-  return found == by_given_rank_.end() ? nobody : found->second;
+const roster::same_by_order& roster::of_rank(std::uint32_t node_rank) const {
+  return with_key(by_given_rank_, node_rank);
 }
 
 node& roster::some_connected() const {

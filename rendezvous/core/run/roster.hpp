@@ -33,10 +33,10 @@ class roster {
 
   node* find(connection_id connection) const;
   node* find(const session_id& session) const;
-  // The last node that came with this id, if the id was given by hand.
-  node* named(const std::string& id) const;
-  // Of those with this rank given by hand, one behind the other, by join order.
-  const std::map<std::uint64_t, node*>& of_rank(std::uint32_t node_rank) const;
+  // Of those with this id or rank given by hand, one behind the other, by join order.
+  using same_by_order = std::map<std::uint64_t, node*>;
+  const same_by_order& of_id(const std::string& id) const;
+  const same_by_order& of_rank(std::uint32_t node_rank) const;
   node& at(std::uint64_t order) const { return *nodes_.at(order); }
 
   bool empty() const { return nodes_.empty(); }
@@ -61,8 +61,8 @@ class roster {
   by_order nodes_;
   std::map<session_id, node*> by_session_;
   std::unordered_map<connection_id, node*> by_connection_;
-  std::unordered_map<std::string, node*> by_given_id_;
-  std::unordered_map<std::uint32_t, std::map<std::uint64_t, node*>> by_given_rank_;
+  std::unordered_map<std::string, same_by_order> by_given_id_;
+  std::unordered_map<std::uint32_t, same_by_order> by_given_rank_;
   std::map<std::pair<machine_time, std::uint64_t>, node*> watch_;
   std::uint64_t next_order_ = 1;
 };

@@ -48,14 +48,18 @@ std::string place_taken_text(const run_options& options, const entered_phase& ph
 bool may_be_same_job(const run_options& options, const std::optional<started_job>& one,
                      const std::optional<started_job>& other);
 
-// node_ranks.cpp: of those that people gave.
+// doubles.cpp: of the places that people gave their nodes.
 struct newcomer {
   const hello& greeting;
   const std::string& peer_address;
   machine_time came;
 };
 bool may_be_dead(const node& other, const newcomer& who);
-bool holds_its_rank(const roster& nodes, const node& who);
+bool holds_its_place(const roster& nodes, const node& who);
+std::vector<node*> doubles_of(const roster& nodes, const hello& of);
+bool replaces_one(const roster& nodes, const hello& of);
+std::string id_problem(const current_instance& current, const roster& nodes, machine_time now,
+                       const newcomer& who);
 std::string rank_problem(const current_instance& current, const roster& nodes, machine_time now,
                          const newcomer& who);
 

@@ -204,6 +204,7 @@ void run::state::apply(const status_received& event) {
       }
       return;
     case node_state::claimant:
+      refuse_doubles(*who, word_before);
       return;
     case node_state::fenced:
       watch_ending(*who);

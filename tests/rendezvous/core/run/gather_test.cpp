@@ -219,25 +219,6 @@ TEST_CASE("beyond max a join is refused unless spares were asked for") {
         "use: choose another with --rdzv-id; else ask for more nodes with --nnodes or --spares");
 }
 
-TEST_CASE("two explicit equal node ids are refused; a silent earlier life is not in the way") {
-  run_story story;
-  fake_node& first = story.node("a", nodes_of(2, 3));
-  first.greeting.node_is_explicit = true;
-  story.connect(first);
-  fake_node& twin = story.node("a", nodes_of(2, 3));
-  twin.greeting.node_is_explicit = true;
-  story.connect(twin);
-  CHECK(twin.refusal ==
-        "node id a is already used by a node at 10.0.0.1: give each node its own "
-        "--node-id");
-  const bool is_silent = GENERATE(false, true);
-  story.now += is_silent ? 3s : 3s - 1ms;  // three heartbeats
-  fake_node& reborn = story.node("a", nodes_of(2, 3));
-  reborn.greeting.node_is_explicit = true;
-  story.connect(reborn);
-  CHECK(reborn.refusal.empty() == is_silent);
-}
-
 TEST_CASE("hosts of one name are different nodes") {
   run_story story;
   story.joined("twin", nodes_of(2, 2));

@@ -29,8 +29,8 @@ TEST_CASE("a node is found by its session, its connection and the id that a pers
   CHECK(nodes.find(session_id{0, 1}) == &one);
   CHECK(nodes.find(session_id{0, 3}) == nullptr);
   CHECK(nodes.find(connection_id{11}) == &one);
-  CHECK(nodes.named("a") == &one);
-  CHECK(nodes.named("b") == nullptr);
+  CHECK(nodes.of_id("a").at(one.order) == &one);
+  CHECK(nodes.of_id("b").empty());
   CHECK(&nodes.at(two.order) == &two);
   CHECK(nodes.begin()->second.get() == &one);
   CHECK(nodes.connected() == 1);
@@ -43,18 +43,19 @@ TEST_CASE("a node is found by its session, its connection and the id that a pers
 
   nodes.remove(one);
   CHECK(nodes.find(session_id{0, 1}) == nullptr);
-  CHECK(nodes.named("a") == nullptr);
+  CHECK(nodes.of_id("a").empty());
   CHECK(nodes.size() == 1);
 }
 
-TEST_CASE("an id belongs to who came with it last") {
+TEST_CASE("nodes of one id are all found by it") {
   roster nodes;
   node& earlier = nodes.admit(hello_of(1, "a", true));
   node& later = nodes.admit(hello_of(2, "a", true));
-  CHECK(earlier.order < later.order);
-  CHECK(nodes.named("a") == &later);
+  nodes.admit(hello_of(3, "a", false));
+  CHECK(nodes.of_id("a") ==
+        roster::same_by_order{{earlier.order, &earlier}, {later.order, &later}});
   nodes.remove(earlier);
-  CHECK(nodes.named("a") == &later);
+  CHECK(nodes.of_id("a") == roster::same_by_order{{later.order, &later}});
 }
 
 TEST_CASE("a node is looked for once, when it has been silent for so long") {

@@ -1,0 +1,115 @@
+// Places that people gave their nodes, where each must have its own: --node-id, and --node-rank of
+// the static form and of engines that count their hosts. Of the nodes that came for one place, one
+// takes part.
+#include "rendezvous/core/messages/validation.hpp"
+#include "rendezvous/core/run/rules.hpp"
+#include "rendezvous/core/run/state.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace ddprun::core {
+
+namespace {
+
+// Whether `condition` holds for a node that came for a place of this one: for the node itself, too.
+template <class Condition>
+bool any_double(const roster& nodes, const hello& of, const Condition& condition) {
+  const auto any = [&condition](const roster::same_by_order& same) {
+    return std::any_of(same.begin(), same.end(),
+                       [&condition](const auto& entry) { return condition(*entry.second); });
+  };
+  return (of.node_is_explicit && any(nodes.of_id(of.node))) ||
+         (is_exact(of) && any(nodes.of_rank(*of.node_rank)));
+}
+
+std::string rank_used_by(const node& other) {
+  return "node rank " + std::to_string(*other.greeting.node_rank) + " is already used by " +
+         other.label() + " at " + other.peer_address +
+         node_rank_advice(other.greeting.settings.nodes_max);
+}
+
+std::string id_used_by(const node& other) {
+  return "node id " + other.label() + " is already used by a node at " + other.peer_address +
+         ": give each node its own --node-id";
+}
+
+std::string used_by(const node& holder, const hello& other) {
+  const bool have_one_rank =
+      is_exact(holder.greeting) && is_exact(other) && holder.greeting.node_rank == other.node_rank;
+  return have_one_rank ? rank_used_by(holder) : id_used_by(holder);
+}
+
+}  // namespace
+
+std::vector<node*> doubles_of(const roster& nodes, const hello& of) {
+  std::vector<node*> found;
+  any_double(nodes, of, [&](node& other) {
+    const bool is_known = std::find(found.begin(), found.end(), &other) != found.end();
+    if (other.greeting.session != of.session && !is_known) found.push_back(&other);
+    return false;
+  });
+  return found;
+}
+
+// It is the one that its place is for: a member of the round, else who is among the candidates
+// already, else who came first.
+bool holds_its_place(const roster& nodes, const node& who) {
+  const auto weight = [](const node& one) { return 2 * (one.membership != nullptr) + one.counted; };
+  return !any_double(nodes, who.greeting, [&](const node& other) {
+    const bool competes =
+        &other != &who && other.group == who.group && other.connection != 0 && is_fit(other);
+    if (!competes || weight(other) < weight(who)) return false;
+    return weight(other) > weight(who) || other.order < who.order;
+  });
+}
+
+// It takes no room beside the one whose place it has come for.
+bool replaces_one(const roster& nodes, const hello& of) {
+  return any_double(nodes, of, [](const node& other) { return other.counted; });
+}
+
+// Its host may have lost power a moment ago, and what comes from another one replaces it: nothing
+// has been heard from it since. The next heartbeat tells.
+bool may_be_dead(const node& other, const newcomer& who) {
+  return !other.hosts_us && other.peer_address != who.peer_address && other.heard <= who.came;
+}
+
+// That its node id is another's, who is not away. One that is fenced ends its workers and comes
+// again.
+std::string id_problem(const current_instance& current, const roster& nodes, machine_time now,
+                       const newcomer& who) {
+  if (!who.greeting.node_is_explicit) return {};
+  for (const auto& [order, other] : nodes.of_id(who.greeting.node)) {
+    if (other->node_state == node_state::closing || !is_audible(current, now, *other)) continue;
+    if (other->node_state == node_state::fenced || !may_be_dead(*other, who))
+      return id_used_by(*other);
+  }
+  return {};
+}
+
+// That its node rank is another's, who is not away.
+std::string rank_problem(const current_instance& current, const roster& nodes, machine_time now,
+                         const newcomer& who) {
+  if (!is_exact(who.greeting)) return {};
+  for (const auto& [order, other] : nodes.of_rank(*who.greeting.node_rank)) {
+    const bool is_here = other->node_state == node_state::here && is_audible(current, now, *other);
+    if (!is_here || other->greeting.session == who.greeting.session) continue;
+    if (!may_be_dead(*other, who)) return rank_used_by(*other);
+  }
+  return {};
+}
+
+// `holder` was not dead: those that have come for its place since its word before are too many.
+void run::state::refuse_doubles(const node& holder, machine_time word_before) {
+  if (now - word_before >= 3 * timing_of(current, holder).heartbeat_interval) return;
+  for (node* const other : doubles_of(nodes, holder.greeting)) {
+    const bool waits = other->node_state == node_state::here && other->membership == nullptr;
+    if (other->order > holder.order && waits && other->came > word_before &&
+        may_be_dead(holder, {other->greeting, other->peer_address, now}))
+      refuse(*other, used_by(holder, other->greeting));
+  }
+}
+
+}  // namespace ddprun::core
