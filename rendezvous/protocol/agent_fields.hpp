@@ -290,6 +290,7 @@ void fields_of(auto& on, some<desired> auto& value) {
   on.object("place", value.assignment);
   on.sentence("members", value.members);
   on.timer("grace_us", value.grace);
+  on.number("signal", value.signal, 0, 64);
   on.number("exit_code", value.exit_code, 0, 255);
   on.flag("unreported", value.is_unreported);
   on.object("root_cause", value.root_cause);

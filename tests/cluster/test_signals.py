@@ -106,6 +106,21 @@ def test_ctrl_c_at_one_node_stops_the_whole_run(cluster):
     cluster.nothing_left(but=[daemon])
 
 
+def test_workers_of_all_nodes_get_the_signal_that_a_person_has_sent_to_one(cluster):
+    """A script that saves at KeyboardInterrupt, as Python has it, does so on each node."""
+    daemon = cluster.daemon()
+    endpoint = f"127.0.0.1:{daemon.port}"
+    agents = [cluster.agent(n, endpoint=endpoint, nnodes=2) for n in ("node-a", "node-b")]
+    cluster.started(1, 2)
+    for rank in range(2):
+        cluster.order(rank, "trap 'say saved $(facts); exit 0' INT; say ready $(facts)")
+    wait_for("both to have a handler", lambda: len(cluster.events("ready")) == 2)
+    agents[1].kill(signal.SIGINT)
+    assert [agent.wait() for agent in agents] == [130, 130]
+    assert {event.rank for event in cluster.events("saved")} == {"0", "1"}
+    cluster.nothing_left(but=[daemon])
+
+
 def test_sigterm_at_one_node_drains_it_and_the_others_go_on(cluster):
     daemon = cluster.daemon()
     common = dict(endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2")

@@ -118,6 +118,7 @@ inline desired full_desired() {
   value.assignment = full_assignment();
   value.members = "ranks 0-3 on node-a (10.0.0.7), 4-7 on node-b (10.0.0.2)";
   value.grace = 5s;
+  value.signal = 2;
   value.exit_code = 137;
   value.is_unreported = true;
   value.root_cause = full_cause();

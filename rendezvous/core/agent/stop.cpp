@@ -47,7 +47,7 @@ void agent::state::ask_to_end(const desired& message) {
   here.workers.may_be_spared(options.spares_busy_workers && grace == timing.stop_grace &&
                              !out.is_draining());
   check_health();
-  take_down(force::ask, grace);
+  take_down(force::ask, grace, message.signal == 0 ? SIGTERM : message.signal);
 }
 
 // The look goes on while the workers end, so that a node that is ill can give up its place in time.

@@ -217,7 +217,8 @@ struct desired {
   std::string master_address;                    // prepare: where the leader will be dialled
   std::optional<ddprun::assignment> assignment;  // run
   std::string members;              // run: who is where, for people (core/run/members_text.hpp)
-  duration grace{};                 // stop: SIGTERM to SIGKILL
+  duration grace{};                 // stop: from the request to end to SIGKILL
+  int signal = 0;                   // stop: that request, where a person has sent it; 0: SIGTERM
   int exit_code = 0;                // close: what ddprun exits with
   bool is_unreported = false;       // stop: no report will say why, so `text` does
   std::optional<cause> root_cause;  // close: why

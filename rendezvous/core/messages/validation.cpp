@@ -1,6 +1,7 @@
 #include "rendezvous/core/messages/validation.hpp"
 
 #include <array>
+#include <csignal>
 #include <string_view>
 
 namespace ddprun::core {
@@ -11,6 +12,11 @@ constexpr std::string_view makes_no_sense = " makes no sense";
 std::string over(std::string_view name, std::uint64_t value, std::uint64_t most) {
   if (value <= most) return {};
   return std::string(name) + " " + std::to_string(value) + " is over " + std::to_string(most);
+}
+
+// As of an agent: what nobody's end is asked for by would leave workers as they are.
+bool asks_to_leave(int signal) {
+  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
 }
 
 std::string problem_of_assignment(const assignment& assigned, std::uint32_t nodes_max,
@@ -125,6 +131,10 @@ std::string problem_of(const desired& wanted) {
   }
   if (wanted.grace < duration::zero() || wanted.grace > timer_max) {
     return "a grace of " + to_text(wanted.grace) + std::string(makes_no_sense);
+  }
+  if (wanted.signal != 0 && !asks_to_leave(wanted.signal)) {
+    return "to end workers by signal " + std::to_string(wanted.signal) +
+           std::string(makes_no_sense);
   }
   return {};
 }

@@ -20,6 +20,9 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
   current.last_end = text;
   ddprun::desired value = base_desired(desired_phase::stop);
   value.grace = grace;
+  if (trigger != nullptr && trigger->kind == cause_class::operator_stop) {
+    value.signal = trigger->code;  // workers of all nodes get what the person has sent to one
+  }
   value.is_unreported = trigger == nullptr || trigger->kind == cause_class::drain ||
                         trigger->kind == cause_class::operator_stop;
   value.text = std::move(text);

@@ -38,6 +38,33 @@ TEST_CASE("a stop with a shorter grace shortens the one under way, a longer one 
   CHECK(story.all<stop_workers>().size() == 1);
 }
 
+TEST_CASE("workers are asked to end by the signal that a person has sent to another node") {
+  agent_story story;
+  story.run_as_member();
+  desired order = story.order(desired_phase::stop, 1);
+  order.grace = 10s;
+  order.signal = GENERATE(0, SIGINT, SIGQUIT);
+  story.say(order);
+  REQUIRE(story.all<stop_workers>().size() == 1);
+  CHECK(story.all<stop_workers>()[0].signal == (order.signal == 0 ? SIGTERM : order.signal));
+  SECTION("its own comes later: they are asked once") {
+    story.tell(signal_received{SIGINT});
+    CHECK(story.all<stop_workers>().size() == 1);
+    CHECK_FALSE(story.did<kill_workers>());
+  }
+}
+
+TEST_CASE("an order to end workers by what is no request is not obeyed") {
+  agent_story story;
+  story.run_as_member();
+  desired order = story.order(desired_phase::stop, 1);
+  order.grace = 10s;
+  order.signal = GENERATE(SIGSTOP, SIGKILL, SIGUSR1, -1, 65);
+  story.say(order);
+  CHECK_FALSE(story.did<stop_workers>());
+  CHECK_FALSE(story.did<kill_workers>());
+}
+
 TEST_CASE("a round of no nodes is prepared as one of one") {
   agent_story story;
   story.connect();

@@ -222,10 +222,19 @@ TEST_CASE("an operator's stop stops a round that runs, and its code says by whic
     CHECK(story.view().phase == run_phase::stopping);
     CHECK(story.a->wanted.phase == desired_phase::stop);
     CHECK(story.a->wanted.grace == 30s);
+    CHECK(story.a->wanted.signal == 0);
     story.stop_all();
     REQUIRE(story.a->wanted.root_cause);
     CHECK(story.a->wanted.root_cause->kind == cause_class::operator_stop);
     CHECK(story.a->wanted.exit_code == 143);
+  }
+  SECTION("from a person at one node: workers of the others get that signal") {
+    story.ask_to_leave(*story.b, SIGINT);
+    CHECK(story.a->wanted.phase == desired_phase::stop);
+    CHECK(story.a->wanted.signal == SIGINT);
+    story.stop_all();
+    CHECK(story.a->wanted.exit_code == 130);
+    CHECK(story.a->wanted.signal == 0);
   }
   SECTION("from a node whose leaving drains it") {
     story.ask_to_leave(*story.a, SIGHUP);
