@@ -12,8 +12,12 @@ namespace {
 std::size_t control_size(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   if (first < 0x20 || first == 0x7F) return 1;
-  if (first != 0xC2 || text.size() < 2) return 0;
-  return static_cast<unsigned char>(text[1]) < 0xA0 ? 2 : 0;
+  if (first == 0xC2 && text.size() >= 2) return static_cast<unsigned char>(text[1]) < 0xA0 ? 2 : 0;
+  if (first != 0xE2 || text.size() < 3) return 0;
+  const auto last = static_cast<unsigned char>(text[2]);
+  const bool ends_or_embeds = text[1] == '\x80' && last >= 0xA8 && last <= 0xAE;
+  const bool isolates = text[1] == '\x81' && last >= 0xA6 && last <= 0xA9;
+  return ends_or_embeds || isolates ? 3 : 0;
 }
 
 bool is_never_kept(char) {

@@ -2,7 +2,7 @@
 // agent_fields.hpp has what its verbs mean.
 //
 // Nothing that it gives can pass for words of ours where it is shown: names with control characters
-// are refused, sentences and tails lose them.
+// are refused, sentences and tails lose them. There is no way to a text but by one of these.
 //
 // After the first mistake all reads are harmless, so that a message is read straight down and
 // judged once, by its verdict.
@@ -144,19 +144,6 @@ class fields {
     text(name, value, bytes_max, presence::if_any);
     value = in_lines(std::move(value));
   }
-  void text(std::string_view name, std::string& value, std::size_t bytes_max, presence wanted) {
-    const json* field = find(name, wanted);
-    if (field == nullptr) return;
-    if (!field->is_string()) return fail(errc::malformed_message, name, "is no string");
-    const auto& found = field->get_ref<const std::string&>();
-    if (found.size() > bytes_max) {
-      return fail(
-          errc::message_too_long, name,
-          std::to_string(found.size()) + " bytes, the limit is " + std::to_string(bytes_max));
-    }
-    value = found;
-  }
-
   void labels(std::string_view name, std::vector<std::string>& values, std::size_t count_limit) {
     const json* list = list_of(name, count_limit);
     if (list == nullptr) return;
@@ -277,6 +264,20 @@ class fields {
   }
 
  private:
+  // As it came.
+  void text(std::string_view name, std::string& value, std::size_t bytes_max, presence wanted) {
+    const json* field = find(name, wanted);
+    if (field == nullptr) return;
+    if (!field->is_string()) return fail(errc::malformed_message, name, "is no string");
+    const auto& found = field->get_ref<const std::string&>();
+    if (found.size() > bytes_max) {
+      return fail(
+          errc::message_too_long, name,
+          std::to_string(found.size()) + " bytes, the limit is " + std::to_string(bytes_max));
+    }
+    value = found;
+  }
+
   void span(std::string_view name, duration& value, duration min, duration max, presence wanted) {
     if (find(name, wanted) == nullptr) return;
     std::int64_t count = to_micros(value);

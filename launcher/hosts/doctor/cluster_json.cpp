@@ -1,8 +1,11 @@
 #include "launcher/hosts/doctor/cluster_json.hpp"
 
+#include "rendezvous/base/printable_text.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <array>
+#include <utility>
 
 namespace ddprun::launcher::doctor {
 namespace {
@@ -83,11 +86,28 @@ peer_seen read_peer(const json& from) {
   return peer;
 }
 
+// Each text in it, and each name of a member: they are shown to a person.
+void make_printable(json& value) {
+  if (value.is_string()) value = in_one_line(value.get<std::string>());
+  if (value.is_object()) {
+    json made = json::object();
+    for (auto& [name, each] : value.items())
+      made[in_one_line(name)] = std::move(each);
+    value = std::move(made);
+  }
+  if (value.is_structured()) {
+    for (json& each : value)
+      make_printable(each);
+  }
+}
+
 // The one place where bytes of another node are judged: what is not as it must be throws.
 template <typename Read>
 auto read_or_none(std::string_view text, Read read) -> std::optional<decltype(read(json()))> {
   try {
-    return read(json::parse(text));
+    json whole = json::parse(text);
+    make_printable(whole);
+    return read(whole);
   } catch (const std::exception&) {
     return std::nullopt;
   }

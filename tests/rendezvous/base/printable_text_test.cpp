@@ -8,11 +8,13 @@ using namespace ddprun;
 
 TEST_CASE("control characters of each kind are known, and no others") {
   for (const std::string_view text :
-       {"a\nb", "\x1b[1m", "\t", "\x7f", "a\xC2\x85", "\xC2\x9B", "\r"})
+       {"a\nb", "\x1b[1m", "\t", "\x7f", "a\xC2\x85", "\xC2\x9B", "\r", "\xE2\x80\xA8",
+        "\xE2\x80\xA9", "\xE2\x80\xAA", "a\xE2\x80\xAE", "\xE2\x81\xA6", "\xE2\x81\xA9"})
     CHECK(has_control_characters(text));
   CHECK(has_control_characters(std::string_view("a\0b", 3)));
   for (const std::string_view text :
-       {"", "node-a.example", "a b", "\xC2\xA0", "\xC3\xA9", "\xE2\x82\xAC"})
+       {"", "node-a.example", "a b", "\xC2\xA0", "\xC3\xA9", "\xE2\x82\xAC", "\xE2\x80\xA7",
+        "\xE2\x80\xAF", "\xE2\x81\xA5", "\xE2\x81\xAA", "\xE2\x80"})
     CHECK_FALSE(has_control_characters(text));
 }
 
@@ -23,6 +25,8 @@ TEST_CASE("words of others stay in their line, without sequences of a terminal")
   CHECK(in_one_line("caf\xC3\xA9\xC2\x9B"
                     "31m") == "caf\xC3\xA9 31m");
   CHECK(in_one_line("\x1b[") == "");
+  CHECK(in_one_line("rank 1 \xE2\x80\xAE"
+                    "deliaf\xE2\x80\xA9x") == "rank 1  deliaf x");
 }
 
 TEST_CASE("text that is fit as it came is not copied") {

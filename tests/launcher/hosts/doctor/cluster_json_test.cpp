@@ -1,7 +1,12 @@
 #include "launcher/hosts/doctor/cluster_json.hpp"
 
+#include "rendezvous/base/printable_text.hpp"
 #include "tests/launcher/hosts/doctor/cluster_support.hpp"
 #include "tests/support/catch.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
 
 using namespace ddprun::launcher::doctor;
 using namespace ddprun::tests::doctor;
@@ -41,6 +46,45 @@ TEST_CASE("what is no card is none, at whatever byte it ends") {
       "clock_ahead": null, "name": [0, "", 0], "named": [0, ""],
       "speed": null}]], "folder": null})",
                           1));
+}
+
+TEST_CASE("no text that another node has left brings what cannot be shown, in whichever place") {
+  using nlohmann::json;
+  cluster_facts facts = healthy(2);
+  facts.cards[0].own = {{"disk", health::error, "full", "make room"}};
+  facts.seen[0]->folder = folder_seen{"read-only", "nfs", {{1, 5}}, {{1, 5}}};
+  const auto has_bad = [](const json& whole) {
+    const json flat = whole.flatten();
+    bool is_bad = false;
+    for (const auto& [path, value] : flat.items()) {
+      is_bad = is_bad || ddprun::has_control_characters(path) ||
+               (value.is_string() && ddprun::has_control_characters(value.get<std::string>()));
+    }
+    return is_bad;
+  };
+  const auto try_all = [&has_bad](const std::string& text, const auto& encoded_again) {
+    const json whole = json::parse(text);
+    const json flat = whole.flatten();
+    for (const auto& [path, value] : flat.items()) {
+      if (!value.is_string()) continue;
+      json changed = whole;
+      changed[json::json_pointer(path)] =
+          value.template get<std::string>() + "\nddprun: forged\x1b[2J\r\x7f\xC2\x9B\xE2\x80\xAE";
+      INFO(path);
+      CHECK_FALSE(has_bad(json::parse(encoded_again(changed.dump()))));
+    }
+  };
+  try_all(encode(facts.cards[0]), [](const std::string& text) {
+    return encode(decode_card(text).value());  //
+  });
+  try_all(encode(*facts.seen[0]), [](const std::string& text) {
+    return encode(decode_seen(text, 2).value());  //
+  });
+  json named = json::parse(encode(facts.cards[0]));
+  named["versions"]["Num\nPy"] = "1";
+  CHECK_FALSE(has_bad(json::parse(encode(decode_card(named.dump()).value()))));
+  named["name"] = "node\nforged";
+  CHECK(name_on_card(named.dump()) == "node forged");
 }
 
 TEST_CASE("names that are no UTF-8 can be told") {

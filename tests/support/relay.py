@@ -1,0 +1,73 @@
+"""Stands between agents and a daemon, and changes what they say to each other: so one is a ddprun
+of another version, or one that lies. Without a daemon it answers the agents by itself."""
+
+import contextlib
+import json
+import socket
+import threading
+
+
+def line_of(message):
+    """As bytes that are valid JSON, with nothing escaped that need not be."""
+    return json.dumps(message, ensure_ascii=False).encode() + b"\n"
+
+
+class Relay:
+    """`of_agent` and `of_daemon` get a message and give the one that goes on in its place. Without
+    `daemon_port`, `answer` gives the messages that follow one of an agent's."""
+
+    def __init__(self, daemon_port=None, of_agent=None, of_daemon=None, answer=None):
+        self.daemon_port = daemon_port
+        self.of_agent = of_agent or (lambda message: message)
+        self.of_daemon = of_daemon or (lambda message: message)
+        self.answer = answer
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.open = []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for one in [self.listener, *self.open]:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                agent, _ = self.listener.accept()
+                self.open.append(agent)
+                if self.daemon_port is None:
+                    self.start(self.reply, agent)
+                    continue
+                try:
+                    daemon = socket.create_connection(("127.0.0.1", self.daemon_port))
+                except OSError:
+                    agent.close()  # it is being started again
+                    continue
+                self.open.append(daemon)
+                self.start(self.pass_on, agent, daemon, self.of_agent)
+                self.start(self.pass_on, daemon, agent, self.of_daemon)
+
+    @staticmethod
+    def start(function, *arguments):
+        threading.Thread(target=function, args=arguments, daemon=True).start()
+
+    @staticmethod
+    def pass_on(source, target, change):
+        with contextlib.suppress(OSError, ValueError):
+            for line in source.makefile("rb"):
+                target.sendall(line_of(change(json.loads(line))))
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
+
+    def reply(self, agent):
+        with contextlib.suppress(OSError, ValueError):
+            for line in agent.makefile("rb"):
+                for message in self.answer(json.loads(line)):
+                    agent.sendall(line_of(message))
+                    if message["type"] == "refused":
+                        agent.shutdown(socket.SHUT_WR)
