@@ -12,6 +12,8 @@
 #pragma once
 
 #include "rendezvous/base/printable_text.hpp"
+#include "rendezvous/base/version.hpp"
+#include "rendezvous/core/messages/versions.hpp"
 #include "rendezvous/protocol/agent.hpp"
 #include "rendezvous/protocol/agent_fields.hpp"
 
@@ -71,11 +73,8 @@ class fields {
     if (!holds) fail(errc::malformed_message, name, std::string(problem) + std::string(with));
   }
   void check_version(const hello& greeting) {
-    if (!good() || greeting.protocol == agent_protocol_version) return;
-    fail(errc::version_mismatch, "protocol",
-         "version " + std::to_string(greeting.protocol) + " of ddprun " + greeting.version +
-             ", this side speaks " + std::to_string(agent_protocol_version) +
-             "; use the same version of ddprun on every node");
+    const std::string problem = core::protocol_problem(greeting, version);
+    if (good() && !problem.empty()) fail(errc::version_mismatch, "protocol", problem);
   }
 
   template <std::integral Number>

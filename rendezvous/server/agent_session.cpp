@@ -63,7 +63,10 @@ void agent_session::take_line(std::string_view line) {
     const bool is_in_a_run = greeting != nullptr && greeting->state.instance != 0;
     return is_in_a_run ? send_elsewhere(turned_away_) : reject(turned_away_);
   }
-  if (!message) return reject(problem);
+  if (!message) {
+    if (message.error() == errc::version_mismatch) owner_.on_other_version(*this, problem);
+    return reject(problem);
+  }
   const bool is_first = hello_timer_ != nullptr;
   const bool opens =
       std::holds_alternative<hello>(*message) || std::holds_alternative<guardian_word>(*message);

@@ -31,6 +31,8 @@ class agent_session {
     virtual void on_message(agent_session& from, agent_message message) = 0;
     // The connection has ended, or the session ended it; `why` is for the log.
     virtual void on_end(agent_session& from, const std::string& why) = 0;
+    // Its hello is of another version of the protocol; on_end follows.
+    virtual void on_other_version(agent_session& from, const std::string& why) = 0;
 
    protected:
     ~owner() = default;

@@ -117,9 +117,7 @@ void daemon_shell::accept(net::tcp::socket socket) {
                                                  options_.hello_limit, options_.hello_limit);
   if (!refusal.empty()) {
     session->turn_away(refusal);
-    const auto line = strangers_.admit("refused " + session->peer_address() + ": " + refusal,
-                                       steady_clock::now());
-    if (line) log(note_level::warning, *line);
+    warn_of_refusal(*session, refusal);
   }
   sessions_[id] = std::move(session);
 }
@@ -155,6 +153,16 @@ void daemon_shell::on_end(agent_session& from, const std::string& why) {
       "connection " + std::to_string(id) + " of " + from.peer_address() + " ended: " + why);
   sessions_.erase(id);
   step(core::connection_ended{id});
+}
+
+void daemon_shell::on_other_version(agent_session& from, const std::string& why) {
+  warn_of_refusal(from, why);
+}
+
+void daemon_shell::warn_of_refusal(const agent_session& of, const std::string& why) {
+  const auto line =
+      strangers_.admit("refused " + of.peer_address() + ": " + why, steady_clock::now());
+  if (line) log(note_level::warning, *line);
 }
 
 void daemon_shell::step(core::daemon_event event) {

@@ -102,6 +102,8 @@ class daemon_shell final : public agent_session::owner {
  private:
   void on_message(agent_session& from, agent_message message) override;
   void on_end(agent_session& from, const std::string& why) override;
+  void on_other_version(agent_session& from, const std::string& why) override;
+  void warn_of_refusal(const agent_session& of, const std::string& why);
 
   void step(core::daemon_event event);
   void step_at(time_point now, core::daemon_event event);

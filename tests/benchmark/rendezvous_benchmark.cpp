@@ -140,7 +140,6 @@ class load {
   void join(std::uint32_t index) {
     if (agents_[index].socket < 0) dial(index);
     ddprun::hello hello;
-    hello.version = "benchmark";
     hello.run_id = "benchmark";
     hello.session = {1, index + 1};
     hello.node = "node" + std::to_string(index);

@@ -4,6 +4,7 @@
 #include "rendezvous/core/agent/daemon_link.hpp"
 #include "rendezvous/core/agent/state.hpp"
 #include "rendezvous/core/messages/validation.hpp"
+#include "rendezvous/core/messages/versions.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -76,6 +77,7 @@ void agent::state::welcomed_by(const welcome& message) {
   }
   daemon.welcomed();
   has_been_turned_away = false;
+  warn_of_version(message.version);
   const duration own = options.greeting.settings.timing.drain_grace;
   if (message.timing.drain_grace != own && message.timing.drain_grace != timing.drain_grace) {
     note(note_level::warning,
@@ -87,6 +89,13 @@ void agent::state::welcomed_by(const welcome& message) {
   timing = message.timing;
   // In no instance, this node cannot tell a daemon how far that instance had come: any word counts.
   if (here.instance() == 0) word.forget_instance();
+}
+
+// Once for each that it meets.
+void agent::state::warn_of_version(const std::string& daemons) {
+  if (std::exchange(daemon_version, daemons) == daemons) return;
+  const std::string text = version_warning("this node", options.greeting.version, daemons);
+  if (!text.empty()) note(note_level::warning, text);
 }
 
 void agent::state::acked_by(const ack& message) {

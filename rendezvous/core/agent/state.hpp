@@ -76,6 +76,7 @@ struct agent::state {
 
   // ---- daemon.cpp ----
   void welcomed_by(const welcome& message);
+  void warn_of_version(const std::string& daemons);
   void acked_by(const ack& message);
   void refused_by(const refused& message);
   void connect_again(bool elsewhere = false);
@@ -189,6 +190,7 @@ struct agent::state {
   std::string endpoints_text;         // of all that there are: "a:29400 or b:29400"
   std::size_t endpoint_index = 0;     // of the daemon that is spoken to, or tried
   bool has_been_turned_away = false;  // since the last session: told by then
+  std::string daemon_version;         // of ddprun; of the last one that welcomed this node
 
   daemon_link daemon;
   desired_state word;

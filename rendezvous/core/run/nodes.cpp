@@ -3,6 +3,7 @@
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/core/messages/settings_table.hpp"
 #include "rendezvous/core/messages/validation.hpp"
+#include "rendezvous/core/messages/versions.hpp"
 #include "rendezvous/core/run/roster.hpp"
 #include "rendezvous/core/run/state.hpp"
 
@@ -156,12 +157,8 @@ void run::state::forget(node& who) {
 
 // What is wrong with a hello as such, or beside that of the same session before it.
 std::string run::state::problem_with(const hello& greeting, const node* known) const {
-  if (greeting.protocol != agent_protocol_version) {
-    return "this daemon speaks version " + std::to_string(agent_protocol_version) +
-           " of the agent protocol and this node version " + std::to_string(greeting.protocol) +
-           ": use the same ddprun on all hosts";
-  }
-  std::string problem = problem_of(greeting);
+  std::string problem = protocol_problem(greeting, options.version);
+  if (problem.empty()) problem = problem_of(greeting);
   if (problem.empty()) problem = problem_with(greeting.state, greeting);
   if (!problem.empty() || known == nullptr) return problem;
   const std::string change = first_change(known->greeting, greeting);

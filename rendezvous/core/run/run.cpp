@@ -143,6 +143,10 @@ void run::state::apply(const agent_joined& event) {
       return;
     }
   }
+  if (known == nullptr) {
+    std::string other = version_warning(greeting.node, greeting.version, options.version);
+    if (!other.empty()) effects->emplace_back(run_note{note_level::warning, other, true});
+  }
   node& who = known == nullptr ? nodes.admit(greeting) : *known;
   attach(who, event);
   if (record != nullptr && who.node_state != node_state::closing) {

@@ -150,7 +150,8 @@ TEST_CASE("a refusal says what is wrong and where") {
   CHECK(problem_of_agent(R"({"type":"goodbye"})") ==
         "goodbye.session: is missing [malformed message]");
   CHECK(problem_of_agent(R"({"type":"hello","protocol":3,"version":"9.0"})") ==
-        "hello.protocol: version 3 of ddprun 9.0, this side speaks 2; use the same version of "
+        "hello.protocol: of the agent protocol this node speaks version 3 (ddprun 9.0), the "
+        "rendezvous daemon version 2 (ddprun 0.1.0): use the same version of "
         "ddprun on every node [the peer's protocol version is not supported]");
   const std::string start =
       R"({"type":"hello","protocol":2,"run_id":"r","session":"00000000000000000000000000000001",)";

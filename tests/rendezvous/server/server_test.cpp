@@ -103,7 +103,7 @@ TEST_CASE("what cannot be read ends the session with a sentence") {
       {"{\"type\":\"desired\",\"phase\":\"run\"}\n", "is no message that belongs here"},
       {R"({"type":"hello","protocol":7,"version":"9"})"
        "\n",
-       "version 7 of ddprun 9, this side speaks 2"},
+       "this node speaks version 7 (ddprun 9), the rendezvous daemon version 2 (ddprun 0.1.0)"},
       {hello_line(1, 2, "node-a") + hello_line(1, 2, "node-a"), "a session says hello once"},
       {hello_line(1, 2, "node-a") + "{\"type\":\"status\",\"phase\":\"flying\"}\n",
        "is no phase that this version knows"},
@@ -117,6 +117,18 @@ TEST_CASE("what cannot be read ends the session with a sentence") {
     REQUIRE(f.closes(peer));
     CHECK(f.daemon->agent_count() == 0);
   }
+}
+
+TEST_CASE("an agent of another version of the protocol is named in the log, once") {
+  fixture f;
+  raw_peer peer(f.io, f.port);
+  peer.say("{\"type\":\"hello\",\"protocol\":7,\"version\":\"9\"}\n");
+  REQUIRE(f.closes(peer));
+  const std::string said =
+      "refused 127.0.0.1: hello.protocol: of the agent protocol this node speaks version 7 (ddprun "
+      "9), the rendezvous daemon version 2 (ddprun 0.1.0): use the same version of ddprun on every "
+      "node";
+  CHECK(std::count(f.log.begin(), f.log.end(), said) == 1);
 }
 
 TEST_CASE("strangers are closed promptly and without an answer") {

@@ -2,8 +2,11 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/orphans_story.hpp"
 
+#include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <optional>
+#include <string>
 
 using namespace ddprun;
 using namespace ddprun::tests;
@@ -14,10 +17,40 @@ TEST_CASE("a node that speaks another protocol is refused, and nothing else happ
   fake_node& odd = story.node("odd", nodes_of(1, 1));
   odd.greeting.protocol = agent_protocol_version + 1;
   story.connect(odd);
-  CHECK(odd.refusal.find("use the same ddprun on all hosts") != std::string::npos);
+  CHECK(odd.refusal ==
+        "of the agent protocol this node speaks version 3, the rendezvous daemon version 2 (ddprun "
+        "test): use the same version of ddprun on every node");
   CHECK(odd.connection == 0);
   CHECK(story.view().members.empty());
   CHECK(story.machine().forgettable(story.now));
+}
+
+TEST_CASE("a node of another ddprun that speaks the same protocol is taken, and named") {
+  run_story story;
+  fake_node& other = story.node("b", nodes_of(1, 1));
+  other.greeting.version = "9.0";
+  story.connect(other);
+  CHECK(other.refusal.empty());
+  const std::string said =
+      "b is ddprun 9.0, the rendezvous daemon ddprun test: they work together, as both speak "
+      "version 2 of the agent protocol; still, use the same version of ddprun on every node";
+  CHECK(std::count(story.notes.begin(), story.notes.end(), said) == 1);
+  SECTION("once for each life of an agent") {
+    story.disconnect(other);
+    story.connect(other);
+    CHECK(std::count(story.notes.begin(), story.notes.end(), said) == 1);
+  }
+  SECTION("the same one, and one that does not say what it is, are not") {
+    const std::size_t notes = story.notes.size();
+    for (const std::string version : {"test", "test ", ""}) {
+      fake_node& made = story.node("c", nodes_of(1, 1));
+      made.greeting.version = version;
+      story.connect(made);
+    }
+    CHECK(std::none_of(
+        story.notes.begin() + static_cast<std::ptrdiff_t>(notes), story.notes.end(),
+        [](const std::string& note) { return note.find("agent protocol") != std::string::npos; }));
+  }
 }
 
 TEST_CASE("the welcome names the timers that the run goes by") {

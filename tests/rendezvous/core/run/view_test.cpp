@@ -86,7 +86,7 @@ TEST_CASE("who is refused is noted, at its hello and later") {
   old.greeting.protocol = 99;
   story.connect(old);
   REQUIRE_FALSE(story.notes.empty());
-  CHECK(story.notes.back().find("refused old: this daemon speaks version ") == 0);
+  CHECK(story.notes.back().find("refused old: of the agent protocol this node speaks ") == 0);
   story.joined("a", nodes_of(2, 2));
   story.joined("other", nodes_of(1, 4));
   story.joined("b", nodes_of(2, 2));

@@ -1,0 +1,23 @@
+// What versions of ddprun make of each other. Programs that speak one version of the agent protocol
+// work together, whatever they are; any others do not.
+//
+// Thread rule: pure functions.
+#pragma once
+
+#include "rendezvous/core/messages/messages.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace ddprun::core {
+
+// That a node and the daemon of this version speak different versions of the agent protocol: names
+// both, and what to do. Empty: they speak the same.
+std::string protocol_problem(const hello& greeting, std::string_view daemon_version);
+
+// That they are different versions of ddprun that work together, for people, on both sides. Empty:
+// they are the same, or one does not say what it is. `node`: whose version it is, "node-b".
+std::string version_warning(std::string_view node, std::string_view node_version,
+                            std::string_view daemon_version);
+
+}  // namespace ddprun::core
