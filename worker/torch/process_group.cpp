@@ -161,8 +161,10 @@ void process_group::connect(const c10::intrusive_ptr<c10d::Store>& store, const 
   store_ = store;
   std::string problem;
   auto client = store_client::from_environment(environment_, options_.join_timeout, problem);
+  // What no answer has come to ends the connection, which is to serve the tree.
+  const auto limit = options_.gloo ? question_limit : options_.join_timeout;
   if (client)
-    roll_call(*client, place_of(environment_, name_, 0), rank_, world_size_).answer(question_limit);
+    roll_call(*client, place_of(environment_, name_, 0), rank_, world_size_).answer(limit);
   guarded("cannot join the other ranks", [&] {
     std::shared_ptr<store_tree> words;
     if (!options_.gloo) {
