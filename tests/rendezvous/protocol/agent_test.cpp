@@ -307,6 +307,7 @@ TEST_CASE("an ordinary assignment and status stay far below a kilobyte") {
   status running = full_status();
   running.causes.clear();
   running.nccl = {};
+  running.tether_ages.clear();
   running.assignment->nccl = {};
   CHECK(encode(daemon_message(run)).size() + encode(agent_message(running)).size() < 1024);
 }
