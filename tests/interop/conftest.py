@@ -39,9 +39,10 @@ def store(server):
 def cluster(tmp_path):
     made = Cluster(tmp_path)
     yield made
-    # That of a torchrun ends by itself, behind it.
-    wait_for("Python's resource trackers to be gone",
-             lambda: not any("resource_tracker" in line for line in made.marked().values()))
+    # They end by themselves, behind a torchrun and behind an agent.
+    wait_for("Python's resource trackers and our guardians to be gone",
+             lambda: not any("resource_tracker" in line or "ddp-guardian" in line
+                             for line in made.marked().values()))
     left = made.marked()
     for program in made.programs:
         left.pop(program.pid, None)
