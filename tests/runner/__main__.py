@@ -113,8 +113,8 @@ class Run:
 
     def all(self, parts):
         """At once: the builds, one after the other; each lane of parts with many processes; beside
-        them the parts of one process each, one on each core; and at the lowest priority, again one
-        on each core, those of them that only compute. The builds with sanitizers have the usual
+        them the parts of one process each, one on each core; and at a low priority, again one on
+        each core, those of them that only compute. The builds with sanitizers have the usual
         priority: nothing takes longer than they and what waits for them."""
         builder, beside, behind = Lanes(1), Lanes(CORES), Lanes(CORES)
         lanes = {name: Lanes(1) for name in (WAITING, TRAINING)}

@@ -166,6 +166,11 @@ def test_a_program_that_takes_too_long_is_left_alone(tmp_path, monkeypatch):
     assert begun == ["5"]
 
 
+def test_what_runs_behind_the_others_has_all_the_time_of_its_part():
+    assert runs.limit_of(Part("fuzz", "fuzz", behind=True)) == runs.PART_LIMIT_S
+    assert runs.limit_of(Part("unit", "catch")) == runs.CATCH_LIMIT_S
+
+
 def test_how_a_program_has_ended_is_said():
     assert end_of(66) == "ended with 66"
     assert end_of(-9) == "was killed by SIGKILL"
