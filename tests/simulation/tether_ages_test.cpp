@@ -38,7 +38,6 @@ schedule with_broken_tethers(std::uint64_t seed) {
   made.options.settings.spares_max = 1;
   timers& timing = made.options.settings.timing;
   timing.settle = timing.settle_max = 1ms;
-  timing.last_call_timeout = 1ms;
   timing.reconnect_grace = 200ms;
   timing.stop_grace = 500ms;
   if (random.chance(50)) timing.recovery_window = 0ms;

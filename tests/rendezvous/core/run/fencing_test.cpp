@@ -118,6 +118,18 @@ TEST_CASE("a host without power is past its limit when it is lost") {
   CHECK(story.now - stopped < 8550ms);
 }
 
+TEST_CASE("of two lost members the one whose tether held counts from the acknowledgement") {
+  running_trio story;
+  story.pass(10100ms, {story.b, story.c});
+  CHECK(story.view().phase == run_phase::stopping);
+  story.a->state.tether_ages = {{2, 10s}};
+  story.say(*story.a, member_phase::stopped);
+  story.pass(8400ms);
+  CHECK(story.view().phase == run_phase::stopping);
+  story.pass(100ms);
+  CHECK(story.view().phase != run_phase::stopping);
+}
+
 TEST_CASE("the last word of a lost member counts where its tether was broken before") {
   running_trio story;
   story.disconnect(*story.c);
