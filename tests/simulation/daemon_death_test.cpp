@@ -31,18 +31,6 @@ schedule base(std::uint64_t seed) {
   return made;
 }
 
-// Silence both ways between a host and the daemon's.
-void keep_away(schedule& plan, std::uint32_t host, moment from, duration length) {
-  fault cut;
-  cut.kind = fault_kind::silence;
-  cut.at = from;
-  cut.length = length;
-  cut.host = host;
-  plan.faults.push_back(cut);
-  std::swap(cut.host, cut.other);
-  plan.faults.push_back(cut);
-}
-
 schedule with_returns(std::uint64_t seed, std::uint64_t message) {
   schedule made = base(seed % variants);
   made.options.seed = seed;
@@ -54,8 +42,8 @@ schedule with_returns(std::uint64_t seed, std::uint64_t message) {
   // When the daemon dies is only known by message; the cuts cover all of the run.
   for (std::uint32_t host = 1; host <= 3; ++host) {
     const auto fate = random.below(4);
-    if (fate == 1) keep_away(made, host, random.between(0ms, 4s), random.between(100ms, 4s));
-    if (fate == 2) keep_away(made, host, random.between(0ms, 4s), random.between(3s, 20s));
+    if (fate == 1) part(made, host, 0, random.between(0ms, 4s), random.between(100ms, 4s));
+    if (fate == 2) part(made, host, 0, random.between(0ms, 4s), random.between(3s, 20s));
     if (fate == 3) {
       fault stale;
       stale.kind = fault_kind::isolate_host;

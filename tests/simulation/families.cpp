@@ -110,6 +110,14 @@ fault fault_of(fault_kind kind, moment at, std::uint32_t host, duration length, 
   return made;
 }
 
+void part(schedule& plan, std::uint32_t host, std::uint32_t other, moment from, duration length) {
+  fault cut = fault_of(fault_kind::silence, from, host, length);
+  cut.other = other;
+  plan.faults.push_back(cut);
+  std::swap(cut.host, cut.other);
+  plan.faults.push_back(cut);
+}
+
 schedule quiet_schedule(std::uint64_t seed, std::uint32_t nodes) {
   schedule made;
   made.options.seed = seed;

@@ -40,6 +40,9 @@ std::string caught(const mutant& mutation, std::uint64_t count,
 fault fault_of(fault_kind kind, moment at, std::uint32_t host, duration length = {}, int value = 0);
 
 // `nodes` of two workers; five seconds of node_timeout, a heartbeat a second, short graces.
+// Neither of the two hosts hears the other; 0 is the daemon's.
+void part(schedule& plan, std::uint32_t host, std::uint32_t other, moment from, duration length);
+
 schedule quiet_schedule(std::uint64_t seed, std::uint32_t nodes);
 
 // Random faults on agents of which the first hosts the daemon. Its host is hit as often as all

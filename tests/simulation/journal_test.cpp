@@ -76,10 +76,7 @@ schedule out_of_reach(std::uint64_t seed) {
   made.heal_at = dies;
   for (std::uint32_t host = 1; host <= 3; ++host) {
     const duration away = random.chance(70) ? random.between(0s, 15s) : random.between(15s, 30s);
-    fault cut = fault_of(fault_kind::silence, dies, host, away);
-    made.faults.push_back(cut);
-    std::swap(cut.host, cut.other);
-    made.faults.push_back(cut);
+    part(made, host, 0, dies, away);
     made.heal_at = std::max(made.heal_at, dies + away);
   }
   made.faults.push_back(fault_of(fault_kind::join, dies + random.between(0s, 25s), 0));

@@ -87,10 +87,7 @@ schedule newcomer_first(std::uint64_t seed) {
   const moment dies = random.between(200ms, 900ms);
   made.faults.push_back(fault_of(fault_kind::kill_daemon, dies, 0, 1ms));
   for (std::uint32_t host = 1; host <= 2; ++host) {
-    fault cut = fault_of(fault_kind::silence, dies, host, 2s);
-    made.faults.push_back(cut);
-    std::swap(cut.host, cut.other);
-    made.faults.push_back(cut);
+    part(made, host, 0, dies, 2s);
   }
   made.faults.push_back(fault_of(fault_kind::join, dies + 50ms, 0));
   made.heal_at = dies + 3s;

@@ -15,20 +15,6 @@ using Catch::Matchers::StartsWith;
 
 constexpr std::uint32_t nodes = 3;
 
-// Neither hears the other.
-void part(schedule& plan, std::uint32_t host, std::uint32_t other, moment from, duration length) {
-  fault cut;
-  cut.kind = fault_kind::silence;
-  cut.at = from;
-  cut.length = length;
-  cut.host = host;
-  cut.other = other;
-  plan.faults.push_back(cut);
-  std::swap(cut.host, cut.other);
-  plan.faults.push_back(cut);
-  plan.heal_at = std::max(plan.heal_at, moment(from + length));
-}
-
 // Of up to two hosts the tethers may break, and later the daemon loses them, at once or by silence.
 // Whatever does not wait for their leases has another round beside them.
 schedule with_broken_tethers(std::uint64_t seed) {
@@ -41,6 +27,10 @@ schedule with_broken_tethers(std::uint64_t seed) {
   timing.reconnect_grace = 200ms;
   timing.stop_grace = 500ms;
   if (random.chance(50)) timing.recovery_window = 0ms;
+  const auto cut = [&made](std::uint32_t host, std::uint32_t other, moment from, duration length) {
+    part(made, host, other, from, length);
+    made.heal_at = std::max(made.heal_at, moment(from + length));
+  };
   // The daemon is on host 0, the leader on any of the others.
   const auto kept = static_cast<std::uint32_t>(1 + random.below(nodes));
   const moment broken = 2s + random.between(0ms, 1s);
@@ -48,9 +38,9 @@ schedule with_broken_tethers(std::uint64_t seed) {
   for (std::uint32_t host = 1; host <= nodes; ++host) {
     if (host == kept || random.chance(25)) continue;
     for (std::uint32_t other = 1; other <= nodes; ++other) {
-      if (other != host && random.chance(40)) part(made, host, other, broken, 40s);
+      if (other != host && random.chance(40)) cut(host, other, broken, 40s);
     }
-    part(made, 0, host, gone, random.chance(50) ? 30s : random.between(1s, 20s));
+    cut(0, host, gone, random.chance(50) ? 30s : random.between(1s, 20s));
     if (random.chance(60))
       made.faults.push_back(fault_of(fault_kind::break_daemon_connection, gone, host));
   }
