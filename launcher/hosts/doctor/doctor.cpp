@@ -106,10 +106,14 @@ constexpr std::array table = {
         show_help},
 };
 
+}  // namespace
+
 const cli::command& doctor_command() {
   static const cli::command made = {"ddprun doctor", "", true, cli::specs_of(table)};
   return made;
 }
+
+namespace {
 
 cli::checked show_help(options_draft& draft, const cli::given_option&) {
   draft.answer = R"(usage: ddprun doctor [OPTIONS]

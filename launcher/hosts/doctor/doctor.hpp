@@ -5,6 +5,7 @@
 #pragma once
 
 #include "rendezvous/base/environment_map.hpp"
+#include "rendezvous/cli/option.hpp"
 
 #include <string>
 #include <vector>
@@ -14,5 +15,8 @@ namespace ddprun::launcher::doctor {
 // `words` are those behind "doctor". Writes to standard output. What the process exits with: 0; 1
 // when something is an error; 2 for a mistake on the command line.
 int examine(const std::vector<std::string>& words, const environment_map& environment);
+
+// Its options.
+const cli::command& doctor_command();
 
 }  // namespace ddprun::launcher::doctor

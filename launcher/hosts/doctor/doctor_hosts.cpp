@@ -1,7 +1,8 @@
 #include "launcher/hosts/doctor/doctor_hosts.hpp"
 
+#include "launcher/hosts/doctor/doctor.hpp"
+
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 namespace ddprun::launcher::doctor {
@@ -24,18 +25,23 @@ bool is_option(std::string_view word, std::string_view name) {
   return word == name || (word.starts_with(name) && word[name.size()] == '=');
 }
 
-template <std::size_t count>
-bool is_one_of(std::string_view word, const std::array<std::string_view, count>& names) {
-  return std::any_of(names.begin(), names.end(),
-                     [word](std::string_view name) { return is_option(word, name); });
+bool names_hosts(std::string_view word) {
+  return (word.starts_with("-H") && !word.starts_with("--")) || is_option(word, "--hosts") ||
+         is_option(word, "--hostfile");
 }
 
-constexpr std::array<std::string_view, 3> with_value = {"--shared", "--network", "--wait"};
-constexpr std::array<std::string_view, 2> flags = {"--bandwidth", "--json"};
-constexpr std::array<std::string_view, 2> of_hosts = {"--hosts", "--hostfile"};
+// Where and how many meet is the job's to say, and so is its help.
+bool is_of_meeting(const cli::option_spec& option) {
+  return option.name == "rdzv-endpoint" || option.name == "nnodes" || option.name == "rdzv-id" ||
+         option.kind == cli::option_kind::question;
+}
 
-bool names_hosts(std::string_view word) {
-  return (word.starts_with("-H") && !word.starts_with("--")) || is_one_of(word, of_hosts);
+// The doctor's option that this word gives; null: it is one of the job.
+const cli::option_spec* own_option(std::string_view word) {
+  for (const cli::option_spec* each : doctor_command().options) {
+    if (!is_of_meeting(*each) && is_option(word, "--" + std::string(each->name))) return each;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -51,8 +57,9 @@ std::optional<words> words_for_hosts(const words& given) {
   for (std::size_t at = 1; at < given.size(); ++at) {
     const std::string& word = given[at];
     has_port = has_port || is_option(word, "--master-port");
-    const bool takes_value = is_one_of(word, with_value);
-    words& side = takes_value || is_one_of(word, flags) ? own : job;
+    const cli::option_spec* const option = own_option(word);
+    const bool takes_value = option != nullptr && option->kind == cli::option_kind::value;
+    words& side = option != nullptr ? own : job;
     side.push_back(word);
     if (takes_value && word.find('=') == std::string::npos && at + 1 < given.size())
       side.push_back(given[++at]);
