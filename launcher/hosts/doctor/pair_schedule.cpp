@@ -4,9 +4,11 @@ namespace ddprun::launcher::doctor {
 
 std::vector<std::uint32_t> order_of_others(std::uint32_t own, std::uint32_t nodes) {
   std::vector<std::uint32_t> order;
-  for (std::uint32_t distance = 1;
-       distance<nodes; nodes> all_pairs_max ? distance *= 2 : ++distance)
+  const bool are_all_tried = nodes <= all_pairs_max;
+  for (std::uint32_t distance = 1; distance < nodes;) {
     order.push_back((own + distance) % nodes);
+    distance = are_all_tried ? distance + 1 : distance * 2;
+  }
   return order;
 }
 
