@@ -6,8 +6,13 @@
 namespace ddprun::launcher::evidence {
 namespace {
 
+// By a signal, or by a debugger.
+bool is_stopped(const rank_evidence& one) {
+  return one.state == 'T' || one.state == 't';
+}
+
 std::string words_of(const rank_evidence& one, const standing& where) {
-  if (one.state == 'T' || one.state == 't') return "was stopped (state T)";
+  if (is_stopped(one)) return "was stopped (state T)";
   if (!where.waits_in.empty()) {
     return "waited in " + where.waits_in + (where.place.empty() ? "" : ", " + where.place);
   }
@@ -19,7 +24,7 @@ std::string words_of(const rank_evidence& one, const standing& where) {
 }
 
 stall_kind kind_of(const rank_evidence& one, const standing& where) {
-  if (one.state == 'T' || one.state == 't') return stall_kind::stopped;
+  if (is_stopped(one)) return stall_kind::stopped;
   if (!where.waits_in.empty()) return stall_kind::waits;
   const bool is_seen = !where.place.empty() || waits_for_signal(one);
   return is_seen ? stall_kind::elsewhere : stall_kind::unseen;
