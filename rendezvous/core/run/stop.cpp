@@ -58,7 +58,8 @@ void run::state::on_stop_status(node& who) {
   if (of_round) collect_causes(rounds, causes, real_now, who);
   // Everybody who was told of the round is told to stop it.
   const bool has_obeyed = said.desired_seq >= who.wanted_seq;
-  const std::vector<tether_age> acks = of_round ? said.tether_ages : std::vector<tether_age>();
+  static const std::vector<tether_age> none;
+  const std::vector<tether_age>& acks = of_round ? said.tether_ages : none;
   switch (said.phase) {
     case member_phase::preparing:
     case member_phase::assigned:
