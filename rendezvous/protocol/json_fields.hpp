@@ -253,8 +253,8 @@ class fields {
       }
     }
     fail(errc::unknown_message, name,
-         "\"" + found + "\" is no " + std::string(what) +
-             " that this version knows; use the same version of ddprun on every node");
+         "\"" + found + "\" is no " + std::string(what) + " that this version knows; " +
+             std::string(core::same_version_advice));
   }
 
   std::string path(std::string_view name) const {

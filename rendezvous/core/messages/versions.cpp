@@ -3,8 +3,6 @@
 namespace ddprun::core {
 namespace {
 
-constexpr std::string_view advice = "use the same version of ddprun on every node";
-
 // Agents of 0.1.0 may end theirs with a line feed, which was made a blank.
 std::string_view trimmed(std::string_view version) {
   return version.substr(0, version.find_last_not_of(' ') + 1);
@@ -22,7 +20,7 @@ std::string protocol_problem(const hello& greeting, std::string_view daemon_vers
   if (greeting.protocol == agent_protocol_version) return {};
   return "of the agent protocol this node speaks " + speaks(greeting.protocol, greeting.version) +
          ", the rendezvous daemon " + speaks(agent_protocol_version, daemon_version) + ": " +
-         std::string(advice);
+         std::string(same_version_advice);
 }
 
 std::string version_warning(std::string_view node, std::string_view node_version,
@@ -33,7 +31,7 @@ std::string version_warning(std::string_view node, std::string_view node_version
   return std::string(node) + " is ddprun " + std::string(one) + ", the rendezvous daemon ddprun " +
          std::string(other) + ": they work together, as both speak version " +
          std::to_string(agent_protocol_version) + " of the agent protocol; still, " +
-         std::string(advice);
+         std::string(same_version_advice);
 }
 
 }  // namespace ddprun::core

@@ -11,6 +11,9 @@
 
 namespace ddprun::core {
 
+inline constexpr std::string_view same_version_advice =
+    "use the same version of ddprun on every node";
+
 // That a node and the daemon of this version speak different versions of the agent protocol: names
 // both, and what to do. Empty: they speak the same.
 std::string protocol_problem(const hello& greeting, std::string_view daemon_version);
