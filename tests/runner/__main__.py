@@ -86,8 +86,8 @@ class Run:
         self.runner = Runner(commands, screen, python_of_the_tree())
         self.reports, self.built = Reports(), {}
 
-    def build(self, build):
-        self.built[build] = builds.make(build, self.commands, self.screen)
+    def build(self, build, is_nice=False):
+        self.built[build] = builds.make(build, self.commands, self.screen, is_nice)
         if not self.built[build]:
             self.tell(Report(Part(build, "build"), f"{build}/test-logs/build.log",
                              [Outcome("build", FAILED)]))
@@ -112,13 +112,15 @@ class Run:
         return told
 
     def all(self, parts):
-        """At once: the builds, one after the other; each lane of parts with many processes; beside
-        them the parts of one process each, one on each core; and at a low priority, again one on
-        each core, those of them that only compute. The builds with sanitizers have the usual
-        priority: nothing takes longer than they and what waits for them."""
+        """At once: the builds, one after the other, those with sanitizers at the lowest priority;
+        each lane of parts with many processes; beside them the parts of one process each, one on
+        each core; and at the lowest priority, again one on each core, those of them that only
+        compute. The kernel shares the processors out among sessions first. The agents of the tests
+        are in this one, as all that compiles is, and each of their workers is in another: beside
+        compilers of the same priority an agent stands still while its workers run."""
         builder, beside, behind = Lanes(1), Lanes(CORES), Lanes(CORES)
         lanes = {name: Lanes(1) for name in (WAITING, TRAINING)}
-        made = {build: builder.add(lambda build=build: self.build(build))
+        made = {build: builder.add(lambda build=build: self.build(build, is_nice=build != PLAIN))
                 for build in builds_of(parts)}
         for part in parts:
             if part.lane != ALONE:

@@ -32,7 +32,7 @@ class Commands:
         """In a group of its own: Ctrl-C is this program's, which then ends the others. Not in a
         session: the kernel shares the processor out among sessions, whatever their niceness, and a
         test of SIGTSTP needs a group that is not orphaned."""
-        words = ["nice", "-n", "10"] * is_nice + [str(word) for word in command]
+        words = ["nice", "-n", "19"] * is_nice + [str(word) for word in command]
         with self.lock:
             if self.stopping:
                 raise Stopped

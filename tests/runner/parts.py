@@ -30,7 +30,7 @@ class Part:
     `lane`: what has one stands in line with the others of its lane; the rest runs beside the lanes,
     as many parts at once as there are cores.
     `of`: the word by which it is asked for, if that is another part's name.
-    `behind`: it computes only, and does so at a low priority.
+    `behind`: it computes only, and does so at the lowest priority.
     `quick`: it belongs to the first tier, which a landing has to pass.
     `thorough`: it belongs to the second tier (most of the first does, too).
     """

@@ -29,7 +29,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def limit_of(part):
-    """Of one of its tests in C++. At a low priority a minute of work takes as long as the others
+    """Of one of its tests in C++. At the lowest priority a minute of work takes as long as the others
     leave no processor idle: a cold compiler cache is most of an hour."""
     return PART_LIMIT_S if part.behind else CATCH_LIMIT_S
 
