@@ -21,6 +21,7 @@ from outcomes import FAILED, PASSED, SKIPPED, Outcome, Report, Reports
 from parts import (
     ALONE,
     ASAN,
+    COMPUTING,
     PLAIN,
     TRAINING,
     TSAN,
@@ -86,8 +87,8 @@ class Run:
         self.runner = Runner(commands, screen, python_of_the_tree())
         self.reports, self.built = Reports(), {}
 
-    def build(self, build, is_nice=False):
-        self.built[build] = builds.make(build, self.commands, self.screen, is_nice)
+    def build(self, build):
+        self.built[build] = builds.make(build, self.commands, self.screen)
         if not self.built[build]:
             self.tell(Report(Part(build, "build"), f"{build}/test-logs/build.log",
                              [Outcome("build", FAILED)]))
@@ -112,21 +113,20 @@ class Run:
         return told
 
     def all(self, parts):
-        """At once: the builds, one after the other, those with sanitizers at the lowest priority;
-        each lane of parts with many processes; beside them the parts of one process each, one on
-        each core; and at the lowest priority, again one on each core, those of them that only
-        compute. The kernel shares the processors out among sessions first. The agents of the tests
-        are in this one, as all that compiles is, and each of their workers is in another: beside
-        compilers of the same priority an agent stands still while its workers run."""
-        builder, beside, behind = Lanes(1), Lanes(CORES), Lanes(CORES)
-        lanes = {name: Lanes(1) for name in (WAITING, TRAINING)}
-        made = {build: builder.add(lambda build=build: self.build(build, is_nice=build != PLAIN))
+        """At once: the builds, one after the other; each lane of parts with many processes, that
+        which trains once all is built, as both want all processors; and beside them the parts of
+        one process each, as many as there are cores, of those that compute for minutes and of the
+        others. What computes is apart from this session, in which the agents of the tests are."""
+        builder = Lanes(1)
+        lanes = {WAITING: Lanes(1), TRAINING: Lanes(1), COMPUTING: Lanes(CORES), "": Lanes(CORES)}
+        made = {build: builder.add(lambda build=build: self.build(build))
                 for build in builds_of(parts)}
+        last_made = list(made.values())[-1] if made else None
         for part in parts:
             if part.lane != ALONE:
-                lane = lanes.get(part.lane, behind if part.behind else beside)
-                lane.add(lambda part=part: self.part(part), made.get(part.build))
-        for lane in (builder, *lanes.values(), beside, behind):
+                after = last_made if part.lane == TRAINING else made.get(part.build)
+                lanes[part.lane].add(lambda part=part: self.part(part), after)
+        for lane in (builder, *lanes.values()):
             lane.finish()
         for part in parts:
             if part.lane == ALONE:

@@ -71,7 +71,7 @@ def sentence(error):
     return str(error)
 
 
-def make(build, commands, screen, is_nice=False, targets=()):
+def make(build, commands, screen, targets=()):
     """True once it is built. What the folder was configured with before does not matter."""
     start, logs = time.monotonic(), Path(build, "test-logs")
     logs.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def make(build, commands, screen, is_nice=False, targets=()):
         shutil.rmtree(Path(build, "CMakeFiles"), ignore_errors=True)
     log = logs / "configure.log"
     status = commands.run(["cmake", "-S", ".", "-B", build, "-G", "Ninja", *options(build)], log,
-                          LIMIT_S, is_nice=is_nice)
+                          LIMIT_S, is_apart=True)
     if status == 0:
         log = logs / "build.log"
 
@@ -89,7 +89,7 @@ def make(build, commands, screen, is_nice=False, targets=()):
             if last:
                 screen.at(f"{build}: step", int(last[0]), int(last[1]))
 
-        status = commands.run(["ninja", "-C", build, *targets], log, LIMIT_S, is_nice=is_nice,
+        status = commands.run(["ninja", "-C", build, *targets], log, LIMIT_S, is_apart=True,
                               tick=tick)
         screen.over(f"{build}: step")
     took = f"({time.monotonic() - start:.0f} s; {log})"

@@ -14,7 +14,15 @@ MARK = "DDPRUN_TEST_RUN"  # in the environment of all that this run starts, howe
 INTERRUPT_LIMIT_S = 30  # for pytest to take down what its tests have started
 SWEEP_LIMIT_S = 60  # a process that hangs in the kernel is not waited for beyond this
 TICK_S = 0.5
+# In a group of its own: Ctrl-C is this program's, which then ends the others.
 OWN_GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
+# What computes gets a session of its own, too: the kernel shares the processors out among sessions
+# first (autogroups), whatever the niceness within one. In one session with compilers the agents of
+# tests would stand still while their workers, which have sessions of their own, run. Tests of
+# processes stay in this session, as one of SIGTSTP needs a group that is not orphaned. Where the
+# kernel has no autogroups, niceness does some of this.
+OWN_SESSION = {"start_new_session": True}
+NICE = ("nice", "-n", "10")
 
 
 class Stopped(Exception):
@@ -28,27 +36,25 @@ class Commands:
         self.running = set()
         self.stopping = False
 
-    def start(self, command, log=subprocess.DEVNULL, environment=None, is_nice=False, cwd=None):
-        """In a group of its own: Ctrl-C is this program's, which then ends the others. Not in a
-        session: the kernel shares the processor out among sessions, whatever their niceness, and a
-        test of SIGTSTP needs a group that is not orphaned."""
-        words = ["nice", "-n", "19"] * is_nice + [str(word) for word in command]
+    def start(self, command, log=subprocess.DEVNULL, environment=None, is_apart=False, cwd=None):
+        """`is_apart`: it computes."""
+        words = [*(NICE if is_apart else ()), *map(str, command)]
         with self.lock:
             if self.stopping:
                 raise Stopped
             process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=cwd,
                 env={**os.environ, **(environment or {}), MARK: self.mark},
-                **OWN_GROUP)
+                **(OWN_SESSION if is_apart else OWN_GROUP))
             self.running.add(process)
         return process
 
-    def run(self, command, log_path, limit_s, environment=None, is_nice=False, tick=None,
+    def run(self, command, log_path, limit_s, environment=None, is_apart=False, tick=None,
             append=False, cwd=None):
         """Its exit status, None when it took too long. `tick` is called now and then, and may say
         that it has: a true value."""
         with open(log_path, "ab" if append else "wb") as log:
-            process = self.start(command, log, environment, is_nice, cwd)
+            process = self.start(command, log, environment, is_apart, cwd)
         end = time.monotonic() + limit_s
         try:
             while process.poll() is None:

@@ -9,6 +9,7 @@ PURE = tuple(f"tests/{folder}/" for folder in (
     "launcher/report", "worker/metrics", "simulation"))
 # Tests of many processes. Those of ours wait nine tenths of their time; those with PyTorch compute.
 WAITING, TRAINING = "waiting", "training"
+COMPUTING = "computing"  # one process each that computes for minutes
 ALONE = "alone"  # when the other lanes are over
 # The sanitizers' builds are without LibTorch, and with them the tests that load Python's.
 WITHOUT_TORCH = ("--ignore-glob=*torch*",)
@@ -30,7 +31,7 @@ class Part:
     `lane`: what has one stands in line with the others of its lane; the rest runs beside the lanes,
     as many parts at once as there are cores.
     `of`: the word by which it is asked for, if that is another part's name.
-    `behind`: it computes only, and does so at the lowest priority.
+    `apart`: it computes, and has a share of the processors of its own, beside other tests' agents.
     `quick`: it belongs to the first tier, which a landing has to pass.
     `thorough`: it belongs to the second tier (most of the first does, too).
     """
@@ -44,7 +45,7 @@ class Part:
     again: bool = False
     lane: str = ""
     of: str = ""
-    behind: bool = False
+    apart: bool = False
     quick: bool = True
     thorough: bool = True
 
@@ -57,7 +58,7 @@ class Part:
 def sanitized(build):
     name = build.partition("-")[2]
     parts = [
-        Part(f"{name}-unit", "catch", "unit_tests", build, again=True),
+        Part(f"{name}-unit", "catch", "unit_tests", build, again=True, apart=True),
         Part(f"{name}-process", "catch", "process_tests", build, again=True),
         Part(f"{name}-main-paths", "pytest", "cluster", build, MAIN_PATHS, again=True,
              lane=WAITING, thorough=False),
@@ -66,8 +67,9 @@ def sanitized(build):
     ]
     if build == ASAN:  # TSan's build leaves out what has one thread
         parts += [
-            Part("asan-fuzz", "fuzz", "fuzz", build, ("--runs", "2000"), behind=True),
-            Part("asan-simulation", "catch", "simulation_tests", build, behind=True,
+            Part("asan-fuzz", "fuzz", "fuzz", build, ("--runs", "2000"), lane=COMPUTING,
+                 apart=True),
+            Part("asan-simulation", "catch", "simulation_tests", build, lane=COMPUTING, apart=True,
                  environment=(("DDPRUN_SIMULATION_SCHEDULES", "100"),)),
         ]
     return parts
@@ -76,22 +78,22 @@ def sanitized(build):
 PARTS = [
     Part("style", "own", build=""),
     Part("runner", "pytest", "runner", build=""),
-    Part("unit", "catch", "unit_tests", again=True),
+    Part("unit", "catch", "unit_tests", again=True, apart=True),
     Part("process", "catch", "process_tests", again=True),
-    Part("torch", "catch", "torch_tests"),
-    Part("fuzz", "fuzz", "fuzz", behind=True),
+    Part("torch", "catch", "torch_tests", apart=True),
     Part("cluster", "pytest", "cluster", arguments=WITHOUT_TORCH, again=True, lane=WAITING),
     Part("cluster-torch", "pytest", "cluster/*torch*.py", of="cluster", again=True, lane=TRAINING),
     Part("interop", "pytest", "interop", again=True, lane=TRAINING),
-    Part("simulation", "catch", "simulation_tests", behind=True),
+    Part("simulation", "catch", "simulation_tests", lane=COMPUTING, apart=True),
+    Part("fuzz", "fuzz", "fuzz", lane=COMPUTING, apart=True),
     *sanitized(ASAN),
     *sanitized(TSAN),
     Part("slow", "pytest", "cluster", arguments=("-m", "slow"), again=True, lane=ALONE,
          quick=False, environment=(("DDPRUN_TEST_SLOW", "1"),)),
     Part("chaos", "pytest", "cluster/test_chaos.py", arguments=("--seconds", "300"), lane=ALONE,
          quick=False),
-    Part("million", "catch", "simulation_tests", arguments=("random faults",), behind=True,
-         quick=False, environment=(("DDPRUN_SIMULATION_SCHEDULES", "1000000"),)),
+    Part("million", "catch", "simulation_tests", arguments=("random faults",), lane=COMPUTING,
+         apart=True, quick=False, environment=(("DDPRUN_SIMULATION_SCHEDULES", "1000000"),)),
     Part("arithmetic", "own", lane=ALONE, quick=False),
     Part("mutation", "own", build="", lane=ALONE, quick=False),
     Part("versions", "own", build="", lane=ALONE, quick=False),

@@ -12,7 +12,7 @@ import catch
 from builds import tail
 from follow import Follower
 from outcomes import FAILED, PASSED, SKIPPED, Outcome, Report, end_of
-from parts import ALONE, ASAN, PLAIN, TRAINING, TSAN, WAITING
+from parts import ALONE, ASAN, COMPUTING, PLAIN, TRAINING, TSAN, WAITING
 
 PART_LIMIT_S = 7200  # of all that a part runs, together
 TEST_LIMIT_S = 900  # of a test in Python; one that hangs, and no other, reaches it
@@ -29,9 +29,8 @@ HERE = Path(__file__).resolve().parent
 
 
 def limit_of(part):
-    """Of one of its tests in C++. At the lowest priority a minute of work takes as long as the others
-    leave no processor idle: a cold compiler cache is most of an hour."""
-    return PART_LIMIT_S if part.behind else CATCH_LIMIT_S
+    """Of one of its tests in C++. Beside compilers and all else a minute of work takes many."""
+    return PART_LIMIT_S if part.lane == COMPUTING else CATCH_LIMIT_S
 
 
 class Runner:
@@ -111,7 +110,7 @@ class Runner:
         for death in range(1, DEATHS_MAX + 1):
             status = self.commands.run(
                 [*command, "-r", "teamcity", *wanted], report.log, until - time.monotonic(),
-                environment, part.behind, tick, append=True)
+                environment, part.apart, tick, append=True)
             self.take(report, stream.read())
             self.take(report, stream.ended(status))
             rest = stream.rest_of(names)
@@ -143,7 +142,7 @@ class Runner:
             # An input that fails is left in the working folder: among the logs.
             status = self.commands.run(
                 [*self.prefix.get(part.build, []), target.resolve(), *part.arguments], report.log,
-                limit_of(part), environment, part.behind, append=True,
+                limit_of(part), environment, part.apart, append=True,
                 cwd=Path(report.log).parent)
             text = "" if status == 0 else f"{tail(report.log, 4000)}\n{end_of(status)}"
             self.take(report, [Outcome(target.name, FAILED if text else PASSED,
@@ -175,7 +174,7 @@ class Runner:
         status = self.commands.run(
             [*self.prefix.get(part.build, []), self.python, "-m", "pytest", "-q", "-rs",
              "-p", "no:cacheprovider", "-p", "pytest_stream", f"--timeout={TEST_LIMIT_S}", *spread,
-             *what, *part.arguments], report.log, PART_LIMIT_S, environment, part.behind, tick)
+             *what, *part.arguments], report.log, PART_LIMIT_S, environment, part.apart, tick)
         tick()
         file.close()
         for outcome in report.outcomes:

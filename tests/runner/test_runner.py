@@ -32,7 +32,7 @@ from outcomes import (  # noqa: E402
     Reports,
     end_of,
 )
-from parts import PARTS, Part, chosen  # noqa: E402
+from parts import COMPUTING, PARTS, Part, chosen  # noqa: E402
 from runs import Runner  # noqa: E402
 
 LIMIT_S = 120
@@ -166,8 +166,8 @@ def test_a_program_that_takes_too_long_is_left_alone(tmp_path, monkeypatch):
     assert begun == ["5"]
 
 
-def test_what_runs_behind_the_others_has_all_the_time_of_its_part():
-    assert runs.limit_of(Part("fuzz", "fuzz", behind=True)) == runs.PART_LIMIT_S
+def test_what_computes_for_minutes_has_all_the_time_of_its_part():
+    assert runs.limit_of(Part("fuzz", "fuzz", lane=COMPUTING)) == runs.PART_LIMIT_S
     assert runs.limit_of(Part("unit", "catch")) == runs.CATCH_LIMIT_S
 
 
@@ -178,6 +178,22 @@ def test_how_a_program_has_ended_is_said():
 
 
 # ---- what is done at once ------------------------------------------------------------------------
+
+def test_what_computes_has_a_session_of_its_own_and_what_else_runs_a_group():
+    commands = Commands()
+    for is_apart in (False, True):
+        process = commands.start(["sleep", "1000"], is_apart=is_apart)
+        assert os.getpgid(process.pid) == process.pid
+        assert os.getsid(process.pid) == (process.pid if is_apart else os.getsid(0))
+        commands.end([process])
+        assert process.returncode == -signal.SIGINT
+
+
+def test_all_that_computes_is_apart_from_the_agents_of_tests():
+    for part in PARTS:
+        starts_agents = part.kind in ("pytest", "own") or part.target == "process_tests"
+        assert part.apart != starts_agents, part.name
+
 
 def test_what_waits_for_a_build_does_not_hold_up_what_does_not():
     lanes, built, done = Lanes(2), threading.Event(), []
