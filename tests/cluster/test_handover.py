@@ -76,7 +76,7 @@ def test_a_failure_after_the_first_job_has_left_is_made_good(cluster, how):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_other_nodes_of_that_host_agree_on_who_holds_the_next(cluster, number):
     endpoint = f"127.0.0.1:{free_port()}"
-    conf = f"{LOST_SOON},last_call_timeout=1,linger=0.2"
+    conf = f"{LOST_SOON},last_call_timeout=10,linger=0.2"
     # Of one job, though their arguments differ and no id says so.
     first, *others = [each for name in ("node-a", "node-b", "node-c")
                       for each in cluster.nodes(name, endpoint=endpoint, nnodes="2:3", conf=conf,
@@ -167,7 +167,7 @@ def test_a_killed_agent_that_held_the_daemon_is_waited_for_no_longer_than_its_wo
     """By its guardian's word to the next daemon; else two isolation limits would pass, which are
     longer than a test waits."""
     endpoint = f"127.0.0.1:{free_port()}"
-    conf = f"node_timeout={2 * LIMIT},last_call_timeout=1,linger=0.2"
+    conf = f"node_timeout={2 * LIMIT},last_call_timeout=10,linger=0.2"
     nnodes = "1:2" if how == "goes on" else "2"
     first, other = cluster.nodes("node-a", "node-b", endpoint=endpoint, nnodes=nnodes, conf=conf)
     cluster.started(1, 2)
