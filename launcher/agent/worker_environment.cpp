@@ -157,6 +157,7 @@ std::string worker_line_prefix(const launch_options& options, const worker_round
   if (chosen.empty() && options.output.is_tagged)
     return round.worker_count == 1 ? std::string() : "[" + rank + "] ";
   if (chosen.empty()) return "[" + round.node + ":" + rank + "] ";
+  if (chosen == no_prefix) return {};
   return fill_template(chosen, {{"role_name", options.role},
                                 {"local_rank", std::to_string(local_rank)},
                                 {"rank", rank},

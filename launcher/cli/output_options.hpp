@@ -41,6 +41,10 @@ struct stream_choice {
   bool none() const;
 };
 
+// The template of lines that begin with nothing. An empty one is a variable of a shell that is not
+// set: the default.
+inline constexpr std::string_view no_prefix = "${}";
+
 struct output_options {
   std::string log_dir;      // empty: a temporary one, where something needs it
   stream_choice redirects;  // to files only

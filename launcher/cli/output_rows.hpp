@@ -90,7 +90,8 @@ inline constexpr std::array output_rows = {
     cli::option<options_draft>{{"log-line-prefix-template", "TEXT", "Output of workers",
                                 "what each line begins with: ${rank} ${local_rank} ${role_name}\n"
                                 "${hostname} ${node} ${group_rank} ${world_size} ${round}\n"
-                                "([${node}:${rank}] and a space; nothing in a world of one)",
+                                "([${node}:${rank}] and a space; nothing in a world of one); ${}\n"
+                                "for lines as they are",
                                 cli::option_owner::torchrun},
                                apply_prefix_template},
     cli::option<options_draft>{

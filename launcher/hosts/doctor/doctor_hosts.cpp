@@ -65,8 +65,8 @@ std::optional<words> words_for_hosts(const words& given) {
       side.push_back(given[++at]);
   }
   if (!has_port) job.push_back("--master-port=" + std::to_string(hosts_meeting_port));
-  for (const char* const word :
-       {"--log-line-prefix-template=", "--check=off", "--no-python", "sh", "-c", script, "doctor"})
+  for (const char* const word : {"--log-line-prefix-template=${}", "--check=off", "--no-python",
+                                 "sh", "-c", script, "doctor"})
     job.emplace_back(word);
   job.insert(job.end(), own.begin(), own.end());
   return job;

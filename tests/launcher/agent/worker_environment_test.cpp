@@ -111,6 +111,8 @@ TEST_CASE("lines begin with node and rank where there are several workers, or as
   options.role = "trainer";
   options.output.prefix_template = "[${role_name}${local_rank}]:${node}.${group_rank}.${round}";
   CHECK(prefix() == "[trainer1]:node-b.1.4");
+  options.output.prefix_template = ddprun::launcher::no_prefix;
+  CHECK(prefix().empty());
 }
 
 TEST_CASE("a worker knows its rank among those of its role") {

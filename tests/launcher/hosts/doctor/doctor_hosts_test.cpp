@@ -14,7 +14,7 @@ using words = std::vector<std::string>;
 std::pair<words, words> sides_of(const words& given) {
   const auto job = words_for_hosts(given);
   REQUIRE(job);
-  const auto program = std::find(job->begin(), job->end(), "--log-line-prefix-template=");
+  const auto program = std::find(job->begin(), job->end(), "--log-line-prefix-template=${}");
   const auto name = std::find(program, job->end(), "doctor");
   REQUIRE(name != job->end());
   return {{job->begin(), program}, {name + 1, job->end()}};
