@@ -86,7 +86,7 @@ def test_every_program_it_names_exists():
 
 
 def test_the_first_page_is_one_page():
-    assert len(README.splitlines()) <= 200
+    assert len(README.splitlines()) <= 150
 
 
 def test_every_test_that_shows_a_rule_exists():

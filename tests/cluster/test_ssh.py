@@ -15,7 +15,7 @@ from tests.support.ssh_jobs import head, mounted, refused, two_servers
 from tests.support.terminal import Terminal
 
 HOME = Path.home()
-README = (ROOT / "README.md").read_text()
+PAGE = (ROOT / "launcher/hosts/ssh/README.md").read_text()
 
 
 @pytest.mark.main_path
@@ -325,9 +325,9 @@ def test_hosts_from_a_file_and_one_address_alone(cluster, net, make_hosts, tmp_p
     assert other.logins() == 0
 
 
-def test_what_readme_shows_is_what_is_printed(cluster, net, make_hosts):
+def test_what_its_page_shows_is_what_is_printed(cluster, net, make_hosts):
     """With a stand-in for the script, which is another test's."""
-    [(line, shown)] = re.findall(r"\$ ddprun (-H .*?) hello.py\n(.*?)```", README, re.S)
+    [(line, shown)] = re.findall(r"\$ ddprun (-H .*?) hello.py\n(.*?)```", PAGE, re.S)
     (cluster.folder / "hello.py").write_text("import os\nprint(f\"rank {os.environ['RANK']} of "
                                              "{os.environ['WORLD_SIZE']}: the sum is 6\")\n")
     here, _ = two_servers(net, make_hosts)
