@@ -7,8 +7,6 @@ namespace ddprun::worker {
 namespace wire = protocol::tcpstore;
 using wire::opcode;
 
-// ---- connecting --------------------------------------------------------------------------------
-
 result<store_client> store_client::connect(const std::string& address, std::uint16_t port,
                                            const deadline& until, std::string& problem,
                                            const std::string& who, int segment_bytes_max) {
@@ -44,8 +42,6 @@ const std::string& store_client::problem() const {
 bool store_client::is_connected() const {
   return !connection_->is_over();
 }
-
-// ---- asking ------------------------------------------------------------------------------------
 
 // PyTorch's TCPStore puts a slash in front of all keys but its own "init/".
 std::string store_client::wire_key(std::string_view key) const {
@@ -96,8 +92,6 @@ result<bool> truth_of(const result<wire::reply>& answer, std::int64_t yes) {
 }
 
 }  // namespace
-
-// ---- values ------------------------------------------------------------------------------------
 
 error_code store_client::set(std::string_view key, std::string_view value, const deadline& until) {
   const std::string full = wire_key(key);
@@ -180,8 +174,6 @@ result<std::vector<std::string>> store_client::list_keys(const deadline& until) 
   }
   return keys;
 }
-
-// ---- queues, barriers --------------------------------------------------------------------------
 
 error_code store_client::queue_push(std::string_view key, std::string_view value,
                                     const deadline& until) {

@@ -171,8 +171,6 @@ void agent::answer_probes() {
   }
 }
 
-// ---- the daemon ------------------------------------------------------------------------------
-
 void agent::find_daemon() {
   daemon_search search;
   search.endpoint = options_.endpoint;
@@ -265,8 +263,6 @@ void agent::hear(std::shared_ptr<const daemon_message> message) {
   if (is_welcome && machine_) *identity_.drain_grace = machine_->timing().drain_grace;
 }
 
-// ---- events ----------------------------------------------------------------------------------
-
 void agent::feed(const core::agent_event& event) {
   notice_lateness();
   step(event);
@@ -323,8 +319,6 @@ void agent::arm_timer() {
   });
 }
 
-// ---- progress ---------------------------------------------------------------------------------
-
 // A log shows that a wait goes on, and for what; a terminal at each second. Once the workers run
 // there is nothing to say while the daemon answers.
 void agent::report_progress(duration after) {
@@ -350,8 +344,6 @@ bool agent::show_wait(const std::string& why) {
   if (line) writer_.show_state(*line);
   return line.has_value();
 }
-
-// ---- the end ---------------------------------------------------------------------------------
 
 void agent::leave_in_order(const core::leave& effect) {
   exit_code_ = effect.exit_code;

@@ -105,12 +105,12 @@ class agent {
   core::leave_reason why_it_left() const { return why_it_left_; }
 
  private:
-  // ---- agent.cpp: life of the process ----
+  // agent.cpp: life of the process.
   void find_daemon();
   void open_or_dial();
   void end_without_daemon(daemon_place where, int code = 1);
   void start_machine();
-  // ---- agent_search.cpp: the daemon may be at one of several ports ----
+  // agent_search.cpp: the daemon may be at one of several ports.
   void search_ports();
   void say_search(duration after);
   hello greeting() const;
@@ -129,14 +129,14 @@ class agent {
   void finish_output();
   void resize_terminals();
 
-  // ---- agent_signals.cpp ----
+  // In agent_signals.cpp.
   void watch_signals();
   void await_signal();
   void hear_user_signal(int signal);
   void answer_probes();
   void pass_on(int signal);
 
-  // ---- agent_words.cpp: what is told of the run, to people, --on-event and Kubeflow ----
+  // agent_words.cpp: what is told of the run, to people, --on-event and Kubeflow.
   void say(note_level level, const std::string& text);
   void tell_round(const core::start_workers& effect, const std::vector<worker_command>& commands);
   void tell_commands(const std::vector<worker_command>& commands);
@@ -152,18 +152,18 @@ class agent {
   void start_trainer_status();
   void tell_hook(const std::vector<run_event>& events);
 
-  // ---- agent_nccl.cpp: the unique ids of a round that this node leads ----
+  // agent_nccl.cpp: the unique ids of a round that this node leads.
   void start_nccl_helper();
   void make_nccl_ids(const core::open_service& wanted);
   void drop_nccl_ids();
   void hear_service(const core::agent_event& event);
   void take_nccl_ids(round_number round, const nccl_answer& answer);
 
-  // ---- agent_warm.cpp ----
+  // In agent_warm.cpp.
   void start_warm();
   spawner& worker_spawner();
 
-  // ---- agent_vault.cpp ----
+  // In agent_vault.cpp.
   void start_vault();
   void prepare_vault(const core::start_workers& effect);
   bool stops_preparing(round_number round);
@@ -171,12 +171,12 @@ class agent {
   void save_vault();
   void finish_vault(std::function<void()> done);
 
-  // ---- agent_health.cpp ----
+  // In agent_health.cpp.
   void start_health();
   void hear_health(round_number round, const std::string& unhealthy);
   void apply(const core::check_node& effect);
 
-  // ---- agent_evidence.cpp: ranks that stand still ----
+  // agent_evidence.cpp: ranks that stand still.
   void start_evidence();
   spawner& plain_spawner();
   std::vector<evidence::watched_rank> living_ranks() const;
@@ -194,13 +194,13 @@ class agent {
   void end_hung(std::uint32_t rank, const std::string& text);
   void name_hang(const worker_end& end, cause& why) const;
 
-  // ---- agent_timers.cpp: those that workers set for themselves ----
+  // agent_timers.cpp: those that workers set for themselves.
   void watch_timers();
   std::optional<worker_group::live_worker> holder_of(std::int64_t process) const;
   void end_by_timer(const workers::expired_timer& timer);
   void name_timer(const worker_end& end, cause& why) const;
 
-  // ---- agent_effects.cpp: one for each effect of the member ----
+  // agent_effects.cpp: one for each effect of the member.
   void apply(const core::connect_daemon& effect);
   void apply(const core::send_to_daemon& effect);
   void apply(const core::disconnect_daemon& effect);

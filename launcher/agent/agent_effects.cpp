@@ -37,8 +37,6 @@ std::string list_of(const std::vector<std::string>& names) {
 
 }  // namespace
 
-// ---- the daemon ------------------------------------------------------------------------------
-
 void agent::apply(const core::connect_daemon& effect) {
   if (!effect.may_host) {
     return session_.connect(daemon_place_.host, daemon_place_.port, effect.delay);
@@ -60,8 +58,6 @@ void agent::apply(const core::disconnect_daemon&) {
   embedded_->stop_finding();
   session_.disconnect();
 }
-
-// ---- the round's service and the tethers -----------------------------------------------------
 
 void agent::apply(const core::open_service& effect) {
   if (nccl_) make_nccl_ids(effect);
@@ -106,8 +102,6 @@ void agent::apply(const core::refuse_member& effect) {
 void agent::apply(const core::drop_members&) {
   service_->drop_members();
 }
-
-// ---- workers ---------------------------------------------------------------------------------
 
 void agent::apply(const core::start_workers& effect) {
   vault_ ? prepare_vault(effect) : begin_workers(effect);
@@ -374,8 +368,6 @@ void agent::apply(const core::kill_workers& effect) {
   if (!workers_ || workers_round_ != effect.round) return;
   workers_->kill();
 }
-
-// ---- words -----------------------------------------------------------------------------------
 
 void agent::apply(const core::agent_note& effect) {
   if (effect.level >= options_.log.least) last_note_ = effect.text;

@@ -90,8 +90,6 @@ std::vector<std::string> agent::empty_progress_files() {
   return progress_->paths();
 }
 
-// ---- evidence --------------------------------------------------------------------------------
-
 // Of a round that was stopped before all had begun nothing is asked: its stop does not wait.
 void agent::watch_ranks() {
   hung_.clear();
@@ -172,8 +170,6 @@ void agent::when_evidence_is_kept(std::function<void()> then) {
     if (const auto late = std::exchange(evidence_kept_, nullptr)) late();
   });
 }
-
-// ---- hangs -----------------------------------------------------------------------------------
 
 void agent::hear_hang(const evidence::hang_verdict& verdict, duration still_for) {
   std::string text = "no rank of this node has moved for " + to_text(still_for);

@@ -51,8 +51,6 @@ void agent::warn_of_node(bool waits) {
     say(note_level::warning, warning);
 }
 
-// ---- rounds ----------------------------------------------------------------------------------
-
 void agent::tell_round(const core::start_workers& effect,
                        const std::vector<worker_command>& commands) {
   warn_of_node(true);
@@ -133,8 +131,6 @@ void agent::hear_report(const round_report& report) {
                                                        known.sentence, reached, known.folder}));
   }
 }
-
-// ---- the end, and who is told of it ----------------------------------------------------------
 
 // The report may have been lost with a connection.
 void agent::tell_missed_cause(const core::leave& effect) {

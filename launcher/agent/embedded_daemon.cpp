@@ -71,8 +71,6 @@ embedded_daemon::~embedded_daemon() {
   thread_.stop();
 }
 
-// ---- where it is -------------------------------------------------------------------------------
-
 void embedded_daemon::find(place_handler found) {
   found_ = std::move(found);
   waits_for_look_up_ = true;
@@ -152,8 +150,6 @@ void embedded_daemon::decide() {
                       (search_.embed == embed_policy::automatic && is_own_);
   wanted ? open() : answer({search_.endpoint.host, search_.endpoint.port});
 }
-
-// ---- opening it --------------------------------------------------------------------------------
 
 // False: not any more.
 bool embedded_daemon::try_again(const std::string& problem) {

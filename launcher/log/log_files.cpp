@@ -179,8 +179,6 @@ log::output_loss log_files::finish(std::chrono::milliseconds limit) {
   return lost;
 }
 
-// ---- the thread that writes --------------------------------------------------------------------
-
 void log_files::shared::say(const std::string& text) {
   const std::lock_guard lock(handler_mutex);
   if (word_handler) word_handler(text);

@@ -36,11 +36,11 @@ struct log_files::shared {
   enum class answer { room, full, refused };
   using shared_file = std::shared_ptr<file>;
 
-  // ---- the owner ----
+  // Called by the owner.
   answer append(file_id id, std::string_view bytes, bool late);
   void make_ready(const shared_file& one);
 
-  // ---- the thread ----
+  // Called by the thread.
   void run();
   void await_work(std::unique_lock<std::mutex>& lock);
   void make(const std::vector<std::string>& paths);

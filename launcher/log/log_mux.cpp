@@ -217,8 +217,6 @@ void log_mux::push_to_file(entry& from, std::string_view bytes) {
   }
 }
 
-// ---- what is shown a moment later --------------------------------------------------------------
-
 void log_mux::watch_open(const shared_entry& from) {
   if (from->is_watched || !from->due()) return;
   from->is_watched = true;
@@ -260,8 +258,6 @@ void log_mux::hand_on_open() {
   });
   arm_timer();
 }
-
-// ------------------------------------------------------------------------------------------------
 
 // All lines of one read go to the writer in one piece.
 void log_mux::push_lines(entry& from) {

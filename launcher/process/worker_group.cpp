@@ -184,8 +184,6 @@ std::optional<worker_group::live_worker> worker_group::holder_of(pid_t process) 
   return std::nullopt;
 }
 
-// ---- start -----------------------------------------------------------------------------------
-
 void worker_group::state::apply(const workers::find_program& effect) {
   const auto place = effect.worker;
   const worker_command& command = workers[place].command;
@@ -277,8 +275,6 @@ void worker_group::state::attach(workers::place place, workers::output_pipe whic
       });
   one.sources[index] = mux.add(std::move(from));
 }
-
-// ---- end -------------------------------------------------------------------------------------
 
 void worker_group::state::on_exit(workers::place place, exit_status status) {
   worker& one = workers[place];
@@ -376,8 +372,6 @@ void worker_group::state::apply(const workers::forget_group& effect) {
   const pid_t pid = workers[effect.worker].pid;
   if (guardian_ != nullptr && pid > 0) guardian_->remove(pid);
 }
-
-// ---- words -----------------------------------------------------------------------------------
 
 void worker_group::state::apply(const workers::tell_all_started&) {
   words.push_back([](const events& to) {

@@ -57,8 +57,6 @@ std::span<const machine_timer<worker_group_machine>> worker_group_machine::timer
   return table;
 }
 
-// ---- start -----------------------------------------------------------------------------------
-
 void worker_group_machine::handle(const start_asked&) {
   start_next();
 }
@@ -128,8 +126,6 @@ void worker_group_machine::close_queue() {
   if (last_word_) look_anew();
 }
 
-// ---- stop ------------------------------------------------------------------------------------
-
 void worker_group_machine::handle(const stop_asked& what) {
   if (over_) return;
   tell_stopped();
@@ -148,8 +144,6 @@ void worker_group_machine::handle(const stop_asked& what) {
   close_queue();
   if (killing_) look_anew();
 }
-
-// ---- what always holds -----------------------------------------------------------------------
 
 void worker_group_machine::check() const {
   // One worker after the other, and none that could be left between two stools.
@@ -170,8 +164,6 @@ duration look_pause(duration so_far) {
   constexpr int look_share = 8;
   return std::clamp<duration>(so_far / look_share, look_pause_min, look_pause_max);
 }
-
-// ---- draining --------------------------------------------------------------------------------
 
 std::optional<time_point> worker_group_machine::first_drain_until() const {
   std::optional<time_point> first;
@@ -253,8 +245,6 @@ void worker_group_machine::end_group(place worker) {
   lives_.change(worker, &worker_life::die);
   look_anew();
 }
-
-// ---- looks -----------------------------------------------------------------------------------
 
 void worker_group_machine::look_anew() {
   looks_.since = now_;

@@ -24,7 +24,7 @@
 
 namespace ddprun::launcher::workers {
 
-// ---- events ------------------------------------------------------------------------------------
+// Events.
 
 struct start_asked {};
 // SIGKILL is the stop that nobody can ignore, and goes to strays, too.
@@ -82,7 +82,7 @@ using event =
     std::variant<start_asked, stop_asked, program_found, start_failed, executed, exited, pipe_ended,
                  reader_seen, groups_seen, children_seen, strays_counted, strays_seen, time_passed>;
 
-// ---- effects -----------------------------------------------------------------------------------
+// Effects.
 
 // Of processes that a success has left behind.
 enum class fate {
@@ -168,7 +168,7 @@ using effect =
                  tell_all_ended, tell_start_failed, tell_not_started, tell_ended>;
 using effects = std::vector<effect>;
 
-// ---- the machine -------------------------------------------------------------------------------
+// The machine.
 
 struct limits {
   duration drain{};  // for pipes that others hold
@@ -219,7 +219,7 @@ class worker_group_machine {
     std::optional<time_point> next;
   };
 
-  // ---- worker_group_machine.cpp: start and stop ----
+  // worker_group_machine.cpp: start and stop.
   void handle(const start_asked& what);
   void handle(const stop_asked& what);
   void handle(const program_found& what);
@@ -230,7 +230,7 @@ class worker_group_machine {
   bool tries_again(const start_failed& what);
   void close_queue();
 
-  // ---- worker_group_machine_end.cpp ----
+  // In worker_group_machine_end.cpp.
   void handle(const exited& what);
   void handle(const pipe_ended& what);
   void handle(const reader_seen& what);
@@ -250,7 +250,7 @@ class worker_group_machine {
   void kill_all_strays();
   void end_look(bool strays_live);
 
-  // ---- worker_group_machine_children.cpp: what a success leaves behind ----
+  // worker_group_machine_children.cpp: what a success leaves behind.
   void handle(const children_seen& what);
   bool spares_children(place worker) const;
   duration first_look() const;

@@ -43,14 +43,14 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
         search(executor),
         timer(executor) {}
 
-  // ---- worker_group.cpp ----
+  // In worker_group.cpp.
   void hear(const workers::event& what);
   void step(workers::event what);
   void deliver();
   void deliver_later();
   void arm_timer();
 
-  // ---- effects ----
+  // Effects.
   void apply(const workers::find_program& effect);
   void apply(const workers::forget_search& effect);
   void apply(const workers::spawn& effect);

@@ -27,7 +27,6 @@ constexpr std::string_view other_processor = "a program was built for another pr
 
 // {name, first, second, from, meaning, advice}
 constexpr signature rows[] = {
-    // ---- the end or the silence of another rank ----
     {"worker-late", lost_peer_mark, "in time", follows::silence,
      "another rank did not take part in this operation in time", look_at_the_first},
     {"worker-timeout", lost_peer_mark, "imed out", follows::silence,
@@ -87,7 +86,6 @@ constexpr signature rows[] = {
      "another rank did not take part in this operation in time", look_at_the_first},
     {"gloo-mesh", "Gloo connectFullMesh failed", "", follows::end,
      "another rank was gone, or could not be reached, when the group was made", look_at_the_first},
-    // ---- ranks that do not do the same ----
     {"gloo-sizes", "op.preamble.length <= op.nbytes", "", follows::nothing,
      "the ranks came to one operation with tensors of different sizes, or to different operations",
      "compare them on all ranks; TORCH_DISTRIBUTED_DEBUG=DETAIL does"},
@@ -96,7 +94,6 @@ constexpr signature rows[] = {
     {"ddp-unused", "Expected to have finished reduction in the prior iteration", "",
      follows::nothing, "some parameters had no part in the loss",
      "DistributedDataParallel(..., find_unused_parameters=True), or leave them out"},
-    // ---- memory ----
     {"cuda-memory", "CUDA out of memory", "", follows::nothing, "the GPU's memory is full",
      "take a smaller batch; nvidia-smi shows who else uses this GPU"},
     {"cuda-memory-code", "CUDA error: out of memory", "", follows::nothing,
@@ -112,7 +109,6 @@ constexpr signature rows[] = {
      "the host's memory is full", "free -h; take a smaller batch, or fewer workers a node"},
     {"disk-full", "No space left on device", "", follows::nothing, "a disk is full",
      "df, and df -i"},
-    // ---- GPUs and NCCL ----
     {"gpu-index", "CUDA error: invalid device ordinal", "", follows::nothing,
      "this worker has no GPU of that number",
      "start at most one worker a GPU (--nproc-per-node=gpu), and select the GPU by LOCAL_RANK"},
@@ -144,7 +140,6 @@ constexpr signature rows[] = {
     {"nccl-system", "unhandled system error", "", follows::nothing,
      "the system refused NCCL something",
      "run with NCCL_DEBUG=WARN; ulimit -n, ulimit -l, df /dev/shm"},
-    // ---- names, ports and files ----
     {"gloo-host-name", "Unable to resolve hostname to a (local) address", "", follows::nothing,
      "Gloo does not find this host's own address",
      "GLOO_SOCKET_IFNAME=INTERFACE, or the host's name in /etc/hosts"},
@@ -157,7 +152,6 @@ constexpr signature rows[] = {
      "is it the right one? PYTHON_EXEC names the Python of the workers"},
     {"too-many-files", "Too many open files", "", follows::nothing,
      "the limit of open files is reached", "ulimit -n"},
-    // ---- crashes, as Python's faulthandler tells them ----
     {"fatal-segfault", "Fatal Python error: Segmentation fault", "", follows::nothing,
      not_own_memory, say_where},
     {"fatal-abort", "Fatal Python error: Aborted", "", follows::nothing, gave_up, say_why},

@@ -26,8 +26,6 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
         told(std::move(handler)),
         patience(std::in_place, where) {}
 
-  // ---- the loop's side ----
-
   std::uint64_t add(std::string run_id, std::optional<core::run_record> record) {
     std::uint64_t number = 0;
     {
@@ -74,8 +72,6 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
     if (problem != health && told.health) told.health(health = problem);
   }
 
-  // ---- while it opens, for a loop that goes on meanwhile ----
-
   void wait_for_opening(opened_handler handler) {
     opened = std::move(handler);
     patience->expires_after(options.open_patience);
@@ -95,8 +91,6 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
     const std::lock_guard lock(mutex);
     return last;
   }
-
-  // ---- the thread's side ----
 
   void run() {
     // First: of two daemons that find an empty folder both would begin in it.

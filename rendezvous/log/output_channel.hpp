@@ -34,7 +34,7 @@ struct output_channel {
   // Does not own it.
   void open(int descriptor, const char* called);
 
-  // ---- under the mutex ----
+  // Under the mutex.
   void append(const line_part& part, std::size_t queue_bytes_max);
   // Whole lines, whatever is queued.
   void append_lines(std::string_view lines) { line.append_lines(queue, lines); }
@@ -43,7 +43,7 @@ struct output_channel {
   void collect(const std::string& owner);
   std::size_t held_bytes() const { return queue.size() + writing_bytes; }
 
-  // ---- the thread's own ----
+  // The thread's own.
   bool pending() const { return written < writing.size(); }
   bool idle() const { return queue.empty() && !pending(); }  // with the mutex
   outcome write_some();

@@ -27,8 +27,6 @@ namespace wire = ddprun::protocol::tcpstore;
 using namespace ddprun::benchmark;
 using clock_type = std::chrono::steady_clock;
 
-// ---- load --------------------------------------------------------------------------------------
-
 struct operation {
   std::string name;
   std::string request;
@@ -130,8 +128,6 @@ class load {
   int poll_ = -1;
   std::vector<int> sockets_;
 };
-
-// ---- report ------------------------------------------------------------------------------------
 
 struct sample {
   double rate;            // requests per second

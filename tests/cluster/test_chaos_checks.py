@@ -37,9 +37,6 @@ def said(checker):
     return "\n".join(text for _, text in checker.violations)
 
 
-# ---- two rounds at once ------------------------------------------------------------------------
-
-
 def test_one_round_after_the_other_is_no_alarm():
     assert not after(round_of(1), round_of(1), [], round_of(2), round_of(2)).violations
 
@@ -145,9 +142,6 @@ def test_a_stopped_guardian_excuses_children_only():
     assert after(both, both, checker=checker).violations
 
 
-# ---- ranks, numbers, charges -------------------------------------------------------------------
-
-
 def test_a_rank_that_is_there_twice_is_an_alarm():
     twice = [*round_of(1), replace(round_of(1)[1], pid=900)]
     assert "this rank was there before" in said(after(twice))
@@ -226,9 +220,6 @@ def test_a_whole_round_has_every_rank_once_and_is_alone():
     assert whole_round([replace(whole[0], is_worker=False, world_size=1)]) is None
 
 
-# ---- the end of an agent -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("told, code, is_wrong", [
     ((), 0, True),
     ((), 1, True),
@@ -263,9 +254,6 @@ def test_what_no_program_may_say():
                              "SIGINT; the rendezvous daemon at 127.0.0.1:1 was lost")
 
 
-# ---- the plan ----------------------------------------------------------------------------------
-
-
 def plan(seed):
     return [setting_of(seed), *itertools.islice(steps_of(setting_of(seed)), 50)]
 
@@ -285,9 +273,6 @@ def test_every_kind_of_fault_and_every_way_to_run_is_drawn():
     steps = [step for setting in settings for step in itertools.islice(steps_of(setting), 20)]
     assert {step.kind for step in steps} == {kind for kind, _ in KINDS}
     assert {step.when for step in steps} == {"settled", "delay", "round", "gap"}
-
-
-# ---- the eyes ----------------------------------------------------------------------------------
 
 
 def test_a_process_line_is_read_whatever_the_name():

@@ -78,9 +78,6 @@ def test_the_name_at_which_nodes_meet_is_one_of_theirs(profile):
     assert endpoint.split("=")[1] in names
 
 
-# ---- built and run -----------------------------------------------------------------------------
-
-
 def base_folder():
     """The least Debian, from the packages' own servers; once for all runs in this tree."""
     if not (BASE / "etc/debian_version").exists():

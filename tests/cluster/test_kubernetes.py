@@ -34,8 +34,6 @@ def refused(*words):
     return done.stderr
 
 
-# ---- what is written ---------------------------------------------------------------------------
-
 FULL = ["--gpus=8", "--cpu=96", "--memory=512Gi", "--shm-size=64Gi", "--rdma=rdma/hca",
         "--volume=data:/data", "--env=A=b", "--max-restarts=3", "train.py", "--lr", "0.1"]
 
@@ -159,9 +157,6 @@ def test_the_line_that_readme_shows_writes_a_manifest():
     check_core(service)
     check_core(job)
     assert job["spec"]["completions"] == 4
-
-
-# ---- what happens in pods ----------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -133,9 +133,6 @@ def test_a_second_signal_ends_the_wait_for_a_reader():
     assert run.process.returncode in (-signal.SIGINT, 128 + signal.SIGINT)
 
 
-# ---- a full disk ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("workers", [1, 8])
 def test_a_disk_that_is_full_for_a_while_ends_no_logging(cluster, small_disk, workers):
     lines = 16000 // workers
@@ -166,9 +163,6 @@ def test_a_disk_that_is_full_for_a_while_ends_no_logging(cluster, small_disk, wo
     assert whole + lost == lines * workers, (whole, lost)
     assert lost > 0
     assert "No space left on device; trying again" in program.err()
-
-
-# ---- lines without an end ------------------------------------------------------------------------
 
 
 def two_workers(cluster, script, *options):

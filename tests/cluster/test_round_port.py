@@ -47,9 +47,6 @@ def reaches(host, address, port):
     return done.returncode == 0
 
 
-# ---- where it listens -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("where", ["standalone", "daemon", "fixed", "own address", "name"])
 def test_the_port_of_one_node_is_open_to_this_host_alone(cluster, make_hosts, where):
     host, other = make_hosts(2)
@@ -161,9 +158,6 @@ def test_pytorch_finds_the_port(cluster, make_hosts, tmp_path, nodes, ipv6):
         assert agent.wait(240) == 0, agent.err()
         assert agent.out().count(f"sum {2 * nodes}") == 2
         assert "Connection refused" not in agent.err()
-
-
-# ---- strangers ------------------------------------------------------------------------------
 
 
 def connections(port):

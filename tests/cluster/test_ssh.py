@@ -224,8 +224,6 @@ def test_two_jobs_from_one_head_do_not_meet(cluster, net, make_hosts):
         assert program.out().count("world 2") == 2, program.out()
 
 
-# ---- what is there, and what is not -------------------------------------------------------------
-
 def test_an_endpoint_of_ones_own(cluster, net, make_hosts):
     here, servers = two_servers(net, make_hosts)
     daemon = cluster.daemon(host=here, bind=here.address)

@@ -245,8 +245,6 @@ def test_no_host_at_all_is_said_within_the_join_timeout(cluster, net, make_hosts
     assert "error: no agent runs on any host after 3 s (join_timeout)" in program.err()
 
 
-# ---- -np ----------------------------------------------------------------------------------------
-
 def test_so_many_workers_in_all(cluster, net, make_hosts):
     here, _ = two_servers(net, make_hosts)
     program = head(cluster, net, ["-np", "3", "-H", "node-a:2,node-b:2"], host=here)

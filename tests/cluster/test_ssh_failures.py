@@ -118,8 +118,6 @@ def test_a_connection_that_a_busy_sshd_drops_is_tried_again(cluster, net, make_h
     server.nobody_is_in()
 
 
-# ---- what login shells do -----------------------------------------------------------------------
-
 @pytest.mark.parametrize("shell", ["sh", "bash", "csh", "tcsh", "fish", "zsh"])
 def test_a_login_shell_with_a_banner_does_no_harm(cluster, net, make_hosts, shell):
     if shutil.which(shell) is None:
@@ -185,8 +183,6 @@ def test_a_second_ctrl_c_waits_for_nobody(cluster, net, make_hosts):
     cluster.nothing_left(but=[one.program for one in servers])
 
 
-# ---- hosts that are lost ------------------------------------------------------------------------
-
 def test_a_host_that_goes_down_ends_a_run_that_needs_it(cluster, net, make_hosts):
     here, (one, other) = two_servers(net, make_hosts)
     program = head(cluster, net, ["-H", "node-a,node-b"], host=here)
@@ -219,8 +215,6 @@ def test_a_connection_that_is_cut_leaves_nothing(cluster, net, make_hosts):
     wait_for("the agent there to end", lambda: not any(
         "ddprun" in line for line in other.processes().values()), 180)
 
-
-# ---- the command line ---------------------------------------------------------------------------
 
 @pytest.mark.parametrize("arguments, words", [
     (["-H", "a:b"], "-H=a:b: a: the number of workers is a whole number from 1 to 4096"),

@@ -91,9 +91,6 @@ def test_no_stray_outlives_success(cluster, strays):
     cluster.nothing_left()
 
 
-# ---- --children-grace ----------------------------------------------------------------------------
-
-
 UPLOAD = "read line <{gate}; echo done >{proof}"
 
 

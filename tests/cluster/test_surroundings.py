@@ -24,9 +24,6 @@ def ddprun(*arguments, shell_before="", shell_after="", **more):
     return done
 
 
-# ---- streams -------------------------------------------------------------------------------------
-
-
 def test_started_with_closed_streams_no_descriptor_takes_their_place(tmp_path):
     report = tmp_path / "report"
     done = ddprun("--standalone", "--nproc-per-node", 2, "--no-python", "/bin/bash", "-c",
@@ -63,9 +60,6 @@ def test_workers_inherit_the_standard_input():
     assert (done.returncode, done.stdout) == (0, "a word\n"), done
 
 
-# ---- limits --------------------------------------------------------------------------------------
-
-
 def test_many_workers_raise_the_limit_of_open_files_and_never_see_it(tmp_path):
     all_here = tmp_path / "all"
     done = ddprun("--standalone", "--nproc-per-node", 150, "--no-python", "/bin/bash", "-c",
@@ -82,9 +76,6 @@ def test_the_pipes_of_the_workers_count_towards_the_limit():
                   shell_before="ulimit -n 400;")
     assert done.returncode == 1, done
     assert "too few file descriptors" in done.stderr and "400" in done.stderr, done.stderr
-
-
-# ---- ports ---------------------------------------------------------------------------------------
 
 
 def test_free_ports_of_many_workers_differ():
@@ -173,9 +164,6 @@ def test_every_spelling_of_this_host_starts_the_daemon_here(host):
                   "join_timeout=120", "--no-python", "/bin/echo", "{master_url}")
     assert done.returncode == 0, done
     assert re.match(r"tcp://(127\.0\.0\.1|\[::1\]):\d+$", done.stdout.strip()), done
-
-
-# ---- the terminal --------------------------------------------------------------------------------
 
 
 def test_nohup_survives_the_hang_up(cluster):

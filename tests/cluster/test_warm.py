@@ -109,8 +109,6 @@ def test_a_warm_worker_ends_as_a_cold_one(cluster, python, how):
     cluster.nothing_left()
 
 
-# ---- where it cannot be ------------------------------------------------------------------------
-
 # The first attempt waits for the test, and fails; the next says whether it was started warm.
 WAITING = textwrap.dedent("""
     import sys
@@ -409,9 +407,6 @@ def test_programs_are_started_as_always(cluster):
     assert agent.wait() == 0
     assert agent.out() == "program 0\n"
     assert "--warm is for Python scripts" in agent.err()
-
-
-# ---- what waits ends ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

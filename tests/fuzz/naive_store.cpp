@@ -23,8 +23,6 @@ void naive_store::close(client who) {
   answer_woken();
 }
 
-// ---- memory ------------------------------------------------------------------------------------
-
 std::set<std::string> naive_store::keys() const {
   std::set<std::string> all;
   for (const auto& [key, value] : now_.values)
@@ -79,8 +77,6 @@ bool naive_store::has_room(std::size_t bytes) const {
 bool naive_store::within_limits() const {
   return bytes_used() <= limits_.bytes_max && keys_used() <= limits_.keys_max;
 }
-
-// ---- requests ----------------------------------------------------------------------------------
 
 result<std::size_t> naive_store::on_bytes(client who, std::string_view unused,
                                           std::size_t unsent_max) {
@@ -237,8 +233,6 @@ error_code naive_store::apply_queue(client who, const naive_request& request) {
   offer_one(key);
   return {};
 }
-
-// ---- waits -------------------------------------------------------------------------------------
 
 bool naive_store::exists(const std::string& key) const {
   return now_.values.contains(key) || now_.queues.contains(key);

@@ -46,8 +46,6 @@ class Scene:
             yield thread.pop()
             threads = [thread for thread in threads if thread]
 
-    # ---- determined for each client --------------------------------------------------------
-
     def own_work(self, who, draw, count):
         views = [self.random.randrange(4) for _ in range(count)]
         steps = [Step(who, "own", (view, *draw.operation()), None) for view in views]
@@ -101,8 +99,6 @@ class Scene:
         who = self.random.randrange(self.clients)
         self.threads.append([Step(who, "quit_waiting", (key,), None)])
         self.after += self.all_do("call", "add", key, 0)
-
-    # ---- determined for all together -------------------------------------------------------
 
     def counter(self):
         key, delta = self.name("count"), self.random.choice([1, -3, 1 << 40])

@@ -111,9 +111,6 @@ def test_a_worker_that_has_left_no_file_is_told_of_too(cluster, torchrun, how, c
         assert 'raise ValueError(f"NaN' in message["extraInfo"]["py_callstack"]
 
 
-# ---- what torchrun has nothing to compare with -------------------------------------------------
-
-
 def shell(cluster, name, script, *options, file=None):
     return Program(cluster, name,
                    [BIN / "ddprun", "--node-id", name, *options, "--no-python", "/bin/sh", "-c",

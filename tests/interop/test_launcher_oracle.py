@@ -27,9 +27,6 @@ def ddprun(*words, **variables):
                           env={"PATH": "/usr/bin:/bin", "PET_CHECK": "off", **variables})
 
 
-# ---- what is typed -----------------------------------------------------------------------------
-
-
 def refuses(function, *arguments):
     try:
         function(*arguments)
@@ -128,9 +125,6 @@ def test_there_are_as_many_workers_as_torchrun_starts(count):
     assert set(dict(said).values()) == {str(expected)}
 
 
-# ---- workers -----------------------------------------------------------------------------------
-
-
 def run(cluster, script, *options, **variables):
     return Program(cluster, "ddprun", [BIN / "ddprun", "--node-id=here", *options, "--no-python",
                                        "/bin/bash", "-c", script], environment=variables)
@@ -218,9 +212,6 @@ def test_an_error_file_says_why_and_a_broken_one_does_no_harm(cluster, kind):
         assert "/data/train.py:8 in step: raise ValueError()" in box
 
 
-# ---- nodes -------------------------------------------------------------------------------------
-
-
 def test_ranks_and_role_ranks_of_seven_nodes_are_consecutive(cluster):
     daemon = cluster.daemon()
     nodes = [("master", 8), ("trainer", 1), ("trainer", 2), ("trainer", 3), ("trainer", 4),
@@ -274,9 +265,6 @@ def test_an_endpoint_whose_name_nobody_knows_is_named(cluster):
                           conf="join_timeout=1")
     assert agent.wait(120) not in (0, 2)
     assert "no-such-host.invalid" in agent.err().splitlines()[-1], agent.err()
-
-
-# ---- torchrun's rendezvous state in our store --------------------------------------------------
 
 
 @pytest.fixture

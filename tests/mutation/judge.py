@@ -118,8 +118,6 @@ class Bench:
             tests = [] if count == schedules else SHORT
             self.stages.append((f"{count} schedules", "simulation", tests, count, 0.0))
 
-    # ---- the unchanged tree ----
-
     def prepare(self):
         """An error in words, or nothing."""
         self._copy()
@@ -203,8 +201,6 @@ class Bench:
 
     def _parts(self, program):
         return [*self.objects["core"], *self.objects[program], *self.objects["main"]]
-
-    # ---- one mutant ----
 
     def judge(self, mutant, desk):
         """`desk` is a folder that nobody else uses meanwhile."""

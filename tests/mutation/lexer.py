@@ -80,8 +80,6 @@ class Source:
         self.heads = [one for one in self.heads if not one[1].endswith(");")]
         self.line_starts = [0] + [m.end() for m in re.finditer("\n", self.text)]
 
-    # ---- places ----
-
     def head_at(self, offset):
         """The first line of the function that this is in, or an empty one."""
         head = ""
@@ -124,8 +122,6 @@ class Source:
         while last + 1 < len(self.tokens) and self.tokens[last].text not in (";", "{", "}"):
             last += 1
         return first, last
-
-    # ---- structure ----
 
     def _pair_brackets(self):
         open_ones = []
@@ -198,8 +194,6 @@ class Source:
             return False
         text = self.span(statement.first, statement.last)
         return not DECLARATION.match(text)
-
-    # ---- wording ----
 
     def _mark_wording(self):
         for statement in self.statements:

@@ -59,8 +59,6 @@ void agent::apply(const core::agent_effects& effects) {
     std::visit([this](const auto& each) { run(each); }, effect);
 }
 
-// ---- effects -----------------------------------------------------------------------------------
-
 void agent::run(const core::connect_daemon& effect) {
   const std::uint64_t attempt = ++daemon_attempt_;
   world_.time().after(host_.clock.true_duration(effect.delay), [=, this] {
@@ -210,8 +208,6 @@ void agent::exit_when_flushed(moment limit) {
   world_.agent_exits(*this);
 }
 
-// ---- what the network says ---------------------------------------------------------------------
-
 void agent::on_accepted(connection& from, int end, std::uint16_t port) {
   if (port != service_port_ || left_) return world_.net().close(from, end);
   accepted_[from.id] = from.shared_from_this();
@@ -288,8 +284,6 @@ void agent::on_closed(connection& from, int, const std::string& text) {
   }
 }
 
-// ---- its guardian, while it lives --------------------------------------------------------------
-
 void agent::tell_guardian() {
   const auto limit = left_ ? std::nullopt : machine_.workers_live_until();
   if (limit == limit_of_workers_) return;
@@ -329,8 +323,6 @@ guardian_word agent::last_word() const {
   word.worker_count = greeting_.worker_count;
   return word;
 }
-
-// ---- guardian ----------------------------------------------------------------------------------
 
 guardian::guardian(world& in, host& on, agent& of) : process(in, on), agent_(of) {}
 

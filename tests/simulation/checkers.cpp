@@ -24,8 +24,6 @@ void checkers::forget_dead() {
   std::erase_if(live_, [](const auto& each) { return each->alive == 0; });
 }
 
-// ---- ranks -------------------------------------------------------------------------------------
-
 bool ranks_given::add(std::uint32_t first, std::uint32_t count) {
   const auto [own, fresh] = blocks.emplace(first, count);
   const auto next = std::next(own);
@@ -94,8 +92,6 @@ void checkers::check_ranks_in_role(const worker_group& group, round_record& roun
       return violated(group, "ranks: those within role " + role + " are not exactly 0..size-1");
   }
 }
-
-// ---- rounds ------------------------------------------------------------------------------------
 
 // When the daemon dies together with everybody whom it had told of a round, or of a charge, only a
 // journal knows of it.
@@ -187,8 +183,6 @@ void checkers::check_budget(const worker_group& group, instance_record& instance
                         " allowed, counted anew at most from " +
                         std::to_string(instance.refilled_at));
 }
-
-// ---- events ------------------------------------------------------------------------------------
 
 void checkers::group_started(const std::shared_ptr<worker_group>& group) {
   // Now and then: ten thousand groups start in one round.

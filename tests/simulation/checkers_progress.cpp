@@ -10,8 +10,6 @@
 
 namespace ddprun::simulation {
 
-// ---- success -----------------------------------------------------------------------------------
-
 void checkers::round_stopped(instance_id instance, round_number round, std::uint64_t by) {
   const auto found = instances_.find(instance);
   if (found == instances_.end()) return;
@@ -42,8 +40,6 @@ void checkers::check_success(const worker_group& group, const instance_record& i
   }
 }
 
-// ---- what a journal keeps ----------------------------------------------------------------------
-
 void checkers::order_sent(const daemon& by, const desired& order) {
   if (order.phase == desired_phase::run && order.assignment) {
     auto& heard = instances_[order.instance].heard_at_order;
@@ -72,8 +68,6 @@ void checkers::order_sent(const daemon& by, const desired& order) {
       first.leader_node != order.assignment->leader_node)
     world_.violated("journal: a number is given to two rounds" + which);
 }
-
-// ---- progress ----------------------------------------------------------------------------------
 
 void checkers::workers_taken_down(const worker_group& group) {
   if (!group.all_executed || group.succeeded == group.workers.size()) return;

@@ -33,8 +33,6 @@ const char* to_text(journal_kind kind) {
   return "";
 }
 
-// ---- the folder --------------------------------------------------------------------------------
-
 state_folder::state_folder(journal_kind kind, unsigned slow_percent, random_source random)
     : kind_(kind), slow_percent_(slow_percent), random_(random) {
   if (kind != journal_kind::failing) return;
@@ -67,8 +65,6 @@ void state_folder::daemon_ended() {
   ++tampered_;
   newest_ = std::move(found);
 }
-
-// ---- what is written ---------------------------------------------------------------------------
 
 void journal::keep(const core::persist_run_record& change) {
   waiting_.insert_or_assign(change.run_id, change.record);

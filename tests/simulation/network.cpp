@@ -36,8 +36,6 @@ bool network::is_taken(host_id host, std::uint16_t port) const {
   return found != listeners_.end() && found->second->alive();
 }
 
-// ---- dialing -----------------------------------------------------------------------------------
-
 std::uint64_t network::dial(process& from, const std::string& address, std::uint16_t port) {
   const std::uint64_t dial = ++dial_last_;
   const std::optional<host_id> to = world_.host_of_address(address, from.where().id);
@@ -117,8 +115,6 @@ void network::establish(std::uint64_t dial, process& listener) {
     });
   });
 }
-
-// ---- sending -----------------------------------------------------------------------------------
 
 void network::send(connection& over, int end, payload message) {
   connection::endpoint& from = over.ends[static_cast<std::size_t>(end)];
@@ -217,8 +213,6 @@ void network::pump(connection& over, int end) {
   }
 }
 
-// ---- ends --------------------------------------------------------------------------------------
-
 // The connection is over for this end, and its process hears of it after what it has yet to read.
 void network::reset(const std::shared_ptr<connection>& which, int end, const std::string& text) {
   connection::endpoint& here = which->ends[static_cast<std::size_t>(end)];
@@ -292,8 +286,6 @@ void network::break_connection(connection& which, bool both_hear) {
     }
   }
 }
-
-// ---- links -------------------------------------------------------------------------------------
 
 void network::set_silent(host_id from, host_id to, bool silent) {
   if (silent) {

@@ -42,8 +42,6 @@ void player::begin() {
   }
 }
 
-// ---- the end -----------------------------------------------------------------------------------
-
 void player::heal() {
   world_.heal_everything();
   world_.forget_planned_failures();

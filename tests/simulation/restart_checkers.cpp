@@ -42,8 +42,6 @@ bool restart_checkers::only_workers_failed() const {
   return world_.faults() == failures_made_;
 }
 
-// ---- events ------------------------------------------------------------------------------------
-
 void restart_checkers::order_sent(const daemon& by, const desired& order) {
   if (order.phase == desired_phase::stop) {
     const auto found = instances_.find(order.instance);
@@ -86,8 +84,6 @@ void restart_checkers::worker_failed(const worker_group& group, const cause& why
   round.failures.insert(std::move(text));
 }
 
-// ---- pauses ------------------------------------------------------------------------------------
-
 // By any clock, and whether all its workers ran or not.
 bool restart_checkers::is_quick(const round_seen& one) const {
   if (!one.stopped) return false;
@@ -129,8 +125,6 @@ void restart_checkers::check_pause(const worker_group& group, const instance_see
            " after the stop, and " + std::to_string(row) + " in a row have failed quickly");
 }
 
-// ---- given up ----------------------------------------------------------------------------------
-
 // Words and numbers of a failure may be alike by chance; what is not cannot be.
 void restart_checkers::run_closed(const core::run_view& view) {
   const instance_seen& instance = instances_[view.instance];
@@ -156,8 +150,6 @@ void restart_checkers::run_closed(const core::run_view& view) {
   if (count < least) violated("given up: after " + std::to_string(count) + " rounds that failed");
   if (alike.empty() && !all_failed) violated("given up: the last rounds did not fail alike");
 }
-
-// ---- left out ----------------------------------------------------------------------------------
 
 void restart_checkers::refused(const agent& whom, const daemon& by, const std::string& text) {
   refused_.insert(whom.session());
@@ -235,16 +227,12 @@ void restart_checkers::check_stays(const instance_seen& instance, round_number r
              " others");
 }
 
-// ---- health ------------------------------------------------------------------------------------
-
 void restart_checkers::check_health(const round_seen& round) {
   const std::uint32_t well = static_cast<std::uint32_t>(round.members.size()) - round.ill;
   if (round.ill == 0 || !only_workers_failed() || well < world_.settings().nodes_min) return;
   violated("health: " + std::to_string(round.ill) + " unhealthy nodes take part beside " +
            std::to_string(well) + " others, which are enough");
 }
-
-// ---- refusals ----------------------------------------------------------------------------------
 
 void restart_checkers::agent_left(const agent& who) {
   if (who.left() && who.left()->exit_code == refused_exit_code && !was_refused(who.session()))

@@ -23,8 +23,6 @@ world::world(world_options options)
 
 world::~world() = default;
 
-// ---- building ----------------------------------------------------------------------------------
-
 host& world::add_host() {
   auto made = std::make_unique<host>();
   made->id = static_cast<host_id>(hosts_.size());
@@ -174,8 +172,6 @@ std::size_t world::agents_here(const std::string& run_id) const {
   return count;
 }
 
-// ---- time --------------------------------------------------------------------------------------
-
 void world::run_until(moment end) {
   while (!over() && time_.run_next(end)) {
     if (time_.events_run() == options_.events_most) violated("livelock: the world does not rest");
@@ -192,8 +188,6 @@ bool world::run_until_true(const std::function<bool()>& condition, duration limi
   }
   return condition();
 }
-
-// ---- the verdict -------------------------------------------------------------------------------
 
 void world::violated(const std::string& text) {
   if (!violation_.empty()) return;

@@ -88,7 +88,7 @@ class world {
   world(const world&) = delete;
   world& operator=(const world&) = delete;
 
-  // ---- building, and what people do ----
+  // Building, and what people do.
   host& add_host();
   agent& start_agent(host& on, agent_wish wish = {});
   // As launcher/agent/embedded_daemon does: where the endpoint is its host and nobody listens.
@@ -108,13 +108,13 @@ class world {
   const strictness& strict() const { return options_.strict; }
   void finish_training();  // from now on workers of a complete round soon end with 0
 
-  // ---- time ----
+  // Time.
   void run_until(moment end);
   void run_for(duration time) { run_until(now() + time); }
   // Until `condition` holds; false when `limit` passed first.
   bool run_until_true(const std::function<bool()>& condition, duration limit);
 
-  // ---- faults ----
+  // Faults.
   void kill_agent(agent& which);  // and the daemon in it
   void kill_daemon();             // and the agent round it
   void stop_process(agent& which);
@@ -149,7 +149,7 @@ class world {
   std::uint64_t faults() const { return faults_; }
   bool faults_active() const;
 
-  // ---- what is ----
+  // What is.
   timeline& time() { return time_; }
   moment now() const { return time_.now(); }
   network& net() { return network_; }
@@ -179,7 +179,7 @@ class world {
   // Alive, neither leaving nor asked to, and able to run workers.
   std::size_t agents_here(const std::string& run_id = "train") const;
 
-  // ---- the processes' side ----
+  // The processes' side.
   void start_workers(agent& by, const core::start_workers& effect);
   void ask_workers(agent& by, round_number round, int signal);
   void kill_workers(agent& by, round_number round_most);
@@ -211,7 +211,7 @@ class world {
   // An agent is told that a rank of it hangs.
   std::function<void(agent&, const core::name_hung&)> on_hung;
 
-  // ---- the verdict ----
+  // The verdict.
   void violated(const std::string& text);
   bool over() const { return !violation_.empty(); }
   const std::string& violation() const { return violation_; }

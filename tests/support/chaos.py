@@ -72,8 +72,6 @@ class Chaos:
         self.ticked_at = time.monotonic()
         self.stood_still = 0.0  # seconds, at most at a time: this process, and so perhaps all
 
-    # ---- telling ---------------------------------------------------------------------------
-
     def say(self, text):
         self.log.append((time.time(), text))
         self.say_line(text)
@@ -85,8 +83,6 @@ class Chaos:
 
     def disturbed(self):
         self.disturbed_at = time.monotonic()
-
-    # ---- the scheduler ---------------------------------------------------------------------
 
     def start_daemon(self, recovery):
         try:
@@ -157,8 +153,6 @@ class Chaos:
         if code not in allowed:
             self.fail(f"{node.name} ended with {code}, and nobody told it to")
 
-    # ---- looking ---------------------------------------------------------------------------
-
     def tick(self):
         """To be called in every wait: keeps the scheduler going and checks what was seen."""
         now = time.monotonic()
@@ -213,8 +207,6 @@ class Chaos:
         nodes = {process.node for process in look.processes if process.is_worker}
         all_wanted = self.setting.on_join == "restart" or self.setting.nodes_min == len(NODES)
         return len(nodes) >= (len(NODES) if all_wanted else self.setting.nodes_min)
-
-    # ---- an episode ------------------------------------------------------------------------
 
     def start(self):
         self.port = free_port()

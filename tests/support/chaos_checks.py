@@ -110,8 +110,6 @@ class Checker:
                 life.last = now
         self._overlaps(now, processes)
 
-    # ---- two rounds at once ----------------------------------------------------------------
-
     def _overlaps(self, now, processes):
         suspects = set()
         if len({process.key for process in processes}) > 1:
@@ -138,8 +136,6 @@ class Checker:
 
     def overlapping(self):
         return self._overlap_since is not None
-
-    # ---- one worker ------------------------------------------------------------------------
 
     def _new_worker(self, now, process):
         key = process.key

@@ -48,8 +48,6 @@ class Faults:
         self.must_die &= look.identities()
         return bool(self.stopped or self.must_die or self.sweep)
 
-    # ---- signals ---------------------------------------------------------------------------
-
     def send(self, pid, start, number, what, group=False):
         """True when it was still the same process."""
         stat = stat_of(pid)
@@ -124,8 +122,6 @@ class Faults:
         for _, pid, start, what, _ in self.stopped:
             self.send(pid, start, signal.SIGCONT, what)
 
-    # ---- whom ------------------------------------------------------------------------------
-
     def worker(self, step, node):
         """The drawn worker of the newest round on this node, or None."""
         workers = self.chaos.watch.latest.workers(node.name)
@@ -163,8 +159,6 @@ class Faults:
         stat = stat_of(self.chaos.daemon.pid)
         return stat and (self.chaos.daemon.pid, stat.start, "the daemon")
 
-    # ---- workers ---------------------------------------------------------------------------
-
     # These are worker failures: the restart after them is charged, that after all others is not.
     def failing_worker(self, step, node):
         worker = self.worker(step, node)
@@ -195,8 +189,6 @@ class Faults:
         worker = self.worker(step, node)
         if worker:
             self.stop(*worker.identity, f"rank {worker.rank} on {node.name}", step.hold)
-
-    # ---- agents ----------------------------------------------------------------------------
 
     def agent_kill(self, step, node):
         # Without a guardian nobody ends what has left its session.
@@ -250,8 +242,6 @@ class Faults:
         for each in self.chaos.nodes:
             self.tell_agent(each, signal.SIGTERM)
 
-    # ---- guardians -------------------------------------------------------------------------
-
     def guardian_kill(self, step, node):
         guardian = self.chaos.watch.latest.guardian(node.agent.pid)
         if guardian is None:
@@ -284,8 +274,6 @@ class Faults:
                     self.kill(*process.identity, f"a child that is nobody's, of {name}")
             if now > until:
                 del self.sweep[name]
-
-    # ---- the daemon ------------------------------------------------------------------------
 
     def daemon_kill(self, step, node):
         if self.setting.embedded:

@@ -170,8 +170,6 @@ class Cluster:
         self.events_path = self.folder / "events"
         self.events_path.touch()
 
-    # ---- starting --------------------------------------------------------------------------
-
     def daemon(self, port=None, *arguments, name="daemon", host=None, bind="127.0.0.1", recovery=0,
                prefix=()):
         """At a port that stays this test's, as it may start another one there. Without a port and a
@@ -239,8 +237,6 @@ class Cluster:
             agents[-1].says(rf"here:.*{name}")
         return agents
 
-    # ---- workers ---------------------------------------------------------------------------
-
     def events(self, kind=None):
         found = []
         for line in self.events_path.read_text(errors="replace").splitlines():
@@ -281,8 +277,6 @@ class Cluster:
     def finish(self, world_size, code=0):
         for rank in range(world_size):
             self.order(rank, f"exit {code}")
-
-    # ---- the end ---------------------------------------------------------------------------
 
     def marked(self):
         """Processes of this test that live: {pid: command line}. Zombies do not count."""

@@ -45,7 +45,7 @@ struct fake_process {
 
 class fake_spawner final : public spawner {
  public:
-  // ---- what the test does ----
+  // What the test does.
   std::optional<start_failure> refusal;  // of all that is to be spawned; none: there is room
   std::optional<start_failure> failure;  // of all that is to be executed
   bool exec_hangs = false;               // of those spawned from now on
@@ -117,7 +117,7 @@ class fake_spawner final : public spawner {
     return true;
   }
 
-  // ---- spawner ----
+  // Spawner.
   spawn_result spawn(const spawn_request& request, spawn_handlers handlers) override {
     if (refusal) return *refusal;
     const pid_t pid = ++last_pid_;

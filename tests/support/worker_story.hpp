@@ -47,7 +47,7 @@ class worker_story {
   explicit worker_story(std::size_t count, workers::limits values = limits())
       : machine_(values, count), seats_(count) {}
 
-  // ---- what happens ----
+  // What happens.
   void tell(const workers::event& what) {
     step(what);
     settle();
@@ -129,7 +129,7 @@ class worker_story {
     return true;
   }
 
-  // ---- what is seen ----
+  // What is seen.
   bool said(const std::string& word) const {
     return std::find(words.begin(), words.end(), word) != words.end();
   }
@@ -212,7 +212,7 @@ class worker_story {
     say(word);
   }
 
-  // ---- effects ----
+  // Effects.
   void apply(const workers::find_program& effect) {
     REQUIRE_FALSE(sought_);
     sought_ = effect.worker;
@@ -283,7 +283,7 @@ class worker_story {
   }
   void apply(const workers::forget_group& effect) { forgotten.push_back(effect.worker); }
 
-  // ---- words ----
+  // Words.
   void apply(const workers::tell_all_started&) {
     REQUIRE_FALSE(said("all started"));
     say("all started");

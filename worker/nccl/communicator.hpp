@@ -74,7 +74,7 @@ class communicator {
   int device() const;
   std::uint32_t version() const;  // of the NCCL that is loaded: 23007 is 2.30.7
 
-  // ---- enqueued on `stream` ----
+  // Enqueued on `stream`.
   // Counts are of elements, and equal on all ranks. `from` and `to` may be the same memory.
 
   template <reducible T>
@@ -110,16 +110,14 @@ class communicator {
   // Only this communicator's, and none that waits. An error in it aborts.
   void grouped(const std::function<void()>& calls);
 
-  // ---- waiting ----
-
+  // Waiting.
   // Until the stream is through. At the deadline, or on an error of NCCL's own threads, it aborts:
   // the text names the ranks that have not come to the same wait.
   void wait(cuda_stream stream, const deadline& until);
   // Throws what NCCL's threads have found wrong since.
   void check();
 
-  // ---- others, and the end ----
-
+  // Others, and the end.
   // The ranks of one `color`, as a communicator of their own, ordered by `key` and then by rank.
   // Called by all; a rank without a color gets none.
   std::optional<communicator> split(std::optional<std::uint32_t> color, std::uint32_t key = 0);

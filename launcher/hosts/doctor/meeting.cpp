@@ -92,8 +92,6 @@ bool meeting::connect(std::string& problem) {
   return true;
 }
 
-// ---- coming together ---------------------------------------------------------------------------
-
 // A card is there before its token is, and a beat, too.
 bool meeting::enter(const node_card& mine) {
   stop_beating();
@@ -259,8 +257,6 @@ bool meeting::join(const node_card& mine, std::string& problem) {
   return now == gathering::settled;
 }
 
-// ---- being together ----------------------------------------------------------------------------
-
 // True while somebody is missing.
 bool meeting::find_who_left(std::set<std::uint32_t>& missing, const std::string& phase) {
   const auto done = store_->get("done/" + phase, store_patience);
@@ -361,8 +357,6 @@ void meeting::outlast_others() {
   while (store_ && is_anybody_left())
     std::this_thread::sleep_for(pause_between_looks);
 }
-
-// ---- beats -------------------------------------------------------------------------------------
 
 void meeting::start_beating() {
   is_over_ = false;

@@ -100,8 +100,6 @@ int head::run() {
   return code;
 }
 
-// ---- the daemon ------------------------------------------------------------------------------
-
 // On a port of the system's choice, which the agents are told, unless the person has said where.
 void head::find_daemon() {
   daemon_search search;
@@ -132,8 +130,6 @@ void head::find_daemon() {
     send_beats();
   });
 }
-
-// ---- what is due -------------------------------------------------------------------------------
 
 void head::go_on() {
   const time_point now = std::chrono::steady_clock::now();
@@ -169,8 +165,6 @@ void head::send_beats() {
     if (!error) send_beats();
   });
 }
-
-// ---- the end ---------------------------------------------------------------------------------
 
 // As the agent does: under nohup the hang-up of the terminal is not for us.
 void head::watch_signals() {

@@ -64,7 +64,7 @@ class head {
     std::optional<time_point> leaves_by;  // its agent was told to leave
   };
 
-  // ---- head.cpp ----
+  // In head.cpp.
   void say(note_level level, const std::string& text);
   void find_daemon();
   void go_on();
@@ -82,7 +82,7 @@ class head {
   void finish_when_over();
   void finish();
 
-  // ---- head_hosts.cpp: one host ----
+  // head_hosts.cpp: one host.
   bool connect(std::size_t host);
   void hear(std::size_t host, std::string_view word, std::string_view rest);
   void send_copy_script(std::size_t host, std::string_view what_is_there);
@@ -94,7 +94,7 @@ class head {
   void start_failed(std::size_t host, const std::string& why, int code);
   const std::string& name(std::size_t host) const { return plan_.hosts[host].name; }
 
-  // ---- head_discovery.cpp: hosts that come and go ----
+  // head_discovery.cpp: hosts that come and go.
   bool is_open() const { return rules_ && rules_->is_open(); }
   start_rules::limits limits() const;
   std::string opening_text() const;

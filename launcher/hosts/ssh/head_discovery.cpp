@@ -49,8 +49,6 @@ void head::close_discovery() {
   }
 }
 
-// ---- the list ----------------------------------------------------------------------------------
-
 void head::take_answer(const host_discovery::answer& heard) {
   if (!is_open()) return;
   look_after_leaving();
@@ -143,8 +141,6 @@ void head::look_after_leaving() {
     if (one.link && one.leaves_by && *one.leaves_by < now) one.link->signal(SIGKILL);
   }
 }
-
-// ---- failures ----------------------------------------------------------------------------------
 
 // What is to be said of it.
 std::string head::let_rest(std::size_t host, bool is_refused) {

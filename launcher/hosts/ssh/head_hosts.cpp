@@ -103,8 +103,6 @@ bool head::connect(std::size_t host) {
   return true;
 }
 
-// ---- what the other side says ------------------------------------------------------------------
-
 void head::hear(std::size_t host, std::string_view word, std::string_view rest) {
   guest& one = guests_[host];
   const stage at = rules_->stage_of(host);
@@ -224,8 +222,6 @@ bool head::take_error(std::size_t host, std::string_view line) {
   one.words->say(own->level, text);
   return true;
 }
-
-// ---- how it ends -------------------------------------------------------------------------------
 
 void head::start_failed(std::size_t host, const std::string& why, int code) {
   rules_->give_up(host);

@@ -106,8 +106,6 @@ void host_link::signal(int number) {
   if (pid_ > 0) spawner_.signal_group(pid_, number);
 }
 
-// ---- what it says ------------------------------------------------------------------------------
-
 bool host_link::take_marked(std::string_view line) {
   if (!line.starts_with(magic_ + " ")) return false;
   line.remove_prefix(magic_.size() + 1);
@@ -129,8 +127,6 @@ bool host_link::take_errors(std::string_view line) {
   keep_last(end_.last_errors, line);
   return false;
 }
-
-// ---- what it is told ---------------------------------------------------------------------------
 
 void host_link::send(std::string bytes) {
   if (!input_.is_open() || closes_input_) return;
@@ -157,8 +153,6 @@ void host_link::write_next() {
         if (closes_input_) input_.close();
       }));
 }
-
-// ---- how it ends -------------------------------------------------------------------------------
 
 std::uint64_t host_link::bytes_read() const {
   return output_->bytes_read() + errors_->bytes_read();

@@ -14,8 +14,6 @@ constexpr auto first_pause = 1ms;  // between two looks
 
 }  // namespace
 
-// ---- stop ------------------------------------------------------------------------------------
-
 TEST_CASE("worker group: who ignores SIGTERM runs until the grace is over, then SIGKILL ends it") {
   worker_story story(2);
   story.run();
@@ -50,8 +48,6 @@ TEST_CASE("worker group: a failed worker's group is killed at once") {
   CHECK(story.when("ended 0: exit code 3") == 0s);
   CHECK(story.process(1).signals.empty());
 }
-
-// ---- draining --------------------------------------------------------------------------------
 
 TEST_CASE("worker group: a successful worker's children have their moment") {
   worker_story story(1);
@@ -188,8 +184,6 @@ TEST_CASE("worker group: a failure, a stop and a kill wait for no reader") {
   }
 }
 
-// ---- groups that do not die ------------------------------------------------------------------
-
 TEST_CASE("worker group: a group that never empties holds back its worker, and is looked at less") {
   worker_story story(3);
   story.run();
@@ -235,8 +229,6 @@ TEST_CASE("worker group: many workers are killed at once: one word each, few loo
   CHECK(story.words.size() == workers + 2);
   CHECK(story.words.back() == "all ended");
 }
-
-// ---- strays ----------------------------------------------------------------------------------
 
 TEST_CASE("worker group: strays live on while a worker runs, and not beyond the last word") {
   worker_story story(2);

@@ -70,8 +70,6 @@ TEST_CASE("worker group: a start that fails alone is the last word") {
   CHECK(story.words == words{"failed 0", "all ended"});
 }
 
-// ---- short of something ----------------------------------------------------------------------
-
 TEST_CASE("worker group: short of descriptors for 4 s, then all start; it is said once") {
   worker_story story(2);
   story.system.refusal = worker_story::shortage();
@@ -146,8 +144,6 @@ TEST_CASE("worker group: another failure than shortage is not tried again") {
   story.pass(100ms);
   CHECK(story.words == words{"short", "failed 0", "all ended"});
 }
-
-// ---- a stop in the middle of it --------------------------------------------------------------
 
 TEST_CASE("worker group: a stop in the middle of starting, whose exec hangs") {
   const int signal = GENERATE(SIGTERM, SIGINT, SIGKILL);
