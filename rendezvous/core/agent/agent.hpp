@@ -25,7 +25,7 @@
 
 namespace ddprun::core {
 
-// ---- events ------------------------------------------------------------------------------------
+// Events.
 
 // A connection to the daemon stands; `own_address` is this end's numeric address. `is_here`: that
 // daemon lives in this process.
@@ -136,7 +136,7 @@ using agent_event =
                  node_checked, ranks_stalled, signal_received, agent_time_passed,
                  agent_loop_was_late>;
 
-// ---- effects -----------------------------------------------------------------------------------
+// Effects.
 
 // Dial the daemon at agent_options::endpoints[endpoint] after `delay`; answer with daemon_connected
 // or daemon_disconnected. `may_host`: where that endpoint is this host and nobody listens there, a
@@ -258,7 +258,7 @@ using agent_effects = std::vector<agent_effect>;
 inline constexpr duration busy_word_counts = std::chrono::seconds(2);
 inline constexpr duration busy_grace_max = std::chrono::seconds(30);
 
-// ---- the machine -------------------------------------------------------------------------------
+// The machine.
 
 struct agent_options {
   hello greeting;  // all but `state` and `own_address`, which the machine fills

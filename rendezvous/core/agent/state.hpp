@@ -46,7 +46,7 @@ struct agent::state {
 
   explicit state(agent_options given);
 
-  // ---- agent.cpp ----
+  // In agent.cpp.
   void handle(const daemon_connected& event);
   void handle(const daemon_disconnected& event);
   void handle(const daemon_said& event);
@@ -74,7 +74,7 @@ struct agent::state {
   static std::span<const machine_timer<state>> timer_table();
   void set_time(time_point real);
 
-  // ---- daemon.cpp ----
+  // In daemon.cpp.
   void welcomed_by(const welcome& message);
   void warn_of_version(const std::string& daemons);
   void acked_by(const ack& message);
@@ -91,7 +91,7 @@ struct agent::state {
   moment join_deadline() const;
   duration jittered(duration value);
 
-  // ---- desired.cpp ----
+  // In desired.cpp.
   void told(const desired& message);
   void hear_restarts(const desired& message);
   void enter_instance(instance_id value);
@@ -105,7 +105,7 @@ struct agent::state {
   leave_reason reason_of_close(int exit_code) const;
   void stay_out(round_number number);
 
-  // ---- round.cpp ----
+  // In round.cpp.
   void begin_round(round_number number);
   void replace_round(local_round next);
   void take_assignment(const desired& message);
@@ -117,10 +117,10 @@ struct agent::state {
   void take_as_failures();
   void take_as_drain();
 
-  // ---- stall.cpp ----
+  // In stall.cpp.
   void hear_hung(const desired& message);
 
-  // ---- stop.cpp ----
+  // In stop.cpp.
   void take_down(force how, duration grace = {}, int request = SIGTERM);
   void ask_to_end(const desired& message);
   void check_health();
@@ -136,7 +136,7 @@ struct agent::state {
   moment drain_deadline() const;
   moment own_stop_deadline() const;
 
-  // ---- tether.cpp ----
+  // In tether.cpp.
   session_id own_tether_session() const;
   void dial(duration delay);
   void dial_again(std::string text);
@@ -149,7 +149,7 @@ struct agent::state {
   void ack_tether(std::uint64_t tether, std::uint64_t seq);
   std::vector<tether_age> stale_tethers() const;
 
-  // ---- liveness.cpp ----
+  // In liveness.cpp.
   duration limit() const;
   duration silence_limit() const;
   moment lease_of_round() const;
@@ -165,7 +165,7 @@ struct agent::state {
   void on_isolation();
   void was_late(duration by);
 
-  // ---- text.cpp ----
+  // In text.cpp.
   std::string lost_daemon_text() const;
   std::string unreachable_text() const;
   std::string tether_failure_text() const;

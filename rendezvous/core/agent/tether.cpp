@@ -13,8 +13,6 @@
 
 namespace ddprun::core {
 
-// ---- the member's end --------------------------------------------------------------------------
-
 session_id agent::state::own_tether_session() const {
   return options.tether_session == session_id{} ? options.greeting.session : options.tether_session;
 }
@@ -72,8 +70,6 @@ void agent::state::on_tether_silent() {
   emit(drop_tether{});
   dial_again("no answer for " + to_text(silence_limit()));
 }
-
-// ---- the leader's end --------------------------------------------------------------------------
 
 bool agent::state::accepts_tethers() const {
   return here.is_leader() && here.phase() != member_phase::stopping && here.has_service();

@@ -31,8 +31,6 @@ const run* daemon::find(std::string_view run_id) const {
   return found == runs_.end() ? nullptr : &found->second.machine;
 }
 
-// ---- what is said ------------------------------------------------------------------------------
-
 void daemon::handle(agent_said& event) {
   std::visit([&](auto& message) { hear(event, message); }, event.message);
 }
@@ -95,8 +93,6 @@ void daemon::handle(const run_stop_requested& event) {
   if (found != runs_.end()) step_run(found->second, operator_stop_requested{event.text});
 }
 
-// ---- records -----------------------------------------------------------------------------------
-
 void daemon::remember(run_record record) {
   const std::string run_id = record.run_id;
   run_options options = options_of(run_id);
@@ -123,8 +119,6 @@ void daemon::handle(const records_persisted& event) {
   }
 }
 
-// ---- time --------------------------------------------------------------------------------------
-
 void daemon::handle(const time_passed&) {
   for (auto at = runs_.begin(); at != runs_.end();) {
     run_entry& entry = at->second;
@@ -139,8 +133,6 @@ void daemon::handle(const loop_was_late& event) {
   for (auto& [id, entry] : runs_)
     step_run(entry, event);
 }
-
-// ---- the registry ------------------------------------------------------------------------------
 
 // A session that comes again takes the place of its own connection, which may not be known yet to
 // be gone.

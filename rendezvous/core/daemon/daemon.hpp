@@ -27,7 +27,7 @@
 
 namespace ddprun::core {
 
-// ---- events ------------------------------------------------------------------------------------
+// Events.
 
 // One message of the agent protocol: the first of a connection is a hello or a guardian's word, and
 // none of them comes later.
@@ -56,7 +56,7 @@ struct records_persisted {
 using daemon_event = std::variant<agent_said, connection_ended, run_stop_requested,
                                   records_persisted, time_passed, loop_was_late>;
 
-// ---- effects -----------------------------------------------------------------------------------
+// Effects.
 
 // From now on the peer may leave what it is sent unread for so long.
 struct limit_stall {
@@ -84,7 +84,7 @@ using daemon_effect = std::variant<send_to_agent, disconnect_agent, drop_connect
                                    persist_run_record, daemon_note>;
 using daemon_effects = std::vector<daemon_effect>;
 
-// ---- the machine -------------------------------------------------------------------------------
+// The machine.
 
 struct daemon_options {
   std::uint64_t epoch = 0;

@@ -91,7 +91,7 @@ struct assignment {
   bool operator==(const assignment&) const = default;
 };
 
-// ---- agent -> daemon ---------------------------------------------------------------------------
+// Agent -> daemon.
 
 // A tether that was let go.
 struct tether_age {
@@ -181,7 +181,7 @@ struct guardian_word {
   bool operator==(const guardian_word&) const = default;
 };
 
-// ---- daemon -> agent ---------------------------------------------------------------------------
+// Daemon -> agent.
 
 struct welcome {
   std::uint64_t epoch = 0;  // of the daemon; 0 until there is fail-over
@@ -267,7 +267,7 @@ struct not_primary {
   bool operator==(const not_primary&) const = default;
 };
 
-// ---- tether: member -> leader and back ---------------------------------------------------------
+// Tether: member -> leader and back.
 
 struct tether_hello {
   instance_id instance = 0;

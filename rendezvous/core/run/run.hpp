@@ -32,7 +32,7 @@
 
 namespace ddprun::core {
 
-// ---- events ------------------------------------------------------------------------------------
+// Events.
 
 // A connection has said hello. `fresh_instance` is random and not 0; it is used if this hello is
 // the first of an instance.
@@ -88,7 +88,7 @@ using run_event = std::variant<agent_joined, status_received, goodbye_received, 
                                guardian_reported, operator_stop_requested, neighbour_seen,
                                record_persisted, time_passed, loop_was_late>;
 
-// ---- effects -----------------------------------------------------------------------------------
+// Effects.
 
 // Queue the message; a `desired` replaces a `desired` that has not been sent yet, an `answer` an
 // `answer`. The same pointer goes to many connections: encode it once.
@@ -116,7 +116,7 @@ struct persist_record {
 using run_effect = std::variant<send_to_agent, disconnect_agent, run_note, persist_record>;
 using run_effects = std::vector<run_effect>;
 
-// ---- the machine -------------------------------------------------------------------------------
+// The machine.
 
 struct run_options {
   std::string run_id;

@@ -90,8 +90,6 @@ std::string spare_advice(const current_instance& current, const round_membership
          "restart";
 }
 
-// ---- settings ----------------------------------------------------------------------------------
-
 // The settings that count before the first round: the first node's, unless the agent in which
 // this daemon lives opened it. Null: nobody's yet. What is asked for means nothing while nodes of a
 // round that is on somewhere may still come.
@@ -174,8 +172,6 @@ std::string full_text(const current_instance& current, const std::optional<start
          "--spares";
 }
 
-// ---- started wrongly, perhaps ------------------------------------------------------------------
-
 std::string run::state::misfits() const {
   const std::string scripts = different_scripts(options, nodes);
   return scripts.empty() ? twins(current, nodes, now) : scripts;
@@ -216,8 +212,6 @@ std::string twins(const current_instance& current, const roster& nodes, machine_
   }
   return {};
 }
-
-// ---- another run -------------------------------------------------------------------------------
 
 std::uint32_t run::gathers() const {
   const state& self = *state_;

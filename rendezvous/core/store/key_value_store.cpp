@@ -31,8 +31,6 @@ constexpr std::size_t decimal_bytes_max = std::numeric_limits<std::int64_t>::dig
 key_value_store::key_value_store(store_limits limits, hash_seed seed)
     : limits_(limits), entries_(0, key_hash{seed}) {}
 
-// ---- memory ------------------------------------------------------------------------------------
-
 bool key_value_store::has_room(std::size_t bytes) {
   while (bytes > limits_.bytes_max - memory_.used) {
     if (memory_.let_go == 0 || !let_go_ || !let_go_()) return false;
@@ -99,8 +97,6 @@ void key_value_store::drop_if_unused(item* at) {
   release(store_key_bytes(at->first.size()));
   entries_.erase(entries_.find(at->first));
 }
-
-// ---- values ------------------------------------------------------------------------------------
 
 shared_bytes key_value_store::get(std::string_view key) const {
   const item* const at = find(key);
@@ -230,8 +226,6 @@ void key_value_store::for_each_key(const std::function<void(std::string_view)>& 
     if (value.value) visit(key);
   }
 }
-
-// ---- queues ------------------------------------------------------------------------------------
 
 error_code key_value_store::queue_push(std::string_view key, std::string_view value) {
   item* at = find(key);
