@@ -80,8 +80,6 @@ bool rank_watch::is_any_still() const {
   });
 }
 
-// ---- looks -----------------------------------------------------------------------------------
-
 void rank_watch::look_later() {
   timer_.expires_after(pause_);
   timer_.async_wait([this](boost::system::error_code error) {
@@ -142,8 +140,6 @@ bool rank_watch::has_stepped(const watched_rank& one) {
   return is_new;
 }
 
-// ---- evidence --------------------------------------------------------------------------------
-
 void rank_watch::gather(std::function<void()> done) {
   waiting_.push_back(std::move(done));
   if (gathering_.under_way()) return;
@@ -173,8 +169,6 @@ void rank_watch::finish_gathering(std::optional<node_evidence> found) {
   for (const auto& each : std::exchange(waiting_, {}))
     each();
 }
-
-// ---- hangs -----------------------------------------------------------------------------------
 
 void rank_watch::consider_hang() {
   const duration still_for = still_.all_still_for(ranks(), watched_);

@@ -49,8 +49,6 @@ keeper::~keeper() {
   desk_->changed.notify_all();
 }
 
-// ---- before a round ----------------------------------------------------------------------------
-
 void keeper::prepare(std::uint32_t group_rank,
                      std::function<void(const std::string& folder)> ready) {
   ready_ = std::move(ready);
@@ -114,8 +112,6 @@ void keeper::start_copying() {
     desk_->tell_once("copy", std::string("nothing is copied to disk: ") + error.what());
   }
 }
-
-// ---- later -----------------------------------------------------------------------------------
 
 void keeper::save_now() {
   if (is_copying_) desk_->hurry();

@@ -74,8 +74,6 @@ std::string preparation::run(std::uint32_t group_rank, bool has_failed, std::uin
   return here->memory;
 }
 
-// ---- once --------------------------------------------------------------------------------------
-
 void preparation::make_home() {
   const vault_options& wanted = desk_.wanted;
   std::string problem;
@@ -153,8 +151,6 @@ bool preparation::save_home(const memory_home& left) {
   return true;
 }
 
-// ---- each time that the node has another group rank ---------------------------------------------
-
 void preparation::enter(shelf& made) {
   {
     // The old one's disk is let go of, once what is there has been copied.
@@ -199,8 +195,6 @@ unique_fd preparation::lock_disk(const std::string& disk) {
   desk_.tell_once("disk", "");
   return lock;
 }
-
-// ---- what workers go on from --------------------------------------------------------------------
 
 void preparation::set_aside(const shelf& here, int memory) {
   const std::vector<entry> found = complete(memory);

@@ -39,8 +39,6 @@ class ImportedAhead:
         self._hidden = {}    # name: module; in a worker
         self._children = {}  # name: (module of the package, attribute) that it is to be put back at
 
-    # ---- in the zygote -----------------------------------------------------------------------
-
     def bring(self, name):
         """Imports it; raises what that raises."""
         before, set_before = set(sys.modules), settings.look()
@@ -55,8 +53,6 @@ class ImportedAhead:
             self._folders.setdefault(name, {}).update(
                 (folder, finder) for folder, finder in sys.path_importer_cache.items()
                 if folder not in looked_into)
-
-    # ---- in a worker -------------------------------------------------------------------------
 
     def hide(self):
         for name in reversed(self._settings):

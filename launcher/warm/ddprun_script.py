@@ -110,8 +110,6 @@ class Script:
             for alias in node.names:
                 self._bound[alias.asname or alias.name] = [*node.module.split("."), alias.name]
 
-    # ---- variables ---------------------------------------------------------------------------
-
     def _take_setting(self, statement):
         kind = _kind(statement)
         if kind == "Assign" and len(statement.targets) == 1:
@@ -159,8 +157,6 @@ class Script:
                 count -= called == ["os", "getenv"] or \
                     called[-2:] == ["environ", "get"]
         return count
-
-    # ---- changes of packages -----------------------------------------------------------------
 
     def first_change(self, is_installed):
         """The first line from which it may have changed a package; none: nowhere."""

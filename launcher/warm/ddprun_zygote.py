@@ -95,8 +95,6 @@ class Zygote:
         self._control.sendmsg([text.encode("utf-8", "replace")[:4000]],
                               rights if descriptors else [])
 
-    # ---- imports -----------------------------------------------------------------------------
-
     def _load(self):
         own = ddprun_site.own_customizations()
         if own:
@@ -192,8 +190,6 @@ class Zygote:
                 return f"{os.fsdecode(name)} is set by the script, and then by what it imports"
         return None
 
-    # ---- spares ------------------------------------------------------------------------------
-
     def _fork_spare(self):
         why = self._unfit()
         if why:
@@ -256,8 +252,6 @@ class Zygote:
         for one in descriptors:  # what comes over a socket would outlive an exec
             os.set_inheritable(one, False)
         self._begin(*descriptors)
-
-    # ---- a spare becomes a worker ------------------------------------------------------------
 
     def _begin(self, orders, output, errors, report):
         work = ddprun_process.Work(orders)

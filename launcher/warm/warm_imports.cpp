@@ -35,8 +35,6 @@ std::string_view name_of(std::string_view entry) {
 
 }  // namespace
 
-// ---- the record ------------------------------------------------------------------------------
-
 bool warm_spawner::is_to_be_recorded(const spawn_request& request) const {
   if (is_off_ || is_complete_ || suspicion_) return false;
   const auto& entries = request.environment;
@@ -80,8 +78,6 @@ void warm_spawner::look_at_record(std::chrono::milliseconds pause) {
     look_at_record(has_grown ? options_.look_pause : std::min(2 * pause, options_.look_pause_max));
   }));
 }
-
-// ---- from life to life -----------------------------------------------------------------------
 
 void warm_spawner::look_up(const spawn_request& like) {
   reading_.start(
@@ -138,8 +134,6 @@ void warm_spawner::give_up(const std::string& why) {
   begin_anew();
   tell("what the script imported in its last life is not imported ahead: " + why);
 }
-
-// ---- the zygote ------------------------------------------------------------------------------
 
 void warm_spawner::load() {
   if (!zygote_) start_zygote();
@@ -200,8 +194,6 @@ void warm_spawner::take_ready(std::size_t modules, const std::string& stop) {
   refill();
 }
 
-// ---- spares ----------------------------------------------------------------------------------
-
 void warm_spawner::refill() {
   if (!zygote_ || !is_ready_ || is_making_ || spares_.size() >= options_.spares) return;
   is_making_ = true;
@@ -254,8 +246,6 @@ void warm_spawner::let_spares_go() {
     inner_.signal_group(one.pid, SIGKILL);
   }
 }
-
-// ---- the end of it ---------------------------------------------------------------------------
 
 // What was learnt is of no use any more: the next cold start is recorded.
 void warm_spawner::begin_anew() {

@@ -98,8 +98,6 @@ warm_spawner::~warm_spawner() {
   }
 }
 
-// ---- the seam --------------------------------------------------------------------------------
-
 bool warm_spawner::adopt(pid_t pid, ended_handler ended) {
   return inner_.adopt(pid, std::move(ended));
 }
@@ -126,8 +124,6 @@ std::vector<pid_t> warm_spawner::living_groups(const std::vector<pid_t>& groups)
 bool warm_spawner::owns(pid_t pid) const {
   return inner_.owns(pid);
 }
-
-// ---- start -----------------------------------------------------------------------------------
 
 spawn_result warm_spawner::spawn(const spawn_request& request, spawn_handlers handlers) {
   if (!may_be_warm(request)) return inner_.spawn(request, std::move(handlers));
@@ -232,8 +228,6 @@ void warm_spawner::take_report(worker& given) {
   tell("workers are started cold: " + given.cold_because);
   begin_anew();
 }
-
-// ---- end -------------------------------------------------------------------------------------
 
 void warm_spawner::child_ended(pid_t pid, exit_status status) {
   if (const auto found = workers_.find(pid); found != workers_.end()) {

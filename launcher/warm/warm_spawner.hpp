@@ -94,7 +94,7 @@ class warm_spawner final : public spawner {
     unique_fd orders;
   };
 
-  // ---- warm_spawner.cpp: workers ----
+  // warm_spawner.cpp: workers.
   bool may_be_warm(const spawn_request& request);
   std::optional<spawned_child> give(const spawn_request& request, const spawn_handlers& handlers);
   void await_report(const std::shared_ptr<worker>& given);
@@ -106,7 +106,7 @@ class warm_spawner final : public spawner {
   void judge_early_end(const worker& over, exit_status status);
   spawn_result spawn_cold(const spawn_request& request, spawn_handlers handlers);
 
-  // ---- warm_imports.cpp: the record, the zygote, the spares ----
+  // warm_imports.cpp: the record, the zygote, the spares.
   bool is_to_be_recorded(const spawn_request& request) const;
   void tell(const std::string& line);
   bool make_record(const spawn_request& request);

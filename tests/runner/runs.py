@@ -87,8 +87,6 @@ class Runner:
             if outcome.result == FAILED:
                 self.failed(report, outcome)
 
-    # ---- Catch2 ----------------------------------------------------------------------------------
-
     def catch(self, part, report, environment, only):
         program = Path(part.build, "bin", part.target)
         if not program.exists():
@@ -132,8 +130,6 @@ class Runner:
         self.commands.run([*command, "--list-test-names-only"], log, LIST_LIMIT_S, environment)
         return Path(log).read_text(errors="replace").splitlines()
 
-    # ---- fuzz targets ----------------------------------------------------------------------------
-
     def fuzz(self, part, report, environment, only):
         targets = sorted(Path(part.build, "bin").glob("fuzz_*"))
         Path(report.log).write_bytes(b"")
@@ -148,8 +144,6 @@ class Runner:
             self.take(report, [Outcome(target.name, FAILED if text else PASSED,
                                        time.monotonic() - start, text)])
             self.screen.at(part.name, len(report.outcomes), len(targets))
-
-    # ---- pytest ----------------------------------------------------------------------------------
 
     def pytest(self, part, report, environment, only):
         stream = Path(report.log).with_suffix(".jsonl")

@@ -46,8 +46,6 @@ def wait_for(condition):
     return value
 
 
-# ---- what a program of Catch2 writes -------------------------------------------------------------
-
 def read(tmp_path, text, status):
     path = tmp_path / "log"
     path.write_text(text)
@@ -177,8 +175,6 @@ def test_how_a_program_has_ended_is_said():
     assert end_of(None) == "hung, or took too long: it was ended by tests/run"
 
 
-# ---- what is done at once ------------------------------------------------------------------------
-
 def test_what_computes_has_a_session_of_its_own_and_what_else_runs_a_group():
     commands = Commands()
     for is_apart in (False, True):
@@ -221,8 +217,6 @@ def test_a_fault_of_a_job_ends_no_other_and_is_raised_at_the_end():
         lanes.finish()
 
 
-# ---- what pytest writes --------------------------------------------------------------------------
-
 def test_each_test_of_pytest_is_counted_once(tmp_path):
     (tmp_path / "test_it.py").write_text("""
 import pytest
@@ -256,8 +250,6 @@ def test_known(): assert False
         assert "left behind" in found["test_leaky"]["text"]
         assert found["test_left_out"]["text"] == "no GPU"
 
-
-# ---- second tries --------------------------------------------------------------------------------
 
 class Machine:
     """Runs tests again: those that are named in `better` pass at that try."""
@@ -328,8 +320,6 @@ def test_each_file_of_the_cluster_tests_is_in_one_part():
     assert with_torch == {name for name in files if fnmatch(name, ignored)} != set()
     assert with_torch < files
 
-
-# ---- the command ---------------------------------------------------------------------------------
 
 @pytest.fixture
 def tree(tmp_path):
