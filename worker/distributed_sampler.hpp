@@ -8,8 +8,6 @@
 // is not needed for it.
 //
 // As there, without `set_epoch` a shuffled order is the same in every epoch.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include <cstddef>

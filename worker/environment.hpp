@@ -6,7 +6,7 @@
 // under ddprun, DDPRUN_ROUND, DDPRUN_INSTANCE and DDPRUN_NODE_ID. So a program that uses it runs
 // under either launcher.
 //
-// Thread rule: plain values. `read_environment` calls getenv: call it before starting threads that
+// `read_environment` calls getenv: call it before starting threads that
 // change the environment.
 // Errors: a variable that is missing, no number or out of range throws `environment_error`, whose
 // text names the variable, its value, and what to do. It is a start-up error: let main print it.

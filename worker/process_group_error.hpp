@@ -1,6 +1,4 @@
 // What a collective of a process group throws when it fails: most often, a rank has died.
-//
-// Thread rule: a plain value.
 #pragma once
 
 #include <stdexcept>

@@ -1,7 +1,5 @@
 // What a store connection has to know of a question beside its bytes: whether it keeps the limits
 // of the protocol, how it is called, and how it is shown to a person.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/protocol/tcpstore.hpp"

@@ -1,6 +1,4 @@
 // What this node starts, as others are told when it opens a run: see started_job.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "launcher/cli/options.hpp"

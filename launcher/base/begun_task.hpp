@@ -5,7 +5,7 @@
 // It is for callers without a loop; with one, launcher/process/background_task.hpp posts the
 // answer.
 //
-// Thread rule: one thread. The work runs elsewhere, and is left behind when it is late: it must own
+// The work runs elsewhere, and is left behind when it is late: it must own
 // what it touches. What it throws comes out of `take`.
 #pragma once
 

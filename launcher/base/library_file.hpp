@@ -1,7 +1,5 @@
 // A file of a Python traceback that the person has not written: of an installed package, or of
 // Python itself.
-//
-// Thread rule: pure function.
 #pragma once
 
 #include <string_view>

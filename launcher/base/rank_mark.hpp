@@ -2,8 +2,6 @@
 //
 // Source: _distributed_excepthook in torch/distributed/distributed_c10d.py of PyTorch 2.11 to
 // 2.15.
-//
-// Thread rule: pure function.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,4 @@
 // Sizes as people say them: "64 MiB", "1.5 GiB".
-//
-// Thread rule: a pure function.
 #pragma once
 
 #include <cstdint>

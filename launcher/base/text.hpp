@@ -1,6 +1,6 @@
 // Takes short texts apart: lists and numbers of the command line, of variables and of the kernel.
 //
-// Thread rule: pure functions. What they return points into the text that was given.
+// What they return points into the text that was given.
 #pragma once
 
 #include <charconv>

@@ -1,7 +1,5 @@
 // Scripts by which a shell completes ddprun's options, made from their table, so that they are
 // never behind it. Options that are refused are not in them.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/cli/option.hpp"

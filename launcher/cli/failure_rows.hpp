@@ -1,6 +1,4 @@
 // The rows of the option table that say what is found out of a round that fails or hangs, in order.
-//
-// Thread rule: constants and pure functions.
 #pragma once
 
 #include "launcher/cli/option_table.hpp"

@@ -2,8 +2,6 @@
 //
 // Where the agent itself has a list of visible devices (CUDA_VISIBLE_DEVICES, ROCm's
 // HIP_VISIBLE_DEVICES), the numbers count within that, as a program's own numbers do.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/base/environment_map.hpp"

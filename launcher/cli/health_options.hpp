@@ -1,6 +1,4 @@
 // How a node is checked after a round that failed: --health-check and what belongs to it.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include "rendezvous/base/time.hpp"

@@ -1,6 +1,4 @@
 // The rows of the option table that say how a node is checked after a round that failed.
-//
-// Thread rule: constants and pure functions.
 #pragma once
 
 #include "launcher/cli/option_table.hpp"

@@ -1,6 +1,4 @@
 // The texts of --help and --version. Options and timers have their lines from their rows.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include <string>

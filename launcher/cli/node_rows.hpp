@@ -1,8 +1,6 @@
 // The rows of the option table that say how many workers there are and what of this node they use:
 // its network, its GPUs, its processors; what becomes of the processes that they leave behind; and
 // whose agents may come.
-//
-// Thread rule: constants and pure functions.
 #pragma once
 
 #include "launcher/cli/gpu_list.hpp"

@@ -2,8 +2,6 @@
 //
 // What an option means together with others is decided once all are read, in options.cpp; the
 // draft remembers what that needs.
-//
-// Thread rule: constant tables and pure functions.
 #pragma once
 
 #include "launcher/cli/options.hpp"

@@ -4,7 +4,6 @@
 // `parse_options` is pure: it opens no file, looks no name up and counts no processor. What needs
 // the machine is apart, in check_files.hpp and worker_count.hpp.
 //
-// Thread rule: plain values and pure functions.
 // Errors: one usage_error line, in the order in which the person wrote the options.
 #pragma once
 

@@ -2,8 +2,6 @@
 // --local-ranks-filter, --duplicate-stdout-filters, --duplicate-stderr-filters and
 // --log-line-prefix-template, with torchrun's forms. Local ranks may have any number of digits. And
 // of --report, --color and --pty, which are ours.
-//
-// Thread rule: plain values and pure functions.
 #pragma once
 
 #include "rendezvous/base/color.hpp"

@@ -1,6 +1,4 @@
 // The rows of the option table that say where the output of workers goes; see output_options.hpp.
-//
-// Thread rule: constants and pure functions.
 #pragma once
 
 #include "launcher/cli/option_table.hpp"

@@ -7,8 +7,6 @@
 //   are never ours: ${rank} stays ${rank}, and $${local_rank} is ${local_rank}.
 // - {name} is replaced where the name is one of ours, and {{name}} is then {name}. All other braces
 //   stay as they are.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include <string>

@@ -1,7 +1,5 @@
 // The rows of the options for schedulers that watch an agent from outside, as Kubernetes does: by a
 // probe, and by its exit code.
-//
-// Thread rule: a constant table and pure functions.
 #pragma once
 
 #include "launcher/cli/option_table.hpp"

@@ -6,8 +6,6 @@
 // is_host says whether the daemon is in this process; store_type may only be tcp; timeout,
 // read_timeout, close_timeout and heartbeat_timeout have no counterpart and are ignored with a
 // line.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/cli/usage_error.hpp"

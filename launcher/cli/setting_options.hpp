@@ -1,6 +1,4 @@
 // The options that set what the nodes of a run must agree on: one for each row of setting_table.
-//
-// Thread rule: constants and pure functions.
 #pragma once
 
 #include "rendezvous/cli/option.hpp"

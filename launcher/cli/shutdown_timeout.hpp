@@ -2,8 +2,6 @@
 // torchrun's users say it: --shutdown-timeout, or TORCH_ELASTIC_SHUTDOWN_TIMEOUT in the
 // environment. It becomes the timer drain_grace. After a failure it is stop_grace, and where that
 // was not typed up to 30 s for workers that are at something (with torchrun always 30 s).
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "launcher/cli/option_table.hpp"

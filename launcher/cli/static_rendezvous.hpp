@@ -1,7 +1,5 @@
 // The static rendezvous of torchrun: --nnodes=2 --node-rank=R --master-addr=A --master-port=P. What
 // it means together with other options is decided here.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "launcher/cli/option_table.hpp"

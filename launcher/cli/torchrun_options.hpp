@@ -1,6 +1,4 @@
 // The options of torchrun that ddprun does not have, or not yet, with the line that answers them.
-//
-// Thread rule: constants.
 #pragma once
 
 #include "rendezvous/cli/option.hpp"

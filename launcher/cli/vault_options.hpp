@@ -1,6 +1,4 @@
 // What --vault and its like ask for.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include <cstdint>

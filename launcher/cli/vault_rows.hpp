@@ -1,6 +1,4 @@
 // The rows of the option table that ask for a vault: a folder in memory for what workers save.
-//
-// Thread rule: constants and pure functions.
 #pragma once
 
 #include "launcher/base/text.hpp"

@@ -3,8 +3,6 @@
 // Which one is said by the agent's own list of visible devices: the one at the worker's local rank,
 // by index or by name; without a list the device with that index. ROCm's list (HIP_VISIBLE_DEVICES)
 // counts more than CUDA's, where there is one, and then both are set.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/base/environment_map.hpp"

@@ -3,8 +3,6 @@
 //
 // Each is an interface by its name ("eth0"), or a network by its addresses ("10.0.0.0/8",
 // "fd00::/8"; an address alone is the network of that one).
-//
-// Thread rule: plain values and pure functions.
 #pragma once
 
 #include "rendezvous/cli/usage_error.hpp"

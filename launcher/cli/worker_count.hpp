@@ -1,6 +1,4 @@
 // Turns --nproc-per-node into a number, given what this machine has.
-//
-// Thread rule: a pure function.
 #pragma once
 
 #include "launcher/cli/options.hpp"

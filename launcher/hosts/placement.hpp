@@ -1,8 +1,6 @@
 // A placement is what a cluster's own engine (Slurm, MPI, Kubernetes, ...) says about this process:
 // which node it is among how many, and where the nodes can meet. It stands in for options that the
 // person has not typed.
-//
-// Thread rule: plain values.
 #pragma once
 
 #include "rendezvous/cli/usage_error.hpp"

@@ -5,8 +5,6 @@
 //   [rank3]:   File "/usr/lib/python3/dist-packages/torch/_tensor.py", line 623, in backward
 //   [rank3]:     torch.autograd.backward(
 //   [rank3]:     ^^^^^^^^^^^^^^^^^^^^^^^^
-//
-// Thread rule: plain value, one for each stream.
 #pragma once
 
 #include <string_view>

@@ -1,7 +1,5 @@
 // A log_route says where the bytes of one of a worker's streams go: to ours, to a file of its own,
 // and, line by line, to a file that several share.
-//
-// Thread rule: a plain value.
 #pragma once
 
 #include "launcher/log/terminal_size.hpp"

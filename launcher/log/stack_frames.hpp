@@ -8,8 +8,6 @@
 // begin as theirs, so that what reads stacks takes it for one of them.
 //
 // Format: c10/util/Backtrace.cpp of PyTorch 2.11 to 2.15.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include <cstdint>

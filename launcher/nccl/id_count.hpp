@@ -1,7 +1,5 @@
 // How many of NCCL's unique ids a round gets: with more than one, its ranks meet in several places
 // at once, and no one process has to answer all of them.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/base/environment_map.hpp"

@@ -9,7 +9,7 @@
 // ranks of one communicator to meet. It lives until they have met, or this process ends: so ids are
 // made by a process that does nothing else (main.cpp).
 //
-// Thread rule: one thread. Errors: a line that says what and what to do.
+// Errors: a line that says what and what to do.
 #pragma once
 
 #include "rendezvous/base/nccl_id.hpp"

@@ -1,6 +1,4 @@
 // The command line of ddprun-nccl-id.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/base/environment_map.hpp"

@@ -8,8 +8,6 @@
 //   the cache with most processors first.
 // Where there is no GPU, which torchrun refuses, the local ranks take the NUMA nodes in turn; of
 // more workers than GPUs the others begin again with the first GPU.
-//
-// Thread rule: a pure function over the topology.
 #pragma once
 
 #include "launcher/cli/options.hpp"

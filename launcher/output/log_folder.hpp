@@ -8,7 +8,7 @@
 // A run that asks for no files has no folder. What torch's @record writes is then
 // $TMPDIR/ddprun_SESSION_round_ROUND_error_LOCAL_RANK.json.
 //
-// Thread rule: one thread. `make` touches the disk, the rest is pure.
+// `make` touches the disk, the rest is pure.
 #pragma once
 
 #include "launcher/cli/output_options.hpp"

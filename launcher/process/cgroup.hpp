@@ -9,7 +9,7 @@
 // Only version 2, also beside version 1: a child is forked into it
 // (CLONE_INTO_CGROUP, Linux 5.7). To move a running process takes 8 ms, in either version.
 //
-// Thread rule: one thread. No call here blocks on a process or a disk.
+// No call here blocks on a process or a disk.
 #pragma once
 
 #include "rendezvous/base/unique_fd.hpp"

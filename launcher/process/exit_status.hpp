@@ -1,8 +1,6 @@
 // An exit_status is how a process ended, as a value: by an exit code or by a signal.
 //
 // Not the shell's number: 137 may be exit(137) or SIGKILL, and here they differ.
-//
-// Thread rule: plain values.
 #pragma once
 
 #include <string>

@@ -8,7 +8,7 @@
 // agent's own are surely among what was heard. A word that came just now is kept: the agent's own
 // signal may be heard only after this.
 //
-// Thread rule: plain value. Times are those at which the signals came.
+// Times are those at which the signals came.
 #pragma once
 
 #include "rendezvous/base/time.hpp"

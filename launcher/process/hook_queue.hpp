@@ -1,7 +1,5 @@
 // What waits for a person's command, in order: a short queue, beyond which all is counted and left
 // out.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include "launcher/process/exit_status.hpp"

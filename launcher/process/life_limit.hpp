@@ -5,8 +5,6 @@
 // `margin` later, which is within what the daemon allows for a late kill. A guardian that stood
 // still cannot tell an agent that did from one that has not come to speak since: it waits for a
 // beat once, for `grace`.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include "rendezvous/base/time.hpp"

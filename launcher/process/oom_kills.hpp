@@ -8,7 +8,7 @@
 // - else the host's count (/proc/vmstat), which is anybody's.
 // A count that has not grown within the last seconds says nothing of a worker that has just ended.
 //
-// Thread rule: one thread. It reads /proc, /sys and /dev/kmsg, which does not block.
+// It reads /proc, /sys and /dev/kmsg, which does not block.
 #pragma once
 
 #include "rendezvous/base/unique_fd.hpp"
@@ -35,8 +35,6 @@ std::optional<pid_t> oom_killed_process(std::string_view record);
 std::vector<std::string> own_oom_counters();
 
 // One count, looked at now and then.
-//
-// Thread rule: one thread, a plain value.
 class recent_oom_kills {
  public:
   using clock = std::chrono::steady_clock;

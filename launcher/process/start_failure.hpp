@@ -1,7 +1,5 @@
 // A start_failure says why a process could not be started: at which stage, and what the system
 // answered there.
-//
-// Thread rule: plain values.
 #pragma once
 
 #include <string>

@@ -3,8 +3,6 @@
 // {"version": 1, "pid": 4711, "scope_id": "train.py#12", "expiration_time": 1764037000.5, "signal":
 // 9} (torch/distributed/elastic/timer/file_based_local_timer.py, 2.11 to 2.15). A line that is no
 // longer than a pipe takes at once never mixes with another's.
-//
-// Thread rule: one thread, plain values.
 #pragma once
 
 #include <cstddef>

@@ -8,8 +8,6 @@
 // come at any later time, after other events too.
 //
 // How long a stop may take is not for these rules: who asks for it asks again, with SIGKILL.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "launcher/process/start_failure.hpp"

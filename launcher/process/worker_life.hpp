@@ -7,8 +7,6 @@
 //    |  +-----------|----- never started, or could not be ------------+
 //    +--------------+----- could not be started -----------------------+
 //     short of something
-//
-// Thread rule: one thread, a plain value.
 #pragma once
 
 #include "rendezvous/base/error.hpp"

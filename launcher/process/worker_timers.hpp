@@ -5,7 +5,7 @@
 // Workers say when a timer expires by the clock that people set. That is made a time from now when
 // it is heard: a clock that is put right later ends no worker.
 //
-// Thread rule: one thread. It has no clock of its own.
+// It has no clock of its own.
 #pragma once
 
 #include "launcher/process/timer_request.hpp"

@@ -3,8 +3,6 @@
 // (torch/distributed/elastic/multiprocessing/errors/error_handler.py, 2.11 to 2.15), or with
 // "message" a string. And what the launcher leaves in its own, where whoever has started it has set
 // that variable: a scheduler reads there why the job failed.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -6,8 +6,6 @@
 // signatures.hpp knows as an effect, whatever was made of it later. A crash behind it is one of the
 // way out. Without any exception, a line near the end that is known as an effect says so. Who was
 // ended from outside (SIGKILL, SIGTERM) is no effect.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "launcher/report/python_error.hpp"

@@ -1,7 +1,5 @@
 // The lines that a program has written, and which of them say nothing of whether it went on: what
 // the interpreter and the C++ runtime print on the way out.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include <string_view>

@@ -1,7 +1,5 @@
 // One of ddprun's own lines as --log-format=json has it (rendezvous/log/own_line.hpp), read from a
 // saved log.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

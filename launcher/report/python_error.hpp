@@ -4,8 +4,6 @@
 // last):", lines of frames, and the exception; and chains of them, oldest first. It reads rich's
 // boxes, too. PyTorch puts "[rank3]: " before each line. The text may have lost its beginning, in
 // any line.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include <cstddef>

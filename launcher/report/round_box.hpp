@@ -7,8 +7,6 @@
 //     |   train.py:8 in step: raise ValueError("loss is NaN")
 //     | ranks 0 and 1 ended because of it; rank 3 was stopped
 //     | next: restart 1 of 3
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -1,8 +1,6 @@
 // The line with which a round begins, and the command of its workers.
 //
 //   round 2 starts: ranks 0-1 on node-a (10.0.0.1), 2-3 on node-b (10.0.0.2); restart 1 of 3
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -4,8 +4,6 @@
 //   recovered       the same, where the round before had failed; after round_started
 //   round_failed    a round is over, and something had failed in it
 //   ended           this node leaves: with the run, or alone
-//
-// Thread rule: pure functions and plain values.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

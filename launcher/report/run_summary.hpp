@@ -6,8 +6,6 @@
 //     | round 2, 90 s, on the same nodes: every worker succeeded
 //
 // Of many rounds the first and the last ones are kept.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -11,7 +11,7 @@
 // written its box (round_box.hpp), as text or with --log-format=json, that is the answer: the last
 // one whole, and of the rounds before it a line each.
 //
-// Thread rule: one thread. Memory: at most 16 KiB for each of 4096 sources.
+// Memory: at most 16 KiB for each of 4096 sources.
 #pragma once
 
 #include "launcher/report/own_json_line.hpp"

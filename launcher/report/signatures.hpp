@@ -2,8 +2,6 @@
 // look at. One row each; a row that is more special stands before a more general one.
 //
 // The sentences go on from "that means: ".
-//
-// Thread rule: constants and pure functions.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,4 @@
 // Colours of a terminal: whether a stream has them (--color), and text in one of them.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/base/environment_map.hpp"

@@ -1,6 +1,4 @@
 // A number and what is counted, in a sentence: "1 node", "3 nodes".
-//
-// Thread rule: pure function.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,6 @@
 // What our programs exit with on their own account; otherwise it is the code of the worker that
 // failed first, or 128 plus a signal (signals.hpp). launcher/README.md has the whole table. The
 // numbers are those of sysexits.h that come nearest; a test compares them with the table.
-//
-// Thread rule: constants.
 #pragma once
 
 namespace ddprun {

@@ -1,6 +1,4 @@
 // Bytes as text: two digits each, in lower case.
-//
-// Thread rule: pure function.
 #pragma once
 
 #include <string>

@@ -4,7 +4,7 @@
 // Before the input, not after: what has waited in a socket meanwhile is to be judged by deadlines
 // that have moved already.
 //
-// Thread rule: one thread. It has no clock of its own.
+// It has no clock of its own.
 #pragma once
 
 #include "rendezvous/base/time.hpp"

@@ -1,7 +1,7 @@
 // A log limit keeps what anybody may cause from outside, such as a port scan, from filling a log:
 // some lines at once, then one each interval. A line says how many before it were left out.
 //
-// Thread rule: one thread. It has no clock of its own.
+// It has no clock of its own.
 #pragma once
 
 #include "rendezvous/base/time.hpp"

@@ -1,6 +1,4 @@
 // How a program writes its own lines.
-//
-// Thread rule: plain values.
 #pragma once
 
 namespace ddprun {

@@ -1,6 +1,4 @@
 // How names are listed in a sentence.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include <cstddef>

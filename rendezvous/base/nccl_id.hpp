@@ -1,8 +1,6 @@
 // An id of NCCL (ncclUniqueId, NCCL_UNIQUE_ID_BYTES): a secret number of 8 bytes, then the address
 // where the ranks of one communicator meet, as a socket address of the system; the rest is zero.
 // Source: bootstrap.cc and nccl.h of NCCL 2.30; so since 2.3.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include <array>

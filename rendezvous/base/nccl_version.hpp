@@ -1,6 +1,4 @@
 // NCCL's version, as its NCCL_VERSION_CODE says it and as people write it.
-//
-// Thread rule: pure function.
 #pragma once
 
 #include <cstdint>

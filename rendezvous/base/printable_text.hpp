@@ -7,8 +7,6 @@
 // Control characters are those below U+0020, U+007F, and U+0080 to U+009F; here also those that end
 // a line or turn its direction (U+2028 to U+202E, U+2066 to U+2069): with them a text would be
 // shown in another order than it was written. Text is valid UTF-8.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include <string>

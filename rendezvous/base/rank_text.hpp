@@ -1,6 +1,4 @@
 // How ranks are named in a sentence.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include <cstdint>

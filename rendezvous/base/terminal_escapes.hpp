@@ -1,7 +1,5 @@
 // What a program writes to a terminal beside text: to draw over several lines, which would land in
 // those of others, and for colours, which whoever reads the text does not expect.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include <string>

@@ -1,6 +1,4 @@
 // Moments and durations, as all layers use them.
-//
-// Thread rule: plain values, pure functions.
 #pragma once
 
 #include <chrono>

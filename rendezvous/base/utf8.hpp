@@ -1,8 +1,6 @@
 // Makes text of any origin fit for the wire: valid UTF-8, cut to a limit at a character's edge.
 //
 // Worker output and host names are bytes; JSON strings are not. What is invalid becomes U+FFFD.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include <cstddef>

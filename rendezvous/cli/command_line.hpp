@@ -1,8 +1,6 @@
 // Splits a command line into options and the script with its arguments, as argparse does for
 // torchrun: dashes and underscores alike, `--name=value` and `--name value`, unambiguous prefixes,
 // and nothing after the script is looked at.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/base/environment_map.hpp"

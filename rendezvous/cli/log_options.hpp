@@ -2,8 +2,6 @@
 //
 // A draft has them by a function that is found by its argument:
 //   cli::log_options& log_options_of(my_draft&);
-//
-// Thread rule: plain values, constant tables and pure functions.
 #pragma once
 
 #include "rendezvous/base/log_style.hpp"

@@ -2,8 +2,6 @@
 // and its line in --help. A row without an action does not compile.
 //
 // Names are kept with dashes; underscores are the same.
-//
-// Thread rule: constant tables and pure functions.
 #pragma once
 
 #include "rendezvous/cli/usage_error.hpp"

@@ -1,7 +1,5 @@
 // A usage error is one line for the person who typed the command: what is wrong, where, and what to
 // do. The program prints it after its name on standard error and exits with `usage_exit_code`.
-//
-// Thread rule: plain values.
 #pragma once
 
 #include "rendezvous/base/exit_codes.hpp"

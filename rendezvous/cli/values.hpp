@@ -2,8 +2,6 @@
 //
 // Every function is handed `given`, the option as the person wrote it ("--nnodes=3:2", "PET_NNODES"
 // with its value), and starts its message with that.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/base/color.hpp"

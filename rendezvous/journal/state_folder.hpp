@@ -1,6 +1,4 @@
 // Where a daemon keeps what must outlive it, unless a person says so.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include <cstdint>

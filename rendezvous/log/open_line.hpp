@@ -4,8 +4,6 @@
 //
 // The newest state of a progress bar replaces the one before it on a terminal; anywhere else each
 // is a line of its own.
-//
-// Thread rule: a plain value; pure.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,4 @@
 // An output_loss counts what of an output never reaches its reader, so that a line can say so.
-//
-// Thread rule: a plain value.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 // addresses; a user that is not mapped into our user namespace has no number here; and a kernel may
 // lack the module (inet_diag, tcp_diag). All of these are let in.
 //
-// Thread rule: one thread. Ownership: of one netlink socket.
+// Ownership: of one netlink socket.
 #pragma once
 
 #include "rendezvous/base/unique_fd.hpp"

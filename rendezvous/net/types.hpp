@@ -1,6 +1,4 @@
 // The names of Asio that the rest of the tree uses, and how an address is shown to a person.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/base/error.hpp"

@@ -14,8 +14,6 @@
 //   message_too_long   a line, text or list over its limit
 //   unknown_message    a type or phase that this version does not know
 //   version_mismatch   a hello of another protocol version
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/base/error.hpp"

@@ -12,8 +12,6 @@
 //   object, list                   other messages in it
 //   ends                           how ranks ended, a text for each way
 //   check                          what must be true of what was read
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/core/messages/settings_table.hpp"

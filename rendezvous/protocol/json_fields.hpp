@@ -8,7 +8,7 @@
 // judged once, by its verdict.
 //
 // For agent.cpp alone: no other file includes it, so that one file pays for the JSON library.
-// Thread rule: one thread. Ownership: object and verdict must outlive the fields.
+// Ownership: object and verdict must outlive the fields.
 #pragma once
 
 #include "rendezvous/base/printable_text.hpp"

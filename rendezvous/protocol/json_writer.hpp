@@ -2,7 +2,7 @@
 //
 // It exists so that encoding needs no document in memory: a line is one string that grows.
 //
-// Thread rule: one thread. Ownership: the line must outlive the writer.
+// Ownership: the line must outlive the writer.
 #pragma once
 
 #include <concepts>

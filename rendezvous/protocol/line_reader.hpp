@@ -3,7 +3,7 @@
 // Use: append what was read, then call `next` until it gives none; then look at `too_long`. An idle
 // reader holds no memory.
 //
-// Thread rule: one thread. Ownership: a line given by `next` is valid until the next call of
+// Ownership: a line given by `next` is valid until the next call of
 // either.
 #pragma once
 

@@ -1,7 +1,5 @@
 // The fields in JSON that a report of a round has in a file and over HTTP alike (PROTOCOL.md,
 // "Reports"): how its ranks ended, and what becomes of the run.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -2,8 +2,6 @@
 //
 // The answer never changes once it is given for a prefix: more bytes only turn `undecided` into
 // something else, and at most `sniff_bytes_max` bytes are ever needed.
-//
-// Thread rule: a pure function.
 #pragma once
 
 #include <cstddef>

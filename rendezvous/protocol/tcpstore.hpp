@@ -8,8 +8,6 @@
 //
 // Errors: unknown_message (no such opcode), message_too_long (a limit below), malformed_message
 // (a negative count). After an error the connection is of no more use.
-//
-// Thread rule: plain values.
 #pragma once
 
 #include "rendezvous/base/error.hpp"

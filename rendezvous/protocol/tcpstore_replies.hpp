@@ -5,7 +5,7 @@
 // `copied_bytes_max` stand there, values of any size but the smallest are held so: a megabyte of
 // keys in one MULTI_GET must not become a hundred of copies.
 //
-// Thread rule: one thread. Ownership: shared values stay alive until they are consumed.
+// Ownership: shared values stay alive until they are consumed.
 #pragma once
 
 #include "rendezvous/core/store/key_value_store.hpp"

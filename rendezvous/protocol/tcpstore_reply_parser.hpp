@@ -7,8 +7,6 @@
 //
 // Errors: message_too_long (a limit below), malformed_message (nonsense). After an error the
 // connection is of no more use.
-//
-// Thread rule: plain values.
 #pragma once
 
 #include "rendezvous/base/error.hpp"

@@ -1,7 +1,7 @@
 // A waiting room holds those peers of a port that may be let go of, the one that has waited longest
 // first: where connections or memory are short, that one goes, so that a new one can come in.
 //
-// Thread rule: one thread. Ownership: of nobody; whoever enters leaves before it ends, unless it
+// Ownership: of nobody; whoever enters leaves before it ends, unless it
 // was let go of.
 #pragma once
 

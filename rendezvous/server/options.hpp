@@ -1,6 +1,4 @@
 // The command line of ddprun-rendezvous: arguments in; options, a text to show or one line out.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/cli/command_line.hpp"

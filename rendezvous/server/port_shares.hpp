@@ -4,8 +4,6 @@
 // Agents have three eighths, for a running job must always be able to come back, the others one
 // each or less. Newcomers are all those who have not said in full what they want, and those who are
 // on their way out.
-//
-// Thread rule: pure.
 #pragma once
 
 #include <array>

@@ -1,6 +1,4 @@
 // What the daemon shows of its runs over HTTP, as JSON.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/core/run/run.hpp"

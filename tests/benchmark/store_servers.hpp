@@ -1,7 +1,7 @@
 // The servers that the store's benchmarks compare, each a process of its own: an epoll echo server
 // that does no work, our store, and PyTorch's TCPStore where there is a Python with torch.
 //
-// Thread rule: one thread. Ownership: a server lives until `stop`, or until its starter dies.
+// Ownership: a server lives until `stop`, or until its starter dies.
 #pragma once
 
 #include <chrono>

@@ -3,7 +3,7 @@
 //
 // An input that has run out gives zeros, so that every prefix of an input is an input.
 //
-// Thread rule: one thread. Ownership: an input views bytes of its caller.
+// Ownership: an input views bytes of its caller.
 #pragma once
 
 #include <algorithm>

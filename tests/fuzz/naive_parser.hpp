@@ -1,7 +1,5 @@
 // A second reader of TCPStore requests, written straight from the wire's description without the
 // table, the state and the views of protocol/tcpstore.hpp: what both say must be the same.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/protocol/tcpstore.hpp"

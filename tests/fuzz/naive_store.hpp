@@ -3,8 +3,6 @@
 // store/store_protocol.hpp answers and core/store/key_value_store.hpp counts.
 //
 // It knows the rules from their headers, and nothing of how they are kept.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "rendezvous/core/store/key_value_store.hpp"

@@ -1,7 +1,7 @@
 // A simulated agent: the shell round core::agent that the real agent is, over simulated sockets
 // and workers.  Its guardian outlives it: kills its workers and gives its word to the daemon.
 //
-// Thread rule: one thread. Ownership: the world owns it.
+// Ownership: the world owns it.
 #pragma once
 
 #include "rendezvous/core/agent/agent.hpp"

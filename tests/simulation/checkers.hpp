@@ -24,7 +24,7 @@
 // nobody has told of a newer round answers. With a journal those of a round of which nobody can
 // reach the next daemon, where as many others come, or where it is an old copy.
 //
-// Thread rule: one thread. The first violation is kept; the world stops at it.
+// The first violation is kept; the world stops at it.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -3,7 +3,7 @@
 // in an agent's process, on a thread of its own: it stands still and ends with that process, not
 // with that agent's loop.
 //
-// Thread rule: one thread. Ownership: the world owns it.
+// Ownership: the world owns it.
 #pragma once
 
 #include "rendezvous/core/daemon/daemon.hpp"

@@ -4,8 +4,6 @@
 // DDPRUN_SIMULATION_SCHEDULES scales a family down (or the general one up), DDPRUN_SIMULATION_FIRST
 // is the seed that it begins with, DDPRUN_SIMULATION_SEED plays one schedule of it alone and prints
 // the transcript, DDPRUN_SIMULATION_SHRINK leaves out its faults that do not matter.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "tests/simulation/schedule.hpp"

@@ -1,7 +1,5 @@
 // A fault is one thing that goes wrong in a schedule, and when. A new one is a line here, a row of
 // the table in fault.cpp, and what it does in player_faults.cpp.
-//
-// Thread rule: plain values.
 #pragma once
 
 #include "rendezvous/core/messages/settings.hpp"

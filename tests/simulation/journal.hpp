@@ -6,7 +6,7 @@
 // one together; one that fails, or takes longer than a second, is said to be done with, and tried
 // again.
 //
-// Thread rule: one thread. Ownership: the world owns folders, a daemon its journal.
+// Ownership: the world owns folders, a daemon its journal.
 #pragma once
 
 #include "rendezvous/core/daemon/daemon.hpp"

@@ -5,8 +5,6 @@
 // unread it is sent at once; beyond that it waits in the sender's outbox, where the newest state
 // replaces an older one. A break loses any suffix of what is in flight, each way; each end may hear
 // of it or not (half-open). A silent link holds what is sent until it heals.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "tests/simulation/process.hpp"

@@ -1,7 +1,7 @@
 // A player plays one schedule: builds its world, lets its faults happen, heals everything, and
 // waits for what must follow. player.cpp: the beginning and the end; player_faults.cpp: the faults.
 //
-// Thread rule: one thread. Ownership: keeps a reference to the schedule.
+// Ownership: keeps a reference to the schedule.
 #pragma once
 
 #include "tests/simulation/schedule.hpp"

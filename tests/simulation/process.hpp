@@ -2,7 +2,7 @@
 // process lives on one host, has a clock, an inbox for what arrives while it stands still, and one
 // timer. What a process does is in its subclasses (agent, daemon, guardian).
 //
-// Thread rule: one thread. Ownership: the world owns hosts and processes and keeps dead ones until
+// Ownership: the world owns hosts and processes and keeps dead ones until
 // it ends, so that pointers stay good.
 #pragma once
 

@@ -1,7 +1,7 @@
 // The one source of chance of a simulated world: splitmix64, ours, so that a seed means the same
 // schedule with every standard library.
 //
-// Thread rule: one thread. Units: durations are true time.
+// Units: durations are true time.
 #pragma once
 
 #include "rendezvous/core/messages/types.hpp"

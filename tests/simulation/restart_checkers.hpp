@@ -11,8 +11,6 @@
 //
 // What is sure is little: rounds of an instance that knew one daemon; and, of whom is left out, a
 // world in which nothing but workers has failed so far.
-//
-// Thread rule: one thread, as checkers.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -1,7 +1,5 @@
 // The true time of a simulated world, and what happens when. Events at one moment happen in the
 // order in which they were asked for, so a schedule depends on nothing but its seed.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "rendezvous/core/messages/types.hpp"

@@ -1,6 +1,4 @@
 // What the simulated network carries, and the one place where a message becomes bytes and back.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -1,7 +1,7 @@
 // What truly lives where: the workers of the simulated hosts. The checkers look here, never at what
 // the protocol says.
 //
-// Thread rule: one thread. Ownership: the world owns the groups and keeps them until it ends.
+// Ownership: the world owns the groups and keeps them until it ends.
 #pragma once
 
 #include "tests/simulation/process.hpp"

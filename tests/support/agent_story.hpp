@@ -4,8 +4,6 @@
 // The story plays the daemon, the leader and the other members as far as a test switches them on:
 // with `daemon_acks` each status is answered at once, with `leader_acks` each beat, and
 // `members` beat whenever they were answered. Nothing else answers by itself.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "rendezvous/core/agent/agent.hpp"

@@ -1,6 +1,4 @@
 // A whole daemon on a real port of loopback, and the loop that it runs on.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "rendezvous/server/server.hpp"

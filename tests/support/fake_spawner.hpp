@@ -4,8 +4,6 @@
 //
 // A process does nothing by itself. A signal that ends it is seen at once in the table, and told by
 // `deliver`, as all that a handler is called for.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "launcher/process/spawner.hpp"

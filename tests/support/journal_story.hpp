@@ -1,6 +1,4 @@
 // Records as an earlier daemon has kept them, and who was in their rounds.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "tests/support/run_story.hpp"

@@ -1,7 +1,5 @@
 // A member story with timers of which no two fall on one moment, for what is to happen to the
 // millisecond.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "tests/support/agent_story.hpp"

@@ -1,7 +1,5 @@
 // Nodes as they were in round 7 of instance 42 when their daemon died, and the daemon that is
 // started after it: it waits 10 s for them.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "tests/support/run_story.hpp"

@@ -1,6 +1,4 @@
 // How a story's rounds fail where the rules on restarts are at work.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "tests/support/run_story.hpp"

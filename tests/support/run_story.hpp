@@ -3,8 +3,6 @@
 //
 // `fake_node` is an agent reduced to its words: it keeps the status that it would send. The story
 // hands every effect to the nodes, so that `node.wanted` is the newest desired state.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "rendezvous/core/run/run.hpp"

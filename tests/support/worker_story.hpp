@@ -4,8 +4,6 @@
 //
 // Whatever a story is about, it holds the rules to what must always be so: one final word for each
 // worker, none after the last, nobody reaped who lives, and no deadline that has passed.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "launcher/process/worker_group_machine.hpp"

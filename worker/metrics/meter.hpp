@@ -1,6 +1,6 @@
 // A meter is a running average: of a loss over the samples, of the seconds that a step takes.
 //
-// Thread rule: plain values. Averaged over the ranks by torch/metrics.
+// Averaged over the ranks by torch/metrics.
 #pragma once
 
 namespace ddprun::worker {

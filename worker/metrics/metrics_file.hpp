@@ -9,7 +9,7 @@
 // A line is written at once, so that a kill cuts at most the last one; the next start ends that.
 // One that a full disk has cut is ended before the next one is written.
 //
-// Thread rule: one thread. Rank 0 has it, for all. Errors: the kernel's; `path()` names the file.
+// Rank 0 has it, for all. Errors: the kernel's; `path()` names the file.
 #pragma once
 
 #include "rendezvous/base/error.hpp"

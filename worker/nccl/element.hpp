@@ -1,7 +1,5 @@
 // What NCCL can reduce, and the C++ types for it: the numbers of ncclDataType_t, without its
 // header. CUDA's own half, bfloat16 and 8-bit floats are named and not included.
-//
-// Thread rule: constants.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // What the nodes of a doctor's meeting tell each other: each one's card, then what each has seen of
 // the others.
 //
-// Thread rule: plain values. Durations in whole microseconds; nodes by their index in the roster.
+// Durations in whole microseconds; nodes by their index in the roster.
 #pragma once
 
 #include "launcher/hosts/doctor/finding.hpp"

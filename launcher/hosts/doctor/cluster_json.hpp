@@ -1,6 +1,6 @@
 // Cards and sightings as the JSON that nodes leave for each other in the store.
 //
-// Thread rule: pure functions. What another version or a stranger has left there is no card: none.
+// What another version or a stranger has left there is no card: none.
 #pragma once
 
 #include "launcher/hosts/doctor/cluster_facts.hpp"

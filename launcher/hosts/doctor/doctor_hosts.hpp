@@ -1,7 +1,5 @@
 // `ddprun doctor -H node1,node2`: the same doctor on each of these hosts, as a job of one worker a
 // host that `ddprun -H` starts. The hosts meet in the store of the job's own round.
-//
-// Thread rule: a pure function.
 #pragma once
 
 #include <cstdint>

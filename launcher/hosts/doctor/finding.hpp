@@ -1,6 +1,4 @@
 // What `ddprun doctor` has found out about one thing on this node.
-//
-// Thread rule: plain values.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // All that a doctor's meeting has found out, as findings: the nodes themselves, then what
 // judge_pairs.hpp says of them.
 //
-// Thread rule: pure functions. Every node has the same facts, and so the same findings.
+// Every node has the same facts, and so the same findings.
 #pragma once
 
 #include "launcher/hosts/doctor/cluster_facts.hpp"

@@ -1,7 +1,5 @@
 // What the nodes of a doctor's meeting have seen of each other, as findings: one for each kind of
 // trouble and place, however many pairs have it.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "launcher/hosts/doctor/cluster_facts.hpp"

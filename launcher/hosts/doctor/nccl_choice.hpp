@@ -1,7 +1,5 @@
 // Which network interface NCCL takes for its bootstrap: the first that suits it, reachable or not
 // (NCCL 2.30, src/misc/socket.cc: ncclFindInterfaces).
-//
-// Thread rule: pure function.
 #pragma once
 
 #include "launcher/network/own_addresses.hpp"

@@ -1,6 +1,4 @@
 // How the nodes of a doctor's meeting are called in a sentence.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "launcher/hosts/doctor/cluster_facts.hpp"

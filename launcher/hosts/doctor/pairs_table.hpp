@@ -1,6 +1,4 @@
 // All pairs of a doctor's meeting at a glance: a row for who asks, a column for who is asked.
-//
-// Thread rule: pure function.
 #pragma once
 
 #include "launcher/hosts/doctor/cluster_facts.hpp"

@@ -7,8 +7,6 @@
 //             so many bytes of anything
 //
 // Bytes may come in any pieces. Whoever begins otherwise is a stranger and hears nothing.
-//
-// Thread rule: plain values.
 #pragma once
 
 #include <cstdint>

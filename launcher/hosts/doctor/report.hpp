@@ -1,6 +1,4 @@
 // What `ddprun doctor` prints: lines for people, or one JSON object.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "launcher/hosts/doctor/cluster_facts.hpp"

@@ -1,6 +1,4 @@
 // Characters of ASCII, whatever the locale says of them.
-//
-// Thread rule: pure functions.
 #pragma once
 
 namespace ddprun::launcher::kubernetes {

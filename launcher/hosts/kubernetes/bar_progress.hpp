@@ -7,8 +7,6 @@
 //
 // "Epoch 3/10" in front of one counts: 24 % are done. A bar of one epoch alone is all that is
 // known.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include <cstdint>

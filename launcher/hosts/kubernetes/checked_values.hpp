@@ -2,8 +2,6 @@
 // And how a text is written that Kubernetes would expand.
 //
 // `given` is the option as the person wrote it.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/cli/usage_error.hpp"

@@ -1,8 +1,6 @@
 // What Kubernetes is to do when a pod's ddprun exits, by the table of exit codes in
 // rendezvous/base/exit_codes.hpp. ddprun has used up --max-restarts when it exits with a worker's
 // code, so a further pod would only fail again, with a budget that nobody meant to give.
-//
-// Thread rule: constants.
 #pragma once
 
 #include "launcher/hosts/kubernetes/manifest_request.hpp"

@@ -1,6 +1,5 @@
 // What `ddprun manifest kubernetes` was asked for, read and checked.
 //
-// Thread rule: plain values and pure functions.
 // Errors: one usage_error line.
 #pragma once
 

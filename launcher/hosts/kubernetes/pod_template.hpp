@@ -1,7 +1,5 @@
 // The pod of a manifest, which is the same for all kinds: one container with ddprun as its first
 // process, /dev/shm, probes, resources and the time to leave.
-//
-// Thread rule: pure, one thread at a time.
 #pragma once
 
 #include "launcher/hosts/kubernetes/manifest_request.hpp"

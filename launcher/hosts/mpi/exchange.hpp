@@ -1,7 +1,7 @@
 // An exchange is the board of an MPI launcher on which its processes read what the others have
 // written: PMI-1 or PMIx.
 //
-// Thread rule: one thread. Each call blocks until the launcher has answered, or until the deadline
+// Each call blocks until the launcher has answered, or until the deadline
 // that the exchange was made with.
 // Errors: what is wrong, without saying whose launcher it is; the exchange is of no use then, but
 // `finish` may still be called.

@@ -1,7 +1,5 @@
 // The command that a person has typed to start an MPI job, where it runs on this node and above
 // this process: mpirun, mpiexec, and their like.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "launcher/hosts/mpi/ancestors.hpp"

@@ -1,7 +1,6 @@
 // The address of mpirun that OpenMPI 4 leaves in OMPI_MCA_orte_hnp_uri: where the nodes meet when
 // nothing better is to be had, as rank 0 has to be on mpirun's own host then.
 //
-// Thread rule: pure functions.
 // Source: OpenMPI 4.1, "JOB.0;tcp://10.0.0.1,172.17.0.1:55137;tcp6://[fd00::2]:41011", as seen.
 #pragma once
 

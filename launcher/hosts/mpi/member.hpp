@@ -5,7 +5,6 @@
 // one whose own process is the nearest ancestor of this one has started it. Where ancestors are not
 // seen (a container) the order of the table decides.
 //
-// Thread rule: pure functions.
 // Source of the variables: OpenMPI 4.1 and 5.0, MPICH 4.0 and Intel MPI 2021.19, as seen; MVAPICH2,
 // PALS and JSM by public users of theirs (mpi4jax, hpctoolkit); Flux by flux-core's
 // src/shell/task.c.

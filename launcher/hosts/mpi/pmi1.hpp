@@ -3,7 +3,6 @@
 //
 // A line is "cmd=NAME key=value ..." and a line end; each has one answer. No library is needed.
 //
-// Thread rule: one thread.
 // Errors: what the launcher has said, or that it says nothing.
 // Source: src/pmi/simple/simple_pmi.c and src/pm/hydra/proxy/pmip_pmi_v1.c of MPICH 4.0.
 #pragma once

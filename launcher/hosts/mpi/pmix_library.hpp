@@ -1,6 +1,5 @@
 // What is used of libpmix, as its headers declare it.
 //
-// Thread rule: constants and types.
 // Source: pmix.h and pmix_common.h of PMIx 4.2; the sizes below are what a C compiler made of them.
 #pragma once
 

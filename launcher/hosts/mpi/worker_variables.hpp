@@ -4,8 +4,6 @@
 // agent was given by its launcher does not reach a worker: libraries take the agent's rank for
 // theirs (accelerate reads PMI_SIZE before WORLD_SIZE), and MPI_Init would speak to the launcher in
 // the agent's name. What the person has set for MPI itself (OMPI_MCA_btl, I_MPI_FABRICS) stays.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/base/environment_map.hpp"

@@ -4,7 +4,6 @@
 // What scontrol expands is expanded alike (tests/cluster/test_slurm.py asks it); a suffix behind
 // the last bracket, which scontrol of 22.05 refuses, is taken.
 //
-// Thread rule: pure functions.
 // Errors: nothing, where it is no such list, or one of more than `names_max`.
 #pragma once
 

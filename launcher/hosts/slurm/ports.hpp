@@ -5,8 +5,6 @@
 // Linux hands out by itself. Jobs that follow each other, and the steps of one job, begin at
 // different ones. Where another program has the first, the node that holds the daemon takes the
 // next that is free, and the others look for their run at each.
-//
-// Thread rule: a pure function.
 #pragma once
 
 #include <cstddef>

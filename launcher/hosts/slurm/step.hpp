@@ -2,8 +2,6 @@
 //
 // Source: srun(1), sbatch(1) and salloc(1), "OUTPUT ENVIRONMENT VARIABLES", Slurm 22.05; a step of
 // a heterogeneous job has them for all of its components together.
-//
-// Thread rule: a pure function.
 #pragma once
 
 #include "launcher/hosts/placement.hpp"

@@ -1,7 +1,5 @@
 // How an agent on another host has ended, as it tells its head: "143 drained". The code alone does
 // not say whether the run is over, as a run may fail with any.
-//
-// Thread rule: plain values and pure functions.
 #pragma once
 
 #include "rendezvous/core/agent/agent.hpp"

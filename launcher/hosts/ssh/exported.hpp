@@ -3,8 +3,6 @@
 //
 // What belongs to one host (HOME, TMPDIR, CUDA_VISIBLE_DEVICES, what a scheduler has set) stays:
 // the other host's own counts there. -x takes anything.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/base/environment_map.hpp"

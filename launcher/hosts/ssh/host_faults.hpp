@@ -2,8 +2,6 @@
 // fault share a line, so that a person sees at once what is to be mended, and where.
 //
 // Faults are the same where their words are, but for the host's own name or address in them.
-//
-// Thread rule: a plain value.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,6 @@
 // A host that is named twice has the workers of both. A name without a number is one worker, or as
 // many as --nproc-per-node says where no line has a number.
 //
-// Thread rule: plain values and pure functions.
 // Errors: one line, which names the line of a file.
 #pragma once
 

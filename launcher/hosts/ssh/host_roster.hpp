@@ -5,7 +5,7 @@
 // for a second, each further one for twice as long, up to five minutes; hosts that have failed
 // together come back one by one. One that has run well for as long as the longest rest begins anew.
 //
-// Thread rule: plain values. Hosts are numbers from 0.
+// Hosts are numbers from 0.
 #pragma once
 
 #include "launcher/hosts/ssh/host_list.hpp"

@@ -1,7 +1,5 @@
 // How long to wait before something that has failed is tried again: each time twice as long, and
 // never the same for two hosts, which would come back together.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/base/time.hpp"

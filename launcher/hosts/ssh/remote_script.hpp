@@ -15,8 +15,6 @@
 //   WORD agent                    ddprun's own: it waits for its order
 //   WORD runs                     its command line is right, and its agent begins
 //   WORD end CODE WHY             its last word, on standard error (agent_end.hpp)
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,6 @@
 // its failure and its end in the same words.
 //
 // A line is shown as often as the host that says it most often: who says it again means it again.
-//
-// Thread rule: a plain value.
 #pragma once
 
 #include <cstddef>

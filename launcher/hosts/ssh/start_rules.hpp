@@ -15,7 +15,7 @@
 // While hosts come and go (`is_open`) a start has no end: each host's time begins with its first
 // try, some wait until others are gone, and one that takes no part may be admitted again.
 //
-// Thread rule: plain values. Hosts are numbers from 0, in the order of the list.
+// Hosts are numbers from 0, in the order of the list.
 #pragma once
 
 #include "launcher/hosts/ssh/agent_end.hpp"
