@@ -9,8 +9,6 @@
 // runs on only while its tether to the leader answers, and the leader only while it holds the
 // tethers of all other members. Whoever has neither for `isolation_limit`, counted from the *send*
 // time of the last heartbeat that was answered, kills its workers without grace.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

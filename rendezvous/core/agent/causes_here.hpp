@@ -1,7 +1,5 @@
 // How this node's workers ended, as it tells the daemon: the causes of a round's end, and ends of
 // which it is not clear yet whether they are failures.
-//
-// Thread rule: one thread, as the agent.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

@@ -8,8 +8,6 @@
 //
 // Always: who is in a session is connected; what may still be answered was sent on this connection.
 // Numbers of statuses grow over all connections.
-//
-// Thread rule: one thread, as the agent.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

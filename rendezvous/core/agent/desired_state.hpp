@@ -6,8 +6,6 @@
 // on one connection the later word is that with the higher number, also of an instance that was
 // named before (an empty daemon opens one, and gives it up for the one that it finds running).
 // A word of an older epoch never counts, the first of a newer one always does.
-//
-// Thread rule: one thread, as the agent.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -1,6 +1,4 @@
 // How each worker of a round ended at this node, as far as it has; told once all have.
-//
-// Thread rule: one thread, as the agent.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

@@ -4,8 +4,6 @@
 // ack was given.
 //
 // Always: a group rank has one agent for the whole round, and at most one open tether, its newest.
-//
-// Thread rule: one thread, as the agent.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

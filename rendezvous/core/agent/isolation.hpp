@@ -1,6 +1,4 @@
 // What moves the moment at which workers must end because nobody renews their lease.
-//
-// Thread rule: one thread, as the agent.
 #pragma once
 
 #include "rendezvous/base/time.hpp"

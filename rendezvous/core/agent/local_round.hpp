@@ -14,8 +14,6 @@
 //
 // "On" is every phase but joined and stopped. Always: a service only while the round is on; a place
 // from assigned on, unless it made no sense; what ended has no worker but unkillable ones.
-//
-// Thread rule: one thread, as the agent.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

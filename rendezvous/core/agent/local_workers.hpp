@@ -8,8 +8,6 @@
 //
 // Always: limits run only while a worker lives; the unkillable are among the living, and were
 // killed.
-//
-// Thread rule: one thread, as the agent.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

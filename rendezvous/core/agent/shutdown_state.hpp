@@ -5,8 +5,6 @@
 // it to, or by itself when there is nobody to tell it. A second one kills, and it leaves at once.
 //
 // Always: only who drains is drained.
-//
-// Thread rule: one thread, as the agent.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

@@ -1,6 +1,4 @@
 // Since when no rank of this node has moved, and where each stands.
-//
-// Thread rule: one thread, as the agent.
 #pragma once
 
 #include "rendezvous/base/time.hpp"

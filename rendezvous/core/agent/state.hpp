@@ -23,7 +23,7 @@
 //   liveness.cpp   whose lease this node has, since when, and isolation
 //   text.cpp       sentences for people
 //
-// Thread rule: one thread. `now` and `effects` are those of the step under way.
+// `now` and `effects` are those of the step under way.
 #pragma once
 
 #include "rendezvous/base/machine_timers.hpp"

@@ -9,8 +9,6 @@
 //   any       off       let_go
 //
 // A beat is sent only once the last one was answered, and counts from when it was sent.
-//
-// Thread rule: one thread, as the agent.
 #pragma once
 
 #include "rendezvous/base/time.hpp"

@@ -1,6 +1,4 @@
 // What the daemon has said of a wait beside its words: until when it goes on, and who is missing.
-//
-// Thread rule: one thread, as the agent.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -5,8 +5,6 @@
 // effects that the caller must carry out, in order. What the caller owes it (DESIGN.md):
 // input that has arrived is stepped before `time_passed`; a loop that stood still says so by
 // `loop_was_late` before anything else; the numbers of connections are never used again.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "rendezvous/base/log_limit.hpp"

@@ -5,8 +5,6 @@
 // arrive permuted, delayed and doubled, so the root cause is picked by what is hard to fake as a
 // consequence, and only then by time: the daemon's receive time minus the report's own age. No wall
 // clock of two hosts is ever compared.
-//
-// Thread rule: pure functions and plain values.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

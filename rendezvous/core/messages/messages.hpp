@@ -4,7 +4,7 @@
 // of it is said again on a new connection, and what is older than the newest seen is ignored. The
 // bytes are made and read by protocol/agent.hpp; this header is what core needs of them.
 //
-// Thread rule: plain values. A daemon_message is shared as `shared_ptr<const>`, so that one that
+// A daemon_message is shared as `shared_ptr<const>`, so that one that
 // goes to all members is encoded once.
 #pragma once
 

@@ -1,7 +1,5 @@
 // How the workers of a round ended, by stretches of ranks: what a report says of those that were
 // not its root cause, in a size that does not grow with the world.
-//
-// Thread rule: plain values and pure functions.
 #pragma once
 
 #include <chrono>

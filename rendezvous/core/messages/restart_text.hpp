@@ -1,7 +1,5 @@
 // How a restart is called in a sentence: "restart 2 of 3", or, where --restart-window has let
 // --max-restarts count anew, "restart 1 of 3 (4 in all)".
-//
-// Thread rule: pure function.
 #pragma once
 
 #include <cstdint>

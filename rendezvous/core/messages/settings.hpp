@@ -2,8 +2,6 @@
 //
 // They travel with every hello as a list of name = value, so that a refusal can name the
 // difference, and the daemon hands the timers back in the welcome, so that both sides use the same.
-//
-// Thread rule: plain values.
 #pragma once
 
 #include "rendezvous/core/messages/types.hpp"

@@ -3,8 +3,6 @@
 // From the rows come the options and --rdzv-conf, --help, the fields on the wire, what is compared
 // between nodes, and the texts of refusals. What a timer is for stands in its row, as people read
 // it. A new one is a field and a row, in the order in which a difference is looked for.
-//
-// Thread rule: constants and pure functions.
 #pragma once
 
 #include "rendezvous/core/messages/settings.hpp"

@@ -9,8 +9,6 @@
 //   some wait in a collective, others elsewhere        the first of those elsewhere
 //   all wait, and all ranks of the round are seen      the fewest that are alike, else the first
 //   none waits, all are seen, a person set the limit   the same
-//
-// Thread rule: plain values and pure functions.
 #pragma once
 
 #include "rendezvous/base/time.hpp"

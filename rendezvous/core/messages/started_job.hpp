@@ -4,8 +4,6 @@
 // Before a daemon goes on with what another one has left (agents that dial on, a record of an
 // earlier daemon) it asks whether both are one job: nodes that leave --rdzv-id out all have one run
 // id.
-//
-// Thread rule: plain values and pure functions.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,5 @@
 // The words of a run: identities and phases, shared by the daemon, the agents and the
 // protocol between them. Names follow PyTorch's torch elastic where it has one.
-//
-// Thread rule: plain values, no shared state.
 #pragma once
 
 #include "rendezvous/base/time.hpp"

@@ -3,8 +3,6 @@
 // The decoder judges each value by itself; this judges what values mean beside each other and
 // beside what was said before, and what the decoder judges too, for a machine that is fed without
 // one. Each function gives one line that names what is wrong, or nothing.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -1,7 +1,5 @@
 // What versions of ddprun make of each other. Programs that speak one version of the agent protocol
 // work together, whatever they are; any others do not.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -1,6 +1,4 @@
 // What is said of a wait, in words: how long it goes on, and who is missing since when.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -3,8 +3,6 @@
 //
 // Always: at most closed_instances_max of them; each is remembered for closed_memory, in real
 // time: what happens elsewhere does not wait for the loop of this daemon.
-//
-// Thread rule: one thread, as run.
 #pragma once
 
 #include "rendezvous/core/messages/cause.hpp"

@@ -1,7 +1,5 @@
 // The instance of a run that is on here, or was last: what is forgotten as a whole when the next
 // one is opened.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include "rendezvous/core/messages/cause.hpp"

@@ -3,8 +3,6 @@
 // session: its guardian says where its workers were, and, for people, which node it was.
 //
 // Always: at most dead_members_max are remembered; of more the others are fenced by time.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include "rendezvous/core/messages/types.hpp"

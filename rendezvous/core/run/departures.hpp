@@ -1,8 +1,6 @@
 // The nodes that are missing since the last round that ran: members of it that were lost or have
 // left, until the next one runs; and nodes that have waited since and no longer do. It is for
 // people, so that a wait names its cause; nothing is decided by it.
-//
-// Thread rule: one thread, as run.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

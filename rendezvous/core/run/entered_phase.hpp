@@ -1,6 +1,4 @@
 // The phase of a run, and since when it is in it.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

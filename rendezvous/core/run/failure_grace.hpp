@@ -1,7 +1,5 @@
 // The time that a round goes on after a failure which is the effect of another one, so that the one
 // that was first can say why: a worker that cleans up before it ends is heard of last.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

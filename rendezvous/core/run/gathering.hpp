@@ -6,7 +6,6 @@
 // fixed, a group stays though nobody be left in it.
 //
 // Ownership: the groups; a node's pointer to its group is set and taken back here.
-// Thread rule: one thread, as run.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

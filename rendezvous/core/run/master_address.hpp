@@ -9,8 +9,6 @@
 //
 // Hosts are told apart by the addresses that the daemon sees, not by name: two hosts of one name
 // are normal.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include <string>

@@ -2,8 +2,6 @@
 // the world: every member gets it with its own rank, and shows it.
 //
 //   ranks 0-1 on node-a (10.0.0.1), 2-3 on node-b (10.0.0.2) and 14 more nodes with 28 workers
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "rendezvous/core/run/master_address.hpp"

@@ -2,8 +2,6 @@
 // made anew for each round. Who holds it may be unknown, to a daemon that was started again.
 //
 // Its rules are those of round_memberships, which alone changes it.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -1,6 +1,6 @@
 // What a run remembers of one session.
 //
-// Thread rule: plain values. Included by state.hpp only.
+// Included by state.hpp only.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

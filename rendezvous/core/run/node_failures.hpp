@@ -1,7 +1,5 @@
 // Counts how often the workers of each node were the first to fail, and which nodes are left out
 // for that: --max-node-failures.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -1,7 +1,5 @@
 // What an earlier daemon has kept of an instance that was open when it died. It is there for as
 // long as it is the most that is known: until somebody is placed here, or the instance is over.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

@@ -3,8 +3,6 @@
 //
 // A round that ran for longer ends the row. One that nothing failed in (a lost node, a drain, a
 // join) says nothing, and leaves it as it is.
-//
-// Thread rule: plain values, pure functions.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

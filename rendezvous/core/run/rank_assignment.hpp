@@ -10,7 +10,7 @@
 //
 // The result depends on the candidates alone, not on the order in which they are handed in.
 //
-// Thread rule: pure functions. Ownership: a candidate's `host` and `role` must outlive the call.
+// Ownership: a candidate's `host` and `role` must outlive the call.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -1,7 +1,5 @@
 // What this daemon has asked for to be kept of a run, and whether it is: each is asked for once, by
 // number, and all up to a number are kept together.
-//
-// Thread rule: one thread, as run.
 #pragma once
 
 #include "rendezvous/core/run/run_record.hpp"

@@ -3,8 +3,6 @@
 // of those who are gone again.
 //
 // Always: at most newest_claims_max instances are remembered.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

@@ -3,8 +3,6 @@
 //
 // Restarts that were used never become fewer. Where --restart-window refills the budget, those that
 // were used until then are forgiven: they count against --max-restarts no longer.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -7,7 +7,6 @@
 // touches none of them.
 //
 // Ownership: the nodes; a reference is good until `remove`.
-// Thread rule: one thread, as run.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

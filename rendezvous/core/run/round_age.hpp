@@ -1,7 +1,5 @@
 // How long the newest round has run, and so whether a failure that ends it is a quick one: it comes
 // within `startup_window` from when all workers ran, or before. Made anew for each round.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

@@ -12,7 +12,6 @@
 // membership.
 //
 // Ownership: the memberships, not who holds them. A reference to one is good until `clear`.
-// Thread rule: one thread, as run.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

@@ -3,8 +3,6 @@
 //
 // Always: a number is given once in an instance, and only when it is reserved. The floor is of the
 // run, the others are of the instance.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -1,6 +1,4 @@
 // When the run looks whether all ranks of a round stand still, and whether it has said who hangs.
-//
-// Thread rule: one thread, as run.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

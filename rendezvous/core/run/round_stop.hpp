@@ -17,8 +17,6 @@
 //
 // Always: a leader's acknowledgement is one, and nothing is earlier than the last word of who
 // cannot be reached.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

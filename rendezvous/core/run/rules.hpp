@@ -1,8 +1,6 @@
 // The rules of a run that need only some of its parts: what each may read, and what it may change
 // (a reference that is not const), is in its signature. By source file; those that send messages or
 // move the run on are functions of run::state.
-//
-// Thread rule: one thread, as run.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

@@ -13,8 +13,6 @@
 //   closed      over; agents are told, and say goodbye       forgotten after an hour
 //
 // The rules, and their numbers in the comments, are those of DESIGN.md.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

@@ -1,8 +1,6 @@
 // A run record is what a daemon must know of a run after everybody who knew has died
 // (DESIGN.md): which instance it is, which numbers its rounds may have, what was charged, who may
 // live on, and whether it is over.
-//
-// Thread rule: plain values.
 #pragma once
 
 #include "rendezvous/core/messages/started_job.hpp"

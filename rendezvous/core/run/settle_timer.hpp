@@ -1,8 +1,6 @@
 // What the next choice waits for when a stop is over: quiet, as losses, drains and joins come in
 // groups (a rack, a reservation that ends), or a word of nodes that were silent since before the
 // stop, as they may be dying with the others; and always for the end of a pause that was ordered.
-//
-// Thread rule: plain value.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

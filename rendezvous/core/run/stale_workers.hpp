@@ -1,7 +1,5 @@
 // Workers that may live of instances before the one here, as far as this daemon has heard: of nodes
 // that are here and were told to end them, and of nodes that have gone without a word.
-//
-// Thread rule: one thread, as run.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

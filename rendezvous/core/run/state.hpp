@@ -9,8 +9,6 @@
 // Cost: O(log n) a status. Liveness entries are checked when they fire and moved then, so a
 // heartbeat touches none of them; what became of members is counted, never scanned. Only what
 // happens once a round (choosing, pushing a stop) is O(n log n) or O(n).
-//
-// Thread rule: one thread, as run.
 #pragma once
 
 #include "rendezvous/base/error.hpp"

@@ -1,8 +1,6 @@
 // What all who wait are told: one message, built once for all of them, and again when the reason
 // may have changed. Each hears of that at its own next heartbeat, so that n joins do not make n * n
 // messages. What it says of time is right for a second.
-//
-// Thread rule: one thread, as run.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"

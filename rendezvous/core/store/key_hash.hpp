@@ -5,8 +5,6 @@
 // over std::hash busy for a minute. Without the seed there is nothing to aim at.
 //
 // It is no cryptographic hash: nobody is ever shown its values.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include <bit>

@@ -15,7 +15,7 @@
 // must not keep, uncounted, every value that a key has had. Nor must it keep others from storing:
 // see `on_shortage`.
 //
-// Thread rule: one thread. Ownership: all that was handed out must be let go of before the store is
+// Ownership: all that was handed out must be let go of before the store is
 // destroyed.
 #pragma once
 
