@@ -10,8 +10,6 @@
 // A node whose ranks all wait cannot know what those of others do: it names nobody, and says to the
 // daemon where they stand. Where the limit is learnt, who is named is not ended: a script may be
 // still for what is no hang (a download).
-//
-// Thread rule: plain values and pure functions.
 #pragma once
 
 #include "launcher/evidence/rank_evidence.hpp"

@@ -4,8 +4,6 @@
 // 0x... (most recent call first):", "Current thread ..."), and a line for each frame, the innermost
 // first: `  File "PATH", line N in NAME`. The thread that had the signal is the current one, which
 // is the main thread unless that blocks it. What is cut off or is none of this is left out.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,4 @@
 // What is known of the ranks of this node at one moment of a round, and the sentence about it.
-//
-// Thread rule: plain values and pure functions.
 #pragma once
 
 #include "launcher/evidence/python_stack.hpp"

@@ -9,8 +9,6 @@
 //
 // Sizes in bytes, XXH3 with 64 bits in hexadecimal, times in ns since 1970; the marker is the last
 // file. Behind "end" is the checksum of all lines above it.
-//
-// Thread rule: pure functions.
 #pragma once
 
 #include "launcher/vault/vault_rules.hpp"

@@ -11,8 +11,6 @@
 //
 // It is complete once its marker is there, and none of its files is newer than that: what is
 // written anew without a new marker is not. The time of the marker orders the entries.
-//
-// Thread rule: pure functions and plain values.
 #pragma once
 
 #include <compare>

@@ -1,7 +1,5 @@
 // The Python files of this folder and of launcher/evidence, which the build puts into the program
 // (.cmake/EmbedPython.cmake): nothing of them has to be installed where a worker's Python runs.
-//
-// Thread rule: constants.
 #pragma once
 
 #include <span>

@@ -5,7 +5,6 @@
 // its next save. Generations rather than rounds, because rounds begin at 1 again when the same
 // command is started tomorrow, and because torchrun has none.
 //
-// Thread rule: one thread.
 // Errors: the kernel's or an errc (refused: a newer round has the folder); the sentence with path
 // and reason goes to `on_message`.
 #pragma once

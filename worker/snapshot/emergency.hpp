@@ -5,8 +5,6 @@
 // these ranks writes it, alone.
 //
 // It has what all ranks have alike, and nothing of what is each rank's own.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "worker/deadline.hpp"

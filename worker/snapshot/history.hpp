@@ -7,8 +7,6 @@
 //
 // Nothing is removed but what this program has written, or whose manifest it has read, or what was
 // never finished by those before: a manifest that cannot be read stays for ever, with its files.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "worker/snapshot/claim.hpp"

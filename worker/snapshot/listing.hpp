@@ -5,8 +5,6 @@
 //
 // Linux's NFS client asks the server when a folder is opened, so that the first listing is right
 // but on a mount with `nocto` (fs/nfs/dir.c, nfs_lookup_verify_inode, Linux 6.1).
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "worker/snapshot/file_system.hpp"

@@ -6,8 +6,6 @@
 // a restart count that may differ between nodes; ranks change hands, and counts differ. There rank
 // 0 draws a number, each other rank tells it one of its own, and goes on when rank 0 has said that
 // one back.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "worker/environment.hpp"

@@ -1,7 +1,5 @@
 // All ranks of a round agree on what they go on from: rank 0 claims the folder and says which
 // snapshot, each rank reads its part, and what one of them finds damaged none of them takes.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include "worker/snapshot/history.hpp"

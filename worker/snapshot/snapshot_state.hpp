@@ -1,6 +1,4 @@
 // What a program puts into a snapshot, and what it finds in one.
-//
-// Thread rule: plain values.
 #pragma once
 
 #include "worker/snapshot/tensor_view.hpp"

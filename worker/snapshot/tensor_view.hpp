@@ -3,7 +3,7 @@
 //
 // Types and their names are those of the safetensors format (github.com/huggingface/safetensors).
 //
-// Thread rule: plain values. Ownership: the bytes are another's.
+// Ownership: the bytes are another's.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 //   kept.NAME.TENSOR   each parameter and buffer of a module
 //   kept.NAME          a value: a scheduler's steps, or a text
 //
-// Thread rule: one thread. Ownership: tensors, modules and schedulers must outlive it.
+// Ownership: tensors, modules and schedulers must outlive it.
 // Errors: std::invalid_argument: a name that is taken; training_state_error, whose text says what
 // does not fit.
 #pragma once

@@ -7,7 +7,7 @@
 // step whose gradients are not finite is left out, on all ranks alike, and the scale halved; after
 // 2,000 good steps it is doubled.
 //
-// Thread rule: one thread. Errors: LibTorch's.
+// Errors: LibTorch's.
 #pragma once
 
 #include <ATen/core/Tensor.h>

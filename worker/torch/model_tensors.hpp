@@ -1,6 +1,4 @@
 // The parameters of a model as gradients are averaged: each once, and which have sparse gradients.
-//
-// Thread rule: plain functions.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,6 +1,4 @@
 // The state that LibTorch's optimizers keep for each parameter, as fields with Python's names.
-//
-// Thread rule: one thread.
 #pragma once
 
 #include <torch/optim/optimizer.h>

@@ -5,8 +5,6 @@
 //   std::vector<at::Tensor> output_tensors(const Answer& answer) { return {answer.scores}; }
 //
 // Numbers and texts hold none; another type does not compile.
-//
-// Thread rule: plain functions.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,6 +1,4 @@
 // How a training loop goes, and what of it is kept.
-//
-// Thread rule: plain values.
 #pragma once
 
 #include "worker/snapshot/snapshots.hpp"

@@ -1,7 +1,7 @@
 // What a training loop runs, as the loop sees it: a model and its optimizer behind a few questions,
 // so that the loop itself needs no LibTorch. worker/torch/training_loop is the one for LibTorch.
 //
-// Thread rule: one thread. Errors: a collective's are process_group_error; others go through.
+// Errors: a collective's are process_group_error; others go through.
 #pragma once
 
 #include "worker/metrics/meter.hpp"
