@@ -126,6 +126,7 @@ int agent::run() {
   watch_timers();
   watch_signals();
   answer_probes();
+  // A name service may take seconds, so it is asked long before workers need the answer.
   if (options_.settings.nodes_max > 1) gloo_.look_up();
   find_daemon();
   // After that, so that both are made while the daemon opens its port.
@@ -186,6 +187,7 @@ void agent::find_daemon() {
   embedded_ = std::make_unique<embedded_daemon>(
       context_.get_executor(), socket_thread_, std::move(search),
       [this](note_level level, const std::string& text) { say(level, text); });
+  // This node opens no daemon, so it has to find out at which port another node has.
   if (!options_.more_ports.empty() && options_.embed == embed_policy::never) return search_ports();
   open_or_dial();
 }
@@ -195,6 +197,7 @@ void agent::open_or_dial() {
     if (exit_code_) return;  // a signal came first
     if (!place.problem.empty()) return end_without_daemon(std::move(place));
     daemon_place_ = std::move(place);
+    // Of several ports the one where the daemon is counts from now on.
     if (!options_.more_ports.empty()) options_.endpoint.port = daemon_place_.port;
     start_machine();
   });
@@ -243,6 +246,7 @@ hello agent::greeting() const {
 void agent::brief_guardian() {
   guardian_word word{options_.run_id, identity_.session};
   if (embedded_->hosts()) {
+    // Without workers there is nothing here that the next daemon would have to wait for.
     if (!told_group_rank_) return void(guardian_.tell({}, 0, {}));
     word.instance = told_group_rank_->instance;
     word.round = told_group_rank_->round;
@@ -260,6 +264,7 @@ void agent::hear(std::shared_ptr<const daemon_message> message) {
   if (const auto* report = std::get_if<round_report>(message.get())) hear_report(*report);
   const bool is_welcome = std::holds_alternative<welcome>(*message);
   feed(core::daemon_said{std::move(message)});
+  // The settings of the run's first node may replace ours (is_of_first).
   if (is_welcome && machine_) *identity_.drain_grace = machine_->timing().drain_grace;
 }
 
@@ -286,6 +291,8 @@ void agent::step(const core::agent_event& event) {
   core::agent_effects now;
   machine_->step(event, std::chrono::steady_clock::now(), now);
   const auto limit = machine_->workers_live_until();
+  // The guardian allows workers to live before they are started, and stops to watch them only when
+  // the effects have ended them.
   if (limit) guardian_beat_.allow_until(limit);
   // Before the daemon hears that they have ended: it may begin the next round then.
   if (const auto group_rank = machine_->group_rank_of_workers(); group_rank != told_group_rank_) {
@@ -307,6 +314,7 @@ void agent::arm_timer() {
   lateness_.expect(std::max(*due, std::chrono::steady_clock::now()));
   timer_.expires_at(*due);
   timer_.async_wait([this, due = *due](boost::system::error_code error) {
+    // A wake-up that was queued before the timer was set again is not for this deadline.
     if (error || armed_for_ != due) return;
     armed_for_.reset();
     notice_lateness();

@@ -70,6 +70,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     round = wanted.round;
     connections_max = round_connections(options.own_workers, of_daemon);
     mute_max = mute_connections(wanted);
+    // Clients that linger in older rounds give way to the workers of the new one.
     if (old_connections() + needed_connections(wanted) > connections_max) cut_old();
     start_store(store_tries);
   }
@@ -92,6 +93,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   }
 
   void find_addresses() {
+    // In the static form the daemon's port is the round's as well, and is open already.
     if (options.has_daemons_port) return port_opened(options.master_port, {});
     find_listen_addresses(
         resolver, wanted.master_address, wanted.group_world_size > 1,
@@ -101,6 +103,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   void port_opened(std::uint16_t number, const std::string& problem) {
     if (number == 0) return fail(problem);
     std::uint16_t master_port = number;
+    // The worker with rank 0 opens MASTER_PORT itself, and our port is for tethers alone.
     if (options.store == store_mode::worker) {
       master_port =
           options.master_port != 0 ? options.master_port : unused_static_port(options.seed + round);

@@ -90,7 +90,7 @@ void daemon_shell::open_journal_in_background(journal::opened_handler opened) {
 void daemon_shell::hear_of_journal(const std::string& problem) {
   if (problem.empty()) {
     say_of_journal(note_level::info,
-                   "the journal is written again: what is decided outlives this daemon");
+                   "the journal can be written again: what is decided outlives this daemon");
   } else {
     say_of_journal(note_level::error,
                    problem + "; until then what is decided is kept in memory only");
@@ -115,6 +115,7 @@ void daemon_shell::accept(net::tcp::socket socket) {
   const std::string refusal = options_.allows_other_users ? std::string() : users_.refusal(socket);
   auto session = std::make_unique<agent_session>(std::move(socket), id, *this, options_.newcomers,
                                                  options_.hello_limit, options_.hello_limit);
+  // A session tells the peer why: a socket that is only closed looks like a broken network.
   if (!refusal.empty()) {
     session->turn_away(refusal);
     warn_of_refusal(*session, refusal);
@@ -241,12 +242,14 @@ void daemon_shell::schedule_arming() {
 }
 
 void daemon_shell::arm() {
+  // fire() ends with a step, which arms anew.
   if (draining_) return;
   const time_point now = steady_clock::now();
   // While agents of an earlier daemon are waited for, a loop that stands still must not use up
   // their time: they knock meanwhile.
   const bool recovers = now < machine_.recovery_until();
   if (machine_.run_count() == 0 && !recovers) {
+    // Without a run there is no deadline: an idle daemon sleeps until somebody connects.
     lateness_.expect_nothing();
     timer_.cancel();
     return;

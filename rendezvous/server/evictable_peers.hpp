@@ -1,8 +1,7 @@
-// A waiting room holds those peers of a port that may be let go of, the one that has waited longest
+// evictable_peers holds those peers of a port that may be closed, the one that has waited longest
 // first: where connections or memory are short, that one goes, so that a new one can come in.
 //
-// Ownership: of nobody; whoever enters leaves before it ends, unless it
-// was let go of.
+// Ownership: of nobody; whoever enters leaves before it ends, unless it was let go of.
 #pragma once
 
 #include <cstddef>

@@ -43,7 +43,7 @@ void protocol_router::accept(tcp::socket socket) {
   who->timer.expires_after(first_byte_limit_);
   who->timer.async_wait([this, id, who](error_code error) {
     if (error || who->gone) return;
-    dismiss(id, note_level::info, "said nothing within " + to_text(first_byte_limit_));
+    dismiss(id, note_level::info, "sent nothing within " + to_text(first_byte_limit_));
   });
   await_words(who, id);
 }
@@ -62,16 +62,17 @@ void protocol_router::let_go(std::uint64_t id) {
   const std::size_t size =
       socket.receive(net::asio::buffer(&first, 1), tcp::socket::message_peek, error);
   if (!error && size != 0) return look(id);
-  dismiss(id, note_level::debug, "was the longest silent of many");
+  dismiss(id, note_level::debug, "had been silent the longest of many");
 }
 
 void protocol_router::look(std::uint64_t id) {
   guest& who = *guests_.at(id);
+  // The bytes are peeked at only: whoever takes the socket reads it from its start.
   std::array<char, std::max(protocol::sniff_bytes_max, protocol::agent_sniff_bytes)> first{};
   error_code error;
   const std::size_t size =
       who.socket.receive(net::asio::buffer(first), tcp::socket::message_peek, error);
-  if (error || size == 0) return dismiss(id, note_level::debug, "left without a word");
+  if (error || size == 0) return dismiss(id, note_level::debug, "left without sending anything");
   const std::string_view words(first.data(), size);
   wire kind = protocol::sniff(words.substr(0, protocol::sniff_bytes_max));
   // Only HTTP can begin with bytes that do not decide yet, and its own reader takes the rest.
@@ -138,7 +139,7 @@ time_point protocol_router::oldest() const {
 
 void protocol_router::close_oldest() {
   if (guests_.empty()) return;
-  dismiss(guests_.begin()->first, note_level::info, "said nothing, and others want its place");
+  dismiss(guests_.begin()->first, note_level::info, "sent nothing, and its place was needed");
 }
 
 void protocol_router::close() {

@@ -99,6 +99,8 @@ result<std::uint16_t> server::start(std::string& problem) {
     return port;
   }
   const journal::open_failure failure = shell_->open_journal();
+  // Two daemons on one journal would write over each other's records; the person who starts the
+  // second one has to hear of it.
   if (failure.is_taken && options_.journal_is_ours) {
     problem = failure.problem;
     stop();
@@ -147,6 +149,8 @@ void server::accept_store(net::tcp::socket socket) {
   if (is_full) {
     turn_away(peer_kind::tcpstore,
               "of TCPStore the oldest that has asked for nothing, else the newest");
+    // The one that makes room leaves on the store's thread, a moment later: a flood of newcomers
+    // must not pile up there meanwhile.
     if (space_->arriving_count() >= store_exchanges_max) return;
   }
   const error_code error = store_.serve(std::move(socket), space_, is_full);

@@ -97,10 +97,10 @@ TEST_CASE("a hello may come in any pieces") {
 
 TEST_CASE("what cannot be read ends the session with a sentence") {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"{nonsense\n", "line: is no JSON from byte "},
+      {"{nonsense\n", "line: is not JSON from byte "},
       {"{\"type\":\"status\",\"seq\":1}\n", "the first message of a session is its hello"},
       {"{\"type\":\"tether_beat\",\"seq\":1}\n", "a tether belongs to the leader of the round"},
-      {"{\"type\":\"desired\",\"phase\":\"run\"}\n", "is no message that belongs here"},
+      {"{\"type\":\"desired\",\"phase\":\"run\"}\n", "is not a message that belongs here"},
       {R"({"type":"hello","protocol":7,"version":"9"})"
        "\n",
        "this node speaks version 7 (ddprun 9), the rendezvous daemon version 2 (ddprun 0.1.0)"},
@@ -152,7 +152,7 @@ TEST_CASE("many who leave without a word hide no stranger from the log") {
   const long most = log_limit::lines_at_once;
   for (long left = 0; left < most; ++left) {
     { const raw_peer checker(f.io, f.port); }
-    REQUIRE(run_until(f.io, [&] { return lines_with("left without a word") > left; }));
+    REQUIRE(run_until(f.io, [&] { return lines_with("left without sending anything") > left; }));
   }
   raw_peer stranger(f.io, f.port);
   stranger.say("\xff nobody speaks this");
