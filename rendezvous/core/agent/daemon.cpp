@@ -67,7 +67,7 @@ void agent::state::welcomed_by(const welcome& message) {
     return;
   }
   if (const std::string problem = problem_of(message); !problem.empty()) {
-    drop_daemon("its welcome is of no use: " + problem);
+    drop_daemon("its welcome cannot be used: " + problem);
     return;
   }
   word.enter_epoch(message.epoch);

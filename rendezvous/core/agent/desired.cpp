@@ -34,7 +34,7 @@ leave_reason agent::state::reason_of_close(int exit_code) const {
 void agent::state::told(const desired& message) {
   if (!daemon.is_in_session() || out.leaving()) return;
   if (const std::string problem = problem_of(message); !problem.empty()) {
-    return drop_daemon("what it wants makes no sense: " + problem);
+    return drop_daemon("its order makes no sense: " + problem);
   }
   if (!word.take(message)) return;
   changed = true;

@@ -182,7 +182,7 @@ void agent::state::leave_if_drained() {
   const moment deadline = drain_deadline();
   if (!deadline || real_now < *deadline) return;
   finish({out.exit_code(),
-          signal_name(out.signal()) + ": left without a word of the rendezvous daemon",
+          signal_name(out.signal()) + ": left without an answer of the rendezvous daemon",
           std::nullopt, leave_reason::drained});
 }
 

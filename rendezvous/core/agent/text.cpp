@@ -157,11 +157,12 @@ std::string agent::state::why_text() const {
       text = of_round + ": opening the job store for " + counted(here.group_world_size(), "node");
       break;
     case member_phase::assigned:
-      text = of_round + ": " +
-             (here.is_leader() ? "waiting for the rendezvous daemon's word before the workers start"
-                               : "dialling the leader " + here.assignment()->leader_node + " at " +
-                                     host_and_port(here.assignment()->master_address,
-                                                   here.assignment()->tether_port));
+      text =
+          of_round + ": " +
+          (here.is_leader() ? "waiting for the rendezvous daemon's order before the workers start"
+                            : "dialling the leader " + here.assignment()->leader_node + " at " +
+                                  host_and_port(here.assignment()->master_address,
+                                                here.assignment()->tether_port));
       break;
     case member_phase::starting:
     case member_phase::running:

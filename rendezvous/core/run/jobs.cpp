@@ -60,7 +60,7 @@ void run::state::make_way_for(const hello& newcomer) {
 // Nothing of the job before is waited for.
 void run::state::leave_other_job(const std::optional<started_job>& before) {
   note(note_level::info,
-       "a new job begins; what " + as_another(before) + " has left counts no more");
+       "a new job begins; what " + as_another(before) + " has left no longer counts");
   older.drop_lost();
   closed.forget_living();
   rounds.drop_floor();

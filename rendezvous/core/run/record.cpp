@@ -75,7 +75,7 @@ void run::state::begin_instance(const node& opener) {
   // known here, also of an old copy that says that there was none.
   current.is_found = true;
   note(note_level::info,
-       "nobody has come back who was in it: the run goes on from what was kept, with " +
+       "none of its nodes has come back: the run goes on from what was persisted, with " +
            counted(current.budget.restarts_used(), "restart") + " used and rounds above " +
            std::to_string(rounds.floor()));
 }

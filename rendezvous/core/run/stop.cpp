@@ -112,7 +112,7 @@ void run::state::on_stop_overdue() {
       mark_ended(one);
     } else {
       note(note_level::error, member.label() + " has not begun to stop its workers " + after +
-                                  ": taken for lost, and not answered until it does");
+                                  ": counted as lost, and not answered until it does");
       memberships.set_unacked(one, true);
       member.obedience = obedience::ignores;
       mark_unreachable(one);

@@ -62,7 +62,7 @@ std::string run::state::gathering_reason() const {
     return "the daemon has just started and waits for nodes that may still run this run" +
            here_text(nodes, groups);
   }
-  if (groups.empty()) return "waiting for nodes; nobody is here";
+  if (groups.empty()) return "waiting for nodes; none is here";
   std::vector<const settings_group*> by_size;
   for (const settings_group& group : groups) {
     if (group.here() != 0) by_size.push_back(&group);
@@ -135,7 +135,7 @@ std::string run::state::reason() const {
                quick_row_text(current, timing()) + here_text(nodes, groups);
       }
       if (choice.is_for_words())
-        return "waiting for a word of nodes that were silent" + here_text(nodes, groups);
+        return "waiting to hear from nodes that were silent" + here_text(nodes, groups);
       return "waiting for quiet after: " + current.last_end + here_text(nodes, groups);
     case run_phase::preparing:
       if (is_prepared(current, rounds, memberships) && !is_recorded()) {
@@ -177,8 +177,8 @@ std::string run::why(time_point real_now) const {
   const state& self = *state_;
   const machine_time now = self.clock.own(real_now);
   if (self.phase == run_phase::gathering && !self.current.is_decided() && self.nodes.empty()) {
-    if (!self.earlier.is_there()) return "nobody has joined";
-    return "it was on when the last daemon ended; nobody has come back yet";
+    if (!self.earlier.is_there()) return "no node has joined";
+    return "it was active when the last daemon ended; no node has come back yet";
   }
   std::string text = self.reason();
   const auto gone = self.current.gone.told(real_now);

@@ -210,7 +210,7 @@ TEST_CASE("due while a word of the silent is waited for: two heartbeats after th
   story.now += 500ms;
   story.step(core::time_passed{});
   REQUIRE(story.view().phase == run_phase::settling);
-  CHECK(story.why().find("waiting for a word of nodes that were silent") == 0);
+  CHECK(story.why().find("waiting to hear from nodes that were silent") == 0);
   check_due(story, stopped + 2 * settings.timing.heartbeat_interval);
 }
 
