@@ -17,7 +17,7 @@ constexpr std::string_view in_store = "store:";
 nccl_id read_id(std::string_view text) {
   if (const auto id = nccl_id_from(text)) return *id;
   throw environment_error(std::string(ids_variable) + ": '" + std::string(text.substr(0, 40)) +
-                          "' is no id of NCCL (2 to 256 hexadecimal digits); it is set by the "
+                          "' is not an NCCL id (2 to 256 hexadecimal digits); it is set by the "
                           "launcher, and not to be changed");
 }
 

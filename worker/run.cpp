@@ -32,7 +32,7 @@ int run_to_status(const std::function<int()>& work, const char* name) {
   } catch (const std::exception& error) {
     tell(name, without_stack(error.what()));
   } catch (...) {
-    tell(name, "ended by an exception that is no std::exception");
+    tell(name, "ended by an exception that is not a std::exception");
   }
   return 1;
 }

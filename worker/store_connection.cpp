@@ -70,7 +70,7 @@ result<std::shared_ptr<store_connection>> store_connection::open(const std::stri
       const auto greeted = made->ask({wire::opcode::ping, {}, made->nonce_}, until);
       if (greeted) return made;
       if (is_stranger(greeted.error())) {
-        problem = store + ": what listens there is no TCPStore";
+        problem = store + ": what listens there is not a TCPStore";
         return errc::wrong_protocol;
       }
       failure = "connected, but " + made->over_why_;
@@ -114,7 +114,7 @@ error_code store_connection::end(const question& what, error_code code) {
   } else if (code == errc::connection_silent) {
     over_why_ = "the store is silent for longer than " + to_text(settings_.silence_limit);
   } else if (is_stranger(code)) {
-    over_why_ = "the answer is none that a TCPStore gives (" + code.message() + ")";
+    over_why_ = "the answer is not one that a TCPStore gives (" + code.message() + ")";
   } else {
     over_why_ = code.message() + " after " + elapsed();
   }

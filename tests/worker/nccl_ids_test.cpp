@@ -75,7 +75,7 @@ TEST_CASE("what is no id is named", "[nccl_ids]") {
        {std::string("abc"), std::string("xy"), std::string("AB"), std::string(258, 'a'),
         std::string("ab,"), std::string(",ab"), std::string("ab,,cd")}) {
     INFO(wrong);
-    CHECK(ids_error({{"DDPRUN_NCCL_IDS", wrong}}).find("is no id of NCCL") != std::string::npos);
+    CHECK(ids_error({{"DDPRUN_NCCL_IDS", wrong}}).find("is not an NCCL id") != std::string::npos);
   }
 }
 
@@ -103,6 +103,6 @@ TEST_CASE("many ids are fetched from the job store", "[nccl_ids]") {
   }
   SECTION("that are none") {
     REQUIRE_FALSE(store.set("ddprun/nccl_ids", "01,what", patience));
-    CHECK(ids_error(set, 0, at(server)).find("'what' is no id of NCCL") != std::string::npos);
+    CHECK(ids_error(set, 0, at(server)).find("'what' is not an NCCL id") != std::string::npos);
   }
 }

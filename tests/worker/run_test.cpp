@@ -49,7 +49,7 @@ TEST_CASE("run: an error is one line and status 1", "[worker]") {
           });
         }) == "1: " + name + ": shapes differ by one\n");
   CHECK(end_of([] { return worker::run([] { throw 5; }); }) ==
-        "1: " + name + ": ended by an exception that is no std::exception\n");
+        "1: " + name + ": ended by an exception that is not a std::exception\n");
 }
 
 }  // namespace ddprun::tests

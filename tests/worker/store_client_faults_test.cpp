@@ -183,7 +183,7 @@ TEST_CASE("what is no TCPStore is known at once", "[store_client]") {
   });
   const attempt made = connect(server.port(), patience);
   CHECK(made.error == errc::wrong_protocol);
-  CHECK(made.problem.ends_with(": what listens there is no TCPStore"));
+  CHECK(made.problem.ends_with(": what listens there is not a TCPStore"));
   CHECK(server.connections() == 1);
 }
 
@@ -267,7 +267,7 @@ TEST_CASE("nonsense ends each call", "[store_client]") {
     store_client store = client_of(server);
     const error_code error = each.make(store, patience);
     CHECK((error == errc::malformed_message || error == errc::message_too_long));
-    CHECK(store.problem().find("the answer is none that a TCPStore gives") != std::string::npos);
+    CHECK(store.problem().find("the answer is not one that a TCPStore gives") != std::string::npos);
     CHECK_FALSE(store.is_connected());
   }
 }

@@ -39,7 +39,7 @@ nccl_id read_offer(const std::string& offer, std::uint32_t version) {
   const auto id = space == std::string::npos
                       ? std::nullopt
                       : nccl_id_from(std::string_view(offer).substr(space + 1));
-  if (!id) throw environment_error("what rank 0 has left in the job store is no id of NCCL");
+  if (!id) throw environment_error("what rank 0 has left in the job store is not an NCCL id");
   return *id;
 }
 

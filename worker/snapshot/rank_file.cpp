@@ -142,7 +142,7 @@ result<rank_file> read_rank_file(file_system& files, const std::string& path,
   }
   if (error) {
     const bool is_no_file = error == errc::not_found;
-    problem = is_no_file ? "it is no file" : error.message();
+    problem = is_no_file ? "it is not a file" : error.message();
     const bool is_gone = is_no_file || is_system_error(error, ENOENT);
     return is_gone ? make_error_code(errc::damaged) : error;
   }

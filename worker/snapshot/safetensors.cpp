@@ -62,9 +62,9 @@ struct reader {
   }
 
   error_code read_metadata(const json& texts) {
-    if (!texts.is_object()) return damaged("its __metadata__ is no object");
+    if (!texts.is_object()) return damaged("its __metadata__ is not an object");
     for (const auto& [key, value] : texts.items()) {
-      if (!value.is_string()) return damaged("its __metadata__ '" + key + "' is no text");
+      if (!value.is_string()) return damaged("its __metadata__ '" + key + "' is not a text");
       content.metadata[key] = value.get<std::string>();
     }
     return {};
@@ -128,7 +128,7 @@ struct reader {
     if (!text.starts_with('{')) return damaged("it is no safetensors file");
     without_doubles names;
     const json header = json::parse(text.begin(), text.end(), std::ref(names), false);
-    if (header.is_discarded()) return damaged("its header is no JSON");
+    if (header.is_discarded()) return damaged("its header is not JSON");
     if (!names.doubled().empty()) return damaged("'" + names.doubled() + "' stands in it twice");
     for (const auto& [name, entry] : header.items()) {
       const bool is_metadata = name == metadata_name;

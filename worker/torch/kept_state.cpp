@@ -23,7 +23,7 @@ void set_steps(torch::optim::LRScheduler& scheduler, const std::string& text) {
   const auto [rest, error] = std::from_chars(text.data(), end, steps);
   if (error != std::errc() || rest != end) {
     throw training_state_error("a scheduler's steps in the snapshot are '" + text +
-                               "', which is no number");
+                               "', which is not a number");
   }
   open_scheduler::steps_of(scheduler) = steps;
 }

@@ -150,7 +150,7 @@ std::vector<double> rates_in(const snapshot_part& part) {
     return json.get<std::vector<double>>();
   } catch (const nlohmann::json::exception&) {
     throw training_state_error(std::string(rates_name) + " in the snapshot is '" + found->second +
-                               "', which is no list of numbers");
+                               "', which is not a list of numbers");
   }
 }
 

@@ -131,7 +131,7 @@ TEST_CASE("what is no safetensors file is told apart", "[snapshot]") {
   CHECK(problem_of_file(file_with_header(w + "[0,4]}}   \n", "1234")) == "");
   CHECK(problem_of_file(file_with_header(" {}")) == "it is no safetensors file");
   CHECK(problem_of_file("PK\x03\x04 a zip archive of torch.save") == "it is no safetensors file");
-  CHECK(problem_of_file(file_with_header("{\"w\"}")) == "its header is no JSON");
+  CHECK(problem_of_file(file_with_header("{\"w\"}")) == "its header is not JSON");
   CHECK(problem_of_file(file_with_header(w + "[4,8]}}", "12345678")) == "tensor 'w' is misplaced");
   CHECK(problem_of_file(file_with_header(w + "[0,8]}}", "12345678")) ==
         "tensor w F32 [1] has 8 bytes");
@@ -147,7 +147,7 @@ TEST_CASE("what is no safetensors file is told apart", "[snapshot]") {
   CHECK(problem_of_file(file_with_header(R"({"w":[]})")) ==
         "tensor 'w' has no dtype that is known here");
   CHECK(problem_of_file(file_with_header(R"({"__metadata__":{"a":1}})")) ==
-        "its __metadata__ 'a' is no text");
+        "its __metadata__ 'a' is not a text");
   CHECK(problem_of_file(file_with_header(
             R"({"w":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})")) ==
         "tensor w F32 [4294967296, 4294967296] has 0 bytes");
