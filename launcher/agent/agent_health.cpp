@@ -20,7 +20,7 @@ void agent::start_health() {
 void agent::hear_health(round_number round, const std::string& unhealthy) {
   if (unhealthy != told_health_) {
     if (unhealthy.empty()) {
-      say(note_level::info, "this node is well again: its health check finds nothing");
+      say(note_level::info, "this node is healthy again: its health check passes");
     } else {
       say(note_level::warning, "this node is unhealthy: " + unhealthy);
     }

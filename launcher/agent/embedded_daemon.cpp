@@ -52,7 +52,7 @@ std::string why_everywhere(const daemon_search& search, const std::vector<std::s
   const bool is_name = !net::numeric_address(search.endpoint.host);
   return "the daemon listens on every interface: " + search.endpoint.host +
          (is_name ? " is a name, and other nodes may know this host by another of its addresses"
-                  : " is none of this host's own addresses; what is sent there may come by any");
+                  : " is not an address of this host; connections to it may come through any");
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ void embedded_daemon::looked_up(error_code error, const net::endpoints& endpoint
   const bool is_ours = is_own_name(search_.endpoint.host);
   if (is_ours && waits_for_look_up_ && search_.nodes_max > 1) {
     log_(note_level::info, "this host is called " + search_.endpoint.host +
-                               ", and no address is known for that name: the daemon is here; where "
+                               ", and no address is known for that name: the daemon is here; if "
                                "another host has that name, too, give its address as endpoint");
   }
   // A name service that does not answer says nothing: what was known stands.
@@ -247,8 +247,9 @@ void embedded_daemon::opened(const result<std::uint16_t>& port, const std::strin
     hosts_ = true;
     own_place_ = {own_way(addresses_), *port};
     if (!is_first_) {
-      log_(note_level::info, "the rendezvous daemon at " + to_text(search_.endpoint) +
-                                 " is in this process from now on, as nobody else held it");
+      log_(note_level::info,
+           "the rendezvous daemon at " + to_text(search_.endpoint) +
+               " is in this process from now on, because no other process held it");
     }
     return answer(own_place_);
   }

@@ -72,7 +72,7 @@ cli::checked plan_processors(const launch_options& options, node_plan& plan) {
   if (!bound) return bound.error();
   plan.processors = std::move(*bound);
   if (topology.gpus.empty() && topology.nodes.size() > 1) {
-    plan.notes.push_back("--numa-binding: no GPU's place is known here, so workers take the " +
+    plan.notes.push_back("--numa-binding: no GPU's NUMA node is known here, so workers use the " +
                          counted(topology.nodes.size(), "NUMA node") + " in turn");
   }
   return {};
@@ -92,8 +92,8 @@ cli::checked plan_master(const launch_options& options, node_plan& plan) {
   plan.notes.push_back("this node has --node-rank 0, and " + options.endpoint.host +
                        ", where the others look for it, is none of its addresses" +
                        (own.empty() ? "" : ", which are " + own) +
-                       ": right behind a NAT or a service; else give it another rank, or all nodes "
-                       "its address");
+                       ": that is right behind a NAT or a service; otherwise give it another rank, "
+                       "or all nodes its address");
   return {};
 }
 

@@ -29,13 +29,13 @@ inline cli::checked apply_hang_timeout(options_draft& draft, const cli::given_op
 inline constexpr std::array failure_rows = {
     cli::option<options_draft>{
         {"evidence", "SECONDS", "Failures",
-         "before a round is stopped in which a rank stands still, how long at\n"
-         "most its ranks are asked where they stand; 0: not at all (2)"},
+         "before a round in which a rank stands still is stopped, ask its\n"
+         "ranks where they stand, and wait this long at most; 0: do not ask (2)"},
         apply_evidence},
     cli::option<options_draft>{
         {"hang-timeout", "auto | off | SECONDS", "Failures",
-         "when no rank of a node has moved for so long, the one that the others\n"
-         "wait for is ended, which is a failure; auto: it is only named, after\n"
+         "when no rank of a node has moved for this long, kill the one that\n"
+         "the others wait for, which is a failure; auto: only name it, after\n"
          "five times the longest pause so far, 20 s at least (auto)"},
         apply_hang_timeout},
 };

@@ -52,8 +52,7 @@ inline constexpr std::array host_rows = {
     host_row("remote-ddprun", "PATH",
              "ddprun on the hosts (the same path as here, else from PATH there,\n"
              "else a copy of this one)"),
-    host_row("start-timeout", "SECONDS",
-             "within which the agent of each host must be running (60)"),
+    host_row("start-timeout", "SECONDS", "how long the agent of each host may take to start (60)"),
 };
 
 }  // namespace ddprun::launcher

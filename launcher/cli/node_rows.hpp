@@ -130,8 +130,8 @@ inline constexpr std::array node_rows = {
                                apply_mpi_env},
     cli::option<options_draft>{
         {"warm", "auto | off | N", "Workers",
-         "keep so many spare processes that have made the script's imports, to\n"
-         "run it at a restart; auto: as many as workers (off)"},
+         "keep this many spare processes that have already made the script's\n"
+         "imports, to run it at a restart; auto: as many as workers (off)"},
         apply_warm},
     cli::option<options_draft>{
         {"children-grace", "SECONDS | keep", "Workers",

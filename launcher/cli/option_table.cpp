@@ -292,8 +292,8 @@ constexpr std::array own_options = {
          "root cause before all workers are stopped; 0: not at all (2)"},
         apply_failure_grace},
     row{{"restart-window", "SECONDS", "Failures",
-         "after a round has run for so long without a failure, --max-restarts\n"
-         "counts from zero again; 0: never (0)"},
+         "after a round has run for this long without a failure,\n"
+         "--max-restarts counts from zero again; 0: never (0)"},
         apply_restart_window},
     row{{"virtual-local-rank", "", "Workers",
          "each worker has LOCAL_RANK 0 and sees only the GPU of its local\n"

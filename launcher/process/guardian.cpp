@@ -157,7 +157,7 @@ void guardian::beat(std::optional<time_point> until, duration grace) {
   if (!link_) return;
   if (link_->is_deaf(std::chrono::steady_clock::now())) {
     link_->unheard_beats = 0;
-    say_("the guardian does not read what it is told (stopped?): it is replaced");
+    say_("the guardian does not read its pipe (is it stopped?): it is replaced");
     ::kill(link_->pid, SIGKILL);
     return;  // lost() comes, and the new one is told everything
   }

@@ -55,8 +55,8 @@ timer_pipe::timer_pipe(boost::asio::any_io_executor executor, const place& where
   if (problem.empty()) {
     await_bytes();
   } else {
-    told_.warn("no timer of torch.distributed.elastic can expire, as no pipe can be made: " + own +
-               ": " + problem);
+    told_.warn("no timer of torch.distributed.elastic can expire, because no pipe can be made: " +
+               own + ": " + problem);
   }
 }
 
@@ -115,7 +115,7 @@ void timer_pipe::read() {
 void timer_pipe::take(const workers::timer_request& request) {
   if (request.expires_at >= 0 && !told_.is_ours(request.process)) {
     return warn_once("stranger", "ignored a timer of process " + std::to_string(request.process) +
-                                     ", which is no worker of this node");
+                                     ", which is not a worker of this node");
   }
   if (timers_.take(request, clock::now(), unix_now())) return;
   timers_.keep_if(told_.is_ours);

@@ -17,11 +17,10 @@ constexpr std::string_view not_own_memory =
 constexpr std::string_view say_where =
     "PYTHONFAULTHANDLER=1 tells where in Python; coredumpctl, or ulimit -c unlimited, where in C";
 constexpr std::string_view gave_up =
-    "the program, or a library in it, gave up: a check failed, or nobody caught an exception of "
-    "C++";
+    "the program, or a library in it, aborted: a check failed, or a C++ exception was not caught";
 constexpr std::string_view say_why = "what it wrote before; PYTHONFAULTHANDLER=1 tells where";
 constexpr std::string_view no_file_memory =
-    "memory that is a file could not be had, most often /dev/shm";
+    "a file in memory could not be extended, most often in /dev/shm";
 constexpr std::string_view divided = "a whole number was divided by zero, in C or C++ code";
 constexpr std::string_view other_processor = "a program was built for another processor";
 
@@ -52,7 +51,7 @@ constexpr signature rows[] = {
     {"nccl-remote-exited", "remote process exited", "", follows::end,
      "another rank ended, or the network between two of them broke", look_at_the_first},
     {"nccl-aborted", "NCCL communicator was aborted", "", follows::end,
-     "this rank's NCCL was given up because of another rank", look_at_the_first},
+     "this rank's NCCL was aborted because of another rank", look_at_the_first},
     {"nccl-peer-gone", "Connection closed by remote peer", "", follows::end,
      "another rank ended, or closed its connections", look_at_the_first},
     {"store-peer-gone", "Connection was likely closed", "", follows::end,
@@ -111,7 +110,7 @@ constexpr signature rows[] = {
      "df, and df -i"},
     {"gpu-index", "CUDA error: invalid device ordinal", "", follows::nothing,
      "this worker has no GPU of that number",
-     "start at most one worker a GPU (--nproc-per-node=gpu), and select the GPU by LOCAL_RANK"},
+     "start at most one worker per GPU (--nproc-per-node=gpu), and select the GPU by LOCAL_RANK"},
     {"gpu-shared", "Duplicate GPU detected", "", follows::nothing, "two ranks use one GPU",
      "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"])) before the process group is made"},
     {"gpu-fork", "Cannot re-initialize CUDA in forked subprocess", "", follows::nothing,
@@ -134,11 +133,10 @@ constexpr signature rows[] = {
     {"nccl-interface", "Bootstrap : no socket interface found", "", follows::nothing,
      "NCCL found no network interface", "NCCL_SOCKET_IFNAME; ip -br addr shows what there is"},
     {"nccl-version", "Mismatched NCCL version", "", follows::nothing,
-     "the nodes have different NCCLs", "use one image on all nodes"},
+     "the nodes have different versions of NCCL", "use one image on all nodes"},
     {"nccl-cuda", "unhandled cuda error", "", follows::nothing, "CUDA failed below NCCL",
      "run with NCCL_DEBUG=INFO; dmesg | grep -i xid"},
-    {"nccl-system", "unhandled system error", "", follows::nothing,
-     "the system refused NCCL something",
+    {"nccl-system", "unhandled system error", "", follows::nothing, "a system call of NCCL failed",
      "run with NCCL_DEBUG=WARN; ulimit -n, ulimit -l, df /dev/shm"},
     {"gloo-host-name", "Unable to resolve hostname to a (local) address", "", follows::nothing,
      "Gloo does not find this host's own address",
@@ -180,7 +178,7 @@ constexpr of_signal signals[] = {
       say_where}},
     {SIGSYS,
      {"forbidden-call", "", "", follows::nothing,
-      "it asked the kernel for something that the container forbids", "its seccomp profile"}},
+      "it made a system call that the container forbids", "its seccomp profile"}},
     {SIGKILL,
      {"killed", "", "", follows::nothing,
       "somebody killed it: a person, or the scheduler or the container's runtime for a limit",
@@ -191,10 +189,10 @@ constexpr of_signal signals[] = {
       "the scheduler's log of this node"}},
     {SIGINT,
      {"interrupted", "", "", follows::nothing, "somebody interrupted it, as Ctrl-C does",
-      "who sends signals to it alone"}},
+      "what sends signals to this process alone"}},
     {SIGQUIT,
      {"quit", "", "", follows::nothing, "somebody asked it to end with a core dump",
-      "who sends signals to it alone"}},
+      "what sends signals to this process alone"}},
     {SIGHUP,
      {"hang-up", "", "", follows::nothing, "its terminal or its session was closed",
       "start the job in tmux, with nohup, or by a batch system"}},
@@ -203,10 +201,10 @@ constexpr of_signal signals[] = {
       "it wrote to a pipe or a connection that nobody reads any more",
       "what its output goes to; Python ignores this signal, C and C++ programs have to"}},
     {SIGXCPU,
-     {"cpu-time", "", "", follows::nothing, "it has used the processor time that it may use",
+     {"cpu-time", "", "", follows::nothing, "it has used up its limit of processor time",
       "ulimit -t"}},
     {SIGXFSZ,
-     {"file-size", "", "", follows::nothing, "a file grew beyond the size that it may have",
+     {"file-size", "", "", follows::nothing, "a file grew beyond the limit of file size",
       "ulimit -f"}},
     {SIGUSR1,
      {"user-signal-1", "", "", follows::nothing,
@@ -217,7 +215,8 @@ constexpr of_signal signals[] = {
       "it was sent SIGUSR2, which it does not handle: batch systems announce the end of a job so",
       "the job's time limit; sbatch --signal"}},
     {SIGALRM,
-     {"alarm", "", "", follows::nothing, "an alarm that it had set rang, and nobody handled it",
+     {"alarm", "", "", follows::nothing,
+      "an alarm that it had set expired, and it has no handler for it",
       "who calls alarm() or setitimer() in it"}},
 };
 
@@ -248,7 +247,7 @@ const signature* signature_of_oom_kill() {
       "",
       "",
       follows::nothing,
-      "the kernel found no more memory, and this process had the most of it",
+      "the kernel ran out of memory, and killed the process that used the most",
       "the limits of the job and of the container, and free -h; fewer workers a node, or fewer "
       "processes that load data"};
   return &row;

@@ -49,7 +49,7 @@ private_file read_private_file(const std::string& folder, const std::string& nam
   struct stat found {};
   if (answer.problem.empty() && ::fstat(file.get(), &found) != 0)
     answer.problem = errno_text(path, errno);
-  if (answer.problem.empty() && !S_ISREG(found.st_mode)) answer.problem = path + " is no file";
+  if (answer.problem.empty() && !S_ISREG(found.st_mode)) answer.problem = path + " is not a file";
   if (answer.problem.empty()) answer.problem = owner_problem(path, found);
   if (answer.problem.empty() && static_cast<std::size_t>(found.st_size) > bytes_max)
     answer.problem = path + " is too long";

@@ -99,7 +99,7 @@ bool tether_host::end_oldest_stranger() {
   const auto oldest = std::find_if(tethers_.begin(), tethers_.end(),
                                    [](const auto& one) { return !one.second->attached; });
   if (oldest == tethers_.end()) return false;
-  end(oldest->first, "no hello yet, and others want its place");
+  end(oldest->first, "no hello yet, and its place was needed");
   return true;
 }
 

@@ -151,7 +151,7 @@ sqlite_file::~sqlite_file() = default;
 std::unique_ptr<sqlite_file> sqlite_file::open(const std::string& folder, open_failure& failure,
                                                const char* vfs, const host_clock& clock) {
   if (const error_code error = make_private_folders(folder)) {
-    failure.problem = "cannot make the state folder " + folder + ": " + error.message();
+    failure.problem = "cannot create the state folder " + folder + ": " + error.message();
     return nullptr;
   }
   std::unique_ptr<sqlite_file> made(new sqlite_file(path_in(folder), clock));

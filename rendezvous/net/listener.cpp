@@ -45,7 +45,7 @@ result<tcp::endpoint> listening_endpoint(int descriptor, std::string& problem) {
   const bool is_internet = family == AF_INET || family == AF_INET6;
   if (is_socket && is_internet && type == SOCK_STREAM && is_listening != 0) return endpoint;
   problem = "cannot listen on the given descriptor " + std::to_string(descriptor) +
-            ": it is no TCP socket that listens";
+            ": it is not a TCP socket that listens";
   return errc::invalid_argument;
 }
 
@@ -107,7 +107,7 @@ result<std::uint16_t> listener::open(const std::string& address, std::uint16_t p
     error = open_on(state_->acceptor, endpoint, *numeric == asio::ip::address_v6::any());
   } else {
     state_ = nullptr;
-    problem = "cannot listen on " + address + ": it is no numeric address of this host";
+    problem = "cannot listen on " + address + ": it is not a numeric address of this host";
     return errc::invalid_argument;
   }
   if (error) {

@@ -95,7 +95,7 @@ std::string peer_users::refusal(tcp::socket& socket) {
                               ? "uid " + std::to_string(owner.user)
                               : "one that has closed its end, so that its uid cannot be asked";
   return "this port of uid " + std::to_string(own) +
-         " takes no agents of other users of its host (" + who +
+         " accepts no agents of other users of its host (" + who +
          "): run ddprun as the same user, or start what listens here with " +
          std::string(allow_other_users_option);
 }

@@ -24,7 +24,7 @@ void read_any(const json& object, std::variant<Values...>& message, verdict& fou
   };
   if ((read_as(std::type_identity<Values>()) || ...)) return;
   found.error = errc::unknown_message;
-  found.problem = "message.type: \"" + type + "\" is no message that belongs here";
+  found.problem = "message.type: \"" + type + "\" is not a message that belongs here";
 }
 
 template <typename Message>
@@ -40,10 +40,10 @@ result<Message> decode(std::string_view line, std::string* problem) {
       read_any(json::parse(line), message, found);
     } catch (const json::parse_error& error) {
       found.error = errc::malformed_message;
-      found.problem = "line: is no JSON from byte " + std::to_string(error.byte) + " on";
+      found.problem = "line: is not JSON from byte " + std::to_string(error.byte) + " on";
     } catch (const json::out_of_range&) {
       found.error = errc::malformed_message;
-      found.problem = "line: holds a number that no computer can hold";
+      found.problem = "line: holds a number that is out of range";
     }
   }
   if (!found.error) return message;

@@ -42,7 +42,7 @@ class fields {
  public:
   fields(const json& object, std::string where, verdict& found)
       : object_(object), where_(std::move(where)), found_(found) {
-    if (!object_.is_object()) fail(errc::malformed_message, "", "is no object");
+    if (!object_.is_object()) fail(errc::malformed_message, "", "is not an object");
   }
 
   bool good() const { return !found_.error; }
@@ -83,7 +83,7 @@ class fields {
     const json* field = find(name, wanted);
     if (field == nullptr) return;
     if (!field->is_number_integer()) {
-      return fail(errc::malformed_message, name, "is no integer");
+      return fail(errc::malformed_message, name, "is not an integer");
     }
     const bool fits = field->is_number_unsigned()
                           ? field->get<std::uint64_t>() <= max &&
@@ -122,7 +122,8 @@ class fields {
   void flag(std::string_view name, bool& value) {
     const json* field = find(name);
     if (field == nullptr) return;
-    if (!field->is_boolean()) return fail(errc::malformed_message, name, "is no true or false");
+    if (!field->is_boolean())
+      return fail(errc::malformed_message, name, "is neither true nor false");
     value = field->get<bool>();
   }
 
@@ -150,7 +151,7 @@ class fields {
       if (!item.is_string() || item.get_ref<const std::string&>().size() > name_bytes_max ||
           has_control_characters(item.get_ref<const std::string&>())) {
         return fail(errc::malformed_message, name,
-                    "holds something that is no string of at most " +
+                    "holds something that is not a string of at most " +
                         std::to_string(name_bytes_max) + " bytes without control characters");
       }
       values.push_back(item.get<std::string>());
@@ -208,7 +209,7 @@ class fields {
     const json* field = find(name);
     if (field == nullptr) return nullptr;
     if (!field->is_array()) {
-      fail(errc::malformed_message, name, "is no array");
+      fail(errc::malformed_message, name, "is not an array");
       return nullptr;
     }
     if (field->size() > count_limit) {
@@ -225,7 +226,7 @@ class fields {
     text(name, digits, 16, wanted);
     if (find(name) == nullptr) return;
     if (digits.empty() || !parse_hex(digits, value)) {
-      fail(errc::malformed_message, name, "is no string of 1 to 16 hexadecimal digits");
+      fail(errc::malformed_message, name, "is not a string of 1 to 16 hexadecimal digits");
     }
   }
 
@@ -235,7 +236,7 @@ class fields {
     if (!good()) return;
     if (digits.size() != 32 || !parse_hex(std::string_view(digits).substr(0, 16), value.high) ||
         !parse_hex(std::string_view(digits).substr(16), value.low) || !value) {
-      fail(errc::malformed_message, name, "is no string of 32 hexadecimal digits, not all 0");
+      fail(errc::malformed_message, name, "is not a string of 32 hexadecimal digits, not all 0");
     }
   }
 
@@ -267,7 +268,7 @@ class fields {
   void text(std::string_view name, std::string& value, std::size_t bytes_max, presence wanted) {
     const json* field = find(name, wanted);
     if (field == nullptr) return;
-    if (!field->is_string()) return fail(errc::malformed_message, name, "is no string");
+    if (!field->is_string()) return fail(errc::malformed_message, name, "is not a string");
     const auto& found = field->get_ref<const std::string&>();
     if (found.size() > bytes_max) {
       return fail(

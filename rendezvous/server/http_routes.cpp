@@ -70,7 +70,7 @@ void read_parameter(std::string_view text, question& asked) {
   const std::string_view value = text.substr(std::min(equals + 1, text.size()));
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), *field);
   if (value.empty() || error != std::errc() || end != value.data() + value.size()) {
-    asked.problem = std::string(name) + " is no number";
+    asked.problem = std::string(name) + " is not a number";
   }
 }
 

@@ -160,9 +160,9 @@ void say_where(const daemon_options& options, std::uint16_t port, bool is_inheri
                             : net::endpoint_text(address, port),
                descriptors);
   if (folder.empty()) {
-    spdlog::info("keeps nothing that outlives it (no state folder)");
+    spdlog::info("persists nothing (no state folder)");
   } else {
-    spdlog::info("keeps what must outlive it in {}", folder);
+    spdlog::info("persists its state in {}", folder);
   }
 }
 

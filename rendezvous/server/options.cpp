@@ -47,7 +47,7 @@ cli::checked apply_recovery_window(options_draft& draft, const cli::given_option
 }
 
 cli::checked apply_state_folder(options_draft& draft, const cli::given_option& option) {
-  if (option.value.empty()) return cli::wrong(option, "write a folder, or none to keep nothing");
+  if (option.value.empty()) return cli::wrong(option, "write a folder, or none to persist nothing");
   draft.options.state_folder = option.value;
   return {};
 }

@@ -44,7 +44,7 @@ def test_a_node_that_is_ill_gives_its_place_to_a_spare_and_gets_well(cluster):
     assert "; not taking part: node-b: GPU 3 fell off the bus" in why(daemon)
 
     (cluster.folder / "ill.node-b").unlink()
-    b.says(r"this node is well again: its health check finds nothing")
+    b.says(r"this node is healthy again: its health check passes")
     b.says(r"this node waits as a spare")
     c.kill(signal.SIGKILL)
     assert sorted(one.node for one in cluster.started(3, 2)) == ["node-a", "node-b"]

@@ -169,9 +169,9 @@ def test_a_folder_in_which_nothing_was_written_yet_is_one_daemons_too(cluster):
 def test_a_state_folder_that_cannot_be_made_is_said_and_done_without(cluster):
     (cluster.folder / "file").write_text("x")
     daemon = cluster.daemon(None, "--state-dir", cluster.folder / "file" / "below")
-    daemon.says(r"cannot make the state folder .*/file/below: Not a directory")
+    daemon.says(r"cannot create the state folder .*/file/below: Not a directory")
     health = get(daemon.port, "/healthz")[1]
-    assert "ok, but kept in memory only: cannot make the state folder" in health
+    assert "ok, but kept in memory only: cannot create the state folder" in health
     agent = cluster.agent("a", endpoint=f"127.0.0.1:{daemon.port}")
     cluster.started(1, 1)
     assert "kept in memory only" in get(daemon.port, "/api/v1/runs")[1]

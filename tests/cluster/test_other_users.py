@@ -102,8 +102,8 @@ def test_another_user_is_refused_even_with_the_secret(cluster, attack):
         answer = json.loads(say(daemon.port, *attack, user=NOBODY).splitlines()[0])
         assert answer["type"] == "refused"
         assert answer["text"] == (
-            "this port of uid 0 takes no agents of other users of its host (uid 65534): run ddprun "
-            "as the same user, or start what listens here with --allow-other-users")
+            "this port of uid 0 accepts no agents of other users of its host (uid 65534): run "
+            "ddprun as the same user, or start what listens here with --allow-other-users")
         assert lives(peer)
     daemon.says("refused 127.0.0.1: this port of uid 0")
 

@@ -122,7 +122,7 @@ def test_what_is_no_listening_socket_is_one_clear_line(cluster):
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wrong:
         ends(with_sockets(cluster, "datagrams", [wrong], "--state-dir", "none"),
-             "cannot listen on the given descriptor 3: it is no TCP socket that listens")
+             "cannot listen on the given descriptor 3: it is not a TCP socket that listens")
     for count, words in (("2", "LISTEN_FDS=2: descriptor 3 is not open: Bad file descriptor"),
                          ("x", "LISTEN_FDS=x: no number of sockets .*")):
         line = f'exec 3<&-; export LISTEN_PID=$$ LISTEN_FDS={count}; exec "$@"'

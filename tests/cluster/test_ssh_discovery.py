@@ -77,7 +77,7 @@ def test_a_run_waits_for_its_hosts_and_one_too_many_waits_its_turn(cluster, net,
     here, (one, other) = two_servers(net, make_hosts)
     listed.are("# none yet")
     program = discovering(cluster, net, listed, here, nnodes="1")
-    program.says("no host is in it; no host is known yet, it is asked again each second")
+    program.says("no host is in it; no host is known yet; trying again every second")
     listed.are("node-a:1", "node-b:1")
     assert [each.node for each in cluster.started(1, 1)] == ["node-a"]
     assert other.logins() == 0
@@ -110,13 +110,13 @@ def test_a_script_that_fails_is_named_once_and_the_last_list_counts(cluster, net
     cluster.started(1, 2)
     listed.list.unlink()
     program.says(r"host discovery: .*discover: ended with exit code 1: cat: .*No such file.*; "
-                 "the last good list counts")
+                 "the last good list stays in effect")
     listed.are("Traceback (most recent call last):")
     program.says(r'its output:1: "\(most" is not understood')
     listed.are()
-    program.says("its output: no host is in it; the last good list counts")
+    program.says("its output: no host is in it; the last good list stays in effect")
     listed.are("node-b", "node-a")
-    program.says("host discovery: there is a list again")
+    program.says("host discovery: there is a valid list again")
     assert not cluster.events("term")
     cluster.finish(2)
     assert program.wait() == 0, program.err()

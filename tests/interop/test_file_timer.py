@@ -120,7 +120,7 @@ def test_garbage_and_timers_of_strangers_cost_a_line_each_and_nothing_else(clust
     # In either order: garbage is told behind the requests that come with it.
     assert sorted(re.findall(r"warning: \S*watchdog_timer_\w+: (.*)", job.err())) == [
         "ignored a line that sets no timer: garbage",
-        "ignored a timer of process 1, which is no worker of this node"]
+        "ignored a timer of process 1, which is not a worker of this node"]
     assert 'killed by SIGKILL: its timer "mine" expired after' in job.err()
 
 

@@ -156,12 +156,12 @@ TEST_CASE("what is no plain file of this user's alone is not read") {
   SECTION("a pipe that nobody writes to") {
     fs::remove(file);
     REQUIRE(::mkfifo(file.c_str(), S_IRUSR | S_IWUSR) == 0);
-    why += " is no file";
+    why += " is not a file";
   }
   SECTION("a folder") {
     fs::remove(file);
     fs::create_directory(file);
-    why += " is no file";
+    why += " is not a file";
   }
   SECTION("a file that is longer than any list") {
     fs::resize_file(file, 4 * learnt_bytes_max);

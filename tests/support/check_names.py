@@ -3,10 +3,10 @@
 identifier in backticks stands somewhere in the tree's sources. Prints each breach as FILE:LINE,
 exits 1 if any.
 
-A path is a word with a known suffix, or one that begins with a folder of the page or of the tree. It
-may be written from the page, from the top, or by its last parts (`base/lifetime.hpp`), and without
-its suffix (`nccl/communicator`). An identifier is a word in lower case with an underscore; it may
-be a part of a longer one (`node_timeout`, whose field is `node_timeout_us`)."""
+A path is a word with a known suffix, or one that begins with a folder of the page or of the tree.
+It may be written from the page, from the top, or by its last parts (`base/lifetime.hpp`), and
+without its suffix (`nccl/communicator`). An identifier is a word in lower case with an underscore;
+it may be a part of a longer one (`node_timeout`, whose field is `node_timeout_us`)."""
 
 import re
 import subprocess

@@ -82,24 +82,28 @@ cli::checked show_help(options_draft& draft, const cli::given_option& option);
 using row = cli::option<options_draft>;
 
 constexpr std::array table = {
-    row{{"rdzv-endpoint", "HOST[:PORT]", "", "whether this node reaches the job's endpoint, too"},
+    row{{"rdzv-endpoint", "HOST[:PORT]", "",
+         "also check whether this node reaches the job's endpoint"},
         apply_endpoint},
     row{{"nnodes", "N | MIN:MAX", "",
-         "that so many nodes type this line, and examine each other; with MIN:MAX\n"
-         "MAX are waited for, and MIN are enough (1)"},
+         "number of nodes that type this line and examine each other; with\n"
+         "MIN:MAX they wait for MAX, and MIN are enough (1)"},
         apply_nnodes},
-    row{{"rdzv-id", "ID", "", "tells two doctors at one endpoint apart (none)"}, apply_rdzv_id},
+    row{{"rdzv-id", "ID", "", "distinguishes two doctors at one endpoint (none)"}, apply_rdzv_id},
     row{{"wait", "SECONDS", "", "how long to wait for the others (60)"}, apply_wait},
     row{{"network", "CIDR | INTERFACE,...", "",
-         "by which nodes reach each other, as with ddprun (that of the\n"
+         "the network between the nodes, as with ddprun (that of the\n"
          "endpoint)"},
         apply_networks},
-    row{{"shared", "FOLDER", "", "also whether all nodes have that one, and how it caches"},
+    row{{"shared", "FOLDER", "",
+         "also check whether all nodes share this folder, and how it caches"},
         apply_shared},
-    row{{"bandwidth", "", "", "also how fast data goes from each node to each other, 20 s in all",
+    row{{"bandwidth", "", "",
+         "also measure how fast data goes between each pair of nodes, 20 s in\n"
+         "all",
          cli::option_owner::ddprun, cli::option_kind::flag},
         apply_bandwidth},
-    row{{"json", "", "", "one object in place of lines", cli::option_owner::ddprun,
+    row{{"json", "", "", "print one JSON object in place of lines", cli::option_owner::ddprun,
          cli::option_kind::flag},
         apply_json},
     row{{"help", "", "", "this text", cli::option_owner::ddprun, cli::option_kind::question, 'h'},

@@ -101,7 +101,7 @@ void judge_wishes(const network_facts& facts, const environment_map& environment
     if (wanted.empty() || wanted.starts_with('^')) continue;
     const bool is_there = wish.finds(wanted, interfaces);
     found.push_back({wish.variable, is_there ? health::ok : health::error,
-                     is_there ? wanted : wanted + " is no interface with an address here",
+                     is_there ? wanted : wanted + " is not an interface with an address here",
                      is_there ? ""
                               : fmt::format("unset it, or name one of these: {}",
                                             fmt::join(interfaces, ", "))});

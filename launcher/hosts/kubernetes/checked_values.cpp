@@ -65,7 +65,7 @@ cli::parsed<std::string> read_processors(std::string_view given, std::string_vie
   const quantity found = split_quantity(text);
   if (!found.is_number || (!found.suffix.empty() && found.suffix != "m"))
     return no_amount(given, "processors as 8, 0.5 or 500m");
-  if (found.is_zero) return cli::wrong(given, "a pod needs some of a processor");
+  if (found.is_zero) return cli::wrong(given, "a pod needs a share of a processor");
   return {boost::system::in_place_value, text};
 }
 
@@ -90,7 +90,7 @@ cli::parsed<std::string> read_bytes(std::string_view given, std::string_view tex
   }
   if (!found.is_number || !is_one_of(suffixes))
     return no_amount(given, "bytes as 64Gi, 512Mi or 500M");
-  if (found.is_zero) return cli::wrong(given, "a pod needs more than no byte");
+  if (found.is_zero) return cli::wrong(given, "a pod needs at least one byte");
   return {boost::system::in_place_value, text};
 }
 

@@ -23,7 +23,7 @@ void write_head(yaml_writer& yaml, const manifest_request& request, std::string_
 void write_service(yaml_writer& yaml, const manifest_request& request) {
   write_head(yaml, request, "v1", "Service");
   yaml.group("spec", [&] {
-    yaml.comment("Headless: it only gives each pod a name, and stands in front of nothing.");
+    yaml.comment("Headless: it only gives each pod a name, and balances no load.");
     yaml.entry("clusterIP", "None");
     yaml.comment("Pods have to find each other before any of them is ready.");
     yaml.truth("publishNotReadyAddresses", true);
@@ -56,7 +56,7 @@ void write_exit_rule(yaml_writer& yaml, const pod_shape& shape, std::string_view
 void write_failure_policy(yaml_writer& yaml, const pod_shape& shape) {
   yaml.group("podFailurePolicy", [&] {
     yaml.group("rules", [&] {
-      yaml.comment("Preempted, evicted, its node drained: no fault of the job's.");
+      yaml.comment("Preempted, evicted, its node drained: not the job's fault.");
       yaml.item([&] {
         yaml.entry("action", "Ignore");
         yaml.group("onPodConditions", [&] {
@@ -121,7 +121,7 @@ void write_jobset(yaml_writer& yaml, const manifest_request& request) {
       yaml.comment("Pods have to find each other before any of them is ready.");
       yaml.truth("publishNotReadyAddresses", true);
     });
-    yaml.comment("Its Job replaces single pods; all of them anew would be a new budget.");
+    yaml.comment("Its Job replaces single pods; to restart all of them would be a new budget.");
     yaml.group("failurePolicy", [&] { yaml.entry("maxRestarts", std::int64_t{0}); });
     yaml.group("replicatedJobs", [&] {
       yaml.item([&] {

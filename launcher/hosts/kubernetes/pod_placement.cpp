@@ -40,7 +40,7 @@ hosts::placement_outcome place_index(const pod_facts& pod, const environment_map
                                      const std::string& index_text) {
   const std::string given = line_for("JOB_COMPLETION_INDEX", index_text);
   const auto index = whole_number<std::uint32_t>(index_text);
-  if (!index) return cli::usage_error{given + " is no index of a pod: who has set it?"};
+  if (!index) return cli::usage_error{given + " is not a pod index: who has set it?"};
   const std::string subdomain = subdomain_of(pod);
   // An array of jobs that do not know each other.
   if (subdomain.empty()) return {};

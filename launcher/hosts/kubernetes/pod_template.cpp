@@ -215,9 +215,10 @@ void write_pod(yaml_writer& yaml, const manifest_request& request, const pod_sha
     if (!shape.restarts.empty()) yaml.entry("restartPolicy", shape.restarts);
     yaml.comment(
         "A pod that is told to go has so long: its workers save a snapshot (--shutdown-timeout),\n"
-        "and it takes its leave.");
+        "and it leaves the run in order.");
     yaml.entry("terminationGracePeriodSeconds", std::int64_t{request.grace.count()});
-    yaml.comment("Dozens of variables like TRAIN_PORT, of which scripts may take one for theirs.");
+    yaml.comment(
+        "Else dozens of variables like TRAIN_PORT are set, which scripts may take for theirs.");
     yaml.truth("enableServiceLinks", false);
     yaml.comment("Nothing here asks the API server.");
     yaml.truth("automountServiceAccountToken", false);

@@ -34,7 +34,8 @@ std::string shown(std::string_view line) {
 // The launcher's process on this host serves that port, often under a name that no service knows.
 cli::parsed<unique_fd> connect_to(const std::string& place) {
   const std::size_t colon = place.rfind(':');
-  if (colon == std::string::npos) return cli::usage_error{"PMI_PORT=" + place + " is no HOST:PORT"};
+  if (colon == std::string::npos)
+    return cli::usage_error{"PMI_PORT=" + place + " is not HOST:PORT"};
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -70,7 +71,7 @@ cli::parsed<pmi1_fields> read_pmi1_answer(std::string_view line, std::string_vie
   }
   const auto name = fields.find("cmd");
   if (name == fields.end())
-    return cli::usage_error{"its PMI answers what is no answer: " + shown(line)};
+    return cli::usage_error{"its PMI gives an invalid answer: " + shown(line)};
   const auto code = fields.find("rc");
   if (name->second != command || (code != fields.end() && code->second != "0")) {
     return cli::usage_error{"its PMI answers " + shown(line) + ", where " + std::string(command) +
@@ -91,7 +92,7 @@ cli::parsed<std::unique_ptr<pmi1_exchange>> pmi1_exchange::open(const environmen
   const auto number = whole_number<int>(text);
   if (!number || *number < 3 || ::fcntl(*number, F_SETFD, FD_CLOEXEC) != 0) {
     return cli::usage_error{"PMI_FD=" + text +
-                            " is no descriptor that this process has inherited: whatever stands "
+                            " is not a descriptor that this process has inherited: whatever stands "
                             "between the launcher and ddprun has closed it"};
   }
   return begin(unique_fd(*number), until);

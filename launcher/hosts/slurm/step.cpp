@@ -72,7 +72,7 @@ cli::parsed<std::vector<std::string>> nodes_in(const environment_map& environmen
   auto nodes = expand_node_list(variable_or_empty(environment, name));
   if (!nodes || nodes->empty()) {
     return cli::usage_error{words_of(environment, name) +
-                            " is no list of Slurm's; say where the nodes meet with "
+                            " is not a Slurm list; say where the nodes meet with "
                             "--rdzv-endpoint, or --standalone"};
   }
   std::sort(nodes->begin(), nodes->end(), is_before);

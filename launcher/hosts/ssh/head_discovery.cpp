@@ -56,7 +56,7 @@ void head::take_answer(const host_discovery::answer& heard) {
   const auto listed = read_hostfile("its output", heard.text);
   if (!listed) return say_discovery_problem(listed.error().text);
   if (!std::exchange(discovery_problem_, {}).empty())
-    say(note_level::info, "host discovery: there is a list again");
+    say(note_level::info, "host discovery: there is a valid list again");
   take_list(*listed);
 }
 
@@ -66,8 +66,8 @@ void head::say_discovery_problem(const std::string& problem) {
   discovery_problem_ = problem;
   say(note_level::warning,
       "host discovery: " + plan_.discovery + ": " + problem +
-          (plan_.hosts.empty() ? "; no host is known yet, it is asked again each second"
-                               : "; the last good list counts"));
+          (plan_.hosts.empty() ? "; no host is known yet; trying again every second"
+                               : "; the last good list stays in effect"));
 }
 
 void head::take_list(const std::vector<host>& listed) {

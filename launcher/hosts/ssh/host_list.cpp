@@ -38,7 +38,7 @@ bool is_name(std::string_view text) {
 
 cli::usage_error wrong_host(std::string_view given, std::string_view text) {
   return cli::wrong(given, "\"" + std::string(text) +
-                               "\" is no host; write NAME, NAME:WORKERS or [IPV6]:WORKERS");
+                               "\" is not a host; write NAME, NAME:WORKERS or [IPV6]:WORKERS");
 }
 
 cli::checked keep_count(std::uint32_t& count, std::string_view given, std::string_view text) {

@@ -99,10 +99,11 @@ TEST_CASE("what makes no sense on the pipe is one line of its kind, and loses no
   REQUIRE(at.expired.size() == 1);
   CHECK(at.expired[0].scope == "kept");
   std::sort(at.warnings.begin(), at.warnings.end());
-  CHECK(at.warnings ==
-        std::vector<std::string>{
-            pipe->path() + ": ignored a line that sets no timer: garbage",
-            pipe->path() + ": ignored a timer of process 4712, which is no worker of this node"});
+  CHECK(
+      at.warnings ==
+      std::vector<std::string>{
+          pipe->path() + ": ignored a line that sets no timer: garbage",
+          pipe->path() + ": ignored a timer of process 4712, which is not a worker of this node"});
 }
 
 TEST_CASE("timers of workers that have ended are forgotten") {

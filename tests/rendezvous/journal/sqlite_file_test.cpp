@@ -125,7 +125,7 @@ TEST_CASE("what is no journal is named, and left as it is") {
   SECTION("a folder that cannot be made") {
     std::ofstream(at.path + "/file") << "x";
     CHECK_FALSE(sqlite_file::open(at.path + "/file/below", failure));
-    CHECK(failure.problem.find("cannot make the state folder") != std::string::npos);
+    CHECK(failure.problem.find("cannot create the state folder") != std::string::npos);
   }
 }
 

@@ -26,7 +26,7 @@ TEST_CASE("a port in use is named with its address and the system's words") {
   CHECK(problem ==
         "cannot listen on 127.0.0.1:" + std::to_string(*port) + ": Address already in use");
   CHECK(second.open("node-a", 0, problem).has_error());
-  CHECK(problem == "cannot listen on node-a: it is no numeric address of this host");
+  CHECK(problem == "cannot listen on node-a: it is not a numeric address of this host");
   CHECK(second.open("203.0.113.1", 0, problem).has_error());
   CHECK(problem == "cannot listen on 203.0.113.1:0: Cannot assign requested address");
 }
@@ -58,7 +58,7 @@ TEST_CASE("a socket that listens already is taken over with those who wait") {
   std::string problem;
   CHECK(listening_port(descriptor, problem).has_error());  // it does not listen yet
   CHECK(problem == "cannot listen on the given descriptor " + std::to_string(descriptor) +
-                       ": it is no TCP socket that listens");
+                       ": it is not a TCP socket that listens");
   REQUIRE(::listen(descriptor, 8) == 0);
   const auto port = listening_port(descriptor, problem);
   REQUIRE(port.has_value());
@@ -80,7 +80,7 @@ TEST_CASE("what is no socket that listens is refused, and closed") {
         ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)}) {
     CHECK(listening.adopt(descriptor, problem).has_error());
     CHECK(problem == "cannot listen on the given descriptor " + std::to_string(descriptor) +
-                         ": it is no TCP socket that listens");
+                         ": it is not a TCP socket that listens");
     CHECK(::fcntl(descriptor, F_GETFD) == -1);
   }
 }

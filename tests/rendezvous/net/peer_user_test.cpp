@@ -99,9 +99,10 @@ TEST_CASE("a connection of another user is refused, with both named and what to 
   net::peer_users users;
   pair_of_sockets pair(at("127.0.0.1"));
   pair.connect(socket_of(other_user));
-  CHECK(users.refusal(pair.server) ==
-        "this port of uid 0 takes no agents of other users of its host (uid 54321): run ddprun as "
-        "the same user, or start what listens here with --allow-other-users");
+  CHECK(
+      users.refusal(pair.server) ==
+      "this port of uid 0 accepts no agents of other users of its host (uid 54321): run ddprun as "
+      "the same user, or start what listens here with --allow-other-users");
 }
 
 TEST_CASE("a socket that is bound to loopback itself does not hide") {

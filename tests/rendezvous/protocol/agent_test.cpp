@@ -123,25 +123,25 @@ TEST_CASE("no prefix and no damaged byte of a line crashes or is taken for the m
 }
 
 TEST_CASE("a refusal says what is wrong and where") {
-  CHECK(problem_of_agent("{\"type\":") == "line: is no JSON from byte 9 on [malformed message]");
-  CHECK(problem_of_agent("[]") == "message: is no object [malformed message]");
+  CHECK(problem_of_agent("{\"type\":") == "line: is not JSON from byte 9 on [malformed message]");
+  CHECK(problem_of_agent("[]") == "message: is not an object [malformed message]");
   CHECK(problem_of_agent("{}") == "message.type: is missing [malformed message]");
-  CHECK(problem_of_agent(R"({"type":7})") == "message.type: is no string [malformed message]");
+  CHECK(problem_of_agent(R"({"type":7})") == "message.type: is not a string [malformed message]");
   CHECK(problem_of_agent(R"({"type":"answer","seq":1})") ==
-        "message.type: \"answer\" is no message that belongs here [message of an unknown kind]");
+        "message.type: \"answer\" is not a message that belongs here [message of an unknown kind]");
   CHECK(problem_of_agent(R"({"type":"status","phase":"flying"})") ==
         "status.phase: \"flying\" is no phase that this version knows; use the same version of "
         "ddprun on every node [message of an unknown kind]");
   CHECK(problem_of_agent(R"({"type":"status","seq":-1})") ==
         "status.seq: -1 is not in 0 to 9007199254740992 [malformed message]");
   CHECK(problem_of_agent(R"({"type":"status","seq":1.5})") ==
-        "status.seq: is no integer [malformed message]");
+        "status.seq: is not an integer [malformed message]");
   CHECK(problem_of_agent(R"({"type":"status","seq":99999999999999999999999})") ==
-        "status.seq: is no integer [malformed message]");
+        "status.seq: is not an integer [malformed message]");
   CHECK(problem_of_agent(R"({"type":"status","seq":1e999})") ==
-        "line: holds a number that no computer can hold [malformed message]");
+        "line: holds a number that is out of range [malformed message]");
   CHECK(problem_of_agent(R"({"type":"status","instance":"XYZ"})") ==
-        "status.instance: is no string of 1 to 16 hexadecimal digits [malformed message]");
+        "status.instance: is not a string of 1 to 16 hexadecimal digits [malformed message]");
   CHECK(problem_of_agent(R"({"type":"status","causes":[{"tail":")" + std::string(4097, 'x') +
                          "\"}]}") ==
         "status.causes[0].tail: 4097 bytes, the limit is 4096 [message longer than the limit]");

@@ -82,7 +82,7 @@ TEST_CASE("what cannot be answered says what can") {
     INFO(query);
     const auto answer = answer_to(std::string("/api/v1/runs?") + query, true, views);
     CHECK(answer.status == 400);
-    CHECK(answer.body.find(" is no number\n") != std::string::npos);
+    CHECK(answer.body.find(" is not a number\n") != std::string::npos);
   }
 }
 

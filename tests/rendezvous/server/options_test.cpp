@@ -89,7 +89,7 @@ TEST_CASE("a mistake is one line that names it") {
   CHECK(problem_of({"--color=1"}) == "--color=1: write auto, always or never");
   CHECK(problem_of({"--store-memory=0"}) ==
         "--store-memory=0: the number of MiB is a whole number from 1 to 1048576");
-  CHECK(problem_of({"--state-dir="}) == "--state-dir=: write a folder, or none to keep nothing");
+  CHECK(problem_of({"--state-dir="}) == "--state-dir=: write a folder, or none to persist nothing");
   CHECK(problem_of({"--port-file="}) == "--port-file=: the name of the file is empty");
   for (const char* const bad : {"-1", "nan", "1e99"}) {
     CHECK(problem_of({"--recovery-window", bad}) ==

@@ -74,10 +74,10 @@ TEST_CASE("variables name interfaces as NCCL and Gloo read them") {
   CHECK(nccl("eth,ib") == "ok: eth,ib");
   CHECK(nccl("=ib0") == "ok: =ib0");
   CHECK(nccl("^docker,lo") == "nothing");  // whatever is there besides
-  CHECK(
-      nccl("=ib") ==
-      "error: =ib is no interface with an address here: unset it, or name one of these: lo, eth0, "
-      "ib0");
+  CHECK(nccl("=ib") ==
+        "error: =ib is not an interface with an address here: unset it, or name one of these: lo, "
+        "eth0, "
+        "ib0");
   CHECK(nccl("ens").starts_with("error: ens is no interface"));
   CHECK(gloo("ib0") == "ok: ib0");
   CHECK(gloo("ib").starts_with("error: ib is no interface"));  // Gloo takes whole names

@@ -159,8 +159,8 @@ TEST_CASE("mpi: a launcher that lies is refused with its own words") {
         "its PMI answers \"cmd=put_result rc=0\", where barrier_out was to come");
   CHECK(refusal("cmd=get k", "cmd=get_result rc=0\n") == "its PMI has an answer without a value");
   CHECK(refusal("cmd=init", "\x01\xff HTTP/1.1 400\n") ==
-        "its PMI answers what is no answer: \"?? HTTP/1.1 400\"");
-  CHECK(refusal("cmd=init", "\n") == "its PMI answers what is no answer: \"\"");
+        "its PMI gives an invalid answer: \"?? HTTP/1.1 400\"");
+  CHECK(refusal("cmd=init", "\n") == "its PMI gives an invalid answer: \"\"");
   CHECK(refusal("cmd=get_maxes", std::string(100 << 10, 'x'))
             .starts_with("its PMI sends a line without an end: \"xxx"));
 }
@@ -189,11 +189,11 @@ TEST_CASE("mpi: a descriptor that is not there is named") {
   for (const std::string text : {"", "x", "2", "-1", "1000000"}) {
     const auto board = pmi1_exchange::open({{"PMI_FD", text}}, generous());
     REQUIRE(board.has_error());
-    CHECK(board.error().text.starts_with("PMI_FD=" + text + " is no descriptor"));
+    CHECK(board.error().text.starts_with("PMI_FD=" + text + " is not a descriptor"));
   }
   const auto no_port = pmi1_exchange::open({{"PMI_PORT", "node"}}, generous());
   REQUIRE(no_port.has_error());
-  CHECK(no_port.error().text == "PMI_PORT=node is no HOST:PORT");
+  CHECK(no_port.error().text == "PMI_PORT=node is not HOST:PORT");
 }
 
 TEST_CASE("mpi: a port is dialled, this host's own name by loopback") {

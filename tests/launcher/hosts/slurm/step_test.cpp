@@ -188,9 +188,9 @@ TEST_CASE("a shell of salloc is no step either") {
 
 TEST_CASE("variables that cannot be true are named") {
   CHECK(error_in(with(second_of_three(), {{"SLURM_STEP_NODELIST", "n[1-"}}))
-            .starts_with("SLURM_STEP_NODELIST=n[1- is no list of Slurm's"));
+            .starts_with("SLURM_STEP_NODELIST=n[1- is not a Slurm list"));
   CHECK(error_in(with(second_of_three(), {{"SLURM_STEP_NODELIST", ""}}))
-            .starts_with("SLURM_STEP_NODELIST= is no list of Slurm's"));
+            .starts_with("SLURM_STEP_NODELIST= is not a Slurm list"));
   CHECK(error_in(with(second_of_three(), {{"SLURMD_NODENAME", "n7"}}))
             .starts_with("SLURMD_NODENAME=n7 is not in SLURM_STEP_NODELIST=n[1-2,10]: "));
   CHECK(error_in(with(second_of_three(), {{"SLURM_STEP_TASKS_PER_NODE", "1(x2)"}}))

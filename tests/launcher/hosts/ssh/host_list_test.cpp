@@ -51,7 +51,7 @@ TEST_CASE("a host that is named twice has the workers of both") {
 }
 
 TEST_CASE("what is no host is refused") {
-  const std::string form = "\" is no host; write NAME, NAME:WORKERS or [IPV6]:WORKERS";
+  const std::string form = "\" is not a host; write NAME, NAME:WORKERS or [IPV6]:WORKERS";
   CHECK(listed("a,,b") == "-H=a,,b: \"" + form);
   CHECK(listed("a b") == "-H=a b: \"a b" + form);
   CHECK(listed("[::1") == "-H=[::1: \"[::1" + form);
