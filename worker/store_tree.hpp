@@ -11,8 +11,8 @@
 // with give_up(): the others hear it within a second, or a millisecond a rank, 10 s at most.
 //
 // Thread rule: one thread at a time, as store_client, whose connection must be this tree's own.
-// Errors: timed_out: not all have come; problem() says who of those below this rank, where it is
-// for want of them. connection_closed: a rank has given up, or the store is gone. After one the
+// Errors: timed_out: not all have come; problem() says which of those below this rank, if it is
+// because of them. connection_closed: a rank has given up, or the store is gone. After one the
 // tree is of no more use.
 #pragma once
 

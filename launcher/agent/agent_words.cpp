@@ -198,7 +198,7 @@ void agent::start_trainer_status() {
   auto server = kubernetes::find_trainer_server(environment_);
   if (!server) return;
   kubernetes::trainer_status::outside given;
-  given.newest_words = [this] { return workers_ ? workers_->words_of(0).errors : std::string(); };
+  given.newest_output = [this] { return workers_ ? workers_->words_of(0).errors : std::string(); };
   given.failed = [this](const std::string& problem) { say(note_level::warning, problem); };
   trainer_ = std::make_unique<kubernetes::trainer_status>(context_.get_executor(),
                                                           std::move(*server), std::move(given));

@@ -1,5 +1,5 @@
-// What a program of ours adds to the text of an error that it has for want of another process of
-// its job: a rank that is gone or does not come, or the store. The launcher's report looks for it,
+// What a program of ours adds to the text of an error that was caused by another process of its
+// job: a rank that is gone or does not come, or the store. The launcher's report looks for it,
 // so that the rank that says so is not blamed for the end of the other.
 #pragma once
 

@@ -1,5 +1,5 @@
-// A daemon session is the agent's end of its connection to the daemon: member's effects
-// connect_daemon, send_to_daemon and disconnect_daemon go in; daemon_connected, daemon_said and
+// A daemon session is the agent's end of its connection to the daemon: the effects connect_daemon,
+// send_to_daemon and disconnect_daemon of core::agent go in; daemon_connected, daemon_said and
 // daemon_disconnected come out.
 //
 // The owner sends the hello when `connected` comes. A message replaces an unsent one of its kind.

@@ -1,6 +1,6 @@
-// A tether client is a member's end of its tether to the leader: member's effects dial_tether,
-// send_tether_beat and drop_tether go in; tether_connected, tether_acked and tether_disconnected
-// come out. The round is the owner's to remember.
+// A tether client is a member's end of its tether to the leader: the effects dial_tether,
+// send_tether_beat and drop_tether of core::agent go in; tether_connected, tether_acked and
+// tether_disconnected come out. The round is the owner's to remember.
 //
 // `connected` means that the TCP connection stands and the hello is on its way; the leader's answer
 // to the hello follows as `answered(0)`.

@@ -4,8 +4,8 @@
 // First comes a hello (an agent) or a guardian's word; after a hello, status and at last goodbye.
 // It decides nothing: who may join, and who is lost, is core::run's.
 //
-// Until its first line has come in full, and again while its last words leave, it is in the port's
-// waiting room and may be let go of without a word: an agent comes again.
+// Until its first line has come in full, and again while its last message leaves, it is one of the
+// port's evictable peers and may be closed without a message: an agent reconnects.
 //
 // Thread rule: one thread, that of the socket's executor. The owner is told from the loop, never
 // from inside a call, and may destroy the session while it is told.

@@ -81,7 +81,7 @@ class daemon_shell final : public agent_session::owner {
   void stop();
 
   std::size_t agent_count() const { return sessions_.size(); }
-  // Of these have said hello; the others, and those that leave, are in the waiting room.
+  // Of these have said hello; the others, and those that leave, are evictable peers.
   std::size_t joined_count() const { return machine_.agent_count(); }
   // At most so many of them: "node-a", "node-b of run job2" where that is another run than
   // `own_run`.

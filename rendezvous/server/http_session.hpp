@@ -2,9 +2,9 @@
 // lists. The pace leaves time between two answers that take some.
 //
 // Requests carry no body worth reading (at most 1 KiB is accepted), and each must arrive, and its
-// answer be taken, within ten seconds. A session is in the waiting room `others`, at its end after
-// each request and each answer: where there are too many, the one goes that has made no progress
-// for longest, with a 503 if that was its first request.
+// answer be taken, within ten seconds. A session is one of the evictable peers `others`, and goes
+// to their end after each request and each answer: if there are too many, the one that has made no
+// progress for longest is closed, with a 503 if that was its first request.
 //
 // Thread rule: the thread of the socket's executor. It lives by itself until the peer closes.
 #pragma once

@@ -1,7 +1,7 @@
-// A simulated daemon: core::daemon, as server/service has it, over simulated sockets. Of an earlier
-// daemon it remembers what its journal has kept; without one, nothing. One that is embedded lives
-// in an agent's process, on a thread of its own: it stands still and ends with that process, not
-// with that agent's loop.
+// A simulated daemon: core::daemon, as server/daemon_shell has it, over simulated sockets. Of an
+// earlier daemon it remembers what its journal has kept; without one, nothing. One that is embedded
+// lives in an agent's process, on a thread of its own: it stands still and ends with that process,
+// not with that agent's loop.
 //
 // Ownership: the world owns it.
 #pragma once

@@ -161,7 +161,7 @@ void trainer_status::look() {
   timer_.expires_after(pause_);
   timer_.async_wait([this](error_code cancelled) {
     if (cancelled) return;
-    const auto found = find_bar(outside_.newest_words());
+    const auto found = find_bar(outside_.newest_output());
     if (found && !are_same(found, progress_)) {
       progress_ = found;
       offer();

@@ -30,7 +30,7 @@ std::string trainer_status_json(const std::optional<bar_progress>& progress, rou
 class trainer_status {
  public:
   struct outside {
-    std::function<std::string()> newest_words;               // of rank 0's standard error
+    std::function<std::string()> newest_output;              // of rank 0's standard error
     std::function<void(const std::string& problem)> failed;  // the first time, and after successes
   };
 
