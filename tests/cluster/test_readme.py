@@ -15,15 +15,29 @@ README = pages.README.read_text()
 PAGES = pages.text()
 
 
+def helps():
+    """What all commands say of their options."""
+    return "".join(subprocess.run([BIN / words[0], *words[1:], "--help"], capture_output=True,
+                                  text=True, check=True).stdout
+                   for words in (["ddprun"], ["ddprun", "doctor"], ["ddprun-rendezvous"],
+                                 ["ddprun", "manifest", "kubernetes"]))
+
+
 def test_every_option_it_names_is_known():
-    known = "".join(subprocess.run([BIN / words[0], *words[1:], "--help"], capture_output=True,
-                                   text=True, check=True).stdout
-                    for words in (["ddprun"], ["ddprun", "doctor"], ["ddprun-rendezvous"],
-                                  ["ddprun", "manifest", "kubernetes"]))
+    known = helps()
     of_others = {"--build", "--target", "--now", "--install", "--prefix", "--logs-specs", "--nodes",
                  "--ntasks-per-node", "--gpus-per-node"}
     for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGES)) - of_others:
         assert option in known, option
+
+
+def test_every_option_is_on_a_page():
+    every = "".join(page.read_text() for page in pages.EVERY)
+    options = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", helps(), re.M))
+    assert len(options) > 90
+    missing = [option for option in sorted(options - {"--help", "--version"})
+               if not re.search(option + r"(?![\w-])", every)]
+    assert not missing
 
 
 def test_the_last_line_of_install_makes_ddprun_and_python_found():
