@@ -63,7 +63,7 @@ def test_a_host_that_no_name_service_knows(environment):
 def test_an_interface_that_is_not_here(environment):
     found = findings(environment={**environment, "GLOO_SOCKET_IFNAME": "eth9"})
     assert found["GLOO_SOCKET_IFNAME"]["state"] == "error"
-    assert "eth9 is no interface" in found["GLOO_SOCKET_IFNAME"]["seen"]
+    assert "eth9 is not an interface" in found["GLOO_SOCKET_IFNAME"]["seen"]
     assert "lo" in found["GLOO_SOCKET_IFNAME"]["advice"]
 
 

@@ -135,7 +135,7 @@ def test_a_round_outlives_a_daemon_that_is_killed_and_has_a_journal(cluster):
 def test_a_second_daemon_does_not_take_the_folder_of_the_first(cluster):
     state = cluster.folder / "kept"
     daemon = daemon_with_journal(cluster, None, "--state-dir", state)
-    daemon.says("keeps what must outlive it in")
+    daemon.says("persists its state in")
     second = subprocess.run([BIN / "ddprun-rendezvous", "--port", "0", "--state-dir", state],
                             capture_output=True, text=True, timeout=LIMIT)
     assert second.returncode == 1
@@ -149,7 +149,7 @@ def test_daemons_of_one_service_have_a_folder_each(cluster):
         one = Program(cluster, f"daemon-{port}", [BIN / "ddprun-rendezvous", "--bind=127.0.0.1",
                                                   "--port", port],
                       environment={"STATE_DIRECTORY": str(folder)})
-        one.says("keeps what must outlive it in " + str(folder))
+        one.says("persists its state in " + str(folder))
     assert len(list(folder.glob("*/journal.sqlite"))) == 2
 
 
@@ -163,7 +163,7 @@ def test_a_folder_in_which_nothing_was_written_yet_is_one_daemons_too(cluster):
                                 capture_output=True, text=True, timeout=LIMIT)
     assert second.returncode == 1
     assert f"{state}/journal.sqlite is in use by another daemon" in second.stdout + second.stderr
-    cluster.daemon(None, "--state-dir", state).says("keeps what must outlive it in")
+    cluster.daemon(None, "--state-dir", state).says("persists its state in")
 
 
 def test_a_state_folder_that_cannot_be_made_is_said_and_done_without(cluster):
@@ -188,7 +188,7 @@ def test_a_disk_that_is_full_holds_up_nothing(cluster):
         pytest.skip("this machine does not allow to mount (needs root)")
     try:
         daemon = daemon_with_journal(cluster, None, "--state-dir", disk / "state")
-        daemon.says("keeps what must outlive it in")
+        daemon.says("persists its state in")
         agent = cluster.agent("a", "--max-restarts", "1", endpoint=f"127.0.0.1:{daemon.port}")
         cluster.started(1, 1)
         filler = disk / "filler"
@@ -203,7 +203,7 @@ def test_a_disk_that_is_full_holds_up_nothing(cluster):
         daemon.says(r"cannot write .*journal.sqlite: .*; until then what is decided is kept in")
         assert "kept in memory only" in get(daemon.port, "/healthz")[1]
         filler.unlink()
-        daemon.says("the journal is written again")
+        daemon.says("the journal can be written again")
         wait_for("the journal to be well", lambda: get(daemon.port, "/healthz")[1] == "ok\n")
         cluster.finish(1)
         assert agent.wait() == 0

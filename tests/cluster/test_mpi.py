@@ -291,7 +291,7 @@ def test_flux_tasks_meet_by_its_pmi(cluster):
 
 @pytest.mark.parametrize("command, lie, words", [
     ("init", "cmd=response_to_init rc=-1", "its PMI answers \"cmd=response_to_init rc=-1\""),
-    ("get_maxes", "HTTP/1.1 400 Bad Request", "its PMI answers what is no answer"),
+    ("get_maxes", "HTTP/1.1 400 Bad Request", "its PMI gives an invalid answer"),
     ("barrier_in", "", "its PMI has closed the connection"),
     ("get", "cmd=get_result rc=0 value=127.0.0.1", "rank 0 has said what is none of ddprun's"),
 ])

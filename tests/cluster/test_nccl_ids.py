@@ -146,7 +146,7 @@ def test_a_helper_that_dies_is_said_and_the_workers_run_on(cluster):
     seen = seen_by_daemon(daemon)
     for pid in helpers(cluster):
         os.kill(pid, signal.SIGKILL)
-    agent.says(r"ddprun-nccl-id, .* has ended \(killed by SIGKILL\): those that have not met")
+    agent.says(r"ddprun-nccl-id, .* has ended \(killed by SIGKILL\): workers that have not joined")
     assert not is_open(seen["address"])
     cluster.order(0, "exit 3")
     cluster.started(2, 2)

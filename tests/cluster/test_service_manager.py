@@ -103,7 +103,7 @@ def test_a_port_that_the_manager_has_opened_turns_nobody_away(cluster, listening
 def test_state_is_kept_by_the_port_that_was_given(cluster, listening):
     daemon = with_sockets(cluster, "daemon", [listening],
                           environment={"STATE_DIRECTORY": str(cluster.folder / "kept")})
-    daemon.says("keeps what must outlive it in ")
+    daemon.says("persists its state in ")
     (folder,) = (cluster.folder / "kept").iterdir()
     assert folder.name.endswith(f"-{listening.getsockname()[1]}")
 

@@ -61,7 +61,7 @@ def test_an_address_that_is_not_here_is_listened_for_everywhere(cluster):
     """That of a service, which sends on to an address of this host."""
     port = free_port()
     leader = node(cluster, 0, port, "--log-level=debug", address="203.0.113.1")
-    leader.says("every interface: 203.0.113.1 is none of this host's own addresses")
+    leader.says("every interface: 203.0.113.1 is not an address of this host")
     wait_for("the port", lambda: ("::", port) in listening(leader.pid))
     leader.kill(signal.SIGTERM)
     leader.wait()

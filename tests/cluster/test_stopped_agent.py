@@ -92,7 +92,7 @@ def test_a_guardian_that_stands_still_is_replaced_and_the_new_one_knows_the_limi
     cluster.started(1, 2)
     guardian = guardian_of(cluster, a)
     os.kill(guardian, signal.SIGSTOP)
-    a.says("the guardian does not read what it is told")
+    a.says("the guardian does not read its pipe")
     a.says("starting it again")
     assert guardian_of(cluster, a) != guardian
     # The new one knows the limit: it ends what a stopped agent leaves.

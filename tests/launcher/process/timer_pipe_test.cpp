@@ -165,8 +165,8 @@ TEST_CASE("where no pipe can be made at all one line says so") {
     at.warnings.clear();
     CHECK(at.make(wanted)->path().empty());
     CHECK(at.warnings == std::vector<std::string>{
-                             "no timer of torch.distributed.elastic can expire, as no pipe can be "
-                             "made: " +
+                             "no timer of torch.distributed.elastic can expire, because no pipe "
+                             "can be made: " +
                              at.path("watchdog_timer_mark") + ": something else has that name"});
   }
 }

@@ -316,7 +316,7 @@ TEST_CASE("each usual signal without words is explained, one row each") {
   const std::map<int, std::string> meant = {
       {SIGSEGV, "touched memory that is not its own"},
       {SIGABRT, "gave up"},
-      {SIGBUS, "memory that is a file could not be had"},
+      {SIGBUS, "a file in memory could not be extended"},
       {SIGFPE, "divided by zero"},
       {SIGILL, "built for another processor"},
       {SIGTRAP, "a check in C or C++ code failed"},
@@ -328,7 +328,7 @@ TEST_CASE("each usual signal without words is explained, one row each") {
       {SIGHUP, "its terminal or its session was closed"},
       {SIGPIPE, "that nobody reads any more"},
       {SIGXCPU, "processor time"},
-      {SIGXFSZ, "beyond the size"},
+      {SIGXFSZ, "beyond the limit of file size"},
       {SIGUSR1, "SIGUSR1, which it does not handle"},
       {SIGUSR2, "SIGUSR2, which it does not handle"},
       {SIGALRM, "an alarm"},

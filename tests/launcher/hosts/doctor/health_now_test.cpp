@@ -26,7 +26,7 @@ TEST_CASE("of what the doctor finds a full disk and full shared memory keep a no
       {"disk", health::error, "/tmp: 0 free", "remove something"},
       {"disk", health::warning, "/home: 200 MiB free", "remove something"},
       {"shared memory", health::error, "1 MiB free of 64 MiB", "more"},
-      {"NCCL_SOCKET_IFNAME", health::error, "eth9 is no interface here", "unset it"}};
+      {"NCCL_SOCKET_IFNAME", health::error, "eth9 is not an interface here", "unset it"}};
   CHECK(errors_of(found) == "disk: /tmp: 0 free; shared memory: 1 MiB free of 64 MiB");
   CHECK(errors_of({}).empty());
 }

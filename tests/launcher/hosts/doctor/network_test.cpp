@@ -78,9 +78,9 @@ TEST_CASE("variables name interfaces as NCCL and Gloo read them") {
         "error: =ib is not an interface with an address here: unset it, or name one of these: lo, "
         "eth0, "
         "ib0");
-  CHECK(nccl("ens").starts_with("error: ens is no interface"));
+  CHECK(nccl("ens").starts_with("error: ens is not an interface"));
   CHECK(gloo("ib0") == "ok: ib0");
-  CHECK(gloo("ib").starts_with("error: ib is no interface"));  // Gloo takes whole names
+  CHECK(gloo("ib").starts_with("error: ib is not an interface"));  // Gloo takes whole names
 }
 
 TEST_CASE("an endpoint's port that the kernel hands out to others") {

@@ -60,7 +60,7 @@ TEST_CASE("what is wrong with a node at the start of a job") {
   CHECK(line_of(found, "host name") == "nothing");
   const auto lines = *start_look(60s, node.root(), environment).take(true);
   REQUIRE(lines.size() == found.size());
-  CHECK(lines[0].starts_with("GLOO_SOCKET_IFNAME: eth99 is no interface "));
+  CHECK(lines[0].starts_with("GLOO_SOCKET_IFNAME: eth99 is not an interface "));
 }
 
 TEST_CASE("a file that hangs holds nobody up") {
