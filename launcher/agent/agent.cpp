@@ -3,6 +3,7 @@
 #include "launcher/agent/own_job.hpp"
 #include "launcher/evidence/progress_files.hpp"
 #include "launcher/evidence/stack_spawner.hpp"
+#include "launcher/survivors/survivor_spawner.hpp"
 #include "launcher/vault/keeper.hpp"
 #include "launcher/warm/warm_spawner.hpp"
 #include "rendezvous/base/name_text.hpp"
@@ -122,6 +123,7 @@ int agent::run() {
   start_trainer_status();
   start_evidence();
   start_warm();
+  start_survivors();
   start_vault();
   watch_timers();
   watch_signals();
@@ -141,6 +143,7 @@ int agent::run() {
   context_.run();
   socket_thread_.ask_to_stop();
   workers_.reset();
+  survivors_.reset();
   warm_.reset();
   watch_.reset();
   vault_.reset();
@@ -369,6 +372,7 @@ void agent::leave_in_order(const core::leave& effect) {
   }
   timer_.cancel();
   progress_timer_.cancel();
+  if (survivors_) survivors_->end_all();
   tether_.drop();
   if (session_.is_connected()) {
     session_.finish(goodbye_limit, [this] { after_goodbye(); });

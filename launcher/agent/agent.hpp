@@ -62,6 +62,9 @@ namespace ddprun::launcher {
 namespace vault {
 class keeper;
 }
+namespace survivors {
+class survivor_spawner;
+}
 namespace warm {
 class warm_spawner;
 }
@@ -159,9 +162,12 @@ class agent {
   void hear_service(const core::agent_event& event);
   void take_nccl_ids(round_number round, const nccl_answer& answer);
 
-  // In agent_warm.cpp.
+  // In agent_warm.cpp: workers that are not started cold.
   void start_warm();
   spawner& worker_spawner();
+  std::string survivors_address() const;
+  void start_survivors();
+  void name_survivors();
 
   // In agent_vault.cpp.
   void start_vault();
@@ -295,8 +301,9 @@ class agent {
   std::map<pid_t, std::string> hung_;            // those that were ended for it, and the words
   bool sees_all_ranks_ = false;                  // the round has no other node
   std::unique_ptr<warm::warm_spawner> warm_;     // none: workers are always started cold
-  std::unique_ptr<vault::keeper> vault_;         // none: nobody has asked for one
-  std::string vault_folder_;                     // for the workers; empty: none
+  std::unique_ptr<survivors::survivor_spawner> survivors_;  // none: no worker may live on
+  std::unique_ptr<vault::keeper> vault_;                    // none: nobody has asked for one
+  std::string vault_folder_;                                // for the workers; empty: none
   std::optional<round_number> waits_for_vault_;  // its workers are started when that is prepared
   std::unique_ptr<worker_group> workers_;
   round_number workers_round_ = 0;

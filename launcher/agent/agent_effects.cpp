@@ -6,6 +6,7 @@
 #include "launcher/network/free_port.hpp"
 #include "launcher/process/oom_kills.hpp"
 #include "launcher/report/error_file.hpp"
+#include "launcher/survivors/survivor_spawner.hpp"
 #include "rendezvous/net/host_name.hpp"
 #include "rendezvous/protocol/agent.hpp"
 
@@ -117,6 +118,7 @@ void agent::begin_workers(const core::start_workers& effect) {
   facts.mark = identity_.mark;
   facts.vault = vault_folder_;
   facts.progress_files = empty_progress_files();
+  facts.survivors = survivors_address();
   const std::string mark = std::string(session_variable) + "=" + facts.mark;
   guardian_.take_strike();  // one that found none of the last round's workers
   guardian_.mark(mark);
@@ -200,6 +202,7 @@ std::string agent::choose_gloo_interface(const assignment& assigned) {
 worker_group::events agent::worker_events(round_number round) {
   worker_group::events events;
   events.all_started = [this, round] {
+    name_survivors();
     name_processes();
     watch_ranks();
     tell_hook(events_.started(round));
@@ -348,6 +351,7 @@ void agent::apply(const core::stop_workers& effect) {
   if (stops_preparing(effect.round)) return;
   if (!workers_ || workers_round_ != effect.round) return;
   held_stop_.reset();
+  if (survivors_) survivors_->may_stay(effect.may_stay);
   if (!waits_for_evidence(effect)) workers_->signal(effect.signal);
   busy_watch_.start();
 }

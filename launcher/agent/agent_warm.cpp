@@ -1,9 +1,12 @@
-// Workers that are started warm, where --warm asks for it.
+// Workers that are not started cold: those that --warm has made spares for, and those that live on
+// from the round before.
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/worker_environment.hpp"
 #include "launcher/evidence/stack_request.hpp"
 #include "launcher/evidence/stack_spawner.hpp"
+#include "launcher/survivors/survivor_spawner.hpp"
 #include "launcher/warm/warm_spawner.hpp"
+#include "rendezvous/base/counted.hpp"
 
 #include <cstdint>
 #include <sys/prctl.h>
@@ -82,6 +85,7 @@ void agent::start_warm() {
   next.node = identity_.node;
   next.run_id = options_.run_id;
   next.mark = identity_.mark;
+  next.survivors = survivors_address();
   spawn_request like;
   like.argv = worker_command_line(options_, next, 0);
   like.environment = to_entries(worker_environment(options_, next, 0, environment_));
@@ -92,7 +96,34 @@ void agent::start_warm() {
   warm_->look_up(like);
 }
 
+// Empty: no worker may live on.
+std::string agent::survivors_address() const {
+  return options_.keeps_survivors ? "ddprun-survivors-" + identity_.mark : std::string();
+}
+
+void agent::start_survivors() {
+  if (!options_.keeps_survivors) return;
+  survivors::survivor_options values;
+  values.address = survivors_address();
+  // Half of it is left for those that have to be asked to end.
+  values.leave_limit = options_.settings.timing.stop_grace / 2;
+  survivors::survivor_spawner::events told;
+  told.say = [this](const std::string& line) { say(note_level::warning, line); };
+  told.hangs = [this](pid_t pid, const std::string& why) { hung_[pid] = why; };
+  survivors_ = std::make_unique<survivors::survivor_spawner>(
+      context_.get_executor(), worker_spawner(), guardian_, std::move(values), std::move(told));
+  reaper_.spare_sessions([this](pid_t leader) { return survivors_ && survivors_->waits(leader); });
+}
+
+void agent::name_survivors() {
+  if (!survivors_ || survivors_->stayed() == 0) return;
+  say(note_level::info, std::to_string(survivors_->stayed()) + " of " +
+                            counted(identity_.worker_count, "worker") +
+                            " of this node lived on from the round before");
+}
+
 spawner& agent::worker_spawner() {
+  if (survivors_) return *survivors_;
   if (warm_) return *warm_;
   return plain_spawner();
 }

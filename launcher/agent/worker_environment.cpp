@@ -88,7 +88,9 @@ environment_map worker_environment(const launch_options& options, const worker_r
   set(std::string(session_variable), round.mark);
 
   if (!round.vault.empty()) set("DDPRUN_VAULT", round.vault);
-  // Never that of an agent round this one.
+  // Never those of an agent round this one.
+  variables.erase("DDPRUN_SURVIVORS");
+  if (!round.survivors.empty()) set("DDPRUN_SURVIVORS", round.survivors);
   variables.erase("DDPRUN_PROGRESS");
   if (!round.progress_files.empty()) set("DDPRUN_PROGRESS", round.progress_files.at(local_rank));
 

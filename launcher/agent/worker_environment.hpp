@@ -32,6 +32,8 @@ struct worker_round {
   std::string gloo_interface;      // for Gloo where the person has chosen none; empty: none
   // Where workers may write how far they are, by local rank; none: nobody asks.
   std::vector<std::string> progress_files;
+  // Where a worker says that it can live on from round to round; empty: none may.
+  std::string survivors;
   // Where torch's @record writes, by local rank; none: nowhere.
   std::vector<std::string> error_files;
 };

@@ -26,6 +26,12 @@ inline cli::checked apply_hang_timeout(options_draft& draft, const cli::given_op
   return {};
 }
 
+inline cli::checked apply_survivors(options_draft& draft, const cli::given_option& option) {
+  static constexpr cli::typed_word<bool> words[] = {{"on", true}, {"off", false}};
+  return cli::keep(draft.options.keeps_survivors,
+                   cli::read_word(option.given, option.value, words, "on or off"));
+}
+
 inline constexpr std::array failure_rows = {
     cli::option<options_draft>{
         {"evidence", "SECONDS", "Failures",
@@ -38,6 +44,11 @@ inline constexpr std::array failure_rows = {
          "the others wait for, which is a failure; auto: only name it, after\n"
          "five times the longest pause so far, 20 s at least (auto)"},
         apply_hang_timeout},
+    cli::option<options_draft>{
+        {"survivors", "on | off", "Failures",
+         "on: after a failure, workers that can leave their round (ddprun.survive)\n"
+         "keep their process and data, and only the others are started (off)"},
+        apply_survivors},
 };
 
 }  // namespace ddprun::launcher

@@ -127,6 +127,9 @@ struct launch_options {
   // Processes that wait with the script's imports made, for a restart; none: as many as workers.
   std::optional<std::uint32_t> warm_spares = 0;
 
+  // After a failure elsewhere a worker that can leave its round lives on.
+  bool keeps_survivors = false;
+
   vault_options vault;
 
   // Before the first round (launcher/hosts/doctor/start_check.hpp), and after one that failed.

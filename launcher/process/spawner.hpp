@@ -59,6 +59,10 @@ struct spawn_handlers {
   // It could not, and nothing of it is left. The last call.
   std::function<void(const start_failure& why)> failed;
   std::function<void(pid_t pid, exit_status status)> ended;
+  // In place of `ended`, and the last call: it has done what was asked of it by a signal, and lives
+  // on for another spawn() (launcher/survivors). It is its spawner's: nobody else signals or reaps
+  // it. Called only where it is set.
+  std::function<void()> left;
 };
 
 using spawn_result = boost::system::result<spawned_child, start_failure>;

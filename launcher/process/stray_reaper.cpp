@@ -81,11 +81,16 @@ std::vector<pid_t> stray_reaper::look(int signal) {
   }
 }
 
+bool stray_reaper::is_spared(pid_t pid) const {
+  return lives_on_ && lives_on_(::getsid(pid));
+}
+
 std::vector<pid_t> stray_reaper::look_at_members(int signal) const {
   if (!cgroup_) return {};
   std::vector<pid_t> left = processes_in_cgroup(cgroup_->path());
-  std::erase_if(
-      left, [&](pid_t pid) { return spawner_.owns(pid) || process_name(pid) == guardian_name; });
+  std::erase_if(left, [&](pid_t pid) {
+    return spawner_.owns(pid) || is_spared(pid) || process_name(pid) == guardian_name;
+  });
   for (const pid_t pid : left)
     ::kill(pid, signal);
   return left;
@@ -95,7 +100,7 @@ std::vector<pid_t> stray_reaper::look_at_orphans(int signal, bool& reaped) {
   std::vector<pid_t> left;
   std::vector<pid_t> undecided;
   for (const pid_t pid : list_children()) {
-    if (spawner_.owns(pid)) continue;
+    if (spawner_.owns(pid) || is_spared(pid)) continue;
     // A debugger may keep a dead one: that stays, and is no reason to look for ever.
     if (is_dead(pid) && forget(pid)) {
       reaped = true;

@@ -29,6 +29,7 @@
 #include <boost/asio/signal_set.hpp>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -51,6 +52,12 @@ class stray_reaper {
 
   // From now on not every orphan is our workers': their mark decides.
   void expect_strangers() { strangers_come_ = true; }
+
+  // The children of a session that lives on from round to round are not strays. It must outlive
+  // this.
+  void spare_sessions(std::function<bool(pid_t leader)> lives_on) {
+    lives_on_ = std::move(lives_on);
+  }
 
   // "NAME=VALUE", which every worker has in its environment and nobody else on this host.
   void mark(const std::string& entry) { mark_ = entry; }
@@ -76,6 +83,8 @@ class stray_reaper {
  private:
   enum class origin { worker, elsewhere, unknown };
 
+  bool is_spared(pid_t pid) const;  // by its session
+
   void watch();
   bool forget(pid_t pid);               // reaps it; false: it cannot be
   std::vector<pid_t> look(int signal);  // 0: only look
@@ -87,6 +96,7 @@ class stray_reaper {
   boost::asio::signal_set child_ended_;
   spawner& spawner_;
   std::string mark_;
+  std::function<bool(pid_t)> lives_on_;  // none: no session does
   std::optional<cgroup> cgroup_;
   std::set<pid_t> found_here_;   // they were children before us, and live
   bool strangers_come_ = false;  // not every orphan is our workers'

@@ -245,6 +245,7 @@ spawn_handlers worker_group::state::handlers_of(workers::place place) {
   called.failed = while_alive(weak_from_this(), [this, place](const start_failure& why) {
     hear(workers::start_failed{place, why});
   });
+  called.left = while_alive(weak_from_this(), [this, place] { on_left(place); });
   called.ended = [weak = weak_from_this(), place, &spawn = spawner_](pid_t pid,
                                                                      exit_status status) {
     if (const auto self = weak.lock()) return self->on_exit(place, status);
@@ -283,6 +284,15 @@ void worker_group::state::on_exit(workers::place place, exit_status status) {
   for (int index = 0; index < 2; ++index)
     one.held_back[index] = mux.waited(one.sources[index]);
   hear(workers::exited{place, status.success()});
+}
+
+// Of a round that was stopped nobody asks how each of its workers has ended; that it was asked to.
+void worker_group::state::on_left(workers::place place) {
+  worker& one = workers[place];
+  one.end.status = {};
+  one.end.status.signal = SIGTERM;
+  one.end.ended_at = std::chrono::steady_clock::now();
+  hear(workers::left{place});
 }
 
 void worker_group::state::apply(const workers::signal_group& effect) {

@@ -26,6 +26,9 @@
 // worker that does, for as long as they live; but only for `stray_limit` where nobody has asked the
 // workers to end, because then the others wait to hear how this node ended.
 //
+// A worker that was asked to end may live on, where its spawner lets it (launcher/survivors): it is
+// done at once, and so is the wait for its pipes; it and what it has started are no strays.
+//
 // All of that is decided in worker_group_machine.hpp; here is what it takes of the system.
 //
 // Thread rule: the main thread; handlers are called on the executor, never from inside a call, and

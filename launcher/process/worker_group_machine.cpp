@@ -195,6 +195,17 @@ void worker_group_machine::handle(const exited& what) {
   if (stopping_) look_anew();  // strays may hold the pipes
 }
 
+// Its pipes stay open, as it does; what it has said so far belongs to this round. Its group is not
+// forgotten: it has still to die with this process.
+void worker_group_machine::handle(const left& what) {
+  if (!stopping_ || lives_[what.worker].phase() != worker_phase::running) return;
+  emit(release_pipes{what.worker});
+  lives_.change(what.worker, &worker_life::leave);
+  last_exit_ = now_;
+  tell(tell_ended{what.worker});
+  look_anew();
+}
+
 void worker_group_machine::handle(const pipe_ended& what) {
   lives_.change(what.worker, [&](worker_life& one) { one.close(what.which); });
   judge_drained(what.worker);

@@ -45,6 +45,10 @@ struct exited {
   place worker = 0;
   bool success = false;
 };
+// After a signal, in place of `exited`: it lives on, and is this round's no more.
+struct left {
+  place worker = 0;
+};
 struct pipe_ended {
   place worker = 0;
   output_pipe which = output_pipe::output;
@@ -76,9 +80,9 @@ struct strays_seen {
 // `next_deadline()` has come, or nothing has: harmless at any time.
 struct time_passed {};
 
-using event =
-    std::variant<start_asked, stop_asked, program_found, start_failed, executed, exited, pipe_ended,
-                 reader_seen, groups_seen, children_seen, strays_counted, strays_seen, time_passed>;
+using event = std::variant<start_asked, stop_asked, program_found, start_failed, executed, exited,
+                           left, pipe_ended, reader_seen, groups_seen, children_seen,
+                           strays_counted, strays_seen, time_passed>;
 
 // Effects.
 
@@ -230,6 +234,7 @@ class worker_group_machine {
 
   // In worker_group_machine_end.cpp.
   void handle(const exited& what);
+  void handle(const left& what);
   void handle(const pipe_ended& what);
   void handle(const reader_seen& what);
   void handle(const groups_seen& what);

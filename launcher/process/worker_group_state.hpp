@@ -76,6 +76,7 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
   spawn_handlers handlers_of(workers::place place);
   void attach(workers::place place, workers::output_pipe which, unique_fd pipe);
   void on_exit(workers::place place, exit_status status);
+  void on_left(workers::place place);
 
   boost::asio::any_io_executor executor;
   spawner& spawner_;

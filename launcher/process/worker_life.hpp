@@ -3,7 +3,8 @@
 // alone.
 //
 //   waiting ---> starting ---> running ---> draining ---> dying ---> done
-//    ^  |           |                                                 ^
+//    ^  |           |             |                                   ^
+//    |  |           |             +----- left: it lives on -----------+
 //    |  +-----------|----- never started, or could not be ------------+
 //    +--------------+----- could not be started -----------------------+
 //     short of something
@@ -64,6 +65,11 @@ class worker_life {
     success_ = success;
     ended_at_ = now;
     drain_until_ = now + limit;
+  }
+  // It is in the round no more, and lives on.
+  void leave() {
+    move(worker_phase::running, worker_phase::done);
+    open_ = {false, false};
   }
   // Its group is killed, and its leader reaped.
   void die() {

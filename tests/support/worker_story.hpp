@@ -82,6 +82,13 @@ class worker_story {
     system.end(seats_[worker].pid, status);
     settle();
   }
+  // It lives on, for another round; it must ignore what it is sent.
+  void leaves(workers::place worker) {
+    const bool is_heard = !seats_[worker].is_told;
+    seats_[worker].lives_on = is_heard;
+    some_live_on_ = some_live_on_ || is_heard;
+    tell(workers::left{worker});
+  }
   void execs(workers::place worker) {
     system.execute(seats_[worker].pid);
     settle();
@@ -165,6 +172,7 @@ class worker_story {
     bool attached = false;  // its pipes
     bool hurried = false;
     bool is_told = false;
+    bool lives_on = false;
     workers::duration blocked_before{};  // when it ended
   };
 
@@ -310,6 +318,11 @@ class worker_story {
   }
   void apply(const workers::tell_ended& effect) {
     const fake_process& ended = process(effect.worker);
+    if (seats_[effect.worker].lives_on) {
+      REQUIRE_FALSE(ended.is_reaped);
+      REQUIRE(std::count(forgotten.begin(), forgotten.end(), effect.worker) == 0);
+      return say_last(effect.worker, "left " + std::to_string(effect.worker));
+    }
     REQUIRE(ended.is_reaped);
     REQUIRE((ended.children == 0 || are_kept));
     REQUIRE(std::count(forgotten.begin(), forgotten.end(), effect.worker) > 0);
@@ -321,7 +334,7 @@ class worker_story {
       REQUIRE(one.is_told);
       REQUIRE_FALSE(one.attached);
     }
-    REQUIRE((system.has_nothing_left() || are_kept));
+    REQUIRE((system.has_nothing_left() || are_kept || some_live_on_));
     say("all ended");
     over_ = true;
   }
@@ -335,6 +348,7 @@ class worker_story {
   std::optional<workers::time_point> blocked_since_;
   workers::duration blocked_{};
   bool was_started_ = false;
+  bool some_live_on_ = false;
   bool over_ = false;
 };
 

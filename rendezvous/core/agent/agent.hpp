@@ -206,6 +206,7 @@ struct start_workers {
 struct stop_workers {
   round_number round = 0;
   int signal = 15;
+  bool may_stay = false;  // another round may follow: one that can leave this round may live on
 };
 // SIGKILL to every living worker and its process group.
 struct kill_workers {

@@ -22,6 +22,7 @@ void agent::state::let_go() {
   if (here.held.let_go()) emit(drop_members{});
 }
 
+// `request` 0: the run goes on, and whoever can leave this round may live on.
 void agent::state::take_down(force how, duration grace, int request) {
   if (here.is_on()) let_go();
   changed = true;
@@ -35,7 +36,8 @@ void agent::state::take_down(force how, duration grace, int request) {
   if (how == force::kill) {
     if (here.workers.kill(clock, timing.kill_wait)) emit(kill_workers{here.number()});
   } else if (!given_up && here.workers.ask(clock, grace)) {
-    emit(stop_workers{here.number(), request});
+    const bool goes_on = request == 0 && !out.is_draining() && !out.leaving();
+    emit(stop_workers{here.number(), request == 0 ? SIGTERM : request, goes_on});
   }
   if (given_up) round_is_down();
 }
@@ -47,7 +49,7 @@ void agent::state::ask_to_end(const desired& message) {
   here.workers.may_be_spared(options.spares_busy_workers && grace == timing.stop_grace &&
                              !out.is_draining());
   check_health();
-  take_down(force::ask, grace, message.signal == 0 ? SIGTERM : message.signal);
+  take_down(force::ask, grace, message.signal);
 }
 
 // The look goes on while the workers end, so that a node that is ill can give up its place in time.

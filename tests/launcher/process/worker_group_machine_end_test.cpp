@@ -49,6 +49,43 @@ TEST_CASE("worker group: a failed worker's group is killed at once") {
   CHECK(story.process(1).signals.empty());
 }
 
+TEST_CASE("worker group: one that lives on is done at once, and nothing of it is touched") {
+  worker_story story(2);
+  story.run();
+  story.process(0).children = 1;
+  story.process(0).ignores_term = true;
+  story.exits(1, 3);
+  story.stop(SIGTERM);
+  story.leaves(0);
+  CHECK(story.words.back() == "all ended");
+  CHECK(story.passed() == 0s);
+  CHECK(story.process(0).signals == std::vector<int>{SIGTERM});
+  CHECK_FALSE(story.process(0).is_reaped);
+  CHECK(story.released == std::vector<workers::place>{0});
+}
+
+TEST_CASE("worker group: the last word waits for the others of one that lives on") {
+  worker_story story(2);
+  story.run();
+  for (const workers::place worker : {0, 1})
+    story.process(worker).ignores_term = true;
+  story.stop(SIGTERM);
+  story.leaves(0);
+  CHECK(story.words.back() == "left 0");
+  story.stop(SIGKILL);
+  CHECK(story.words.back() == "all ended");
+  CHECK(story.process(0).signals == std::vector<int>{SIGTERM});
+}
+
+TEST_CASE("worker group: nobody lives on unasked") {
+  worker_story story(1);
+  story.run();
+  story.tell(workers::left{0});
+  CHECK(story.words == words{"all started"});
+  story.stop(SIGTERM);
+  CHECK(story.words.back() == "all ended");
+}
+
 TEST_CASE("worker group: a successful worker's children have their moment") {
   worker_story story(1);
   story.run();

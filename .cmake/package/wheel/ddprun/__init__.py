@@ -1,5 +1,5 @@
-"""ddprun starts distributed PyTorch training. It is a program: this package finds it, and has one
-function for scripts, `progress`."""
+"""ddprun starts distributed PyTorch training. It is a program: this package finds it, and has two
+functions for scripts, `progress` and `survive`."""
 
 import os
 import sys
@@ -32,3 +32,13 @@ def progress(step):
                 file.write(f"{int(step)}\n")
         except OSError:
             pass
+
+
+def survive(train):
+    """Calls train(), and again for each round in which this process lives on, with the environment
+    of that round (RANK, WORLD_SIZE, MASTER_ADDR, ...): with `ddprun --survivors=on`, after another
+    worker's failure. train() begins with init_process_group(); what it finds in the process from an
+    earlier call, such as a model, is as it was left. Returns what train() returns. Under another
+    launcher, or without that option, it calls train() once."""
+    from ddprun import survivors
+    return survivors.survive(train)

@@ -47,11 +47,25 @@ TEST_CASE("workers are asked to end by the signal that a person has sent to anot
   story.say(order);
   REQUIRE(story.all<stop_workers>().size() == 1);
   CHECK(story.all<stop_workers>()[0].signal == (order.signal == 0 ? SIGTERM : order.signal));
+  CHECK(story.all<stop_workers>()[0].may_stay == (order.signal == 0));
   SECTION("its own comes later: they are asked once") {
     story.tell(signal_received{SIGINT});
     CHECK(story.all<stop_workers>().size() == 1);
     CHECK_FALSE(story.did<kill_workers>());
   }
+}
+
+TEST_CASE("nobody lives on where no other round follows") {
+  agent_story story;
+  story.run_as_member();
+  SECTION("as this node leaves") {
+    story.tell(signal_received{SIGTERM});
+  }
+  SECTION("as the run is over") {
+    story.say(story.order(desired_phase::close, 1));
+  }
+  REQUIRE(story.all<stop_workers>().size() == 1);
+  CHECK_FALSE(story.all<stop_workers>()[0].may_stay);
 }
 
 TEST_CASE("an order to end workers by what is no request is not obeyed") {

@@ -1,0 +1,351 @@
+#include "launcher/survivors/survivor_spawner.hpp"
+
+#include "launcher/survivors/round_changes.hpp"
+#include "launcher/warm/memory_file.hpp"
+#include "launcher/warm/packet.hpp"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <utility>
+
+namespace asio = boost::asio;
+
+namespace ddprun::launcher::survivors {
+namespace {
+
+// A process that was killed and hangs in the kernel holds up nobody's end for longer.
+constexpr std::chrono::seconds end_limit{1};
+constexpr int callers_max = 64;  // that wait to be heard
+
+unique_fd copy_of(const unique_fd& descriptor) {
+  return unique_fd(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 0));
+}
+
+result<unique_fd> listen_at(const std::string& name) {
+  unique_fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (!socket) return system_error(errno);
+  if (name.size() + 1 > sizeof(address.sun_path)) return system_error(ENAMETOOLONG);
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
+      ::listen(socket.get(), callers_max) != 0)
+    return system_error(errno);
+  return socket;
+}
+
+// Whose session the caller is in; -1: not our user's, or it is gone.
+pid_t session_of_caller(int socket) {
+  ucred caller{};
+  socklen_t size = sizeof(caller);
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &caller, &size) != 0) return -1;
+  if (caller.uid != ::geteuid() || caller.pid <= 0) return -1;
+  return ::getsid(caller.pid);
+}
+
+}  // namespace
+
+struct survivor_spawner::member : std::enable_shared_from_this<survivor_spawner::member> {
+  member(const asio::any_io_executor& executor, spawn_request of, spawn_handlers called)
+      : request(std::move(of)), handlers(std::move(called)), link(executor), timer(executor) {}
+
+  pid_t pid = -1;
+  stage at = stage::working;
+  spawn_request request;
+  spawn_handlers handlers;
+  unique_fd output, errors;             // of its pipes, for the round after this one
+  asio::posix::stream_descriptor link;  // closed: it has not said that it can stay
+  asio::steady_timer timer;             // of `leaving` and `beginning`
+  std::string hangs;                    // why it was killed; empty: it was not
+
+  bool can_stay() const { return link.is_open() && output && errors; }
+};
+
+survivor_spawner::survivor_spawner(asio::any_io_executor executor, spawner& inner, guardian& guard,
+                                   survivor_options options, events told)
+    : executor_(std::move(executor)),
+      inner_(inner),
+      guardian_(guard),
+      options_(std::move(options)),
+      told_(std::move(told)),
+      listener_(executor_) {
+  listen();
+}
+
+survivor_spawner::~survivor_spawner() {
+  alive_.end();
+  end_all();
+  const auto until = std::chrono::steady_clock::now() + end_limit;
+  for (const auto& [pid, one] : members_) {
+    if (one->at != stage::waiting) continue;
+    inner_.reap_within(pid, until - std::chrono::steady_clock::now());
+    guardian_.remove(pid);
+  }
+}
+
+bool survivor_spawner::adopt(pid_t pid, ended_handler ended) {
+  return inner_.adopt(pid, std::move(ended));
+}
+
+void survivor_spawner::signal_group(pid_t pid, int signal) {
+  const auto found = members_.find(pid);
+  const bool is_asked_to_leave = signal == SIGTERM && may_stay_ && found != members_.end() &&
+                                 found->second->at == stage::working && found->second->can_stay();
+  if (!is_asked_to_leave ||
+      warm::send_packet(found->second->link.native_handle(), "leave").failed())
+    return inner_.signal_group(pid, signal);
+  found->second->at = stage::leaving;
+  limit(*found->second, options_.leave_limit, [this](member& late) {
+    told_.say("a worker did not leave the round within " + to_text(options_.leave_limit) +
+              ": it is asked to end");
+    late.at = stage::working;
+    inner_.signal_group(late.pid, SIGTERM);
+  });
+}
+
+void survivor_spawner::reap(pid_t pid) {
+  inner_.reap(pid);
+}
+
+bool survivor_spawner::reap_within(pid_t pid, duration limit) {
+  return inner_.reap_within(pid, limit);
+}
+
+std::vector<pid_t> survivor_spawner::living_groups(const std::vector<pid_t>& groups) {
+  return inner_.living_groups(groups);
+}
+
+bool survivor_spawner::owns(pid_t pid) const {
+  return inner_.owns(pid);
+}
+
+bool survivor_spawner::waits(pid_t pid) const {
+  const auto found = members_.find(pid);
+  return found != members_.end() && found->second->at == stage::waiting;
+}
+
+spawn_result survivor_spawner::spawn(const spawn_request& request, spawn_handlers handlers) {
+  if (std::exchange(may_stay_, false)) stayed_ = 0;
+  if (auto given = give(request, handlers)) return std::move(*given);
+  const auto one = std::make_shared<member>(executor_, request, std::move(handlers));
+  auto child = inner_.spawn(request, handlers_of(one));
+  if (!child) return child;
+  one->pid = child->pid;
+  // With a terminal in place of a pipe it cannot stay: its size is told to a round's own end of it.
+  const bool has_pipes =
+      child->output && child->errors && !request.output_terminal && !request.errors_terminal;
+  if (has_pipes) {
+    one->output = copy_of(child->output);
+    one->errors = copy_of(child->errors);
+  }
+  members_[one->pid] = one;
+  return child;
+}
+
+// None: nobody waits who could take it.
+std::optional<spawned_child> survivor_spawner::give(const spawn_request& request,
+                                                    const spawn_handlers& handlers) {
+  const auto place = [](const spawn_request& of) { return value_of("LOCAL_RANK", of.environment); };
+  const auto found = std::find_if(members_.begin(), members_.end(), [&](const auto& each) {
+    return each.second->at == stage::waiting && place(each.second->request) == place(request);
+  });
+  if (found == members_.end()) return std::nullopt;
+  member& one = *found->second;
+  const bool is_the_same = one.request.argv == request.argv &&
+                           one.request.program == request.program &&
+                           one.request.processors == request.processors &&
+                           !request.output_terminal && !request.errors_terminal;
+  unique_fd output = copy_of(one.output);
+  unique_fd errors = copy_of(one.errors);
+  if (!is_the_same || !output || !errors || !give_round(one, request)) {
+    end(one);
+    return std::nullopt;
+  }
+  one.at = stage::beginning;
+  one.request = request;
+  one.handlers = handlers;
+  ++stayed_;
+  limit(one, options_.begin_limit, [this](member& late) {
+    late.hangs = "lived on from the round before, and did not begin this one within " +
+                 to_text(options_.begin_limit);
+    inner_.signal_group(late.pid, SIGKILL);
+  });
+  return spawned_child{one.pid, std::move(output), std::move(errors)};
+}
+
+bool survivor_spawner::give_round(member& one, const spawn_request& request) {
+  const auto file = warm::make_memory_file(
+      "ddprun-round", round_changes(one.request.environment, request.environment));
+  return file && !warm::send_packet(one.link.native_handle(), "round", {file->get()}).failed();
+}
+
+void survivor_spawner::listen() {
+  auto socket = listen_at(options_.address);
+  if (!socket)
+    return told_.say("no worker can stay from round to round: " + socket.error().message());
+  listener_.assign(socket->release());
+  await_caller();
+}
+
+void survivor_spawner::await_caller() {
+  listener_.async_wait(asio::posix::stream_descriptor::wait_read,
+                       while_alive(alive_.watch(), [this](error_code error) {
+                         if (error) return;
+                         take_callers();
+                         await_caller();
+                       }));
+}
+
+// Who is no worker, or is another process of one that has called, is hung up on.
+void survivor_spawner::take_callers() {
+  while (true) {
+    unique_fd caller(
+        ::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!caller) return;
+    const auto found = members_.find(session_of_caller(caller.get()));
+    if (found == members_.end()) continue;
+    member& one = *found->second;
+    if (one.link.is_open() || one.at != stage::working || !one.output || !one.errors) continue;
+    one.link.assign(caller.release());
+    await_word(found->second);
+  }
+}
+
+void survivor_spawner::await_word(const member_ptr& one) {
+  one->link.async_wait(asio::posix::stream_descriptor::wait_read,
+                       while_alive(std::weak_ptr<const void>(one),
+                                   [this, &told = *one, watch = alive_.watch()](error_code error) {
+                                     if (error || watch.expired()) return;
+                                     const auto held = told.shared_from_this();
+                                     take_word(told);
+                                     if (!watch.expired() && told.link.is_open()) await_word(held);
+                                   }));
+}
+
+void survivor_spawner::take_word(member& one) {
+  const auto word = warm::receive_packet(one.link.native_handle());
+  if (!word) {
+    if (word.error() != boost::system::errc::operation_would_block) hung_up(one);
+    return;
+  }
+  if (word->text == "stay" && one.at == stage::working) {
+    if (warm::send_packet(one.link.native_handle(), "ok").failed()) hung_up(one);
+  } else if (word->text == "left" && one.at == stage::leaving) {
+    take_left(one);
+  } else if (word->text == "begun" && one.at == stage::beginning) {
+    take_begun(one);
+  } else if (word->text != "left" || one.at != stage::working) {  // too late is no fault
+    hung_up(one);
+  }
+}
+
+void survivor_spawner::hung_up(member& one) {
+  error_code ignored;
+  one.link.close(ignored);
+  one.timer.cancel();
+  switch (one.at) {
+    case stage::working:
+      break;
+    case stage::leaving:
+      one.at = stage::working;
+      inner_.signal_group(one.pid, SIGTERM);
+      break;
+    case stage::waiting:
+      end(one);
+      break;
+    case stage::beginning:
+      inner_.signal_group(one.pid, SIGKILL);
+      break;
+  }
+}
+
+void survivor_spawner::take_left(member& one) {
+  one.timer.cancel();
+  one.at = stage::waiting;
+  // Moved out: the handler may destroy the spawner.
+  const spawn_handlers told = std::exchange(one.handlers, {});
+  told.left();
+}
+
+void survivor_spawner::take_begun(member& one) {
+  one.timer.cancel();
+  one.at = stage::working;
+  const auto executed = std::move(one.handlers.executed);
+  if (executed) executed();
+}
+
+void survivor_spawner::limit(member& one, duration after, std::function<void(member&)> then) {
+  one.timer.expires_after(after);
+  one.timer.async_wait(while_alive(
+      std::weak_ptr<const void>(one.shared_from_this()),
+      [&one, at = one.at, then = std::move(then), watch = alive_.watch()](error_code error) {
+        if (!error && !watch.expired() && one.at == at) then(one);
+      }));
+}
+
+spawn_handlers survivor_spawner::handlers_of(const member_ptr& one) {
+  const std::weak_ptr<member> weak = one;
+  spawn_handlers called;
+  called.executed = [weak] {
+    const auto told = weak.lock();
+    if (!told) return;
+    const auto executed = std::move(told->handlers.executed);
+    if (executed) executed();
+  };
+  called.failed = [failed = one->handlers.failed,
+                   forget = while_alive(alive_.watch(), [this, weak] {
+                     if (const auto told = weak.lock()) members_.erase(told->pid);
+                   })](const start_failure& why) mutable {
+    forget();
+    if (failed) failed(why);
+  };
+  // The member lives as long as this: what has started it may be gone before the worker is.
+  called.ended = [this, one, watch = alive_.watch()](pid_t pid, exit_status status) {
+    if (!watch.expired()) return child_ended(*one, pid, status);
+    if (one->handlers.ended) one->handlers.ended(pid, status);
+  };
+  return called;
+}
+
+void survivor_spawner::child_ended(member& one, pid_t pid, exit_status status) {
+  const auto held = one.shared_from_this();
+  members_.erase(pid);
+  error_code ignored;
+  one.link.close(ignored);
+  one.timer.cancel();
+  one.output.reset();
+  one.errors.reset();
+  if (one.at == stage::waiting) {
+    inner_.reap(pid);
+    guardian_.remove(pid);
+    return;
+  }
+  const auto executed = std::move(one.handlers.executed);
+  if (one.at == stage::beginning && executed) executed();
+  // Only then: what was known of the workers before they were all started is forgotten.
+  if (!one.hangs.empty()) told_.hangs(pid, one.hangs);
+  one.handlers.ended(pid, status);
+}
+
+// One that waits, and is not wanted. Its end is told to child_ended().
+void survivor_spawner::end(member& one) {
+  inner_.signal_group(one.pid, SIGKILL);
+}
+
+void survivor_spawner::end_all() {
+  for (const auto& [pid, one] : members_) {
+    if (one->at == stage::waiting) end(*one);
+  }
+}
+
+}  // namespace ddprun::launcher::survivors

@@ -1,0 +1,247 @@
+"""Workers that live on from round to round (launcher/survivors), by a script that speaks the
+agent's protocol itself and does in each round what the test tells it."""
+
+import os
+import signal
+import sys
+import textwrap
+
+import pytest
+
+from tests.support.cluster import GO_ON, wait_for
+from tests.support.ports import free_port
+
+# Each rank says which round it is in, and by which process. Rank 0 of the first round is killed by
+# the test; what the others do when they are asked to leave is in BEHAVIOUR.
+SCRIPT = textwrap.dedent("""
+    import os, signal, socket, sys, threading, time
+    from pathlib import Path
+
+    folder = Path(os.environ["DDPRUN_TEST_CONTROL"])
+    behaviour = sys.argv[1]
+
+
+    def say(kind):
+        with open(folder / "lines", "a") as file:
+            file.write(f"{kind} rank={os.environ['RANK']} of={os.environ['WORLD_SIZE']} "
+                       f"round={os.environ['DDPRUN_ROUND']} pid={os.getpid()} "
+                       f"restarts={os.environ['TORCHELASTIC_RESTART_COUNT']}\\n")
+        print(f"{kind} in round {os.environ['DDPRUN_ROUND']}", flush=True)
+
+
+    def end(number, frame):
+        say("term")
+        sys.exit(0)
+
+
+    signal.signal(signal.SIGTERM, end)
+    name = os.environ.get("DDPRUN_SURVIVORS")
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if behaviour != "says nothing":
+        link.connect("\\0" + name)
+        link.send(b"stay")
+        assert link.recv(64) == b"ok"
+    child = os.fork()
+    if child == 0:  # as a data loader's
+        link.close()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        while os.getppid() != 1:
+            time.sleep(0.1)
+    Path(folder / f"child.{os.getpid()}").write_text(str(child))
+    say("start")
+
+
+    def is_told():
+        while not (folder / "finish").exists():
+            link.settimeout(0.05)
+            try:
+                word = link.recv(64) if behaviour != "says nothing" else time.sleep(0.05)
+            except TimeoutError:
+                continue
+            link.settimeout(None)
+            if word is not None:
+                return word
+        return b""
+
+
+    while word := is_told():
+        assert word == b"leave", word
+        say("leave")
+        if behaviour == "does not leave":
+            time.sleep(1000)
+        if behaviour == "hangs up":
+            link.close()
+            time.sleep(1000)
+        if behaviour == "says what makes no sense":
+            link.send(b"what?")
+            time.sleep(1000)
+        print("the last words of a round", flush=True)
+        link.send(b"left")
+        if behaviour == "hangs up later":
+            link.close()
+            time.sleep(1000)
+        if behaviour == "dies later":
+            os._exit(9)
+        _, descriptors, _, _ = socket.recv_fds(link, 64, 1)
+        with os.fdopen(descriptors[0], "rb") as file:
+            file.seek(0)
+            for entry in file.read().split(b"\\0")[:-1]:
+                key, is_set, value = entry.partition(b"=")
+                if is_set:
+                    os.environb[key] = value
+                else:
+                    os.environb.pop(key, None)
+        if behaviour == "does not begin":
+            time.sleep(1000)
+        link.send(b"begun")
+        say("again")
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    say("end")
+""")
+
+
+def started(cluster, *nodes, arguments, **options):
+    """An agent for each; the first of several is rank 0's."""
+    if len(nodes) > 1:
+        return cluster.nodes(*nodes, arguments=arguments, **options)
+    return [cluster.agent(nodes[0], *arguments, **options)]
+
+
+class Job:
+    def __init__(self, cluster, tmp_path, behaviour, *options, nodes=("a",), workers=3, **more):
+        self.cluster, self.lines_file = cluster, cluster.folder / "lines"
+        script = tmp_path / "script.py"
+        script.write_text(SCRIPT)
+        self.agents = started(
+            cluster, *nodes, nnodes=len(nodes), workers=workers,
+            endpoint=f"127.0.0.1:{free_port()}",
+            arguments=["--max-restarts", 3, *GO_ON, *options],
+            command=["--no-python", sys.executable, "-u", script, behaviour], **more)
+        self.world = workers * len(nodes)
+
+    def lines(self, kind, number):
+        """What was said of this kind in this round, as dictionaries."""
+        found = self.lines_file.read_text().splitlines() if self.lines_file.exists() else []
+        rows = [dict(word.split("=") for word in line.split()[1:])
+                for line in found if line.split()[0] == kind]
+        return [row for row in rows if row["round"] == str(number)]
+
+    def all_in(self, number):
+        """Every rank of this round, whether it was started for it or has lived on."""
+        def there():
+            rows = self.lines("start", number) + self.lines("again", number)
+            return rows if len({row["rank"] for row in rows}) == self.world else None
+        return {int(row["rank"]): row for row in wait_for(f"all ranks of round {number}", there)}
+
+    def kill(self, row):
+        os.kill(int(row["pid"]), signal.SIGKILL)
+
+    def lives(self, pid):
+        return int(pid) in self.cluster.marked()
+
+    def finish(self):
+        (self.cluster.folder / "finish").touch()
+        assert [agent.wait() for agent in self.agents] == [0] * len(self.agents), \
+            self.agents[0].err()
+        self.cluster.nothing_left()
+
+
+@pytest.mark.main_path
+def test_those_that_can_leave_live_on_and_only_the_others_are_started(cluster, tmp_path):
+    job = Job(cluster, tmp_path, "leaves", "--survivors", "on")
+    first = job.all_in(1)
+    job.kill(first[0])
+    second = job.all_in(2)
+    assert second[0]["pid"] != first[0]["pid"]
+    assert [second[rank]["pid"] for rank in (1, 2)] == [first[rank]["pid"] for rank in (1, 2)]
+    assert {row["restarts"] for row in second.values()} == {"1"}
+    job.agents[0].says("2 of 3 workers of this node lived on from the round before")
+    # Their children, too.
+    for rank in (1, 2):
+        child = (cluster.folder / f"child.{second[rank]['pid']}").read_text()
+        assert job.lives(child)
+    # And once more: what was given a round is no worse than what was started.
+    job.kill(second[1])
+    third = job.all_in(3)
+    assert [third[rank]["pid"] for rank in (0, 2)] == [second[rank]["pid"] for rank in (0, 2)]
+    job.finish()
+    assert not job.lines("term", 1)
+    # What a survivor says has the prefix of its rank, whichever round it is.
+    for number, kind in ((1, "start"), (1, "leave"), (2, "again"), (3, "again"), (3, "end")):
+        assert f"[a:2] {kind} in round {number}\n" in job.agents[0].out()
+
+
+def test_without_the_option_nobody_lives_on(cluster, tmp_path):
+    job = Job(cluster, tmp_path, "says nothing")
+    first = job.all_in(1)
+    job.kill(first[0])
+    second = job.all_in(2)
+    assert not {row["pid"] for row in first.values()} & {row["pid"] for row in second.values()}
+    job.finish()
+
+
+def test_one_that_says_nothing_ends_as_ever(cluster, tmp_path):
+    job = Job(cluster, tmp_path, "says nothing", "--survivors", "on")
+    first = job.all_in(1)
+    job.kill(first[0])
+    second = job.all_in(2)
+    assert not {row["pid"] for row in first.values()} & {row["pid"] for row in second.values()}
+    assert len(job.lines("term", 1)) == 2
+    job.finish()
+
+
+@pytest.mark.parametrize("behaviour", ["does not leave", "hangs up", "says what makes no sense"])
+def test_one_that_does_not_leave_is_asked_to_end(cluster, tmp_path, behaviour):
+    job = Job(cluster, tmp_path, behaviour, "--survivors", "on")
+    first = job.all_in(1)
+    job.kill(first[0])
+    second = job.all_in(2)
+    assert not {row["pid"] for row in first.values()} & {row["pid"] for row in second.values()}
+    assert len(job.lines("term", 1)) == 2
+    if behaviour == "does not leave":
+        job.agents[0].says("a worker did not leave the round within 2.5 s: it is asked to end")
+    job.finish()
+
+
+@pytest.mark.parametrize("behaviour", ["hangs up later", "dies later"])
+def test_one_that_is_gone_when_the_round_comes_is_started(cluster, tmp_path, behaviour):
+    job = Job(cluster, tmp_path, behaviour, "--survivors", "on")
+    first = job.all_in(1)
+    job.kill(first[0])
+    second = job.all_in(2)
+    assert not {row["pid"] for row in first.values()} & {row["pid"] for row in second.values()}
+    job.finish()
+
+
+def test_one_that_does_not_begin_is_a_failure_of_its_round(cluster, tmp_path):
+    job = Job(cluster, tmp_path, "does not begin", "--survivors", "on", workers=2)
+    first = job.all_in(1)
+    job.kill(first[0])
+    job.all_in(4)  # the other one does not begin the third
+    job.agents[0].says(r"rank 1 \(local rank 1\) hung: lived on from the round before, and did not "
+                       "begin this one within 10 s")
+    job.finish()
+
+
+def test_a_person_ends_those_that_could_live_on(cluster, tmp_path):
+    job = Job(cluster, tmp_path, "leaves", "--survivors", "on")
+    job.all_in(1)
+    job.agents[0].kill(15)
+    job.agents[0].wait()
+    assert len(job.lines("term", 1)) == 3 and not job.lines("leave", 1)
+    cluster.nothing_left()
+
+
+def test_those_that_wait_for_a_round_end_with_their_agent(cluster, tmp_path):
+    """Killed: by the guardian, with what they have started."""
+    job = Job(cluster, tmp_path, "leaves", "--survivors", "on", nodes=("a", "b"), workers=2,
+              conf="last_call_timeout=600")
+    first = job.all_in(1)
+    of_b = [row for row in first.values() if row["rank"] in ("2", "3")]
+    # The round stops, and none can begin without the other node.
+    job.agents[0].kill()
+    wait_for("b's workers to have left", lambda: len(job.lines("leave", 1)) >= 2)
+    assert all(job.lives(row["pid"]) for row in of_b)
+    job.agents[1].kill()
+    cluster.nothing_left()

@@ -1,0 +1,116 @@
+"""`ddprun.survive`: after a failure the others keep process, model and optimizer, and give them to
+the one that is started."""
+
+import re
+import sys
+import textwrap
+
+import pytest
+
+from tests.cluster.test_survivors import started
+from tests.support.cluster import ROOT
+from tests.support.ports import free_port
+
+pytest.importorskip("torch", reason="PyTorch is not installed here")
+
+# As launcher/README.md shows it, with a death in step 8, on data of step and rank alone.
+SCRIPT = textwrap.dedent("""
+    import os, signal, sys
+    import torch
+    import torch.distributed as dist
+    sys.path.insert(0, sys.argv[1])
+    import ddprun
+
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    step = lives = 0
+
+
+    def share_state():
+        global step
+        steps = [None] * dist.get_world_size()
+        dist.all_gather_object(steps, step)
+        state = [model.state_dict(), optimizer.state_dict(), step]
+        dist.broadcast_object_list(state, src=steps.index(max(steps)))
+        model.load_state_dict(state[0])
+        optimizer.load_state_dict(state[1])
+        step = state[2]
+
+
+    def train():
+        global step, lives
+        lives += 1
+        dist.init_process_group("gloo")
+        rank, attempt = dist.get_rank(), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+        share_state()
+        ddp = torch.nn.parallel.DistributedDataParallel(model)
+        while step < 16:
+            if sys.argv[2:] == [str(rank)] and step == 8 and attempt == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            data = torch.sin(torch.arange(8.0).reshape(2, 4) + step + rank)
+            optimizer.zero_grad()
+            (ddp(data) - data.sum(1, keepdim=True)).square().mean().backward()
+            optimizer.step()
+            step += 1
+        values = " ".join(f"{value:.5f}" for value in model.weight.flatten().tolist())
+        print(f"rank {rank} lived {lives} rounds, began in {begun}: {values}", flush=True)
+        dist.destroy_process_group()
+
+
+    begun = os.environ["DDPRUN_ROUND"]
+    ddprun.survive(train)
+""")
+
+
+def ends(cluster, tmp_path, *words, nodes=("a",), workers=3, options=("--survivors", "on")):
+    """What each rank says at the end: rounds, first round, weights."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    agents = started(cluster, *nodes, nnodes=len(nodes), workers=workers,
+                     endpoint=f"127.0.0.1:{free_port()}",
+                     arguments=["--max-restarts", 2, *options],
+                     command=[script, ROOT / ".cmake/package/wheel", *words],
+                     environment={"PYTHON_EXEC": sys.executable})
+    assert [agent.wait() for agent in agents] == [0] * len(nodes), agents[0].err()
+    found = re.findall(r"rank (\d) lived (\d) rounds, began in (\d): (.*)",
+                       "".join(agent.out() for agent in agents))
+    return {int(rank): (int(lives), int(begun), list(map(float, weights.split())))
+            for rank, lives, begun, weights in found}, agents
+
+
+@pytest.mark.parametrize("nodes", [("a",), ("a", "b")])
+@pytest.mark.parametrize("dead", [0, 1])
+def test_nothing_of_the_others_is_lost(cluster, tmp_path, nodes, dead):
+    workers = 3 if len(nodes) == 1 else 2
+    found, _ = ends(cluster, tmp_path, dead, nodes=nodes, workers=workers)
+    assert sorted(found) == list(range(workers * len(nodes)))
+    for rank, (lives, begun, _) in found.items():
+        assert (lives, begun) == ((1, 2) if rank == dead else (2, 1)), found
+    undisturbed, _ = ends(cluster, tmp_path, nodes=nodes, workers=workers, options=())
+    for rank, (_, _, weights) in found.items():
+        assert weights == pytest.approx(undisturbed[rank][2], abs=1e-3)
+
+
+def test_without_the_option_all_are_started_again(cluster, tmp_path):
+    found, agents = ends(cluster, tmp_path, 1, options=())
+    assert {(lives, begun) for lives, begun, _ in found.values()} == {(1, 2)}
+    assert "lived on" not in agents[0].err()
+
+
+def test_an_error_of_the_scripts_own_is_its_failure(cluster, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(f"""
+        import os, sys
+        sys.path.insert(0, {str(ROOT / ".cmake/package/wheel")!r})
+        import ddprun
+        def train():
+            if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+                raise ValueError("no such file")
+            return "done"
+        print(ddprun.survive(train))
+    """))
+    agent = cluster.agent("a", "--survivors", "on", "--max-restarts", 1, command=[script],
+                          environment={"PYTHON_EXEC": sys.executable})
+    assert agent.wait() == 0, agent.err()
+    assert "ValueError: no such file" in agent.err() and agent.out() == "done\n"
