@@ -268,7 +268,7 @@ class agent {
   struct round_opening {               // with ids: the service waits for them, or they for it
     round_number round = 0;
     std::optional<core::service_opened> service;
-    std::optional<nccl_unique_ids> ids;
+    std::optional<leader_data> data;
     std::string for_store;  // all of them, where they are too many
   };
   std::optional<round_opening> opening_;

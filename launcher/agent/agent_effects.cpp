@@ -115,6 +115,8 @@ void agent::begin_workers(const core::start_workers& effect) {
   facts.worker_count = identity_.worker_count;
   facts.node = identity_.node;
   facts.run_id = options_.run_id;
+  const std::string problem = read_nccl_ids(effect.assignment.leader_data, facts.nccl);
+  if (!problem.empty()) say(note_level::warning, problem);
   facts.mark = identity_.mark;
   facts.vault = vault_folder_;
   facts.progress_files = empty_progress_files();

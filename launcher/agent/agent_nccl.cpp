@@ -1,9 +1,9 @@
 // NCCL's unique ids of the rounds that this node leads: asked for when a round is prepared, and
 // told with its service.
 #include "launcher/agent/agent.hpp"
-#include "launcher/agent/worker_environment.hpp"
 #include "launcher/cli/check_files.hpp"
 #include "launcher/nccl/id_count.hpp"
+#include "launcher/nccl/round_ids.hpp"
 
 #include <algorithm>
 #include <unistd.h>
@@ -40,7 +40,7 @@ void agent::start_nccl_helper() {
   nccl_ = std::make_unique<nccl_helper>(
       context_.get_executor(), spawner_, mux_, std::move(values), [this](const std::string& how) {
         if (opening_) {  // nobody has been told of them yet
-          opening_->ids.reset();
+          opening_->data.reset();
           return take_nccl_ids(opening_->round, {{}, 0, {}, "it has ended: " + how});
         }
         say(note_level::warning,
@@ -74,10 +74,10 @@ void agent::hear_service(const core::agent_event& event) {
   }
   const auto* const opened = std::get_if<core::service_opened>(&event);
   if (opened == nullptr || !opening_ || opening_->round != opened->round) return feed(event);
-  if (!opening_->ids) return void(opening_->service = *opened);
+  if (!opening_->data) return void(opening_->service = *opened);
   core::service_opened whole = *opened;
   round_opening done = *std::exchange(opening_, std::nullopt);
-  whole.nccl = std::move(*done.ids);
+  whole.leader_data = *std::move(done.data);
   if (!done.for_store.empty()) service_->put(std::string(nccl_ids_key), std::move(done.for_store));
   feed(whole);
 }
@@ -95,14 +95,8 @@ void agent::take_nccl_ids(round_number round, const nccl_answer& answer) {
                                  "; the workers get no DDPRUN_NCCL_IDS (--nccl-ids=off: "
                                  "none are made)");
   }
-  nccl_unique_ids ids;
-  ids.count = static_cast<std::uint32_t>(answer.ids.size());
-  ids.version = ids.count == 0 ? 0 : answer.version;
-  ids.address = answer.address;
-  ids.first.assign(answer.ids.begin(), answer.ids.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                                                answer.ids.size(), nccl_ids_max)));
   if (answer.ids.size() > nccl_ids_max) opening_->for_store = nccl_ids_text(answer.ids);
-  opening_->ids = std::move(ids);
+  opening_->data = to_leader_data(answer.ids, answer.version, answer.address);
   if (const auto opened = std::exchange(opening_->service, std::nullopt)) hear_service(*opened);
 }
 

@@ -36,9 +36,9 @@ worker_round round_of_number(std::uint32_t number, std::uint32_t worker_count) {
   round.assignment.group_world_size = number;
   round.assignment.master_address = "address" + text;
   round.assignment.master_port = static_cast<std::uint16_t>(number);
-  round.assignment.nccl.count = 1;
-  round.assignment.nccl.version = number;
-  round.assignment.nccl.first = {text};
+  round.nccl.count = 1;
+  round.nccl.version = number;
+  round.nccl.first = {text};
   return round;
 }
 

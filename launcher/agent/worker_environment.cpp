@@ -37,7 +37,7 @@ bool chooses_threads(std::uint32_t worker_count, const environment_map& inherite
 }
 
 // Never those that the agent itself was given: they are of another round.
-void set_nccl_ids(environment_map& variables, const nccl_unique_ids& nccl) {
+void set_nccl_ids(environment_map& variables, const nccl_round_ids& nccl) {
   variables.erase("DDPRUN_NCCL_IDS");
   variables.erase("DDPRUN_NCCL_VERSION");
   if (nccl.count == 0) return;
@@ -84,7 +84,7 @@ environment_map worker_environment(const launch_options& options, const worker_r
   set("DDPRUN_INSTANCE", to_hex(round.instance));
   set("DDPRUN_ROUND", number(round.round));
   set("DDPRUN_NODE_ID", round.node);
-  set_nccl_ids(variables, assigned.nccl);
+  set_nccl_ids(variables, round.nccl);
   set(std::string(session_variable), round.mark);
 
   if (!round.vault.empty()) set("DDPRUN_VAULT", round.vault);
@@ -108,13 +108,6 @@ environment_map worker_environment(const launch_options& options, const worker_r
   }
   if (options.virtual_local_rank) set_own_gpu(variables, local_rank);
   return variables;
-}
-
-std::string nccl_ids_text(const std::vector<std::string>& ids) {
-  std::string text;
-  for (const std::string& id : ids)
-    text += (text.empty() ? "" : ",") + id;
-  return text;
 }
 
 std::string thread_count_note(std::uint32_t worker_count, const environment_map& inherited) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "launcher/cli/options.hpp"
+#include "launcher/nccl/round_ids.hpp"
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 
@@ -36,19 +37,13 @@ struct worker_round {
   std::string survivors;
   // Where torch's @record writes, by local rank; none: nowhere.
   std::vector<std::string> error_files;
+  nccl_round_ids nccl;  // that the leader has given
 };
 
 // Whatever a worker starts inherits it: the guardian finds by it what has left the worker's group.
 inline constexpr std::string_view session_variable = "DDPRUN_SESSION";
 
 inline constexpr std::string_view gloo_interface_variable = "GLOO_SOCKET_IFNAME";
-
-// Where the job store has all ids of NCCL, with commas between, when they are more than a place has
-// room for; DDPRUN_NCCL_IDS is then "store:" and this.
-inline constexpr std::string_view nccl_ids_key = "ddprun/nccl_ids";
-
-// As both have them: with commas between.
-std::string nccl_ids_text(const std::vector<std::string>& ids);
 
 // The environment of the worker with that local rank: `inherited`, and over it what the round says.
 // OMP_NUM_THREADS is 1 when it is not set and the node has several workers.

@@ -111,6 +111,11 @@ class field_writer {
     if (room_ == tails::none || value.empty()) return;
     object_.text(name, last_of(in_lines(to_valid_utf8(value)), bytes_max));
   }
+  // What no reader would take is left out: half of it would be worse than nothing.
+  void opaque(std::string_view name, std::string_view value, std::size_t bytes_max) {
+    if (value.empty() || value.size() > bytes_max || !core::is_opaque_data(value)) return;
+    object_.text(name, value);
+  }
   void labels(std::string_view name, const std::vector<std::string>& values,
               std::size_t count_limit) {
     if (values.empty()) return;

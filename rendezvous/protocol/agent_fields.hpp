@@ -9,6 +9,7 @@
 //   age                            the same, written within its range
 //   flag, hexadecimal, session, word
 //   label, sentence, tail, labels  text: names, words for people, the last of a worker's stderr
+//   opaque                         text that is passed on as it is, or not at all
 //   object, list                   other messages in it
 //   ends                           how ranks ended, a text for each way
 //   check                          what must be true of what was read
@@ -97,11 +98,9 @@ void fields_of(auto& on, some<role_ranks> auto& value) {
 }
 
 // Beside those of the message that has them.
-void fields_of(auto& on, some<nccl_unique_ids> auto& value) {
-  on.labels("nccl_ids", value.first, nccl_ids_max);
-  on.u32("nccl_id_count", value.count);
-  on.u32("nccl_version", value.version);
-  on.label("nccl_address", value.address);
+void fields_of(auto& on, some<leader_data> auto& value) {
+  on.opaque("leader_data", value.bytes, leader_data_bytes_max);
+  on.label("leader_data_about", value.about);
 }
 
 void fields_of(auto& on, some<assignment> auto& value) {
@@ -114,7 +113,7 @@ void fields_of(auto& on, some<assignment> auto& value) {
   on.port("master_port", value.master_port);
   on.port("tether_port", value.tether_port);
   on.label("leader_node", value.leader_node);
-  fields_of(on, value.nccl);
+  fields_of(on, value.leader_data);
   on.check("slot", value.group_rank < value.group_world_size, "is not below group_world_size");
   on.check("rank_first", value.rank_first < value.world_size, "is not below world_size");
 }
@@ -182,7 +181,7 @@ void fields_of(auto& on, some<status> auto& value) {
   on.age("ran_us", value.ran, age_max);
   on.port("service_port", value.service_port);
   on.port("master_port", value.master_port);
-  fields_of(on, value.nccl);
+  fields_of(on, value.leader_data);
   on.u32("restarts_used", value.restarts_used);
   on.u32("restarts_forgiven", value.restarts_forgiven);
   on.u32("unkillable", value.unkillable);

@@ -144,6 +144,11 @@ class fields {
     text(name, value, bytes_max, presence::if_any);
     value = in_lines(std::move(value));
   }
+  // Data that is passed on: what no ddprun would send is refused.
+  void opaque(std::string_view name, std::string& value, std::size_t bytes_max) {
+    text(name, value, bytes_max, presence::if_any);
+    check(name, core::is_opaque_data(value), core::opaque_data_problem);
+  }
   void labels(std::string_view name, std::vector<std::string>& values, std::size_t count_limit) {
     const json* list = list_of(name, count_limit);
     if (list == nullptr) return;

@@ -77,12 +77,10 @@ json to_json(const core::run_view& value, std::size_t first) {
   object["world_size"] = value.world_size;
   object["master_address"] = value.master_address;
   object["master_port"] = value.master_port;
-  if (value.nccl.count != 0) {
-    json& nccl = object["nccl_ids"];
-    nccl["made_by"] = value.leader_node;
-    nccl["count"] = value.nccl.count;
-    nccl["version"] = value.nccl.version;
-    nccl["address"] = value.nccl.address;
+  if (!value.leader_data.bytes.empty()) {
+    json& given = object["leader_data"];
+    given["given_by"] = value.leader_node;
+    given["about"] = value.leader_data.about;
   }
   if (value.exit_code) object["exit_code"] = *value.exit_code;
   if (value.root_cause) object["root_cause"] = to_json(*value.root_cause);

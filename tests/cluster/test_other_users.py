@@ -39,7 +39,7 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can be someb
 
 
 def hello(session, run="test", **more):
-    return {"type": "hello", "protocol": 2, "run_id": run, "session": session, "node": "thief",
+    return {"type": "hello", "protocol": 3, "run_id": run, "session": session, "node": "thief",
             **more}
 
 

@@ -101,12 +101,12 @@ def test_no_sentence_of_a_peer_brings_more_than_words(cluster, tmp_path):
 
 
 def hello(**more):
-    return {"type": "hello", "protocol": 2, "version": "0.1.0", "token": "t", "run_id": "sick",
+    return {"type": "hello", "protocol": 3, "version": "0.1.0", "token": "t", "run_id": "sick",
             "session": "00000000000000000000000000000001", "node": "node-x", "host": "host-x",
             "role": "reader", "address": "10.0.0.1", "own_address": "10.0.0.2", "script": "x.py",
             "job": {"digest": "a2", "program": "x.py", "started": "10:31", "node": "node-a"},
             "settings": {"nodes_min": 2, "nodes_max": 2, "store": "agent"},
-            "state": {"phase": "joined", "unhealthy": "GPU 3 is lost", "nccl_address": "h:1",
+            "state": {"phase": "joined", "unhealthy": "GPU 3 is lost", "leader_data_about": "h:1",
                       "causes": [{"kind": "exit", "node": "node-x", "text": "t", "tail": "l"}]},
             **more}
 

@@ -159,7 +159,7 @@ void play::step(std::size_t kind) {
     case 8:
       return hear(from_.below(4));
     case 9:
-      return tell(core::service_opened{round(), 29500, 29501, {{"id"}, 1, 23007, {}}});
+      return tell(core::service_opened{round(), 29500, 29501, {"id", "an id"}});
     case 10:
       return tell(core::service_failed{round(), "in use"});
     case 11:

@@ -27,7 +27,8 @@ NETWORK = (*NET, *CLI, *LAUNCHER_BASE, "launcher/cli/", "launcher/process/start_
 WORKER_RULES = ("launcher/process/worker_group_machine", "launcher/process/worker_life",
                 "launcher/process/worker_timers", "launcher/process/timer_request")
 PURE_LAUNCHER = (*CORE, *CLI, *LAUNCHER_BASE, "launcher/cli/", "launcher/agent/worker_environment",
-                 "launcher/hosts/placement", "launcher/hosts/mpi/worker_variables")
+                 "launcher/hosts/placement", "launcher/hosts/mpi/worker_variables",
+                 "launcher/nccl/round_ids")
 
 # The first matching prefix says what a file may include of ours. launcher/process and launcher/log
 # know nothing of rounds and agents.
@@ -49,6 +50,7 @@ LAYERS = [
     ("launcher/base/", LAUNCHER_BASE),
     ("launcher/cli/", PURE_LAUNCHER),
     ("launcher/agent/worker_environment", PURE_LAUNCHER),
+    ("launcher/nccl/round_ids", (*MESSAGES, "launcher/nccl/round_ids")),
     ("launcher/report/", (*MESSAGES, *LAUNCHER_BASE, "launcher/report/",
                          "rendezvous/protocol/report_fields")),
     *((rules, (*BASE, *WORKER_RULES, "launcher/process/start_failure")) for rules in WORKER_RULES),

@@ -39,7 +39,7 @@ inline assignment full_assignment() {
   value.master_port = 41234;
   value.tether_port = 41235;
   value.leader_node = "node-a";
-  value.nccl = {{"0cc4", "a2"}, 9, 23007, "10.0.0.1:4711"};
+  value.leader_data = {"0cc4,a2 !~", "two things; at 10.0.0.1:4711"};
   return value;
 }
 
@@ -55,7 +55,7 @@ inline status full_status() {
   value.ran = 40s;
   value.service_port = 1234;
   value.master_port = 1235;
-  value.nccl = {{"0cc4"}, 1, 22907, "[2001:db8::1]:4711"};
+  value.leader_data = {"0cc4", "one thing"};
   value.restarts_used = 2;
   value.restarts_forgiven = 1;
   value.unkillable = 1;

@@ -45,7 +45,7 @@ struct service_opened {
   round_number round = 0;
   std::uint16_t service_port = 0;
   std::uint16_t master_port = 0;
-  nccl_unique_ids nccl;
+  ddprun::leader_data leader_data;
 };
 struct service_failed {
   round_number round = 0;

@@ -43,7 +43,8 @@ class local_round {
       : instance_(instance), number_(number), began_(now) {}
 
   void prepare(std::uint32_t group_world_size);
-  void open_service(std::uint16_t service_port, std::uint16_t master_port, nccl_unique_ids nccl);
+  void open_service(std::uint16_t service_port, std::uint16_t master_port,
+                    ddprun::leader_data data);
   // It failed by itself.
   void lose_service();
   // True: there was one, which is to be closed.
@@ -104,7 +105,7 @@ class local_round {
   bool has_service_ = false;  // wanted, or open
   std::uint16_t service_port_ = 0;
   std::uint16_t master_port_ = 0;
-  nccl_unique_ids nccl_;
+  ddprun::leader_data leader_data_;
   bool has_succeeded_ = false;
   machine_time failed_at_;
   node_check check_ = node_check::none;

@@ -26,7 +26,9 @@ void agent::state::replace_round(local_round next) {
 
 void agent::state::handle(const service_opened& event) {
   if (event.round != here.number() || here.phase() != member_phase::preparing) return;
-  here.open_service(event.service_port, event.master_port, event.nccl);
+  if (std::string problem = problem_of(event.leader_data); !problem.empty())
+    return handle(service_failed{event.round, std::move(problem)});
+  here.open_service(event.service_port, event.master_port, event.leader_data);
   changed = true;
 }
 
@@ -192,12 +194,11 @@ void local_round::prepare(std::uint32_t group_world_size) {
 }
 
 void local_round::open_service(std::uint16_t service_port, std::uint16_t master_port,
-                               nccl_unique_ids nccl) {
+                               ddprun::leader_data data) {
   DDPRUN_ASSERT(phase_ == member_phase::preparing && has_service_);
   service_port_ = service_port;
   master_port_ = master_port;
-  nccl_ = std::move(nccl);
-  if (nccl_.first.size() > nccl_ids_max) nccl_.first.resize(nccl_ids_max);
+  leader_data_ = std::move(data);
 }
 
 void local_round::lose_service() {
@@ -209,7 +210,7 @@ bool local_round::close_service() {
   if (!has_service_) return false;
   lose_service();
   master_port_ = 0;
-  nccl_ = {};
+  leader_data_ = {};
   return true;
 }
 
@@ -281,7 +282,7 @@ void local_round::tell(status& value) const {
   value.phase = phase_;
   value.service_port = service_port_;
   value.master_port = master_port_;
-  value.nccl = nccl_;
+  value.leader_data = leader_data_;
   value.unkillable = workers.unkillable();
   value.succeeded = has_succeeded_ && phase_ == member_phase::stopped;
   if (assignment_ && workers.living() == 0) value.ends = ends.tell(assignment_->rank_first);

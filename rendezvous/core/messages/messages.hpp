@@ -24,7 +24,7 @@
 
 namespace ddprun {
 
-inline constexpr std::uint32_t agent_protocol_version = 2;
+inline constexpr std::uint32_t agent_protocol_version = 3;
 inline constexpr std::size_t line_bytes_max = 64 * 1024;
 // Of the first line that an agent says: whoever says it is still a stranger. All that an agent may
 // have to say in it takes 12 KB, and 36 KB if each byte of a tail has to be escaped.
@@ -37,7 +37,7 @@ inline constexpr duration age_max = std::chrono::hours(24 * 365);
 inline constexpr std::size_t tail_bytes_max = 4096;
 inline constexpr std::size_t causes_max = 4;        // in one status
 inline constexpr std::size_t tether_ages_max = 64;  // likewise
-inline constexpr std::size_t nccl_ids_max = 8;      // in one assignment
+inline constexpr std::size_t leader_data_bytes_max = 4096;
 inline constexpr std::size_t name_bytes_max = 256;  // run id, node id, host name, address
 
 // Why a round ended, as one node saw it.
@@ -66,14 +66,14 @@ struct role_ranks {
   bool operator==(const role_ranks&) const = default;
 };
 
-// NCCL's unique ids of a round, made by its leader: its workers may open their communicators with
-// them, without a store or a file. Each is good for one communicator, in one round.
-struct nccl_unique_ids {
-  std::vector<std::string> first;  // hexadecimal, without zeros at the end; at most nccl_ids_max
-  std::uint32_t count = 0;         // of all; where that is more, they are in the job store
-  std::uint32_t version = 0;       // of the NCCL that made them, as its NCCL_VERSION_CODE
-  std::string address;             // where those of the first one meet: "10.0.0.1:41233"
-  bool operator==(const nccl_unique_ids&) const = default;
+// What the leader of a round gives all its members with their assignment. It is passed on and never
+// looked into: what it means is between the launchers on both ends.
+struct leader_data {
+  // ASCII from ' ' to '~' without '"' and '\\', so that it takes as many bytes on the wire; at most
+  // leader_data_bytes_max. It may be a secret, and is shown nowhere.
+  std::string bytes;
+  std::string about;  // for people: what it is; at most name_bytes_max
+  bool operator==(const leader_data&) const = default;
 };
 
 // A member's place in a round. Constant in size, whatever the size of the world.
@@ -86,7 +86,7 @@ struct assignment {
   std::uint16_t master_port = 0;
   std::uint16_t tether_port = 0;      // the leader's service; may equal master_port
   std::string leader_node;            // label, for messages
-  nccl_unique_ids nccl;               // of this round
+  ddprun::leader_data leader_data;    // of this round
   std::optional<role_ranks> in_role;  // none: all workers of the round have one role
   bool operator==(const assignment&) const = default;
 };
@@ -115,7 +115,7 @@ struct status {
   duration ran{};                       // since its workers were started; in the hello alone, too
   std::uint16_t service_port = 0;       // leader: where tethers are accepted in `round`; 0: not yet
   std::uint16_t master_port = 0;        // leader: what the workers will be told; 0: not yet
-  nccl_unique_ids nccl;                 // leader, once prepared
+  ddprun::leader_data leader_data;      // leader, once prepared
   std::uint32_t restarts_used = 0;      // highest it has been told
   std::uint32_t restarts_forgiven = 0;  // the same
   std::uint32_t unkillable = 0;         // workers that SIGKILL did not end

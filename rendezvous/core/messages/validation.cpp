@@ -1,5 +1,6 @@
 #include "rendezvous/core/messages/validation.hpp"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <string_view>
@@ -21,10 +22,10 @@ bool asks_to_leave(int signal) {
 
 std::string problem_of_assignment(const assignment& assigned, std::uint32_t nodes_max,
                                   std::uint32_t worker_count) {
-  const bool is_sound =
-      assigned.group_rank < assigned.group_world_size && assigned.group_world_size <= nodes_max &&
-      has_ranks_for(assigned, worker_count) && assigned.nccl.first.size() <= nccl_ids_max;
-  if (is_sound) return {};
+  const bool is_sound = assigned.group_rank < assigned.group_world_size &&
+                        assigned.group_world_size <= nodes_max &&
+                        has_ranks_for(assigned, worker_count);
+  if (is_sound) return problem_of(assigned.leader_data);
   return "group rank " + std::to_string(assigned.group_rank) + " of " +
          std::to_string(assigned.group_world_size) + " nodes with ranks from " +
          std::to_string(assigned.rank_first) + " of " + std::to_string(assigned.world_size) +
@@ -53,6 +54,21 @@ bool has_ranks_for(const assignment& assigned, std::uint32_t worker_count) {
                                 assigned.in_role->world_size <= assigned.world_size));
 }
 
+bool is_opaque_data(std::string_view bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](char byte) {
+    return byte >= ' ' && byte <= '~' && byte != '"' && byte != '\\';
+  });
+}
+
+std::string problem_of(const leader_data& given) {
+  if (given.bytes.size() > leader_data_bytes_max) {
+    return "leader_data: " + std::to_string(given.bytes.size()) + " bytes, the limit is " +
+           std::to_string(leader_data_bytes_max);
+  }
+  if (!is_opaque_data(given.bytes)) return "leader_data: " + std::string(opaque_data_problem);
+  return {};
+}
+
 std::string node_rank_advice(std::uint32_t nodes) {
   return ": give each node its own --node-rank, from 0 to " + std::to_string(nodes - 1);
 }
@@ -79,12 +95,12 @@ std::string problem_of(const status& said, const hello& greeting) {
   const std::array problems = {over("seq", said.seq, count_max),
                                over("epoch", said.epoch, count_max),
                                over("number of causes", said.causes.size(), causes_max),
-                               over("number of NCCL ids", said.nccl.first.size(), nccl_ids_max),
                                over("number of tethers", said.tether_ages.size(), tether_ages_max),
                                problem_of_stall(said.stall)};
   for (const std::string& problem : problems) {
     if (!problem.empty()) return problem;
   }
+  if (std::string problem = problem_of(said.leader_data); !problem.empty()) return problem;
   if (said.signal < 0 || said.signal > 64) {
     return "signal " + std::to_string(said.signal) + std::string(makes_no_sense);
   }

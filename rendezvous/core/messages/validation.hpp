@@ -8,6 +8,7 @@
 #include "rendezvous/core/messages/messages.hpp"
 
 #include <string>
+#include <string_view>
 
 namespace ddprun::core {
 
@@ -22,6 +23,13 @@ std::string node_rank_advice(std::uint32_t nodes);
 
 // Whether ranks for `worker_count` workers are in it, over all and within their role.
 bool has_ranks_for(const assignment& assigned, std::uint32_t worker_count);
+
+// Whether every byte is one that leader_data::bytes may hold; what is wrong where it is not so.
+bool is_opaque_data(std::string_view bytes);
+inline constexpr std::string_view opaque_data_problem =
+    "holds a character that is no printable ASCII, a quotation mark or a backslash";
+
+std::string problem_of(const leader_data& given);
 
 // `greeting` is its sender's.
 std::string problem_of(const status& said, const hello& greeting);

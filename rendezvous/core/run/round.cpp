@@ -137,7 +137,7 @@ void run::state::assign_all() {
   current.common.master_port =
       leader.state.master_port != 0 ? leader.state.master_port : leader.state.service_port;
   current.common.leader_node = leader.label();
-  current.common.nccl = leader.state.nccl;
+  current.common.leader_data = leader.state.leader_data;
   current.has_placed = true;
   earlier.drop();
   enter(run_phase::running);

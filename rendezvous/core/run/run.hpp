@@ -161,7 +161,7 @@ struct run_view {
   std::string master_address;
   std::uint16_t master_port = 0;
   std::string leader_node;            // of the newest round that was placed
-  nccl_unique_ids nccl;               // that it has made, if any
+  ddprun::leader_data leader_data;    // that it has given, if any
   std::optional<int> exit_code;       // once closed
   std::optional<cause> root_cause;    // of the newest round that ended
   std::vector<round_report> reports;  // of rounds that are over, the newest last, without tails

@@ -246,7 +246,7 @@ run_view run::view(time_point now, std::size_t first, std::size_t most) const {
   view.master_address = self.current.common.master_address;
   view.master_port = self.current.common.master_port;
   view.leader_node = self.current.common.leader_node;
-  view.nccl = self.current.common.nccl;
+  view.leader_data = self.current.common.leader_data;
   if (self.phase == run_phase::closed && !self.closed.empty()) {
     view.exit_code = self.closed.newest().exit_code;
   }

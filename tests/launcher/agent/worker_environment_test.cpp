@@ -152,13 +152,13 @@ TEST_CASE("a worker gets the NCCL ids of its round, and never those of another")
     CHECK_FALSE(worker.contains("DDPRUN_NCCL_VERSION"));
   }
   SECTION("a few") {
-    round.assignment.nccl = {{"0cc4", "0cc5"}, 2, 23007, "10.0.0.1:41233"};
+    round.nccl = {{"0cc4", "0cc5"}, 2, 23007};
     const environment_map worker = worker_environment({}, round, 0, inherited);
     CHECK(worker.at("DDPRUN_NCCL_IDS") == "0cc4,0cc5");
     CHECK(worker.at("DDPRUN_NCCL_VERSION") == "23007");
   }
   SECTION("more than a place has room for") {
-    round.assignment.nccl = {{"0cc4", "0cc5"}, 9, 23007, "10.0.0.1:41233"};
+    round.nccl = {{"0cc4", "0cc5"}, 9, 23007};
     CHECK(worker_environment({}, round, 0, inherited).at("DDPRUN_NCCL_IDS") ==
           "store:ddprun/nccl_ids");
   }

@@ -87,7 +87,7 @@ TEST_CASE("golden lines") {
   run.seq = 4;
   run.phase = desired_phase::run;
   run.assignment = full_assignment();
-  run.assignment->nccl = {};
+  run.assignment->leader_data = {};
   CHECK(encode(daemon_message(run)) ==
         "{\"type\":\"desired\",\"instance\":\"ff\",\"round\":2,\"seq\":4,\"phase\":\"run\","
         "\"place\":{\"slot\":1,\"group_world_size\":2,\"rank_first\":4,\"world_size\":8,"
@@ -98,7 +98,7 @@ TEST_CASE("golden lines") {
 
 TEST_CASE("a short hello that a person types has the defaults") {
   const auto message = decode_agent_message(
-      R"({"type":"hello","protocol":2,"run_id":"r","session":"00000000000000000000000000000001",)"
+      R"({"type":"hello","protocol":3,"run_id":"r","session":"00000000000000000000000000000001",)"
       R"("settings":{"timing":{"node_timeout_us":3000000}},"new_field":[1,{"x":null}]})");
   REQUIRE(message.has_value());
   const hello& greeting = std::get<hello>(*message);
@@ -149,12 +149,12 @@ TEST_CASE("a refusal says what is wrong and where") {
         "status.causes: 5 items, the limit is 4 [message longer than the limit]");
   CHECK(problem_of_agent(R"({"type":"goodbye"})") ==
         "goodbye.session: is missing [malformed message]");
-  CHECK(problem_of_agent(R"({"type":"hello","protocol":3,"version":"9.0"})") ==
-        "hello.protocol: of the agent protocol this node speaks version 3 (ddprun 9.0), the "
-        "rendezvous daemon version 2 (ddprun 0.1.0): use the same version of "
+  CHECK(problem_of_agent(R"({"type":"hello","protocol":4,"version":"9.0"})") ==
+        "hello.protocol: of the agent protocol this node speaks version 4 (ddprun 9.0), the "
+        "rendezvous daemon version 3 (ddprun 0.1.0): use the same version of "
         "ddprun on every node [the peer's protocol version is not supported]");
   const std::string start =
-      R"({"type":"hello","protocol":2,"run_id":"r","session":"00000000000000000000000000000001",)";
+      R"({"type":"hello","protocol":3,"run_id":"r","session":"00000000000000000000000000000001",)";
   CHECK(problem_of_agent(start + R"("settings":{"nodes_min":3,"nodes_max":2}})") ==
         "hello.settings.nodes_min: is over nodes_max [malformed message]");
   CHECK(problem_of_agent(start + R"("settings":{"restarts_max":1000000001}})") ==
@@ -186,8 +186,8 @@ TEST_CASE("the worst status fits a line and can be read") {
   const std::string quotes(100'000, '"');
   worst.assignment->master_address = quotes;
   worst.assignment->leader_node = noise;
-  worst.assignment->nccl.first.assign(100, quotes);
-  worst.nccl.first.assign(100, quotes);
+  worst.assignment->leader_data = {std::string(leader_data_bytes_max, 'x'), quotes};
+  worst.leader_data = {std::string(leader_data_bytes_max, 'x'), quotes};
   cause bad = full_cause();
   bad.node = quotes;
   bad.text = quotes;
@@ -238,11 +238,11 @@ TEST_CASE("a hello with all that an agent may have to say is far from its limit"
   greeting.state = full_status();
   greeting.state.causes.assign(causes_max, bad);
   greeting.state.stall->ranks.assign(stalled_ranks_max, {0, 1, stall_kind::waits, label});
-  greeting.state.nccl.first.assign(nccl_ids_max, label);
-  greeting.state.assignment->nccl.first.assign(nccl_ids_max, label);
+  greeting.state.leader_data = {std::string(leader_data_bytes_max, 'x'), label};
+  greeting.state.assignment->leader_data = greeting.state.leader_data;
   CHECK(encode(agent_message(greeting)).size() <= hello_bytes_max / 2);
-  greeting.state.nccl = {};
-  greeting.state.assignment->nccl = {};
+  greeting.state.leader_data = {};
+  greeting.state.assignment->leader_data = {};
   greeting.state.causes.front().tail.assign(tail_bytes_max, '"');
   CHECK(encode(agent_message(greeting)).size() <= hello_bytes_max / 2);
   greeting.state.causes.front().tail.assign(tail_bytes_max, '\x01');
@@ -254,20 +254,40 @@ TEST_CASE("a hello with all that an agent may have to say is far from its limit"
 
 TEST_CASE("nothing that a peer says can pass for words of ours") {
   const std::string start =
-      R"({"type":"hello","protocol":2,"run_id":"r","session":"00000000000000000000000000000001",)";
+      R"({"type":"hello","protocol":3,"run_id":"r","session":"00000000000000000000000000000001",)";
   CHECK(problem_of_agent(start + R"("node":"a\nddprun b: forged"})") ==
         "hello.node: holds a control character [malformed message]");
   CHECK(problem_of_agent(start + R"("host":"\u001b[2J"})") ==
         "hello.host: holds a control character [malformed message]");
-  CHECK(
-      problem_of_agent(R"({"type":"status","nccl_ids":["a\u0007"]})").find("control characters") !=
-      std::string::npos);
   const auto back = decode_agent_message(
       R"({"type":"status","causes":[{"text":"one\n\u001b[1mtwo","tail":"a\n\u001b[2Jb\r"}]})");
   REQUIRE(back.has_value());
   const cause& why = std::get<status>(*back).causes[0];
   CHECK(why.text == "one two");
   CHECK(why.tail == "a\nb ");
+}
+
+TEST_CASE("what a leader gives its members is bounded, and passed on as it is or not at all") {
+  const auto problem = [](const std::string& bytes) {
+    return problem_of_agent(R"({"type":"status","leader_data":")" + bytes + "\"}");
+  };
+  const std::string most(leader_data_bytes_max, '~');
+  const auto read = decode_agent_message(R"({"type":"status","leader_data":")" + most + "\"}");
+  REQUIRE(read.has_value());
+  CHECK(std::get<status>(*read).leader_data.bytes == most);
+  CHECK(problem(std::string(leader_data_bytes_max + 1, 'x')) ==
+        "status.leader_data: 4097 bytes, the limit is 4096 [message longer than the limit]");
+  for (const char* const wrong : {R"(a\u0007)", R"(a\"b)", R"(a\\b)", R"(\n)", "\xC3\xA4"}) {
+    INFO(wrong);
+    CHECK(problem(wrong) ==
+          "status.leader_data: holds a character that is no printable ASCII, a quotation mark or a "
+          "backslash [malformed message]");
+  }
+  CHECK(problem_of_agent(R"({"type":"status","leader_data":["a"]})") ==
+        "status.leader_data: is no string [malformed message]");
+  status leading;
+  leading.leader_data.bytes = std::string(leader_data_bytes_max + 1, 'x');
+  CHECK(encode(agent_message(leading)).find("leader_data") == std::string::npos);
 }
 
 TEST_CASE("what a node says of ranks that stand still is bounded, and makes sense") {
@@ -303,11 +323,11 @@ TEST_CASE("an ordinary assignment and status stay far below a kilobyte") {
   run.seq = 9;
   run.phase = desired_phase::run;
   run.assignment = full_assignment();
-  run.assignment->nccl = {};
+  run.assignment->leader_data = {};
   status running = full_status();
   running.causes.clear();
-  running.nccl = {};
+  running.leader_data = {};
   running.tether_ages.clear();
-  running.assignment->nccl = {};
+  running.assignment->leader_data = {};
   CHECK(encode(daemon_message(run)).size() + encode(agent_message(running)).size() < 1024);
 }

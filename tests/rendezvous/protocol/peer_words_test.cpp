@@ -73,6 +73,7 @@ class text_finder {
   void tail(std::string_view name, const std::string& value, std::size_t) {
     add(name, value, true);
   }
+  void opaque(std::string_view name, const std::string& value, std::size_t) { add(name, value); }
   void labels(std::string_view name, const std::vector<std::string>& values, std::size_t) {
     for (const std::string& value : values)
       add(name, value);

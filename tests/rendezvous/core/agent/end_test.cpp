@@ -237,7 +237,7 @@ TEST_CASE("a leader closes its service when its round is over, once, and says no
   CHECK(story.sent.phase == member_phase::stopped);
   CHECK(story.sent.service_port == 0);
   CHECK(story.sent.master_port == 0);
-  CHECK(story.sent.nccl.first.empty());
+  CHECK(story.sent.leader_data == leader_data{});
   story.want(desired_phase::wait, 1);
   story.want(desired_phase::close, 1);
   CHECK(story.all<close_service>().size() == 1);

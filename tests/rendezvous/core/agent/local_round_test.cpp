@@ -34,9 +34,7 @@ TEST_CASE("a leader's round: service, place, workers, success, end") {
   CHECK_FALSE(here.is_alone());
   CHECK(here.has_service());
   CHECK(here.service_port() == 0);
-  here.open_service(
-      29500, 29501,
-      {std::vector<std::string>(nccl_ids_max + 1, "id"), nccl_ids_max + 1, 23007, {}});
+  here.open_service(29500, 29501, {"ids", "what it is"});
   here.take_assignment(assignment_of(0, 2), machine_origin + 1s);
   CHECK(here.began() == machine_origin + 1s);
   CHECK(here.is_leader());
@@ -51,7 +49,7 @@ TEST_CASE("a leader's round: service, place, workers, success, end") {
   CHECK(told.round == 3);
   CHECK(told.service_port == 29500);
   CHECK(told.master_port == 29501);
-  CHECK(told.nccl.first.size() == nccl_ids_max);
+  CHECK(told.leader_data == leader_data{"ids", "what it is"});
   CHECK_FALSE(told.succeeded);  // the phase says so
   CHECK(here.close_service());
   CHECK_FALSE(here.close_service());
@@ -60,7 +58,7 @@ TEST_CASE("a leader's round: service, place, workers, success, end") {
   CHECK(told_by(here).succeeded);
   CHECK(told_by(here).service_port == 0);
   CHECK(told_by(here).master_port == 0);
-  CHECK(told_by(here).nccl.first.empty());
+  CHECK(told_by(here).leader_data == leader_data{});
 }
 
 TEST_CASE("who has group rank 0 leads, and alone it is with nobody beside it") {

@@ -34,17 +34,17 @@ TEST_CASE("a leader says nothing of a round until its service is open, then ever
   order.group_world_size = 2;
   story.say(order);
   CHECK(story.statuses == before);
-  story.tell(service_opened{1, 29500, 29501, {{"id-0", "id-1"}, 2, 23007, {}}});
+  story.tell(service_opened{1, 29500, 29501, {"id-0,id-1", "two ids"}});
   CHECK(story.statuses == before + 1);
   CHECK(story.sent.phase == member_phase::preparing);
   CHECK(story.sent.service_port == 29500);
   CHECK(story.sent.master_port == 29501);
-  CHECK(story.sent.nccl.first == std::vector<std::string>{"id-0", "id-1"});
+  CHECK(story.sent.leader_data == leader_data{"id-0,id-1", "two ids"});
   // The next round's are its own.
   story.want(desired_phase::wait, 1);
   CHECK(story.sent.service_port == 0);
   CHECK(story.sent.master_port == 0);
-  CHECK(story.sent.nccl.first.empty());
+  CHECK(story.sent.leader_data == leader_data{});
 }
 
 TEST_CASE("a service's word about another round, or after its own, is not taken") {
@@ -64,18 +64,17 @@ TEST_CASE("a service's word about another round, or after its own, is not taken"
   CHECK(story.sent.service_port == 29500);
 }
 
-TEST_CASE("more NCCL ids than a round has room for are cut off") {
+TEST_CASE("a leader that would give more than is passed on cannot lead, and says why") {
   agent_story story;
   story.connect();
   desired order = story.order(desired_phase::prepare, 1);
   order.group_world_size = 2;
   story.say(order);
-  story.tell(service_opened{
-      1,
-      29500,
-      29501,
-      {std::vector<std::string>(nccl_ids_max + 2, "id"), nccl_ids_max + 2, 23007, {}}});
-  CHECK(story.sent.nccl.first.size() == nccl_ids_max);
+  story.tell(service_opened{1, 29500, 29501, {std::string(leader_data_bytes_max + 1, 'x'), {}}});
+  CHECK(story.sent.phase == member_phase::failed);
+  REQUIRE(story.sent.causes.size() == 1);
+  CHECK(story.sent.causes[0].text.find("leader_data: 4097 bytes, the limit is 4096") !=
+        std::string::npos);
 }
 
 TEST_CASE("only an ack of a status of this connection renews the lease") {

@@ -26,9 +26,9 @@ void prepare(run_story& story, fake_node& leader, std::uint16_t service, std::ui
 
 }  // namespace
 
-TEST_CASE("members are told the leader's ports, ids and address, each with its own place") {
+TEST_CASE("members are told the leader's ports, data and address, each with its own place") {
   trio_story story(nodes_of(3, 3));
-  story.a->state.nccl.first = {"id-0", "id-1"};
+  story.a->state.leader_data = {"id-0,id-1", "two ids"};
   prepare(story, *story.a, 4001, 4002);
   std::uint32_t group_rank = 0;
   for (const fake_node* const who : {story.a, story.b, story.c}) {
@@ -41,7 +41,7 @@ TEST_CASE("members are told the leader's ports, ids and address, each with its o
     CHECK(assigned.tether_port == 4001);
     CHECK(assigned.master_port == 4002);
     CHECK(assigned.master_address == story.a->greeting.own_address);
-    CHECK(assigned.nccl.first == std::vector<std::string>{"id-0", "id-1"});
+    CHECK(assigned.leader_data == leader_data{"id-0,id-1", "two ids"});
     CHECK(who->wanted.members ==
           "ranks 0-1 on a (10.0.0.1), 2-3 on b (10.0.0.2), 4-5 on c (10.0.0.3)");
     ++group_rank;
