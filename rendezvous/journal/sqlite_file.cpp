@@ -4,6 +4,7 @@
 #include "rendezvous/core/messages/settings.hpp"
 #include "rendezvous/journal/folder_lock.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <sqlite3.h>
@@ -13,7 +14,7 @@ namespace ddprun::journal {
 namespace {
 
 // Grows with each change of the tables.
-constexpr int schema_version = 3;
+constexpr int schema_version = 4;
 
 // No run's timers add up to more.
 constexpr duration timers_max = 4 * timer_max;
@@ -38,7 +39,27 @@ constexpr const char* make_tables =
     // When a daemon that keeps it was alive last: see record_age.hpp.
     "boot TEXT NOT NULL DEFAULT '', "
     "alive_up INTEGER NOT NULL DEFAULT 0, "
-    "alive_at INTEGER NOT NULL DEFAULT 0"
+    "alive_at INTEGER NOT NULL DEFAULT 0, "
+    "members TEXT NOT NULL DEFAULT '', "  // a line each
+    "due_round INTEGER, "                 // NULL: no end is due
+    "due_exit_code INTEGER NOT NULL DEFAULT 0, "
+    "due_text TEXT NOT NULL DEFAULT ''"
+    ") STRICT, WITHOUT ROWID; "
+    // How instances before that of the run's row ended, the newest first.
+    "CREATE TABLE IF NOT EXISTS past_ends ("
+    "run_id TEXT NOT NULL, "
+    "number INTEGER NOT NULL, "
+    "instance TEXT NOT NULL, "
+    "exit_code INTEGER NOT NULL, "
+    "text TEXT NOT NULL, "
+    "round INTEGER NOT NULL, "
+    "restarts_used INTEGER NOT NULL, "
+    "restarts_forgiven INTEGER NOT NULL, "
+    "job TEXT, "
+    "program TEXT NOT NULL, "
+    "started TEXT NOT NULL, "
+    "node TEXT NOT NULL, "
+    "PRIMARY KEY (run_id, number)"
     ") STRICT, WITHOUT ROWID";
 
 // Of a file of version 1, whose rows stay.
@@ -58,16 +79,31 @@ constexpr const char* add_jobs =
     "UPDATE runs SET alive_at = CAST(strftime('%s', "
     "CASE WHEN exit_code IS NULL THEN 'now' ELSE changed_at END) AS INTEGER)";
 
+// Of one of version 3, too: who was in a round is not known.
+constexpr const char* add_members =
+    "ALTER TABLE runs ADD COLUMN members TEXT NOT NULL DEFAULT ''; "
+    "ALTER TABLE runs ADD COLUMN due_round INTEGER; "
+    "ALTER TABLE runs ADD COLUMN due_exit_code INTEGER NOT NULL DEFAULT 0; "
+    "ALTER TABLE runs ADD COLUMN due_text TEXT NOT NULL DEFAULT ''";
+
 // Daemons that live for less than an hour would never forget them.
 constexpr const char* forget_finished =
     "DELETE FROM runs WHERE exit_code IS NOT NULL AND nodes = 0 AND "
-    "changed_at < datetime('now', '-1 hour')";
+    "changed_at < datetime('now', '-1 hour'); "
+    "DELETE FROM past_ends WHERE run_id NOT IN (SELECT run_id FROM runs)";
 
 constexpr const char* keep_words =
     "INSERT OR REPLACE INTO runs "
     "(run_id, instance, rounds_reserved, restarts_used, exit_code, text, nodes, gone_after_us, "
-    "lost_after_us, restarts_forgiven, job, program, started, node, boot, alive_up, alive_at) "
-    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+    "lost_after_us, restarts_forgiven, job, program, started, node, boot, alive_up, alive_at, "
+    "members, due_round, due_exit_code, due_text) "
+    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, "
+    "?20, ?21)";
+
+constexpr const char* keep_past_words =
+    "INSERT INTO past_ends (run_id, number, instance, exit_code, text, round, restarts_used, "
+    "restarts_forgiven, job, program, started, node) "
+    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
 
 constexpr const char* show_life =
     "UPDATE runs SET boot = ?1, alive_up = ?2, alive_at = ?3 WHERE exit_code IS NULL";
@@ -87,22 +123,55 @@ bool put(sqlite3_stmt* to, int place, std::uint64_t number) {
   return sqlite3_bind_int64(to, place, static_cast<sqlite3_int64>(number)) == SQLITE_OK;
 }
 
+bool read_instance(sqlite3_stmt* row, int column, instance_id& instance) {
+  const std::string text = text_of(row, column);
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, instance, 16);
+  return error == std::errc() && end == last && instance != 0;
+}
+
+// A restart that is forgiven was used.
+bool read_restarts(sqlite3_stmt* row, int used, int forgiven, auto& to) {
+  const sqlite3_int64 restarts = sqlite3_column_int64(row, used);
+  const sqlite3_int64 of_them = sqlite3_column_int64(row, forgiven);
+  if (restarts < 0 || restarts > std::int64_t{UINT32_MAX}) return false;
+  if (of_them < 0 || of_them > restarts) return false;
+  to.restarts_used = static_cast<std::uint32_t>(restarts);
+  to.restarts_forgiven = static_cast<std::uint32_t>(of_them);
+  return true;
+}
+
+std::optional<started_job> read_job(sqlite3_stmt* row, int first) {
+  if (sqlite3_column_type(row, first) == SQLITE_NULL) return std::nullopt;
+  return started_job{text_of(row, first), text_of(row, first + 1), text_of(row, first + 2),
+                     text_of(row, first + 3)};
+}
+
+shared_list<std::string> read_members(const std::string& lines) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; !lines.empty() && at <= lines.size();) {
+    const std::size_t end = std::min(lines.find('\n', at), lines.size());
+    names.push_back(lines.substr(at, end - at));
+    at = end + 1;
+  }
+  return shared_list<std::string>(std::move(names));
+}
+
+std::string lines_of(const shared_list<std::string>& members) {
+  std::string lines;
+  for (const std::string& name : members)
+    lines += name + "\n";
+  if (!lines.empty()) lines.pop_back();
+  return lines;
+}
+
 // False where the row holds what this program never writes.
 bool read_row(sqlite3_stmt* row, core::run_record& record) {
   record.run_id = text_of(row, 0);
-  const std::string instance = text_of(row, 1);
-  const auto [end, error] =
-      std::from_chars(instance.data(), instance.data() + instance.size(), record.instance, 16);
   const sqlite3_int64 rounds = sqlite3_column_int64(row, 2);
-  const sqlite3_int64 restarts = sqlite3_column_int64(row, 3);
-  if (error != std::errc() || end != instance.data() + instance.size()) return false;
-  if (record.run_id.empty() || record.instance == 0 || rounds < 0 || restarts < 0) return false;
-  if (restarts > std::int64_t{UINT32_MAX}) return false;
-  const sqlite3_int64 forgiven = sqlite3_column_int64(row, 9);
-  if (forgiven < 0 || forgiven > restarts) return false;
-  record.restarts_forgiven = static_cast<std::uint32_t>(forgiven);
+  if (record.run_id.empty() || !read_instance(row, 1, record.instance) || rounds < 0) return false;
+  if (!read_restarts(row, 3, 9, record)) return false;
   record.rounds_reserved = static_cast<round_number>(rounds);
-  record.restarts_used = static_cast<std::uint32_t>(restarts);
   if (sqlite3_column_type(row, 4) != SQLITE_NULL) {
     record.end = core::run_end{sqlite3_column_int(row, 4), text_of(row, 5)};
   }
@@ -114,22 +183,44 @@ bool read_row(sqlite3_stmt* row, core::run_record& record) {
   for (const duration limit : {record.gone_after, record.lost_after}) {
     if (limit < duration::zero() || limit > timers_max) return false;
   }
-  if (sqlite3_column_type(row, 10) != SQLITE_NULL) {
-    record.job =
-        started_job{text_of(row, 10), text_of(row, 11), text_of(row, 12), text_of(row, 13)};
-  }
+  record.job = read_job(row, 10);
+  record.members = read_members(text_of(row, 17));
+  if (record.members.size() > record.nodes) return false;
+  if (sqlite3_column_type(row, 18) == SQLITE_NULL) return true;
+  const sqlite3_int64 due_round = sqlite3_column_int64(row, 18);
+  if (due_round < 0) return false;
+  record.due = core::due_end{static_cast<round_number>(due_round),
+                             {sqlite3_column_int(row, 19), text_of(row, 20)}};
   return true;
+}
+
+bool read_past_row(sqlite3_stmt* row, core::past_end& one) {
+  const sqlite3_int64 round = sqlite3_column_int64(row, 3);
+  if (round < 0 || !read_instance(row, 0, one.instance)) return false;
+  one.how = {sqlite3_column_int(row, 1), text_of(row, 2)};
+  one.round = static_cast<round_number>(round);
+  one.job = read_job(row, 6);
+  return read_restarts(row, 4, 5, one);
 }
 
 host_moment read_life(sqlite3_stmt* row) {
   return {text_of(row, 14), sqlite3_column_int64(row, 15), sqlite3_column_int64(row, 16)};
 }
 
-bool put_job(sqlite3_stmt* to, const std::optional<started_job>& job) {
+bool put_job(sqlite3_stmt* to, int first, const std::optional<started_job>& job) {
   const started_job said = job.value_or(started_job());
-  const bool has_digest = job ? put(to, 11, said.digest) : sqlite3_bind_null(to, 11) == SQLITE_OK;
-  return has_digest && put(to, 12, said.program) && put(to, 13, said.started) &&
-         put(to, 14, said.node);
+  const bool has_digest =
+      job ? put(to, first, said.digest) : sqlite3_bind_null(to, first) == SQLITE_OK;
+  return has_digest && put(to, first + 1, said.program) && put(to, first + 2, said.started) &&
+         put(to, first + 3, said.node);
+}
+
+bool put_due(sqlite3_stmt* to, int first, const std::optional<core::due_end>& due) {
+  const core::due_end said = due.value_or(core::due_end());
+  const bool has_round =
+      due ? put(to, first, said.round) : sqlite3_bind_null(to, first) == SQLITE_OK;
+  return has_round && sqlite3_bind_int(to, first + 1, said.how.exit_code) == SQLITE_OK &&
+         put(to, first + 2, said.how.text);
 }
 
 bool put_life(sqlite3_stmt* to, int first, const host_moment& now) {
@@ -193,6 +284,7 @@ bool sqlite_file::prepare(open_failure& failure) {
   const bool is_made = is_set_up && execute("BEGIN EXCLUSIVE") && execute(make_tables) &&
                        (version != 1 || execute(add_restarts_forgiven)) &&
                        (version == 0 || version >= 3 || execute(add_jobs)) &&
+                       (version == 0 || version >= 4 || execute(add_members)) &&
                        (version == schema_version || execute(set_version.c_str())) &&
                        execute(forget_finished) && execute("COMMIT");
   if (!is_made) {
@@ -205,7 +297,9 @@ bool sqlite_file::prepare(open_failure& failure) {
   keep_ = compile(keep_words);
   forget_ = compile("DELETE FROM runs WHERE run_id = ?1");
   live_ = compile(show_life);
-  if (keep_ && forget_ && live_) return true;
+  keep_past_ = compile(keep_past_words);
+  forget_past_ = compile("DELETE FROM past_ends WHERE run_id = ?1");
+  if (keep_ && forget_ && live_ && keep_past_ && forget_past_) return true;
   failure.problem = trouble("cannot use");
   return false;
 }
@@ -214,14 +308,15 @@ std::optional<std::vector<core::run_record>> sqlite_file::read(std::string& prob
   const statement rows = compile(
       "SELECT run_id, instance, rounds_reserved, restarts_used, exit_code, text, nodes, "
       "gone_after_us, "
-      "lost_after_us, restarts_forgiven, job, program, started, node, boot, alive_up, alive_at "
+      "lost_after_us, restarts_forgiven, job, program, started, node, boot, alive_up, alive_at, "
+      "members, due_round, due_exit_code, due_text "
       "FROM runs ORDER BY run_id");
   std::vector<core::run_record> found;
   std::vector<change> too_old;
   const host_moment now = clock_();
   int code = rows ? sqlite3_step(rows.get()) : SQLITE_ERROR;
   for (; code == SQLITE_ROW; code = sqlite3_step(rows.get())) {
-    if (!read_row(rows.get(), found.emplace_back())) {
+    if (!read_row(rows.get(), found.emplace_back()) || !read_past(found.back())) {
       problem = path_ + " holds a run that no ddprun wrote ('" + found.back().run_id +
                 "'): move the file away, or name another --state-dir";
       return std::nullopt;
@@ -239,6 +334,19 @@ std::optional<std::vector<core::run_record>> sqlite_file::read(std::string& prob
   }
   problem = trouble("cannot read");
   return std::nullopt;
+}
+
+// False where a row holds what this program never writes.
+bool sqlite_file::read_past(core::run_record& record) {
+  const statement rows = compile(
+      "SELECT instance, exit_code, text, round, restarts_used, restarts_forgiven, job, program, "
+      "started, node FROM past_ends WHERE run_id = ?1 ORDER BY number");
+  std::vector<core::past_end> found;
+  bool is_good = rows && put(rows.get(), 1, record.run_id);
+  while (is_good && sqlite3_step(rows.get()) == SQLITE_ROW)
+    is_good = read_past_row(rows.get(), found.emplace_back());
+  record.past = shared_list<core::past_end>(std::move(found));
+  return is_good && record.past.size() <= core::past_ends_max;
 }
 
 bool sqlite_file::write(const std::vector<change>& changes, std::string& problem) {
@@ -284,11 +392,31 @@ bool sqlite_file::apply(const change& one) {
               put(to, 7, std::uint64_t{record->nodes}) &&
               put(to, 8, static_cast<std::uint64_t>(to_micros(record->gone_after))) &&
               put(to, 9, static_cast<std::uint64_t>(to_micros(record->lost_after))) &&
-              put(to, 10, std::uint64_t{record->restarts_forgiven}) && put_job(to, record->job) &&
-              put_life(to, 15, clock_());
+              put(to, 10, std::uint64_t{record->restarts_forgiven}) &&
+              put_job(to, 11, record->job) && put_life(to, 15, clock_()) &&
+              put(to, 18, lines_of(record->members)) && put_due(to, 19, record->due);
   }
   is_good = is_good && sqlite3_step(to) == SQLITE_DONE;
-  return sqlite3_reset(to) == SQLITE_OK && is_good;
+  is_good = sqlite3_reset(to) == SQLITE_OK && is_good;
+  return is_good && keep_past(run_id, record ? record->past : shared_list<core::past_end>());
+}
+
+bool sqlite_file::keep_past(const std::string& run_id, const shared_list<core::past_end>& past) {
+  sqlite3_stmt* const old = forget_past_.get();
+  bool is_good = put(old, 1, run_id) && sqlite3_step(old) == SQLITE_DONE;
+  is_good = sqlite3_reset(old) == SQLITE_OK && is_good;
+  sqlite3_stmt* const to = keep_past_.get();
+  std::uint64_t number = 0;
+  for (const core::past_end& one : past) {
+    is_good = is_good && put(to, 1, run_id) && put(to, 2, number++) &&
+              put(to, 3, to_hex(one.instance)) &&
+              sqlite3_bind_int(to, 4, one.how.exit_code) == SQLITE_OK && put(to, 5, one.how.text) &&
+              put(to, 6, one.round) && put(to, 7, std::uint64_t{one.restarts_used}) &&
+              put(to, 8, std::uint64_t{one.restarts_forgiven}) && put_job(to, 9, one.job) &&
+              sqlite3_step(to) == SQLITE_DONE;
+    is_good = sqlite3_reset(to) == SQLITE_OK && is_good;
+  }
+  return is_good;
 }
 
 bool sqlite_file::execute(const char* words) {

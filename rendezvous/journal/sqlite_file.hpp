@@ -68,6 +68,8 @@ class sqlite_file {
   bool execute(const char* words);
   statement compile(const char* words);
   bool apply(const change& one);
+  bool keep_past(const std::string& run_id, const shared_list<core::past_end>& past);
+  bool read_past(core::run_record& record);
   std::string trouble(const std::string& what) const;
 
   std::string path_;
@@ -76,6 +78,8 @@ class sqlite_file {
   statement keep_;
   statement forget_;
   statement live_;
+  statement keep_past_;
+  statement forget_past_;
 };
 
 }  // namespace ddprun::journal

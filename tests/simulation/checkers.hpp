@@ -107,8 +107,8 @@ class checkers {
     std::set<session_id> sessions;
     bool may_be_charged = false;  // a worker failed
     bool was_full = false;
-    // Rounds of which nobody had come to its daemon, and no more members than it has: taken for
-    // those who were in them, all dead and started again.
+    // Rounds of which nobody had come to its daemon, whose journal had been tampered with: what it
+    // read may have told it that they were over.
     std::set<round_number> taken_for_dead;
     std::set<std::uint64_t> stopped_by;  // daemons that have told somebody to stop
     std::set<std::uint64_t> success_heard_by;

@@ -47,18 +47,16 @@ bool checkers::excused(const worker_group& older, moment& until) const {
   return back && world_.now() < until;
 }
 
-// A record has the number of a round's members, and not who they are; an old one not even that.
+// An old record has the members of an older round, or none.
 void checkers::take_for_dead(const worker_group& group, instance_record& instance) {
   const daemon* const teller = world_.daemon_of(group.told_by);
-  if (!world_.has_journals() || teller == nullptr) return;
+  if (world_.folders_tampered() == 0 || teller == nullptr) return;
   round_record& here = instance.rounds.at(group.round);
   for (const auto& [number, older] : instance.rounds) {
     if (number >= group.round || older.started_by == group.told_by) continue;
     const bool is_heard = std::any_of(older.sessions.begin(), older.sessions.end(),
                                       [&](session_id who) { return teller->has_heard(who); });
-    const bool are_as_many = older.common.group_world_size <= here.common.group_world_size;
-    if (!is_heard && (are_as_many || world_.folders_tampered() != 0))
-      here.taken_for_dead.insert(number);
+    if (!is_heard) here.taken_for_dead.insert(number);
   }
 }
 

@@ -191,35 +191,6 @@ std::string nobody_again(std::uint64_t seed) {
   return (is_old ? "the lost instance goes on " : "") + all.in().violation();
 }
 
-// The two who run cannot reach the next daemon; so many newcomers can, when the window is over.
-// Those who come back after it run on, and until then the others wait.
-std::string late_again(std::uint64_t seed, std::uint32_t newcomers) {
-  schedule plan = with_journal(quiet_schedule(seed, 2), journal_kind::kept);
-  plan.options.settings.nodes_min = 1;
-  plan.options.settings.spares_max = newcomers;
-  world in(plan.options);
-  for (std::uint32_t index = 0; index < 3 + newcomers; ++index)
-    in.add_host();
-  in.start_daemon(in.host_at(0));
-  in.start_agent(in.host_at(1));
-  in.start_agent(in.host_at(2));
-  if (!in.run_until_true([&] { return in.checks().any_full(2); }, slack)) return "no round";
-  in.run_for(3s);
-  in.kill_daemon();
-  for (host_id on = 1; on <= 2; ++on) {
-    in.net().set_silent(on, 0, true);
-    in.net().set_silent(0, on, true);
-  }
-  in.start_daemon(in.host_at(0));
-  for (host_id on = 3; on < in.hosts(); ++on)
-    in.start_agent(in.host_at(on));
-  in.run_for(plan.options.settings.timing.recovery_window * 51 / 50 + 1s);
-  in.heal_everything();
-  in.run_for(5s);
-  if (!in.checks().any_full(2)) return "nobody runs " + in.violation();
-  return differs("rounds", in.checks().rounds_started(), 1) + in.violation();
-}
-
 std::string every(const std::function<std::string(std::uint64_t)>& play_one, std::uint64_t count) {
   if (std::getenv("DDPRUN_SIMULATION_SEED") != nullptr)
     return play_one(number_from("DDPRUN_SIMULATION_SEED", 0));
@@ -238,16 +209,6 @@ TEST_CASE("all die together and as many come again: the instance goes on after t
 
 TEST_CASE("fewer come again: the instance goes on when no worker of the others can live") {
   REQUIRE(every(fewer_again, 100) == "");
-}
-
-TEST_CASE("a round that comes back late goes on where only newcomers wait") {
-  REQUIRE(every([](std::uint64_t seed) { return late_again(seed, 1); }, 50) == "");
-}
-
-// Two who are new are taken for the two who ran: all could have died, and come again. The record
-// has their number only.
-TEST_CASE("known: as many newcomers come as there are members out of reach", "[.known]") {
-  REQUIRE(every([](std::uint64_t seed) { return late_again(seed, 2); }, 50) == "");
 }
 
 TEST_CASE("a run that is new to a daemon with a journal starts at once") {

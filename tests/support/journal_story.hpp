@@ -26,6 +26,7 @@ inline core::run_record open_record() {
   record.rounds_reserved = 16;
   record.restarts_used = 1;
   record.nodes = 2;
+  record.members = shared_list<std::string>({"a (10.0.0.1)", "b (10.0.0.2)"});
   record.gone_after = std::chrono::minutes(10);
   record.lost_after = std::chrono::minutes(10);
   return record;
@@ -34,6 +35,7 @@ inline core::run_record open_record() {
 inline core::run_record closed_record(int exit_code) {
   core::run_record record = open_record();
   record.nodes = 0;
+  record.members = {};
   record.gone_after = record.lost_after = {};
   record.end = core::run_end{exit_code, "how it ended"};
   return record;

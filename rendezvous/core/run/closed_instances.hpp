@@ -7,6 +7,7 @@
 
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/messages/messages.hpp"
+#include "rendezvous/core/run/run_record.hpp"
 
 #include <cstdint>
 #include <list>
@@ -79,8 +80,16 @@ class closed_instances {
   // From then on none of all that were left behind lives.
   time_point living_until() const;
 
+  // For the record: how the newest of them ended, and the newest of those before the newest one.
+  const shared_list<past_end>& past() const { return past_; }
+  const shared_list<past_end>& past_before_newest() const { return past_before_newest_; }
+  // What one of them ended with is another than it was.
+  void renew_past();
+
  private:
   std::list<closed_instance> closed_;
+  shared_list<past_end> past_;
+  shared_list<past_end> past_before_newest_;
 };
 
 }  // namespace ddprun::core

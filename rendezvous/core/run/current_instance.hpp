@@ -2,6 +2,7 @@
 // one is opened.
 #pragma once
 
+#include "rendezvous/base/shared_list.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/run/closed_instances.hpp"
@@ -9,6 +10,7 @@
 #include "rendezvous/core/run/node_failures.hpp"
 #include "rendezvous/core/run/quick_failures.hpp"
 #include "rendezvous/core/run/restart_budget.hpp"
+#include "rendezvous/core/run/run_record.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -17,11 +19,12 @@
 
 namespace ddprun::core {
 
-// Of the newest round, for the record: how many nodes it had, and how long after this daemon none
-// of its workers lives (run_record::gone_after).
+// Of the newest round, for the record: how many nodes it had and which, and how long after this
+// daemon none of its workers lives (run_record::gone_after).
 struct placed_nodes {
   std::uint32_t count = 0;
   duration gone_after{};
+  shared_list<std::string> names;
 };
 
 // How many of the newest reports are kept for those who ask.
@@ -58,6 +61,7 @@ struct current_instance {
   // What is next after the newest, to be told once it is known whether anybody goes on.
   std::string untold_next;
   std::optional<cause> operator_stop;  // from then on no round follows
+  std::optional<due_end> due;          // the same, by the record of an earlier daemon
 
   bool is_decided() const { return id != 0; }
 };

@@ -271,11 +271,17 @@ void run::state::recount(node& who) {
   count(who);
 }
 
+bool run::state::count_alone(node& who) {
+  if (!groups.count(who, is_candidate(nodes, who))) return false;
+  earlier.count(who.lasting_name(), who.counted);
+  return true;
+}
+
 // Among the candidates, or not; and so whoever has come for the same place and steps in, or back.
 void run::state::count(node& who) {
-  if (!groups.count(who, is_candidate(nodes, who))) return;
+  if (!count_alone(who)) return;
   for (node* const other : doubles_of(nodes, who.greeting))
-    groups.count(*other, is_candidate(nodes, *other));
+    count_alone(*other);
   if (phase == run_phase::gathering) notice.change();
 }
 

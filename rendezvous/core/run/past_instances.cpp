@@ -12,6 +12,7 @@
 //
 // From then on a round of this instance is on, and who comes back from an older one is fenced.
 #include "rendezvous/base/error.hpp"
+#include "rendezvous/base/name_text.hpp"
 #include "rendezvous/base/signals.hpp"
 #include "rendezvous/core/run/closed_instances.hpp"
 #include "rendezvous/core/run/stale_workers.hpp"
@@ -40,6 +41,7 @@ void run::state::learn_of_success(closed_instance& record, const status& said) {
   record.exit_code = 0;
   record.why.reset();
   record.text = "every worker had succeeded when this run was closed (" + record.text + ")";
+  closed.renew_past();
   note(note_level::info, "run " + options.run_id + " has exit code 0 after all: " + record.text);
   if (phase != run_phase::closed || &record != &closed.newest()) return;
   current.last_cause.reset();
@@ -262,10 +264,30 @@ void leftovers::let_go(time_point now) {
 void closed_instances::add(closed_instance newest) {
   closed_.push_front(std::move(newest));
   if (closed_.size() > closed_instances_max) closed_.pop_back();
+  renew_past();
 }
 
 void closed_instances::forget_old(time_point now) {
-  closed_.remove_if([now](const closed_instance& one) { return one.is_old(now); });
+  if (closed_.remove_if([now](const closed_instance& one) { return one.is_old(now); }) != 0) {
+    renew_past();
+  }
+}
+
+void closed_instances::renew_past() {
+  std::vector<past_end> ends;
+  for (const closed_instance& one : closed_) {
+    if (ends.size() > past_ends_max) break;
+    ends.push_back({one.instance,
+                    {one.exit_code, one.text},
+                    one.round,
+                    one.restarts_used,
+                    one.restarts_forgiven,
+                    one.job});
+  }
+  std::vector<past_end> before_newest(ends.begin() + (ends.empty() ? 0 : 1), ends.end());
+  past_before_newest_ = shared_list<past_end>(std::move(before_newest));
+  if (ends.size() > past_ends_max) ends.pop_back();
+  past_ = shared_list<past_end>(std::move(ends));
 }
 
 const closed_instance& closed_instances::newest() const {
@@ -410,8 +432,7 @@ void run::state::remember_leftovers() {
 
 time_point run::state::older_until() const {
   const time_point until = std::max(older.lost_until(), closed.living_until());
-  const std::optional<machine_time> remembered = remembered_until(earlier, groups);
-  return remembered ? std::max(until, clock.real(*remembered)) : until;
+  return std::max(until, persisted_living_until(clock, earlier).value_or(until));
 }
 
 bool run::state::older_may_live() const {
@@ -436,9 +457,11 @@ std::string run::state::older_reason() const {
   if (!older.ending().empty()) who = " of " + nodes.at(older.ending().begin()->first).label();
   std::string text =
       "; waiting until the workers" + who + " of an earlier life of this run must be gone";
-  const std::optional<machine_time> remembered = remembered_until(earlier, groups);
-  if (remembered && now < *remembered && earlier.record()->nodes < nodes_per_run_max) {
-    text += ", or for " + std::to_string(earlier.record()->nodes) + " nodes, as many as it had";
+  const std::optional<machine_time> remembered = earlier.living_until();
+  if (!remembered || now >= *remembered) return text;
+  if (const std::vector<std::string> names = earlier.missing_names(); !names.empty()) {
+    text += ", or until " + text_of_names(names, earlier.missing()) +
+            (earlier.missing() == 1 ? " is back" : " are back");
   }
   return text;
 }

@@ -8,11 +8,17 @@
 //
 // An instance that was open when its daemon died is waited for. The word of agents that come back
 // counts more than the record, which may be an old copy. If only others have come when the time is
-// over, the instance goes on with them: at once, if it had no round or they are as many as its
-// newest had (all have died together, and the same commands were started again); else when no
-// worker can live any longer of those that are missing. If nobody has come at all, it is lost.
+// over, the instance goes on with them: at once, if it had no round or all members of its newest
+// are among them by name (all have died together, and the same commands were started again); else
+// when no worker can live any longer of those that are missing. If nobody has come at all, it is
+// lost.
+//
+// A failure beyond the budget ends the run when its round has stopped; a daemon that dies in
+// between leaves word of that. The next one ends the instance: when the round of those who come
+// back has stopped, or at once where nobody does who knows of a round.
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/error.hpp"
+#include "rendezvous/base/name_text.hpp"
 #include "rendezvous/core/run/persisted_run.hpp"
 #include "rendezvous/core/run/record_persistence.hpp"
 #include "rendezvous/core/run/round_numbers.hpp"
@@ -26,12 +32,46 @@ void go_on_from(current_instance& current, round_numbers& rounds, const run_reco
   rounds.set_reserved(record.rounds_reserved);
   current.budget.set_restarts_used(record.restarts_used);
   current.budget.set_restarts_forgiven(record.restarts_forgiven);
-  current.placed = {record.nodes, record.gone_after};
+  current.placed = {record.nodes, record.gone_after, record.members};
 }
+
+namespace {
+
+closed_instance closed_of(const past_end& one, time_point at) {
+  closed_instance over;
+  over.instance = one.instance;
+  over.exit_code = one.how.exit_code;
+  over.text = one.how.text;
+  over.round = over.left.round = one.round;
+  over.restarts_used = one.restarts_used;
+  over.restarts_forgiven = one.restarts_forgiven;
+  over.closed_at = at;
+  over.job = one.job;
+  return over;
+}
+
+// Of this record, where its instance is over; `until`: its nodes may live until then, if any may.
+closed_instance closed_of(const run_record& record, const run_end& how, time_point at,
+                          std::optional<time_point> until) {
+  closed_instance over =
+      closed_of(past_end{record.instance, how, record.rounds_reserved, record.restarts_used,
+                         record.restarts_forgiven, record.job},
+                at);
+  if (record.nodes == 0 || !until) return over;
+  over.left.unknown = record.nodes;
+  over.left.until = *until;
+  over.left.is_held = true;
+  over.left.let_go_limit = record.gone_after;
+  return over;
+}
+
+}  // namespace
 
 void run::state::remember(const run_record& record) {
   records.begin_with(record);
   current.job = record.job;
+  for (auto one = record.past.items().rbegin(); one != record.past.items().rend(); ++one)
+    closed.add(closed_of(*one, options.began));
   if (!record.end && !is_same_job(record.job, options.opened_by)) return claims.end_wait();
   go_on_from(current, rounds, record);
   if (!record.end) {
@@ -44,25 +84,38 @@ void run::state::remember(const run_record& record) {
   phase.enter(run_phase::closed, clock.own(options.began));
   current.id = record.instance;
   current.last_end = record.end->text;
-  closed_instance over;
-  over.instance = current.id;
-  over.exit_code = record.end->exit_code;
-  over.text = record.end->text;
-  over.round = rounds.reserved();
-  over.restarts_used = current.budget.restarts_used();
-  over.restarts_forgiven = current.budget.restarts_forgiven();
-  over.closed_at = options.began;
-  over.job = record.job;
-  over.left.round = rounds.reserved();
-  over.left.unknown = record.nodes;
-  if (record.nodes != 0) over.left.until = options.began + record.gone_after;
-  over.left.is_held = record.nodes != 0;
-  over.left.let_go_limit = record.gone_after;
-  closed.add(std::move(over));
+  closed.add(closed_of(record, *record.end, options.began, options.began + record.gone_after));
+}
+
+// Until when workers of the record's nodes may live, in real time.
+std::optional<time_point> persisted_living_until(const machine_clock& clock,
+                                                 const persisted_run& earlier) {
+  const std::optional<machine_time> until = earlier.living_until();
+  return until ? std::optional(clock.real(*until)) : std::nullopt;
+}
+
+// Of those who have come nobody knows of a round of the instance that has failed beyond its budget:
+// what is started again is another one.
+void run::state::end_due_record() {
+  const run_record record = *earlier.record();
+  note(note_level::warning, "the run had ended when its rendezvous daemon died (" +
+                                record.due->how.text + "): what is started now is a new one");
+  closed.add(closed_of(record, record.due->how, real_now, persisted_living_until(clock, earlier)));
+  current.job = record.job;
+  earlier.drop();
+}
+
+// The same where nodes have come back that were told of the instance, but not of its round.
+void run::state::close_as_due() {
+  const run_end how = current.due->how;
+  current.left_behind =
+      closed_of(*earlier.record(), how, real_now, persisted_living_until(clock, earlier)).left;
+  close(how.exit_code, std::nullopt, how.text);
 }
 
 // Of those who are here nobody knows of a round.
 void run::state::begin_instance(const node& opener) {
+  if (earlier.is_there() && earlier.record()->due && !is_record_of_another()) end_due_record();
   if (!earlier.is_there() || is_record_of_another()) {
     return open_instance(opener.fresh_instance, opener.greeting.job);
   }
@@ -80,12 +133,6 @@ void run::state::begin_instance(const node& opener) {
            std::to_string(rounds.floor()));
 }
 
-// Until then workers may live of the round that an earlier daemon had.
-std::optional<machine_time> remembered_until(const persisted_run& earlier,
-                                             const gathering& groups) {
-  return earlier.living_until(groups.here());
-}
-
 timer_moment lost_instance_at(const current_instance& current, const persisted_run& earlier,
                               const roster& nodes) {
   if (!earlier.is_there() || current.is_decided() || !nodes.empty()) return std::nullopt;
@@ -95,6 +142,9 @@ timer_moment lost_instance_at(const current_instance& current, const persisted_r
 void run::state::end_lost_instance() {
   current.id = earlier.record()->instance;
   current.placed.count = 0;
+  if (const std::optional<due_end> due = earlier.record()->due) {
+    return close(due->how.exit_code, std::nullopt, due->how.text);
+  }
   close(1, std::nullopt,
         "lost: the rendezvous daemon was started again, and no node of this run has come back "
         "within " +
@@ -104,15 +154,21 @@ void run::state::end_lost_instance() {
 // The node that hosts this daemon dies with it, and then the others let go of each other.
 void run::state::note_placed() {
   current.placed.count = static_cast<std::uint32_t>(memberships.size());
-  const bool is_hosted = std::any_of(
-      memberships.begin(), memberships.end(),
-      [](const membership& one) { return one.holder() != nullptr && one.holder()->hosts_us; });
+  std::vector<std::string> names;
+  names.reserve(memberships.size());
+  bool is_hosted = false;
+  for (const membership& one : memberships) {
+    names.push_back(one.holder() == nullptr ? std::string() : one.holder()->lasting_name());
+    is_hosted = is_hosted || (one.holder() != nullptr && one.holder()->hosts_us);
+  }
+  current.placed.names = shared_list<std::string>(std::move(names));
   current.placed.gone_after =
       is_hosted ? with_margin(2 * timing().isolation_limit) : timing().orphan_limit;
 }
 
 run_record record_of(const run_options& options, const current_instance& current,
-                     const round_numbers& rounds, const closed_instance& over) {
+                     const round_numbers& rounds, const closed_instances& closed) {
+  const closed_instance& over = closed.newest();
   run_record record;
   record.run_id = options.run_id;
   record.instance = over.instance;
@@ -125,6 +181,7 @@ run_record record_of(const run_options& options, const current_instance& current
   }
   record.end = run_end{over.exit_code, over.text};
   record.job = over.job;
+  record.past = closed.past_before_newest();
   return record;
 }
 
@@ -137,15 +194,26 @@ void run::state::remember_older(run_record& record) const {
   record.gone_after = until - current.opened_at;
 }
 
+// By the causes so far, for the daemon that would have to go on from here.
+void foresee_charge(const current_instance& current, const round_numbers& rounds,
+                    time_point real_now, const std::optional<cause>& why, run_record& record) {
+  if (!why) return;
+  if (std::optional<run_end> how = end_beyond_budget(current, real_now, *why)) {
+    record.due = due_end{rounds.newest(), *std::move(how)};
+  } else if (is_charged_as_restart(why->kind)) {
+    ++record.restarts_used;
+  }
+}
+
 std::optional<run_record> run::state::record_now() const {
   if (phase == run_phase::closed) {
     if (closed.empty() || closed.newest().instance != current.id) return std::nullopt;
-    return record_of(options, current, rounds, closed.newest());
+    return record_of(options, current, rounds, closed);
   }
   if (!current.is_decided()) {
     if (earlier.is_there() || closed.empty()) return earlier.record();
     return record_of(options, current, rounds,
-                     closed.newest());  // what came after it has gone without a round
+                     closed);  // what came after it has gone without a round
   }
   // Until it has a round of its own, no less is known than before.
   if (!current.settings && earlier.is_there()) return earlier.record();
@@ -157,15 +225,15 @@ std::optional<run_record> run::state::record_now() const {
   record.restarts_forgiven = current.budget.restarts_forgiven();
   record.job = current.job;
   record.nodes = current.placed.count;
+  record.members = current.placed.names;
+  record.past = closed.past();
+  record.due = current.due;
   record.gone_after = current.placed.gone_after;
   record.lost_after =
       current.settings ? current.settings->timing.orphan_limit : timers().orphan_limit;
   if (!current.settings) remember_older(record);
   if (phase == run_phase::stopping && !stop.is_free() && !current.operator_stop) {
-    const std::optional<cause>& why = causes.get();
-    const bool is_charged = why && is_charged_as_restart(why->kind);
-    if (is_charged && !current.budget.is_spent(current.settings->restarts_max))
-      ++record.restarts_used;
+    foresee_charge(current, rounds, real_now, causes.get(), record);
   }
   return record;
 }
@@ -187,9 +255,43 @@ void run::state::order_close(node& who, message_pointer message) {
   who.owed = std::move(message);
 }
 
-std::optional<machine_time> persisted_run::living_until(std::uint32_t nodes_here) const {
-  if (!record_ || nodes_here >= record_->nodes) return std::nullopt;
+void persisted_run::begin(run_record record, machine_time since) {
+  *this = {};
+  since_ = since;
+  missing_ = record.nodes;
+  record_ = std::move(record);
+  const std::vector<std::string>& names = record_->members.items();
+  for (std::size_t index = 0; index < std::min<std::size_t>(names.size(), missing_); ++index) {
+    if (!names[index].empty()) ++short_of_[names[index]];
+  }
+}
+
+void persisted_run::count(const std::string& name, bool is_here) {
+  const auto found = short_of_.find(name);
+  if (found == short_of_.end()) return;
+  std::int64_t& short_of = found->second;
+  if (is_here) {
+    if (short_of-- > 0) --missing_;
+  } else {
+    if (++short_of > 0) ++missing_;
+  }
+}
+
+std::optional<machine_time> persisted_run::living_until() const {
+  if (!record_ || missing_ == 0) return std::nullopt;
   return since_ + record_->gone_after;
+}
+
+std::vector<std::string> persisted_run::missing_names() const {
+  std::vector<std::string> names;
+  std::size_t named = 0;
+  for (const auto& [name, short_of] : short_of_) {
+    if (short_of <= 0) continue;
+    named += static_cast<std::size_t>(short_of);
+    if (names.size() < names_in_text_max) names.push_back(name);
+  }
+  if (named != missing_) return {};
+  return names;
 }
 
 machine_time persisted_run::lost_at() const {

@@ -142,7 +142,12 @@ void run::state::give_way() {
 void run::state::claim_anew(node& who) {
   give_way();
   if (options.persists_records && !earlier.is_there()) {
-    if (std::optional<run_record> known = record_now()) earlier.begin(*std::move(known), now);
+    if (std::optional<run_record> known = record_now()) {
+      earlier.begin(*std::move(known), now);
+      for (const auto& [order, other] : nodes) {
+        if (other->counted) earlier.count(other->lasting_name(), true);
+      }
+    }
   }
   const instance_id found = std::exchange(current.id, 0);
   for (const auto& [order, other] : nodes) {
@@ -224,6 +229,9 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   // Those who have only waited know no more than the record does.
   const bool is_record_newer = is_remembered && newest == 0;
   const placed_nodes before = is_remembered ? current.placed : placed_nodes{};
+  current.due = is_remembered ? earlier.record()->due : std::nullopt;
+  // They have gone on since: it was free of charge, or the record is an old copy.
+  if (current.due && newest > current.due->round) current.due.reset();
   if (!is_record_newer) earlier.drop();
   current.id = which;
   if (const auto& job = claimants.front()->greeting.job) current.job = job;
@@ -262,6 +270,7 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
     current.placed.gone_after = std::max(current.placed.gone_after, before.gone_after);
   }
   rounds.reserve_ahead();
+  if (is_record_newer && current.due) return close_as_due();
   // By session: placing one may end the stay of another.
   std::vector<session_id> others;
   for (const auto& [order, who] : nodes) {
@@ -299,7 +308,7 @@ void run::state::adopt_round(const std::vector<node*>& claimants) {
   take_found_facts(still_here);
   if (is_complete(still_here, rounds.newest())) {
     keep_round(still_here);
-  } else if (!dead.has_any_of(current.id, rounds.newest()) &&
+  } else if (!current.due && !dead.has_any_of(current.id, rounds.newest()) &&
              std::all_of(still_here.begin(), still_here.end(),
                          [](const node* who) { return has_succeeded(who->state); })) {
     end_found_success(still_here);
@@ -342,6 +351,7 @@ void run::state::keep_round(const std::vector<node*>& claimants) {
   for (const node* const who : claimants)
     raise_restarts_used(current, *who);
   current.is_found = false;
+  current.due.reset();  // that failure is reported again
   enter(run_phase::running);
   memberships.start_until(now + timing().start_timeout);
   note(note_level::info,

@@ -60,6 +60,28 @@ bool can_do_without(const current_instance& current, const roster& nodes, const 
   return others >= current.settings->nodes_min;
 }
 
+// How the run ends by this cause, as the budget allows no other round after it; none: it does.
+std::optional<run_end> end_beyond_budget(const current_instance& current, time_point real_now,
+                                         const cause& why) {
+  std::string limit;
+  if (is_charged_as_restart(why.kind)) {
+    const std::uint32_t most = current.settings->restarts_max;
+    if (!current.budget.is_spent(most)) return std::nullopt;
+    if (most != 0) {
+      limit = most == 1 ? "; the only restart is used"
+                        : "; all " + std::to_string(most) + " restarts are used";
+    }
+  } else if (why.kind == cause_class::node_lost) {
+    const std::uint32_t most = current.settings->node_losses_max;
+    if (current.budget.node_losses(real_now) < most) return std::nullopt;
+    limit =
+        "; more than " + std::to_string(most) + " node losses within an hour (--max-node-losses)";
+  } else {
+    return std::nullopt;
+  }
+  return run_end{exit_code_of(why), describe(why) + limit};
+}
+
 // False where the run was closed: the budget is spent, or more restarts do not help. The class is
 // that of the root cause, known only now: when a host dies, the others' workers fail first, and a
 // lost host must not use up --max-restarts.
@@ -72,14 +94,8 @@ bool run::state::charge(const std::optional<cause>& why, blamed_node& by) {
     if (current.quick_end) {
       quick.add(*why, *current.quick_end, by.name, have_all_failed(current.reports.back()));
     }
-    if (current.budget.is_spent(settings.restarts_max)) {
-      std::string text = describe(*why);
-      if (settings.restarts_max != 0) {
-        const std::uint32_t most = settings.restarts_max;
-        text += most == 1 ? "; the only restart is used"
-                          : "; all " + std::to_string(most) + " restarts are used";
-      }
-      close(exit_code_of(*why), why, std::move(text));
+    if (std::optional<run_end> end = end_beyond_budget(current, real_now, *why)) {
+      close(end->exit_code, why, std::move(end->text));
       return false;
     }
     const bool may_leave = by.failures != 0 && can_do_without(current, nodes, by);
@@ -98,10 +114,10 @@ bool run::state::charge(const std::optional<cause>& why, blamed_node& by) {
     return true;
   }
   if (why->kind != cause_class::node_lost) return true;
-  if (current.budget.charge_node_loss(real_now, settings.node_losses_max)) return true;
-  close(exit_code_of(*why), why,
-        describe(*why) + "; more than " + std::to_string(settings.node_losses_max) +
-            " node losses within an hour (--max-node-losses)");
+  std::optional<run_end> end = end_beyond_budget(current, real_now, *why);
+  current.budget.charge_node_loss(real_now, settings.node_losses_max);
+  if (!end) return true;
+  close(end->exit_code, why, std::move(end->text));
   return false;
 }
 

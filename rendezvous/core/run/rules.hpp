@@ -75,11 +75,14 @@ bool completes_success(const entered_phase& phase, current_instance& current,
 
 // record.cpp: what outlives the daemon.
 void go_on_from(current_instance& current, round_numbers& rounds, const run_record& record);
-std::optional<machine_time> remembered_until(const persisted_run& earlier, const gathering& groups);
+std::optional<time_point> persisted_living_until(const machine_clock& clock,
+                                                 const persisted_run& earlier);
 timer_moment lost_instance_at(const current_instance& current, const persisted_run& earlier,
                               const roster& nodes);
 run_record record_of(const run_options& options, const current_instance& current,
-                     const round_numbers& rounds, const closed_instance& over);
+                     const round_numbers& rounds, const closed_instances& closed);
+void foresee_charge(const current_instance& current, const round_numbers& rounds,
+                    time_point real_now, const std::optional<cause>& why, run_record& record);
 
 // recovery.cpp: claims.
 bool is_recovering(const entered_phase& phase, const recovery_claims& claims);
@@ -119,6 +122,8 @@ struct blamed_node {
 };
 blamed_node blame(current_instance& current, const round_memberships& memberships,
                   const std::optional<cause>& why);
+std::optional<run_end> end_beyond_budget(const current_instance& current, time_point real_now,
+                                         const cause& why);
 bool can_do_without(const current_instance& current, const roster& nodes, const blamed_node& one);
 std::string why_it_gives_up(const current_instance& current);
 std::string quick_row_text(const current_instance& current, const timers& timing);

@@ -3,6 +3,7 @@
 // live on, and whether it is over.
 #pragma once
 
+#include "rendezvous/base/shared_list.hpp"
 #include "rendezvous/core/messages/started_job.hpp"
 #include "rendezvous/core/messages/types.hpp"
 
@@ -18,6 +19,26 @@ struct run_end {
   bool operator==(const run_end&) const = default;
 };
 
+// A failure beyond the budget: the instance ends like this once its round has stopped.
+struct due_end {
+  round_number round = 0;  // that it ends
+  run_end how;
+  bool operator==(const due_end&) const = default;
+};
+
+// An instance before that of the record: its nodes that were away are told how it ended.
+struct past_end {
+  instance_id instance = 0;
+  run_end how;
+  round_number round = 0;  // no round of it had a higher number
+  std::uint32_t restarts_used = 0;
+  std::uint32_t restarts_forgiven = 0;
+  std::optional<started_job> job;
+  bool operator==(const past_end&) const = default;
+};
+
+inline constexpr std::size_t past_ends_max = 8;  // in a record
+
 struct run_record {
   std::string run_id;
   instance_id instance = 0;
@@ -31,10 +52,15 @@ struct run_record {
   // Of the newest round; of an instance that is over: those that could not be reached. 0: no worker
   // was ever started, or none can live.
   std::uint32_t nodes = 0;
+  // By what they are known again who were in that round (lasting_name), by group rank; empty, as
+  // are those behind the last: not known.
+  shared_list<std::string> members;
   duration gone_after{};           // the daemon's death: no worker of these nodes lives any longer
   duration lost_after{};           // the next daemon's start: the instance ends if nobody has come
+  std::optional<due_end> due;      // none: the budget is not exceeded
   std::optional<run_end> end;      // none: it is open
   std::optional<started_job> job;  // that opened it; none: of a daemon that did not ask
+  shared_list<past_end> past;      // the newest first, at most past_ends_max
   bool operator==(const run_record&) const = default;
 };
 

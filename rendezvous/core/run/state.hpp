@@ -167,6 +167,7 @@ struct run::state {
   bool is_acked(const node& who) const;
   void recount(node& who);
   void count(node& who);
+  bool count_alone(node& who);
   void watch_over(node& who);
   void recognise(node& who);
   void queue_for_round(node& who);
@@ -313,6 +314,8 @@ struct run::state {
   // record.cpp.
   void remember(const run_record& record);
   void begin_instance(const node& opener);
+  void end_due_record();
+  void close_as_due();
   void end_lost_instance();
   void note_placed();
   void remember_older(run_record& record) const;

@@ -147,6 +147,11 @@ void run::state::end_of_stop() {
   blamed_node by = blame(current, memberships, why);
   leave_round();
   if (!stop.is_free() && !charge(why, by)) return;
+  if (const std::optional<due_end> due = current.due) {
+    const bool is_same = first && exit_code_of(*first) == due->how.exit_code;
+    close(due->how.exit_code, is_same ? first : std::nullopt, due->how.text);
+    return;
+  }
   if (current.operator_stop) {
     const cause operators = *current.operator_stop;
     close(exit_code_of(operators), operators, describe(operators));

@@ -62,11 +62,20 @@ TEST_CASE("what was written is there when the file is opened again") {
   closed.restarts_used = 4'000'000'000;
   closed.restarts_forgiven = 3'999'999'999;
   closed.end = core::run_end{137, "rank 3 was killed by SIGKILL; \"quoted\"\nand more"};
-  const core::run_record open = record_of("a", 1, std::uint64_t{1} << 53);
+  const core::past_end before{7, {3, "it failed\nbadly"},        12, 5,
+                              4, started_job{"d", "p", "s", "n"}};
+  const core::past_end first{0xfedcba9876543211, {0, {}}, 0, 0, 0, {}};
+  closed.past = shared_list<core::past_end>({before, first});
+  core::run_record open = record_of("a", 1, std::uint64_t{1} << 53);
+  open.nodes = 4;
+  open.members = shared_list<std::string>({"node-a", "", "node-c (10.0.0.3)"});
+  open.due = core::due_end{std::uint64_t{1} << 53, {1, "all 3 restarts are used\n"}};
   {
     const auto file = opened(at.path + "/made/on/the/way");
     CHECK(records(*file).empty());
-    CHECK(write(*file, {{"b", record_of("b", 2, 1)}, {"c", record_of("c", 3, 1)}}));
+    core::run_record forgotten = record_of("c", 3, 1);
+    forgotten.past = closed.past;
+    CHECK(write(*file, {{"b", forgotten}, {"c", forgotten}}));
     CHECK(write(*file, {{"a", open}, {"b", closed}, {"c", std::nullopt}}));
   }
   const auto again = opened(at.path + "/made/on/the/way");

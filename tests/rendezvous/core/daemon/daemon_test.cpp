@@ -357,6 +357,7 @@ TEST_CASE("the window is for the runs that were on, and for nobody else") {
   open.instance = 7;
   open.rounds_reserved = 16;
   open.nodes = 1;
+  open.members = shared_list<std::string>({"n3"});  // the third to join
   open.gone_after = open.lost_after = 600s;
   core::run_record over = open;
   over.run_id = "over";

@@ -75,12 +75,12 @@ TEST_CASE("fewer than were in its round wait until no worker of the others can l
     story.pass(59s);
     CHECK(only.wanted.phase == desired_phase::wait);
     CHECK(story.why().find("an earlier life of this run") != std::string::npos);
-    CHECK(story.why().find("or for 2 nodes") != std::string::npos);
+    CHECK(story.why().find("or until b (10.0.0.2) is back") != std::string::npos);
     story.pass(1100ms);
     CHECK(only.wanted.phase == desired_phase::prepare);
     CHECK(only.wanted.round == 17);
   }
-  SECTION("or for as many as there were") {
+  SECTION("or for all who were in it") {
     story.pass(20s);
     story.joined("b", nodes_of(1, 2));
     CHECK(only.wanted.phase == desired_phase::prepare);
@@ -263,6 +263,7 @@ run_record record_of_three() {
   run_record record;
   record.instance = 17;
   record.nodes = 3;
+  record.members = shared_list<std::string>({"a", "b", "b"});
   record.gone_after = 20s;
   record.lost_after = 60s;
   return record;
@@ -274,7 +275,7 @@ TEST_CASE("nothing is remembered unless a record was there, or when it has been 
   persisted_run earlier;
   CHECK_FALSE(earlier.is_there());
   CHECK_FALSE(earlier.is_of(17));
-  CHECK(earlier.living_until(0) == std::nullopt);
+  CHECK(earlier.living_until() == std::nullopt);
   earlier.begin(record_of_three(), machine_origin);
   CHECK(earlier.is_there());
   CHECK(earlier.is_of(17));
@@ -283,12 +284,51 @@ TEST_CASE("nothing is remembered unless a record was there, or when it has been 
   CHECK_FALSE(earlier.is_there());
 }
 
-TEST_CASE("workers may live until all nodes are here again, or for so long") {
+TEST_CASE("workers may live until all members are here again, or for so long") {
   persisted_run earlier;
   earlier.begin(record_of_three(), machine_origin);
-  CHECK(earlier.living_until(2) == machine_origin + 20s);
-  CHECK(earlier.living_until(3) == std::nullopt);
+  CHECK(earlier.living_until() == machine_origin + 20s);
   CHECK(earlier.lost_at() == machine_origin + 60s);
+  const std::vector<std::string> all{"a", "b"};
+  CHECK(earlier.missing_names() == all);
+  CHECK(earlier.missing() == 3);
+  for (const char* const name : {"c", "a", "a", "a", "b"})
+    earlier.count(name, true);
+  CHECK(earlier.living_until() == machine_origin + 20s);
+  CHECK(earlier.missing_names() == std::vector<std::string>{"b"});
+  earlier.count("b", true);
+  CHECK(earlier.living_until() == std::nullopt);
+  SECTION("one is more than are needed") {
+    earlier.count("a", false);
+    earlier.count("a", false);
+    CHECK(earlier.missing() == 0);
+    earlier.count("a", false);
+    CHECK(earlier.missing() == 1);
+  }
+  SECTION("one goes again") {
+    earlier.count("b", false);
+    CHECK(earlier.living_until() == machine_origin + 20s);
+    CHECK(earlier.missing_names() == std::vector<std::string>{"b"});
+  }
+}
+
+TEST_CASE("of members whose names are not known nobody can say that they are here again") {
+  run_record record = record_of_three();
+  SECTION("of none") {
+    record.members = {};
+  }
+  SECTION("of the last") {
+    record.members = shared_list<std::string>({"a", "b"});
+  }
+  SECTION("of one between others") {
+    record.members = shared_list<std::string>({"a", "", "b"});
+  }
+  persisted_run earlier;
+  earlier.begin(record, machine_origin);
+  for (const char* const name : {"a", "b", "b", "", "c"})
+    earlier.count(name, true);
+  CHECK(earlier.living_until() == machine_origin + 20s);
+  CHECK(earlier.missing_names().empty());
 }
 
 // What was asked for to be kept, alone.
