@@ -1,6 +1,7 @@
 """What a script that trains with PyTorch can see of its process, as JSON lines on its output.
 
 What two cold processes have in common stands under "same", what each has for itself under "own".
+Rank 1 leaves out the Pythons that multiprocessing starts, each of which imports PyTorch again.
 """
 
 import sys
@@ -115,8 +116,10 @@ def main():
         "start method": multiprocessing.get_start_method(),
         "strategy": torch.multiprocessing.get_sharing_strategy(),
         "loader": loaded(),
-        "children": {method: in_children(method) for method in ("fork", "spawn", "forkserver")},
+        "fork": in_children("fork"),
     }
+    if os.environ["RANK"] == "0":
+        same["children"] = {method: in_children(method) for method in ("spawn", "forkserver")}
     print(json.dumps({"warm": IS_WARM, "own": own, "same": same}), flush=True)
     breakpoint()
     print("behind the breakpoint")
