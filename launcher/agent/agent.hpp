@@ -61,7 +61,8 @@ namespace ddprun::launcher {
 
 namespace vault {
 class keeper;
-}
+struct round_place;
+}  // namespace vault
 namespace survivors {
 class survivor_spawner;
 }
@@ -171,6 +172,7 @@ class agent {
 
   // In agent_vault.cpp.
   void start_vault();
+  vault::round_place vault_place(const core::start_workers& effect) const;
   void prepare_vault(const core::start_workers& effect);
   bool stops_preparing(round_number round);
   void judge_vault(const round_report& report);

@@ -1,7 +1,9 @@
 // The vault of this node, where --vault asks for one.
 #include "launcher/agent/agent.hpp"
 #include "launcher/hosts/doctor/limits.hpp"
+#include "launcher/network/own_addresses.hpp"
 #include "launcher/vault/keeper.hpp"
+#include "rendezvous/net/resolve.hpp"
 
 #include <boost/asio/post.hpp>
 
@@ -30,10 +32,27 @@ void agent::start_vault() {
   vault_ = std::make_unique<vault::keeper>(context_.get_executor(), std::move(parts));
 }
 
+// Other nodes find this one where the leader finds it.
+vault::round_place agent::vault_place(const core::start_workers& effect) const {
+  const assignment& assigned = effect.assignment;
+  vault::round_place here;
+  here.group_rank = assigned.group_rank;
+  here.nodes = assigned.group_world_size;
+  here.round = effect.round;
+  here.store_address = as_seen_here(assigned.master_address);
+  if (options_.settings.store == store_mode::agent) here.store_port = assigned.master_port;
+  here.own_address = options_.local_address.empty() ? own_address_ : options_.local_address;
+  if (const auto leader = net::numeric_address(here.store_address)) {
+    const auto own = own_address_towards(*leader);
+    if (own && options_.local_address.empty()) here.own_address = own->to_string();
+  }
+  return here;
+}
+
 // What has to be put back from a disk takes its time, in which the agent goes on answering.
 void agent::prepare_vault(const core::start_workers& effect) {
   waits_for_vault_ = effect.round;
-  vault_->prepare(effect.assignment.group_rank, [this, effect](const std::string& folder) {
+  vault_->prepare(vault_place(effect), [this, effect](const std::string& folder) {
     waits_for_vault_.reset();
     vault_folder_ = folder;
     if (!exit_code_) begin_workers(effect);

@@ -11,6 +11,7 @@ struct vault_options {
   std::string memory = "/dev/shm";  // the file system in memory
   std::uint64_t size = 0;           // bytes of memory, at most; 0: half of what there is
   std::uint64_t rate = 200 << 20;   // bytes a second that are copied while workers run; 0: no limit
+  std::uint16_t port = 0;           // where other nodes' copies are taken in; 0: one that is free
 };
 
 }  // namespace ddprun::launcher

@@ -52,6 +52,11 @@ inline cli::checked apply_vault_rate(options_draft& draft, const cli::given_opti
   return apply_size(draft.options.vault.rate, option);
 }
 
+inline cli::checked apply_vault_port(options_draft& draft, const cli::given_option& option) {
+  return cli::keep(draft.options.vault.port,
+                   cli::read_port(option.given, option.value, "0 for one that is free"));
+}
+
 inline cli::checked apply_vault_memory(options_draft& draft, const cli::given_option& option) {
   if (!option.value.starts_with('/')) return cli::wrong(option, "write a whole path: /dev/shm");
   draft.options.vault.memory = option.value;
@@ -63,8 +68,8 @@ inline constexpr std::array vault_rows = {
         {"vault", "DIR", "Failures",
          "give workers a folder in memory to save to, DDPRUN_VAULT; the newest\n"
          "entry with a marker is copied to DIR, at once when a worker dies, and\n"
-         "put back when a node has lost its memory, only from DIR: a folder\n"
-         "that all nodes share"},
+         "to another node's DIR, and is put back where a node has lost it; all\n"
+         "nodes go on from the newest entry that each of them has"},
         apply_vault},
     cli::option<options_draft>{{"vault-size", "SIZE", "Failures",
                                 "memory that it may take: 512M, 8G (half of what there is)"},
@@ -73,6 +78,9 @@ inline constexpr std::array vault_rows = {
         {"vault-rate", "SIZE", "Failures",
          "copied per second while workers run; 0: as fast as it goes (200M)"},
         apply_vault_rate},
+    cli::option<options_draft>{{"vault-port", "PORT", "Failures",
+                                "where other nodes have their copies kept here (one that is free)"},
+                               apply_vault_port},
     cli::option<options_draft>{
         {"vault-memory", "FOLDER", "Failures", "a file system in memory to use for it (/dev/shm)"},
         apply_vault_memory},

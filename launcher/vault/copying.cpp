@@ -14,6 +14,7 @@ using namespace std::chrono_literals;
 
 constexpr auto look_interval = 1s;
 constexpr auto retry_interval = 30s;
+constexpr auto buddy_interval = 2s;  // to a word that it did not take
 // A worker that is still writing there may end in between.
 constexpr int tries_in_a_hurry = 5;
 constexpr int low_priority = 10;
@@ -62,35 +63,28 @@ bool copying::look() {
   const auto memory = open_folder(here_->memory);
   if (!memory) return true;  // a worker has removed it
   for (int tries = 0; tries < tries_in_a_hurry; ++tries) {
-    std::vector<found_file> found = list_files(memory->get());
-    std::vector<entry> complete = complete_entries(found);
+    std::vector<entry> complete = complete_entries(list_files(memory->get()));
     std::erase_if(complete, [&](const entry& one) { return desk_.is_set_aside(one.what); });
     for (const entry& one : complete) {
       if (!one.problem.empty())
         desk_.tell_once("entry", one.what.name + " is not kept: " + one.problem);
     }
     std::erase_if(complete, [](const entry& one) { return !one.problem.empty(); });
-    make_room(memory->get(), std::move(found), complete);
-    if (complete.empty() || here_->disk.empty()) return complete.empty();
-    if (on_disk_.contains(folder_of(complete.back().what)) || keep(memory->get(), complete.back()))
+    if (complete.empty()) return true;
+    tell_buddy();
+    if (here_->disk.empty()) {
+      copy_to_buddy(complete.back());
+      return false;
+    }
+    if (on_disk_.contains(folder_of(complete.back().what)) ||
+        keep(memory->get(), complete.back())) {
+      copy_to_buddy(complete.back());
       return true;
+    }
     const std::lock_guard lock(desk_.mutex);
     if (failed_ || !desk_.is_hurried()) return false;
   }
   return false;
-}
-
-// A saver that finds no room would fail, and with it the worker.
-void copying::make_room(int memory, std::vector<found_file> found,
-                        const std::vector<entry>& complete) {
-  std::uint64_t occupied = occupied_by(found);
-  for (const version& old : to_drop(complete, occupied, desk_.limit))
-    remove_entry(memory, old.name);
-  if (occupied > desk_.limit) occupied = occupied_by(list_files(memory));
-  desk_.tell_once("full", occupied <= desk_.limit
-                              ? std::string()
-                              : "it holds more than the " + size_text(desk_.limit) +
-                                    " that it may take (--vault-size): save less, or keep fewer");
 }
 
 // While workers run a copy takes no more than its share of the memory's and the disk's time.
@@ -135,6 +129,67 @@ bool copying::keep(int memory, const entry& newest) {
   desk_.tell(note_level::debug,
              newest.what.name + " (" + size_text(newest.size) + ") is copied to " + here_->disk);
   return true;
+}
+
+// Long before there is a copy: where this node is lost without one, nobody may take it for one that
+// has never saved.
+void copying::tell_buddy() {
+  std::optional<peer> buddy;
+  const auto now = std::chrono::steady_clock::now();
+  {
+    const std::lock_guard lock(desk_.mutex);
+    if (desk_.is_hurried() || now < try_buddy_again_) return;
+    buddy = desk_.buddy;
+  }
+  if (!buddy || told_buddy_ == buddy) return;
+  if (tell_saver(*buddy, here_->group_rank).is_done()) {
+    told_buddy_ = buddy;
+    buddy_has_.reset();
+  } else {
+    try_buddy_again_ = now + buddy_interval;
+  }
+}
+
+void copying::copy_to_buddy(const entry& newest) {
+  std::optional<peer> buddy;
+  const auto now = std::chrono::steady_clock::now();
+  {
+    const std::lock_guard lock(desk_.mutex);
+    if (desk_.is_hurried() || desk_.current != here_ || now < try_buddy_again_) return;
+    buddy = desk_.buddy;
+  }
+  if (!buddy || (told_buddy_ == buddy && buddy_has_ == newest.what)) return;
+  const auto from = from_here(newest);
+  const pace slow = slowly();
+  const outcome done =
+      !from ? outcome{.problem = "it is not there any more", .has_changed = true}
+            : put_entry(*buddy, here_->group_rank, *from, [&](std::uint64_t bytes) {
+                if (!slow(bytes)) return false;
+                const std::lock_guard lock(desk_.mutex);
+                return !desk_.is_hurried() && desk_.current == here_ && desk_.buddy == buddy;
+              });
+  if (done.has_changed || done.is_abandoned) return;
+  if (done.is_done()) {
+    buddy_has_ = newest.what;
+    desk_.tell_once("buddy", "");
+    return desk_.tell(note_level::debug, newest.what.name + " is copied to node " +
+                                             std::to_string(buddy->group_rank) + ", too");
+  }
+  try_buddy_again_ = now + retry_interval;
+  desk_.tell_once("buddy", "cannot copy " + newest.what.name + " to node " +
+                               std::to_string(buddy->group_rank) + ": " + done.problem +
+                               "; training goes on, and it is tried again");
+}
+
+// On disk no worker changes it.
+std::optional<sent_entry> copying::from_here(const entry& newest) const {
+  if (!here_->disk.empty()) {
+    auto kept = from_disk(here_->disk + "/" + folder_of(newest.what));
+    if (kept && kept->what == newest.what) return kept;
+  }
+  auto memory = open_folder(here_->memory);
+  if (!memory) return std::nullopt;
+  return from_memory(std::move(*memory), newest);
 }
 
 void copying::end(bool is_kept) {

@@ -1,6 +1,6 @@
 // The copying thread of a vault: it looks through the workers' folder each second, keeps the newest
-// complete entry on disk, slowly while workers run and at once where that is asked for, and drops
-// the oldest ones from memory when it fills.
+// complete entry on disk, slowly while workers run and at once where that is asked for, has the
+// buddy, another node, keep it too.
 //
 // Thread rule: `run` is the thread, at a low priority; it ends when the desk says so, or stays
 // where a disk hangs.
@@ -29,8 +29,11 @@ class copying {
   void enter(std::shared_ptr<const shelf> next);
   // False: the newest is not on disk, though it was tried.
   bool look();
-  void make_room(int memory, std::vector<found_file> found, const std::vector<entry>& complete);
   bool keep(int memory, const entry& newest);
+  // The buddy's copy is never waited for: it is given up where the disk is in a hurry.
+  void copy_to_buddy(const entry& newest);
+  std::optional<sent_entry> from_here(const entry& newest) const;
+  void tell_buddy();
   pace slowly();
   void end(bool is_kept);
 
@@ -40,6 +43,9 @@ class copying {
   bool is_all_kept_ = true;        // of the shelves before this one
   std::optional<version> failed_;  // to copy, the last time
   std::chrono::steady_clock::time_point try_again_;
+  std::optional<peer> told_buddy_;    // it knows that this node saves
+  std::optional<version> buddy_has_;  // of that one
+  std::chrono::steady_clock::time_point try_buddy_again_;
 };
 
 }  // namespace ddprun::launcher::vault

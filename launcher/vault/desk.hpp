@@ -9,6 +9,7 @@
 
 #include "launcher/cli/vault_options.hpp"
 #include "launcher/vault/memory_home.hpp"
+#include "launcher/vault/peer_calls.hpp"
 #include "launcher/vault/vault_rules.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 #include "rendezvous/core/messages/messages.hpp"
@@ -21,6 +22,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,8 +48,10 @@ struct desk {
   memory_home home;         // of the preparing thread, and of the copying one at the very end
   std::uint64_t limit = 0;  // bytes of memory
   std::shared_ptr<const shelf> current;
-  std::string folder;  // of current, as soon as it can be written to
-  std::vector<version> set_aside;
+  std::string folder;               // of current, as soon as it can be written to
+  std::vector<version> set_aside;   // or hidden: not there for anybody any more
+  std::set<std::uint32_t> savers;   // group ranks that have ever saved anything
+  std::optional<peer> buddy;        // the node that keeps a copy of what is saved here
   std::uint64_t hurries_asked = 0;  // copies that are wanted at once
   std::uint64_t hurries_done = 0;
   bool is_ending = false;

@@ -1,6 +1,7 @@
 #include "launcher/vault/keeper.hpp"
 
 #include "launcher/vault/copying.hpp"
+#include "launcher/vault/memory_guard.hpp"
 #include "rendezvous/base/signals_blocked.hpp"
 
 #include <boost/asio/post.hpp>
@@ -34,7 +35,7 @@ keeper::keeper(boost::asio::any_io_executor executor, wiring parts)
     desk_->wanted.disk.pop_back();
   desk_->mark = std::move(parts.mark);
   desk_->memory_left = std::move(parts.memory_left);
-  preparation_ = std::make_shared<preparation>(*desk_);
+  preparation_ = std::make_shared<preparation>(desk_);
   desk_->tell_to([executor, watch = alive_.watch(), say = std::move(parts.say)](
                      note_level level, const std::string& text) {
     boost::asio::post(executor, while_alive(watch, [say, level, text] { say(level, text); }));
@@ -49,14 +50,14 @@ keeper::~keeper() {
   desk_->changed.notify_all();
 }
 
-void keeper::prepare(std::uint32_t group_rank,
+void keeper::prepare(const round_place& here,
                      std::function<void(const std::string& folder)> ready) {
   ready_ = std::move(ready);
   const std::uint64_t ticket = ++desk_->ticket;
   const bool has_failed = std::exchange(has_failed_, false);
   start_copying();
   preparing_.start(
-      [shared = desk_, work = preparation_, group_rank, has_failed, ticket] {
+      [shared = desk_, work = preparation_, here, has_failed, ticket] {
         std::unique_lock lock(shared->preparing, std::defer_lock);
         if (!shared->is_silent) {
           lock.lock();
@@ -64,7 +65,7 @@ void keeper::prepare(std::uint32_t group_rank,
           const std::lock_guard reading(shared->mutex);
           return shared->folder;
         }
-        std::string folder = work->run(group_rank, has_failed, ticket);
+        std::string folder = work->run(here, has_failed, ticket);
         shared->is_silent = false;
         return folder;
       },
@@ -107,6 +108,7 @@ void keeper::start_copying() {
   try {
     const signals_blocked blocked;
     std::thread([shared = desk_] { copying(*shared).run(); }).detach();
+    std::thread([shared = desk_] { memory_guard(*shared).run(); }).detach();
   } catch (const std::system_error& error) {
     is_copying_ = false;
     desk_->tell_once("copy", std::string("nothing is copied to disk: ") + error.what());

@@ -1,7 +1,8 @@
 // The keeper of a node's vault: a folder in memory that workers save to, whose newest complete
-// entry it keeps on disk as well (vault_rules.hpp says what that is).
+// entry it keeps on disk as well (vault_rules.hpp says what that is), and on another node.
 //
-//   prepare   before the workers of a round are started: what is missing in memory is put back
+//   prepare   before the workers of a round are started: all nodes take what each of them has, and
+//             what is missing in memory is put back
 //   save_now  a worker has died, or all are to end: the newest entry is copied at once
 //   finish    at the end: the same, and the memory is given back
 //
@@ -13,6 +14,7 @@
 
 #include "launcher/cli/vault_options.hpp"
 #include "launcher/process/background_task.hpp"
+#include "launcher/vault/agreement.hpp"
 #include "launcher/vault/desk.hpp"
 #include "launcher/vault/preparation.hpp"
 #include "rendezvous/base/lifetime.hpp"
@@ -44,7 +46,7 @@ class keeper {
 
   // `ready`: with the folder for workers; empty: there is none. Another call, or `give_up`, cancels
   // the one before.
-  void prepare(std::uint32_t group_rank, std::function<void(const std::string& folder)> ready);
+  void prepare(const round_place& here, std::function<void(const std::string& folder)> ready);
   void give_up();
   // The round that was prepared last has failed.
   void round_failed() { has_failed_ = true; }

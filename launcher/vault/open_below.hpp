@@ -19,6 +19,9 @@ result<unique_fd> open_below(int folder, std::string_view path, int flags);
 // A new file for writing, with the folders above it; it must not be there yet.
 result<unique_fd> create_below(int folder, std::string_view path);
 
+// False: errno says why not.
+bool set_modified(int file, std::int64_t modified);
+
 inline std::int64_t modified_ns(const struct stat& facts) {
   return static_cast<std::int64_t>(facts.st_mtim.tv_sec) * 1'000'000'000 + facts.st_mtim.tv_nsec;
 }

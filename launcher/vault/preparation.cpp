@@ -2,6 +2,7 @@
 
 #include "launcher/base/node_files.hpp"
 #include "launcher/base/size_text.hpp"
+#include "launcher/vault/memory_guard.hpp"
 #include "launcher/vault/open_below.hpp"
 #include "launcher/vault/vault_files.hpp"
 #include "rendezvous/base/private_folders.hpp"
@@ -39,10 +40,14 @@ std::vector<entry> preparation::complete(int memory) {
   return found;
 }
 
-std::string preparation::run(std::uint32_t group_rank, bool has_failed, std::uint64_t ticket) {
+std::string preparation::run(const round_place& place, bool has_failed, std::uint64_t ticket) {
+  const std::uint32_t group_rank = place.group_rank;
   ticket_ = ticket;
   if (!std::exchange(is_home_made_, true)) make_home();
-  if (home_.empty()) return {};
+  if (home_.empty()) {
+    stay_out(place);
+    return {};
+  }
   std::shared_ptr<const shelf> here;
   {
     const std::lock_guard lock(desk_.mutex);
@@ -62,9 +67,13 @@ std::string preparation::run(std::uint32_t group_rank, bool has_failed, std::uin
     desk_.tell_once("memory", "cannot open " + here->memory + ": " + memory.error().message());
     return {};
   }
+  remove_hollow(memory->get());
   if (has_failed) set_aside(*here, memory->get());
+  const bool is_agreed = place.nodes > 1 && take_common(place, *here, memory->get());
+  if (desk_.ticket != ticket_) return {};
   const bool is_empty = complete(memory->get()).empty();
-  if ((looks_at_disk_ || is_empty) && !here->disk.empty()) put_back(*here, memory->get());
+  if (!is_agreed && (looks_at_disk_ || is_empty) && !here->disk.empty())
+    put_back(*here, memory->get());
   const std::vector<entry> now = complete(memory->get());
   trial_.begin(now.empty() ? std::nullopt : std::optional(now.back().what));
 

@@ -1,6 +1,6 @@
 // The preparation of a vault for a round: its folder in memory is made, what a dead agent has left
 // is saved, what workers went on from in vain is set aside, and what is missing in memory is put
-// back from disk.
+// back: where there are other nodes, what all of them have, from disk or from another node.
 //
 // Where the node has what its workers left there, no disk is asked for anything.
 //
@@ -8,20 +8,23 @@
 // disk hangs. Once the desk has another ticket it gives up, and writes to no folder of workers.
 #pragma once
 
+#include "launcher/vault/agreement.hpp"
+#include "launcher/vault/copy_server.hpp"
 #include "launcher/vault/desk.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace ddprun::launcher::vault {
 
 class preparation {
  public:
-  explicit preparation(desk& shared) : desk_(shared) {}
+  explicit preparation(const std::shared_ptr<desk>& shared) : shared_(shared), desk_(*shared) {}
 
   // What workers of that group rank are given as DDPRUN_VAULT; empty: nothing. `has_failed`: the
   // round before this one.
-  std::string run(std::uint32_t group_rank, bool has_failed, std::uint64_t ticket);
+  std::string run(const round_place& here, bool has_failed, std::uint64_t ticket);
 
  private:
   void make_home();
@@ -34,12 +37,25 @@ class preparation {
   void put_one_back(const shelf& here, int memory, const std::string& name);
   std::vector<entry> complete(int memory);
 
+  // ---- preparation_common.cpp: what the nodes of a round have in common ----
+  // False: they have not agreed.
+  bool take_common(round_place here, const shelf& own, int memory);
+  node_word own_word(const round_place& here);
+  void add_held(node_word& word, std::uint32_t of, const std::string& disk);
+  bool bring(const round_place& here, const shelf& own, int memory, const agreed& found);
+  void hide_newer_than(const shelf& own, int memory, std::int64_t order);
+  void stay_out(const round_place& here);
+  void hide(const round_place& here, const shelf& own, int memory, const agreed& found);
+
+  std::shared_ptr<desk> shared_;
   desk& desk_;
+  std::unique_ptr<copy_server> server_;  // none: there was no other node yet
   std::uint64_t ticket_ = 0;
   bool is_home_made_ = false;
   std::string home_;  // empty: there is none
   bool looks_at_disk_ = false;
   trial trial_;
+  bool have_disagreed_ = false;  // the nodes, the last time
 };
 
 }  // namespace ddprun::launcher::vault

@@ -16,7 +16,7 @@
 namespace ddprun::launcher::vault {
 namespace {
 
-constexpr std::size_t piece_bytes = 1 << 20;
+constexpr std::size_t copied_at_once = 1 << 20;
 constexpr std::size_t manifest_bytes_max = 32 << 20;
 
 outcome system_problem(const std::string& what) {
@@ -28,18 +28,10 @@ outcome changed_problem(const std::string& path) {
   return {.problem = path + " was written to meanwhile", .has_changed = true};
 }
 
-bool set_time(int file, std::int64_t modified) {
-  timespec times[2] = {};
-  times[1].tv_sec = modified / 1'000'000'000;
-  times[1].tv_nsec = modified % 1'000'000'000;
-  times[0] = times[1];
-  return ::futimens(file, times) == 0;
-}
-
 // At most `size` bytes; `sum` of those that were there.
 outcome copy_bytes(int from, int to, const std::string& path, std::uint64_t size,
                    worker::checksum& sum, const pace& go_on) {
-  std::string piece(std::min<std::uint64_t>(piece_bytes, size + 1), '\0');
+  std::string piece(std::min<std::uint64_t>(copied_at_once, size + 1), '\0');
   std::uint64_t copied = 0;
   while (true) {
     const ssize_t got = ::read(from, piece.data(), piece.size());
@@ -72,7 +64,7 @@ outcome keep_file(int memory, const found_file& file, int disk, manifest& made, 
       !copied.is_done())
     return copied;
   if (!is_as_listed(from->get(), file)) return changed_problem(file.path);
-  if (!set_time(to->get(), file.modified_ns) || ::fsync(to->get()) != 0)
+  if (!set_modified(to->get(), file.modified_ns) || ::fsync(to->get()) != 0)
     return system_problem("cannot write " + file.path);
   made.files.push_back({file.path, file.size, sum.value(), file.modified_ns});
   return {};
@@ -101,14 +93,13 @@ outcome write_manifest(int disk, const manifest& made) {
   return {};
 }
 
-outcome keep_files(int memory, const entry& kept, int unfinished, const pace& go_on) {
-  manifest made;
-  made.what = kept.what;
+outcome keep_files(int memory, const entry& kept, int unfinished, manifest& made,
+                   const pace& go_on) {
   for (const found_file& one : kept.files) {
     if (outcome done = keep_file(memory, one, unfinished, made, go_on); !done.is_done())
       return done;
   }
-  return write_manifest(unfinished, made);
+  return {};
 }
 
 outcome put_file_back(int kept, const kept_file& file, int memory, const pace& go_on) {
@@ -124,7 +115,8 @@ outcome put_file_back(int kept, const kept_file& file, int memory, const pace& g
   if (copied.has_changed) return damaged("has another size");
   if (!copied.is_done()) return copied;
   if (sum.value() != file.checksum) return damaged("does not have its checksum");
-  if (!set_time(to->get(), file.modified_ns)) return system_problem("cannot write " + file.path);
+  if (!set_modified(to->get(), file.modified_ns))
+    return system_problem("cannot write " + file.path);
   return {};
 }
 
@@ -164,9 +156,24 @@ result<unique_fd> create_below(int folder, std::string_view path) {
   return file;
 }
 
+bool set_modified(int file, std::int64_t modified) {
+  timespec times[2] = {};
+  times[1].tv_sec = modified / 1'000'000'000;
+  times[1].tv_nsec = modified % 1'000'000'000;
+  times[0] = times[1];
+  return ::futimens(file, times) == 0;
+}
+
 outcome keep_on_disk(int memory, const entry& kept, const std::string& disk, std::string_view mark,
                      const pace& go_on) {
   if (!kept.problem.empty()) return {.problem = kept.problem};
+  return keep_by(disk, kept.what, mark, [&](int unfinished, manifest& made) {
+    return keep_files(memory, kept, unfinished, made, go_on);
+  });
+}
+
+outcome keep_by(const std::string& disk, const version& what, std::string_view mark,
+                const std::function<outcome(int unfinished, manifest& made)>& fill) {
   const auto folder = open_folder(disk);
   if (!folder) return {.problem = "cannot open " + disk + ": " + folder.error().message()};
   const std::string unfinished = unfinished_name(mark);
@@ -175,8 +182,10 @@ outcome keep_on_disk(int memory, const entry& kept, const std::string& disk, std
     return system_problem("cannot create a folder in " + disk);
   const auto made = open_below(folder->get(), unfinished, O_RDONLY | O_DIRECTORY);
   if (!made) return {.problem = "cannot open a folder in " + disk + ": " + made.error().message()};
-  outcome done = keep_files(memory, kept, made->get(), go_on);
-  const std::string name = folder_of(kept.what);
+  manifest filled{what, {}};
+  outcome done = fill(made->get(), filled);
+  if (done.is_done()) done = write_manifest(made->get(), filled);
+  const std::string name = folder_of(what);
   if (done.is_done() &&
       ::renameat(folder->get(), unfinished.c_str(), folder->get(), name.c_str()) != 0) {
     // Another has kept the same before us.

@@ -20,6 +20,7 @@ namespace {
 constexpr int depth_max = 12;
 constexpr std::size_t files_max = 100'000;
 constexpr std::string_view aside_prefix = "set-aside-";
+constexpr std::string_view hidden_prefix = "not-everywhere-";
 
 struct close_stream {
   void operator()(DIR* stream) const { ::closedir(stream); }
@@ -34,6 +35,7 @@ found_file describe(std::string path, const struct stat& facts) {
   one.size = S_ISREG(facts.st_mode) ? static_cast<std::uint64_t>(facts.st_size) : 0;
   one.occupied = static_cast<std::uint64_t>(facts.st_blocks) * 512;
   one.modified_ns = modified_ns(facts);
+  one.is_hollow = S_ISREG(facts.st_mode) && (facts.st_mode & S_ISVTX) != 0;
   return one;
 }
 
@@ -119,6 +121,21 @@ void remove_unfinished(const std::string& disk) {
   for (const std::string& name : names_in(disk)) {
     if (name.starts_with(unfinished_name({}))) remove_below(folder->get(), name);
   }
+}
+
+void hide_newer(const std::string& disk, std::int64_t order) {
+  const auto folder = open_folder(disk);
+  if (!folder) return;
+  for (const std::string& name : kept_folders(disk)) {
+    if (*order_in(name) <= order) break;
+    const std::string hidden = std::string(hidden_prefix) + name;
+    remove_below(folder->get(), hidden);
+    ::renameat(folder->get(), name.c_str(), folder->get(), hidden.c_str());
+  }
+  std::vector<std::string> names = names_in(disk);
+  std::erase_if(names, [](const std::string& one) { return !one.starts_with(hidden_prefix); });
+  for (std::size_t index = 0; index + kept_on_disk < names.size(); ++index)
+    remove_below(folder->get(), names[index]);
 }
 
 bool set_aside_on_disk(const std::string& disk, const version& what) {

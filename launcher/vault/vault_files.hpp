@@ -49,6 +49,10 @@ void remove_entry(int folder, std::string_view name);
 outcome keep_on_disk(int memory, const entry& kept, const std::string& disk, std::string_view mark,
                      const pace& go_on);
 
+// The same with what `fill` puts into the new folder, below `files_folder`, and into the manifest.
+outcome keep_by(const std::string& disk, const version& what, std::string_view mark,
+                const std::function<outcome(int unfinished, manifest& made)>& fill);
+
 // The folders of `disk` that hold an entry each, newest first.
 std::vector<std::string> kept_folders(const std::string& disk);
 std::optional<manifest> read_manifest(const std::string& kept);
@@ -59,6 +63,9 @@ outcome put_back_from(const std::string& kept, const manifest& wanted, int memor
 // All but the newest `count`; and what copies have left whose agents died.
 void remove_older(const std::string& disk, std::size_t count);
 void remove_unfinished(const std::string& disk);
+// What is newer than `order` gets a name by which it is not found again; of such the newest
+// `kept_on_disk` stay.
+void hide_newer(const std::string& disk, std::int64_t order);
 // Gives a kept one a name by which it is not found again, in place of the last that was. False: it
 // is not there.
 bool set_aside_on_disk(const std::string& disk, const version& what);

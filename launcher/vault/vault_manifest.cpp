@@ -1,6 +1,7 @@
 #include "launcher/vault/vault_manifest.hpp"
 
 #include "launcher/base/text.hpp"
+#include "launcher/vault/next_word.hpp"
 #include "worker/snapshot/checksum.hpp"
 
 #include <charconv>
@@ -10,14 +11,6 @@ namespace ddprun::launcher::vault {
 namespace {
 
 constexpr std::string_view first_line = "ddprun vault 1";
-
-// The text up to the next blank, or the line's end, taken off.
-std::string_view next_word(std::string_view& line) {
-  const std::size_t blank = line.find(' ');
-  const std::string_view word = line.substr(0, blank);
-  line.remove_prefix(blank == std::string_view::npos ? line.size() : blank + 1);
-  return word;
-}
 
 std::optional<std::uint64_t> hexadecimal(std::string_view text) {
   std::uint64_t value = 0;

@@ -56,6 +56,8 @@ entry gather(const files& found, std::string_view name, const found_file& marker
     if (is_snapshot(name) && split_last(one.path).name.starts_with(note_of_snapshot)) return;
     if (one.kind == file_kind::strange)
       made.problem = one.path + " is neither a file nor a folder";
+    else if (one.is_hollow)
+      made.problem = "it had no room in memory";
     else if (!is_safe_path(one.path))
       made.problem = "a file's name has odd characters";
     made.files.push_back(one);

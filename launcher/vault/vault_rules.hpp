@@ -44,6 +44,7 @@ struct found_file {
   std::uint64_t size = 0;        // bytes
   std::uint64_t occupied = 0;    // bytes of memory
   std::int64_t modified_ns = 0;  // since 1970
+  bool is_hollow = false;        // it had no room: see memory_guard.hpp
 };
 
 // What tells one state of an entry from another; newer is greater.

@@ -256,15 +256,14 @@ def test_a_lost_node_gets_its_part_back_on_another(cluster):
     b = cluster.agent("node-b", "--max-restarts", 3, *vault(cluster), **common)
     cluster.started(1, 2)
     for rank in (0, 1):
-        save(cluster, rank, rank + 1)
-        is_kept(cluster, rank + 1, node=rank)
+        save(cluster, rank, 1)
+        is_kept(cluster, 1, node=rank)
     home_of_b = next(home for home in homes(cluster.folder / "kept") if (home / "node-1").exists())
     b.kill(signal.SIGKILL)
     shutil.rmtree(home_of_b)  # with its host
     c = cluster.agent("node-c", "--max-restarts", 3, *vault(cluster), **common)
     cluster.started(2, 2)
-    assert seen(cluster, 0, 2)[1] == ["step-1:1"]
-    assert seen(cluster, 1, 2)[1] == ["step-2:2"]
+    assert [seen(cluster, rank, 2)[1] for rank in (0, 1)] == [["step-1:1"]] * 2
     cluster.finish(2)
     assert [a.wait(), c.wait()] == [0, 0]
     cluster.nothing_left(but=[daemon])  # b's guardian tells the daemon of it for a while
@@ -279,13 +278,48 @@ def test_a_full_vault_is_one_line_and_the_job_goes_on(cluster, small_disk):
         wait_for(f"step {step} on disk", lambda: f"step-{step}" in kept(cluster))
     assert "more than" not in a.err()
     cluster.order(0, "head -c 1000K /dev/zero > $DDPRUN_VAULT/other")
-    a.says(r"warning: vault: it holds more than the .* that it may take \(--vault-size\)")
+    a.says(r"warning: vault: other does not fit into the .* that the vault may take "
+           r"\(--vault-size\): it is not kept, the newest whole entry is, and training goes on")
     fill(small_disk)
     cluster.finish(1)
     assert a.wait() == 0
-    assert a.err().count("it holds more than") == 1
+    assert a.err().count("does not fit into") == 1
     assert kept(cluster)[-1] == "step-3"
     assert not list(small_disk.glob("ddprun-vault-*"))
+
+
+@pytest.mark.parametrize("name", ["step-2", "growing"])
+def test_a_writer_that_exceeds_the_size_goes_on_and_the_last_whole_entry_stays(cluster, name):
+    """Ten times what it may take; what it writes is given back as it comes."""
+    a = cluster.agent("node-a", "--max-restarts", 3, *vault(cluster), "--vault-size", "40M")
+    cluster.started(1, 1)
+    save(cluster, 0, 1, kib=4000)
+    is_kept(cluster, 1)
+    (home,) = homes(cluster.folder / "kept")
+    large = home / "node-0" / name / "bulk"
+    # In pieces, each behind a look at what the file takes, however slow the machine is.
+    cluster.order(0, f"at=$DDPRUN_VAULT/{name}; mkdir $at; exec 8>$at/bulk; most=0; "
+                     "for i in $(seq 40); do head -c 10M /dev/zero >&8; "
+                     "for t in $(seq 600); do [ $(stat -c %b $at/bulk) -lt 81920 ] && break; "
+                     "sleep 0.1; done; done; exec 8>&-; say written")
+    wait_for("it to be written", lambda: cluster.events("written"), 120)
+    a.says(rf"warning: vault: {name}/bulk does not fit into the 40 MiB that the vault may take "
+           r"\(--vault-size\): it is not kept, the newest whole entry is, and training goes on")
+    assert large.stat().st_size == 400 << 20
+    wait_for("its memory to be given back", lambda: large.stat().st_blocks * 512 < 41 << 20)
+    if name == "step-2":  # the worker takes it for saved
+        cluster.order(0, "touch $DDPRUN_VAULT/step-2/.complete; say marked")
+        wait_for("the mark", lambda: cluster.events("marked"))
+        wait_for("it to go", lambda: not large.exists())
+    cluster.order(0, "exit 3")
+    cluster.started(2, 1)
+    assert seen(cluster, 0, 2)[1] == ["step-1:1"]
+    assert not large.exists()
+    save(cluster, 0, 3)  # what fits is kept
+    is_kept(cluster, 1, 3)
+    cluster.finish(1)
+    assert a.wait() == 0
+    assert a.err().count("does not fit into") == 1
 
 
 def test_more_memory_than_there_is_is_cut_to_what_there_is(cluster, small_disk):

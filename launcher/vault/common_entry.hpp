@@ -1,0 +1,72 @@
+// Which entry all nodes of a round go on from: the newest that each of them has, or can have from
+// another. Never one on this node and another on that.
+//
+// Each node says what lies with it, of itself and of others: that is its word. All nodes read all
+// words and come to the same choice by themselves. Entries of several nodes belong together where
+// they have the same name. A node that has never saved anything is not asked for anything.
+//
+// A word as text, as it stands in the job's store:
+//
+//   ddprun vault 1
+//   at 41233 10.0.0.2
+//   token 4f1d...
+//   saves 0
+//   holds 0 1732606339000000000 step-100
+//
+// "holds OF ORDER NAME": OF is the group rank of the node whose workers saved it.
+//
+// Thread rule: plain values and pure functions.
+#pragma once
+
+#include "launcher/vault/vault_rules.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::launcher::vault {
+
+inline constexpr std::size_t word_bytes_max = 1 << 20;
+inline constexpr std::size_t held_max = 1000;  // named in one word
+
+struct held_entry {
+  std::uint32_t of = 0;
+  version what;
+  bool operator==(const held_entry&) const = default;
+};
+
+struct node_word {
+  std::string address;             // where its copies are served; empty: nowhere
+  std::uint16_t port = 0;          // likewise
+  std::string token;               // that it asks for
+  std::set<std::uint32_t> savers;  // who has ever saved anything, as far as it knows
+  std::vector<held_entry> held;
+  bool operator==(const node_word&) const = default;
+};
+
+std::string to_text(const node_word& word);
+// None: it is of another version, or damaged.
+std::optional<node_word> parse_word(std::string_view text);
+
+// The part of one node in a common entry.
+struct common_part {
+  version what;
+  std::vector<std::uint32_t> holders;  // the nodes that have it
+  bool operator==(const common_part&) const = default;
+};
+
+struct common_choice {
+  std::map<std::uint32_t, common_part> parts;  // by node; empty: there is none
+  std::set<std::uint32_t> savers;
+  bool is_any_newer = false;  // some node has one that not all have
+};
+
+// `words`: by group rank. `excluded`: names that could not be had after all.
+common_choice choose_common(const std::vector<node_word>& words,
+                            const std::set<std::string>& excluded);
+
+}  // namespace ddprun::launcher::vault

@@ -1,0 +1,87 @@
+#include "launcher/vault/peer_calls.hpp"
+
+#include "rendezvous/base/printable_text.hpp"
+#include "rendezvous/base/utf8.hpp"
+
+#include <optional>
+#include <utility>
+
+namespace ddprun::launcher::vault {
+namespace {
+
+constexpr std::chrono::seconds dial_limit{5};
+
+std::optional<line_stream> dial(const peer& other, const std::string& question,
+                                std::string& problem) {
+  auto stream = worker::blocking_stream::dial(other.address, other.port, duration::zero(),
+                                              dial_limit, problem);
+  if (!stream) return std::nullopt;
+  line_stream lines(std::move(*stream));
+  const error_code error = lines.send(std::string(greeting) + other.token + "\n" + question + "\n");
+  if (!error) return lines;
+  problem = error.message();
+  return std::nullopt;
+}
+
+// What is not the wanted word is why it is not done.
+outcome refused(const std::string& answer) {
+  const bool is_why = answer.starts_with("no ");
+  return {.problem = is_why ? in_one_line(to_valid_utf8(answer.substr(3)))
+                            : "it does not say what it should"};
+}
+
+outcome lost(const error_code& error) {
+  return {.problem = error.message()};
+}
+
+}  // namespace
+
+outcome tell_saver(const peer& other, std::uint32_t of) {
+  std::string problem;
+  auto lines = dial(other, "saves " + std::to_string(of), problem);
+  if (!lines) return {.problem = problem};
+  const auto answer = lines->line();
+  if (!answer) return lost(answer.error());
+  return *answer == "ok" ? outcome() : refused(*answer);
+}
+
+outcome put_entry(const peer& other, std::uint32_t of, const sent_entry& one, const pace& go_on) {
+  std::string problem;
+  auto lines = dial(other, "put " + std::to_string(of) + "\n" + head_of(one), problem);
+  if (!lines) return {.problem = problem};
+  auto answer = lines->line();
+  if (!answer) return lost(answer.error());
+  if (*answer == "have") return {};
+  if (*answer != "send") return refused(*answer);
+  if (outcome done = send_files(*lines, one, go_on); !done.is_done()) {
+    // It may have said why it takes no more.
+    if (done.has_changed || done.is_damaged || done.is_abandoned) return done;
+    answer = lines->line(std::chrono::seconds(1));
+    return answer && answer->starts_with("no ") ? refused(*answer) : done;
+  }
+  answer = lines->line();
+  if (!answer) return lost(answer.error());
+  return *answer == "kept" ? outcome() : refused(*answer);
+}
+
+outcome get_entry(const peer& other, std::uint32_t of, const version& what, int memory,
+                  std::uint64_t bytes_max, const pace& go_on) {
+  std::string problem;
+  auto lines =
+      dial(other, "get " + std::to_string(of) + " " + std::to_string(what.order) + " " + what.name,
+           problem);
+  if (!lines) return {.problem = problem};
+  const auto answer = lines->line();
+  if (!answer) return lost(answer.error());
+  const auto head = read_head(*answer);
+  if (!head) return refused(*answer);
+  if (head->what != what) return {.problem = "it sends another entry"};
+  if (head->size > bytes_max) return {.problem = "the vault has no room for it (--vault-size)"};
+  remove_entry(memory, what.name);
+  manifest made;
+  outcome done = receive_files(*lines, *head, memory, {}, made, go_on);
+  if (!done.is_done()) remove_entry(memory, what.name);
+  return done;
+}
+
+}  // namespace ddprun::launcher::vault

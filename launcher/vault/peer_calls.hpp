@@ -1,0 +1,42 @@
+// What a vault asks of another node's: to keep a copy, to give one back, to know that it saves.
+//
+// A call is one connection. It begins with "ddprun-vault 1 TOKEN", the token that the other node
+// has put into the job's store, and then one line:
+//
+//   saves OF                    -> ok
+//   put OF, then an entry's head -> have | send, then the entry follows | no WHY
+//                               -> kept | no WHY
+//   get OF ORDER NAME           -> an entry | no WHY
+//
+// OF is the group rank of the node whose entry it is.
+//
+// Thread rule: a thread that may wait. Errors: `problem`.
+#pragma once
+
+#include "launcher/vault/entry_stream.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace ddprun::launcher::vault {
+
+inline constexpr std::string_view greeting = "ddprun-vault 1 ";
+
+// Where another node's copies are served.
+struct peer {
+  std::uint32_t group_rank = 0;
+  std::string address;
+  std::uint16_t port = 0;
+  std::string token;
+  bool operator==(const peer&) const = default;
+};
+
+outcome tell_saver(const peer& other, std::uint32_t of);
+outcome put_entry(const peer& other, std::uint32_t of, const sent_entry& one, const pace& go_on);
+// Into a vault's folder in memory, whole or not at all, in place of what has its name there; more
+// than `bytes_max` are refused.
+outcome get_entry(const peer& other, std::uint32_t of, const version& what, int memory,
+                  std::uint64_t bytes_max, const pace& go_on);
+
+}  // namespace ddprun::launcher::vault

@@ -1,0 +1,241 @@
+// The part of a preparation in which the nodes of a round come to one entry.
+#include "launcher/base/node_files.hpp"
+#include "launcher/base/size_text.hpp"
+#include "launcher/base/text.hpp"
+#include "launcher/vault/peer_calls.hpp"
+#include "launcher/vault/preparation.hpp"
+#include "launcher/vault/vault_files.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <fcntl.h>
+#include <set>
+#include <string>
+#include <string_view>
+#include <sys/file.h>
+#include <utility>
+
+namespace ddprun::launcher::vault {
+namespace {
+
+// A node that has said nothing once (it may have no vault) does not hold up each round.
+constexpr std::chrono::seconds limit_after_silence{2};
+constexpr std::string_view node_prefix = "node-";
+constexpr std::string_view copy_prefix = "copy-of-node-";
+// Of other nodes, by the numbers of an earlier world: more than so many are those of a folder that
+// all nodes share, and each names its own.
+constexpr std::size_t foreign_folders_max = 16;
+
+struct foreign_folder {
+  std::uint32_t of = 0;
+  std::string path;
+};
+
+// Those on disk that hold entries of others, and that nobody else sees to.
+std::vector<foreign_folder> foreign_folders(const std::string& disk, std::uint32_t own) {
+  std::vector<foreign_folder> copies, others;
+  for (const std::string& name : names_in(disk)) {
+    const bool is_copy = name.starts_with(copy_prefix);
+    if (!is_copy && !name.starts_with(node_prefix)) continue;
+    const auto of = whole_number<std::uint32_t>(
+        std::string_view(name).substr((is_copy ? copy_prefix : node_prefix).size()));
+    if (!of || (!is_copy && *of == own)) continue;
+    const foreign_folder found{*of, disk + "/" + name};
+    if (is_copy) {
+      copies.push_back(found);
+      continue;
+    }
+    const unique_fd lock(::open((found.path + "/.lock").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+    if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) others.push_back(found);
+  }
+  if (others.size() <= foreign_folders_max)
+    copies.insert(copies.end(), others.begin(), others.end());
+  return copies;
+}
+
+std::string numbers_of(const std::set<std::uint32_t>& nodes) {
+  std::string text;
+  for (const std::uint32_t node : nodes)
+    text += (text.empty() ? "" : ", ") + std::to_string(node);
+  return text;
+}
+
+// As it is dialled from here: what the leader calls itself may be another name for others.
+std::optional<peer> peer_of(const round_place& here, const agreed& found, std::uint32_t node) {
+  const node_word& word = found.words[node];
+  if (word.port == 0 || node == here.group_rank) return std::nullopt;
+  const std::string& address = node == 0 ? here.store_address : word.address;
+  if (address.empty()) return std::nullopt;
+  return peer{node, address, word.port, word.token};
+}
+
+}  // namespace
+
+// What is kept on disk for that node; what was hidden a moment ago may be there by a late copy.
+void preparation::add_held(node_word& word, std::uint32_t of, const std::string& disk) {
+  for (const std::string& name : kept_folders(disk)) {
+    const auto kept = read_manifest(disk + "/" + name);
+    if (kept && !desk_.is_set_aside(kept->what) && word.held.size() < held_max)
+      word.held.push_back({of, kept->what});
+    ++desk_.progress;
+  }
+}
+
+node_word preparation::own_word(const round_place& here) {
+  node_word word;
+  if (!server_) {
+    std::string problem;
+    server_ = copy_server::start(shared_, desk_.wanted.port, problem);
+    if (!server_) {
+      desk_.tell_once("server", "no other node can have copies kept here: cannot listen at port " +
+                                    std::to_string(desk_.wanted.port) + ": " + problem +
+                                    " (--vault-port)");
+    }
+  }
+  if (server_ && !here.own_address.empty()) {
+    word.address = here.own_address;
+    word.port = server_->port();
+    word.token = server_->token();
+  }
+  for (const std::string& name : names_in(home_)) {
+    const auto of = name.starts_with(node_prefix)
+                        ? whole_number<std::uint32_t>(name.substr(node_prefix.size()))
+                        : std::nullopt;
+    const auto memory = of ? open_folder(home_ + "/" + name) : unique_fd();
+    if (!of || !memory) continue;
+    for (const entry& one : complete(memory->get())) {
+      if (word.held.size() < held_max) word.held.push_back({*of, one.what});
+    }
+  }
+  add_held(word, here.group_rank, desk_.wanted.disk + "/" + node_folder(here.group_rank));
+  for (const foreign_folder& one : foreign_folders(desk_.wanted.disk, here.group_rank))
+    add_held(word, one.of, one.path);
+  const std::lock_guard lock(desk_.mutex);
+  for (const held_entry& one : word.held)
+    desk_.savers.insert(one.of);
+  word.savers = desk_.savers;
+  return word;
+}
+
+bool preparation::take_common(round_place here, const shelf& own, int memory) {
+  if (here.store_port == 0) {
+    desk_.tell_once("common",
+                    "the nodes cannot agree on one entry where the store is rank 0's own: each "
+                    "goes on from its newest");
+    return false;
+  }
+  if (have_disagreed_) here.word_limit = limit_after_silence;
+  std::string problem;
+  const auto goes_on = [this] {
+    ++desk_.progress;
+    return desk_.ticket == ticket_;
+  };
+  const auto found = agree(
+      here, own_word(here), goes_on,
+      [&](const agreed& so_far) { return bring(here, own, memory, so_far); }, problem);
+  have_disagreed_ = !found && goes_on();
+  if (!found) {
+    if (have_disagreed_) {
+      desk_.tell_once("common", "the nodes have not agreed on one entry (" + problem +
+                                    "): each goes on from its newest");
+    }
+    return false;
+  }
+  desk_.tell_once("common", "");
+  hide(here, own, memory, *found);
+  const std::lock_guard lock(desk_.mutex);
+  desk_.savers = found->choice.savers;
+  desk_.buddy = peer_of(here, *found, (here.group_rank + 1) % here.nodes);
+  return true;
+}
+
+// From a disk of this node, else from another node.
+bool preparation::bring(const round_place& here, const shelf& own, int memory,
+                        const agreed& found) {
+  const auto part = found.choice.parts.find(here.group_rank);
+  if (part == found.choice.parts.end()) return true;
+  const version& wanted = part->second.what;
+  hide_newer_than(own, memory, wanted.order);
+  const auto has_it = [&] {
+    const std::vector<entry> now = complete(memory);
+    return std::any_of(now.begin(), now.end(),
+                       [&](const entry& one) { return one.what == wanted; });
+  };
+  if (has_it()) return true;
+  if (!own.disk.empty()) {
+    const std::vector<std::string> kept = kept_folders(own.disk);
+    if (std::find(kept.begin(), kept.end(), folder_of(wanted)) != kept.end())
+      put_one_back(own, memory, folder_of(wanted));
+    if (has_it()) return true;
+  }
+  std::string problem = "no node gives it";
+  for (const std::uint32_t holder : part->second.holders) {
+    const auto other = peer_of(here, found, holder);
+    if (!other) continue;
+    const std::uint64_t occupied = occupied_by(list_files(memory));
+    const std::uint64_t room = desk_.limit - std::min<std::uint64_t>(desk_.limit, occupied);
+    const outcome done =
+        get_entry(*other, here.group_rank, wanted, memory, room, [&](std::uint64_t) {
+          ++desk_.progress;
+          return desk_.ticket == ticket_;
+        });
+    if (done.is_abandoned) return false;
+    if (done.is_done() && has_it()) {
+      desk_.tell(note_level::info,
+                 wanted.name + " is put back from the copy on node " + std::to_string(holder));
+      return true;
+    }
+    problem = "node " + std::to_string(holder) + ": " + done.problem;
+  }
+  desk_.tell(note_level::warning,
+             wanted.name + " cannot be put back (" + problem + "): the one before it is taken");
+  return false;
+}
+
+void preparation::hide_newer_than(const shelf& own, int memory, std::int64_t order) {
+  std::string newest;
+  for (const entry& one : complete(memory)) {
+    if (one.what.order <= order) continue;
+    newest = one.what.name;
+    {
+      const std::lock_guard lock(desk_.mutex);
+      desk_.set_aside.push_back(one.what);
+    }
+    remove_entry(memory, one.what.name);
+  }
+  if (!own.disk.empty()) hide_newer(own.disk, order);
+}
+
+// What is newer here than what all go on from: one of its name that comes later must not be taken
+// for a part of it.
+void preparation::hide(const round_place& here, const shelf& own, int memory, const agreed& found) {
+  if (!found.choice.is_any_newer) return;
+  const auto order_of = [&](std::uint32_t node) {
+    const auto part = found.choice.parts.find(node);
+    return part == found.choice.parts.end() ? std::int64_t{-1} : part->second.what.order;
+  };
+  hide_newer_than(own, memory, order_of(here.group_rank));
+  for (const foreign_folder& one : foreign_folders(desk_.wanted.disk, here.group_rank)) {
+    if (one.of < here.nodes) hide_newer(one.path, order_of(one.of));
+  }
+  if (here.group_rank != 0) return;
+  if (found.choice.parts.empty()) {
+    desk_.tell(note_level::warning,
+               "no entry has one name on every node that has saved one (nodes " +
+                   numbers_of(found.choice.savers) + "): the workers begin without");
+  } else {
+    desk_.tell(note_level::info, "not every node has the newest entry: all go on from " +
+                                     found.choice.parts.begin()->second.what.name);
+  }
+}
+
+// A node that has no vault says so, and is not waited for.
+void preparation::stay_out(const round_place& here) {
+  if (here.nodes == 1 || here.store_port == 0) return;
+  std::string problem;
+  agree(
+      here, node_word(), [this] { return desk_.ticket == ticket_; },
+      [](const agreed&) { return true; }, problem);
+}
+
+}  // namespace ddprun::launcher::vault

@@ -1,0 +1,260 @@
+"""Vaults of several nodes: all go on from one entry, and what a lost node had comes back from the
+copy on another. Hosts are network namespaces, each with a disk of its own."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from tests.cluster.test_vault import (SLOW, homes, kept, no_memory_is_left, save,  # noqa: F401
+                                      seen)
+from tests.support.cluster import GO_ON, LOST_SOON, wait_for
+from tests.support.ports import free_port
+from tests.support.small_disk import fill
+
+
+class Nodes:
+    """One agent for each host, whose --vault is its own folder."""
+
+    def __init__(self, cluster, hosts, *options, nnodes, conf=LOST_SOON):
+        self.cluster, self.hosts, self.options = cluster, hosts, options
+        self.daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
+        self.common = dict(endpoint=f"{hosts[0].address}:29400", nnodes=nnodes, conf=conf)
+        self.agents = []
+
+    def start(self, name, host, *more):
+        disk = self.cluster.folder / f"disk-{name}"
+        agent = self.cluster.agent(name, "--max-restarts", 9, *GO_ON[:2], "--vault", disk,
+                                   "--log-level", "debug", *self.options, *more,
+                                   host=self.hosts[host], **self.common)
+        self.agents.append(agent)
+        return agent
+
+    def lose(self, agent, host):
+        """All of it, by kill -9: agent, guardian, workers, memory and disk."""
+        disk = self.cluster.folder / f"disk-{agent.name}"
+        memory = homes(disk)
+        listed = subprocess.run(["ip", "netns", "pids", self.hosts[host].name], check=True,
+                                capture_output=True, text=True)
+        for pid in map(int, listed.stdout.split()):
+            os.kill(pid, signal.SIGKILL)
+        agent.wait()
+        for folder in (disk, *memory):
+            shutil.rmtree(folder)
+
+
+def copies(cluster, name, of):
+    folder = cluster.folder / f"disk-{name}" / f"copy-of-node-{of}"
+    return [one.name[21:] for one in sorted(folder.glob("0*-step-*"))]
+
+
+@pytest.fixture
+def two(cluster, make_hosts):
+    nodes = Nodes(cluster, make_hosts(3), nnodes=2)
+    a = nodes.start("node-a", 0)
+    a.says("here: node-a")
+    b = nodes.start("node-b", 1)
+    cluster.started(1, 2)
+    return nodes, a, b
+
+
+def test_a_lost_hosts_newest_entry_comes_back_from_its_buddy(cluster, two):
+    nodes, a, b = two
+    for step in (1, 2):
+        for rank in (0, 1):
+            save(cluster, rank, step, kib=3000)
+        wait_for(f"step {step} of node 1 on node 0",
+                 lambda step=step: copies(cluster, "node-a", 1)[-1:] == [f"step-{step}"])
+        wait_for(f"step {step} of node 0 on node 1",
+                 lambda step=step: copies(cluster, "node-b", 0)[-1:] == [f"step-{step}"])
+    nodes.lose(b, 1)
+    c = nodes.start("node-c", 2)
+    cluster.started(2, 2)
+    c.says("vault: step-2 is put back from the copy on node 0")
+    assert [seen(cluster, rank, 2)[1][-1] for rank in (0, 1)] == ["step-2:2"] * 2
+    bulk = next(home for home in homes(cluster.folder / "disk-node-c")) / "node-1/step-2/bulk"
+    assert bulk.stat().st_size == 3000 * 1024
+    cluster.finish(2)
+    assert [a.wait(), c.wait()] == [0, 0]
+    # Its own disk has it by now, too.
+    assert kept(cluster, "disk-node-c", 1)[-1] == "step-2"
+    cluster.nothing_left(but=[nodes.daemon])
+
+
+def test_all_nodes_go_on_from_the_newest_entry_that_each_has(cluster, two):
+    nodes, a, b = two
+    for step, ranks in ((1, (0, 1)), (2, (0, 1)), (3, (0,))):
+        for rank in ranks:
+            save(cluster, rank, step)
+            wait_for("it on disk", lambda rank=rank, step=step: kept(
+                cluster, f"disk-node-{'ab'[rank]}", rank)[-1:] == [f"step-{step}"])
+    cluster.order(1, "exit 3")  # before its step 3
+    cluster.started(2, 2)
+    a.says("vault: not every node has the newest entry: all go on from step-2")
+    assert [seen(cluster, rank, 2)[1] for rank in (0, 1)] == [["step-1:1", "step-2:2"]] * 2
+    # What is saved now under the name of the hidden one is another entry: node 0's old step 3 is
+    # not taken for a part of it.
+    save(cluster, 1, 3)
+    wait_for("it on disk", lambda: kept(cluster, "disk-node-b", 1)[-1:] == ["step-3"])
+    cluster.order(0, "exit 3")
+    cluster.started(3, 2)
+    assert [seen(cluster, rank, 3)[1][-1] for rank in (0, 1)] == ["step-2:2"] * 2
+    # Both have saved it: it is the newest.
+    for rank in (0, 1):
+        save(cluster, rank, 3)
+    cluster.order(0, "exit 3")
+    cluster.started(4, 2)
+    assert [seen(cluster, rank, 4)[1][-1] for rank in (0, 1)] == ["step-3:3"] * 2
+    cluster.finish(2)
+    assert [a.wait(), b.wait()] == [0, 0]
+
+
+def test_a_node_that_never_saves_holds_nobody_up(cluster, two):
+    _, a, b = two
+    save(cluster, 0, 1)
+    wait_for("it on disk", lambda: kept(cluster, "disk-node-a", 0) == ["step-1"])
+    cluster.order(1, "exit 3")
+    cluster.started(2, 2)
+    assert [seen(cluster, rank, 2)[1] for rank in (0, 1)] == [["step-1:1"], []]
+    cluster.finish(2)
+    assert [a.wait(), b.wait()] == [0, 0]
+
+
+def test_nothing_is_taken_where_a_node_has_lost_all_that_it_had(cluster, make_hosts):
+    # The copy takes a day: of the second node there is nothing but the word that it saves.
+    nodes = Nodes(cluster, make_hosts(3), *SLOW, nnodes=2)
+    a = nodes.start("node-a", 0)
+    a.says("here: node-a")
+    b = nodes.start("node-b", 1)
+    cluster.started(1, 2)
+    for rank in (0, 1):
+        save(cluster, rank, 1, kib=500)
+    wait_for("the word of node 1", lambda: "node 1 saves, too" in a.err())
+    nodes.lose(b, 1)
+    c = nodes.start("node-c", 2)
+    cluster.started(2, 2)
+    a.says(r"warning: vault: no entry has one name on every node that has saved one "
+           r"\(nodes 0, 1\): the workers begin without")
+    assert [seen(cluster, rank, 2)[1] for rank in (0, 1)] == [[], []]
+    cluster.finish(2)
+    assert [a.wait(), c.wait()] == [0, 0]
+
+
+def test_a_stranger_at_the_port_is_turned_away_and_copies_go_on(cluster, make_hosts):
+    hosts = make_hosts(2)
+    nodes = Nodes(cluster, hosts, "--vault-port", 29555, nnodes=2)
+    a = nodes.start("node-a", 0)
+    a.says("here: node-a")
+    b = nodes.start("node-b", 1)
+    cluster.started(1, 2)
+    script = ("import socket, sys; s = socket.create_connection((sys.argv[1], 29555)); "
+              "s.sendall(sys.argv[2].encode() * 1000); s.settimeout(60); print(s.recv(10))")
+    for text in ("ddprun-vault 1 0123456789abcdef\nput 0\nentry 5 5 a\n", "GET / HTTP/1.1\r\n",
+                 "x" * 100):
+        done = subprocess.run(
+            [*hosts[1].prefix, "python3", "-c", script, hosts[0].address, text],
+            capture_output=True, text=True, check=False)
+        assert done.stdout.strip() == "b''" or "Reset" in done.stderr, done
+    assert a.err().count("does not belong to this job has connected to the port for copies") == 1
+    for rank in (0, 1):
+        save(cluster, rank, 1)
+    wait_for("node 1's on node 0", lambda: copies(cluster, "node-a", 1) == ["step-1"])
+    cluster.finish(2)
+    assert [a.wait(), b.wait()] == [0, 0]
+
+
+def test_a_copy_takes_no_more_than_the_rate(cluster, make_hosts):
+    nodes = Nodes(cluster, make_hosts(2), "--vault-rate", "1M", nnodes=2)
+    a = nodes.start("node-a", 0)
+    a.says("here: node-a")
+    b = nodes.start("node-b", 1)
+    cluster.started(1, 2)
+    begun = time.monotonic()
+    save(cluster, 1, 1, kib=2000)
+    wait_for("it on node 0", lambda: copies(cluster, "node-a", 1) == ["step-1"], 60)
+    # Of disk and buddy, two seconds each.
+    assert time.monotonic() - begun >= 3.5
+    cluster.finish(2)
+    assert [a.wait(), b.wait()] == [0, 0]
+
+
+def test_a_buddy_whose_disk_is_full_is_one_line(cluster, make_hosts, small_disk):
+    nodes = Nodes(cluster, make_hosts(2), nnodes=2)
+    (cluster.folder / "disk-node-a").symlink_to(small_disk)
+    a = nodes.start("node-a", 0)
+    a.says("here: node-a")
+    b = nodes.start("node-b", 1)
+    cluster.started(1, 2)
+    fill(small_disk)
+    for step in (1, 2):
+        save(cluster, 1, step, kib=300)
+        wait_for("it on its own disk", lambda step=step: kept(
+            cluster, "disk-node-b", 1)[-1:] == [f"step-{step}"])
+    b.says(r"warning: vault: cannot copy step-\d to node 0: cannot .*No space left on device; "
+           r"training goes on, and it is tried again")
+    cluster.order(1, "exit 3")
+    cluster.started(2, 2)
+    assert seen(cluster, 1, 2)[1][-1] == "step-2:2"
+    cluster.finish(2)
+    assert [a.wait(), b.wait()] == [0, 0]
+    assert b.err().count("cannot copy") == 1
+    assert not list(small_disk.glob("copy-of-node-1/.unfinished*"))
+
+
+def test_a_folder_that_all_nodes_share_needs_no_copies(cluster, make_hosts):
+    nodes = Nodes(cluster, make_hosts(2), nnodes=2)
+    shared = cluster.folder / "shared"
+    shared.mkdir()
+    for name in ("node-a", "node-b"):
+        (cluster.folder / f"disk-{name}").symlink_to(shared)
+    a = nodes.start("node-a", 0)
+    a.says("here: node-a")
+    b = nodes.start("node-b", 1)
+    cluster.started(1, 2)
+    for rank in (0, 1):
+        save(cluster, rank, 1)
+    for agent, other in ((a, 1), (b, 0)):
+        agent.says(f"vault: step-1 is copied to node {other}, too")
+    assert not list(shared.glob("copy-of-*"))
+    cluster.finish(2)
+    assert [a.wait(), b.wait()] == [0, 0]
+
+
+def test_a_node_without_a_vault_is_one_line(cluster):
+    daemon = cluster.daemon()
+    common = dict(nnodes=2, endpoint=f"127.0.0.1:{daemon.port}")
+    a = cluster.agent("node-a", "--max-restarts", 9, *GO_ON[:2], "--vault",
+                      cluster.folder / "disk", conf="backoff_max=0", **common)
+    a.says("here: node-a")
+    b = cluster.agent("node-b", "--max-restarts", 9, *GO_ON[:2], conf="backoff_max=0", **common)
+    cluster.started(1, 2)
+    a.says(r"warning: vault: the nodes have not agreed on one entry \(node 1 does not say what its "
+           r"vault holds \(is --vault on its command line, too\?\)\): each goes on from its newest")
+    save(cluster, 0, 1)
+    for round_number in (1, 2):
+        cluster.order(1, "exit 3")
+        cluster.started(round_number + 1, 2)
+        assert seen(cluster, 0, round_number + 1)[1] == ["step-1:1"]
+    cluster.finish(2)
+    assert [a.wait(), b.wait()] == [0, 0]
+    assert a.err().count("have not agreed") == 1
+
+
+def test_a_port_that_is_taken_is_one_line(cluster):
+    with socket.socket() as taken:
+        taken.bind(("", free_port()))
+        taken.listen()
+        daemon = cluster.daemon()
+        agents = [cluster.agent(name, "--vault", cluster.folder / name, *more, nnodes=2,
+                                endpoint=f"127.0.0.1:{daemon.port}")
+                  for name, more in (("node-a", ("--vault-port", taken.getsockname()[1])),
+                                     ("node-b", ()))]
+        cluster.started(1, 2)
+        agents[0].says(r"warning: vault: no other node can have copies kept here: cannot listen at "
+                       r"port \d+: Address already in use \(--vault-port\)")
+        cluster.finish(2)
+        assert [one.wait() for one in agents] == [0, 0]

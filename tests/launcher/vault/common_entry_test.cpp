@@ -1,0 +1,101 @@
+#include "launcher/vault/common_entry.hpp"
+
+#include "tests/support/catch.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace ddprun::launcher::vault;
+
+namespace {
+
+node_word holding(std::vector<held_entry> held, std::set<std::uint32_t> savers = {}) {
+  node_word word;
+  word.held = std::move(held);
+  word.savers = std::move(savers);
+  return word;
+}
+
+held_entry of(std::uint32_t node, std::int64_t order, std::string name) {
+  return {node, {order, std::move(name)}};
+}
+
+std::string chosen(const common_choice& choice) {
+  std::string text;
+  for (const auto& [node, part] : choice.parts) {
+    text += std::to_string(node) + ":" + part.what.name + "@" + std::to_string(part.what.order);
+    for (const std::uint32_t holder : part.holders)
+      text += "," + std::to_string(holder);
+    text += " ";
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("all nodes go on from the newest entry that each of them has", "[vault]") {
+  const std::vector<node_word> words = {
+      holding({of(0, 10, "step-1"), of(0, 20, "step-2"), of(0, 30, "step-3")}),
+      holding({of(1, 11, "step-1"), of(1, 21, "step-2")})};
+  const auto choice = choose_common(words, {});
+  CHECK(chosen(choice) == "0:step-2@20,0 1:step-2@21,1 ");
+  CHECK(choice.is_any_newer);
+  CHECK(chosen(choose_common(words, {"step-2"})) == "0:step-1@10,0 1:step-1@11,1 ");
+  CHECK(chosen(choose_common(words, {"step-1", "step-2"})).empty());
+}
+
+TEST_CASE("what a lost node had counts where another node has a copy of it", "[vault]") {
+  const auto choice = choose_common({holding({of(0, 10, "a"), of(1, 11, "a"), of(1, 12, "b")}),
+                                     holding({}), holding({of(2, 9, "a"), of(1, 11, "a")})},
+                                    {});
+  CHECK(chosen(choice) == "0:a@10,0 1:a@11,0,2 2:a@9,2 ");
+  CHECK(choice.is_any_newer);
+}
+
+TEST_CASE("of two entries of one name the newer one is the node's", "[vault]") {
+  const auto choice = choose_common(
+      {holding({of(0, 10, "a"), of(0, 50, "a"), of(1, 40, "a")}), holding({of(1, 60, "a")})}, {});
+  CHECK(chosen(choice) == "0:a@50,0 1:a@60,1 ");
+  CHECK_FALSE(choice.is_any_newer);
+}
+
+TEST_CASE("a node that has never saved is not waited for, one that has is", "[vault]") {
+  CHECK(chosen(choose_common({holding({of(0, 10, "a")}), holding({})}, {})) == "0:a@10,0 ");
+  const auto lost = choose_common({holding({of(0, 10, "a")}, {0, 1}), holding({})}, {});
+  CHECK(lost.parts.empty());
+  CHECK(lost.is_any_newer);
+  CHECK(lost.savers == std::set<std::uint32_t>{0, 1});
+  // One of a larger world, which is no node of this one.
+  CHECK(chosen(choose_common({holding({of(0, 10, "a"), of(7, 10, "b")}, {7}), holding({})}, {})) ==
+        "0:a@10,0 ");
+  CHECK(choose_common({holding({}), holding({})}, {}).parts.empty());
+  CHECK_FALSE(choose_common({holding({}), holding({})}, {}).is_any_newer);
+}
+
+TEST_CASE("the word of a node is read back, and nothing else is", "[vault]") {
+  node_word word = holding({of(0, 1732606339000000000, "step-100"), of(3, 5, "out/a b")}, {0, 3});
+  word.address = "10.0.0.2";
+  word.port = 41233;
+  word.token = "4f1d";
+  const std::string text = to_text(word);
+  CHECK(parse_word(text) == word);
+  CHECK(parse_word(to_text(node_word())) == node_word());
+  for (std::size_t size = 0; size < text.size(); ++size) {
+    const auto part = parse_word(std::string_view(text).substr(0, size));
+    CHECK((!part || *part != word));
+  }
+  const std::string first = "ddprun vault 1\n";
+  for (const std::string odd :
+       {"holds 0 5 ../a", "holds 0 5 /a", "holds 0 -5 a", "holds -1 5 a", "holds 0 5 a\x1b[0m",
+        "holds 0 5 ", "at 70000 a", "at 1 a b", "token a b", "saves x", "more", ""}) {
+    INFO(odd);
+    CHECK_FALSE(parse_word(first + odd + "\n"));
+  }
+  CHECK_FALSE(parse_word("ddprun vault 2\n"));
+  std::string many = first;
+  for (std::size_t number = 0; number <= held_max; ++number)
+    many += "holds 0 5 a\n";
+  CHECK_FALSE(parse_word(many));
+  CHECK_FALSE(parse_word(first + "holds 0 5 " + std::string(word_bytes_max, 'a') + "\n"));
+}

@@ -1,0 +1,168 @@
+// The server for copies and its callers, over loopback.
+#include "launcher/vault/copy_server.hpp"
+
+#include "launcher/vault/peer_calls.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <string>
+
+using namespace ddprun::launcher::vault;
+using ddprun::tests::content_of;
+using ddprun::tests::temporary_folder;
+namespace fs = std::filesystem;
+
+namespace {
+
+bool all_of_it(std::uint64_t) {
+  return true;
+}
+
+struct serving {
+  serving() {
+    for (const std::string& one : {disk, memory, other})
+      fs::create_directories(one);
+    shared->wanted.disk = disk;
+    shared->mark = "test";
+    shared->tell_to([this](ddprun::note_level, const std::string& text) {
+      const std::lock_guard lock(telling);
+      told_so_far += text + "\n";
+    });
+    std::string problem;
+    server = copy_server::start(shared, 0, problem);
+    REQUIRE(server);
+    there = {0, "127.0.0.1", server->port(), server->token()};
+  }
+  ~serving() { shared->tell_to({}); }
+  std::string told() {
+    const std::lock_guard lock(telling);
+    return told_so_far;
+  }
+  std::set<std::uint32_t> savers() const {
+    const std::lock_guard lock(shared->mutex);
+    return shared->savers;
+  }
+  void write(const std::string& path, const std::string& text) const {
+    fs::create_directories(fs::path(memory + "/" + path).parent_path());
+    std::ofstream(memory + "/" + path) << text;
+  }
+  // The newest in memory.
+  sent_entry newest() const {
+    auto folder = *open_folder(memory);
+    const auto found = complete_entries(list_files(folder.get()));
+    REQUIRE_FALSE(found.empty());
+    return from_memory(std::move(folder), found.back());
+  }
+  std::vector<std::string> copies() const { return kept_folders(disk + "/" + copy_folder(1)); }
+  // What it answers to this text, sent as it is.
+  std::string answer_to(const std::string& text) const {
+    std::string problem;
+    auto stream = ddprun::worker::blocking_stream::dial(there.address, there.port, {},
+                                                        std::chrono::seconds(30), problem);
+    REQUIRE(stream.has_value());
+    (void)stream->send(text, std::chrono::seconds(30));
+    std::string received;
+    while (!stream->receive(received, 4096, std::chrono::seconds(30))) {
+      if (received.ends_with('\n')) break;
+    }
+    return received;
+  }
+  std::string greeted(const std::string& text) const {
+    return answer_to(std::string(greeting) + there.token + "\n" + text);
+  }
+
+  temporary_folder all;
+  std::string disk = all.path + "/disk", memory = all.path + "/memory", other = all.path + "/other";
+  std::mutex telling;
+  std::string told_so_far;
+  std::shared_ptr<desk> shared = std::make_shared<desk>();
+  std::unique_ptr<copy_server> server;
+  peer there;
+};
+
+}  // namespace
+
+TEST_CASE("an entry is kept on another node, and comes back as it was", "[vault]") {
+  serving test;
+  test.write("step-1/model", std::string(3 << 20, 'm'));
+  test.write("step-1/more/a b", "");
+  test.write("step-1/.complete", "");
+  const sent_entry sent = test.newest();
+  REQUIRE(put_entry(test.there, 1, sent, all_of_it).problem.empty());
+  CHECK(test.copies() == std::vector<std::string>{folder_of(sent.what)});
+  CHECK(test.savers() == std::set<std::uint32_t>{1});
+  std::uint64_t passed = 0;
+  REQUIRE(put_entry(test.there, 1, test.newest(), [&](std::uint64_t bytes) {
+            passed += bytes;
+            return true;
+          }).problem.empty());
+  CHECK(passed == 0);  // it has that one
+
+  const auto folder = *open_folder(test.other);
+  REQUIRE(get_entry(test.there, 1, sent.what, folder.get(), 4 << 20, all_of_it).problem.empty());
+  CHECK(content_of(test.other + "/step-1/model") == std::string(3 << 20, 'm'));
+  const auto back = complete_entries(list_files(folder.get()));
+  REQUIRE(back.size() == 1);
+  CHECK(back[0].what == sent.what);
+  CHECK(back[0].files.size() == 3);
+}
+
+TEST_CASE("of each node the newest two copies stay", "[vault]") {
+  serving test;
+  for (const std::string name : {"step-1", "step-2", "step-3"}) {
+    test.write(name + "/model", name);
+    test.write(name + "/.complete", "");
+    REQUIRE(put_entry(test.there, 1, test.newest(), all_of_it).problem.empty());
+  }
+  REQUIRE(test.copies().size() == 2);
+  CHECK(test.copies()[0].ends_with("step-3"));
+  CHECK(test.copies()[1].ends_with("step-2"));
+}
+
+TEST_CASE("a copy that is damaged, given up or too large is none", "[vault]") {
+  serving test;
+  test.write("step-1/model", std::string(1 << 20, 'm'));
+  test.write("step-1/.complete", "");
+  const sent_entry sent = test.newest();
+  CHECK(put_entry(test.there, 1, sent, [](std::uint64_t) { return false; }).is_abandoned);
+  CHECK(test.copies().empty());
+  REQUIRE(put_entry(test.there, 1, sent, all_of_it).is_done());
+  const auto folder = *open_folder(test.other);
+  CHECK(get_entry(test.there, 1, sent.what, folder.get(), 1000, all_of_it).problem ==
+        "the vault has no room for it (--vault-size)");
+  std::ofstream(test.disk + "/copy-of-node-1/" + test.copies()[0] + "/files/step-1/model",
+                std::ios::in | std::ios::out)
+      << "X";
+  CHECK_FALSE(get_entry(test.there, 1, sent.what, folder.get(), 4 << 20, all_of_it).is_done());
+  CHECK(list_files(folder.get()).empty());
+  CHECK(get_entry(test.there, 1, {5, "step-9"}, folder.get(), 1, all_of_it).problem ==
+        "it is not here any more");
+}
+
+TEST_CASE("a stranger is turned away, and odd words are refused", "[vault]") {
+  serving test;
+  for (const std::string text :
+       {"ddprun-vault 1 0123\nput 0\nentry 5 5 a\n", "GET / HTTP/1.1\r\n\r\n", "\n"}) {
+    INFO(text);
+    CHECK(test.answer_to(text).empty());
+  }
+  CHECK(test.answer_to(std::string(100'000, 'x')).empty());
+  CHECK(test.told().find("does not belong to this job") != std::string::npos);
+  CHECK(test.greeted("steal 0\n") == "no what is not asked here\n");
+  CHECK(test.greeted("put x\n") == "no what is not asked here\n");
+  CHECK(test.greeted("put 1\nentry 5 5 ../a\n") == "no what is no entry\n");
+  CHECK(test.greeted("get 1 5 /etc/passwd\n") == "no what is no entry\n");
+  const std::string put = "put 1\nentry 5 5 a\n";
+  for (const std::string odd :
+       {"file 5 1 b/x\n", "file 5 1 a/../b\n", "file 5 1 /a\n", "file 6 1 a\n", "file -1 1 a\n",
+        "files\n", "end\n", "file 5 1 a\nhellosum 0000000000000000\n"}) {
+    INFO(odd);
+    const std::string answer = test.greeted(put + odd);
+    CHECK(answer.starts_with("send\n"));
+    CHECK(test.copies().empty());
+  }
+  CHECK_FALSE(fs::exists(test.disk + "/copy-of-node-1/b"));
+}
