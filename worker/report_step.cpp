@@ -17,17 +17,25 @@ unique_fd open_file() {
   return unique_fd(::open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
 }
 
-}  // namespace
-
-void report_step(std::uint64_t step) {
+void write_step(std::uint64_t step, const char* word) {
   static const unique_fd file = open_file();
   if (!file) return;
   // As wide as the widest, so that no more than this is in the file.
-  std::array<char, 24> text;
-  const int size =
-      std::snprintf(text.data(), text.size(), "%20llu\n", static_cast<unsigned long long>(step));
+  std::array<char, 32> text;
+  const int size = std::snprintf(text.data(), text.size(), "%20llu %4s\n",
+                                 static_cast<unsigned long long>(step), word);
   [[maybe_unused]] const ssize_t written =
       ::pwrite(file.get(), text.data(), static_cast<std::size_t>(size), 0);
+}
+
+}  // namespace
+
+void report_step(std::uint64_t step) {
+  write_step(step, "");
+}
+
+void report_step_done(std::uint64_t step) {
+  write_step(step, "done");
 }
 
 }  // namespace ddprun::worker

@@ -24,7 +24,7 @@ std::string text_of_rank(const rank_evidence& one) {
                      "\nstate " + one.state;
   if (!one.wait_channel.empty()) text += ", in the kernel's " + one.wait_channel;
   text += '\n';
-  if (one.step) text += "step " + std::to_string(*one.step) + ", as it has said\n";
+  if (one.step) text += "step " + std::to_string(one.step->number) + ", as it has said\n";
   if (one.stacks.empty()) {
     text += one.is_asked ? "it did not say where its threads stood in time\n"
                          : "it cannot be asked for stacks of Python\n";

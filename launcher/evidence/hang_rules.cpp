@@ -52,7 +52,10 @@ std::optional<hang_verdict> judge_hang(const node_evidence& first, const node_ev
   const auto rank = rank_that_hangs(ranks, scope);
   if (!rank) return std::nullopt;
   hang_verdict found{*rank, ddprun::sentence_of(ranks)};
-  if (found.words.empty()) found.words = "it was stopped (state T)";
+  // Of programs without stacks one that was stopped is named.
+  for (const stalled_ranks& one : ranks) {
+    if (found.words.empty() && one.first == *rank) found.words = "it " + one.words;
+  }
   return found;
 }
 

@@ -15,16 +15,25 @@ namespace {
 // A descriptor each: beyond that the workers of a node do without.
 constexpr std::uint32_t files_max = 256;
 constexpr std::size_t number_bytes_max = 64;  // with blanks round it
+constexpr std::string_view done_word = "done";
+
+std::string_view without_blanks(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
 
 }  // namespace
 
-std::optional<std::uint64_t> step_in(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(blanks);
-  if (first == std::string_view::npos) return std::nullopt;
-  text = text.substr(first, text.find_last_not_of(blanks) - first + 1);
-  std::uint64_t step = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+std::optional<said_step> step_in(std::string_view text) {
+  said_step step;
+  text = without_blanks(text);
+  if (text.ends_with(done_word)) {
+    step.is_done = true;
+    text = without_blanks(text.substr(0, text.size() - done_word.size()));
+  }
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step.number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return step;
 }
@@ -48,7 +57,7 @@ void progress_files::empty() {
     [[maybe_unused]] const int result = ::ftruncate(file.get(), 0);
 }
 
-std::optional<std::uint64_t> progress_files::step_of(std::uint32_t local_rank) const {
+std::optional<said_step> progress_files::step_of(std::uint32_t local_rank) const {
   if (local_rank >= files_.size()) return std::nullopt;
   std::array<char, number_bytes_max> text;
   const ssize_t size = ::pread(files_[local_rank].get(), text.data(), text.size(), 0);
@@ -62,8 +71,8 @@ std::string progress_files::reached() const {
   for (std::uint32_t index = 0; index < files_.size(); ++index) {
     const auto step = step_of(index);
     if (!step) continue;
-    first = std::min(first.value_or(*step), *step);
-    last = std::max(last, *step);
+    first = std::min(first.value_or(step->number), step->number);
+    last = std::max(last, step->number);
   }
   if (!first) return {};
   if (*first == last) return "step " + std::to_string(last);

@@ -1,8 +1,9 @@
 // The files into which workers write how far they are, if they like to (DDPRUN_PROGRESS): one for
 // each local rank, which only memory holds.
 //
-// What is in a file is the number of a step, in decimal; anything else says nothing. A worker may
-// write it however often it likes: the agent looks when it looks at its ranks.
+// What is in a file is the number of a step, in decimal, with "done" behind it where that has
+// ended; anything else says nothing. A worker may write it however often it likes: the agent looks
+// when it looks at its ranks.
 //
 // Thread rule: the main thread; a look is one read of memory. Ownership: the files are this
 // object's, and workers find them by this process's /proc.
@@ -18,8 +19,14 @@
 
 namespace ddprun::launcher::evidence {
 
-// None: it is no such number.
-std::optional<std::uint64_t> step_in(std::string_view text);
+struct said_step {
+  std::uint64_t number = 0;
+  bool is_done = false;
+  bool operator==(const said_step&) const = default;
+};
+
+// None: it is no such text.
+std::optional<said_step> step_in(std::string_view text);
 
 class progress_files {
  public:
@@ -30,7 +37,7 @@ class progress_files {
 
   // A round begins: nothing is known.
   void empty();
-  std::optional<std::uint64_t> step_of(std::uint32_t local_rank) const;
+  std::optional<said_step> step_of(std::uint32_t local_rank) const;
   // Of those that have said any: "step 1204", "steps 1203 to 1204"; empty: none has.
   std::string reached() const;
 

@@ -54,7 +54,9 @@ std::vector<stalled_ranks> stalled_ranks_of(const node_evidence& seen) {
     if (one.state == '?' || one.state == 'Z') continue;
     const standing where = standing_of(one.stack);
     std::string words = words_of(one, where);
-    if (one.step) words += " in step " + std::to_string(*one.step);
+    if (one.step)
+      words +=
+          (one.step->is_done ? " after step " : " in step ") + std::to_string(one.step->number);
     ranks.push_back({one.rank, one.rank, kind_of(one, where), std::move(words)});
   }
   return ranks;

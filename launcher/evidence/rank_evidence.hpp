@@ -1,6 +1,7 @@
 // What is known of the ranks of this node at one moment of a round, and the sentence about it.
 #pragma once
 
+#include "launcher/evidence/progress_files.hpp"
 #include "launcher/evidence/python_stack.hpp"
 #include "rendezvous/core/messages/stall.hpp"
 
@@ -19,8 +20,8 @@ struct rank_evidence {
   char state = '?';          // as /proc/PID/stat has it: R, S, D, T ...; '?': it is gone
   std::string wait_channel;  // the kernel's function in which it sleeps; empty: none, or not told
   std::string kernel_stack;  // where this user may read it
-  std::optional<std::uint64_t> step;  // the last that it has said, where it says them
-  bool is_asked = false;              // for its stacks: it could have answered
+  std::optional<said_step> step;  // the newest that it has said, where it says them
+  bool is_asked = false;          // for its stacks: it could have answered
   std::string stacks;  // of all its threads, as faulthandler has it; empty: it did not answer
   std::vector<stack_frame> stack;  // of its main thread
   std::string output_tail;         // the last 4 KiB of its streams

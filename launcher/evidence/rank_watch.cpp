@@ -95,7 +95,8 @@ void rank_watch::look() {
     leaders.push_back(one.known.pid);
     const auto said = steps_.find(one.known.pid);
     const bool is_told = said != steps_.end() && said->second.is_rhythm;
-    if (is_told && one.known.step == said->second.last) by_steps.insert(one.known.pid);
+    if (is_told && one.known.step == said_step{said->second.last, false})
+      by_steps.insert(one.known.pid);
   }
   if (leaders.empty()) return look_later();
   looking_.start(
@@ -134,9 +135,9 @@ bool rank_watch::has_stepped(const watched_rank& one) {
   if (!one.known.step) return false;
   const auto [found, is_first] = steps_.try_emplace(one.known.pid);
   steps_said& said = found->second;
-  const bool is_new = is_first || said.last != *one.known.step;
+  const bool is_new = is_first || said.last != one.known.step->number;
   said.is_rhythm = said.is_rhythm || (is_new && !is_first);
-  said.last = *one.known.step;
+  said.last = one.known.step->number;
   return is_new;
 }
 

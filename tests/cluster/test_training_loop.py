@@ -1,6 +1,7 @@
 """The training loop of the worker library, under the launcher: examples/01_snapshot_resume, whose
 ranks say of each step that they have finished which pictures it took."""
 
+import json
 import os
 import re
 import signal
@@ -63,6 +64,27 @@ def test_a_killed_rank_costs_no_step(cluster, tmp_path, dead):
     before = steps_of(dead, held.text)
     assert before == list(range(1, len(before) + 1)) and resumed - len(before) in (0, 1)
     assert steps_of(dead, killed.out()) == list(range(resumed + 1, STEPS + 1))
+
+
+def test_a_rank_that_hangs_is_named_with_the_step_that_the_loop_has_said(cluster, tmp_path):
+    report = tmp_path / "report"
+    with HeldRank(cluster, 2) as held:
+        command = held.command(*EXAMPLE.command("program", EPOCHS, NEVER, "--snapshot-dir",
+                                                tmp_path / "snapshots")[1:])
+        job = start(cluster, command, "--max-restarts", 1, "--hang-timeout", 3, "--report", report)
+        held.run_until(2, LIMIT)
+        os.kill(held.pid(), signal.SIGSTOP)
+        wait_for("the next round", lambda: "restart 1 of 1" in job.err(), LIMIT)
+    assert job.wait(LIMIT) == 0, job.out() + job.err()
+    rounds = [json.loads(line) for line in report.read_text().splitlines()]
+    cause = rounds[0]["root_cause"]
+    assert (cause["kind"], cause["rank"]) == ("hung", 2)
+    found = re.search(r"it was stopped \(state T\) (in|after) step (\d+)", cause["sentence"])
+    assert found, cause
+    assert 2 * 6 <= int(found[2]) <= STEPS
+    assert re.fullmatch(rf"steps? {found[2]}( to \d+)?|steps \d+ to {found[2]}",
+                        rounds[0]["reached"])
+    assert rounds[1]["reached"] == f"step {STEPS}"
 
 
 def test_sigusr1_saves_and_is_the_end(cluster, tmp_path):

@@ -10,14 +10,17 @@
 namespace ddprun::worker {
 namespace {
 
+using launcher::evidence::said_step;
+
 // In a process of its own, as the variable is read once.
-int status_of_reporter(const char* path, std::uint64_t first, std::uint64_t second) {
+int status_of_reporter(const char* path, std::uint64_t first, std::uint64_t second,
+                       bool is_done = false) {
   const pid_t pid = fork();
   REQUIRE(pid >= 0);
   if (pid == 0) {
     path == nullptr ? unsetenv("DDPRUN_PROGRESS") : setenv("DDPRUN_PROGRESS", path, 1);
     report_step(first);
-    report_step(second);
+    is_done ? report_step_done(second) : report_step(second);
     _exit(0);
   }
   int status = 0;
@@ -31,9 +34,11 @@ TEST_CASE("a worker says how far it is, and a shorter number leaves nothing of a
   const launcher::evidence::progress_files files(1);
   REQUIRE(files.paths().size() == 1);
   CHECK(status_of_reporter(files.paths()[0].c_str(), 7, 1204) == 0);
-  CHECK(files.step_of(0) == 1204U);
+  CHECK(files.step_of(0) == said_step{1204, false});
+  CHECK(status_of_reporter(files.paths()[0].c_str(), 18446744073709551615U, 1204, true) == 0);
+  CHECK(files.step_of(0) == said_step{1204, true});
   CHECK(status_of_reporter(files.paths()[0].c_str(), 18446744073709551615U, 3) == 0);
-  CHECK(files.step_of(0) == 3U);
+  CHECK(files.step_of(0) == said_step{3, false});
 }
 
 TEST_CASE("where nobody asks how far a worker is it says nothing") {

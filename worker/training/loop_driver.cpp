@@ -1,5 +1,7 @@
 #include "worker/training/loop_driver.hpp"
 
+#include "worker/report_step.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -163,10 +165,12 @@ bool loop_driver::run_epoch(distributed_sampler& sampler) {
     const std::size_t first = (step - 1) * per_step;
     const auto taken = std::span(passes).subspan(first, std::min(per_step, passes.size() - first));
     is_in_step_ = true;
+    report_step(place_.step + 1);
     work_.step(place_.epoch, place_.step + 1, taken);
     for (const auto& pass : taken)
       done.samples += pass.size();
     ++place_.step;
+    report_step_done(place_.step);
     place_.used = sampler.state(done.samples).used;
     is_in_step_ = false;
     if (snapshots_) check(snapshots_->progress(place_.step));

@@ -1,6 +1,7 @@
 // The loop driver is a training loop without what it trains: it resumes, goes through epochs and
 // steps from where the snapshot was, saves when it is time, hears of a stop, saves what the ranks
-// that are left have finished when others die, shows progress, and ends in order.
+// that are left have finished when others die, shows progress, says to the launcher where it is
+// (report_step), and ends in order.
 //
 // The order of an epoch: begin_epoch(), then step() and end_step() for each step, then the meters
 // of all ranks, then end_epoch(), then the snapshot. A step counts as finished when step() has

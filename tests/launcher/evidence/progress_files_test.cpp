@@ -8,11 +8,12 @@
 namespace ddprun::launcher::evidence {
 
 TEST_CASE("what a worker has written is a step where it is a number and nothing else") {
-  CHECK(step_in("1204") == 1204U);
-  CHECK(step_in("  0\n") == 0U);
-  CHECK(step_in("18446744073709551615\n") == 18446744073709551615U);
+  CHECK(step_in("1204") == said_step{1204, false});
+  CHECK(step_in("  0\n") == said_step{0, false});
+  CHECK(step_in("18446744073709551615\n") == said_step{18446744073709551615U, false});
+  CHECK(step_in("  1204 done\n") == said_step{1204, true});
   for (const std::string text : {"", " ", "\n", "-1", "+1", "1.5", "12 13", "0x10", "step 4",
-                                 "18446744073709551616", "1\n2\n"}) {
+                                 "done", "4 don", "done 4", "18446744073709551616", "1\n2\n"}) {
     INFO(text);
     CHECK_FALSE(step_in(text));
   }
@@ -28,16 +29,16 @@ TEST_CASE("each worker of a node has a file, which the next round finds empty") 
   };
   write(1, "1204");
   CHECK_FALSE(files.step_of(0));
-  CHECK(files.step_of(1) == 1204U);
+  CHECK(files.step_of(1) == said_step{1204, false});
   write(1, "7\n");
-  CHECK(files.step_of(1) == 7U);
+  CHECK(files.step_of(1) == said_step{7, false});
   write(1, std::string(1 << 20, '7'));
   CHECK_FALSE(files.step_of(1));
   CHECK_FALSE(files.step_of(2));
   CHECK(files.reached().empty());
   write(1, "1204");
   CHECK(files.reached() == "step 1204");
-  write(0, "1203");
+  write(0, "1203 done\n");
   CHECK(files.reached() == "steps 1203 to 1204");
   files.empty();
   CHECK_FALSE(files.step_of(0));
