@@ -186,6 +186,7 @@ class agent {
 
   // agent_evidence.cpp: ranks that stand still.
   void start_evidence();
+  void name_ras_port();
   spawner& plain_spawner();
   std::vector<evidence::watched_rank> living_ranks() const;
   std::vector<std::string> empty_progress_files();

@@ -5,7 +5,9 @@
 #include "launcher/agent/agent.hpp"
 #include "launcher/evidence/evidence_folder.hpp"
 #include "launcher/evidence/progress_files.hpp"
+#include "launcher/evidence/ras_status.hpp"
 #include "launcher/evidence/stack_spawner.hpp"
+#include "launcher/network/free_port.hpp"
 #include "launcher/report/failure_words.hpp"
 #include "launcher/warm/warm_spawner.hpp"
 #include "rendezvous/base/time.hpp"
@@ -27,6 +29,7 @@ constexpr std::size_t hang_text_bytes_max = 600;
 void agent::start_evidence() {
   const bool is_gathered = options_.evidence_limit > duration::zero();
   if (!is_gathered && !options_.hang.limit) return;
+  name_ras_port();
   const bool is_python = !options_.no_python || options_.run_path;
   // Else workers could not open what this process holds for them.
   const bool is_open = ::prctl(PR_GET_DUMPABLE) == 1;
@@ -36,6 +39,7 @@ void agent::start_evidence() {
   values.limit = std::chrono::duration_cast<std::chrono::milliseconds>(options_.evidence_limit);
   values.names_hangs = options_.hang.is_named;
   values.hang_limit = options_.hang.limit;
+  values.environment = environment_;
   evidence::rank_watch::outside given;
   given.living = [this] { return living_ranks(); };
   given.add_words = [this](evidence::rank_evidence& known) {
@@ -60,6 +64,15 @@ void agent::start_evidence() {
   };
   watch_ =
       std::make_unique<evidence::rank_watch>(context_.get_executor(), values, std::move(given));
+}
+
+// NCCL listens at one port for all jobs of a user, unless it is told another.
+void agent::name_ras_port() {
+  if (identity_.visible_gpus == 0) return;
+  if (find_variable(environment_, std::string(evidence::ras_variable)) != nullptr) return;
+  const std::uint16_t port = unused_kernel_ports(1).front();
+  if (port != 0)
+    environment_[std::string(evidence::ras_variable)] = "localhost:" + std::to_string(port);
 }
 
 spawner& agent::plain_spawner() {

@@ -69,6 +69,7 @@ std::string write_evidence(const std::string& folder, const node_evidence& seen)
   std::string lines;
   for (const std::string& line : seen.kernel)
     lines += line + "\n";
+  add_part(node, "NCCL's status (RAS)", seen.nccl);
   add_part(node, "the kernel's log, the last ten minutes", lines);
   const int error = write_file(made.get(), "node.txt", node);
   return error == 0 ? "" : problem(error);

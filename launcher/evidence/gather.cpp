@@ -1,7 +1,10 @@
 #include "launcher/evidence/gather.hpp"
 
 #include "launcher/evidence/proc_files.hpp"
+#include "launcher/evidence/py_spy.hpp"
+#include "launcher/evidence/ras_status.hpp"
 #include "launcher/evidence/stack_request.hpp"
+#include "launcher/process/find_program.hpp"
 #include "rendezvous/base/printable_text.hpp"
 #include "rendezvous/base/utf8.hpp"
 
@@ -15,6 +18,7 @@
 #include <optional>
 #include <string_view>
 #include <sys/syscall.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -23,6 +27,7 @@ namespace ddprun::launcher::evidence {
 namespace {
 
 constexpr std::chrono::milliseconds pause_between_looks{1};
+constexpr std::size_t spied_max = 8;  // at a time
 constexpr std::size_t kernel_stack_bytes_max = 2048;
 constexpr std::size_t kernel_records_max = 100'000;
 constexpr std::size_t kernel_lines_max = 20;
@@ -64,6 +69,59 @@ void ask_for_stacks(question& asked, std::chrono::steady_clock::time_point until
   }
 }
 
+// Those that have not answered, all at once; a few threads of ours.
+void spy_on_silent(question& asked, std::chrono::steady_clock::time_point until) {
+  std::vector<rank_evidence*> silent;
+  for (rank_question& one : asked.ranks) {
+    const char state = one.known.state;
+    const bool is_there = state != '?' && state != 'Z' && state != 'D';
+    if (is_there && one.known.stacks.empty() && silent.size() < spied_max)
+      silent.push_back(&one.known);
+  }
+  std::vector<std::thread> threads;
+  for (rank_evidence* const one : silent) {
+    try {
+      threads.emplace_back([one, until, &asked] {
+        one->stacks =
+            ask_py_spy(one->pid, asked.environment, until - std::chrono::steady_clock::now());
+        one->stack = main_stack_of_py_spy(one->stacks);
+      });
+    } catch (const std::system_error&) {
+      break;  // the system gives no thread
+    }
+  }
+  for (std::thread& one : threads)
+    one.join();
+}
+
+// Asked beside the ranks, once for the node; it is back within the limit.
+class ras_question {
+ public:
+  ras_question(const environment_map& environment, duration limit) {
+    const std::string* const given = find_variable(environment, std::string(ras_variable));
+    const ras_place where = given == nullptr ? ras_place() : ras_place_of(*given);
+    if (where.port == 0) return;
+    try {
+      asking_ = std::thread([this, where, limit] { answer_ = ask_ras(where, limit); });
+    } catch (const std::system_error&) {  // the system gives no thread
+    }
+  }
+  ~ras_question() {
+    if (asking_.joinable()) asking_.join();
+  }
+  ras_question(const ras_question&) = delete;
+  ras_question& operator=(const ras_question&) = delete;
+
+  std::string answer() {
+    if (asking_.joinable()) asking_.join();
+    return std::move(answer_);
+  }
+
+ private:
+  std::string answer_;
+  std::thread asking_;
+};
+
 // A record is "PRIORITY,NUMBER,MICROSECONDS,FLAGS;TEXT" (the kernel's Documentation/ABI/testing/
 // dev-kmsg), and a read gives one.
 std::vector<std::string> kernel_lines() {
@@ -100,10 +158,17 @@ unique_fd open_process(pid_t pid) {
 }
 
 node_evidence gather(const std::shared_ptr<question>& asked) {
-  const auto until = std::chrono::steady_clock::now() + asked->limit;
+  const auto now = std::chrono::steady_clock::now();
+  const auto until = now + asked->limit;
   for (rank_question& one : asked->ranks)
     look_at(one.known);
-  ask_for_stacks(*asked, until);
+  ras_question nccl(asked->environment, asked->limit);
+  if (find_program("py-spy", to_entries(asked->environment))) {
+    ask_for_stacks(*asked, now + asked->limit / 2);
+    spy_on_silent(*asked, until);
+  } else {
+    ask_for_stacks(*asked, until);
+  }
   // The last, as it may hang where the process hangs as it executes another program.
   for (rank_question& one : asked->ranks)
     one.known.kernel_stack =
@@ -119,6 +184,7 @@ node_evidence gather(const std::shared_ptr<question>& asked) {
     if (!text.empty()) found.memory += file + "\n" + text;
   }
   found.kernel = kernel_lines();
+  found.nccl = nccl.answer();
   return found;
 }
 

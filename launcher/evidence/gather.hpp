@@ -1,5 +1,6 @@
-// Gathers what is known of this node's ranks, before they are ended: their Python stacks, what the
-// kernel says of them, what they printed last, and what the system says of memory and GPUs.
+// Gathers what is known of this node's ranks, before they are ended: their Python stacks (of those
+// that do not give them by py-spy, where that is installed), what the kernel says of them, what
+// they printed last, and what the system says of memory and GPUs.
 //
 // Thread rule: `gather` runs on a thread of its own and takes as long as the slowest rank, `limit`
 // at most; nothing else in it waits, but for the kernel, where a process is stuck in it (see
@@ -7,6 +8,7 @@
 #pragma once
 
 #include "launcher/evidence/rank_evidence.hpp"
+#include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
 #include <chrono>
@@ -24,6 +26,7 @@ struct rank_question {
 struct question {
   std::vector<rank_question> ranks;
   std::vector<std::string> memory_files;  // of cgroups
+  environment_map environment;            // for py-spy, and NCCL_RAS_ADDR
   std::chrono::milliseconds limit{};
 };
 

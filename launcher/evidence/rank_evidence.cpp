@@ -1,5 +1,7 @@
 #include "launcher/evidence/rank_evidence.hpp"
 
+#include "launcher/evidence/ras_status.hpp"
+
 #include <string>
 #include <utility>
 
@@ -63,7 +65,10 @@ std::vector<stalled_ranks> stalled_ranks_of(const node_evidence& seen) {
 }
 
 std::string sentence_of(const node_evidence& seen) {
-  return ddprun::sentence_of(stalled_ranks_of(seen));
+  std::string sentence = ddprun::sentence_of(stalled_ranks_of(seen));
+  const std::string behind = ras_sentence(seen.nccl);
+  if (!behind.empty()) sentence += (sentence.empty() ? "" : "; ") + behind;
+  return sentence;
 }
 
 }  // namespace ddprun::launcher::evidence

@@ -32,6 +32,7 @@ struct node_evidence {
   std::vector<rank_evidence> ranks;  // by rank
   std::string memory;                // counts of memory cgroups: "FILE\nlines"
   std::vector<std::string> kernel;   // lines of the kernel's log about GPUs and the OOM killer
+  std::string nccl;                  // the status of its RAS server; empty: there is none
 };
 
 // Where two looks at a rank find the same it has not moved, as far as a stack tells. One that waits

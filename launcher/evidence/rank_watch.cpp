@@ -151,6 +151,7 @@ void rank_watch::gather(std::function<void()> done) {
     asked->ranks.push_back({std::move(one.known), std::move(process)});
   }
   asked->memory_files = outside_.memory_files();
+  asked->environment = options_.environment;
   asked->limit = std::max(options_.limit, least_limit);
   late_.expires_after(asked->limit + gathering_slack);
   late_.async_wait([this](boost::system::error_code error) {

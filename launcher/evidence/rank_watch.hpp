@@ -31,6 +31,7 @@ struct watch_options {
   std::chrono::milliseconds limit{2000};  // of one gathering; 0: nothing is gathered
   bool names_hangs = false;
   std::optional<duration> hang_limit;  // none: it is learnt
+  environment_map environment;         // for what is run to find out more
 };
 
 // A rank that lives.

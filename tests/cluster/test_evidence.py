@@ -5,10 +5,12 @@ import json
 import os
 import re
 import sys
+import time
 
 import pytest
 
 from tests.support.cluster import wait_for
+from tests.support.fake_ras import FakeRas, status
 from tests.support.small_disk import fill
 from tests.support.standing_script import line_of, write
 
@@ -49,6 +51,69 @@ def test_a_rank_that_does_not_come_is_named_with_its_line(cluster, tmp_path, wor
     assert f'train.py", line {line} in forward' in text
     assert sentence in (folder / "node.txt").read_text()
     assert "attempt 1 has ended well" in agent.out()
+    cluster.nothing_left()
+
+
+# In the place of the real one, which not every machine has; so it says who asks for whom.
+PY_SPY = """#!/bin/sh
+[ "$1 $2 $3" = "dump --nonblocking --pid" ] && tr '\\0' '\\n' <"/proc/$4/environ" |
+  grep -qx RANK=1 || exit 1
+{how}
+printf 'Process %s: python train.py\\nPython v3.11.2 (/usr/bin/python3.11)\\n\\n' "$4"
+printf 'Thread 7 (idle): "pt_autograd_0"\\n    run (/other.py:1)\\n'
+printf 'Thread 8 (active): "MainThread"\\n    forward (/data/train.py:88)\\n'
+printf '    <module> (/data/train.py:9)\\n'
+"""
+
+
+@pytest.mark.parametrize("how", ["", "sleep 60"])
+def test_a_python_that_cannot_be_asked_is_looked_into_by_py_spy(cluster, tmp_path, how):
+    script = write(tmp_path, SLEEPS, limit=1)
+    spy = tmp_path / "bin" / "py-spy"
+    spy.parent.mkdir()
+    spy.write_text(PY_SPY.format(how=how))
+    spy.chmod(0o755)
+    agent = cluster.agent("node", "--max-restarts", 1, "--max-quick-failures", 0, "--log-dir",
+                          tmp_path / "logs", "--tee", 3, workers=2,
+                          command=["--no-python", sys.executable, script],
+                          environment={"PATH": f"{spy.parent}:{os.environ['PATH']}"})
+    assert agent.wait() == 0, agent.err()
+    sentence = "  | before the end: rank 1 stood in forward (train.py:88)"
+    assert (sentence in agent.err()) == (not how)
+    (file,) = (tmp_path / "logs").glob("*/attempt_0/evidence/rank_1.txt")
+    assert ("forward (/data/train.py:88)" in file.read_text()) == (not how)
+    cluster.nothing_left()
+
+
+def endless(file):
+    while True:
+        file.write("x" * 4096)
+
+
+@pytest.mark.parametrize("answer, words", [
+    (lambda file: file.write(status([1204, 1203, 1204])),
+     "; rank 1 of 3 is behind in NCCL (AllReduce 1203, others 1204)"),
+    (lambda file: file.write(status([1204, 1204, 1204])), ""),
+    (lambda file: file.write("NCCL version 2.27\n"), ""),
+    (lambda file: time.sleep(60), ""),
+    (endless, ""),
+], ids=["behind", "level", "old", "silent", "endless"])
+def test_what_nccl_knows_of_its_ranks_is_asked_for(cluster, tmp_path, answer, words):
+    script = write(tmp_path, SLEEPS, limit=1)
+    server = FakeRas(answer)
+    agent = cluster.agent("node", "--max-restarts", 1, "--max-quick-failures", 0, "--log-dir",
+                          tmp_path / "logs", "--tee", 3, workers=2, command=[script],
+                          environment={"PYTHON_EXEC": sys.executable,
+                                       "NCCL_RAS_ADDR": server.address})
+    assert agent.wait() == 0, agent.err()
+    server.close()
+    line = line_of(script, "sleep(3600)")
+    sentence = f"rank 1 stood in forward (train.py:{line}){words}"
+    assert f"  | before the end: {sentence}\n" in agent.err()
+    assert server.asked == ["CLIENT PROTOCOL 2", "TIMEOUT 1", "SET FORMAT JSON", "VERBOSE STATUS"]
+    (node,) = (tmp_path / "logs").glob("*/attempt_0/evidence/node.txt")
+    text = node.read_text()
+    assert len(text) < 100_000
     cluster.nothing_left()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from command_lines import LINES
-from torchrun_options import ALWAYS
+from torchrun_options import ALWAYS, ON_GPUS
 
 from tests.support.cluster import BIN, Program
 from tests.support.ports import free_port
@@ -75,7 +75,7 @@ def test_what_people_have_for_torchrun(cluster, torchrun, name):
         differ = {one: (variables.get(one), their_variables.get(one))
                   for one in {*variables, *their_variables}
                   if variables.get(one) != their_variables.get(one)}
-        assert differ.keys() <= ALWAYS | line.differs, differ
+        assert differ.keys() <= ALWAYS | ON_GPUS | line.differs, differ
 
 
 # Each has a reason that a batch system, a shell or a supervisor gives.

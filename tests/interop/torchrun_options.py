@@ -41,6 +41,8 @@ ALWAYS = {
     "GLOO_ENABLE_STORE_V2_API",  # gloo starts with fewer requests
     "TORCHELASTIC_SIGNALS_TO_HANDLE",  # torchrun's word to itself, which reaches its workers
 }  # fmt: skip
+# And on nodes with GPUs: a port of the job's own.
+ON_GPUS = {"NCCL_RAS_ADDR"}
 # What each launcher finds for itself where nothing is given: one node has no id and no address to
 # share, and without --log-dir the error files go to a folder that nobody has named.
 NO_ID = {"TORCHELASTIC_RUN_ID"}
