@@ -33,11 +33,14 @@ def read(folder):
         data = rank_file(folder, rank).read_bytes()
         if xxhash.xxh3_64_hexdigest(data) != record["xxh3"]:
             sys.exit(f"{rank_file(folder, rank)} is damaged: its bytes do not fit their checksum")
-    with safe_open(rank_file(folder, 0), "pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()
-                   if not name.startswith("rank.")}
-        values = {name: text for name, text in (file.metadata() or {}).items()
-                  if not name.startswith("rank.")}
+    tensors, values = {}, {}
+    # Each of these ranks has written a share of it.
+    for rank in manifest.get("replicated", [0]):
+        with safe_open(rank_file(folder, rank), "pt") as file:
+            tensors |= {name: file.get_tensor(name) for name in file.keys()
+                        if not name.startswith("rank.")}
+            values |= {name: text for name, text in (file.metadata() or {}).items()
+                       if not name.startswith("rank.") and name != "format"}
     return manifest, tensors, values
 
 
@@ -47,7 +50,7 @@ def write(folder, tensors, values, *, epoch):
     if not match:
         sys.exit(f"{folder}: a snapshot is named snapshot-GENERATION-STEP, in six digits or more")
     Path(folder).mkdir(parents=True)
-    safetensors.torch.save_file(tensors, rank_file(folder, 0), metadata=values)
+    safetensors.torch.save_file(tensors, rank_file(folder, 0), metadata=values | {"format": "pt"})
     data = rank_file(folder, 0).read_bytes()
     head = {"format": "ddprun snapshot", "version": 1, "tenure": int(match[1]),
             "step": int(match[2]), "epoch": epoch, "instance": 0, "round": 1,

@@ -3,7 +3,8 @@
 //   snapshot_saver FOLDER STORE_PORT ROUND RANK WORLD_SIZE
 //
 // Says "resumed STEP", with "wrong" behind it when the bytes are not those of that step, and
-// "saved STEP" for each that is there for all ranks.
+// "saved STEP" for each that is there for all ranks. In every other round both ranks write what all
+// have alike.
 #include "worker/snapshot/snapshots.hpp"
 
 #include <cstdio>
@@ -46,6 +47,7 @@ int main(int count, char** values) {
   here.master_port = static_cast<std::uint16_t>(std::atoi(values[2]));
   here.instance = 5;
   here.round = static_cast<std::uint64_t>(std::atoi(values[3]));
+  options.writers = 1 + static_cast<std::uint32_t>(here.round % 2);
   here.rank = static_cast<std::uint32_t>(std::atoi(values[4]));
   here.world_size = static_cast<std::uint32_t>(std::atoi(values[5]));
   std::string problem;
@@ -58,7 +60,8 @@ int main(int count, char** values) {
   std::uint64_t step = 0;
   if (const auto& from = kept.resumed()) {
     step = from->info.step;
-    const bool is_right = has(from->replicated, "model", bytes_of(step, 0)) && from->own &&
+    const bool is_right = has(from->replicated, "model", bytes_of(step, 0)) &&
+                          has(from->replicated, "optimizer", bytes_of(step, 1000)) && from->own &&
                           has(*from->own, "generator", bytes_of(step, here.rank));
     std::printf("resumed %llu%s\n", static_cast<unsigned long long>(step),
                 is_right ? "" : " wrong");
@@ -68,10 +71,12 @@ int main(int count, char** values) {
   }
   for (;;) {
     ++step;
-    const std::string model = bytes_of(step, here.rank);
+    const std::string model = bytes_of(step, 0);
+    const std::string optimizer = bytes_of(step, 1000);
     const std::string generator = bytes_of(step, here.rank);
     snapshot_state state;
     state.replicated.tensors.push_back(tensor("model", model));
+    state.replicated.tensors.push_back(tensor("optimizer", optimizer));
     state.own.tensors.push_back(tensor("generator", generator));
     if (kept.save(step, 0, state) || kept.wait()) {
       std::fprintf(stderr, "%s\n", kept.problem().c_str());

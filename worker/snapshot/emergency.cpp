@@ -152,15 +152,15 @@ class survivors {
     file_system& files = here_.files;
     const auto wrong = [](const error_code& error) { return failure{error, error.message()}; };
     std::string problem;
-    snapshot_state state;
-    state.replicated = here_.replicated;
-    const auto layout = lay_out(state, true, problem);
+    const auto layout = lay_out(here_.replicated, {}, problem);
     if (!layout) return failure{layout.error(), problem};
     bool made = false;
     if (auto error = files.make_folder(place(), made)) return wrong(error);
     const auto names = list_names(files, place());
     if (!names) return wrong(names.error());
     if (names->contains(manifest_name)) return std::nullopt;  // all have saved it before
+    // That of a save that was given up speaks of files that are not whole.
+    if (names->contains(index_name)) (void)files.remove(place() + "/" + std::string(index_name));
     const auto record = write_rank_file(files, place() + "/" + std::string(survivors_file_name),
                                         *layout, [this] { return until_.passed(); });
     if (!record) return wrong(record.error());
@@ -169,7 +169,7 @@ class survivors {
                              here_.on_message);
     snapshot_info info = here_.info;
     info.is_emergency = true;
-    const auto failed = history.commit({info, {*record}});
+    const auto failed = history.commit(manifest{info, {*record}});
     // A rank 0 that was cut off has saved the same step meanwhile, whole.
     return failed && failed->code == errc::refused && failed->may_be_there ? std::nullopt : failed;
   }

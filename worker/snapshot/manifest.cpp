@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <optional>
+#include <utility>
 
 namespace ddprun::worker {
 namespace {
@@ -13,7 +14,8 @@ namespace {
 using json = nlohmann::json;
 
 constexpr std::string_view format = "ddprun snapshot";
-constexpr std::uint64_t version = 1;
+constexpr std::uint64_t version = 2;
+constexpr std::uint64_t version_of_one_writer = 1;  // which older programs read
 
 std::string tail_of(std::string_view before) {
   return "  \"xxh3\": \"" + checksum_text(checksum_of(before)) + "\"\n}\n";
@@ -32,6 +34,19 @@ std::optional<std::uint64_t> checksum_in(const json& object) {
   return checksum_text(value) == text ? std::optional(value) : std::nullopt;
 }
 
+// Rank 0's file has the values, and so is always among them.
+std::optional<std::vector<std::uint32_t>> ranks_in(const json& list, std::size_t files) {
+  if (!list.is_array() || list.empty() || list[0] != 0) return std::nullopt;
+  std::vector<std::uint32_t> ranks;
+  for (const json& each : list) {
+    if (!each.is_number_unsigned() || each.get<std::uint64_t>() >= files) return std::nullopt;
+    const auto rank = each.get<std::uint32_t>();
+    if (!ranks.empty() && rank <= ranks.back()) return std::nullopt;
+    ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 std::optional<file_record> record_in(const json& object) {
   if (!object.is_object()) return std::nullopt;
   const auto bytes = number_in(object, "bytes");
@@ -48,14 +63,18 @@ std::string file_name_in(const snapshot_info& info, std::uint32_t rank) {
 
 std::string to_text(const manifest& content) {
   const auto& info = content.info;
+  const bool is_shared = content.replicated.size() > 1;
   std::string text =
-      "{\n  \"format\": \"" + std::string(format) + "\", \"version\": " + std::to_string(version) +
+      "{\n  \"format\": \"" + std::string(format) +
+      "\", \"version\": " + std::to_string(is_shared ? version : version_of_one_writer) +
       ",\n  \"tenure\": " + std::to_string(info.generation) +
       ", \"step\": " + std::to_string(info.step) + ", \"epoch\": " + std::to_string(info.epoch) +
       ", \"instance\": " + std::to_string(info.instance) +
       ", \"round\": " + std::to_string(info.round) +
       (info.tells_progress ? ", \"progress\": true" : "") +
-      (info.is_emergency ? ", \"emergency\": true" : "") + ",\n  \"files\": [";
+      (info.is_emergency ? ", \"emergency\": true" : "") +
+      (is_shared ? ",\n  \"replicated\": " + json(content.replicated).dump() : "") +
+      ",\n  \"files\": [";
   for (std::size_t rank = 0; rank < content.files.size(); ++rank) {
     text += std::string(rank == 0 ? "" : ",") +
             "\n    {\"bytes\": " + std::to_string(content.files[rank].bytes) + ", \"xxh3\": \"" +
@@ -95,6 +114,11 @@ result<manifest> parse_manifest(std::string_view text) {
     content.files.push_back(*record);
   }
   if (content.files.empty()) return errc::damaged;  // every job has a rank 0
+  if (parsed.contains("replicated")) {
+    auto ranks = ranks_in(parsed["replicated"], content.files.size());
+    if (!ranks) return errc::damaged;
+    content.replicated = std::move(*ranks);
+  }
   return content;
 }
 

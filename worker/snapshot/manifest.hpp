@@ -9,6 +9,8 @@
 //   }
 //
 // "emergency": true stands there where that is what it is (emergency.hpp).
+// "replicated": [0, 4] are the ranks whose files have what all ranks have alike, each a share of
+// it (shares.hpp), and the version is 2 then; else it is in the first file alone.
 // "progress" is there where the program has said how far it has come before it saved. The files are
 // those of ranks 0, 1, 2... The last member is the checksum of all bytes before its
 // line; only this program needs to look at it.
@@ -35,7 +37,8 @@ struct file_record {
 
 struct manifest {
   snapshot_info info;
-  std::vector<file_record> files;  // one a rank
+  std::vector<file_record> files;            // one a rank
+  std::vector<std::uint32_t> replicated{0};  // ranks, from 0 upwards
   snapshot_order order() const { return {info.generation, info.step}; }
   bool operator==(const manifest&) const = default;
 };

@@ -81,7 +81,7 @@ bool is_name_in_snapshot(std::string_view name) {
   return (name.starts_with(rank_prefix) && name.ends_with(rank_suffix)) || name == manifest_name ||
          name == std::string(manifest_name) + std::string(temporary_suffix) ||
          name == std::string(manifest_name) + std::string(survivors_temporary_suffix) ||
-         name == survivors_file_name || parse_resumed_name(name);
+         name == survivors_file_name || name == index_name || parse_resumed_name(name);
 }
 
 bool is_name_of_old_format(std::string_view name) {

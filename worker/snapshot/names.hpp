@@ -3,6 +3,7 @@
 //   claim-000003                      who writes here: its text is "instance round\n"
 //   snapshot-000003-000040/           of generation 3, at step 40
 //     rank-00000.safetensors ...      one a rank
+//     model.safetensors.index.json    where several ranks write what all have alike: shares.hpp
 //     manifest.json                   the last one to come: with it the snapshot is there
 //     survivors.safetensors           in place of the ranks' files: emergency.hpp
 //     resumed-000004                  a job of generation 4 went on from it, and has not come far
@@ -25,6 +26,8 @@ namespace ddprun::worker {
 constexpr std::uint64_t generation_limit = std::uint64_t{1} << 62;
 
 constexpr std::string_view manifest_name = "manifest.json";
+// Hugging Face's tools find it by its end, and load it by this name.
+constexpr std::string_view index_name = "model.safetensors.index.json";
 constexpr std::string_view temporary_suffix = ".tmp";
 // A survivor writes while a rank that is cut off may still save the same step: under other names.
 constexpr std::string_view survivors_file_name = "survivors.safetensors";

@@ -11,6 +11,8 @@ namespace ddprun::worker {
 namespace {
 
 constexpr std::string_view own_prefix = "rank.";
+constexpr std::string_view format_key = "format";
+constexpr std::string_view format_text = "pt";
 constexpr std::size_t cancel_bytes = std::size_t{16} << 20;
 
 bool is_own(std::string_view name) {
@@ -66,6 +68,7 @@ result<file_record> write_all(output_file& file, const rank_file_layout& layout,
 
 void add_to(snapshot_part& part, const text_map& values, bool own) {
   for (const auto& [name, value] : values) {
+    if (name == format_key && value == format_text) continue;
     if (is_own(name) == own) part.values[own ? name.substr(own_prefix.size()) : name] = value;
   }
 }
@@ -85,27 +88,29 @@ std::uint64_t snapshot_part::bytes() const {
   return sum;
 }
 
-result<rank_file_layout> lay_out(const snapshot_state& state, bool with_replicated,
+result<rank_file_layout> lay_out(snapshot_part replicated, const snapshot_part& own,
                                  std::string& problem) {
   rank_file_layout layout;
-  text_map values;
-  if (with_replicated) {
-    values = state.replicated.values;
-    layout.tensors = state.replicated.tensors;
-    const auto reserved = [&](const std::string& name) {
-      problem = "'" + name + "' begins with 'rank.', which is for what is each rank's own";
-      return make_error_code(errc::invalid_argument);
-    };
-    for (const auto& [name, value] : values) {
-      if (is_own(name)) return reserved(name);
-    }
-    for (const auto& tensor : layout.tensors) {
-      if (is_own(tensor.name)) return reserved(tensor.name);
-    }
+  text_map values = std::move(replicated.values);
+  layout.tensors = std::move(replicated.tensors);
+  const auto refuse = [&](std::string text) {
+    problem = std::move(text);
+    return make_error_code(errc::invalid_argument);
+  };
+  const auto reserved = [&](const std::string& name) {
+    return refuse("'" + name + "' begins with 'rank.', which is for what is each rank's own");
+  };
+  for (const auto& [name, value] : values) {
+    if (is_own(name)) return reserved(name);
+    if (name == format_key) return refuse("a value is named 'format', which is the file's own");
   }
-  for (const auto& [name, value] : state.own.values)
+  for (const auto& tensor : layout.tensors) {
+    if (is_own(tensor.name)) return reserved(tensor.name);
+  }
+  values[std::string(format_key)] = format_text;
+  for (const auto& [name, value] : own.values)
     values[std::string(own_prefix) + name] = value;
-  for (tensor_view tensor : state.own.tensors) {
+  for (tensor_view tensor : own.tensors) {
     tensor.name.insert(0, own_prefix);
     layout.tensors.push_back(std::move(tensor));
   }

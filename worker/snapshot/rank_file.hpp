@@ -1,6 +1,8 @@
 // A rank file is what one rank adds to a snapshot: a safetensors file with the state that is the
-// rank's own (generators, its share of a sharded model), in rank 0's also the state that all ranks
-// have alike (model, optimizer). The names of what is the rank's own begin with "rank.".
+// rank's own (generators, its share of a sharded model), and with what it writes of the state that
+// all ranks have alike (model, optimizer): rank 0 all of it, or each rank a share (shares.hpp). The
+// names of what is the rank's own begin with "rank.". "format": "pt" stands among the texts, for
+// Hugging Face's tools load nothing else.
 //
 // It is written from where the tensors lie, in pieces, with the checksum made beside the writing,
 // and read by mapping it: the whole of it is never in memory.
@@ -25,8 +27,9 @@ struct rank_file_layout {
   std::vector<tensor_view> tensors;
 };
 
-// Of what this rank writes; `problem` says what is wrong with a name or a length.
-result<rank_file_layout> lay_out(const snapshot_state& state, bool with_replicated,
+// Of what this rank writes: its share of what all have alike, and its own. `problem` says what is
+// wrong with a name or a length.
+result<rank_file_layout> lay_out(snapshot_part replicated, const snapshot_part& own,
                                  std::string& problem);
 
 // Makes the file in the place of one that is left over, and syncs it. On errors it is removed.

@@ -2,8 +2,11 @@
 
 #include "worker/snapshot/listing.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 namespace ddprun::worker {
 namespace {
@@ -168,6 +171,23 @@ class meeting {
     return std::nullopt;
   }
 
+  // With shares of what all ranks have alike, and this rank's own.
+  std::vector<std::uint32_t> files_to_read(std::vector<std::uint32_t> ranks, bool has_own) const {
+    const bool is_there = std::find(ranks.begin(), ranks.end(), here_.rank) != ranks.end();
+    if (has_own && !is_there) ranks.push_back(here_.rank);
+    return ranks;
+  }
+  // By one rank of each node: where it is not known how many there are, by each.
+  bool is_checked_here(const std::vector<std::uint32_t>& shares, std::uint32_t rank) const {
+    if (here_.local_world_size <= 1) return true;
+    const auto at = std::find(shares.begin(), shares.end(), rank) - shares.begin();
+    return static_cast<std::uint32_t>(at) % here_.local_world_size == here_.local_rank;
+  }
+  static void add_to(snapshot_part& all, snapshot_part share) {
+    all.values.merge(share.values);
+    std::move(share.tensors.begin(), share.tensors.end(), std::back_inserter(all.tensors));
+  }
+
   // This rank's part, into agreed_.from.
   outcome_word read(snapshot_order order) {
     const std::string place = path(order) + "/";
@@ -199,20 +219,16 @@ class meeting {
       if (!file) wrong = failure{file.error(), name + ": " + why};
       return file;
     };
-    auto first = file_of(0, here_.is_first_of_node);
-    if (!first) return wrong;
-    found.replicated = std::move(first->replicated);
-    found.replicated_bytes = first->mapping;
-    if (found.info.is_emergency) {
-      // It has nothing of any rank's own.
-    } else if (found.world_size == here_.world_size && here_.rank == 0) {
-      found.own = std::move(first->own);
-      found.own_bytes = first->mapping;
-    } else if (found.world_size == here_.world_size) {
-      auto mine = file_of(here_.rank, true);
-      if (!mine) return wrong;
-      found.own = std::move(mine->own);
-      found.own_bytes = mine->mapping;
+    // Nothing is any rank's own in an emergency's.
+    const bool has_own = !found.info.is_emergency && found.world_size == here_.world_size;
+    if (has_own) found.own.emplace();
+    for (const std::uint32_t rank : files_to_read(content->replicated, has_own)) {
+      const bool is_own = has_own && rank == here_.rank;
+      auto file = file_of(rank, is_own || is_checked_here(content->replicated, rank));
+      if (!file) return wrong;
+      add_to(found.replicated, std::move(file->replicated));
+      if (is_own) *found.own = std::move(file->own);
+      found.bytes.push_back(file->mapping);
     }
     if (auto wrong_length = check_lengths(order, *content)) return wrong_length;
     agreed_.from = std::move(found);

@@ -19,8 +19,9 @@ struct resuming {
   std::string folder;
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
-  // Looks at each byte of what all ranks have alike, for all of its node: the others map it.
-  bool is_first_of_node = true;
+  // The ranks of a node look at each byte of what all ranks have alike, every one at other files.
+  std::uint32_t local_rank = 0;
+  std::uint32_t local_world_size = 1;
   claimant who;
   history_options history;
   message_handler on_message;

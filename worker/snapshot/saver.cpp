@@ -110,7 +110,8 @@ std::string saver::path(const snapshot_info& info) const {
 
 written_word saver::write(const job& next) const try {
   if (const auto* told = std::get_if<failure>(&next.file)) return *told;
-  const auto& layout = std::get<rank_file_layout>(next.file);
+  const auto& mine = std::get<files>(next.file);
+  const auto& header = mine.layout.header;
   const std::string place = path(next.info);
   bool made = false;
   if (auto error = options_.files->make_folder(place, made)) {
@@ -124,15 +125,29 @@ written_word saver::write(const job& next) const try {
   if (std::find(names->begin(), names->end(), manifest_name) != names->end()) {
     return failure{errc::refused, "it is there already, made by another", true, true};
   }
-  const auto record = write_rank_file(*options_.files, place + "/" + name, layout,
+  const auto record = write_rank_file(*options_.files, place + "/" + name, mine.layout,
                                       [this] { return is_cancelled_.load(); });
-  auto error = record ? options_.files->sync_folder(place) : record.error();
-  if (!error) return *record;
+  auto error = record ? error_code() : record.error();
+  if (!error && !mine.index.empty()) {
+    if (const auto wrong = write_index(place, mine.index)) {
+      return failure{wrong, "cannot write " + std::string(index_name) + ": " + wrong.message()};
+    }
+  }
+  if (!error) error = options_.files->sync_folder(place);
+  if (!error) return written_file{*record, mine.deal};
   return failure{error, "cannot write " + name + " (" +
-                            std::to_string(layout.header.bytes.size() + layout.header.data_bytes) +
+                            std::to_string(header.bytes.size() + header.data_bytes) +
                             " bytes): " + error.message()};
 } catch (const std::exception& error) {  // of a tensor's copy
   return failure{errc::invalid_argument, std::string("cannot fetch the state: ") + error.what()};
+}
+
+error_code saver::write_index(const std::string& place, const std::string& text) const {
+  const std::string path = place + "/" + std::string(index_name);
+  (void)options_.files->remove(path);
+  const auto error = write_whole(*options_.files, path, text);
+  if (error) (void)options_.files->remove(path);
+  return error;
 }
 
 // The ranks have lost each other: whether there is a snapshot is not known here.
@@ -141,17 +156,27 @@ failure saver::lost(const std::string& what) const {
 }
 
 // Rank 0: once all have written.
-std::optional<failure> saver::commit(const snapshot_info& info, const std::string& topic) {
+std::optional<failure> saver::commit(const job& next, const std::string& topic) {
   const auto texts = ranks_.reports(topic);
   // No rank makes it a snapshot but this one.
   if (!texts) return failure{texts.error(), ranks_.problem(), true};
-  manifest content{info, {}};
+  manifest content{next.info, {}};
+  const auto* const mine = std::get_if<files>(&next.file);
+  if (mine != nullptr) content.replicated = mine->replicated;
   std::vector<outcome_word> wrong;
   for (const std::string& text : *texts) {
     const auto word = parse_written(text);
     const auto* const told = std::get_if<failure>(&word);
     wrong.push_back(told != nullptr ? outcome_word(*told) : std::nullopt);
-    if (told == nullptr) content.files.push_back(std::get<file_record>(word));
+    if (told != nullptr) continue;
+    const auto& written = std::get<written_file>(word);
+    content.files.push_back(written.record);
+    if (mine != nullptr && written.deal != mine->deal) {
+      wrong.back() =
+          failure{errc::invalid_argument,
+                  "its tensors have other names, types or shapes than rank 0's, or other "
+                  "ranks write them: what is replicated must be alike on all ranks"};
+    }
   }
   if (auto worst = worst_of(wrong)) return worst;
   return history_->commit(content);
@@ -160,6 +185,7 @@ std::optional<failure> saver::commit(const snapshot_info& info, const std::strin
 // What is left of a snapshot that none is: a full disk wants it back.
 void saver::take_back(const snapshot_info& info) const {
   (void)options_.files->remove(path(info) + "/" + rank_file_name(options_.rank));
+  if (options_.rank == 0) (void)options_.files->remove(path(info) + "/" + std::string(index_name));
   (void)options_.files->remove_folder(path(info));  // the last one of the ranks can
 }
 
@@ -192,7 +218,7 @@ std::optional<failure> saver::make(const job& next) {
   if (ranks_.report(topic, to_text(mine))) return lost(what + "cannot tell rank 0: ");
   outcome_word outcome;
   if (options_.rank == 0) {
-    outcome = commit(next.info, topic);
+    outcome = commit(next, topic);
     if (outcome) outcome->text.insert(0, what);
     if (!outcome) trust();
     if (outcome) options_.on_message(outcome->text);

@@ -18,6 +18,7 @@
 #include <string>
 #include <thread>
 #include <variant>
+#include <vector>
 
 namespace ddprun::worker {
 
@@ -30,10 +31,17 @@ struct saver_options {
 
 class saver {
  public:
-  // A file to write, or why this rank has none.
+  // What this rank writes.
+  struct files {
+    rank_file_layout layout;
+    std::vector<std::uint32_t> replicated{0};  // ranks that write a share of what all have alike
+    std::uint64_t deal = 0;  // the checksum of who writes what: the same on all ranks
+    std::string index;       // rank 0's; empty: none, as it writes all of that
+  };
+  // Files to write, or why this rank has none.
   struct job {
     snapshot_info info;
-    std::variant<rank_file_layout, failure> file;
+    std::variant<files, failure> file;
   };
 
   // With rank 0's history, and what the job has gone on from.
@@ -68,8 +76,9 @@ class saver {
   std::optional<failure> make(const job& next);
   outcome_word settle(snapshot_order order, const std::string& topic, const std::string& what);
   written_word write(const job& next) const;
+  error_code write_index(const std::string& place, const std::string& text) const;
   failure lost(const std::string& what) const;
-  std::optional<failure> commit(const snapshot_info& info, const std::string& topic);
+  std::optional<failure> commit(const job& next, const std::string& topic);
   std::string path(const snapshot_info& info) const;
   void take_back(const snapshot_info& info) const;
 

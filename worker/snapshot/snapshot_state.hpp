@@ -33,7 +33,7 @@ struct snapshot_part {
 };
 
 struct snapshot_state {
-  snapshot_part replicated;  // alike on all ranks: that of rank 0 is written
+  snapshot_part replicated;  // alike on all ranks: each tensor is written by one, values by rank 0
   snapshot_part own;         // this rank's
 };
 
@@ -56,7 +56,7 @@ struct resumed_snapshot {
   // None where it was saved by another number of ranks: whose is whose is the program's to say.
   std::optional<snapshot_part> own;
   // What the tensors' bytes are mapped from; they live as long.
-  std::shared_ptr<const mapped_file> replicated_bytes, own_bytes;
+  std::vector<std::shared_ptr<const mapped_file>> bytes;
 };
 
 }  // namespace ddprun::worker

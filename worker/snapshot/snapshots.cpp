@@ -3,6 +3,7 @@
 #include "worker/snapshot/emergency.hpp"
 #include "worker/snapshot/opening.hpp"
 #include "worker/snapshot/saver.hpp"
+#include "worker/snapshot/shares.hpp"
 #include "worker/snapshot/staging_buffer.hpp"
 
 #include <exception>
@@ -21,6 +22,9 @@ struct snapshots::parts {
   std::optional<store_client> store;        // none in a world of one
   staging_buffer staging;
   std::optional<saver> writer;  // uses the staging buffer
+
+  // What this rank writes of the state.
+  result<saver::files> files_of(const snapshot_state& state, std::string& problem) const;
 };
 
 snapshots::snapshots(std::unique_ptr<parts> made) : parts_(std::move(made)) {}
@@ -54,7 +58,8 @@ result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
                        options.folder,
                        here.rank,
                        here.world_size,
-                       here.rank == 0 || here.local_rank == 0,
+                       here.local_rank,
+                       here.local_world_size,
                        {here.instance, here.round, here.restart_count},
                        {options.keep, options.distrust, options.trusted_after_steps},
                        options.on_message};
@@ -84,8 +89,7 @@ void snapshots::drop_resumed() {
   if (!resumed_) return;
   resumed_->replicated = {};
   resumed_->own.reset();
-  resumed_->replicated_bytes.reset();
-  resumed_->own_bytes.reset();
+  resumed_->bytes.clear();
 }
 
 error_code snapshots::take_failure() {
@@ -94,6 +98,27 @@ error_code snapshots::take_failure() {
   problem_ = failed->text;
   is_over_ = is_over_ || failed->is_final;
   return failed->code;
+}
+
+result<saver::files> snapshots::parts::files_of(const snapshot_state& state,
+                                                std::string& problem) const {
+  const std::uint32_t writers =
+      options.writers != 0
+          ? options.writers
+          : writers_for(state.replicated.bytes(), here.world_size, here.group_world_size);
+  const auto dealt = deal_out(state.replicated, writers, here.world_size);
+  saver::files mine;
+  auto layout = lay_out(share_of(state.replicated, dealt, here.rank), state.own, problem);
+  if (!layout) return layout.error();
+  mine.layout = std::move(*layout);
+  mine.replicated = dealt.ranks;
+  mine.deal = dealt.checksum;
+  if (here.rank == 0 && dealt.is_shared()) {
+    auto index = index_text(state.replicated, dealt, problem);
+    if (!index) return index.error();
+    mine.index = std::move(*index);
+  }
+  return mine;
 }
 
 error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state) {
@@ -112,14 +137,14 @@ error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapsh
       {all.generation, step, epoch, all.here.instance, all.here.round, all.tells_progress},
       failure{}};
   std::string problem;
-  auto layout = lay_out(state, all.here.rank == 0, problem);
-  auto error = layout ? error_code() : layout.error();
+  auto mine = all.files_of(state, problem);
+  auto error = mine ? error_code() : mine.error();
   if (!error && all.options.is_asynchronous) {
     // Whatever happens, the other ranks must hear of it.
     try {
-      error = all.staging.stage(*layout);
+      error = all.staging.stage(mine->layout);
       if (error) {
-        problem = "no memory for a copy of " + std::to_string(layout->header.data_bytes) +
+        problem = "no memory for a copy of " + std::to_string(mine->layout.header.data_bytes) +
                   " bytes: " + error.message();
       }
     } catch (const std::exception& caught) {  // of a tensor's copy
@@ -130,7 +155,7 @@ error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapsh
   if (error) {
     next.file = failure{error, problem};
   } else {
-    next.file = std::move(*layout);
+    next.file = std::move(*mine);
   }
   all.writer->begin(std::move(next));
   if (all.options.is_asynchronous) return earlier;

@@ -13,7 +13,8 @@
 //   (*kept)->close();
 //
 // The folder must be one that all nodes share. Each rank writes a file of its own there, which
-// Python's `safetensors` reads; with the manifest, which rank 0 writes when all files are on the
+// Python's `safetensors` reads, with a share of what all ranks have alike (shares.hpp); with the
+// manifest, which rank 0 writes when all files are on the
 // disk, the snapshot is there (names.hpp, manifest.hpp, rank_file.hpp). The newest `keep` stay.
 //
 // Training waits only for a copy of the state; a thread writes it. One snapshot is under way at a
@@ -60,6 +61,9 @@ struct snapshots_options {
   std::size_t keep = 3;  // newest snapshots to keep, at least 1
   // False: save() is over when the snapshot is there, and needs no memory for a copy.
   bool is_asynchronous = true;
+  // How many ranks write what all have alike, a share each, in files of which an index tells; on
+  // all ranks the same. 0: one where all ranks are on one node, else all that have 64 MiB to write.
+  std::uint32_t writers = 0;
   // How far ranks may be apart: for all to read, or write, their part.
   std::chrono::milliseconds rank_timeout = std::chrono::minutes(30);
   // So many steps after it was resumed, a failure says nothing against a snapshot.

@@ -27,7 +27,11 @@ struct failure {
 };
 
 // A rank has written its file.
-using written_word = std::variant<file_record, failure>;
+struct written_file {
+  file_record record;
+  std::uint64_t deal = 0;  // the checksum of who writes what: dealt_tensors
+};
+using written_word = std::variant<written_file, failure>;
 std::string to_text(const written_word& word);
 written_word parse_written(std::string_view text);
 

@@ -90,6 +90,7 @@ void loop_driver::open_snapshots() {
   snapshots_options keeping;
   keeping.folder = options_.folder;
   keeping.keep = options_.keep;
+  keeping.writers = options_.writers;
   keeping.on_message = options_.on_message;
   keeping.files = options_.files;
   std::string problem;

@@ -29,7 +29,8 @@ struct training_loop_options {
   // Where snapshots are kept, the same for all nodes; empty: none are, and nothing is resumed.
   std::string folder;
   save_times save;
-  std::size_t keep = 3;  // newest snapshots
+  std::size_t keep = 3;       // newest snapshots
+  std::uint32_t writers = 0;  // of a snapshot: snapshots_options
   // How long the ranks that are left may take to save the last finished step when others have
   // died; 0: they do not. ddprun lets a worker that writes go on for up to 30 s.
   std::chrono::milliseconds emergency_grace = std::chrono::seconds(20);

@@ -46,6 +46,22 @@ TEST_CASE("a manifest is this text", "[snapshot]") {
   CHECK(parse_manifest(to_text(told)).value() == told);
 }
 
+TEST_CASE("a manifest names the ranks that have written a share", "[snapshot]") {
+  manifest shared = example();
+  shared.replicated = {0, 1};
+  const std::string text = to_text(shared);
+  CHECK(text.find("\"version\": 2,") != std::string::npos);
+  CHECK(text.find("\"round\": 2,\n  \"replicated\": [0,1],\n") != std::string::npos);
+  CHECK(parse_manifest(text).value() == shared);
+  for (const std::string wrong : {"[]", "[1]", "[0,0]", "[0,2]", "[0,-1]", "[0,\"1\"]", "7"}) {
+    std::string other = text.substr(0, text.rfind("  \"xxh3\""));
+    other.replace(other.find("[0,1]"), 5, wrong);
+    other += "  \"xxh3\": \"" + checksum_text(checksum_of(other)) + "\"\n}\n";
+    INFO(other);
+    CHECK(parse_manifest(other).error() == errc::damaged);
+  }
+}
+
 TEST_CASE("every prefix and every turned bit of a manifest is found damaged", "[snapshot]") {
   const std::string whole = to_text(example());
   for (std::size_t size = 0; size < whole.size(); ++size)
@@ -79,8 +95,8 @@ TEST_CASE("names in a snapshot folder are read back, and only in the one form", 
   CHECK(parse_resumed_name(resumed_name(12)) == 12);
   CHECK(is_name_of_old_format("snapshot-000003-000040.ddprun"));
   CHECK(!is_name_of_old_format("snapshot-000003-000040"));
-  for (const char* name :
-       {"rank-00003.safetensors", "manifest.json", "manifest.json.tmp", "resumed-000004"})
+  for (const char* name : {"rank-00003.safetensors", "manifest.json", "manifest.json.tmp",
+                           "resumed-000004", "model.safetensors.index.json"})
     CHECK(is_name_in_snapshot(name));
   CHECK(!is_name_in_snapshot("notes.txt"));
 }

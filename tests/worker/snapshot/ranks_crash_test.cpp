@@ -107,7 +107,8 @@ enum class shared_by { one_disk, nfs, nfs_with_nocto };
 
 // Jobs of two ranks, one round after the other, on one folder.
 struct two_ranks {
-  explicit two_ranks(shared_by how = shared_by::one_disk) : is_nfs(how != shared_by::one_disk) {
+  explicit two_ranks(shared_by how, std::uint32_t writers_wanted = 1)
+      : is_nfs(how != shared_by::one_disk), writers(writers_wanted) {
     const bool nocto = how == shared_by::nfs_with_nocto;
     for (auto& machine : machines)
       machine = std::make_unique<nfs_client>(server, nocto);
@@ -118,6 +119,7 @@ struct two_ranks {
   std::mutex mutex;
   nfs_server server{disk, mutex};
   bool is_nfs;
+  std::uint32_t writers;  // of what all have alike
   std::unique_ptr<nfs_client> machines[ranks];
   view_of_disk views[ranks] = {{disk, mutex}, {disk, mutex}};
   message_list messages;
@@ -137,6 +139,7 @@ struct two_ranks {
       snapshots_options options;
       options.folder = "f";
       options.keep = 2;
+      options.writers = writers;
       options.rank_timeout = patience;
       options.on_message = messages.handler();
       options.files = &views[rank];
@@ -183,8 +186,8 @@ struct two_ranks {
 };
 
 // Of a rank, in a round after one that went well.
-std::size_t steps_of_a_ranks_life(std::uint32_t rank, shared_by how) {
-  two_ranks test(how);
+std::size_t steps_of_a_ranks_life(std::uint32_t rank, shared_by how, std::uint32_t writers) {
+  two_ranks test(how, writers);
   test.live(1);
   const std::size_t before = test.views[rank].steps();
   test.live(2);
@@ -194,7 +197,7 @@ std::size_t steps_of_a_ranks_life(std::uint32_t rank, shared_by how) {
 }  // namespace
 
 TEST_CASE("on NFS a restart finds the newest snapshot from any machine", "[snapshot]") {
-  two_ranks test(GENERATE(shared_by::nfs, shared_by::nfs_with_nocto));
+  two_ranks test(GENERATE(shared_by::nfs, shared_by::nfs_with_nocto), GENERATE(1u, 2u));
   for (const round_number round : {1, 2, 3, 4}) {
     auto job = test.open(round);
     INFO(job[0].problem << "; " << job[1].problem);
@@ -210,15 +213,18 @@ TEST_CASE("on NFS a restart finds the newest snapshot from any machine", "[snaps
 }
 
 TEST_CASE("an error of any step of either rank costs no earlier snapshot", "[snapshot]") {
-  const auto how = GENERATE(shared_by::one_disk, shared_by::nfs, shared_by::nfs_with_nocto);
+  const auto [how, writers] =
+      GENERATE(std::pair(shared_by::one_disk, 1u), std::pair(shared_by::one_disk, 2u),
+               std::pair(shared_by::nfs, 1u), std::pair(shared_by::nfs, 2u),
+               std::pair(shared_by::nfs_with_nocto, 1u));
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    const std::size_t steps = steps_of_a_ranks_life(rank, how);
+    const std::size_t steps = steps_of_a_ranks_life(rank, how, writers);
     REQUIRE(steps > 15);
     for (std::size_t at = 0; at < steps; ++at) {
       for (const std::size_t count : {std::size_t{1}, std::size_t{3}, ~std::size_t{0}}) {
-        INFO("shared by " << static_cast<int>(how) << ", rank " << rank << ", step " << at << " of "
-                          << steps << ", fails " << count);
-        two_ranks test(how);
+        INFO("shared by " << static_cast<int>(how) << ", writers " << writers << ", rank " << rank
+                          << ", step " << at << " of " << steps << ", fails " << count);
+        two_ranks test(how, writers);
         test.live(1);
         REQUIRE(test.reported == 30);
         test.views[rank].fail(test.views[rank].steps() + at, count);

@@ -34,12 +34,14 @@ struct job_under_test {
   std::string folder = place.path + "/f";
   std::chrono::milliseconds rank_timeout = patience;
   bool is_asynchronous = true;
+  std::uint32_t writers = 0;
   instance_id instance = 77;
 
   worker::snapshots_options options() {
     worker::snapshots_options made;
     made.folder = folder;
     made.is_asynchronous = is_asynchronous;
+    made.writers = writers;
     made.rank_timeout = rank_timeout;
     made.on_message = messages.handler();
     made.files = &disk;

@@ -22,12 +22,13 @@ inline worker::tensor_view bytes_tensor(std::string name, std::string_view bytes
   return tensor;
 }
 
-// Of one rank: "model" is alike on all ranks, "generator" is its own.
+// Of one rank: "model" and "optimizer" are alike on all ranks, "generator" is its own.
 class small_state {
  public:
   explicit small_state(std::uint64_t step, std::uint32_t rank = 0, std::size_t bytes = 200)
       : model_(std::string(bytes + step % 97, static_cast<char>('a' + step % 26)) + "of step " +
                std::to_string(step)),
+        optimizer_("moments of step " + std::to_string(step)),
         generator_("rank " + std::to_string(rank) + " at step " + std::to_string(step)),
         step_(step) {}
 
@@ -35,6 +36,7 @@ class small_state {
     worker::snapshot_state state;
     state.replicated.values["step"] = std::to_string(step_);
     state.replicated.tensors.push_back(bytes_tensor("model", model_));
+    state.replicated.tensors.push_back(bytes_tensor("optimizer", optimizer_));
     state.own.tensors.push_back(bytes_tensor("generator", generator_));
     return state;
   }
@@ -44,6 +46,8 @@ class small_state {
   std::string compare(const worker::resumed_snapshot& found) const {
     const auto* const model = found.replicated.find("model");
     if (model == nullptr || model->bytes != model_) return "another model";
+    const auto* const optimizer = found.replicated.find("optimizer");
+    if (optimizer == nullptr || optimizer->bytes != optimizer_) return "another optimizer";
     const auto step = found.replicated.values.find("step");
     if (step == found.replicated.values.end() || step->second != std::to_string(step_)) {
       return "another step";
@@ -55,6 +59,7 @@ class small_state {
 
  private:
   std::string model_;
+  std::string optimizer_;
   std::string generator_;
   std::uint64_t step_;
 };

@@ -26,7 +26,7 @@ TEST_CASE("tensors of any length and place are staged as they are", "[snapshot]"
           bytes_tensor("t" + std::to_string(at), from.substr(0, lengths[at])));
     }
     std::string problem;
-    auto layout = worker::lay_out(state, true, problem);
+    auto layout = worker::lay_out(state.replicated, state.own, problem);
     INFO(problem);
     REQUIRE(layout.has_value());
     auto staged = *layout;

@@ -1,0 +1,63 @@
+"""Several ranks write a snapshot's state together, a share each (support/snapshot_shares.cpp)."""
+
+import json
+import re
+
+import pytest
+
+from tests.support.cluster import BIN
+
+PROGRAM = BIN / "snapshot_shares"
+TENSORS = 7
+
+
+def run(cluster, name, workers, *arguments):
+    agent = cluster.agent(name, workers=workers, command=["--no-python", PROGRAM, *arguments])
+    assert agent.wait() == 0, agent.out() + agent.err()
+    return sorted(re.findall(r"rank \d+: .*", agent.out()))
+
+
+def save(cluster, folder, workers, writers):
+    assert run(cluster, "save", workers, "save", folder, writers) == []
+    return folder / "snapshot-000001-000010"
+
+
+@pytest.mark.parametrize("workers", [4, 1, 3])
+def test_shares_are_found_again_by_any_number_of_ranks(cluster, tmp_path, workers):
+    snapshot = save(cluster, tmp_path / "s", 4, 4)
+    assert json.loads((snapshot / "manifest.json").read_text())["replicated"] == [0, 1, 2, 3]
+    sizes = [(snapshot / f"rank-0000{rank}.safetensors").stat().st_size for rank in range(4)]
+    assert max(sizes) - min(sizes) < 300_000, sizes
+    ending = "right, and its own" if workers == 4 else "right"
+    assert run(cluster, "resume", workers, "resume", tmp_path / "s") == [
+        f"rank {rank}: step 10, {ending}" for rank in range(workers)]
+
+
+def test_one_node_writes_as_one_where_nobody_says_otherwise(cluster, tmp_path):
+    snapshot = save(cluster, tmp_path / "s", 2, 0)
+    assert sorted(path.name for path in snapshot.iterdir()) == [
+        "manifest.json", "rank-00000.safetensors", "rank-00001.safetensors"]
+    assert json.loads((snapshot / "manifest.json").read_text())["version"] == 1
+
+
+def test_the_index_opens_as_a_sharded_checkpoint_of_hugging_face(cluster, tmp_path):
+    """As accelerate's load_checkpoint_in_model does it: the one *.index.json of the folder, the
+    files that it names, each only where its metadata tell of a format."""
+    safetensors = pytest.importorskip("safetensors", reason="the package safetensors is missing")
+    pytest.importorskip("torch", reason="PyTorch is not installed here")
+    snapshot = save(cluster, tmp_path / "s", 4, 3)
+    index, = snapshot.glob("*.index.json")
+    content = json.loads(index.read_text())
+    tensors = {}
+    for name in sorted(set(content["weight_map"].values())):
+        with safetensors.safe_open(snapshot / name, "pt") as file:
+            assert file.metadata()["format"] == "pt"
+            mine = {key for key, of in content["weight_map"].items() if of == name}
+            assert mine <= set(file.keys())
+            tensors |= {key: file.get_tensor(key) for key in mine}
+    assert sorted(tensors) == [f"model.{number}" for number in range(TENSORS)]
+    assert content["metadata"]["total_size"] == sum(each.nbytes for each in tensors.values())
+    for number in range(TENSORS):
+        length = 100_000 * (number + 1)
+        expected = bytes((number * 31 + at) % 251 for at in range(length))
+        assert tensors[f"model.{number}"].numpy().tobytes() == expected

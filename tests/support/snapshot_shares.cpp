@@ -1,0 +1,95 @@
+// Ranks of a job that save a state of several tensors, or find it again.
+//
+//   snapshot_shares save FOLDER WRITERS     saves step 10 and ends
+//   snapshot_shares resume FOLDER           says "rank R: step 10, MiB of them, right"
+//
+// Tensor "model.N" has the bytes (N * 31 + index) % 251; "generator" is the rank as text.
+#include "worker/snapshot/snapshots.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace ddprun::worker;
+
+constexpr std::size_t tensors = 7;
+
+std::string bytes_of_tensor(std::size_t number) {
+  std::string bytes(100'000 * (number + 1), '\0');
+  for (std::size_t at = 0; at < bytes.size(); ++at)
+    bytes[at] = static_cast<char>((number * 31 + at) % 251);
+  return bytes;
+}
+
+tensor_view view_of(const std::string& name, const std::string& bytes) {
+  tensor_view view;
+  view.name = name;
+  view.shape = {bytes.size()};
+  view.bytes = bytes;
+  return view;
+}
+
+void save(snapshots& kept, std::uint32_t rank) {
+  snapshot_state state;
+  std::vector<std::string> all;
+  for (std::size_t number = 0; number < tensors; ++number)
+    all.push_back(bytes_of_tensor(number));
+  for (std::size_t number = 0; number < tensors; ++number)
+    state.replicated.tensors.push_back(view_of("model." + std::to_string(number), all[number]));
+  state.replicated.values["note"] = "of all ranks";
+  const std::string generator = std::to_string(rank);
+  state.own.tensors.push_back(view_of("generator", generator));
+  if (kept.save(10, 1, state) || kept.close()) throw std::runtime_error(kept.problem());
+}
+
+std::string compare(const resumed_snapshot& found, std::uint32_t rank) {
+  if (found.replicated.tensors.size() != tensors) return "another number of tensors";
+  for (std::size_t number = 0; number < tensors; ++number) {
+    const auto* const tensor = found.replicated.find("model." + std::to_string(number));
+    if (tensor == nullptr) return "a tensor is missing";
+    std::string bytes(tensor->bytes);
+    if (tensor->copy) {
+      bytes.resize(bytes_of(*tensor).value());
+      tensor->copy(bytes.data());
+    }
+    if (bytes != bytes_of_tensor(number)) return "other bytes";
+  }
+  if (found.replicated.values != text_map{{"note", "of all ranks"}}) return "other values";
+  if (!found.own) return "right";
+  const auto* const generator = found.own->find("generator");
+  return generator != nullptr && generator->bytes == std::to_string(rank) ? "right, and its own"
+                                                                          : "another generator";
+}
+
+void run(const std::string& word, snapshots_options options) {
+  const auto here = read_environment();
+  std::string problem;
+  auto opened = snapshots::open(here, std::move(options), problem);
+  if (!opened) throw std::runtime_error(problem);
+  if (word == "save") return save(**opened, here.rank);
+  const auto& found = (*opened)->resumed();
+  if (!found) throw std::runtime_error("nothing to go on from");
+  std::printf("rank %u: step %d, %s\n", here.rank, static_cast<int>(found->info.step),
+              compare(*found, here.rank).c_str());
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  if (count < 3) return 2;
+  try {
+    snapshots_options options;
+    options.folder = values[2];
+    if (count > 3) options.writers = static_cast<std::uint32_t>(std::atoi(values[3]));
+    run(values[1], options);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
