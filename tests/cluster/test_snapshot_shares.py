@@ -22,14 +22,15 @@ def save(cluster, folder, workers, writers):
     return folder / "snapshot-000001-000010"
 
 
+@pytest.mark.parametrize("word", ["resume", "hand-on"])
 @pytest.mark.parametrize("workers", [4, 1, 3])
-def test_shares_are_found_again_by_any_number_of_ranks(cluster, tmp_path, workers):
+def test_shares_are_found_again_by_any_number_of_ranks(cluster, tmp_path, workers, word):
     snapshot = save(cluster, tmp_path / "s", 4, 4)
     assert json.loads((snapshot / "manifest.json").read_text())["replicated"] == [0, 1, 2, 3]
     sizes = [(snapshot / f"rank-0000{rank}.safetensors").stat().st_size for rank in range(4)]
     assert max(sizes) - min(sizes) < 300_000, sizes
     ending = "right, and its own" if workers == 4 else "right"
-    assert run(cluster, "resume", workers, "resume", tmp_path / "s") == [
+    assert run(cluster, "resume", workers, word, tmp_path / "s") == [
         f"rank {rank}: step 10, {ending}" for rank in range(workers)]
 
 

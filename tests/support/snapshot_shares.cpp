@@ -1,16 +1,21 @@
 // Ranks of a job that save a state of several tensors, or find it again.
 //
 //   snapshot_shares save FOLDER WRITERS     saves step 10 and ends
-//   snapshot_shares resume FOLDER           says "rank R: step 10, MiB of them, right"
+//   snapshot_shares resume FOLDER           says "rank R: step 10, right, and its own"
+//   snapshot_shares hand-on FOLDER          the same; what one rank reads goes over the job store
 //
 // Tensor "model.N" has the bytes (N * 31 + index) % 251; "generator" is the rank as text.
 #include "worker/snapshot/snapshots.hpp"
+#include "worker/store_client.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -66,16 +71,43 @@ std::string compare(const resumed_snapshot& found, std::uint32_t rank) {
                                                                           : "another generator";
 }
 
+// In the place of a process group's.
+byte_broadcast over_the_store(const environment& here) {
+  std::string problem;
+  auto opened = store_client::from_environment(here, std::chrono::seconds(60), problem);
+  if (!opened) throw std::runtime_error(problem);
+  const auto store = std::make_shared<store_client>(std::move(*opened));
+  const auto count = std::make_shared<int>(0);
+  return [=](std::uint32_t root, char* bytes, std::size_t length) {
+    const std::string key = "handed/" + std::to_string((*count)++);
+    const std::chrono::seconds limit(60);
+    if (here.rank == root) {
+      if (store->set(key, std::string_view(bytes, length), limit)) {
+        throw std::runtime_error(store->problem());
+      }
+      return;
+    }
+    const auto come = store->get(key, limit);
+    if (!come) throw std::runtime_error(store->problem());
+    come->copy(bytes, length);
+  };
+}
+
+void tell(const resumed_snapshot& found, std::uint32_t rank) {
+  std::printf("rank %u: step %d, %s\n", rank, static_cast<int>(found.info.step),
+              compare(found, rank).c_str());
+}
+
 void run(const std::string& word, snapshots_options options) {
   const auto here = read_environment();
   std::string problem;
+  if (word == "hand-on") options.broadcast = over_the_store(here);
   auto opened = snapshots::open(here, std::move(options), problem);
   if (!opened) throw std::runtime_error(problem);
   if (word == "save") return save(**opened, here.rank);
   const auto& found = (*opened)->resumed();
   if (!found) throw std::runtime_error("nothing to go on from");
-  std::printf("rank %u: step %d, %s\n", here.rank, static_cast<int>(found->info.step),
-              compare(*found, here.rank).c_str());
+  tell(*found, here.rank);
 }
 
 }  // namespace

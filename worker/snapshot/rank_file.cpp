@@ -134,16 +134,28 @@ result<file_record> write_rank_file(file_system& files, const std::string& path,
   return record;
 }
 
+rank_file split_by_owner(safetensors_content content) {
+  rank_file parts;
+  add_to(parts.replicated, content.metadata, false);
+  add_to(parts.own, content.metadata, true);
+  for (tensor_view& tensor : content.tensors) {
+    const bool own = is_own(tensor.name);
+    if (own) tensor.name.erase(0, own_prefix.size());
+    (own ? parts.own : parts.replicated).tensors.push_back(std::move(tensor));
+  }
+  return parts;
+}
+
 result<rank_file> read_rank_file(file_system& files, const std::string& path,
                                  const file_record& record, bool is_checked, std::string& problem) {
   checksum sum;
   error_code error;
   if (is_checked) error = files.scan(path, [&](std::string_view piece) { sum.add(piece); });
-  rank_file read;
+  std::shared_ptr<const mapped_file> mapped;
   if (!error) {
     auto mapping = files.map(path);
     error = mapping ? error_code() : mapping.error();
-    if (mapping) read.mapping = std::move(*mapping);
+    if (mapping) mapped = std::move(*mapping);
   }
   if (error) {
     const bool is_no_file = error == errc::not_found;
@@ -151,7 +163,7 @@ result<rank_file> read_rank_file(file_system& files, const std::string& path,
     const bool is_gone = is_no_file || is_system_error(error, ENOENT);
     return is_gone ? make_error_code(errc::damaged) : error;
   }
-  const std::string_view bytes = read.mapping->bytes();
+  const std::string_view bytes = mapped->bytes();
   if (bytes.size() != record.bytes) {
     problem =
         "it has " + std::to_string(bytes.size()) + " bytes and not " + std::to_string(record.bytes);
@@ -163,14 +175,9 @@ result<rank_file> read_rank_file(file_system& files, const std::string& path,
   }
   auto content = read_safetensors(bytes, problem);
   if (!content) return content.error();
-  add_to(read.replicated, content->metadata, false);
-  add_to(read.own, content->metadata, true);
-  for (tensor_view& tensor : content->tensors) {
-    const bool own = is_own(tensor.name);
-    if (own) tensor.name.erase(0, own_prefix.size());
-    (own ? read.own : read.replicated).tensors.push_back(std::move(tensor));
-  }
-  return read;
+  rank_file parts = split_by_owner(std::move(*content));
+  parts.mapping = std::move(mapped);
+  return parts;
 }
 
 }  // namespace ddprun::worker

@@ -44,6 +44,9 @@ struct rank_file {
   snapshot_part own;
 };
 
+// What all ranks have alike, and what is the rank's own, under the names that they had.
+rank_file split_by_owner(safetensors_content content);
+
 // Maps it, and looks at each byte where it is to be checked. errc::damaged: it is not the one of
 // the record, or no safetensors file; other errors: it cannot be read now. `problem` says why,
 // without the path.

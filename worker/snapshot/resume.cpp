@@ -1,21 +1,30 @@
 #include "worker/snapshot/resume.hpp"
 
-#include "worker/snapshot/listing.hpp"
+#include "worker/snapshot/handing_on.hpp"
+#include "worker/snapshot/reading.hpp"
 
 #include <algorithm>
 #include <cerrno>
-#include <iterator>
+#include <exception>
+#include <map>
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
 namespace ddprun::worker {
 namespace {
 
-std::string choice_topic(std::size_t attempt) {
-  return "resume/" + std::to_string(attempt);
+// What is said of a snapshot, and again where a rank reads for another: `turn` counts from 0.
+std::string turn_topic(const std::string& what, std::size_t attempt, std::size_t turn) {
+  const std::string topic = what + "/" + std::to_string(attempt);
+  return turn == 0 ? topic : topic + "/" + std::to_string(turn);
 }
-std::string verdict_topic(std::size_t attempt) {
-  return "verdict/" + std::to_string(attempt);
+std::string choice_topic(std::size_t attempt, std::size_t turn = 0) {
+  return turn_topic("resume", attempt, turn);
+}
+std::string verdict_topic(std::size_t attempt, std::size_t turn) {
+  return turn_topic("verdict", attempt, turn);
 }
 
 // Keeps the last line of a function that tells its reason to a handler, and hands it on.
@@ -39,6 +48,135 @@ class last_line {
   std::string line_;
 };
 
+// What one rank reads of a snapshot: where ranks hand on, its share of the files; else all that it
+// needs, whose bytes the ranks of a node look at together.
+class part_of_snapshot {
+ public:
+  part_of_snapshot(const resuming& here, std::string path)
+      : here_(here), reading_(here.files, std::move(path)) {}
+
+  // In the first turn `for_others` is empty. Files that another rank may be able to read are told.
+  reading_word read(snapshot_order order, const std::vector<std::uint32_t>& for_others) {
+    if (!is_open_) {
+      if (auto wrong = reading_.open(order)) return {wrong, {}};
+      is_open_ = true;
+    }
+    for (const std::uint32_t file : for_others)
+      ++tries_[file];
+    reading_word word;
+    for (const std::uint32_t rank : files_here(for_others)) {
+      auto file = reading_.file(rank, is_checked_here(rank));
+      if (auto* read = std::get_if<rank_file>(&file)) {
+        read_.insert_or_assign(rank, std::move(*read));
+        continue;
+      }
+      const auto& wrong = std::get<failure>(file);
+      if (!hands_on() || wrong.code == errc::damaged) return {wrong, {}};
+      word.outcome = wrong;
+      word.files.push_back(rank);
+    }
+    if (!word.outcome && for_others.empty()) word.outcome = check_lengths();
+    return word;
+  }
+
+  // Once all ranks have read theirs. Throws what the broadcast does.
+  std::variant<resumed_snapshot, failure> finish() {
+    auto found = reading_.begin();
+    if (has_own()) found.own.emplace();
+    if (hands_on()) return handed_on(std::move(found));
+    return read_here(std::move(found));
+  }
+
+ private:
+  bool hands_on() const { return static_cast<bool>(here_.broadcast); }
+  const manifest& content() const { return reading_.content(); }
+  // Nothing is any rank's own in an emergency's, and whose is whose is the program's to say where
+  // there are more or fewer ranks now.
+  bool has_own() const {
+    return !content().info.is_emergency && content().files.size() == here_.world_size;
+  }
+  // Of the ranks that are here now, of a rank's file then: another one with each try.
+  std::uint32_t reader_of(std::uint32_t file) const {
+    const auto tries = tries_.find(file);
+    return (file + (tries == tries_.end() ? 0 : tries->second)) % here_.world_size;
+  }
+
+  std::set<std::uint32_t> files_here(const std::vector<std::uint32_t>& for_others) const {
+    std::set<std::uint32_t> files(for_others.begin(), for_others.end());
+    if (for_others.empty()) {
+      files.insert(content().replicated.begin(), content().replicated.end());
+      if (has_own()) files.insert(here_.rank);
+    }
+    if (hands_on())
+      std::erase_if(files, [&](std::uint32_t file) { return reader_of(file) != here_.rank; });
+    return files;
+  }
+  // Where it is not known how many ranks a node has, by each.
+  bool is_checked_here(std::uint32_t rank) const {
+    const bool is_own = has_own() && rank == here_.rank;
+    if (hands_on() || is_own || here_.local_world_size <= 1) return true;
+    const auto& shares = content().replicated;
+    const auto at = std::find(shares.begin(), shares.end(), rank) - shares.begin();
+    return static_cast<std::uint32_t>(at) % here_.local_world_size == here_.local_rank;
+  }
+  // Files that nobody reads, for there are fewer or more ranks now: each rank looks at its share.
+  std::optional<failure> check_lengths() const {
+    if (content().files.size() == here_.world_size) return std::nullopt;
+    for (std::size_t rank = here_.rank; rank < content().files.size(); rank += here_.world_size) {
+      if (auto wrong = reading_.check_length(static_cast<std::uint32_t>(rank))) return wrong;
+    }
+    return std::nullopt;
+  }
+
+  resumed_snapshot read_here(resumed_snapshot found) {
+    for (const std::uint32_t rank : content().replicated)
+      add_share(found.replicated, std::move(read_.at(rank).replicated));
+    if (found.own) *found.own = std::move(read_.at(here_.rank).own);
+    for (const auto& [rank, file] : read_)
+      found.bytes.push_back(file.mapping);
+    return found;
+  }
+
+  std::shared_ptr<const mapped_file> mapping_of(std::uint32_t rank) const {
+    const auto file = read_.find(rank);
+    return file == read_.end() ? nullptr : file->second.mapping;
+  }
+  std::variant<resumed_snapshot, failure> handed_on(resumed_snapshot found) {
+    const handing_on hands(here_.broadcast, here_.rank);
+    std::string problem;
+    const auto wrong = [&](std::uint32_t rank, const error_code& error) {
+      return failure{error,
+                     file_name_in(content().info, rank) + ", as it was handed on: " + problem};
+    };
+    for (const std::uint32_t rank : content().replicated) {
+      auto share = hands.share(reader_of(rank), mapping_of(rank), problem);
+      if (!share) return wrong(rank, share.error());
+      add_share(found.replicated, std::move(*share));
+    }
+    for (std::uint32_t rank = 0; found.own && rank < content().files.size(); ++rank) {
+      if (reader_of(rank) == rank) continue;
+      // Its rank could not read it, and another one did.
+      auto file = hands.whole(reader_of(rank), rank, content().files[rank].bytes, mapping_of(rank));
+      if (!file) continue;
+      auto tensors = read_safetensors(file->bytes(), problem);
+      if (!tensors) return wrong(rank, tensors.error());
+      read_[rank] = split_by_owner(std::move(*tensors));
+      read_[rank].mapping = std::move(file);
+    }
+    if (!found.own) return found;
+    auto& mine = read_.at(here_.rank);
+    *found.own = std::move(mine.own);
+    found.bytes.push_back(mine.mapping);
+    return found;
+  }
+
+  const resuming& here_;
+  snapshot_reading reading_;
+  bool is_open_ = false;
+  std::map<std::uint32_t, rank_file> read_;       // by the rank that has written it
+  std::map<std::uint32_t, std::uint32_t> tries_;  // of a file that its first reader cannot read
+};
+
 class meeting {
  public:
   meeting(const resuming& here, rank_exchange& ranks) : here_(here), ranks_(ranks) {}
@@ -60,16 +198,25 @@ class meeting {
       if (*newest) made.from = (*newest)->order();
       if (auto lost = announce(choice_topic(attempt), to_text(choice_word(made)))) return *lost;
       if (!made.from) break;
-      const auto wrong = everybody_reads(attempt, *made.from);
+      part_of_snapshot part(here_, path(*made.from));
+      std::size_t turn = 0;
+      const auto wrong = everybody_reads(attempt, turn, *made.from, part);
       const bool is_damaged = wrong && wrong->code == errc::damaged;
-      if (wrong && !is_damaged) return stop_reading(attempt, cannot_be_read(*made.from, *wrong));
+      if (wrong && !is_damaged) {
+        return stop_reading(attempt, turn, cannot_be_read(*made.from, *wrong));
+      }
       if (!wrong) {
         // Before any rank goes on from it: one that crashes at once takes this one with it.
         (void)history.mark_resumed((*newest)->info);
         said.hand_on();
       }
-      if (auto lost = announce(verdict_topic(attempt), to_text(outcome_word(wrong)))) return *lost;
-      if (!wrong) break;
+      if (auto lost = announce(verdict_topic(attempt, turn), to_text(reading_word{wrong, {}}))) {
+        return *lost;
+      }
+      if (!wrong) {
+        if (auto lost = finish(part)) return *lost;
+        break;
+      }
       history.skip(*made.from, wrong->text);
       said.hand_on();
     }
@@ -90,17 +237,12 @@ class meeting {
       const auto& made = std::get<choice>(word);
       agreed_.generation = made.generation;
       if (!made.from) return std::move(agreed_);
-      if (auto lost = report(attempt, read(*made.from))) return *lost;
-      const auto verdict = ranks_.announcement(verdict_topic(attempt));
-      if (!verdict) {
-        return failure{verdict.error(),
-                       "rank 0 has not said whether all ranks could read their part of " +
-                           path(*made.from) + ": " + ranks_.problem()};
-      }
-      const auto wrong = parse_outcome(*verdict);
-      if (!wrong) return std::move(agreed_);
-      if (wrong->code != errc::damaged) return of_rank_0(*wrong);
-      agreed_.from.reset();
+      part_of_snapshot part(here_, path(*made.from));
+      const auto wrong = read_with_others(attempt, *made.from, part);
+      if (wrong && wrong->code != errc::damaged) return *wrong;
+      if (wrong) continue;
+      if (auto lost = finish(part)) return *lost;
+      return std::move(agreed_);
     }
   }
 
@@ -127,112 +269,74 @@ class meeting {
     (void)announce(choice_topic(attempt), to_text(choice_word(reason)));
     return reason;
   }
-  failure stop_reading(std::size_t attempt, failure reason) {
-    (void)announce(verdict_topic(attempt), to_text(outcome_word(reason)));
+  failure stop_reading(std::size_t attempt, std::size_t turn, failure reason) {
+    (void)announce(verdict_topic(attempt, turn), to_text(reading_word{reason, {}}));
     return reason;
   }
 
-  std::optional<failure> report(std::size_t attempt, const outcome_word& read) {
-    const auto error = ranks_.report(choice_topic(attempt), to_text(read));
+  std::optional<failure> report(const std::string& topic, const reading_word& read) {
+    const auto error = ranks_.report(topic, to_text(read));
     if (!error) return std::nullopt;
     return failure{error, "cannot tell rank 0 of the snapshot: " + ranks_.problem()};
   }
 
-  // Rank 0: what is wrong with it for any of them.
-  std::optional<failure> everybody_reads(std::size_t attempt, snapshot_order order) {
-    if (auto lost = report(attempt, read(order))) return lost;
-    const auto texts = ranks_.reports(choice_topic(attempt));
-    if (!texts) {
-      return failure{texts.error(), "not all ranks have read their part of snapshot " +
-                                        path(order) + ": " + ranks_.problem()};
-    }
-    std::vector<outcome_word> told;
-    for (const std::string& text : *texts)
-      told.push_back(parse_outcome(text));
-    return worst_of(told);
-  }
-
-  // Files that nobody reads, for there are fewer or more ranks now: each rank looks at its share.
-  std::optional<failure> check_lengths(snapshot_order order, const manifest& content) {
-    if (content.files.size() == here_.world_size) return std::nullopt;
-    for (std::size_t rank = here_.rank; rank < content.files.size(); rank += here_.world_size) {
-      const auto name = file_name_in(content.info, static_cast<std::uint32_t>(rank));
-      const auto size = here_.files.size(path(order) + "/" + name);
-      if (!size) {
-        const bool is_none =
-            size.error() == errc::not_found || is_system_error(size.error(), ENOENT);
-        return failure{is_none ? make_error_code(errc::damaged) : size.error(),
-                       name + ": " + size.error().message()};
+  // Rank 0: what is wrong with it for any of them. What one cannot read another one tries, until
+  // all have.
+  std::optional<failure> everybody_reads(std::size_t attempt, std::size_t& turn,
+                                         snapshot_order order, part_of_snapshot& part) {
+    std::vector<std::uint32_t> again;
+    for (;; ++turn) {
+      if (auto lost = report(choice_topic(attempt, turn), part.read(order, again))) return lost;
+      const auto texts = ranks_.reports(choice_topic(attempt, turn));
+      if (!texts) {
+        return failure{texts.error(), "not all ranks have read their part of snapshot " +
+                                          path(order) + ": " + ranks_.problem()};
       }
-      if (*size == content.files[rank].bytes) continue;
-      return failure{errc::damaged, name + ": it has " + std::to_string(*size) + " bytes and not " +
-                                        std::to_string(content.files[rank].bytes)};
+      std::vector<outcome_word> told;
+      bool has_others = turn + 1 < here_.world_size;
+      again.clear();
+      for (const std::string& text : *texts) {
+        const auto word = parse_reading(text);
+        has_others = has_others && (!word.outcome || !word.files.empty());
+        again.insert(again.end(), word.files.begin(), word.files.end());
+        told.push_back(word.outcome);
+      }
+      if (!has_others || again.empty()) return worst_of(told);
+      if (auto lost =
+              announce(verdict_topic(attempt, turn), to_text(reading_word{std::nullopt, again}))) {
+        return lost;
+      }
     }
-    return std::nullopt;
   }
 
-  // With shares of what all ranks have alike, and this rank's own.
-  std::vector<std::uint32_t> files_to_read(std::vector<std::uint32_t> ranks, bool has_own) const {
-    const bool is_there = std::find(ranks.begin(), ranks.end(), here_.rank) != ranks.end();
-    if (has_own && !is_there) ranks.push_back(here_.rank);
-    return ranks;
-  }
-  // By one rank of each node: where it is not known how many there are, by each.
-  bool is_checked_here(const std::vector<std::uint32_t>& shares, std::uint32_t rank) const {
-    if (here_.local_world_size <= 1) return true;
-    const auto at = std::find(shares.begin(), shares.end(), rank) - shares.begin();
-    return static_cast<std::uint32_t>(at) % here_.local_world_size == here_.local_rank;
-  }
-  static void add_to(snapshot_part& all, snapshot_part share) {
-    all.values.merge(share.values);
-    std::move(share.tensors.begin(), share.tensors.end(), std::back_inserter(all.tensors));
+  // The others: a failure that is damage has another attempt behind it.
+  std::optional<failure> read_with_others(std::size_t attempt, snapshot_order order,
+                                          part_of_snapshot& part) {
+    std::vector<std::uint32_t> again;
+    for (std::size_t turn = 0;; ++turn) {
+      if (auto lost = report(choice_topic(attempt, turn), part.read(order, again))) return lost;
+      const auto verdict = ranks_.announcement(verdict_topic(attempt, turn));
+      if (!verdict) {
+        return failure{verdict.error(),
+                       "rank 0 has not said whether all ranks could read their part of " +
+                           path(order) + ": " + ranks_.problem()};
+      }
+      const auto word = parse_reading(*verdict);
+      if (word.outcome) return of_rank_0(*word.outcome);
+      if (word.files.empty()) return std::nullopt;
+      again = word.files;
+    }
   }
 
-  // This rank's part, into agreed_.from.
-  outcome_word read(snapshot_order order) {
-    const std::string place = path(order) + "/";
-    const std::string manifest_path = place + std::string(manifest_name);
-    const auto names = list_until(here_.files, path(order), [](const name_set& found) {
-      return found.contains(manifest_name);
-    });
-    const bool is_gone =
-        names ? !names->contains(manifest_name) : is_system_error(names.error(), ENOENT);
-    if (is_gone) {
-      return failure{errc::not_found, manifest_path + ": " + system_error(ENOENT).message() + "; " +
-                                          std::string(shared_folder_hint)};
-    }
-    if (!names) return failure{names.error(), path(order) + ": " + names.error().message()};
-    const auto text = here_.files.read(manifest_path, manifest_bytes_max);
-    if (!text) return failure{text.error(), manifest_path + ": " + text.error().message()};
-    const auto content = parse_manifest(*text);
-    if (!content) return failure{content.error(), content.error().message()};
-    if (content->order() != order) return failure{errc::damaged, "it is another's manifest"};
-    resumed_snapshot found;
-    found.info = content->info;
-    found.world_size = static_cast<std::uint32_t>(content->files.size());
-    found.path = path(order);
-    std::optional<failure> wrong;
-    const auto file_of = [&](std::uint32_t rank, bool is_checked) {
-      std::string why;
-      const auto name = file_name_in(content->info, rank);
-      auto file = read_rank_file(here_.files, place + name, content->files[rank], is_checked, why);
-      if (!file) wrong = failure{file.error(), name + ": " + why};
-      return file;
-    };
-    // Nothing is any rank's own in an emergency's.
-    const bool has_own = !found.info.is_emergency && found.world_size == here_.world_size;
-    if (has_own) found.own.emplace();
-    for (const std::uint32_t rank : files_to_read(content->replicated, has_own)) {
-      const bool is_own = has_own && rank == here_.rank;
-      auto file = file_of(rank, is_own || is_checked_here(content->replicated, rank));
-      if (!file) return wrong;
-      add_to(found.replicated, std::move(file->replicated));
-      if (is_own) *found.own = std::move(file->own);
-      found.bytes.push_back(file->mapping);
-    }
-    if (auto wrong_length = check_lengths(order, *content)) return wrong_length;
-    agreed_.from = std::move(found);
+  std::optional<failure> finish(part_of_snapshot& part) try {
+    auto found = part.finish();
+    if (const auto* wrong = std::get_if<failure>(&found)) return *wrong;
+    agreed_.from = std::get<resumed_snapshot>(std::move(found));
     return std::nullopt;
+  } catch (const std::exception& lost) {  // of the broadcast
+    return failure{
+        errc::connection_closed,
+        std::string("cannot hand on what ranks have read of the snapshot: ") + lost.what()};
   }
 
   const resuming& here_;

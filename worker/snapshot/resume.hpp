@@ -23,6 +23,7 @@ struct resuming {
   std::uint32_t local_rank = 0;
   std::uint32_t local_world_size = 1;
   claimant who;
+  byte_broadcast broadcast;  // none: each rank reads all that it needs
   history_options history;
   message_handler on_message;
 };

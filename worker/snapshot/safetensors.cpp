@@ -52,6 +52,7 @@ class without_doubles {
 
 struct reader {
   std::string_view file;
+  bool is_header_alone;
   std::string& problem;
   safetensors_content content;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> offsets;  // of content.tensors
@@ -109,12 +110,13 @@ struct reader {
     for (const std::size_t index : order) {
       const auto [begin, end] = offsets[index];
       if (begin != at) return damaged("tensor '" + content.tensors[index].name + "' is misplaced");
-      if (end > data.size()) return damaged("it is cut short");
-      content.tensors[index].bytes = data.substr(begin, end - begin);
+      if (!is_header_alone && end > data.size()) return damaged("it is cut short");
+      if (!is_header_alone) content.tensors[index].bytes = data.substr(begin, end - begin);
       sorted.push_back(std::move(content.tensors[index]));
       at = end;
     }
-    if (at != data.size()) return damaged("there is more in it than its header tells");
+    if (!is_header_alone && at != data.size())
+      return damaged("there is more in it than its header tells");
     content.tensors = std::move(sorted);
     return {};
   }
@@ -196,7 +198,18 @@ const tensor_view* safetensors_content::find(std::string_view name) const {
 }
 
 result<safetensors_content> read_safetensors(std::string_view file, std::string& problem) {
-  reader reading{file, problem, {}, {}};
+  reader reading{file, false, problem, {}, {}};
+  if (auto error = reading.read()) return error;
+  return std::move(reading.content);
+}
+
+std::uint64_t safetensors_header_bytes(std::string_view file) {
+  if (file.size() < length_bytes) return 0;
+  return length_bytes + std::min(number_at(file), safetensors_header_bytes_max);
+}
+
+result<safetensors_content> read_safetensors_header(std::string_view header, std::string& problem) {
+  reader reading{header, true, problem, {}, {}};
   if (auto error = reading.read()) return error;
   return std::move(reading.content);
 }

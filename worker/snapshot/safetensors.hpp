@@ -47,6 +47,13 @@ struct safetensors_content {
   const tensor_view* find(std::string_view name) const;
 };
 
+// How long its header is, the length itself with it; 0 where there are too few bytes to tell, and
+// never more than safetensors_header_bytes_max and the length.
+std::uint64_t safetensors_header_bytes(std::string_view file);
+
+// Of the header alone: the tensors have no bytes. They follow each other in this order.
+result<safetensors_content> read_safetensors_header(std::string_view header, std::string& problem);
+
 // Of a whole file. errc::damaged: it is cut short, or not of this format; `problem` says where.
 result<safetensors_content> read_safetensors(std::string_view file, std::string& problem);
 

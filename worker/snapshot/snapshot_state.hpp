@@ -3,6 +3,7 @@
 
 #include "worker/snapshot/tensor_view.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -21,6 +22,10 @@ using text_map = std::map<std::string, std::string>;
 // Receives one line a time, without its end. It may be called on another thread of this library.
 using message_handler = std::function<void(const std::string& line)>;
 void write_to_stderr(const std::string& line);
+
+// Brings the root's bytes to all ranks, which call it with the same root and count, in the same
+// order. It throws where the ranks have lost each other.
+using byte_broadcast = std::function<void(std::uint32_t root, char* bytes, std::size_t count)>;
 
 // A part of a job's state. Values are small ones, as text: a sampler's place, a learning rate.
 struct snapshot_part {

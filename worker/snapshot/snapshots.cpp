@@ -61,6 +61,7 @@ result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
                        here.local_rank,
                        here.local_world_size,
                        {here.instance, here.round, here.restart_count},
+                       options.broadcast,
                        {options.keep, options.distrust, options.trusted_after_steps},
                        options.on_message};
   auto agreed = agree_on_snapshot(start, ranks);

@@ -64,6 +64,12 @@ struct snapshots_options {
   // How many ranks write what all have alike, a share each, in files of which an index tells; on
   // all ranks the same. 0: one where all ranks are on one node, else all that have 64 MiB to write.
   std::uint32_t writers = 0;
+  // How the ranks reach each other with many bytes. With it what all have alike is read from the
+  // file system once, by the ranks together, each some of the files, and handed on when a tensor is
+  // fetched: the tensors that are resumed have no bytes then, but a copy function, which all ranks
+  // call in the same order. What one rank cannot read another one reads for it. None: each node
+  // reads all, its ranks together, out of one page cache.
+  byte_broadcast broadcast;
   // How far ranks may be apart: for all to read, or write, their part.
   std::chrono::milliseconds rank_timeout = std::chrono::minutes(30);
   // So many steps after it was resumed, a failure says nothing against a snapshot.

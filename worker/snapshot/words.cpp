@@ -77,6 +77,24 @@ outcome_word parse_outcome(std::string_view text) {
   });
 }
 
+std::string to_text(const reading_word& word) {
+  json text = word.outcome ? json_of(*word.outcome) : json::object();
+  if (!word.files.empty()) text["files"] = word.files;
+  return dump(text);
+}
+
+reading_word parse_reading(std::string_view text) {
+  reading_word word{parse_outcome(text), {}};
+  const json all = json::parse(text, nullptr, false);
+  if (!all.is_object() || !all.contains("files")) return word;
+  try {
+    word.files = all["files"].get<std::vector<std::uint32_t>>();
+  } catch (const json::exception&) {
+    word.outcome = strange(text);
+  }
+  return word;
+}
+
 std::string to_text(const choice_word& word) {
   if (const auto* told = std::get_if<failure>(&word)) return dump(json_of(*told));
   const auto& made = std::get<choice>(word);

@@ -40,6 +40,15 @@ using outcome_word = std::optional<failure>;
 std::string to_text(const outcome_word& word);
 outcome_word parse_outcome(std::string_view text);
 
+// A rank has read its files, but these, which another one may be able to; or rank 0 says that all
+// is read, or that the next ranks are to try these.
+struct reading_word {
+  outcome_word outcome;
+  std::vector<std::uint32_t> files;  // by the ranks that have written them
+};
+std::string to_text(const reading_word& word);
+reading_word parse_reading(std::string_view text);
+
 // Rank 0 says from where all go on.
 struct choice {
   std::uint64_t generation = 0;        // of the round that begins

@@ -1,5 +1,6 @@
 #include "worker/torch/tensor_bytes.hpp"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -72,6 +73,11 @@ tensor_view view_of(std::string name, const at::Tensor& tensor) {
 
 at::Tensor tensor_of(const tensor_view& view) {
   std::vector<std::int64_t> sizes(view.shape.begin(), view.shape.end());
+  if (view.copy) {
+    const auto fetched = at::empty(sizes, scalar_type_of(view.type));
+    view.copy(static_cast<char*>(fetched.mutable_data_ptr()));
+    return fetched;
+  }
   return at::from_blob(const_cast<char*>(view.bytes.data()), sizes, scalar_type_of(view.type));
 }
 

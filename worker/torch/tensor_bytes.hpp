@@ -23,7 +23,8 @@ class training_state_error : public std::runtime_error {
 // is a training_state_error.
 tensor_view view_of(std::string name, const at::Tensor& tensor);
 
-// A tensor over the bytes of the view, which must live as long, and not be written to.
+// A tensor over the bytes of the view, which must live as long, and not be written to; or of its
+// own memory, where they are fetched.
 at::Tensor tensor_of(const tensor_view& view);
 
 }  // namespace ddprun::worker

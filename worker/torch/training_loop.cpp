@@ -1,5 +1,6 @@
 #include "worker/torch/training_loop.hpp"
 
+#include "worker/torch/handed_bytes.hpp"
 #include "worker/torch/kept_state.hpp"
 #include "worker/torch/metrics.hpp"
 #include "worker/torch/mixed_precision.hpp"
@@ -112,6 +113,7 @@ class training_loop::work final : public loop_work {
     const auto said = parallel_.group().answer();
     return {said[0], said[1]};
   }
+  byte_broadcast broadcast() override { return broadcast_over(parallel_.group(), device()); }
   bool any(bool here) override { return parallel_.group().any(here); }
 
   kept_state& kept() { return kept_; }

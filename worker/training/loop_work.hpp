@@ -69,6 +69,8 @@ class loop_work {
   virtual void average(named_meters& meters) = 0;
   virtual void ask(const loop_word& own) = 0;
   virtual loop_word answer() = 0;
+  // How many bytes go to all ranks; none: there is no way for them.
+  virtual byte_broadcast broadcast() { return {}; }
   // True on all ranks if one says so; waits for all.
   virtual bool any(bool here) = 0;
 };
