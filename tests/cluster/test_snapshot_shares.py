@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 
 import pytest
 
@@ -62,3 +63,18 @@ def test_the_index_opens_as_a_sharded_checkpoint_of_hugging_face(cluster, tmp_pa
         length = 100_000 * (number + 1)
         expected = bytes((number * 31 + at) % 251 for at in range(length))
         assert tensors[f"model.{number}"].numpy().tobytes() == expected
+
+
+def test_a_reader_needs_no_right_to_write(cluster, tmp_path):
+    folder = tmp_path / "s"
+    save(cluster, folder, 4, 3)
+    if subprocess.run(["mount", "--bind", "-o", "ro", folder, folder]).returncode != 0:
+        pytest.skip("needs the right to mount a folder as read-only")
+    try:
+        assert subprocess.run(["touch", folder / "probe"], stderr=subprocess.DEVNULL).returncode
+        before = sorted(folder.rglob("*"))
+        said = subprocess.run([PROGRAM, "read", folder], check=True, text=True, capture_output=True)
+        assert (said.stdout, said.stderr) == ("rank 0: step 10, right\n", "")
+        assert sorted(folder.rglob("*")) == before
+    finally:
+        subprocess.run(["umount", folder], check=True)

@@ -3,8 +3,10 @@
 //   snapshot_shares save FOLDER WRITERS     saves step 10 and ends
 //   snapshot_shares resume FOLDER           says "rank R: step 10, right, and its own"
 //   snapshot_shares hand-on FOLDER          the same; what one rank reads goes over the job store
+//   snapshot_shares read FOLDER             the same, without opening the folder as a job
 //
 // Tensor "model.N" has the bytes (N * 31 + index) % 251; "generator" is the rank as text.
+#include "worker/snapshot/reader.hpp"
 #include "worker/snapshot/snapshots.hpp"
 #include "worker/store_client.hpp"
 
@@ -98,6 +100,14 @@ void tell(const resumed_snapshot& found, std::uint32_t rank) {
               compare(found, rank).c_str());
 }
 
+void read(const std::string& folder) {
+  std::string problem;
+  const auto found = read_newest_snapshot(folder, problem);
+  if (!found) throw std::runtime_error(problem);
+  if (!*found) throw std::runtime_error("no snapshot");
+  tell(**found, 0);
+}
+
 void run(const std::string& word, snapshots_options options) {
   const auto here = read_environment();
   std::string problem;
@@ -118,7 +128,12 @@ int main(int count, char** values) {
     snapshots_options options;
     options.folder = values[2];
     if (count > 3) options.writers = static_cast<std::uint32_t>(std::atoi(values[3]));
-    run(values[1], options);
+    const std::string word = values[1];
+    if (word == "read") {
+      read(options.folder);
+    } else {
+      run(word, options);
+    }
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -25,7 +25,7 @@
 //
 // All ranks go on from the same snapshot: the newest that each of them finds whole. What is damaged
 // is skipped with a message, and so is what a round left that was over (claim.hpp). Opening claims
-// the folder: a job that only wants to look, beside one that trains, opens a copy.
+// the folder: a program that only wants to look, beside a job that trains, has reader.hpp.
 //
 // A snapshot is distrusted, and the one before it taken, with a message, when one run has failed
 // twice within `trusted_after_steps` of going on from it. That is known only of a program that
