@@ -55,7 +55,9 @@ result<snapshot_part> handing_on::share(std::uint32_t reader,
       hand_on(broadcast, reader, from, to, length);
     };
   }
-  return split_by_owner(std::move(*content)).replicated;
+  auto parts = split_by_owner(std::move(*content), problem);
+  if (!parts) return parts.error();
+  return std::move(parts->replicated);
 }
 
 std::shared_ptr<const mapped_file> handing_on::whole(

@@ -73,6 +73,7 @@ std::string to_text(const manifest& content) {
       ", \"round\": " + std::to_string(info.round) +
       (info.tells_progress ? ", \"progress\": true" : "") +
       (info.is_emergency ? ", \"emergency\": true" : "") +
+      (content.has_pieces ? ", \"pieces\": true" : "") +
       (is_shared ? ",\n  \"replicated\": " + json(content.replicated).dump() : "") +
       ",\n  \"files\": [";
   for (std::size_t rank = 0; rank < content.files.size(); ++rank) {
@@ -107,6 +108,7 @@ result<manifest> parse_manifest(std::string_view text) {
   }
   content.info.is_emergency = parsed.contains("emergency") && parsed["emergency"] == true;
   content.info.tells_progress = parsed.contains("progress") && parsed["progress"] == true;
+  content.has_pieces = parsed.contains("pieces") && parsed["pieces"] == true;
   if (!parsed.contains("files") || !parsed["files"].is_array()) return errc::damaged;
   for (const json& file : parsed["files"]) {
     const auto record = record_in(file);

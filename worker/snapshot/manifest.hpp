@@ -10,7 +10,8 @@
 //
 // "emergency": true stands there where that is what it is (emergency.hpp).
 // "replicated": [0, 4] are the ranks whose files have what all ranks have alike, each a share of
-// it (shares.hpp), and the version is 2 then; else it is in the first file alone.
+// it (shares.hpp), and the version is 2 then; else it is in the first file alone. "pieces": true
+// stands there where ranks have pieces of larger tensors (sharded_tensors.hpp).
 // "progress" is there where the program has said how far it has come before it saved. The files are
 // those of ranks 0, 1, 2... The last member is the checksum of all bytes before its
 // line; only this program needs to look at it.
@@ -39,6 +40,7 @@ struct manifest {
   snapshot_info info;
   std::vector<file_record> files;            // one a rank
   std::vector<std::uint32_t> replicated{0};  // ranks, from 0 upwards
+  bool has_pieces = false;                   // of tensors that ranks have together
   snapshot_order order() const { return {info.generation, info.step}; }
   bool operator==(const manifest&) const = default;
 };

@@ -1,6 +1,9 @@
 #include "worker/snapshot/rank_file.hpp"
 
 #include "worker/snapshot/checksum_thread.hpp"
+#include "worker/snapshot/tensor_region.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +16,7 @@ namespace {
 constexpr std::string_view own_prefix = "rank.";
 constexpr std::string_view format_key = "format";
 constexpr std::string_view format_text = "pt";
+const std::string pieces_key = "__pieces__";
 constexpr std::size_t cancel_bytes = std::size_t{16} << 20;
 
 bool is_own(std::string_view name) {
@@ -68,9 +72,33 @@ result<file_record> write_all(output_file& file, const rank_file_layout& layout,
 
 void add_to(snapshot_part& part, const text_map& values, bool own) {
   for (const auto& [name, value] : values) {
-    if (name == format_key && value == format_text) continue;
+    if ((name == format_key && value == format_text) || name == pieces_key) continue;
     if (is_own(name) == own) part.values[own ? name.substr(own_prefix.size()) : name] = value;
   }
+}
+
+bool is_piece(const tensor_view& tensor) {
+  return is_inside({tensor.piece_of->offset, tensor.shape}, tensor.piece_of->shape);
+}
+
+// What the file says of a rank's pieces.
+error_code place_pieces(snapshot_part& own, const std::string& text, std::string& problem) {
+  const auto places = nlohmann::json::parse(text, nullptr, false);
+  try {
+    for (tensor_view& tensor : own.tensors) {
+      if (!places.contains(tensor.name)) continue;
+      const auto& place = places.at(tensor.name);
+      tensor.piece_of = {place.at("shape").get<std::vector<std::uint64_t>>(),
+                         place.at("offset").get<std::vector<std::uint64_t>>()};
+      if (is_piece(tensor)) continue;
+      problem = "tensor " + to_text(tensor) + " is no piece of the whole that it names";
+      return errc::damaged;
+    }
+  } catch (const nlohmann::json::exception&) {
+    problem = "its " + pieces_key + " cannot be read";
+    return errc::damaged;
+  }
+  return {};
 }
 
 }  // namespace
@@ -102,17 +130,34 @@ result<rank_file_layout> lay_out(snapshot_part replicated, const snapshot_part& 
   };
   for (const auto& [name, value] : values) {
     if (is_own(name)) return reserved(name);
-    if (name == format_key) return refuse("a value is named 'format', which is the file's own");
+    if (name == format_key || name == pieces_key) {
+      return refuse("a value is named '" + name + "', which is the file's own");
+    }
   }
   for (const auto& tensor : layout.tensors) {
     if (is_own(tensor.name)) return reserved(tensor.name);
+    if (tensor.piece_of) {
+      return refuse("'" + tensor.name + "' is a piece, which cannot be alike on all ranks");
+    }
   }
   values[std::string(format_key)] = format_text;
   for (const auto& [name, value] : own.values)
     values[std::string(own_prefix) + name] = value;
+  auto pieces = nlohmann::json::object();
   for (tensor_view tensor : own.tensors) {
+    if (tensor.piece_of) {
+      if (!is_piece(tensor)) {
+        return refuse("'" + tensor.name + "' is no piece of the whole that it names");
+      }
+      pieces[tensor.name] = {{"shape", tensor.piece_of->shape},
+                             {"offset", tensor.piece_of->offset}};
+    }
     tensor.name.insert(0, own_prefix);
     layout.tensors.push_back(std::move(tensor));
+  }
+  layout.has_pieces = !pieces.empty();
+  if (layout.has_pieces) {
+    values[pieces_key] = pieces.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
   auto header = make_safetensors_header(layout.tensors, values, problem);
   if (!header) return header.error();
@@ -134,7 +179,7 @@ result<file_record> write_rank_file(file_system& files, const std::string& path,
   return record;
 }
 
-rank_file split_by_owner(safetensors_content content) {
+result<rank_file> split_by_owner(safetensors_content content, std::string& problem) {
   rank_file parts;
   add_to(parts.replicated, content.metadata, false);
   add_to(parts.own, content.metadata, true);
@@ -142,6 +187,10 @@ rank_file split_by_owner(safetensors_content content) {
     const bool own = is_own(tensor.name);
     if (own) tensor.name.erase(0, own_prefix.size());
     (own ? parts.own : parts.replicated).tensors.push_back(std::move(tensor));
+  }
+  const auto pieces = content.metadata.find(pieces_key);
+  if (pieces != content.metadata.end()) {
+    if (auto error = place_pieces(parts.own, pieces->second, problem)) return error;
   }
   return parts;
 }
@@ -175,8 +224,8 @@ result<rank_file> read_rank_file(file_system& files, const std::string& path,
   }
   auto content = read_safetensors(bytes, problem);
   if (!content) return content.error();
-  rank_file parts = split_by_owner(std::move(*content));
-  parts.mapping = std::move(mapped);
+  auto parts = split_by_owner(std::move(*content), problem);
+  if (parts) parts->mapping = std::move(mapped);
   return parts;
 }
 

@@ -2,7 +2,9 @@
 // rank's own (generators, its share of a sharded model), and with what it writes of the state that
 // all ranks have alike (model, optimizer): rank 0 all of it, or each rank a share (shares.hpp). The
 // names of what is the rank's own begin with "rank.". "format": "pt" stands among the texts, for
-// Hugging Face's tools load nothing else.
+// Hugging Face's tools load nothing else. Where some of what is its own are pieces of larger
+// tensors,
+// "__pieces__" is there too: {"NAME": {"shape": [8, 4], "offset": [2, 0]}}, as text.
 //
 // It is written from where the tensors lie, in pieces, with the checksum made beside the writing,
 // and read by mapping it: the whole of it is never in memory.
@@ -25,6 +27,7 @@ namespace ddprun::worker {
 struct rank_file_layout {
   safetensors_header header;
   std::vector<tensor_view> tensors;
+  bool has_pieces = false;  // of tensors that ranks have together
 };
 
 // Of what this rank writes: its share of what all have alike, and its own. `problem` says what is
@@ -45,7 +48,8 @@ struct rank_file {
 };
 
 // What all ranks have alike, and what is the rank's own, under the names that they had.
-rank_file split_by_owner(safetensors_content content);
+// errc::damaged: a piece is none of its whole.
+result<rank_file> split_by_owner(safetensors_content content, std::string& problem);
 
 // Maps it, and looks at each byte where it is to be checked. errc::damaged: it is not the one of
 // the record, or no safetensors file; other errors: it cannot be read now. `problem` says why,

@@ -22,6 +22,10 @@ std::optional<failure> read(const snapshot_reading& from, resumed_snapshot& foun
     add_share(found.replicated, std::move(read.replicated));
     found.bytes.push_back(std::move(read.mapping));
   }
+  if (!from.content().has_pieces) return std::nullopt;
+  auto pieces = from.pieces(true);
+  if (auto* wrong = std::get_if<failure>(&pieces)) return std::move(*wrong);
+  found.sharded = std::get<0>(std::move(pieces));
   return std::nullopt;
 }
 

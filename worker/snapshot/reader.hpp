@@ -30,8 +30,8 @@ struct reader_options {
   file_system* files = &posix_file_system();
 };
 
-// All of it that ranks have alike, and none of what is a rank's own. Each byte is read, and
-// checked.
+// All of it that ranks have alike, and the tensors of which each has a piece; nothing else of what
+// is a rank's own. Each byte is read, and checked.
 result<std::optional<resumed_snapshot>> read_newest_snapshot(const std::string& folder,
                                                              std::string& problem,
                                                              const reader_options& options = {});

@@ -1,6 +1,7 @@
 #include "worker/snapshot/reading.hpp"
 
 #include "worker/snapshot/listing.hpp"
+#include "worker/snapshot/sharded_tensors.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -48,6 +49,21 @@ std::optional<failure> snapshot_reading::check_length(std::uint32_t rank) const 
   if (*size == content_.files[rank].bytes) return std::nullopt;
   return failure{errc::damaged, name + ": it has " + std::to_string(*size) + " bytes and not " +
                                     std::to_string(content_.files[rank].bytes)};
+}
+
+std::variant<std::shared_ptr<const sharded_tensors>, failure> snapshot_reading::pieces(
+    bool is_checked) const {
+  auto all = std::make_shared<sharded_tensors>();
+  for (std::uint32_t rank = 0; rank < content_.files.size(); ++rank) {
+    auto found = file(rank, is_checked);
+    if (auto* wrong = std::get_if<failure>(&found)) return std::move(*wrong);
+    const auto& read = std::get<rank_file>(found);
+    std::string problem;
+    if (auto error = all->add(read.own, read.mapping, problem)) {
+      return failure{error, file_name_in(content_.info, rank) + ": " + problem};
+    }
+  }
+  return all;
 }
 
 resumed_snapshot snapshot_reading::begin() const {

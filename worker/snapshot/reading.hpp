@@ -10,6 +10,7 @@
 #include "worker/snapshot/words.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -30,6 +31,9 @@ class snapshot_reading {
   std::variant<rank_file, failure> file(std::uint32_t rank, bool is_checked) const;
   // That it has the length of its record, for nobody reads it.
   std::optional<failure> check_length(std::uint32_t rank) const;
+
+  // Of all ranks, the pieces that each has of larger tensors.
+  std::variant<std::shared_ptr<const sharded_tensors>, failure> pieces(bool is_checked) const;
 
   // What it says of itself, without any tensor.
   resumed_snapshot begin() const;

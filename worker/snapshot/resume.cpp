@@ -2,6 +2,7 @@
 
 #include "worker/snapshot/handing_on.hpp"
 #include "worker/snapshot/reading.hpp"
+#include "worker/snapshot/sharded_tensors.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -83,6 +84,11 @@ class part_of_snapshot {
   std::variant<resumed_snapshot, failure> finish() {
     auto found = reading_.begin();
     if (has_own()) found.own.emplace();
+    if (wants_pieces()) {
+      auto pieces = reading_.pieces(false);  // each file was looked at by one rank
+      if (auto* wrong = std::get_if<failure>(&pieces)) return std::move(*wrong);
+      found.sharded = std::get<0>(std::move(pieces));
+    }
     if (hands_on()) return handed_on(std::move(found));
     return read_here(std::move(found));
   }
@@ -95,6 +101,7 @@ class part_of_snapshot {
   bool has_own() const {
     return !content().info.is_emergency && content().files.size() == here_.world_size;
   }
+  bool wants_pieces() const { return content().has_pieces && !has_own(); }
   // Of the ranks that are here now, of a rank's file then: another one with each try.
   std::uint32_t reader_of(std::uint32_t file) const {
     const auto tries = tries_.find(file);
@@ -106,6 +113,10 @@ class part_of_snapshot {
     if (for_others.empty()) {
       files.insert(content().replicated.begin(), content().replicated.end());
       if (has_own()) files.insert(here_.rank);
+      for (std::size_t file = here_.rank; wants_pieces() && file < content().files.size();
+           file += here_.world_size) {
+        files.insert(static_cast<std::uint32_t>(file));
+      }
     }
     if (hands_on())
       std::erase_if(files, [&](std::uint32_t file) { return reader_of(file) != here_.rank; });
@@ -113,8 +124,8 @@ class part_of_snapshot {
   }
   // Where it is not known how many ranks a node has, by each.
   bool is_checked_here(std::uint32_t rank) const {
-    const bool is_own = has_own() && rank == here_.rank;
-    if (hands_on() || is_own || here_.local_world_size <= 1) return true;
+    const bool is_mine = (has_own() || wants_pieces()) && reader_of(rank) == here_.rank;
+    if (hands_on() || is_mine || here_.local_world_size <= 1) return true;
     const auto& shares = content().replicated;
     const auto at = std::find(shares.begin(), shares.end(), rank) - shares.begin();
     return static_cast<std::uint32_t>(at) % here_.local_world_size == here_.local_rank;
@@ -160,8 +171,10 @@ class part_of_snapshot {
       if (!file) continue;
       auto tensors = read_safetensors(file->bytes(), problem);
       if (!tensors) return wrong(rank, tensors.error());
-      read_[rank] = split_by_owner(std::move(*tensors));
-      read_[rank].mapping = std::move(file);
+      auto parts = split_by_owner(std::move(*tensors), problem);
+      if (!parts) return wrong(rank, parts.error());
+      parts->mapping = std::move(file);
+      read_.insert_or_assign(rank, std::move(*parts));
     }
     if (!found.own) return found;
     auto& mine = read_.at(here_.rank);

@@ -134,7 +134,7 @@ written_word saver::write(const job& next) const try {
     }
   }
   if (!error) error = options_.files->sync_folder(place);
-  if (!error) return written_file{*record, mine.deal};
+  if (!error) return written_file{*record, mine.deal, mine.layout.has_pieces};
   return failure{error, "cannot write " + name + " (" +
                             std::to_string(header.bytes.size() + header.data_bytes) +
                             " bytes): " + error.message()};
@@ -171,6 +171,7 @@ std::optional<failure> saver::commit(const job& next, const std::string& topic) 
     if (told != nullptr) continue;
     const auto& written = std::get<written_file>(word);
     content.files.push_back(written.record);
+    content.has_pieces = content.has_pieces || written.has_pieces;
     if (mine != nullptr && written.deal != mine->deal) {
       wrong.back() =
           failure{errc::invalid_argument,

@@ -15,7 +15,8 @@
 
 namespace ddprun::worker {
 
-class mapped_file;  // file_system.hpp
+class mapped_file;      // file_system.hpp
+class sharded_tensors;  // sharded_tensors.hpp
 
 using text_map = std::map<std::string, std::string>;
 
@@ -60,6 +61,9 @@ struct resumed_snapshot {
   snapshot_part replicated;
   // None where it was saved by another number of ranks: whose is whose is the program's to say.
   std::optional<snapshot_part> own;
+  // Those of which each rank had a piece, where there are more or fewer ranks now; none: it has no
+  // such tensors. They are read when a region is asked for.
+  std::shared_ptr<const sharded_tensors> sharded;
   // What the tensors' bytes are mapped from; they live as long.
   std::vector<std::shared_ptr<const mapped_file>> bytes;
 };

@@ -90,6 +90,7 @@ void snapshots::drop_resumed() {
   if (!resumed_) return;
   resumed_->replicated = {};
   resumed_->own.reset();
+  resumed_->sharded.reset();
   resumed_->bytes.clear();
 }
 

@@ -50,11 +50,19 @@ struct tensor_description {
 std::optional<std::uint64_t> bytes_of(const tensor_description& tensor);
 std::string to_text(const tensor_description& tensor);  // "model.first.bias F32 [16]"
 
+// Of which larger tensor it is a piece, and where in it: each rank has others
+// (sharded_tensors.hpp).
+struct tensor_piece {
+  std::vector<std::uint64_t> shape;   // of the whole
+  std::vector<std::uint64_t> offset;  // of the piece's first element
+};
+
 struct tensor_view : tensor_description {
   std::string_view bytes;
   // Where the bytes do not lie in host memory in this order (on a GPU, or a transposed view):
   // brings them to `to`, and has done so on return. `bytes` is not looked at then.
   std::function<void(char* to)> copy;
+  std::optional<tensor_piece> piece_of;  // of a rank's own only
 };
 
 }  // namespace ddprun::worker

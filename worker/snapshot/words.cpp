@@ -54,15 +54,17 @@ Word parse(std::string_view text, Read read) {
 
 std::string to_text(const written_word& word) {
   if (const auto* told = std::get_if<failure>(&word)) return dump(json_of(*told));
-  const auto& [record, deal] = std::get<written_file>(word);
-  return dump({{"bytes", record.bytes}, {"xxh3", record.xxh3}, {"deal", deal}});
+  const auto& [record, deal, has_pieces] = std::get<written_file>(word);
+  return dump(
+      {{"bytes", record.bytes}, {"xxh3", record.xxh3}, {"deal", deal}, {"pieces", has_pieces}});
 }
 
 written_word parse_written(std::string_view text) {
   return parse<written_word>(text, [](const json& word) -> written_word {
     return written_file{
         {word.at("bytes").get<std::uint64_t>(), word.at("xxh3").get<std::uint64_t>()},
-        word.at("deal").get<std::uint64_t>()};
+        word.at("deal").get<std::uint64_t>(),
+        word.at("pieces").get<bool>()};
   });
 }
 

@@ -29,7 +29,8 @@ struct failure {
 // A rank has written its file.
 struct written_file {
   file_record record;
-  std::uint64_t deal = 0;  // the checksum of who writes what: dealt_tensors
+  std::uint64_t deal = 0;   // the checksum of who writes what: dealt_tensors
+  bool has_pieces = false;  // of tensors that ranks have together
 };
 using written_word = std::variant<written_file, failure>;
 std::string to_text(const written_word& word);

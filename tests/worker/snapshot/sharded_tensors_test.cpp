@@ -1,0 +1,242 @@
+// Pieces of larger tensors, saved by some ranks and read by more or fewer.
+#include "worker/snapshot/sharded_tensors.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/worker/snapshot/ranks_on_threads.hpp"
+#include "worker/snapshot/reader.hpp"
+#include "worker/snapshot/tensor_region.hpp"
+
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace ddprun::tests {
+namespace {
+
+using namespace ddprun::worker;
+
+using numbers = std::vector<std::uint64_t>;
+
+// The elements of a region are their numbers in the whole.
+std::vector<std::uint32_t> elements(const tensor_region& region, const numbers& whole) {
+  std::vector<std::uint32_t> values;
+  const auto count = elements_of(region);
+  for (std::uint64_t index = 0; index < count; ++index) {
+    std::uint64_t left = index;
+    std::uint64_t place = 0;
+    std::uint64_t step = 1;
+    for (std::size_t dimension = whole.size(); dimension-- > 0;) {
+      place += (left % region.shape[dimension] + region.offset[dimension]) * step;
+      left /= region.shape[dimension];
+      step *= whole[dimension];
+    }
+    values.push_back(static_cast<std::uint32_t>(place));
+  }
+  return values;
+}
+
+std::string_view bytes_in(const std::vector<std::uint32_t>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof values[0]};
+}
+
+tensor_region random_region(std::mt19937& random, const numbers& whole) {
+  tensor_region region;
+  for (const std::uint64_t length : whole) {
+    region.offset.push_back(random() % length);
+    region.shape.push_back(1 + random() % (length - region.offset.back()));
+  }
+  return region;
+}
+
+// Rows of a matrix, dealt out as evenly as may be.
+tensor_region rows_of(std::uint32_t rank, std::uint32_t world_size, const numbers& whole) {
+  const std::uint64_t begin = whole[0] * rank / world_size;
+  const std::uint64_t end = whole[0] * (rank + 1) / world_size;
+  return {{begin, 0}, {end - begin, whole[1]}};
+}
+
+const numbers matrix = {10, 7};
+
+struct piece_of_matrix {
+  piece_of_matrix(std::uint32_t rank, std::uint32_t world_size)
+      : region(rows_of(rank, world_size, matrix)), values(elements(region, matrix)) {}
+
+  snapshot_state state(std::uint64_t step, std::uint32_t rank) {
+    small.emplace(step, rank);
+    auto made = small->view();
+    tensor_view view;
+    view.name = "moments";
+    view.type = element_type::u32;
+    view.shape = region.shape;
+    view.bytes = bytes_in(values);
+    view.piece_of = {matrix, region.offset};
+    made.own.tensors.push_back(view);
+    return made;
+  }
+  tensor_region region;
+  std::vector<std::uint32_t> values;
+  std::optional<small_state> small;
+};
+
+void save_pieces(job_under_test& test, std::uint32_t world_size) {
+  auto ranks = test.open(1, world_size);
+  require_open(ranks);
+  std::vector<error_code> errors(world_size);
+  job_under_test::on_all(world_size, [&](std::uint32_t rank) {
+    piece_of_matrix mine(rank, world_size);
+    errors[rank] = ranks[rank].job->save(10, 0, mine.state(10, rank));
+    if (!errors[rank]) errors[rank] = ranks[rank].job->wait();
+  });
+  REQUIRE(errors == all(world_size));
+}
+
+std::string read_region(const sharded_tensors& from, const tensor_region& region) {
+  std::vector<std::uint32_t> values(elements_of(region), ~std::uint32_t{0});
+  std::string problem;
+  const auto error = from.read("moments", region, reinterpret_cast<char*>(values.data()), problem);
+  if (error) return error.message() + ": " + problem;
+  return values == elements(region, matrix) ? "" : "other elements";
+}
+
+}  // namespace
+
+TEST_CASE("a part of a region goes to its place in another", "[snapshot]") {
+  std::mt19937 random(3);
+  for (int turn = 0; turn < 2000; ++turn) {
+    numbers whole(random() % 5);
+    for (auto& each : whole)
+      each = 1 + random() % 5;
+    const auto from = random_region(random, whole);
+    const auto to = random_region(random, whole);
+    const auto part = common_part(from, to);
+    const auto source = elements(from, whole);
+    const auto expected = elements(to, whole);
+    const std::set<std::uint32_t> there(source.begin(), source.end());
+    std::vector<std::uint32_t> target(expected.size(), ~std::uint32_t{0});
+    if (part) {
+      copy_part(*part, sizeof target[0], from, bytes_in(source).data(), to,
+                reinterpret_cast<char*>(target.data()));
+    }
+    std::size_t count = 0;
+    for (std::size_t at = 0; at < target.size(); ++at) {
+      const bool is_common = there.contains(expected[at]);
+      count += is_common ? 1 : 0;
+      REQUIRE(target[at] == (is_common ? expected[at] : ~std::uint32_t{0}));
+    }
+    CHECK(count == (part ? elements_of(*part) : 0));
+  }
+}
+
+TEST_CASE("a region lies in its whole or does not", "[snapshot]") {
+  CHECK(is_inside({{0, 0}, {10, 7}}, matrix));
+  CHECK(is_inside({{10, 0}, {0, 7}}, matrix));
+  CHECK(!is_inside({{9, 0}, {2, 7}}, matrix));
+  CHECK(!is_inside({{~std::uint64_t{0}, 0}, {2, 7}}, matrix));
+  CHECK(!is_inside({{0}, {10}}, matrix));
+  CHECK(is_inside({}, {}));
+}
+
+TEST_CASE("another number of ranks reads its own pieces", "[snapshot]") {
+  job_under_test test;
+  test.writers = GENERATE(1u, 2u);
+  save_pieces(test, 4);
+  round_number round = 1;
+  for (const std::uint32_t world_size : {1u, 2u, 3u, 5u, 12u, 4u}) {
+    INFO(world_size << " ranks");
+    const auto next = test.open(++round, world_size);
+    require_open(next);
+    for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+      const auto& found = *next[rank].job->resumed();
+      CHECK((found.sharded == nullptr) == (world_size == 4));
+      if (world_size == 4) {
+        const piece_of_matrix mine(rank, world_size);
+        const auto* const tensor = found.own->find("moments");
+        REQUIRE(tensor != nullptr);
+        CHECK(tensor->bytes == bytes_in(mine.values));
+        REQUIRE(tensor->piece_of.has_value());
+        CHECK(tensor->piece_of->shape == matrix);
+        CHECK(tensor->piece_of->offset == mine.region.offset);
+        continue;
+      }
+      CHECK(read_region(*found.sharded, rows_of(rank, world_size, matrix)) == "");
+      CHECK(read_region(*found.sharded, {{1, 2}, {8, 3}}) == "");
+      REQUIRE(found.sharded->wholes().size() == 1);
+      CHECK(to_text(found.sharded->wholes()[0]) == "moments U32 [10, 7]");
+    }
+  }
+  std::string problem;
+  const auto read = read_newest_snapshot(test.folder, problem);
+  REQUIRE(read.has_value());
+  CHECK(read_region(*(*read)->sharded, {{0, 0}, matrix}) == "");
+}
+
+TEST_CASE("a damaged piece costs the snapshot where others read it", "[snapshot]") {
+  job_under_test test;
+  save_pieces(test, 4);
+  std::fstream file(test.folder + "/snapshot-000001-000010/rank-00003.safetensors",
+                    std::ios::in | std::ios::out);
+  file.seekp(-1, std::ios::end);
+  file.put('!');
+  file.close();
+  const auto next = test.open(2, 2);
+  for (const auto& each : next)
+    CHECK(each.error == errc::damaged);
+  CHECK(test.messages.text().find("rank 1: rank-00003.safetensors: its bytes do not fit their "
+                                  "checksum") != std::string::npos);
+}
+
+TEST_CASE("a region that is not there is named", "[snapshot]") {
+  sharded_tensors all;
+  std::string problem;
+  std::vector<std::uint32_t> values(70);
+  const auto add = [&](const tensor_region& region, const numbers& whole) {
+    tensor_view view;
+    view.name = "moments";
+    view.type = element_type::u32;
+    view.shape = region.shape;
+    view.bytes = bytes_in(values);
+    view.piece_of = {whole, region.offset};
+    snapshot_part own;
+    own.tensors.push_back(view);
+    return all.add(own, nullptr, problem);
+  };
+  const auto read = [&](const tensor_region& region) {
+    return all.read("moments", region, reinterpret_cast<char*>(values.data()), problem);
+  };
+  CHECK(read({{0, 0}, {1, 7}}) == errc::not_found);
+  CHECK_FALSE(add({{0, 0}, {5, 7}}, matrix));
+  CHECK_FALSE(add({{0, 0}, {5, 7}}, matrix));  // two ranks may have the same
+  CHECK_FALSE(read({{0, 0}, {5, 7}}));
+  CHECK(read({{4, 0}, {2, 7}}) == errc::damaged);
+  CHECK(problem == "no rank's file has all of region [2, 7] at [4, 0] of moments U32 [10, 7]");
+  CHECK(read({{9, 0}, {2, 7}}) == errc::invalid_argument);
+  CHECK(problem == "moments U32 [10, 7] has no region [2, 7] at [9, 0]");
+  CHECK_FALSE(add({{4, 0}, {2, 7}}, matrix));
+  CHECK(read({{4, 0}, {2, 7}}) == errc::damaged);
+  CHECK(add({{0, 0}, {5, 7}}, {11, 7}) == errc::damaged);
+  CHECK(add({{9, 0}, {5, 7}}, matrix) == errc::damaged);
+}
+
+TEST_CASE("a piece that is none of its whole is refused", "[snapshot]") {
+  job_under_test test;
+  auto ranks = test.open(1, 1);
+  require_open(ranks);
+  piece_of_matrix mine(0, 2);
+  auto state = mine.state(10, 0);
+  state.own.tensors.back().piece_of->offset = {6, 0};
+  (void)ranks[0].job->save(10, 0, state);
+  CHECK(ranks[0].job->wait() == errc::invalid_argument);
+  CHECK(ranks[0].job->problem().ends_with("'moments' is no piece of the whole that it names"));
+  state = mine.state(10, 0);
+  state.replicated.tensors.push_back(state.own.tensors.back());
+  (void)ranks[0].job->save(10, 0, state);
+  CHECK(ranks[0].job->wait() == errc::invalid_argument);
+  CHECK(ranks[0].job->problem().ends_with(
+      "'moments' is a piece, which cannot be alike on all ranks"));
+}
+
+}  // namespace ddprun::tests
