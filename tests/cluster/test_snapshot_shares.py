@@ -78,3 +78,15 @@ def test_a_reader_needs_no_right_to_write(cluster, tmp_path):
         assert sorted(folder.rglob("*")) == before
     finally:
         subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.slow
+def test_a_state_of_64_gib_takes_no_memory_of_its_own(tmp_path):
+    """As a model of 16 billion parameters in float32, or of 5 billion with Adam: by one rank."""
+    said = subprocess.run([BIN / "sparse_snapshot", tmp_path / "s", "64"], text=True,
+                          capture_output=True)
+    assert said.returncode == 0, said.stderr
+    memory, disk = map(int, re.fullmatch(
+        r"64 GiB written and read; at most (\d+) MiB of memory, (\d+) MiB on the disk\n",
+        said.stdout).groups())
+    assert memory < 256 and disk < 256
