@@ -42,18 +42,21 @@ cli::checked show_version(options_draft& draft, const cli::given_option&) {
 using row = cli::option<options_draft>;
 
 constexpr std::array table = {
-    row{{"library", "PATH", "", "this libnccl"}, apply_library},
+    row{{"library", "PATH", "", "load this libnccl"}, apply_library},
     row{{"python", "", "",
-         "that of the packages of $PYTHON_EXEC, $VIRTUAL_ENV or python3, else the\nsystem's",
+         "load the libnccl of the packages of $PYTHON_EXEC, $VIRTUAL_ENV or\n"
+         "python3, else the system's",
          cli::option_owner::ddprun, cli::option_kind::flag},
         apply_python},
     row{{"program", "PROGRAM", "",
-         "that which PROGRAM is linked with, or brings as a Python; else the\nsystem's, else that "
-         "of --python"},
+         "load the libnccl that PROGRAM is linked with, or, if it is a Python,\n"
+         "that of its packages; else the system's, else that of --python"},
         apply_program},
-    row{{"help", "", "", "this text", cli::option_owner::ddprun, cli::option_kind::question, 'h'},
+    row{{"help", "", "", "show this text", cli::option_owner::ddprun, cli::option_kind::question,
+         'h'},
         show_help},
-    row{{"version", "", "", "the version", cli::option_owner::ddprun, cli::option_kind::question},
+    row{{"version", "", "", "show the version", cli::option_owner::ddprun,
+         cli::option_kind::question},
         show_version},
 };
 
@@ -66,8 +69,8 @@ cli::checked show_help(options_draft& draft, const cli::given_option&) {
   draft.answer = R"(usage: ddprun-nccl-id [OPTIONS] [COUNT]
 
 Makes COUNT unique ids of NCCL, prints them, and stays until its standard input ends: the ranks of
-the communicators meet in this process. Without COUNT it reads the number there. ddprun starts it:
-see --nccl-ids there. $DDPRUN_NCCL_LIBRARY names the libnccl whatever is written here.
+the communicators meet in this process. Without COUNT it reads the number from standard input. It is
+started by ddprun --nccl-ids. $DDPRUN_NCCL_LIBRARY overrides all options that choose a libnccl.
 
 )" + help_under(nccl_id_command(), "");
   return {};

@@ -106,7 +106,8 @@ constexpr std::array table = {
     row{{"json", "", "", "print one JSON object in place of lines", cli::option_owner::ddprun,
          cli::option_kind::flag},
         apply_json},
-    row{{"help", "", "", "this text", cli::option_owner::ddprun, cli::option_kind::question, 'h'},
+    row{{"help", "", "", "show this text", cli::option_owner::ddprun, cli::option_kind::question,
+         'h'},
         show_help},
 };
 
@@ -123,16 +124,16 @@ cli::checked show_help(options_draft& draft, const cli::given_option&) {
   draft.answer = R"(usage: ddprun doctor [OPTIONS]
 
 Looks for what would make a job fail on this node: names, interfaces, ports, processors, memory,
-shared memory, disks, limits, the clock, GPUs and who holds them, Python, PyTorch and its CUDA.
+shared memory, disks, limits, the clock, GPUs and who uses them, Python, PyTorch and its CUDA.
 Each line says ok, warning or error, what was seen, and what to do. Nothing is changed.
 
 With --nnodes N and --rdzv-endpoint, typed on N nodes at the same time, the nodes meet there, as
 those of a job would, and examine each other: addresses, names, random ports in both directions,
-firewalls, packet sizes, round trips, clocks, versions. Each node shows the same of all. Up to 128
-nodes try all pairs; of more each tries those 1, 2, 4, 8, ... places further on, and a line says so.
+firewalls, packet sizes, round trips, clocks, versions. Each node shows the same result. Up to 128
+nodes try all pairs; of more, each tries those 1, 2, 4, 8, ... places further on; a line says so.
 
-With -H node1,node2 (or --hostfile FILE, and the other options for ssh of `ddprun -H`) it is started
-on these hosts from here, and one of them shows what all have found.
+With -H node1,node2 (or --hostfile FILE, and the other ssh options of `ddprun -H`) it is started on
+these hosts from here, and the common result is shown once.
 
 )" + help_under(doctor_command(), "") +
                  R"(

@@ -185,7 +185,8 @@ constexpr std::array manifest_table = {
                   "let kubelet restart a container in its pod (Kubernetes 1.35)", ours,
                   cli::option_kind::flag},
                  apply_container_restarts},
-    manifest_row{{"help", "", "", "this text", ours, cli::option_kind::question, 'h'}, show_help},
+    manifest_row{{"help", "", "", "show this text", ours, cli::option_kind::question, 'h'},
+                 show_help},
 };
 
 bool is_own(const cli::option_spec& spec) {
@@ -212,7 +213,7 @@ cli::checked show_help(request_draft& of, const given_option&) {
                                    cli::specs_of(manifest_table)};
   of.answer = R"(usage: ddprun manifest kubernetes [OPTIONS] SCRIPT [ARGUMENTS] | kubectl apply -f -
 
-Writes the manifest of a job whose pods run ddprun, as YAML that says why. In a pod ddprun finds out
+Writes the manifest of a job whose pods run ddprun, as YAML with comments. In a pod ddprun finds out
 by itself which node it is and where the nodes meet. All other options are for the ddprun in the
 pods: --max-restarts=3, --no-python, -m, ...
 
