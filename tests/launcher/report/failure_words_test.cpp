@@ -315,7 +315,7 @@ TEST_CASE("a failure without an exception is shown by its last lines, and never 
 TEST_CASE("each usual signal without words is explained, one row each") {
   const std::map<int, std::string> meant = {
       {SIGSEGV, "touched memory that is not its own"},
-      {SIGABRT, "gave up"},
+      {SIGABRT, "aborted"},
       {SIGBUS, "a file in memory could not be extended"},
       {SIGFPE, "divided by zero"},
       {SIGILL, "built for another processor"},
