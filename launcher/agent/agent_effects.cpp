@@ -24,6 +24,14 @@ namespace {
 // --children-grace=0 the others are named, too.
 constexpr auto least_children_grace = std::chrono::milliseconds(200);
 
+worker_group::options group_options(std::optional<duration> children_grace) {
+  worker_group::options values;
+  values.children_grace = children_grace;
+  if (children_grace)
+    values.children_grace = std::max<duration>(*children_grace, least_children_grace);
+  return values;
+}
+
 std::string counted_processes(std::size_t count) {
   return std::to_string(count) + (count == 1 ? " process" : " processes");
 }
@@ -171,12 +179,9 @@ void agent::begin_workers(const core::start_workers& effect) {
   oom_kills_.notice(std::chrono::steady_clock::now());
   // Of a round that had ended well here, and not elsewhere.
   if (!options_.children_grace) reaper_.kill_strays();
-  worker_group::options values;
-  values.children_grace = options_.children_grace;
-  if (values.children_grace)
-    *values.children_grace = std::max<duration>(*values.children_grace, least_children_grace);
-  workers_ = std::make_unique<worker_group>(context_.get_executor(), worker_spawner(), mux_,
-                                            &guardian_, &reaper_, values);
+  workers_ =
+      std::make_unique<worker_group>(context_.get_executor(), worker_spawner(), mux_, &guardian_,
+                                     &reaper_, group_options(options_.children_grace));
   workers_->start(std::move(commands), worker_events(effect.round));
 }
 
