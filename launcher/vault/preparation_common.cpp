@@ -84,6 +84,10 @@ void preparation::add_held(node_word& word, std::uint32_t of, const std::string&
 node_word preparation::own_word(const round_place& here) {
   node_word word;
   if (!server_) {
+    // What agents that died while they took a copy have left.
+    for (const std::string& name : names_in(desk_.wanted.disk)) {
+      if (name.starts_with(copy_prefix)) remove_unfinished(desk_.wanted.disk + "/" + name);
+    }
     std::string problem;
     server_ = copy_server::start(shared_, desk_.wanted.port, problem);
     if (!server_) {

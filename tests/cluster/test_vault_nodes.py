@@ -113,6 +113,41 @@ def test_all_nodes_go_on_from_the_newest_entry_that_each_has(cluster, two):
     assert [a.wait(), b.wait()] == [0, 0]
 
 
+@pytest.mark.parametrize("is_copy_damaged", [False, True])
+def test_what_one_node_cannot_have_after_all_no_node_takes(cluster, two, is_copy_damaged):
+    """The whole job is started again, and finds a damaged entry on one disk."""
+    nodes, *agents = two
+    for step in (1, 2):
+        for rank in (0, 1):
+            save(cluster, rank, step)
+        wait_for("the copy of node 1's",
+                 lambda step=step: copies(cluster, "node-a", 1)[-1:] == [f"step-{step}"])
+        wait_for("node 0's on its disk",
+                 lambda step=step: kept(cluster, "disk-node-a", 0)[-1:] == [f"step-{step}"])
+    cluster.finish(2)
+    assert [one.wait() for one in agents] == [0, 0]
+    damaged = ["disk-node-b/node-1"] + ["disk-node-a/copy-of-node-1"] * is_copy_damaged
+    for folder in damaged:
+        (model,) = (cluster.folder / folder).glob("0*-step-2/files/step-2/model")
+        model.write_text("3\n")
+    cluster.events_path.write_text("")
+    a = nodes.start("node-a", 0)
+    a.says("here: node-a")
+    b = nodes.start("node-b", 1)
+    cluster.started(1, 2)
+    b.says(r"warning: vault: .*-step-2 is damaged \(step-2/model does not have its checksum\)")
+    if is_copy_damaged:
+        b.says(r"warning: vault: step-2 cannot be put back \(node 0: .*\): the one before it is "
+               r"taken")
+        newest = "step-1:1"
+    else:
+        b.says("vault: step-2 is put back from the copy on node 0")
+        newest = "step-2:2"
+    assert [seen(cluster, rank, 1)[1][-1] for rank in (0, 1)] == [newest] * 2
+    cluster.finish(2)
+    assert [a.wait(), b.wait()] == [0, 0]
+
+
 def test_a_node_that_never_saves_holds_nobody_up(cluster, two):
     _, a, b = two
     save(cluster, 0, 1)
@@ -147,6 +182,8 @@ def test_nothing_is_taken_where_a_node_has_lost_all_that_it_had(cluster, make_ho
 def test_a_stranger_at_the_port_is_turned_away_and_copies_go_on(cluster, make_hosts):
     hosts = make_hosts(2)
     nodes = Nodes(cluster, hosts, "--vault-port", 29555, nnodes=2)
+    left = cluster.folder / "disk-node-a/copy-of-node-1/.unfinished-of-one-that-died"
+    left.mkdir(parents=True)
     a = nodes.start("node-a", 0)
     a.says("here: node-a")
     b = nodes.start("node-b", 1)
@@ -163,6 +200,7 @@ def test_a_stranger_at_the_port_is_turned_away_and_copies_go_on(cluster, make_ho
     for rank in (0, 1):
         save(cluster, rank, 1)
     wait_for("node 1's on node 0", lambda: copies(cluster, "node-a", 1) == ["step-1"])
+    assert not left.exists()
     cluster.finish(2)
     assert [a.wait(), b.wait()] == [0, 0]
 
