@@ -3,10 +3,11 @@
 import json
 import re
 import subprocess
+import sys
 
 import pytest
 
-from tests.support.cluster import BIN
+from tests.support.cluster import BIN, ROOT
 
 PROGRAM = BIN / "snapshot_shares"
 TENSORS = 7
@@ -63,6 +64,19 @@ def test_the_index_opens_as_a_sharded_checkpoint_of_hugging_face(cluster, tmp_pa
         length = 100_000 * (number + 1)
         expected = bytes((number * 31 + at) % 251 for at in range(length))
         assert tensors[f"model.{number}"].numpy().tobytes() == expected
+
+
+def test_the_examples_script_finds_the_tensors_of_all_shares(cluster, tmp_path):
+    for package in ("safetensors", "torch", "xxhash"):
+        pytest.importorskip(package, reason=f"the package {package} is missing")
+    snapshot = save(cluster, tmp_path / "s", 4, 3)
+    script = ROOT / "examples" / "01_snapshot_resume" / "snapshot_files.py"
+    code = f"import sys; sys.path.insert(0, {str(script.parent)!r}); import snapshot_files\n" \
+           f"_, tensors, values = snapshot_files.read({str(snapshot)!r})\n" \
+           "print(sorted(tensors), values)"
+    said = subprocess.run([sys.executable, "-c", code], check=True, text=True, capture_output=True)
+    names = [f"model.{number}" for number in range(TENSORS)]
+    assert said.stdout == f"{names} {{'note': 'of all ranks'}}\n"
 
 
 def test_a_reader_needs_no_right_to_write(cluster, tmp_path):
