@@ -92,6 +92,12 @@ def test_nothing_of_the_others_is_lost(cluster, tmp_path, nodes, dead):
         assert weights == pytest.approx(undisturbed[rank][2], abs=1e-3)
 
 
+def test_one_that_lives_on_may_have_been_started_warm(cluster, tmp_path):
+    found, agents = ends(cluster, tmp_path, 1, options=("--survivors", "on", "--warm", "auto"))
+    assert {rank: lives for rank, (lives, _, _) in found.items()} == {0: 2, 1: 1, 2: 2}
+    assert "2 of 3 workers of this node lived on from the round before" in agents[0].err()
+
+
 def test_without_the_option_all_are_started_again(cluster, tmp_path):
     found, agents = ends(cluster, tmp_path, 1, options=())
     assert {(lives, begun) for lives, begun, _ in found.values()} == {(1, 2)}
