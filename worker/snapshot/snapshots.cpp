@@ -2,6 +2,7 @@
 
 #include "worker/snapshot/emergency.hpp"
 #include "worker/snapshot/opening.hpp"
+#include "worker/snapshot/resume.hpp"
 #include "worker/snapshot/saver.hpp"
 #include "worker/snapshot/shares.hpp"
 #include "worker/snapshot/staging_buffer.hpp"
