@@ -10,7 +10,8 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr std::uint64_t own_descriptors = 64;  // session, guardian, libraries, one spawn under way
-constexpr std::uint64_t descriptors_per_worker = 3;  // two pipes and a handle
+// Two pipes and a handle; of one that may live on both pipes again, and a socket.
+constexpr std::uint64_t descriptors_per_worker = 6;
 // PyTorch connects once for the default group, scripts that clone the store connect again.
 constexpr std::uint64_t connections_per_worker = 2;
 // A process group that is split off another clones the store, too, and may never ask it anything: a
