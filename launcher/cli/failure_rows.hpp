@@ -46,8 +46,8 @@ inline constexpr std::array failure_rows = {
         apply_hang_timeout},
     cli::option<options_draft>{
         {"survivors", "on | off", "Failures",
-         "on: after a failure, workers that can leave their round (ddprun.survive)\n"
-         "keep their process and data, and only the others are started (off)"},
+         "on: after a failure, workers that can leave their round keep process\n"
+         "and data (ddprun.survive), and only the others are started (off)"},
         apply_survivors},
 };
 

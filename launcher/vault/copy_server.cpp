@@ -30,8 +30,6 @@ constexpr int callers_max = 16;
 constexpr std::chrono::seconds stranger_limit{5};
 constexpr std::chrono::milliseconds pause_when_short{100};
 
-// ---- one caller --------------------------------------------------------------------------------
-
 class caller {
  public:
   caller(std::shared_ptr<desk> shared, line_stream stream)
@@ -93,12 +91,13 @@ class caller {
     if (const error_code error = make_private_folders(disk))
       return answer("no cannot create " + disk + ": " + error.message());
     answer("send");
-    const outcome done =
-        keep_by(disk, head->what, desk_->mark + "-" + std::to_string(of),
-                [&](int unfinished, manifest& made) {
-                  return receive_files(stream_, *head, unfinished, std::string(files_folder) + "/",
-                                       made, [](std::uint64_t) { return true; });
-                });
+    // A number for each: one that was given up may still be cleared away while the next comes.
+    static std::atomic<std::uint64_t> calls{0};
+    const std::string mark = desk_->mark + "-" + std::to_string(of) + "-" + std::to_string(++calls);
+    const outcome done = keep_by(disk, head->what, mark, [&](int unfinished, manifest& made) {
+      return receive_files(stream_, *head, unfinished, std::string(files_folder) + "/", made,
+                           [](std::uint64_t) { return true; });
+    });
     if (!done.is_done()) return answer("no " + done.problem);
     remove_older(disk, copies_kept);
     answer("kept");
@@ -137,8 +136,6 @@ class caller {
   std::shared_ptr<desk> desk_;
   line_stream stream_;
 };
-
-// ---- accepting ---------------------------------------------------------------------------------
 
 struct caller_count {
   std::atomic<int> now = 0;

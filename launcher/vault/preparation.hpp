@@ -37,7 +37,7 @@ class preparation {
   void put_one_back(const shelf& here, int memory, const std::string& name);
   std::vector<entry> complete(int memory);
 
-  // ---- preparation_common.cpp: what the nodes of a round have in common ----
+  // In preparation_common.cpp: what the nodes of a round have in common.
   // False: they have not agreed.
   bool take_common(round_place here, const shelf& own, int memory);
   node_word own_word(const round_place& here);

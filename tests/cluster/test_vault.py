@@ -48,12 +48,16 @@ def retire(cluster):
 
 
 def save(cluster, rank, step, kib=0):
-    """Has a worker save an entry, and waits until it has."""
+    """Has a worker save an entry, and waits until it has (it may have saved that step before)."""
+    def saved():
+        return sum(one.rank == str(rank) and one.step == str(step)
+                   for one in cluster.events("saved"))
+
+    before = saved()
     content = f"head -c {kib}K /dev/zero > $at/bulk; " if kib else ""
     cluster.order(rank, f"at=$DDPRUN_VAULT/step-{step}; mkdir -p $at; {content}echo {step} > "
                         f"$at/model; touch $at/.complete; say saved rank=$RANK step={step}")
-    wait_for(f"rank {rank} to save step {step}", lambda: any(
-        one.rank == str(rank) and one.step == str(step) for one in cluster.events("saved")))
+    wait_for(f"rank {rank} to save step {step}", lambda: saved() > before)
 
 
 def seen(cluster, rank, round_number):

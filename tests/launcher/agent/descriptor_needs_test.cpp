@@ -64,8 +64,9 @@ TEST_CASE(
 
 TEST_CASE("what a daemon may hold leaves half for the round's port, and is judged by its agents") {
   const limit few(1024);
-  CHECK(daemon_connections(400, 8) == (1024 - 64 - 6 * 8) / 2);
-  CHECK(round_connections(8, daemon_connections(400, 8)) == (1024 - 64 - 6 * 8) / 2);
+  constexpr std::size_t half = (1024 - 64 - 8 * 6) / 2;
+  CHECK(daemon_connections(400, 8) == half);
+  CHECK(round_connections(8, daemon_connections(400, 8)) == half);
   for (const std::uint64_t nodes : {1, 100, 290, 340, 400, 468}) {
     INFO(nodes << " nodes");
     const server::port_shares shares(daemon_connections(nodes, 8));

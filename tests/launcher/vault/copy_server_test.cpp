@@ -9,6 +9,8 @@
 #include <fstream>
 #include <mutex>
 #include <string>
+#include <system_error>
+#include <thread>
 
 using namespace ddprun::launcher::vault;
 using ddprun::tests::content_of;
@@ -36,7 +38,20 @@ struct serving {
     REQUIRE(server);
     there = {0, "127.0.0.1", server->port(), server->token()};
   }
-  ~serving() { shared->tell_to({}); }
+  ~serving() {
+    shared->tell_to({});
+    // What was given up is cleared away by the server's own thread.
+    while (has_unfinished())
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  bool has_unfinished() const {
+    std::error_code gone;  // while it is looked at
+    fs::recursive_directory_iterator at(disk, gone);
+    for (; !gone && at != fs::recursive_directory_iterator(); at.increment(gone)) {
+      if (at->path().filename().string().starts_with(".unfinished")) return true;
+    }
+    return bool(gone);
+  }
   std::string told() {
     const std::lock_guard lock(telling);
     return told_so_far;

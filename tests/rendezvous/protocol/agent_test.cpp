@@ -284,7 +284,7 @@ TEST_CASE("what a leader gives its members is bounded, and passed on as it is or
           "backslash [malformed message]");
   }
   CHECK(problem_of_agent(R"({"type":"status","leader_data":["a"]})") ==
-        "status.leader_data: is no string [malformed message]");
+        "status.leader_data: is not a string [malformed message]");
   status leading;
   leading.leader_data.bytes = std::string(leader_data_bytes_max + 1, 'x');
   CHECK(encode(agent_message(leading)).find("leader_data") == std::string::npos);
