@@ -104,7 +104,9 @@ common_choice choose_common(const std::vector<node_word>& words,
   const auto first = all.find(*choice.savers.begin());
   const common_part* newest = nullptr;
   if (first != all.end()) {
-    for (const auto& [name, part] : first->second) {
+    for (const auto& one : first->second) {
+      const std::string& name = one.first;
+      const common_part& part = one.second;
       const bool is_everywhere =
           std::all_of(choice.savers.begin(), choice.savers.end(), [&](std::uint32_t node) {
             const auto found = all.find(node);
