@@ -15,6 +15,9 @@
 namespace ddprun::launcher {
 namespace {
 
+// "1": nodes keep copies for each other, and all resume from one entry.
+constexpr std::string_view vault_together_variable = "DDPRUN_VAULT_TOGETHER";
+
 // For a look at the node's memory; other limits, which are of no interest here, may hang longer.
 constexpr auto look_limit = std::chrono::seconds(1);
 
@@ -32,12 +35,14 @@ void agent::start_vault() {
   vault_ = std::make_unique<vault::keeper>(context_.get_executor(), std::move(parts));
 }
 
-// Other nodes find this one where the leader finds it.
+// Other nodes find this one where the leader finds it. Without the variable each node is on its
+// own.
 vault::round_place agent::vault_place(const core::start_workers& effect) const {
   const assignment& assigned = effect.assignment;
   vault::round_place here;
   here.group_rank = assigned.group_rank;
-  here.nodes = assigned.group_world_size;
+  const std::string* const together = find_variable(environment_, vault_together_variable);
+  here.nodes = together != nullptr && *together == "1" ? assigned.group_world_size : 1;
   here.round = effect.round;
   here.store_address = as_seen_here(assigned.master_address);
   if (options_.settings.store == store_mode::agent) here.store_port = assigned.master_port;

@@ -68,8 +68,8 @@ inline constexpr std::array vault_rows = {
         {"vault", "DIR", "Failures",
          "give workers a folder in memory to save to, DDPRUN_VAULT; the newest\n"
          "entry with a marker is copied to DIR, at once when a worker dies, and\n"
-         "to another node's DIR, and is put back where a node has lost it; all\n"
-         "nodes go on from the newest entry that each of them has"},
+         "put back when a node has lost its memory, only from DIR: a folder\n"
+         "that all nodes share"},
         apply_vault},
     cli::option<options_draft>{{"vault-size", "SIZE", "Failures",
                                 "memory that it may take: 512M, 8G (half of what there is)"},

@@ -17,11 +17,15 @@ from tests.support.ports import free_port
 from tests.support.small_disk import fill
 
 
+TOGETHER = {"DDPRUN_VAULT_TOGETHER": "1"}
+
+
 class Nodes:
     """One agent for each host, whose --vault is its own folder."""
 
-    def __init__(self, cluster, hosts, *options, nnodes, conf=LOST_SOON):
+    def __init__(self, cluster, hosts, *options, nnodes, conf=LOST_SOON, environment=TOGETHER):
         self.cluster, self.hosts, self.options = cluster, hosts, options
+        self.environment = environment
         self.daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
         self.common = dict(endpoint=f"{hosts[0].address}:29400", nnodes=nnodes, conf=conf)
         self.agents = []
@@ -30,7 +34,8 @@ class Nodes:
         disk = self.cluster.folder / f"disk-{name}"
         agent = self.cluster.agent(name, "--max-restarts", 9, *GO_ON[:2], "--vault", disk,
                                    "--log-level", "debug", *self.options, *more,
-                                   host=self.hosts[host], **self.common)
+                                   host=self.hosts[host], environment=self.environment,
+                                   **self.common)
         self.agents.append(agent)
         return agent
 
@@ -264,7 +269,7 @@ def test_a_folder_that_all_nodes_share_needs_no_copies(cluster, make_hosts):
 
 def test_a_node_without_a_vault_is_one_line(cluster):
     daemon = cluster.daemon()
-    common = dict(nnodes=2, endpoint=f"127.0.0.1:{daemon.port}")
+    common = dict(nnodes=2, endpoint=f"127.0.0.1:{daemon.port}", environment=TOGETHER)
     a = cluster.agent("node-a", "--max-restarts", 9, *GO_ON[:2], "--vault",
                       cluster.folder / "disk", conf="backoff_max=0", **common)
     a.says("here: node-a")
@@ -288,7 +293,7 @@ def test_a_port_that_is_taken_is_one_line(cluster):
         taken.listen()
         daemon = cluster.daemon()
         agents = [cluster.agent(name, "--vault", cluster.folder / name, *more, nnodes=2,
-                                endpoint=f"127.0.0.1:{daemon.port}")
+                                endpoint=f"127.0.0.1:{daemon.port}", environment=TOGETHER)
                   for name, more in (("node-a", ("--vault-port", taken.getsockname()[1])),
                                      ("node-b", ()))]
         cluster.started(1, 2)
@@ -296,3 +301,20 @@ def test_a_port_that_is_taken_is_one_line(cluster):
                        r"port \d+: Address already in use \(--vault-port\)")
         cluster.finish(2)
         assert [one.wait() for one in agents] == [0, 0]
+
+
+def test_without_being_asked_to_nodes_are_on_their_own(cluster, make_hosts):
+    nodes = Nodes(cluster, make_hosts(2), nnodes=2, environment={})
+    a = nodes.start("node-a", 0)
+    a.says("here: node-a")
+    b = nodes.start("node-b", 1)
+    cluster.started(1, 2)
+    for step, ranks in ((1, (0, 1)), (2, (0,))):
+        for rank in ranks:
+            save(cluster, rank, step)
+    cluster.order(1, "exit 3")
+    cluster.started(2, 2)
+    assert [seen(cluster, rank, 2)[1][-1] for rank in (0, 1)] == ["step-2:2", "step-1:1"]
+    cluster.finish(2)
+    assert [a.wait(), b.wait()] == [0, 0]
+    assert not list(cluster.folder.glob("disk-*/copy-of-*"))
