@@ -372,8 +372,12 @@ void agent::leave_in_order(const core::leave& effect) {
   }
   timer_.cancel();
   progress_timer_.cancel();
-  if (survivors_) survivors_->end_all();
   tether_.drop();
+  if (!survivors_) return say_goodbye();
+  survivors_->end_all(machine_->timing().stop_grace, [this] { say_goodbye(); });
+}
+
+void agent::say_goodbye() {
   if (session_.is_connected()) {
     session_.finish(goodbye_limit, [this] { after_goodbye(); });
   } else {

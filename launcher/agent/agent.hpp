@@ -129,6 +129,7 @@ class agent {
   void step(const core::agent_event& event);
   void arm_timer();
   void leave_in_order(const core::leave& effect);
+  void say_goodbye();
   void after_goodbye();
   void finish_output();
   void resize_terminals();

@@ -139,6 +139,7 @@ void agent::begin_workers(const core::start_workers& effect) {
   facts.gloo_interface = choose_gloo_interface(facts.assignment);
   forget_error_files();
   recorded_.clear();
+  if (survivors_) survivors_->begin_round();
   expired_timers_.clear();
   if (timers_) timers_->forget_timers();
   error_files_ = log_folder_.error_files(facts.worker_count);

@@ -78,16 +78,17 @@ survivor_spawner::survivor_spawner(asio::any_io_executor executor, spawner& inne
       guardian_(guard),
       options_(std::move(options)),
       told_(std::move(told)),
-      listener_(executor_) {
+      listener_(executor_),
+      end_timer_(executor_) {
   listen();
 }
 
 survivor_spawner::~survivor_spawner() {
   alive_.end();
-  end_all();
+  kill_all();
   const auto until = std::chrono::steady_clock::now() + end_limit;
   for (const auto& [pid, one] : members_) {
-    if (one->at != stage::waiting) continue;
+    if (one->at != stage::ending) continue;
     inner_.reap_within(pid, until - std::chrono::steady_clock::now());
     guardian_.remove(pid);
   }
@@ -99,18 +100,33 @@ bool survivor_spawner::adopt(pid_t pid, ended_handler ended) {
 
 void survivor_spawner::signal_group(pid_t pid, int signal) {
   const auto found = members_.find(pid);
-  const bool is_asked_to_leave = signal == SIGTERM && may_stay_ && found != members_.end() &&
-                                 found->second->at == stage::working && found->second->can_stay();
-  if (!is_asked_to_leave ||
-      warm::send_packet(found->second->link.native_handle(), "leave").failed())
-    return inner_.signal_group(pid, signal);
-  found->second->at = stage::leaving;
-  limit(*found->second, options_.leave_limit, [this](member& late) {
-    told_.say("a worker did not leave the round within " + to_text(options_.leave_limit) +
-              ": it is asked to end");
-    late.at = stage::working;
-    inner_.signal_group(late.pid, SIGTERM);
-  });
+  if (found == members_.end()) return inner_.signal_group(pid, signal);
+  member& one = *found->second;
+  const bool is_asked_to_leave =
+      signal == SIGTERM && may_stay_ && one.at == stage::working && one.can_stay();
+  if (is_asked_to_leave && !warm::send_packet(one.link.native_handle(), "leave").failed()) {
+    one.at = stage::leaving;
+    return limit(one, options_.leave_limit, [this](member& late) {
+      told_.say("a worker did not leave the round within " + to_text(options_.leave_limit) +
+                ": it is asked to end");
+      hush(late);
+      late.at = stage::working;
+      inner_.signal_group(late.pid, SIGTERM);
+    });
+  }
+  // What ends it is said over its head: a "left" that comes after that is no word any more.
+  if (one.at == stage::leaving && (signal == SIGKILL || signal == SIGTERM)) {
+    hush(one);
+    one.at = stage::working;
+  }
+  inner_.signal_group(pid, signal);
+}
+
+// Nothing it says counts any more, and nothing is due.
+void survivor_spawner::hush(member& one) {
+  error_code ignored;
+  one.link.close(ignored);
+  one.timer.cancel();
 }
 
 void survivor_spawner::reap(pid_t pid) {
@@ -135,7 +151,6 @@ bool survivor_spawner::waits(pid_t pid) const {
 }
 
 spawn_result survivor_spawner::spawn(const spawn_request& request, spawn_handlers handlers) {
-  if (std::exchange(may_stay_, false)) stayed_ = 0;
   if (auto given = give(request, handlers)) return std::move(*given);
   const auto one = std::make_shared<member>(executor_, request, std::move(handlers));
   auto child = inner_.spawn(request, handlers_of(one));
@@ -150,6 +165,11 @@ spawn_result survivor_spawner::spawn(const spawn_request& request, spawn_handler
   }
   members_[one->pid] = one;
   return child;
+}
+
+void survivor_spawner::begin_round() {
+  may_stay_ = false;
+  stayed_ = 0;
 }
 
 // None: nobody waits who could take it.
@@ -250,11 +270,10 @@ void survivor_spawner::take_word(member& one) {
 }
 
 void survivor_spawner::hung_up(member& one) {
-  error_code ignored;
-  one.link.close(ignored);
-  one.timer.cancel();
+  hush(one);
   switch (one.at) {
     case stage::working:
+    case stage::ending:
       break;
     case stage::leaving:
       one.at = stage::working;
@@ -264,6 +283,8 @@ void survivor_spawner::hung_up(member& one) {
       end(one);
       break;
     case stage::beginning:
+      if (one.hangs.empty())
+        one.hangs = "lived on from the round before, and left this one as it began";
       inner_.signal_group(one.pid, SIGKILL);
       break;
   }
@@ -320,15 +341,15 @@ spawn_handlers survivor_spawner::handlers_of(const member_ptr& one) {
 void survivor_spawner::child_ended(member& one, pid_t pid, exit_status status) {
   const auto held = one.shared_from_this();
   members_.erase(pid);
-  error_code ignored;
-  one.link.close(ignored);
-  one.timer.cancel();
+  hush(one);
   one.output.reset();
   one.errors.reset();
-  if (one.at == stage::waiting) {
+  if (one.at == stage::waiting || one.at == stage::ending) {
+    // What it has started is of no round, and nobody else looks for it.
+    inner_.signal_group(pid, SIGKILL);
     inner_.reap(pid);
     guardian_.remove(pid);
-    return;
+    return tell_if_all_ended();
   }
   const auto executed = std::move(one.handlers.executed);
   if (one.at == stage::beginning && executed) executed();
@@ -338,14 +359,39 @@ void survivor_spawner::child_ended(member& one, pid_t pid, exit_status status) {
 }
 
 // One that waits, and is not wanted. Its end is told to child_ended().
-void survivor_spawner::end(member& one) {
-  inner_.signal_group(one.pid, SIGKILL);
+void survivor_spawner::end(member& one, int signal) {
+  hush(one);
+  one.at = stage::ending;
+  inner_.signal_group(one.pid, signal);
 }
 
-void survivor_spawner::end_all() {
+void survivor_spawner::end_all(duration grace, std::function<void()> done) {
+  all_ended_ = std::move(done);
   for (const auto& [pid, one] : members_) {
-    if (one->at == stage::waiting) end(*one);
+    if (one->at == stage::waiting) end(*one, SIGTERM);
   }
+  end_timer_.expires_after(grace);
+  end_timer_.async_wait(while_alive(alive_.watch(), [this](error_code error) {
+    if (!error) kill_all();
+  }));
+  boost::asio::post(executor_, while_alive(alive_.watch(), [this] { tell_if_all_ended(); }));
+}
+
+void survivor_spawner::kill_all() {
+  for (const auto& [pid, one] : members_) {
+    if (one->at == stage::waiting || one->at == stage::ending) end(*one);
+  }
+}
+
+void survivor_spawner::tell_if_all_ended() {
+  const bool some_end = std::any_of(members_.begin(), members_.end(), [](const auto& each) {
+    return each.second->at == stage::waiting || each.second->at == stage::ending;
+  });
+  if (some_end || !all_ended_) return;
+  end_timer_.cancel();
+  // Moved out: it may destroy the spawner.
+  const auto done = std::exchange(all_ended_, nullptr);
+  done();
 }
 
 }  // namespace ddprun::launcher::survivors

@@ -28,8 +28,10 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -75,11 +77,16 @@ class survivor_spawner final : public spawner {
 
   // Such a worker waits for a round.
   bool waits(pid_t pid) const;
-  // How many of the workers since the first spawn after may_stay() have stayed.
+  // A round begins: nobody has stayed for it yet, and nobody may for the next.
+  void begin_round();
+  // How many of the workers since then have stayed.
   std::uint32_t stayed() const { return stayed_; }
 
-  // No round will come.
-  void end_all();
+  // No round will come: those that wait for one are asked to end, and killed after `grace`. `done`,
+  // once, when none of them is left; not from inside the call.
+  void end_all(duration grace, std::function<void()> done);
+  // At once.
+  void kill_all();
 
  private:
   enum class stage {
@@ -87,6 +94,7 @@ class survivor_spawner final : public spawner {
     leaving,    // asked to
     waiting,    // for a round; its spawner's user holds it for ended
     beginning,  // it was given one
+    ending,     // it waited, and is to end
   };
   struct member;
   using member_ptr = std::shared_ptr<member>;
@@ -104,7 +112,9 @@ class survivor_spawner final : public spawner {
   void child_ended(member& one, pid_t pid, exit_status status);
   std::optional<spawned_child> give(const spawn_request& request, const spawn_handlers& handlers);
   bool give_round(member& one, const spawn_request& request);
-  void end(member& one);
+  void hush(member& one);
+  void end(member& one, int signal = SIGKILL);
+  void tell_if_all_ended();
 
   boost::asio::any_io_executor executor_;
   spawner& inner_;
@@ -115,6 +125,8 @@ class survivor_spawner final : public spawner {
   std::map<pid_t, member_ptr> members_;
   bool may_stay_ = false;
   std::uint32_t stayed_ = 0;
+  std::function<void()> all_ended_;  // none: nobody waits for that
+  boost::asio::steady_timer end_timer_;
   lifetime alive_;
 };
 

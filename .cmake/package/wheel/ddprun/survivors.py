@@ -8,11 +8,33 @@ import os
 import socket
 import sys
 import threading
+import traceback
 
 PACKET_BYTES = 64
 # An error of a collective may be there before the word that a peer has died. One that has another
-# reason is told of so much later.
-PATIENCE_S = 5.0
+# reason is told of so much later, unless the launcher knows better.
+PATIENCE_S = float(os.environ.get("DDPRUN_SURVIVORS_PATIENCE", "15"))
+
+
+class Round:
+    """What the agent says of one round, heard by a thread of its own."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.is_over = threading.Event()  # by the agent's word, or as it has hung up
+        self.is_to_leave = False
+        self.is_closed = False  # the script has nothing more to do with it
+        self.thread = threading.Thread(target=self.hear, name="ddprun-survivors", daemon=True)
+        self.thread.start()
+
+    def hear(self):
+        try:
+            self.is_to_leave = self.connection.recv(PACKET_BYTES) == b"leave"
+        except OSError:
+            pass
+        if self.is_to_leave and not self.is_closed:
+            abort_groups()
+        self.is_over.set()
 
 
 class Link:
@@ -20,10 +42,8 @@ class Link:
 
     def __init__(self, connection):
         self.connection = connection
-        self.is_over = threading.Event()  # the round, by the agent's word or as it has hung up
-        self.is_left = False  # the script's thread is in no collective any more
-        self.has_hung_up = False
-        self.listen()
+        self.process = os.getpid()  # a fork has nothing to say on it
+        self.round = Round(connection)
 
     @classmethod
     def open(cls):
@@ -42,29 +62,17 @@ class Link:
         connection.close()
         return None
 
-    def listen(self):
-        self.is_over.clear()
-        self.is_left = False
-        threading.Thread(target=self.await_leave, name="ddprun-survivors", daemon=True).start()
-
-    def await_leave(self):
-        try:
-            self.has_hung_up = self.connection.recv(PACKET_BYTES) != b"leave"
-        except OSError:
-            self.has_hung_up = True
-        self.is_over.set()
-        if not self.has_hung_up and not self.is_left:
-            abort_groups()
-
-    def is_to_leave(self, error):
+    def is_end_of_round(self, error):
         """Whether this error is one of the round's end, and not the script's own."""
-        waits = isinstance(error, (RuntimeError, OSError, TimeoutError))
-        self.is_over.wait(PATIENCE_S if waits else 0)
-        return self.is_over.is_set() and not self.has_hung_up
+        if os.getpid() != self.process or not can_leave():
+            return False
+        waits = isinstance(error, (RuntimeError, OSError)) and not is_of_the_gpu(error)
+        self.round.is_over.wait(PATIENCE_S if waits else 0)
+        return self.round.is_over.is_set() and self.round.is_to_leave
 
     def next_round(self):
         """Leaves this one; back with the environment of the next."""
-        self.is_left = True
+        self.round.thread.join()
         destroy_groups()
         self.connection.send(b"left")
         _, descriptors, _, _ = socket.recv_fds(self.connection, PACKET_BYTES, 1)
@@ -78,8 +86,20 @@ class Link:
                     os.environb[name] = value
                 else:
                     os.environb.pop(name, None)
-        self.listen()
+        self.round = Round(self.connection)
         self.connection.send(b"begun")
+
+    def close(self):
+        """From now on a stop is SIGTERM, as for any worker."""
+        if os.getpid() != self.process:
+            return
+        self.round.is_closed = True
+        try:
+            self.connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.round.thread.join()
+        self.connection.close()
 
 
 def distributed():
@@ -89,12 +109,31 @@ def distributed():
         else None
 
 
+def groups_of(dist):
+    return list(dist.distributed_c10d._world.pg_map)
+
+
+def can_leave():
+    """With NCCL a stuck collective that is aborted lets kernels behind it run on what it has half
+    reduced, an optimizer's among them: such a worker starts afresh."""
+    dist = distributed()
+    return dist is None or not any("nccl" in dist.get_backend(group) for group in groups_of(dist))
+
+
+def is_of_the_gpu(error):
+    """Its context is of no use any more, or memory is short: no peer's fault."""
+    torch = sys.modules.get("torch")
+    kinds = tuple(filter(None, (getattr(torch, name, None)
+                                for name in ("OutOfMemoryError", "AcceleratorError"))))
+    return isinstance(error, kinds)
+
+
 def abort_groups():
     """A collective that waits for a peer that is gone raises."""
     dist = distributed()
-    if dist is None:
+    if dist is None or not can_leave():
         return
-    for group in list(dist.distributed_c10d._world.pg_map):
+    for group in groups_of(dist):
         try:
             group.abort()
         except Exception:  # a backend that cannot: its peers' connections end, too
@@ -110,10 +149,18 @@ def destroy_groups():
 def survive(train):
     """See ddprun.survive."""
     link = Link.open()
-    while True:
-        try:
-            return train()
-        except Exception as error:
-            if link is None or not link.is_to_leave(error):
-                raise
-        link.next_round()
+    if link is None:
+        return train()
+    try:
+        while True:
+            try:
+                return train()
+            except Exception as error:
+                if not link.is_end_of_round(error):
+                    raise
+                told = "".join(traceback.format_exception_only(error)).strip()
+            print(f"ddprun: this worker leaves its round and lives on: {told}", file=sys.stderr,
+                  flush=True)
+            link.next_round()
+    finally:
+        link.close()
