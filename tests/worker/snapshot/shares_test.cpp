@@ -227,7 +227,8 @@ TEST_CASE("ranks that do not have the same tensors save nothing, and say so", "[
   require_open(ranks);
   std::vector<error_code> errors(2);
   job_under_test::on_all(2, [&](std::uint32_t rank) {
-    auto state = small_state(10, rank).view();
+    const small_state kept(10, rank);
+    auto state = kept.view();
     if (rank == 1) state.replicated.tensors[1].name = "another";
     errors[rank] = ranks[rank].job->save(10, 0, state);
     if (!errors[rank]) errors[rank] = ranks[rank].job->wait();
