@@ -3,6 +3,7 @@
 #include <boost/asio/post.hpp>
 
 #include <array>
+#include <new>
 #include <utility>
 
 namespace ddprun::net {
@@ -36,8 +37,7 @@ void line_connection::start() {
 void line_connection::wait_to_read() {
   socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
     if (self->phase_ == phase::closed) return;
-    if (error) return self->end(error);
-    self->read_some();
+    self->guarded([&] { error ? self->end(error) : self->read_some(); });
   });
 }
 
@@ -78,17 +78,39 @@ bool line_connection::give_lines() {
 
 void line_connection::send(std::size_t kind, shared_bytes line) {
   if (phase_ != phase::open) return;
-  queue_.push(kind, std::move(line));
-  schedule_write();
+  try {
+    queue_.push(kind, std::move(line));
+    schedule_write();
+  } catch (const std::bad_alloc&) {
+    cut();  // a peer that misses a line must not go on as if it had none to miss
+  }
+}
+
+// What goes on in the loop goes on or ends the connection: with nothing that waits for it, it would
+// stand open for ever.
+template <typename Step>
+void line_connection::guarded(Step step) {
+  try {
+    step();
+  } catch (const std::bad_alloc&) {
+    end(asio::error::no_memory);
+    throw;
+  }
+}
+
+void line_connection::cut() {
+  sent_fin_ = true;
+  error_code ignored;
+  socket_.shutdown(tcp::socket::shutdown_both, ignored);
 }
 
 void line_connection::schedule_write() {
   if (write_scheduled_ || write_waits_) return;
-  write_scheduled_ = true;
   asio::post(socket_.get_executor(), [self = shared_from_this()] {
     self->write_scheduled_ = false;
-    self->write_some();
+    self->guarded([&] { self->write_some(); });
   });
+  write_scheduled_ = true;
 }
 
 void line_connection::write_some() {
@@ -114,8 +136,7 @@ void line_connection::wait_to_write() {
   socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](error_code error) {
     self->write_waits_ = false;
     if (self->phase_ == phase::closed) return;
-    if (error) return self->end(error);
-    self->write_some();
+    self->guarded([&] { error ? self->end(error) : self->write_some(); });
   });
 }
 
@@ -133,6 +154,14 @@ void line_connection::finish(duration limit, std::function<void()> done) {
   if (phase_ != phase::open) return;
   phase_ = phase::finishing;
   done_ = std::move(done);
+  try {
+    await_end(limit);
+  } catch (const std::bad_alloc&) {
+    cut();
+  }
+}
+
+void line_connection::await_end(duration limit) {
   if (!timer_) timer_ = std::make_unique<asio::steady_timer>(socket_.get_executor());
   timer_->expires_after(limit);
   timer_->async_wait([self = shared_from_this()](error_code error) {

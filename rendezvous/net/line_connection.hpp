@@ -11,7 +11,8 @@
 // Ownership: held by shared_ptr; pending operations keep it alive until they have ended.
 //
 // Errors given to `on_end`: errc::connection_closed (the peer's FIN), errc::message_too_long,
-// errc::peer_does_not_read, or the system's own.
+// errc::peer_does_not_read, asio::error::no_memory (this process has none left to go on with), or
+// the system's own.
 #pragma once
 
 #include "rendezvous/core/messages/types.hpp"
@@ -56,6 +57,10 @@ class line_connection : public std::enable_shared_from_this<line_connection> {
   // At once; nothing more is sent, and `done` of a `finish` is not called.
   void close();
 
+  // As if the peer had closed: the loop hears of it. Takes no memory, and is what `send` does where
+  // there is none.
+  void cut();
+
   // Sends what the system takes at once, then closes.
   void break_off();
 
@@ -75,6 +80,8 @@ class line_connection : public std::enable_shared_from_this<line_connection> {
  private:
   enum class phase { open, finishing, closed };
 
+  template <typename Step>
+  void guarded(Step step);
   void wait_to_read();
   void read_some();
   bool give_lines();
@@ -82,6 +89,7 @@ class line_connection : public std::enable_shared_from_this<line_connection> {
   void write_some();
   void wait_to_write();
   void arm_stall_timer();
+  void await_end(duration limit);
   void end(error_code error);
   void finished();
 

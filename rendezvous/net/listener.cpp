@@ -1,6 +1,7 @@
 #include "rendezvous/net/listener.hpp"
 
 #include "rendezvous/base/unique_fd.hpp"
+#include "rendezvous/net/handler_memory.hpp"
 #include "rendezvous/net/resolve.hpp"
 
 #include <boost/asio/ip/v6_only.hpp>
@@ -57,35 +58,51 @@ struct listener::state : std::enable_shared_from_this<listener::state> {
   tcp::acceptor acceptor;
   asio::steady_timer timer;
   listener_handlers handlers;
+  handler_memory memory;  // one waits at a time: for a connection, or for the end of a pause
   bool closed = false;
   bool in_trouble = false;
 
-  void accept() {
-    acceptor.async_accept([self = shared_from_this()](error_code error, tcp::socket socket) {
-      if (self->closed) return;
-      // Out of descriptors or of memory: the connection still waits in the backlog.
-      if (error) return self->pause(error);
-      self->in_trouble = false;
-      try {
-        self->handlers.on_accept(std::move(socket));
-      } catch (const std::bad_alloc&) {
-        return self->pause(asio::error::no_memory);  // this one is closed; the port stays
-      }
-      if (!self->closed) self->accept();
-    });
+  // To wait takes no memory, so that nothing that fails for want of it ends the listening.
+  void wait() {
+    acceptor.async_wait(tcp::acceptor::wait_read,
+                        in_memory(memory, [self = shared_from_this()](error_code error) {
+                          if (self->closed) return;
+                          if (error) return self->pause(error);
+                          self->accept_one();
+                        }));
+  }
+
+  // One in each turn of the loop: whoever was accepted is heard before the next comes, for it may
+  // have to make room.
+  void accept_one() {
+    error_code error;
+    try {
+      tcp::socket socket = acceptor.accept(error);
+      if (!error) handlers.on_accept(std::move(socket));
+    } catch (const std::bad_alloc&) {
+      error = asio::error::no_memory;  // this one is closed; the port stays
+    }
+    if (closed) return;
+    // Out of descriptors or of memory: the others wait in the backlog.
+    if (error && error != asio::error::would_block) return pause(error);
+    if (!error) in_trouble = false;
+    wait();
   }
 
   void pause(const error_code& error) {
-    if (!in_trouble && handlers.on_trouble) {
-      handlers.on_trouble("cannot accept connections for now: " + error.message() +
-                          "; they wait in the backlog");
+    try {
+      if (!std::exchange(in_trouble, true) && handlers.on_trouble) {
+        handlers.on_trouble("cannot accept connections for now: " + error.message() +
+                            "; they wait in the backlog");
+      }
+      if (closed) return;
+      timer.expires_after(pause_after_failure);
+      timer.async_wait(in_memory(memory, [self = shared_from_this()](error_code cancelled) {
+        if (!cancelled && !self->closed) self->wait();
+      }));
+    } catch (const std::bad_alloc&) {
+      if (!closed) wait();  // without a line, without a pause
     }
-    in_trouble = true;
-    if (closed) return;
-    timer.expires_after(pause_after_failure);
-    timer.async_wait([self = shared_from_this()](error_code cancelled) {
-      if (!cancelled && !self->closed) self->accept();
-    });
   }
 };
 
@@ -146,7 +163,9 @@ result<std::uint16_t> listener::adopt(int descriptor, std::string& problem) {
 
 void listener::start(listener_handlers handlers) {
   state_->handlers = std::move(handlers);
-  state_->accept();
+  error_code ignored;
+  state_->acceptor.non_blocking(true, ignored);
+  state_->wait();
 }
 
 void listener::close() {

@@ -1,8 +1,8 @@
 // A listener accepts TCP connections on one port and hands each to its owner.
 //
 // Without an address it listens on all of them, IPv6 and IPv4 on one socket ([::], or 0.0.0.0 where
-// the host has no IPv6). When the process is out of descriptors it says so once, pauses, and goes
-// on: the connections wait in the backlog. Peers whose machines vanish are noticed
+// the host has no IPv6). When the process is out of descriptors or of memory, it says so once,
+// pauses, and goes on: the connections wait in the backlog. Peers whose machines vanish are noticed
 // (keep_alive.hpp).
 //
 // Thread rule: one thread, that of the executor. Handlers come from the loop; after `close` or

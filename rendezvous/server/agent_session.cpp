@@ -4,6 +4,7 @@
 #include "rendezvous/protocol/agent.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 #include <variant>
 
@@ -31,6 +32,15 @@ agent_session::agent_session(net::tcp::socket socket, connection_id id, owner& w
   local_address_ = connection_->local_address();
   connection_->set_line_limit(hello_bytes_max);
   place_ = newcomers_->enter([this] { let_go(); });
+  try {
+    await_hello(hello_limit);
+  } catch (const std::bad_alloc&) {
+    newcomers_->leave(place_);  // this session never was
+    throw;
+  }
+}
+
+void agent_session::await_hello(duration hello_limit) {
   hello_timer_->expires_after(hello_limit);
   // Whether the session still waits is asked of what the handler holds itself: when the wait was
   // ended in the same moment, the session may be gone.

@@ -62,10 +62,13 @@ class agent_session {
   // that is in a run already is sent elsewhere, for that may go on where it was welcome.
   void turn_away(std::string why) { turned_away_ = std::move(why); }
   void finish();
+  // Where there is no memory for what it is to be told: the owner hears of the end from the loop.
+  void cut() { connection_->cut(); }
   // At once, without a word; the owner hears nothing more.
   void close() { connection_->close(); }
 
  private:
+  void await_hello(duration hello_limit);
   void let_go();
   void take_line(std::string_view line);
   void end(const std::string& why);

@@ -6,6 +6,8 @@
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
+#include <exception>
+#include <new>
 #include <utility>
 #include <variant>
 
@@ -150,8 +152,12 @@ void daemon_shell::on_message(agent_session& from, agent_message message) {
 void daemon_shell::on_end(agent_session& from, const std::string& why) {
   ++inputs_;
   const connection_id id = from.id();
-  log(note_level::debug,
-      "connection " + std::to_string(id) + " of " + from.peer_address() + " ended: " + why);
+  try {
+    log(note_level::debug,
+        "connection " + std::to_string(id) + " of " + from.peer_address() + " ended: " + why);
+  } catch (const std::bad_alloc&) {
+    // The log goes without.
+  }
   sessions_.erase(id);
   step(core::connection_ended{id});
 }
@@ -167,33 +173,49 @@ void daemon_shell::warn_of_refusal(const agent_session& of, const std::string& w
 }
 
 void daemon_shell::step(core::daemon_event event) {
-  step_at(moment(), std::move(event));
+  try {
+    step_at(moment(), std::move(event));
+  } catch (const std::bad_alloc&) {
+    schedule_arming();  // whatever was given up, time goes on
+    throw;
+  }
   schedule_arming();
 }
 
 void daemon_shell::step_at(time_point now, core::daemon_event event) {
   core::daemon_effects effects;
   machine_.step(std::move(event), now, effects);
-  for (const core::daemon_effect& effect : effects)
-    std::visit([this](const auto& one) { apply(one); }, effect);
+  std::exception_ptr failure;  // of one effect, which is not to cost others theirs
+  for (const core::daemon_effect& effect : effects) {
+    try {
+      std::visit([this](const auto& one) { apply(one); }, effect);
+    } catch (const std::bad_alloc&) {
+      failure = std::current_exception();
+    }
+  }
   notice_departure();
+  if (failure) std::rethrow_exception(failure);
 }
 
 void daemon_shell::apply(const core::send_to_agent& effect) {
   const auto found = sessions_.find(effect.connection);
   if (found == sessions_.end()) return;
-  net::shared_bytes line;
-  if (effect.message == shared_message_) {
-    line = shared_line_;
-  } else {
-    line = std::make_shared<const std::string>(protocol::encode(*effect.message));
-    // Held elsewhere, too: others may be sent the same.
-    if (effect.message.use_count() > 1) {
-      shared_message_ = effect.message;
-      shared_line_ = line;
-    }
+  try {
+    found->second->send(effect.message->index(), line_of(effect.message));
+  } catch (const std::bad_alloc&) {
+    found->second->cut();  // it comes back, and is told then
   }
-  found->second->send(effect.message->index(), std::move(line));
+}
+
+net::shared_bytes daemon_shell::line_of(const std::shared_ptr<const daemon_message>& message) {
+  if (message == shared_message_) return shared_line_;
+  auto line = std::make_shared<const std::string>(protocol::encode(*message));
+  // Held elsewhere, too: others may be sent the same.
+  if (message.use_count() > 1) {
+    shared_message_ = message;
+    shared_line_ = line;
+  }
+  return line;
 }
 
 void daemon_shell::apply(const core::disconnect_agent& effect) {
@@ -234,11 +256,12 @@ time_point daemon_shell::moment() {
 
 // Once for all that happens in this turn of the loop.
 void daemon_shell::schedule_arming() {
-  if (std::exchange(arming_, true)) return;
+  if (arming_) return;
   boost::asio::post(executor_, while_alive(alive_.watch(), [this] {
                       arming_ = false;
                       arm();
                     }));
+  arming_ = true;
 }
 
 void daemon_shell::arm() {
@@ -261,8 +284,6 @@ void daemon_shell::arm() {
   timer_.expires_at(next);
   timer_.async_wait(while_alive(alive_.watch(), [this](error_code error) {
     if (error) return;
-    // While input is drained, each turn of the loop is expected at once.
-    lateness_.expect(moment());
     draining_ = true;
     drain_then_fire(inputs_, 0, 0);
   }));
@@ -270,11 +291,17 @@ void daemon_shell::arm() {
 
 void daemon_shell::drain_then_fire(std::uint64_t inputs_seen, int quiet_turns, int turns) {
   if (quiet_turns >= quiet_turns_wanted || turns >= drain_turns_max) return fire();
-  boost::asio::post(executor_, while_alive(alive_.watch(), [this, inputs_seen, quiet_turns, turns] {
-                      lateness_.expect(moment());
-                      const bool quiet = inputs_ == inputs_seen;
-                      drain_then_fire(inputs_, quiet ? quiet_turns + 1 : 0, turns + 1);
-                    }));
+  try {
+    // While input is drained, each turn of the loop is expected at once.
+    lateness_.expect(moment());
+    boost::asio::post(executor_,
+                      while_alive(alive_.watch(), [this, inputs_seen, quiet_turns, turns] {
+                        const bool quiet = inputs_ == inputs_seen;
+                        drain_then_fire(inputs_, quiet ? quiet_turns + 1 : 0, turns + 1);
+                      }));
+  } catch (const std::bad_alloc&) {
+    fire();  // deadlines do not wait for memory
+  }
 }
 
 void daemon_shell::fire() {

@@ -122,6 +122,7 @@ class daemon_shell final : public agent_session::owner {
   time_point moment();
   void schedule_arming();
   void arm();
+  net::shared_bytes line_of(const std::shared_ptr<const daemon_message>& message);
   void drain_then_fire(std::uint64_t inputs_seen, int quiet_turns, int turns);
   void fire();
   instance_id draw_instance();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <sys/socket.h>
 #include <utility>
 
@@ -37,6 +38,15 @@ void protocol_router::accept(tcp::socket socket) {
   const std::uint64_t id = ++last_id_;
   const auto who = std::make_shared<guest>(std::move(socket));
   guests_.emplace(id, who);
+  try {
+    await_first_byte(who, id);
+  } catch (const std::bad_alloc&) {
+    drop(id);
+    throw;
+  }
+}
+
+void protocol_router::await_first_byte(const std::shared_ptr<guest>& who, std::uint64_t id) {
   who->place = room_->enter([this, id] { let_go(id); });
   error_code ignored;
   who->socket.non_blocking(true, ignored);
@@ -54,6 +64,22 @@ void protocol_router::await_words(const std::shared_ptr<guest>& who, std::uint64
   });
 }
 
+std::shared_ptr<protocol_router::guest> protocol_router::take_out(std::uint64_t id) {
+  auto who = guests_.at(id);
+  who->gone = true;
+  who->timer.cancel();
+  room_->leave(who->place);
+  guests_.erase(id);
+  return who;
+}
+
+// A guest that nothing waits for any more would be neither answered nor closed.
+void protocol_router::drop(std::uint64_t id) {
+  if (guests_.count(id) == 0) return;
+  error_code ignored;
+  take_out(id)->socket.close(ignored);
+}
+
 // Whether it has spoken meanwhile may not have been looked at yet.
 void protocol_router::let_go(std::uint64_t id) {
   tcp::socket& socket = guests_.at(id)->socket;
@@ -66,33 +92,47 @@ void protocol_router::let_go(std::uint64_t id) {
 }
 
 void protocol_router::look(std::uint64_t id) {
+  const protocol_router_handlers::take* take = nullptr;
+  try {
+    take = choose(id);
+  } catch (const std::bad_alloc&) {
+    drop(id);
+    throw;
+  }
+  if (take == nullptr) return;
+  const auto who = take_out(id);
+  (*take)(std::move(who->socket));
+}
+
+// Null: it was dismissed, or is to say more.
+const protocol_router_handlers::take* protocol_router::choose(std::uint64_t id) {
   guest& who = *guests_.at(id);
   // The bytes are peeked at only: whoever takes the socket reads it from its start.
   std::array<char, std::max(protocol::sniff_bytes_max, protocol::agent_sniff_bytes)> first{};
   error_code error;
   const std::size_t size =
       who.socket.receive(net::asio::buffer(first), tcp::socket::message_peek, error);
-  if (error || size == 0) return dismiss(id, note_level::debug, "left without sending anything");
+  if (error || size == 0) {
+    dismiss(id, note_level::debug, "left without sending anything");
+    return nullptr;
+  }
   const std::string_view words(first.data(), size);
   wire kind = protocol::sniff(words.substr(0, protocol::sniff_bytes_max));
   // Only HTTP can begin with bytes that do not decide yet, and its own reader takes the rest.
   if (kind == wire::undecided) kind = wire::http;
   if (kind == wire::tls) {
-    return dismiss(id, note_level::info, "speaks TLS, which this port does not");
+    dismiss(id, note_level::info, "speaks TLS, which this port does not");
+    return nullptr;
   }
-  if (kind == wire::agent && is_half_a_word(who, words)) return await_words(guests_.at(id), id);
+  if (kind == wire::agent && is_half_a_word(who, words)) {
+    await_words(guests_.at(id), id);
+    return nullptr;
+  }
   const protocol_router_handlers::take* const take = whose(kind, words);
-  if (take == nullptr || !*take) {
-    return dismiss(
-        id, note_level::info,
-        "speaks a protocol that this port does not serve (" + std::string(to_string(kind)) + ")");
-  }
-  const auto held = guests_.at(id);
-  held->gone = true;
-  held->timer.cancel();
-  room_->leave(held->place);
-  guests_.erase(id);
-  (*take)(std::move(held->socket));
+  if (take != nullptr && *take) return take;
+  dismiss(id, note_level::info,
+          "speaks a protocol that this port does not serve (" + std::string(to_string(kind)) + ")");
+  return nullptr;
 }
 
 const protocol_router_handlers::take* protocol_router::whose(wire kind,
@@ -118,11 +158,7 @@ bool protocol_router::is_half_a_word(guest& who, std::string_view first) {
 }
 
 void protocol_router::dismiss(std::uint64_t id, note_level level, const std::string& why) {
-  const auto who = guests_.at(id);
-  who->gone = true;
-  who->timer.cancel();
-  room_->leave(who->place);
-  guests_.erase(id);
+  const auto who = take_out(id);
   error_code error;
   const auto peer = who->socket.remote_endpoint(error);
   const std::string name = error ? "a peer" : net::endpoint_text(peer);
@@ -143,13 +179,8 @@ void protocol_router::close_oldest() {
 }
 
 void protocol_router::close() {
-  for (const auto& [id, who] : std::exchange(guests_, {})) {
-    who->gone = true;
-    who->timer.cancel();
-    room_->leave(who->place);
-    error_code ignored;
-    who->socket.close(ignored);
-  }
+  while (!guests_.empty())
+    drop(guests_.begin()->first);
 }
 
 }  // namespace ddprun::server

@@ -60,11 +60,15 @@ class protocol_router {
  private:
   struct guest;
 
+  void await_first_byte(const std::shared_ptr<guest>& who, std::uint64_t id);
   void await_words(const std::shared_ptr<guest>& who, std::uint64_t id);
   void look(std::uint64_t id);
+  const protocol_router_handlers::take* choose(std::uint64_t id);
   const protocol_router_handlers::take* whose(protocol::wire kind, std::string_view first) const;
   bool is_half_a_word(guest& who, std::string_view first);
   void let_go(std::uint64_t id);
+  std::shared_ptr<guest> take_out(std::uint64_t id);
+  void drop(std::uint64_t id);
   void dismiss(std::uint64_t id, note_level level, const std::string& why);
 
   protocol_router_handlers handlers_;

@@ -67,6 +67,7 @@ def sanitized(build):
     ]
     if build == ASAN:  # TSan's build leaves out what has one thread
         parts += [
+            Part("asan-no-memory", "catch", "no_memory_tests", build, apart=True),
             Part("asan-fuzz", "fuzz", "fuzz", build, ("--runs", "2000"), lane=COMPUTING,
                  apart=True),
             Part("asan-simulation", "catch", "simulation_tests", build, lane=COMPUTING, apart=True,
@@ -80,6 +81,7 @@ PARTS = [
     Part("runner", "pytest", "runner", build=""),
     Part("unit", "catch", "unit_tests", again=True, apart=True),
     Part("process", "catch", "process_tests", again=True),
+    Part("no-memory", "catch", "no_memory_tests", apart=True),
     Part("torch", "catch", "torch_tests", apart=True),
     Part("cluster", "pytest", "cluster", arguments=WITHOUT_TORCH, again=True, lane=WAITING),
     Part("cluster-torch", "pytest", "cluster/*torch*.py", of="cluster", again=True, lane=TRAINING),

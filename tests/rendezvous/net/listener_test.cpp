@@ -3,11 +3,14 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/loop.hpp"
 
+#include <boost/asio/post.hpp>
+
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <vector>
 
 using namespace ddprun;
 using namespace ddprun::net;
@@ -46,6 +49,26 @@ TEST_CASE("without an address both families are served") {
   boost::system::error_code error;
   six.connect(tcp::endpoint(boost::asio::ip::address_v6::loopback(), *port), error);
   if (!error) REQUIRE(run_until(io, [&] { return accepted == 2; }));
+}
+
+TEST_CASE("whoever was accepted is heard before the next one comes") {
+  boost::asio::io_context io{1};
+  listener listening(io.get_executor());
+  std::string problem;
+  const auto port = listening.open("127.0.0.1", 0, problem);
+  REQUIRE(port.has_value());
+  std::vector<tcp::socket> peers;
+  for (int number = 0; number < 3; ++number)
+    peers.emplace_back(io).connect(tests::loopback(*port));
+  std::string order;
+  listening.start({[&](tcp::socket) {
+                     order += "accepted ";
+                     boost::asio::post(io, [&] { order += "heard "; });
+                   },
+                   {}});
+  const std::string each = "accepted heard ";
+  REQUIRE(run_until(io, [&] { return order.size() >= 3 * each.size(); }));
+  CHECK(order == each + each + each);
 }
 
 TEST_CASE("a socket that listens already is taken over with those who wait") {

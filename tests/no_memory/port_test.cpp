@@ -1,0 +1,66 @@
+// A daemon whose memory ends at each step in turn: a peer is answered or closed, never left to
+// wait, and the next one is served. Not here: an agent's message, whose JSON the library destroys
+// by means of more memory, so that the process may end there.
+#include "tests/no_memory/without_memory.hpp"
+#include "tests/support/daemon_fixture.hpp"
+
+#include <string>
+
+using namespace ddprun;
+using fixture = tests::daemon_fixture;
+using tests::failing_allocations;
+using tests::raw_peer;
+using tests::run_until;
+
+namespace {
+
+const std::string http_request = "GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n";
+
+server::server_options patient() {
+  server::server_options options;
+  // No limit of time may do what is asked for here.
+  options.daemon.hello_limit = std::chrono::hours(1);
+  return options;
+}
+
+bool answered_or_closed(fixture& f, raw_peer& peer) {
+  return run_until(f.io, [&] { return !peer.heard().empty() || peer.closed(); });
+}
+
+bool is_served(fixture& f) {
+  raw_peer peer(f.io, f.port);
+  peer.say(http_request);
+  return f.hears(peer, "200 OK");
+}
+
+}  // namespace
+
+TEST_CASE("memory that ends while a peer is accepted costs that peer only") {
+  const std::size_t count = GENERATE(std::size_t{1}, std::size_t{2}, failing_allocations::all);
+  fixture f(patient());
+  bool has_failed = true;
+  for (std::size_t before = 0; has_failed; ++before) {
+    CAPTURE(count, before);
+    raw_peer peer(f.io, f.port);
+    has_failed = tests::without_memory(f.io, before, count);
+    peer.say(http_request);
+    REQUIRE(answered_or_closed(f, peer));
+    REQUIRE(is_served(f));
+  }
+}
+
+TEST_CASE("memory that ends while a peer's words are taken costs that peer only") {
+  const std::string words = GENERATE(as<std::string>{}, http_request, "\x16\x03\x01");
+  const std::size_t count = GENERATE(std::size_t{1}, std::size_t{2}, failing_allocations::all);
+  fixture f(patient());
+  bool has_failed = true;
+  for (std::size_t before = 0; has_failed; ++before) {
+    CAPTURE(words, count, before);
+    raw_peer peer(f.io, f.port);
+    tests::run_ready(f.io);
+    peer.say(words);
+    has_failed = tests::without_memory(f.io, before, count);
+    REQUIRE(answered_or_closed(f, peer));
+    REQUIRE(is_served(f));
+  }
+}
